@@ -1,0 +1,203 @@
+"""Noise for vectors of integers, exact and calibrated.
+
+Contributions are put on a public fixed-point grid *before* they are summed, so that sums are
+exact integers that depend on no order of summation; discrete noise is added to the integers by
+OpenDP, from the operating system's entropy. Both the sensitivity in whole grid units and the
+distance of discrete from continuous Gaussian noise are part of the claim.
+
+Distance of the discrete Gaussian (per coordinate, scale sigma in grid units). With integer k,
+write P(k) for the discrete Gaussian and Q(k) for the continuous one rounded to integers. Then
+``Q(k) / P(k) = c * int_{-1/2}^{1/2} cosh(k u / sigma^2) exp(-u^2 / 2 sigma^2) du`` with
+``|log c| <= 3 exp(-2 pi^2 sigma^2)`` (Poisson summation), so for ``|k| <= t sigma``
+
+    ``|log Q(k) / P(k)| <= max(1/8, t^2/24) / sigma^2 + 3 exp(-2 pi^2 sigma^2)``,
+
+since ``cosh >= 1`` and ``sinh(a)/a <= exp(a^2/6)``. Outside, P has mass at most
+``2 exp(-t^2/2)``. Rounding is post-processing, so Q is exactly mu-GDP. Summed over coordinates
+(and t widened by mu, for the neighbour's centre) this gives `GaussianDP.log_ratio` and `.tail`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._gaussian_dp import gdp_mu
+from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected
+from ._warnings import PrivacyLeakWarning
+
+# The part of epsilon and of delta that pays for the discreteness of Gaussian noise.
+RESERVE = 1e-6
+_LARGEST_SCALE = 2.0**56
+
+
+@dataclass(frozen=True)
+class Block:
+    """A run of coordinates of an integer vector that share one noise scale.
+
+    Parameters
+    ----------
+    size : int
+        Number of coordinates.
+    l1, l2 : float
+        Sensitivities of the block in grid units, for the adjacency claimed.
+    share : float
+        Part of the budget, in (0, 1]; the shares of all blocks sum to one. Shares are of epsilon
+        for pure DP, of mu**2 for Gaussian noise.
+    """
+
+    size: int
+    l1: float
+    l2: float
+    share: float = 1.0
+
+
+class IntegerNoise:
+    """Calibrated noise for a vector of int64 that consists of `Block` s.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        The vector's parts, in order.
+    epsilon, delta : float
+        Total guarantee. ``delta=0`` gives discrete Laplace noise, ``delta>0`` discrete Gaussian
+        noise with the analytic calibration, ``epsilon=inf`` none.
+
+    Attributes
+    ----------
+    mechanism : Mechanism
+        The cost of one call of `add`.
+    std : ndarray of shape (sum of sizes,)
+        Standard deviation of the noise in grid units.
+
+    Notes
+    -----
+    Source: Ghosh et al. (2009) for discrete Laplace, Balle and Wang (2018) for the calibration,
+    Canonne, Kamath and Steinke (2020) for the discrete Gaussian and its sampler.
+    """
+
+    def __init__(self, blocks: Sequence[Block], *, epsilon: float, delta: float):
+        self.blocks = tuple(blocks)
+        self.lift = 0
+        if math.isinf(epsilon):
+            self._scales = [0.0] * len(self.blocks)
+            self.mechanism: Mechanism = Unprotected("epsilon is infinite and no noise was added")
+        elif delta == 0:
+            self._laplace(epsilon)
+        else:
+            self._gaussian(epsilon, delta)
+        if max(self._scales) > _LARGEST_SCALE:
+            raise ValueError(
+                f"epsilon={epsilon!r} (delta={delta!r}) asks for noise beyond the range of 64-bit "
+                "integers; raise epsilon."
+            )
+
+    def _laplace(self, epsilon: float) -> None:
+        self.kind = "laplace"
+        self._scales = [math.nextafter(b.l1 / (b.share * epsilon), math.inf) for b in self.blocks]
+        self.mechanism = PureDP(epsilon)
+
+    def _gaussian(self, epsilon: float, delta: float) -> None:
+        self.kind = "gaussian"
+        mu = gdp_mu(epsilon * (1 - RESERVE), delta * (1 - RESERVE))
+        scales = [b.l2 / (mu * math.sqrt(b.share)) * (1 + 1e-12) for b in self.blocks]
+        size = sum(b.size for b in self.blocks)
+        tail = RESERVE * delta / 4
+        radius = math.sqrt(2 * math.log(2 * size / tail)) + mu
+        curvature = max(1 / 8, radius**2 / 24)
+        # Sums are multiplied by 2**lift, a public power, until the discreteness fits the reserve.
+        allowed = RESERVE * min(epsilon, 1.0) / 4
+        needed = sum(b.size * curvature / s**2 for b, s in zip(self.blocks, scales, strict=True))
+        self.lift = max(0, math.ceil(math.log2(max(needed / allowed, 1.0)) / 2))
+        # Below two grid units the Poisson term would count; it is 1e-33 at sigma = 2.
+        self.lift += max(0, math.ceil(math.log2(2 / (min(scales) * 2.0**self.lift))))
+        self._scales = [s * 2.0**self.lift for s in scales]
+        log_ratio = needed / 4.0**self.lift + size * 3 * math.exp(-8 * math.pi**2)
+        self.mechanism = GaussianDP(mu, log_ratio, tail)
+
+    @property
+    def std(self) -> NDArray[np.float64]:
+        """Standard deviation of the noise, per coordinate, in grid units."""
+        if not any(self._scales):
+            deviations = self._scales
+        elif self.kind == "laplace":
+            # p = exp(-1/b): variance 2p / (1-p)^2 = 1 / (2 sinh(1/2b)^2)
+            deviations = [
+                1 / (math.sqrt(2) * math.sinh(min(0.5 / s, 300.0))) for s in self._scales
+            ]
+        else:
+            deviations = [s / 2.0**self.lift for s in self._scales]
+        return np.repeat(deviations, [b.size for b in self.blocks])
+
+    def add(
+        self, values: NDArray[np.int64], noise_seed: int | None = None
+    ) -> NDArray[np.float64]:
+        """Return `values` with noise, in grid units; `noise_seed` is for simulation only.
+
+        Parameters
+        ----------
+        values : ndarray of int64, shape (sum of sizes,)
+        noise_seed : int, default=None
+            None draws from the operating system's entropy through OpenDP.
+
+        Returns
+        -------
+        ndarray of float64, shape (sum of sizes,)
+            Multiples of ``2**-lift``.
+        """
+        lifted = np.left_shift(np.ascontiguousarray(values, dtype=np.int64), self.lift)
+        if np.any(np.right_shift(lifted, self.lift) != values):
+            raise OverflowError("Sums exceed 64-bit integers; sketch the data in several parts.")
+        parts = np.split(lifted, np.cumsum([b.size for b in self.blocks])[:-1])
+        if not any(self._scales):
+            noisy = parts
+        elif noise_seed is None:
+            draw = _laplace_i64 if self.kind == "laplace" else _gaussian_i64
+            noisy = [draw(p, s) for p, s in zip(parts, self._scales, strict=True)]
+        else:
+            warn_of_seed()
+            streams = np.random.SeedSequence(noise_seed).spawn(len(parts))
+            noisy = [
+                p + _simulate(self.kind, s, p.size, stream)
+                for p, s, stream in zip(parts, self._scales, streams, strict=True)
+            ]
+        return np.ldexp(np.concatenate(noisy).astype(np.float64), -self.lift)
+
+
+def warn_of_seed() -> None:
+    """Warn that seeded noise protects nobody."""
+    warnings.warn(
+        "noise_seed is set: the noise can be computed by anyone who learns the seed. Use it for "
+        "simulations only, and noise_seed=None for a release.",
+        PrivacyLeakWarning,
+        stacklevel=3,
+    )
+
+
+def _laplace_i64(values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))  # T=int would be i32 and saturate
+    mechanism = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
+    return np.asarray(mechanism(values), dtype=np.int64)
+
+
+def _gaussian_i64(values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    mechanism = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
+    return np.asarray(mechanism(values), dtype=np.int64)
+
+
+def _simulate(kind: str, scale: float, size: int, stream: np.random.SeedSequence) -> NDArray:
+    rng = np.random.default_rng(stream)
+    draw = rng.laplace if kind == "laplace" else rng.normal
+    return np.rint(draw(0.0, scale, size)).astype(np.int64)
