@@ -2,6 +2,7 @@
 
 from ._gaussian_dp import gdp_delta, gdp_epsilon, gdp_mu, zcdp_delta, zcdp_epsilon, zcdp_rho
 from ._guarantee import PrivacyGuarantee
+from ._ledger import PrivacyLedger
 from ._mechanisms import (
     Composed,
     EventDP,
@@ -15,7 +16,7 @@ from ._mechanisms import (
     mechanism_from_dict,
     parallel,
 )
-from ._noise import RESERVE, Block, IntegerNoise
+from ._noise import RESERVE, Block, IntegerNoise, nominal_mechanism
 from ._warnings import BudgetExceededError, PrivacyLeakWarning
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Mechanism",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
+    "PrivacyLedger",
     "PureDP",
     "Unprotected",
     "Worst",
@@ -38,6 +40,7 @@ __all__ = [
     "gdp_epsilon",
     "gdp_mu",
     "mechanism_from_dict",
+    "nominal_mechanism",
     "parallel",
     "zcdp_delta",
     "zcdp_epsilon",

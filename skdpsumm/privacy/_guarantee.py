@@ -44,7 +44,7 @@ class PrivacyGuarantee:
     >>> (one + one).epsilon(0)
     1.0
     >>> round(PrivacyGuarantee(GaussianDP(0.5)).epsilon(1e-6), 3)
-    2.32
+    2.254
     """
 
     mechanism: Mechanism
@@ -125,7 +125,7 @@ def _merge(guarantees: list[PrivacyGuarantee], rule: Any) -> PrivacyGuarantee:
     return replace(
         first,
         mechanism=rule([g.mechanism for g in guarantees]),
-        given="; ".join(dict.fromkeys(g.given for g in guarantees)),
+        given="; ".join(dict.fromkeys(part for g in guarantees for part in g.given.split("; "))),
         simulated=any(g.simulated for g in guarantees),
         idealised=any(g.idealised for g in guarantees),
     )

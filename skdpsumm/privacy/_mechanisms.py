@@ -241,7 +241,9 @@ def compose(parts: Iterable[Mechanism]) -> Mechanism:
 
 def parallel(parts: Iterable[Mechanism]) -> Mechanism:
     """Return the cost of releases on disjoint sets of rows."""
-    unique = tuple(dict.fromkeys(parts))
+    unique: tuple[Mechanism, ...] = ()
+    for part in parts:  # not a set: events may hold lists
+        unique += () if part in unique else (part,)
     lost = [p for p in unique if isinstance(p, Unprotected)]
     if lost:
         return lost[0]

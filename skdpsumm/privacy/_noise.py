@@ -33,6 +33,8 @@ from ._warnings import PrivacyLeakWarning
 
 # The part of epsilon and of delta that pays for the discreteness of Gaussian noise.
 RESERVE = 1e-6
+# Each release takes at most this part of the reserve, so that a ledger can hold many.
+_RESERVE_PER_RELEASE = 2.0**-20
 _LARGEST_SCALE = 2.0**56
 
 
@@ -83,6 +85,10 @@ class IntegerNoise:
 
     def __init__(self, blocks: Sequence[Block], *, epsilon: float, delta: float):
         self.blocks = tuple(blocks)
+        epsilon, delta = float(epsilon), float(delta)  # float32 would round the noise down
+        shares = [block.share for block in self.blocks]
+        if not (min(shares) > 0 and math.fsum(shares) <= 1 + 1e-12):
+            raise ValueError(f"shares must be positive and sum to one, got {shares}.")
         self.lift = 0
         if math.isinf(epsilon):
             self._scales = [0.0] * len(self.blocks)
@@ -107,11 +113,11 @@ class IntegerNoise:
         mu = gdp_mu(epsilon * (1 - RESERVE), delta * (1 - RESERVE))
         scales = [b.l2 / (mu * math.sqrt(b.share)) * (1 + 1e-12) for b in self.blocks]
         size = sum(b.size for b in self.blocks)
-        tail = RESERVE * delta / 4
+        tail = RESERVE * delta * _RESERVE_PER_RELEASE
         radius = math.sqrt(2 * math.log(2 * size / tail)) + mu
         curvature = max(1 / 8, radius**2 / 24)
         # Sums are multiplied by 2**lift, a public power, until the discreteness fits the reserve.
-        allowed = RESERVE * min(epsilon, 1.0) / 4
+        allowed = RESERVE * min(epsilon, 1.0) * _RESERVE_PER_RELEASE
         needed = sum(b.size * curvature / s**2 for b, s in zip(self.blocks, scales, strict=True))
         self.lift = max(0, math.ceil(math.log2(max(needed / allowed, 1.0)) / 2))
         # Below two grid units the Poisson term would count; it is 1e-33 at sigma = 2.
@@ -167,6 +173,16 @@ class IntegerNoise:
                 for p, s, stream in zip(parts, self._scales, streams, strict=True)
             ]
         return np.ldexp(np.concatenate(noisy).astype(np.float64), -self.lift)
+
+
+def nominal_mechanism(epsilon: float, delta: float) -> Mechanism:
+    """Return what a release calibrated to (epsilon, delta) costs, before its size is known."""
+    epsilon, delta = float(epsilon), float(delta)
+    if math.isinf(epsilon):
+        return Unprotected("epsilon is infinite and no noise was added")
+    if delta == 0:
+        return PureDP(epsilon)
+    return GaussianDP(gdp_mu(epsilon * (1 - RESERVE), delta * (1 - RESERVE)))
 
 
 def warn_of_seed() -> None:

@@ -1,0 +1,97 @@
+"""What every public feature map can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import gen_batches
+
+from ._columns import Columns
+
+# Contributions are integers in units of 2**-GRID_BITS.
+GRID_BITS = 15
+GRID = 2**GRID_BITS
+_ROWS_PER_BATCH = 65536
+
+
+class FeatureMap(ABC):
+    """A public map phi from rows to R^m whose norm is bounded by construction.
+
+    A map is immutable, knows nothing of any data, and describes itself as plain values and arrays
+    (`to_state`), from which `feature_map_from_state` rebuilds it.
+
+    Attributes
+    ----------
+    columns : Columns
+        The table it reads.
+    n_features : int
+        m, the length of phi(x).
+    """
+
+    kind: ClassVar[str]
+    columns: Columns
+    n_features: int
+
+    @abstractmethod
+    def matrix(self, X: NDArray) -> NDArray | sparse.csr_array:
+        """Return phi of each row, shape (n, m); sparse where phi is."""
+
+    @abstractmethod
+    def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
+        """Return the sum over the rows of one batch of phi in whole grid units."""
+
+    @abstractmethod
+    def sensitivity(self, adjacency: str) -> tuple[float, float]:
+        """Return the L1 and L2 sensitivity of the sum of phi, in grid units, rounding included."""
+
+    @abstractmethod
+    def project(self, mean: NDArray) -> NDArray:
+        """Return `mean` moved to the convex hull that every true mean lies in (or near it)."""
+
+    @abstractmethod
+    def neutral_mean(self) -> NDArray:
+        """Return the mean to assume when nothing is known."""
+
+    def row_groups(self) -> list[slice]:
+        """Return the slices of phi whose entries sum to one for every row; empty if none."""
+        return []
+
+    @abstractmethod
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Return a JSON-ready description and the arrays that go with it."""
+
+    def parts(self) -> list[FeatureMap]:
+        """Return the maps that this one is made of: itself, unless it is a union."""
+        return [self]
+
+    def grid_sums(self, X: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
+        """Return the exact sum of phi over the rows of X, in grid units of 2**-15.
+
+        The sum is over integers, so it depends on no order, batch or thread; each row's
+        contribution depends on that row alone.
+        """
+        total = np.zeros(self.n_features, np.int64)
+        for rows in gen_batches(X.shape[0], _ROWS_PER_BATCH):
+            total += self._grid_sums(X[rows], n_threads)
+        return total
+
+    def float_sums(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the sum of phi in float64, for epsilon = inf."""
+        total = np.zeros(self.n_features)
+        for rows in gen_batches(X.shape[0], _ROWS_PER_BATCH):
+            total += np.asarray(self.matrix(X[rows]).sum(axis=0, dtype=np.float64)).ravel()
+        return total
+
+    def same_as(self, other: FeatureMap) -> bool:
+        """Whether both maps are equal, so that sums of phi may be added."""
+        mine, my_arrays = self.to_state()
+        theirs, their_arrays = other.to_state()
+        return (
+            mine == theirs
+            and my_arrays.keys() == their_arrays.keys()
+            and all(np.array_equal(a, their_arrays[k]) for k, a in my_arrays.items())
+        )

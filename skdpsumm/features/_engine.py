@@ -1,0 +1,124 @@
+"""Sums of feature maps over rows: numba where it is installed, numpy otherwise.
+
+What a row adds to a sum is an integer vector that depends, bit for bit, on that row alone: not on
+its position, on the other rows, on how they are cut into blocks or on the number of threads. The
+sensitivity of every sketch rests on this. Both engines owe it to their arithmetic and not to luck
+(see `_engine_numpy.ExactProduct` and `_engine_numba`). They agree to rounding, not to the bit.
+
+Set the environment variable ``SKDPSUMM_ENGINE`` to ``numpy`` or ``numba`` to force one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import gen_batches
+
+from ._engine_numpy import fourier_features
+
+__all__ = ["fourier_features", "fourier_sums", "race_codes", "race_counts"]
+
+# Enough rows to pay for a task, few enough to spread over threads. Both engines count on this
+# bound to keep their partial sums exact.
+_ROWS_PER_TASK = 16384
+
+
+def fourier_sums(X: NDArray, frequencies: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
+    """Return the sum over rows of ``rint(2**15 [cos(2 pi x F), sin(2 pi x F)])``.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float32 or float64, C-contiguous
+        Finite rows, clipped to +-2**60; may be a memmap, which is read block by block.
+    frequencies : ndarray of shape (d, p), float64
+        F in turns per unit of X, below 1e12.
+    n_threads : int
+        Blocks of rows are shared out among so many threads; the result is the same.
+
+    Returns
+    -------
+    sums : ndarray of shape (2 * p,), int64
+        The p cosines, then the p sines.
+
+    Notes
+    -----
+    A row adds the pair (c, s) with |c|, |s| <= 2**15, and each of c and s is within
+    ``0.5 + 2**-6`` of the same point on the circle of radius 2**15. That point's angle is x F
+    to the precision of X.dtype.
+    """
+    engine = _engine()
+    return _sum_tasks(lambda rows: engine.fourier_sums(rows, frequencies), X, n_threads)
+
+
+def race_counts(
+    X: NDArray, projections: NDArray, offsets: NDArray, n_buckets: int, n_threads: int = 1
+) -> NDArray[np.int64]:
+    """Count the rows in each bucket of each hash.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float32 or float64, C-contiguous
+        As in `fourier_sums`.
+    projections : ndarray of shape (d, R), float64
+    offsets : ndarray of shape (R,), float64
+    n_buckets : int
+        W.
+    n_threads : int
+        As in `fourier_sums`.
+
+    Returns
+    -------
+    counts : ndarray of shape (R * W,), int64
+        The W counts of the first hash, then those of the second, and so on.
+    """
+    engine = _engine()
+    return _sum_tasks(
+        lambda rows: engine.race_counts(rows, projections, offsets, n_buckets), X, n_threads
+    )
+
+
+def race_codes(
+    X: NDArray, projections: NDArray, offsets: NDArray, n_buckets: int
+) -> NDArray[np.int32]:
+    """Return ``floor(X P + offset) mod W``, the buckets of each row, shape (n, R).
+
+    Parameters are those of `race_counts`, which counts these very buckets.
+    """
+    engine = _engine()
+    codes = np.empty((len(X), len(offsets)), np.int32)
+    for rows in gen_batches(len(X), _ROWS_PER_TASK):
+        codes[rows] = engine.race_codes(np.asarray(X[rows]), projections, offsets, n_buckets)
+    return codes
+
+
+def _engine() -> ModuleType:
+    """Import the engine that the environment asks for, or else the fastest one installed."""
+    name = os.environ.get("SKDPSUMM_ENGINE") or _fastest()
+    if name not in ("numba", "numpy"):
+        raise ValueError(f"SKDPSUMM_ENGINE must be 'numba' or 'numpy', got {name!r}.")
+    return importlib.import_module(f"._engine_{name}", __package__)
+
+
+def _fastest() -> str:
+    try:
+        importlib.import_module("numba")
+    except ImportError:
+        return "numpy"
+    return "numba"
+
+
+def _sum_tasks(
+    task: Callable[[NDArray], NDArray[np.int64]], X: NDArray, n_threads: int
+) -> NDArray[np.int64]:
+    """Return the sum of ``task(rows)`` over blocks of rows of X."""
+    blocks = (np.asarray(X[rows]) for rows in gen_batches(len(X), _ROWS_PER_TASK))
+    if n_threads == 1:
+        return sum(map(task, blocks))
+    with ThreadPoolExecutor(n_threads) as pool:
+        return sum(pool.map(task, blocks))

@@ -1,0 +1,176 @@
+"""The engine that compiles its loops.
+
+Without fastmath, each addition and multiplication below is one correctly rounded operation, in the
+order written: the compiler may run rows side by side, but neither fuse nor reorder the arithmetic
+of one. So what a row gives is a function of that row alone, on any machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ._engine_numpy import COS, LARGEST, SIN
+
+S0, S1, S2, S3, S4 = SIN
+C0, C1, C2, C3, C4 = COS
+ONE = np.int64(2**15)
+# Rows per block: 54 float32 columns of it fit the first-level cache or nearly so.
+_ROWS = 256
+
+
+def _compiled(function: Callable) -> Callable:
+    """Compile at the first call; keep the result on disk if a directory is writable."""
+    options = {"nogil": True, "error_model": "numpy"}
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError:
+        return numba.njit(**options)(function)
+
+
+def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
+    """Return the sums of `_engine.fourier_sums`."""
+    p = frequencies.shape[1]
+    return _fourier_sums(X, _padded(frequencies, X.dtype))[:, :p].ravel()
+
+
+def race_counts(
+    X: NDArray, projections: NDArray, offsets: NDArray, n_buckets: int
+) -> NDArray[np.int64]:
+    """Return the counts of `_engine.race_counts`."""
+    n_hashes = len(offsets)
+    offsets = np.append(offsets, 0.0).astype(X.dtype)
+    return _race_counts(X, _padded(projections, X.dtype), offsets, n_buckets)[:n_hashes].ravel()
+
+
+def race_codes(
+    X: NDArray, projections: NDArray, offsets: NDArray, n_buckets: int
+) -> NDArray[np.int32]:
+    """Return the buckets of `_engine.race_codes`."""
+    n_hashes = len(offsets)
+    offsets = np.append(offsets, 0.0).astype(X.dtype)
+    return _race_codes(X, _padded(projections, X.dtype), offsets, n_buckets)[:, :n_hashes]
+
+
+def _padded(matrix: NDArray, dtype: np.dtype) -> NDArray:
+    """Return the transpose of a (d, p) matrix, padded to an even height and a width in fours."""
+    d, p = matrix.shape
+    return np.pad(matrix.T.astype(dtype), [(0, p % 2), (0, -d % 4)])
+
+
+@_compiled
+def _fourier_sums(X, frequencies):
+    p, d = frequencies.shape
+    columns = np.zeros((d, _ROWS), X.dtype)
+    turns = np.empty((2, _ROWS), X.dtype)
+    sums = np.zeros((2, p), np.int64)
+    for start in range(0, len(X), _ROWS):
+        n = _load(X[start : start + _ROWS], columns)
+        for j in range(0, p, 2):
+            _products(columns, frequencies[j], frequencies[j + 1], turns[0], turns[1], n)
+            _add_circle(turns[0], n, sums[:, j])
+            _add_circle(turns[1], n, sums[:, j + 1])
+    return sums
+
+
+@_compiled
+def _race_counts(X, projections, offsets, n_buckets):
+    p, d = projections.shape
+    columns = np.zeros((d, _ROWS), X.dtype)
+    products = np.empty((2, _ROWS), X.dtype)
+    buckets = np.empty(_ROWS, np.int32)
+    counts = np.zeros((p, n_buckets), np.int64)
+    for start in range(0, len(X), _ROWS):
+        n = _load(X[start : start + _ROWS], columns)
+        for j in range(p):
+            if j % 2 == 0:
+                _products(columns, projections[j], projections[j + 1], products[0], products[1], n)
+            _find_buckets(products[j % 2], offsets[j], n_buckets, buckets, n)
+            for i in range(n):
+                counts[j, buckets[i]] += 1
+    return counts
+
+
+@_compiled
+def _race_codes(X, projections, offsets, n_buckets):
+    p, d = projections.shape
+    columns = np.zeros((d, _ROWS), X.dtype)
+    products = np.empty((2, _ROWS), X.dtype)
+    buckets = np.empty(_ROWS, np.int32)
+    codes = np.empty((len(X), p), np.int32)
+    for start in range(0, len(X), _ROWS):
+        n = _load(X[start : start + _ROWS], columns)
+        for j in range(p):
+            if j % 2 == 0:
+                _products(columns, projections[j], projections[j + 1], products[0], products[1], n)
+            _find_buckets(products[j % 2], offsets[j], n_buckets, buckets, n)
+            for i in range(n):
+                codes[start + i, j] = buckets[i]
+    return codes
+
+
+@_compiled
+def _load(rows, columns):
+    """Transpose clipped rows, so that one instruction serves many of them; return their number."""
+    n, d = rows.shape
+    largest = rows.dtype.type(LARGEST)
+    for k in range(d):
+        for i in range(n):
+            columns[k, i] = min(max(rows[i, k], -largest), largest)
+    return n
+
+
+@_compiled
+def _products(columns, left, right, a, b, n):
+    """Write the first n rows times two vectors to `out`; two share the loads, four at a time."""
+    a[:] = 0
+    b[:] = 0
+    for k in range(0, len(columns), 4):
+        x0, x1, x2, x3 = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
+        l0, l1, l2, l3 = left[k], left[k + 1], left[k + 2], left[k + 3]
+        r0, r1, r2, r3 = right[k], right[k + 1], right[k + 2], right[k + 3]
+        for i in range(n):
+            y0, y1, y2, y3 = x0[i], x1[i], x2[i], x3[i]
+            a[i] = a[i] + y0 * l0 + y1 * l1 + y2 * l2 + y3 * l3
+            b[i] = b[i] + y0 * r0 + y1 * r1 + y2 * r2 + y3 * r3
+
+
+@_compiled
+def _add_circle(turns, n, pair):
+    """Add the cosines and sines of n angles to a pair of sums."""
+    squares = np.int32(0)
+    products = np.int32(0)
+    for i in range(n):
+        square, product = _circle(turns[i])
+        squares = np.int32(squares + square)
+        products = np.int32(products + product)
+    pair[0] += n * ONE - squares
+    pair[1] += products
+
+
+@_compiled
+def _circle(turn):
+    """Return ``2**15 (1 - cos(2 pi t), sin(2 pi t))`` in integers.
+
+    That is ``2**15 (2 sin(pi t)**2, 2 sin(pi t) cos(pi t))``.
+    """
+    t = np.float32(turn - np.rint(turn))
+    x = t * t
+    sin = t * ((((S4 * x + S3) * x + S2) * x + S1) * x + S0)
+    cos = (((C4 * x + C3) * x + C2) * x + C1) * x + C0
+    return np.int32(np.rint(sin * sin)), np.int32(np.rint(sin * cos))
+
+
+@_compiled
+def _find_buckets(products, offset, n_buckets, buckets, n):
+    """Write ``floor(product + offset) mod W`` of n products to `buckets`."""
+    one = products.dtype.type(1)
+    width = products.dtype.type(n_buckets)
+    for i in range(n):
+        cell = np.floor(products[i] + offset)
+        cell -= width * np.floor(cell / width)
+        # The remainder of a huge cell is rounded, maybe out of range.
+        buckets[i] = np.int32(min(max(cell, cell - cell), width - one))

@@ -1,0 +1,8 @@
+"""Moment to moment: statistics and models from a private sketch."""
+
+from ._classifier import M2MClassifier
+from ._estimate import Estimate
+from ._m2m import M2MEstimator
+from ._regressor import M2MRegressor
+
+__all__ = ["Estimate", "M2MClassifier", "M2MEstimator", "M2MRegressor"]

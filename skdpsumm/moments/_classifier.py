@@ -1,0 +1,157 @@
+"""Classification from a private sketch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from ._implicit import BaseImplicitM2M, estimator_has
+
+
+class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
+    """Train any classifier from one private sketch of (X, y) (implicit M2M, section 3.5).
+
+    The sketch is released once; synthetic labelled rows are weighted to match it, and the
+    estimator is trained on them. Whoever holds the sketch can train as many models as they like
+    (`from_sketch`).
+
+    Parameters
+    ----------
+    sketcher : sketcher, default=None
+        What is released, of the table with the label as its last, categorical column. None:
+        200 Fourier features of the columns scaled to [0, 1], gamma = 2 (sigma = 1/2), at
+        epsilon = 1, delta = 1e-6. Its bounds and categories are set by `fit`.
+    bounds : pair, sequence of pairs or mapping, default=None
+        Public (low, high) of the columns of X. Required by `fit`.
+    estimator : classifier, default=None
+        Takes `sample_weight`. None: `LogisticRegression(max_iter=1000)`.
+    weights : {"maxent", "ridge"}, default="maxent"
+        "maxent": points are moved towards the sketched data and weighted by maximum entropy, so
+        weights are never negative and any estimator works. "ridge": the paper's weights on the
+        prior's points; the negative ones are projected away.
+    prior : {"auto", "uniform", "marginals"}, default="auto"
+        Where the points start, as in `M2MEstimator`.
+    n_synthetic : int, default=100_000
+    random_state : int, RandomState or None, default=None
+        Public randomness: points, and the sketcher's map if it has none of its own.
+    classes : sequence or None, default=None
+        All labels there can be. None takes those in y as public: a class that only one person
+        has is then revealed, and `privacy_` says so.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    estimator_ : the trained classifier
+    sketch_ : PrivateSketch
+        The release, of the columns of X and the label.
+    privacy_ : PrivacyGuarantee
+    effective_sample_size_ : float
+        Number of equally weighted points that the weights are worth.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import M2MClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((5000, 2))
+    >>> y = X[:, 0] > 0.6
+    >>> model = M2MClassifier(bounds=(0, 1), n_synthetic=10_000, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseImplicitM2M._parameter_constraints,
+        "classes": [None, "array-like"],
+    }
+
+    def __init__(
+        self,
+        *,
+        sketcher=None,
+        bounds=None,
+        estimator=None,
+        weights="maxent",
+        prior="auto",
+        n_synthetic=100_000,
+        random_state=None,
+        classes=None,
+    ):
+        self.sketcher = sketcher
+        self.bounds = bounds
+        self.estimator = estimator
+        self.weights = weights
+        self.prior = prior
+        self.n_synthetic = n_synthetic
+        self.random_state = random_state
+        self.classes = classes
+
+    def fit(self, X, y):
+        """Release a sketch of (X, y), one charge, and train on it.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        checked, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        self._fit_table(X, checked, labels)
+        if self.classes is None:
+            given = f"{self.privacy_.given}, and the set of labels in y"
+            self.privacy_ = replace(self.privacy_, given=given)
+        return self
+
+    def _default_estimator(self):
+        return LogisticRegression(max_iter=1000)
+
+    def _describe_target(self, y):
+        known = np.unique(y if self.classes is None else np.asarray(self.classes))
+        if len(known) < 2:
+            raise ValueError(
+                f"A classifier needs at least two classes, got {len(known)} class; list them all "
+                "in `classes`."
+            )
+        if not np.isin(y, known).all():
+            raise ValueError("y holds a label that is not in `classes`; list all labels there.")
+        return None, known.tolist()
+
+    def _set_target(self, columns):
+        known = columns.values(columns.n_columns - 1)
+        if known is None:
+            raise ValueError(
+                "The last column of the sketch is not categorical; M2MRegressor learns numbers."
+            )
+        self.classes_ = np.array(known)
+
+    def _training_target(self, target, weights):
+        codes = {value: k for k, value in enumerate(self.classes_.tolist())}
+        found = np.array([codes[v] for v in target.tolist()])
+        # An estimator must see every class; a class without weight keeps a trace.
+        floor = 1e-6 * weights.sum() / len(weights)
+        for k in np.flatnonzero(np.bincount(found, weights, len(codes)) < floor):
+            weights[found == k] += floor
+        return self.classes_[found]
+
+    @estimator_has("predict_proba")
+    def predict_proba(self, X):
+        """Return the probabilities of the classes, shape (n_samples, n_classes)."""
+        return self.estimator_.predict_proba(self._checked(X))
+
+    @estimator_has("decision_function")
+    def decision_function(self, X):
+        """Return the estimator's decision function."""
+        return self.estimator_.decision_function(self._checked(X))

@@ -1,0 +1,201 @@
+"""An answer with its error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+
+class Estimate(NDArrayOperatorsMixin):
+    """A statistic computed from a private sketch, which behaves as an array.
+
+    Parameters
+    ----------
+    value : ndarray of any shape
+    std_error : callable returning an ndarray of the same shape
+        Standard deviation that the privacy noise gives to `value`; evaluated when first asked.
+    bias_bound : callable returning an ndarray of the same shape, default=None
+        Largest error that does not come from noise, where a bound is known.
+    labels : sequence of sequences of str, default=()
+        Names along each axis, for tables.
+    frame : {"pandas", "polars", None}, default=None
+        The library whose Series or DataFrame `value` is, for input that was a frame.
+
+    Notes
+    -----
+    Operations on an `Estimate` give plain arrays: the error of a combination depends on
+    correlations. Ask `M2MEstimator.estimate` for the combination instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import Estimate
+    >>> answer = Estimate(np.array([1.0, 2.0]), lambda: np.array([0.1, 0.2]), labels=[["a", "b"]])
+    >>> answer.interval(0.95).round(2)
+    array([[0.8 , 1.2 ],
+           [1.61, 2.39]])
+    >>> answer + 1
+    array([2., 3.])
+    >>> answer
+       value  noise std error
+    a      1              0.1
+    b      2              0.2
+    """
+
+    def __init__(
+        self,
+        value: NDArray,
+        std_error: Callable[[], NDArray],
+        *,
+        bias_bound: Callable[[], NDArray] | None = None,
+        labels: Sequence[Sequence[str]] = (),
+        frame: str | None = None,
+    ):
+        self._value = np.asarray(value, dtype=np.float64)
+        self._std_error: Any = std_error
+        self._bias_bound: Any = bias_bound
+        self.labels = tuple(tuple(names) for names in labels)
+        self.frame = frame
+
+    @property
+    def value(self) -> Any:
+        """The answer: an array, or a Series or DataFrame where the data were a frame."""
+        if self.frame is None or self._value.ndim not in (1, 2) or not self.labels:
+            return self._value
+        return _as_frame(self._value, self.labels, self.frame)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the answer."""
+        return self._value.shape
+
+    @property
+    def noise_std_error(self) -> NDArray[np.float64]:
+        """Standard deviation that the privacy noise gives to the answer.
+
+        Exact (to first order in the noise of the number of rows) where the answer is linear in
+        the release, simulated otherwise.
+        """
+        if callable(self._std_error):
+            self._std_error = np.asarray(self._std_error(), dtype=np.float64)
+        return self._std_error.reshape(self.shape)
+
+    @property
+    def bias_bound(self) -> NDArray[np.float64] | None:
+        """Largest error of approximation met on the synthetic points; None where unknown.
+
+        It bounds the bias for data that lie where the synthetic points do, however they are
+        distributed there.
+        """
+        if callable(self._bias_bound):
+            self._bias_bound = np.asarray(self._bias_bound(), dtype=np.float64)
+        return None if self._bias_bound is None else self._bias_bound.reshape(self.shape)
+
+    def interval(self, level: float = 0.95, *, covers: str = "noise") -> NDArray[np.float64]:
+        """Return lower and upper ends, shape ``(*shape, 2)``.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability, over the privacy noise, that the interval holds what it covers.
+        covers : {"noise", "noise+bias"}, default="noise"
+            "noise": the answer that a release without noise would give. It says nothing of the
+            error of approximation, which can be larger where the data are unlike the prior.
+            "noise+bias": the statistic of the data; wider by `bias_bound`, and often very wide.
+
+        Raises
+        ------
+        ValueError
+            For a level outside (0, 1), or "noise+bias" where no bound is known.
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
+        if covers not in ("noise", "noise+bias"):
+            raise ValueError(f"covers must be 'noise' or 'noise+bias', got {covers!r}.")
+        half = norm.ppf(0.5 + level / 2) * self.noise_std_error
+        if covers == "noise+bias":
+            if self.bias_bound is None:
+                raise ValueError(
+                    "No bound on the bias is known for this answer; use covers='noise'."
+                )
+            half = half + self.bias_bound
+        return np.stack([self._value - half, self._value + half], axis=-1)
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame: one row per entry, with value and noise standard error."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {"value": self._value.ravel(), "noise_std_error": self.noise_std_error.ravel()},
+            index=pd.Index(self._names()),
+        )
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self._value, dtype=dtype)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        plain = [i._value if isinstance(i, Estimate) else i for i in inputs]
+        return getattr(ufunc, method)(*plain, **kwargs)
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    def __getitem__(self, key) -> Estimate:
+        bias = None if self._bias_bound is None else (lambda: self.bias_bound[key])
+        return Estimate(self._value[key], lambda: self.noise_std_error[key], bias_bound=bias)
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __float__(self) -> float:
+        return float(self._value)
+
+    def _names(self) -> list[str]:
+        if self.labels and tuple(len(names) for names in self.labels) == self.shape:
+            grid = np.indices(self.shape).reshape(len(self.shape), -1).T
+            return [
+                ", ".join(names[i] for names, i in zip(self.labels, where, strict=True))
+                for where in grid
+            ]
+        return [str(i) for i in range(self._value.size)]
+
+    def __repr__(self) -> str:
+        rows = [
+            (name, f"{v:.5g}", f"{e:.2g}")
+            for name, v, e in zip(
+                self._names(), self._value.ravel(), self.noise_std_error.ravel(), strict=True
+            )
+        ]
+        return "\n".join(_align([("", "value", "noise std error"), *rows]))
+
+    def _repr_html_(self) -> str:
+        cells = zip(self._names(), self._value.ravel(), self.noise_std_error.ravel(), strict=True)
+        body = "".join(
+            f"<tr><th>{name}</th><td>{v:.5g}</td><td>{e:.2g}</td></tr>" for name, v, e in cells
+        )
+        head = "<tr><th></th><th>value</th><th>noise std error</th></tr>"
+        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+
+
+def _align(rows: list[tuple[str, str, str]]) -> list[str]:
+    widths = [max(len(row[k]) for row in rows) for k in range(3)]
+    return [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
+
+
+def _as_frame(value: NDArray, labels: tuple[tuple[str, ...], ...], library: str) -> Any:
+    if library == "pandas":
+        import pandas as pd
+
+        if value.ndim == 1:
+            return pd.Series(value, index=list(labels[0]))
+        return pd.DataFrame(value, index=list(labels[0]), columns=list(labels[1]))
+    import polars as pl
+
+    if value.ndim == 1:
+        return pl.DataFrame({name: [v] for name, v in zip(labels[0], value, strict=True)})
+    return pl.DataFrame(value, schema=list(labels[1]))

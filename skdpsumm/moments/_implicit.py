@@ -1,0 +1,197 @@
+"""Implicit M2M: train any estimator on synthetic rows weighted to match a private sketch."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..features import Columns
+from ..sketches import PrivateSketch, RFFSketcher, inherit_columns
+from ._m2m import _library, _require_bounds, draws_noise, table_of
+from ._maxent import maxent_points
+from ._priors import draw_points
+from ._regression import MomentRegression
+
+
+class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
+    """What the classifier and the regressor share: sketch (X, y), weight points, train.
+
+    Subclasses describe the column of y (`_describe_target`) and split it off again.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "sketcher": [None, HasMethods(["fit", "partial_fit", "release"])],
+        "bounds": "no_validation",
+        "estimator": [None, HasMethods(["fit", "predict"])],
+        "weights": [StrOptions({"maxent", "ridge"})],
+        "prior": [StrOptions({"auto", "uniform", "marginals"})],
+        "n_synthetic": [Interval(Integral, 2, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    @abstractmethod
+    def _default_estimator(self) -> BaseEstimator:
+        """Return the estimator to train where none is given."""
+
+    @abstractmethod
+    def _describe_target(self, y: NDArray) -> tuple[Any, list[Any] | None]:
+        """Return the bounds and the categories of the column of y; check y against them."""
+
+    @abstractmethod
+    def _set_target(self, columns: Columns) -> None:
+        """Set fitted attributes from the schema of the last column."""
+
+    def _fit_table(self, X, X_checked: NDArray, y: NDArray):
+        """Sketch the table (X, y) with one charge, and train on the release."""
+        bounds, categories = self._describe_target(y)
+        pairs = self._feature_pairs(X_checked.shape[1])
+        target = X_checked.shape[1]
+        rng = check_random_state(self.random_state)
+        sketcher = RFFSketcher(gamma=2.0) if self.sketcher is None else self.sketcher
+        sketcher = inherit_columns(
+            sketcher,
+            [*pairs, bounds],
+            None if categories is None else {target: categories},
+        )
+        if sketcher.random_state is None:
+            sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
+        self.sketcher_ = sketcher.fit(_append(X, X_checked, y))
+        return self._train(self.sketcher_.sketch_, table_of(self.sketcher_.sketch_), rng)
+
+    def _feature_pairs(self, n_features: int) -> list[tuple[float, float]]:
+        bounds = self.bounds
+        names = getattr(self, "feature_names_in_", None)
+        if bounds is None and self.sketcher is not None and self.sketcher.bounds is not None:
+            bounds = list(self.sketcher.bounds)[:n_features]
+        columns = Columns.build(n_features, bounds, None, names)
+        _require_bounds(columns)
+        return list(columns.bounds or ())
+
+    @classmethod
+    def from_sketch(
+        cls,
+        sketch: PrivateSketch,
+        *,
+        estimator=None,
+        weights="maxent",
+        prior="auto",
+        n_synthetic=100_000,
+        random_state=None,
+    ):
+        """Return a model trained from a release alone.
+
+        Parameters
+        ----------
+        sketch : PrivateSketch
+            Of a table whose last column is the target, as `fit` releases it (`sketch_`).
+        estimator, weights, prior, n_synthetic, random_state :
+            As in the constructor.
+        """
+        model = cls(
+            estimator=estimator,
+            weights=weights,
+            prior=prior,
+            n_synthetic=n_synthetic,
+            random_state=random_state,
+        )
+        model._validate_params()
+        columns = table_of(sketch)
+        model.n_features_in_ = columns.n_columns - 1
+        if columns.names is not None:
+            model.feature_names_in_ = np.array(columns.names[:-1], dtype=object)
+        return model._train(sketch, columns, check_random_state(random_state))
+
+    def _train(self, sketch: PrivateSketch, columns: Columns, rng):
+        self._set_target(columns)
+        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
+        if self.weights == "maxent":
+            points, weights = maxent_points(sketch, points, columns, rng)
+        else:
+            weights = _ridge_weights(sketch, points)
+        estimator = self._default_estimator() if self.estimator is None else clone(self.estimator)
+        inputs = points[:, :-1].astype(np.float64)
+        target = self._training_target(points[:, -1], weights)
+        kept = weights > weights.max() * 1e-9
+        self.estimator_ = estimator.fit(
+            inputs[kept], target[kept], sample_weight=weights[kept] * len(points)
+        )
+        self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
+        self.sketch_ = sketch
+        self.privacy_ = sketch.privacy
+        return self
+
+    def _training_target(self, target: NDArray, weights: NDArray) -> NDArray:
+        return target
+
+    def _checked(self, X) -> NDArray:
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def predict(self, X):
+        """Predict with the trained estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.estimator_.predict(self._checked(X))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = draws_noise(self.sketcher)
+        tags.target_tags.required = True
+        return tags
+
+
+def _ridge_weights(sketch: PrivateSketch, points: NDArray) -> NDArray:
+    """Return the paper's weights (section 3.5), moved to the closest non-negative ones.
+
+    The ridge's weights can be negative, which no estimator takes and which makes losses
+    unbounded below. Their projection on the simplex keeps what can be kept.
+    """
+    from ..features import project_to_simplex
+
+    regression = MomentRegression(sketch, points, regularization="theory", center=True)
+    return project_to_simplex(regression.weights)
+
+
+def _append(X: Any, X_checked: NDArray, y: NDArray) -> Any:
+    """Return the table (X, y), a frame where X is one."""
+    library = _library(X)
+    name = "target"
+    while library is not None and name in list(X.columns):
+        name += "_"
+    if library == "pandas":
+        return X.assign(**{name: y})
+    if library == "polars":
+        import polars as pl
+
+        return X.with_columns(pl.Series(name, y))
+    if y.dtype.kind in "fiub":
+        return np.column_stack([X_checked, y.astype(np.float64)])
+    table = np.empty((len(y), X_checked.shape[1] + 1), dtype=object)
+    table[:, :-1], table[:, -1] = X_checked, y
+    return table
+
+
+def estimator_has(name: str):
+    """Return a method's condition: the estimator, or the default one, has it too."""
+
+    def check(self) -> bool:
+        inner = getattr(self, "estimator_", self.estimator)
+        return hasattr(self._default_estimator() if inner is None else inner, name)
+
+    return available_if(check)

@@ -1,0 +1,392 @@
+"""Moment to moment: any statistic of the data from one private sketch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..features import Columns
+from ..sketches import (
+    HistogramSketcher,
+    PrivateSketch,
+    RFFSketcher,
+    SketchUnion,
+    inherit_columns,
+)
+from ._estimate import Estimate
+from ._planning import calibrate_epsilon, predicted_error
+from ._priors import draw_points
+from ._regression import MomentRegression
+from ._statistics import StatisticsMixin
+
+
+class M2MEstimator(StatisticsMixin, BaseEstimator):
+    """Estimate any statistic of a data set from one private sketch of it.
+
+    The curator calls `fit`: one release, one charge. The analyst holds the sketch alone
+    (`sketch_.save`, `from_sketch`) and asks as many questions as they like: none costs privacy.
+
+    A statistic ``mean f(x)`` is estimated as ``a . z``, where z is the sketch and a comes from a
+    ridge regression of f on phi over synthetic points (M2M paper, Algorithm 1).
+
+    Parameters
+    ----------
+    sketcher : sketcher, default=None
+        What is released. None: a `SketchUnion` of one-way histograms (100 bins) and 200 Fourier
+        features of the scaled columns, at epsilon = 1 and delta = 1e-6, which does well on most
+        tables.
+    bounds : pair, sequence of pairs or mapping, default=None
+        Public (low, high) of all columns or of each, in their units. A sketcher without bounds of
+        its own takes these, and so scales columns to [0, 1] before its kernel. May be left out
+        where the sketcher has bounds.
+    categories : mapping from column to list of values, default=None
+        Categorical columns, handed on like `bounds`.
+    prior : {"auto", "uniform", "marginals"} or array of shape (k, d), default="auto"
+        Where synthetic points are drawn: on the bounds ("uniform", the paper's), from the
+        sketch's own private histograms ("marginals", which removes most of the error on skewed
+        data), or public points. "auto" takes "marginals" where the sketch has a histogram of
+        every column.
+    n_synthetic : int, default=100_000
+        Number of synthetic points, as in the paper.
+    regularization : {"theory", "paper"} or float, default="theory"
+        lambda of the ridge. "theory": sigma^2 / n^2 for each feature, the value of Theorem 3.1;
+        "paper": sigma^2 / n, equation (5), which shrinks some five times too much.
+    center : bool, default=True
+        Regress with an intercept that is not penalised, so that a drowned sketch gives the
+        prior's value, not 0.
+    random_state : int, RandomState or None, default=None
+        Public randomness: synthetic points, and the sketcher's map if it has none of its own.
+
+    Attributes
+    ----------
+    sketch_ : PrivateSketch
+        The release; all that is needed to answer.
+    privacy_ : PrivacyGuarantee
+    columns_ : Columns
+        Names, bounds and categories.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import M2MEstimator
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.beta(2, 5, size=(20_000, 3))
+    >>> m2m = M2MEstimator(bounds=(0, 1), random_state=0).fit(X)
+    >>> bool(np.abs(m2m.mean() - X.mean(axis=0)).max() < 0.01)
+    True
+    >>> tail = m2m.estimate(lambda x: x[:, 0] + x[:, 1] > 1)
+    >>> tail.interval(0.95).shape
+    (2,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "sketcher": [None, HasMethods(["fit", "partial_fit", "release"])],
+        "bounds": "no_validation",
+        "categories": [None, dict],
+        "prior": [StrOptions({"auto", "uniform", "marginals"}), "array-like"],
+        "n_synthetic": [Interval(Integral, 2, None, closed="left")],
+        "regularization": [
+            StrOptions({"theory", "paper"}),
+            Interval(Real, 0, None, closed="left"),
+        ],
+        "center": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        sketcher=None,
+        *,
+        bounds=None,
+        categories=None,
+        prior="auto",
+        n_synthetic=100_000,
+        regularization="theory",
+        center=True,
+        random_state=None,
+    ):
+        self.sketcher = sketcher
+        self.bounds = bounds
+        self.categories = categories
+        self.prior = prior
+        self.n_synthetic = n_synthetic
+        self.regularization = regularization
+        self.center = center
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        """Release a sketch of X (one charge) and prepare to answer from it.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data, and where a column has no bounds; nothing is charged.
+        BudgetExceededError
+            If the sketcher's ledger cannot hold the release; nothing is charged.
+        """
+        self._validate_params()
+        rng = check_random_state(self.random_state)
+        sketcher = self._build_sketcher(rng)
+        dtype = None if sketcher.categories else [np.float64, np.float32]
+        array = validate_data(self, X, dtype=dtype)
+        names = getattr(self, "feature_names_in_", None)
+        # All that the answers need is checked before the release is paid for.
+        columns = Columns.build(array.shape[1], *self._described(sketcher), names)
+        _require_bounds(columns)
+        self._frame = _library(X)
+        self.sketcher_ = sketcher.fit(X)
+        return self._prepare(self.sketcher_.sketch_, columns, rng)
+
+    @classmethod
+    def from_sketch(
+        cls,
+        sketch: PrivateSketch,
+        *,
+        bounds=None,
+        prior="auto",
+        n_synthetic=100_000,
+        regularization="theory",
+        center=True,
+        random_state=None,
+    ) -> M2MEstimator:
+        """Return a fitted estimator for an analyst who holds only the release.
+
+        Parameters
+        ----------
+        sketch : PrivateSketch
+        bounds : pair, sequence of pairs or mapping, default=None
+            None takes those in the sketch's schema.
+        prior, n_synthetic, regularization, center, random_state :
+            As in the constructor.
+        """
+        estimator = cls(
+            bounds=bounds,
+            prior=prior,
+            n_synthetic=n_synthetic,
+            regularization=regularization,
+            center=center,
+            random_state=random_state,
+        )
+        estimator._validate_params()
+        columns = table_of(sketch, bounds)
+        _require_bounds(columns)
+        estimator._frame = None
+        if columns.names is not None:
+            estimator.feature_names_in_ = np.array(columns.names, dtype=object)
+        estimator.n_features_in_ = columns.n_columns
+        return estimator._prepare(sketch, columns, check_random_state(random_state))
+
+    def estimate(self, f: Callable[[Any], ArrayLike]) -> Estimate:
+        """Estimate the mean of f over the rows of the data.
+
+        Parameters
+        ----------
+        f : callable
+            Vectorised: takes rows, an array of shape (n, d) in the columns' units, and returns
+            (n,) or (n, k).
+
+        Returns
+        -------
+        Estimate
+            A number, or an array of shape (k,), with its error.
+        """
+        return self._answer(f)
+
+    def score(self, X, y=None) -> float:
+        """Return minus the root mean squared error of means and covariances, in units of range.
+
+        Higher is better; 0 is perfect. The comparison with X adds no noise: X must be public, or
+        the score kept by the curator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Held-out rows.
+        y : ignored
+        """
+        check_is_fitted(self)
+        numeric = self._numeric()
+        dtype = None if len(numeric) < self.n_features_in_ else [np.float64, np.float32]
+        X = validate_data(self, X, dtype=dtype, reset=False)
+        spans = np.array([np.ptp(self._bound(j)) for j in numeric])
+        held_out = X[:, numeric].astype(np.float64)
+        centred = held_out - held_out.mean(axis=0)
+        first = (np.asarray(self.mean()) - held_out.mean(axis=0)) / spans
+        second = np.asarray(self.covariance()) - centred.T @ centred / len(X)
+        second = second / spans[:, None] / spans
+        upper = second[np.triu_indices(len(spans))]
+        return -float(np.sqrt(np.mean(np.concatenate([first, upper]) ** 2)))
+
+    def predict_error(
+        self, f: Callable[[Any], ArrayLike], *, n_samples: int, n_features: int | None = None
+    ) -> NDArray[np.float64]:
+        """Predict the root mean squared error of `estimate`, before any data are touched.
+
+        It is the square root of Theorem 3.1's bound, with the sketcher's epsilon and delta, and
+        synthetic points from the bounds or a public prior.
+
+        Parameters
+        ----------
+        f : callable, as in `estimate`
+        n_samples : int
+            Number of rows expected.
+        n_features : int, default=None
+            Number of columns, where `bounds` is one pair for all.
+
+        Returns
+        -------
+        ndarray of shape () or (k,)
+        """
+        return predicted_error(self, f, n_samples, n_features)
+
+    def calibrate(
+        self,
+        f: Callable[[Any], ArrayLike],
+        *,
+        error: float,
+        n_samples: int,
+        n_features: int | None = None,
+    ) -> float:
+        """Return the smallest epsilon at which `predict_error` is at most `error`.
+
+        Parameters
+        ----------
+        f, n_samples, n_features :
+            As in `predict_error`.
+        error : float
+            Largest root mean squared error wanted, in the units of f.
+
+        Raises
+        ------
+        ValueError
+            If no epsilon reaches it: the error of approximation alone is larger.
+        """
+        return calibrate_epsilon(self, f, error, n_samples, n_features)
+
+    def _build_sketcher(self, rng):
+        sketcher = self.sketcher
+        if sketcher is None:
+            sketcher = SketchUnion([HistogramSketcher(), RFFSketcher()])
+        sketcher = inherit_columns(sketcher, self.bounds, self.categories)
+        if sketcher.random_state is None:
+            sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
+        return sketcher
+
+    def _described(self, sketcher):
+        bounds = self.bounds if self.bounds is not None else _first_bounds(sketcher)
+        return bounds, self.categories or sketcher.categories
+
+    def _prepare(self, sketch, columns, rng):
+        self.sketch_ = sketch
+        self.privacy_ = sketch.privacy
+        self.columns_ = columns
+        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
+        self._regression = MomentRegression(
+            sketch, points, regularization=self.regularization, center=self.center
+        )
+        return self
+
+    def _answer(self, function, then=None, *, labels=()):
+        check_is_fitted(self)
+        model = self._regression
+
+        def evaluate() -> tuple[NDArray, bool]:
+            return evaluate_rows(function, model.points)
+
+        values, is_scalar = evaluate()
+        answer = model.weights @ values
+        if then is not None:
+            answer = then(answer, np.asarray(model.sketch.n_samples))
+
+        def std_error() -> NDArray:
+            values, _ = evaluate()
+            if then is None and model.sketch.is_linear:
+                return model.linear_std_error(values)
+            draws, n_rows = model.replicates(values)
+            return np.std(draws if then is None else then(draws, n_rows), axis=0)
+
+        def bias_bound() -> NDArray:
+            return np.abs(model.residuals(evaluate()[0])).max(axis=0)
+
+        return Estimate(
+            answer[0] if is_scalar and np.shape(answer) == (1,) else answer,
+            std_error,
+            bias_bound=bias_bound if then is None else None,
+            labels=labels,
+            frame=self._frame,
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = draws_noise(self.sketcher)
+        tags.input_tags.string = bool(self.categories)
+        return tags
+
+
+def evaluate_rows(function: Callable[[Any], ArrayLike], points: NDArray) -> tuple[NDArray, bool]:
+    """Return f(points) as floats of shape (n, k), and whether f returned one number per row."""
+    values = np.asarray(function(points), dtype=np.float64)
+    if values.shape[:1] != (len(points),) or values.ndim > 2:
+        raise ValueError(
+            f"f must be vectorised: for rows of shape {points.shape} it must return an array of "
+            f"shape ({len(points)},) or ({len(points)}, k), got {values.shape}."
+        )
+    if not np.all(np.isfinite(values)):
+        raise ValueError("f returned NaN or infinite values inside the bounds; it must be finite.")
+    return values.reshape(len(points), -1), values.ndim == 1
+
+
+def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
+    """Return the sketch's table, with `bounds` in place of its own where they are given."""
+    own = sketch.columns
+    parts = [part.columns for part, _ in sketch.blocks()]
+    known = next((c.bounds for c in parts if c.bounds is not None), None)
+    categories = {j: own.values(j) for j in range(own.n_columns) if own.values(j) is not None}
+    return Columns.build(
+        own.n_columns, known if bounds is None else bounds, categories, own.names
+    )
+
+
+def _first_bounds(sketcher) -> Any:
+    if sketcher.bounds is not None or not hasattr(sketcher, "sketchers"):
+        return sketcher.bounds
+    inner = (s[1] if isinstance(s, tuple) else s for s in sketcher.sketchers)
+    return next((s.bounds for s in inner if s.bounds is not None), None)
+
+
+def _require_bounds(columns: Columns) -> None:
+    for j in range(columns.n_columns):
+        if columns.values(j) is None and columns.bound(j) is None:
+            raise ValueError(
+                f"bounds is missing for column {columns.name(j)!r}: give its public (low, high), "
+                "inside which synthetic points are drawn."
+            )
+
+
+def draws_noise(sketcher: Any) -> bool:
+    """Whether two fits of `sketcher` (None: the default one) differ by fresh noise."""
+    return sketcher is None or (np.isfinite(sketcher.epsilon) and sketcher.noise_seed is None)
+
+
+def _library(X: Any) -> str | None:
+    module = type(X).__module__.partition(".")[0]
+    return module if module in ("pandas", "polars") else None

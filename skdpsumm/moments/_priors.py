@@ -1,0 +1,139 @@
+"""Where synthetic points come from: the prior psi of M2M."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features import Columns, HistogramMap
+from ..sketches import PrivateSketch
+
+PRIORS = ("auto", "uniform", "marginals")
+
+
+def draw_points(
+    prior: Any,
+    sketch: PrivateSketch,
+    columns: Columns,
+    n_points: int,
+    rng: np.random.RandomState,
+) -> NDArray:
+    """Return synthetic rows, shape (n_points, d), drawn from `prior`.
+
+    Parameters
+    ----------
+    prior : {"auto", "uniform", "marginals"} or array of shape (k, d)
+        "uniform": on the bounds and categories. "marginals": independent columns, each drawn from
+        the sketch's own private histogram of it. "auto": "marginals" where the sketch has a
+        histogram of every column, else "uniform". An array: those public points.
+    sketch : PrivateSketch
+    columns : Columns
+        With the bounds of every numeric column.
+    n_points : int
+        Ignored for an array.
+    rng : RandomState
+
+    Notes
+    -----
+    Each column is stratified (one point in each of n equal slices of probability, in random
+    order), so its own distribution carries almost no sampling error.
+    """
+    if not isinstance(prior, str):
+        return _public_points(prior, columns)
+    if prior not in PRIORS:
+        raise ValueError(f"prior must be one of {PRIORS} or an array of points, got {prior!r}.")
+    found = [_marginal(sketch, j) for j in range(columns.n_columns)]
+    missing = [columns.name(j) for j, one in enumerate(found) if one is None]
+    if prior == "marginals" and missing:
+        raise ValueError(
+            f"prior='marginals' needs a histogram of column {missing[0]!r} in the sketch; add a "
+            "HistogramSketcher to a SketchUnion, or use prior='uniform'."
+        )
+    use_marginals = prior != "uniform" and not missing
+    drawn = [
+        _from_histogram(*one, j, n_points, rng) if use_marginals else None
+        for j, one in enumerate(found)
+    ]
+    if use_marginals:
+        return stack_columns(drawn)
+    return stack_columns([_uniform(columns, j, n_points, rng) for j in range(columns.n_columns)])
+
+
+def stack_columns(parts: list[NDArray]) -> NDArray:
+    """Return columns side by side: floats, or objects where one of them holds objects."""
+    if all(part.dtype.kind == "f" for part in parts):
+        return np.column_stack(parts)
+    table = np.empty((len(parts[0]), len(parts)), dtype=object)
+    for j, part in enumerate(parts):
+        table[:, j] = part
+    return table
+
+
+def _stratified(n_points: int, rng: np.random.RandomState) -> NDArray[np.float64]:
+    return (rng.permutation(n_points) + rng.uniform(size=n_points)) / n_points
+
+
+def _uniform(columns: Columns, j: int, n_points: int, rng: np.random.RandomState) -> NDArray:
+    u, known, bound = _stratified(n_points, rng), columns.values(j), columns.bound(j)
+    if known is not None:
+        return columns.decode(j, np.minimum((u * len(known)).astype(int), len(known) - 1))
+    if bound is None:
+        raise ValueError(
+            f"bounds is missing for column {columns.name(j)!r}: give its public (low, high), "
+            "inside which synthetic points are drawn."
+        )
+    return bound[0] + u * (bound[1] - bound[0])
+
+
+def _marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArray] | None:
+    """Return a histogram map and the private probabilities of the bins of column `j`."""
+    candidates = []
+    mean = sketch.mean
+    for part, where in sketch.blocks():
+        if not isinstance(part, HistogramMap):
+            continue
+        for group, cells in zip(part.groups, part.row_groups(), strict=True):
+            if j in group:
+                table = mean[where][cells].reshape([part.n_bins[k] for k in group])
+                axes = tuple(a for a, k in enumerate(group) if k != j)
+                candidates.append((len(group), part, table.sum(axis=axes)))
+    if not candidates:
+        return None
+    _, part, probabilities = min(candidates, key=lambda c: c[0])
+    positive = np.maximum(probabilities, 0)
+    total = positive.sum()
+    even = np.full(len(positive), 1 / len(positive))
+    return part, positive / total if total > 0 else even
+
+
+def _from_histogram(
+    histogram: HistogramMap,
+    probabilities: NDArray,
+    j: int,
+    n_points: int,
+    rng: np.random.RandomState,
+) -> NDArray:
+    u = _stratified(n_points, rng)
+    ends = np.cumsum(probabilities)
+    codes = np.minimum(np.searchsorted(ends, u, side="right"), len(ends) - 1)
+    if histogram.columns.values(j) is not None:
+        return histogram.columns.decode(j, codes)
+    edges = histogram.edges(j)
+    return edges[codes] + rng.uniform(size=n_points) * (edges[1] - edges[0])
+
+
+def _public_points(points: Any, columns: Columns) -> NDArray:
+    array = np.asarray(points)
+    if array.ndim != 2 or array.shape[1] != columns.n_columns or len(array) < 2:
+        raise ValueError(
+            f"prior must hold at least two rows of {columns.n_columns} columns, got an array of "
+            f"shape {array.shape}."
+        )
+    if array.dtype.kind in "iub":
+        array = array.astype(np.float64)
+    if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+        raise ValueError("prior holds NaN or infinite values; give finite public points.")
+    columns.check(array)
+    return array

@@ -1,0 +1,106 @@
+"""The moment-to-moment regression: any statistic as a linear function of the sketch."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from ..sketches import PrivateSketch
+from ._blocks import FeatureBlocks
+
+# Relative to the largest variance of a feature: keeps a noise-free system solvable.
+_FLOOR = 1e-12
+_N_REPLICATES = 100
+
+
+class MomentRegression:
+    """Ridge regression from phi to any f, on synthetic points; one factorisation for all f.
+
+    With points x_i drawn from the prior, ``a`` minimises
+    ``mean (f(x_i) - a . phi(x_i))^2 + sum_j lambda_j a_j^2`` (M2M paper, equation (4), with one
+    lambda per feature), and the answer is ``a . z``; centred, ``mean f + a . (z - mean phi)``
+    with an unpenalised intercept, which falls back on the prior where noise drowns the sketch,
+    not on zero.
+
+    The answer is also a weighted mean of f over the points, ``sum_i w_i f(x_i)``, with weights
+    that do not depend on f (implicit M2M, section 3.5). That is how answers are computed: one
+    dot product each.
+
+    Parameters
+    ----------
+    sketch : PrivateSketch
+    points : ndarray of shape (n_synthetic, d)
+    regularization : {"theory", "paper"} or float
+        lambda: sigma^2 / n^2 ("theory", per feature), sigma^2 / n ("paper", equation (5)).
+    center : bool
+    """
+
+    def __init__(
+        self, sketch: PrivateSketch, points: NDArray, *, regularization: Any, center: bool
+    ):
+        self.sketch = sketch
+        self.points = points
+        self.features = FeatureBlocks(sketch.feature_map, points)
+        mean = self.features.mean()
+        self.offset = mean if center else np.zeros_like(mean)
+        self.center = center
+        gram = self.features.gram() / len(points) - np.outer(self.offset, self.offset)
+        diagonal = np.diag(gram).copy()
+        penalty = penalties(regularization, sketch.noise_std, sketch.n_samples)
+        gram[np.diag_indices_from(gram)] += np.maximum(penalty, _FLOOR * diagonal.max())
+        self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+        self.weights = self.weights_for(sketch.mean)
+
+    def weights_for(self, means: NDArray) -> NDArray:
+        """Return the weights of the points for sketch mean(s) of shape (m,) or (m, B)."""
+        shifted = (means.T - self.offset).T
+        direction = cho_solve(self._factor, shifted, check_finite=False)
+        weights = (self.features.dot(direction) - self.offset @ direction) / len(self.points)
+        return weights + (1 / len(self.points) if self.center else 0.0)
+
+    def coefficients(self, values: NDArray) -> NDArray:
+        """Return a for targets `values` of shape (n_synthetic, k); shape (m, k)."""
+        covariance = self.features.tdot(values) / len(self.points)
+        covariance -= np.outer(self.offset, values.mean(axis=0))
+        return cho_solve(self._factor, covariance, check_finite=False)
+
+    def residuals(self, values: NDArray) -> NDArray:
+        """Return f - its approximation at the synthetic points, shape (n_synthetic, k)."""
+        slope = self.coefficients(values)
+        fitted = self.features.dot(slope) - self.offset @ slope
+        return values - fitted - (values.mean(axis=0) if self.center else 0.0)
+
+    def linear_std_error(self, values: NDArray) -> NDArray:
+        """Return the standard error of answers that are linear in the release, shape (k,)."""
+        slope = self.coefficients(values)
+        return self.sketch.linear_noise_std(slope)
+
+    @cached_property
+    def _replicates(self) -> tuple[NDArray, NDArray]:
+        # The simulation of noise is public: it starts from the release.
+        means, n_rows = self.sketch.simulate(_N_REPLICATES, np.random.default_rng(0))
+        return self.weights_for(means.T), n_rows
+
+    def replicates(self, values: NDArray) -> tuple[NDArray, NDArray]:
+        """Return simulated answers, shape (B, k), and numbers of rows, shape (B,)."""
+        weights, n_rows = self._replicates
+        return weights.T @ values, n_rows
+
+
+def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDArray:
+    """Return lambda for each feature."""
+    if regularization == "theory":
+        return (noise_std / n_samples) ** 2
+    if regularization == "paper":
+        return noise_std**2 / n_samples
+    if isinstance(regularization, Real) and regularization >= 0:
+        return np.full(len(noise_std), float(regularization))
+    raise ValueError(
+        "regularization must be 'theory', 'paper' or a number that is at least 0, got "
+        f"{regularization!r}."
+    )

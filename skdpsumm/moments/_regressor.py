@@ -1,0 +1,115 @@
+"""Regression from a private sketch."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.linear_model import LinearRegression
+from sklearn.utils.validation import validate_data
+
+from ..features import Columns
+from ._implicit import BaseImplicitM2M
+
+
+class M2MRegressor(RegressorMixin, BaseImplicitM2M):
+    """Train any regressor from one private sketch of (X, y) (implicit M2M, section 3.5).
+
+    Parameters
+    ----------
+    sketcher : sketcher, default=None
+        What is released, of the table with the target as its last column. None: 200 Fourier
+        features of the columns scaled to [0, 1], gamma = 2, at epsilon = 1, delta = 1e-6.
+    bounds : pair, sequence of pairs or mapping, default=None
+        Public (low, high) of the columns of X. Required by `fit`.
+    y_bounds : pair, default=None
+        Public (low, high) of y; values outside are clipped. Required by `fit`.
+    estimator : regressor, default=None
+        Takes `sample_weight`. None: `LinearRegression()`.
+    weights, prior, n_synthetic, random_state :
+        As in `M2MClassifier`.
+
+    Attributes
+    ----------
+    estimator_ : the trained regressor
+    sketch_ : PrivateSketch
+        The release, of the columns of X and the target.
+    privacy_ : PrivacyGuarantee
+    effective_sample_size_ : float
+        Number of equally weighted points that the weights are worth.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import M2MRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((5000, 2))
+    >>> y = 3 * X[:, 0] + X[:, 1]
+    >>> model = M2MRegressor(
+    ...     bounds=(0, 1), y_bounds=(0, 4), n_synthetic=10_000, random_state=0
+    ... ).fit(X, y)
+    >>> model.score(X, y) > 0.8
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseImplicitM2M._parameter_constraints,
+        "y_bounds": [None, "array-like"],
+    }
+
+    def __init__(
+        self,
+        *,
+        sketcher=None,
+        bounds=None,
+        y_bounds=None,
+        estimator=None,
+        weights="maxent",
+        prior="auto",
+        n_synthetic=100_000,
+        random_state=None,
+    ):
+        self.sketcher = sketcher
+        self.bounds = bounds
+        self.y_bounds = y_bounds
+        self.estimator = estimator
+        self.weights = weights
+        self.prior = prior
+        self.n_synthetic = n_synthetic
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        """Release a sketch of (X, y), one charge, and train on it.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        checked, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        return self._fit_table(X, checked, np.asarray(target, dtype=np.float64))
+
+    def _default_estimator(self):
+        return LinearRegression()
+
+    def _describe_target(self, y):
+        if self.y_bounds is None:
+            raise ValueError("y_bounds is missing: give the public (low, high) of y.")
+        return Columns.build(1, [tuple(self.y_bounds)]).bound(0), None
+
+    def _set_target(self, columns):
+        if columns.values(columns.n_columns - 1) is not None:
+            raise ValueError(
+                "The last column of the sketch is categorical; M2MClassifier learns classes."
+            )
+
+    def _training_target(self, target, weights):
+        return target.astype(np.float64)

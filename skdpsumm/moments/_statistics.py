@@ -1,0 +1,246 @@
+"""The statistics that every moment estimator answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.isotonic import isotonic_regression
+
+from ..features import Columns
+from ._estimate import Estimate
+
+
+class StatisticsMixin:
+    """Named statistics, each through one call of `_answer`."""
+
+    columns_: Columns
+
+    def _answer(self, function: Callable, then: Callable | None = None, **about: Any) -> Estimate:
+        raise NotImplementedError
+
+    def _numeric(self) -> list[int]:
+        columns = self.columns_
+        return [j for j in range(columns.n_columns) if columns.values(j) is None]
+
+    def _names(self, which: list[int]) -> list[str]:
+        return [self.columns_.name(j) for j in which]
+
+    def _column(self, column: int | str) -> int:
+        return self.columns_.index(column, "column")
+
+    def mean(self) -> Estimate:
+        """Return the means of the numeric columns, shape (d,)."""
+        return self.moment(1)
+
+    def moment(self, order: int) -> Estimate:
+        """Return the raw moments E[x_j^order] of the numeric columns, shape (d,).
+
+        Parameters
+        ----------
+        order : int, at least 1
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsumm import M2MEstimator
+        >>> X = np.random.default_rng(0).random((5000, 2))
+        >>> M2MEstimator(bounds=(0, 1), random_state=0).fit(X).moment(2).value.round(1)
+        array([0.3, 0.3])
+        """
+        if order != int(order) or order < 1:
+            raise ValueError(f"order must be a positive integer, got {order!r}.")
+        which = self._numeric()
+        return self._answer(
+            lambda X: _floats(X, which) ** int(order), labels=[self._names(which)]
+        )
+
+    def variance(self) -> Estimate:
+        """Return the variances of the numeric columns, shape (d,), at least 0."""
+        which = self._numeric()
+        d = len(which)
+
+        def powers(X: NDArray) -> NDArray:
+            columns = self._centred(X, which)
+            return np.hstack([columns, columns**2])
+
+        return self._answer(
+            powers,
+            lambda t, n: np.maximum(t[..., d:] - t[..., :d] ** 2, 0.0),
+            labels=[self._names(which)],
+        )
+
+    def covariance(self) -> Estimate:
+        """Return the covariance matrix of the numeric columns, shape (d, d).
+
+        It is projected to the closest positive semi-definite matrix.
+        """
+        which = self._numeric()
+        products, assemble = self._second_order(which)
+        names = self._names(which)
+        return self._answer(products, lambda t, n: assemble(t), labels=[names, names])
+
+    def correlation(self) -> Estimate:
+        """Return the correlation matrix of the numeric columns, shape (d, d)."""
+        which = self._numeric()
+        products, assemble = self._second_order(which)
+        names = self._names(which)
+
+        def scaled(t: NDArray, n: NDArray) -> NDArray:
+            covariance = assemble(t)
+            spread = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 1e-300))
+            raw = covariance / spread[..., :, None] / spread[..., None, :]
+            return np.clip(raw, -1.0, 1.0)
+
+        return self._answer(products, scaled, labels=[names, names])
+
+    def count(self, query: Callable[[Any], ArrayLike]) -> Estimate:
+        """Return the number of rows for which `query` holds.
+
+        Parameters
+        ----------
+        query : callable
+            Vectorised predicate of an array of rows (n, d), returning (n,) or (n, k).
+        """
+        return self._answer(query, lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None])
+
+    def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
+        """Return P(x_column <= t) for each threshold: within [0, 1] and non-decreasing.
+
+        Parameters
+        ----------
+        column : int or str
+        thresholds : array-like of shape (k,), increasing, in the column's units
+        """
+        j = self._column(column)
+        cuts = np.asarray(thresholds, dtype=np.float64)
+        if cuts.ndim != 1 or np.any(np.diff(cuts) <= 0):
+            raise ValueError("thresholds must be an increasing one-dimensional array.")
+        return self._answer(
+            lambda X: _floats(X, [j]) <= cuts,
+            lambda t, n: np.clip(_monotone(t), 0.0, 1.0),
+            labels=[[f"{self.columns_.name(j)} <= {c:g}" for c in cuts]],
+        )
+
+    def quantile(self, column: int | str, q: ArrayLike) -> Estimate:
+        """Return quantiles of a column, by inverting its CDF on 512 steps between its bounds.
+
+        Parameters
+        ----------
+        column : int or str
+        q : float or array-like of shape (k,), in [0, 1]
+        """
+        j = self._column(column)
+        levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
+        if np.any((levels < 0) | (levels > 1)):
+            raise ValueError("q must lie in [0, 1].")
+        low, high = self._bound(j)
+        grid = np.linspace(low, high, 513)
+
+        def inverse(t: NDArray, n: NDArray) -> NDArray:
+            curves = np.clip(_monotone(np.atleast_2d(t)), 0.0, 1.0)
+            curves = np.pad(curves, ((0, 0), (1, 1)), constant_values=((0, 0), (0.0, 1.0)))
+            found = np.array([_inverse(curve, grid, levels) for curve in curves])
+            return found.reshape(*t.shape[:-1], len(levels))
+
+        return self._answer(
+            lambda X: _floats(X, [j]) <= grid[1:-1],
+            inverse,
+            labels=[[f"{self.columns_.name(j)} {level:g}" for level in levels]],
+        )
+
+    def histogram(self, column: int | str, bins: int | ArrayLike = 10) -> Estimate:
+        """Return the proportions of a column's values in bins, non-negative, summing to one.
+
+        Parameters
+        ----------
+        column : int or str
+        bins : int or array-like of edges, default=10
+            A number of equal bins between the column's bounds, or increasing edges within them.
+            For a categorical column it is ignored: one proportion per category.
+        """
+        from ..features import project_to_simplex
+
+        j = self._column(column)
+        known = self.columns_.values(j)
+        if known is not None:
+            names = [f"{self.columns_.name(j)} = {value}" for value in known]
+
+            def indicators(X: NDArray) -> NDArray:
+                return self.columns_.code(X, j)[:, None] == np.arange(len(known))
+
+        else:
+            edges = self._edges(j, bins)
+            names = [f"[{a:g}, {b:g})" for a, b in zip(edges[:-1], edges[1:], strict=True)]
+
+            def indicators(X: NDArray) -> NDArray:
+                bin_of = np.searchsorted(edges[1:-1], _floats(X, [j]), side="right")
+                return bin_of == np.arange(len(edges) - 1)
+
+        return self._answer(
+            indicators,
+            lambda t, n: np.apply_along_axis(project_to_simplex, -1, t),
+            labels=[names],
+        )
+
+    def _edges(self, j: int, bins: int | ArrayLike) -> NDArray:
+        low, high = self._bound(j)
+        edges = np.linspace(low, high, int(bins) + 1) if np.isscalar(bins) else np.asarray(bins)
+        if edges.ndim != 1 or len(edges) < 2 or np.any(np.diff(edges) <= 0):
+            raise ValueError("bins must be a positive number of bins or increasing edges.")
+        if edges[0] < low or edges[-1] > high:
+            raise ValueError(
+                f"bins reach outside the bounds ({low:g}, {high:g}) of column "
+                f"{self.columns_.name(j)!r}; keep edges within them."
+            )
+        return edges
+
+    def _bound(self, j: int) -> tuple[float, float]:
+        bound = self.columns_.bound(j)
+        if bound is None:
+            raise ValueError(f"Column {self.columns_.name(j)!r} is not numeric.")
+        return bound
+
+    def _centred(self, X: NDArray, which: list[int]) -> NDArray:
+        """Return columns minus the middles of their bounds: second moments lose no digits."""
+        middle = np.array([np.mean(self._bound(j)) for j in which])
+        return _floats(X, which) - middle
+
+    def _second_order(self, which: list[int]) -> tuple[Callable, Callable]:
+        d = len(which)
+        pairs = list(combinations_with_replacement(range(d), 2))
+        left, right = (np.array(side) for side in zip(*pairs, strict=True))
+
+        def products(X: NDArray) -> NDArray:
+            columns = self._centred(X, which)
+            return np.hstack([columns, columns[:, left] * columns[:, right]])
+
+        def assemble(t: NDArray) -> NDArray:
+            first = t[..., :d]
+            matrix = np.empty((*t.shape[:-1], d, d))
+            matrix[..., left, right] = t[..., d:]
+            matrix[..., right, left] = t[..., d:]
+            return _nearest_psd(matrix - first[..., :, None] * first[..., None, :])
+
+        return products, assemble
+
+
+def _floats(X: NDArray, which: list[int]) -> NDArray:
+    return X[:, which].astype(np.float64)
+
+
+def _monotone(curves: NDArray) -> NDArray:
+    return np.apply_along_axis(isotonic_regression, -1, curves)
+
+
+def _inverse(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:
+    distinct = np.concatenate([[True], np.diff(curve) > 0])
+    return np.interp(levels, curve[distinct], grid[distinct])
+
+
+def _nearest_psd(matrices: NDArray) -> NDArray:
+    values, vectors = np.linalg.eigh(matrices)
+    return (vectors * np.maximum(values, 0.0)[..., None, :]) @ np.swapaxes(vectors, -1, -2)

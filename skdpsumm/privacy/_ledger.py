@@ -1,0 +1,391 @@
+"""The privacy ledger: a cap on what is spent, kept in a file that all processes share."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sqlite3
+from datetime import UTC, datetime
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from ._filter import Cost, Filter, Spent, add, paid_in, total
+from ._guarantee import ADJACENCIES, PrivacyGuarantee
+from ._ledger_dataset import Budget, LedgerDataset
+from ._ledger_store import (
+    LedgerStore,
+    add_charge,
+    charges,
+    declare,
+    or_infinite,
+    read_settings,
+    spent_by,
+)
+from ._mechanisms import Mechanism
+from ._warnings import BudgetExceededError
+
+_ACCOUNTANTS = ("pure", "gdp", "zcdp")
+
+
+class PrivacyLedger:
+    """A cap on the privacy that releases spend together, and the record of what each has spent.
+
+    Give the same ledger to every estimator that sees the data. A fit charges it before anything is
+    computed, and is refused with `BudgetExceededError` where the cap cannot hold the charge.
+    ``clone`` keeps the ledger's identity, and with a `path` so does sending it to another process,
+    so that every fit of a search or a cross-validation is counted.
+
+    Parameters
+    ----------
+    path : str or path-like, default=None
+        The SQLite file. A missing or empty file becomes a new ledger; an existing one is attached
+        if its settings are those given here (`open` attaches with the file's own). None keeps the
+        ledger in memory, for this process alone.
+    epsilon : float
+        The cap, above 0. ``np.inf`` accepts everything and keeps the record.
+    delta : float, default=0.0
+        The cap's delta, in [0, 1).
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        Which data sets are neighbours. A charge under "add_remove" enters a "replace_one" ledger
+        at the price of two rows (one removed, one added); the reverse is refused.
+    accountant : {"pure", "gdp", "zcdp"}, default=None
+        What is summed up: epsilons of pure DP, ``mu**2`` of Gaussian DP, or rho of zCDP. "gdp" is
+        tightest for Gaussian noise; "zcdp" takes `ZeroConcentratedDP` as well. Both convert pure
+        charges that come beside others, at a high price: better a ledger for each kind. None
+        stands for "gdp" if ``delta > 0`` and for "pure" otherwise.
+
+    Attributes
+    ----------
+    path : Path or None
+        Absolute path of the file.
+
+    Raises
+    ------
+    BudgetExceededError
+        By `check` and `charge`, if the cap cannot hold the charge. Nothing is charged then.
+    ValueError
+        If a parameter, the file, or the kind of a charge does not suit the ledger.
+
+    Notes
+    -----
+    The cap holds for data and budgets chosen adaptively: every charge may depend on all releases
+    before it, on any path. Sums of pure epsilons, of ``mu**2`` and of rho below a bound that is
+    fixed at creation have this property (Rogers et al. 2016; Smith and Thakurta 2022, Koskela et
+    al. 2023; Feldman and Zrnic 2021, Whitehouse et al. 2023), whereas numerical accounting (PLD)
+    has it only for charges planned in advance. "gdp" and "zcdp" also hold every sequence of pure
+    charges that sum to epsilon: where the loss is surely below epsilon, no delta is spent. Sums
+    may pass the cap by a relative 1e-9, for float rounding. "gdp" keeps the part `RESERVE` of the
+    cap for the discreteness of noise.
+
+    A charge is one transaction: it is on disk before `charge` returns, and a process that dies
+    before the commit has charged nothing. A copy of the file is another ledger, whose cap adds to
+    this one's; keep the file where SQLite's locks work (not on most network drives).
+
+    Examples
+    --------
+    >>> from skdpsumm.privacy import PrivacyLedger, PureDP
+    >>> ledger = PrivacyLedger(epsilon=1.0)
+    >>> ledger.charge(PureDP(0.3), label="histogram of ages")
+    1
+    >>> ledger.remaining
+    Budget(epsilon=0.7, delta=0.0)
+    >>> north, south = (ledger.dataset(name, partition="region") for name in ("north", "south"))
+    >>> north.charge(PureDP(0.5)), south.charge(PureDP(0.4))
+    (2, 3)
+    >>> ledger.spent.epsilon
+    0.8
+    >>> ledger.check(PureDP(0.5))
+    Traceback (most recent call last):
+        ...
+    skdpsumm.privacy._warnings.BudgetExceededError: epsilon=0.5 was asked of data set 'default',
+    but epsilon=0.2 of 1 is left there. Nothing was charged. ...
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        adjacency: str = "add_remove",
+        accountant: str | None = None,
+    ):
+        settings = _checked_settings(epsilon, delta, adjacency, accountant)
+        self.path = None if path is None else _absolute(path)
+        self.epsilon: float = settings["epsilon"]
+        self.delta: float = settings["delta"]
+        self.adjacency: str = settings["adjacency"]
+        self.accountant: str = settings["accountant"]
+        self._filter = Filter(self.epsilon, self.delta, self.accountant)
+        self._store = LedgerStore(self.path, settings)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> PrivacyLedger:
+        """Attach an existing ledger with the settings it was created with.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The ledger's file.
+
+        Returns
+        -------
+        PrivacyLedger
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If the file is not a ledger, is damaged, or was written by a newer version.
+        """
+        return cls(path, **read_settings(_absolute(path)))
+
+    def check(
+        self,
+        mechanism: Mechanism | PrivacyGuarantee,
+        *,
+        dataset: str = "default",
+        adjacency: str = "add_remove",
+    ) -> None:
+        """Raise `BudgetExceededError` if the cap cannot hold `mechanism`; write nothing.
+
+        Parameters
+        ----------
+        mechanism : Mechanism or PrivacyGuarantee
+            The cost. A guarantee brings its own adjacency.
+        dataset : str, default="default"
+            Name of the data that would be released from.
+        adjacency : {"add_remove", "replace_one"}, default="add_remove"
+            The adjacency under which `mechanism` is claimed.
+        """
+        _check_name("dataset", dataset)
+        cost = self._price(_claim(mechanism, adjacency))
+        with self._store.reading() as db:
+            self._refuse_excess(spent_by(db), dataset, cost)
+
+    def charge(
+        self,
+        mechanism: Mechanism | PrivacyGuarantee,
+        *,
+        dataset: str = "default",
+        label: str = "",
+        adjacency: str = "add_remove",
+        simulated: bool = False,
+    ) -> int:
+        """Charge `mechanism`, in one step with the check that the cap holds it.
+
+        Parameters
+        ----------
+        mechanism : Mechanism or PrivacyGuarantee
+            The cost. A guarantee brings its own adjacency.
+        dataset : str, default="default"
+            Name of the data that is released from.
+        label : str, default=""
+            What the release is. Public: it is written to the file.
+        adjacency : {"add_remove", "replace_one"}, default="add_remove"
+            The adjacency under which `mechanism` is claimed.
+        simulated : bool, default=False
+            Mark the entry as a simulation. It counts like any other.
+
+        Returns
+        -------
+        int
+            The entry's id.
+        """
+        _check_name("dataset", dataset)
+        claim = _claim(mechanism, adjacency)
+        cost = self._price(claim)
+        row = {
+            "time": datetime.now(UTC).isoformat(),
+            "dataset": dataset,
+            "label": str(label),
+            "adjacency": claim.adjacency,
+            "mechanism": json.dumps(claim.mechanism.to_dict(), default=float),
+            "simulated": bool(simulated or claim.simulated),
+            "pid": os.getpid(),
+        }
+        with self._store.writing() as db:
+            self._refuse_excess(spent_by(db), dataset, cost)
+            declare(db, dataset, None)
+            return add_charge(db, row, cost)
+
+    def dataset(self, name: str, partition: str | None = None) -> LedgerDataset:
+        """Return a handle on one data set, to give to an estimator in the ledger's place.
+
+        Parameters
+        ----------
+        name : str
+            Name of the data set.
+        partition : str, default=None
+            *Declares* the data set disjoint from all others of the same partition: nobody has rows
+            in two of them, and which one a row is in depends on that row alone. The total counts
+            the costliest of a partition, and sums up all else. Under "replace_one" a row changes
+            within its data set. A data set keeps the partition of its first use.
+
+        Returns
+        -------
+        LedgerDataset
+        """
+        _check_name("name", name)
+        if partition is not None:
+            _check_name("partition", partition)
+            with self._store.writing() as db:
+                declare(db, name, partition)
+        return LedgerDataset(self, name, self._spent().get(name, Spent()).partition)
+
+    @property
+    def spent(self) -> Budget:
+        """What all releases cost together."""
+        return self._budget(self._filter.epsilon_of(total(self._spent())))
+
+    @property
+    def remaining(self) -> Budget:
+        """What one more release from data set "default" may be calibrated to.
+
+        With Gaussian noise under "gdp" and "zcdp", where pure charges may fit though this is 0.
+        """
+        return self._remaining_for("default")
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return the charges in order, as ``pandas.DataFrame`` takes them.
+
+        Returns
+        -------
+        list of dict
+            With id, time (UTC), dataset, partition, label, adjacency and mechanism (as claimed),
+            epsilon (as paid: under the ledger's adjacency, at its delta), simulated and pid.
+        """
+        with self._store.reading() as db:
+            return [self._entry(row) for row in charges(db)]
+
+    def _entry(self, row: sqlite3.Row) -> dict[str, Any]:
+        cost = Cost(*(or_infinite(row[part]) for part in Cost._fields))
+        names = ("id", "time", "dataset", "partition", "label", "adjacency")
+        return {name: row[name] for name in names} | {
+            "epsilon": self._filter.epsilon_of(cost),
+            "mechanism": json.loads(row["mechanism"]),
+            "simulated": bool(row["simulated"]),
+            "pid": row["pid"],
+        }
+
+    def _spent(self) -> dict[str, Spent]:
+        with self._store.reading() as db:
+            return spent_by(db)
+
+    def _spent_by(self, dataset: str) -> Budget:
+        paid = self._spent().get(dataset, Spent())
+        return self._budget(self._filter.epsilon_of(paid.cost))
+
+    def _remaining_for(self, dataset: str) -> Budget:
+        return self._budget(self._filter.left(paid_in(self._spent(), dataset)))
+
+    def _budget(self, epsilon: float) -> Budget:
+        return Budget(epsilon, 0.0 if self.accountant == "pure" else self.delta)
+
+    def _price(self, claim: PrivacyGuarantee) -> Cost:
+        """Return what a claim costs under the ledger's adjacency."""
+        if claim.adjacency == self.adjacency:
+            return self._filter.cost(claim.mechanism)
+        if self.adjacency == "replace_one":
+            return self._filter.cost(claim.mechanism.group(2))
+        raise ValueError(
+            'A ledger with adjacency="add_remove" cannot charge a claim under "replace_one", which '
+            "takes the number of rows as public and says nothing about adding one. Set "
+            'adjacency="add_remove" on the estimator, or create the ledger with "replace_one".'
+        )
+
+    def _refuse_excess(self, spent: dict[str, Spent], dataset: str, cost: Cost) -> None:
+        paid = spent.get(dataset, Spent())
+        after = spent | {dataset: paid._replace(cost=add([paid.cost, cost]))}
+        if not self._filter.fits(total(after)):
+            raise BudgetExceededError(self._excess(paid_in(spent, dataset), dataset, cost))
+
+    def _excess(self, before: Cost, dataset: str, cost: Cost) -> str:
+        asked, left = self._filter.asked_and_left(cost, before)
+        at = f" at delta={self.delta:g} ({self.accountant})" if self.accountant != "pure" else ""
+        return (
+            f"epsilon={asked:.6g}{at} was asked of data set {dataset!r}, but epsilon={left:.6g} "
+            f"of {self.epsilon:g} is left there. Nothing was charged. {self._remedy(before, cost)}"
+        )
+
+    def _remedy(self, before: Cost, cost: Cost) -> str:
+        if not self._filter.reserve_holds(add([before, cost])):
+            return (
+                "The part of the cap kept for the discreteness of noise is used up: calibrate "
+                "Gaussian noise to a smaller delta."
+            )
+        kinds = [math.isfinite(paid.pure) for paid in (before, cost) if any(paid)]
+        if len(set(kinds)) == 2 and math.isfinite(cost.square):
+            return (
+                "Pure charges weigh much beside others: give each kind a ledger of its own, with "
+                "caps that add up."
+            )
+        return "Ask for at most what is left, or release from data that the ledger does not cover."
+
+    def __sklearn_clone__(self) -> PrivacyLedger:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.path is None:
+            raise TypeError(
+                "A ledger in memory cannot be copied or sent to another process, where its charges "
+                "would be lost. Give it a path: PrivacyLedger(path, epsilon=..., ...)."
+            )
+        return type(self).open, (self.path,)
+
+    def __repr__(self) -> str:
+        where = "" if self.path is None else f"{str(self.path)!r}, "
+        return (
+            f"PrivacyLedger({where}epsilon={self.epsilon:g}, delta={self.delta:g}, "
+            f"adjacency={self.adjacency!r}, accountant={self.accountant!r}) {self._state()}"
+        )
+
+    def _state(self) -> str:
+        try:
+            return f"<spent epsilon={self.spent.epsilon:.4g} in {len(self.entries())} entries>"
+        except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:
+            return f"<cannot be read: {type(error).__name__}>"
+
+
+def _claim(mechanism: Mechanism | PrivacyGuarantee, adjacency: str) -> PrivacyGuarantee:
+    if isinstance(mechanism, PrivacyGuarantee):
+        return mechanism
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"mechanism must be a Mechanism or PrivacyGuarantee, got {mechanism!r}.")
+    return PrivacyGuarantee(mechanism, adjacency)
+
+
+def _checked_settings(
+    epsilon: float, delta: float, adjacency: str, accountant: str | None
+) -> dict[str, Any]:
+    if not isinstance(epsilon, Real) or not epsilon > 0:
+        raise ValueError(f"epsilon must be a number above 0 (np.inf: no cap), got {epsilon!r}.")
+    if not isinstance(delta, Real) or not 0 <= delta < 1:
+        raise ValueError(f"delta must be a number in [0, 1), got {delta!r}.")
+    if adjacency not in ADJACENCIES:
+        raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
+    if accountant is None:
+        accountant = "gdp" if delta > 0 else "pure"
+    if accountant not in _ACCOUNTANTS:
+        raise ValueError(f"accountant must be one of {_ACCOUNTANTS}, got {accountant!r}.")
+    if accountant != "pure" and delta == 0:
+        raise ValueError(f'accountant={accountant!r} needs delta > 0; use "pure" for delta=0.')
+    return {
+        "epsilon": float(epsilon),
+        "delta": float(delta),
+        "adjacency": adjacency,
+        "accountant": accountant,
+    }
+
+
+def _check_name(parameter: str, value: Any) -> None:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{parameter} must be a non-empty string, got {value!r}.")
+
+
+def _absolute(path: str | os.PathLike[str]) -> Path:
+    # The working directory may differ in another process, or later.
+    return Path(os.path.abspath(path))

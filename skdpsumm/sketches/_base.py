@@ -1,0 +1,250 @@
+"""From rows to one noisy sum: the release that all sketchers share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..features import GRID, Columns, FeatureMap
+from ..privacy import Block, IntegerNoise, PrivacyGuarantee, Unprotected, nominal_mechanism
+from ._private_sketch import PrivateSketch, rows_from_sums
+
+
+class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A transformer phi whose `fit` releases the noisy sum of phi over the rows.
+
+    Subclasses say which phi (`_draw_map`) and how the budget is shared (`_shares`).
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "epsilon": [Interval(Real, 0, np.inf, closed="right")],
+        "delta": [Interval(Real, 0, 1, closed="left")],
+        "adjacency": [StrOptions({"add_remove", "replace_one"})],
+        "denominator": [StrOptions({"auto", "budget", "row_sums"})],
+        "denominator_share": [Interval(Real, 0, 1, closed="neither")],
+        "postprocess": ["boolean"],
+        "random_state": ["random_state"],
+        "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
+        "ledger": "no_validation",
+        "n_jobs": [
+            None,
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, None, -1, closed="right"),
+        ],
+    }
+
+    bounds = None
+    categories = None
+
+    @abstractmethod
+    def _draw_map(self, columns: Columns, rng: np.random.RandomState) -> FeatureMap:
+        """Return the public feature map for a table of `columns`."""
+
+    def _shares(self, feature_map: FeatureMap) -> list[float]:
+        """Return the share of the budget of each elementary map."""
+        return [1.0]
+
+    @property
+    def holds_private_data(self) -> bool:
+        """True between `partial_fit` and `release`, while exact sums are in memory."""
+        return hasattr(self, "_sums")
+
+    def fit(self, X, y=None):
+        """Release the private sketch of X. Charges the ledger once.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            One row per person (or other unit of protection).
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data; nothing is charged.
+        BudgetExceededError
+            If the ledger cannot hold epsilon and delta; nothing is charged.
+        """
+        self._discard()
+        return self.partial_fit(X).release()
+
+    def partial_fit(self, X, y=None):
+        """Add the rows of X to a sketch that `release` will publish.
+
+        The first block charges the ledger. Until `release`, the object holds exact sums.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        first = not self.holds_private_data
+        if first:
+            self._validate_params()
+            self._check_denominator()
+            if self.ledger is not None:
+                claim = nominal_mechanism(self.epsilon, self.delta)
+                self.ledger.check(claim, adjacency=self.adjacency)
+        X = self._validate(X, reset=first)
+        if first:
+            self._open(X)
+        else:
+            self._check_values(X)
+        sums = self._sum(X)
+        self._sums = sums if first else self._sums + sums
+        self._n_rows = X.shape[0] + (0 if first else self._n_rows)
+        return self
+
+    def release(self):
+        """Add the noise, once, and publish `sketch_`. The exact sums are deleted.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If no rows were added since the last release.
+        """
+        if not self.holds_private_data:
+            raise ValueError(
+                "There is nothing to release: call fit, or partial_fit and then release. A sketch "
+                "that was released stays in sketch_."
+            )
+        noise, counted = self._noise, self._counts_rows
+        values = np.append(self._sums, self._n_rows * GRID) if counted else self._sums
+        silent = isinstance(noise.mechanism, Unprotected)
+        noisy = (values if silent else noise.add(values, self._seed)) / GRID
+        deviations = noise.std / GRID
+        size = self.feature_map_.n_features
+        add_remove = self.privacy_.adjacency == "add_remove"
+        if not add_remove:
+            n_rows, n_std = float(self._n_rows), 0.0
+        elif counted:
+            n_rows, n_std = float(noisy[-1]), float(deviations[-1])
+        else:
+            weights, n_std = rows_from_sums(self.feature_map_, deviations)
+            n_rows = float(weights @ noisy)
+        self._discard()
+        self.sketch_ = PrivateSketch(
+            feature_map=self.feature_map_,
+            sums=noisy[:size],
+            noise_std=deviations[:size],
+            n_released=n_rows,
+            n_noise_std=n_std,
+            privacy=self.privacy_,
+            postprocess=bool(self.postprocess),
+            n_from_sums=add_remove and not counted,
+        )
+        return self
+
+    def transform(self, X):
+        """Return phi(X), the public features; no private data are involved.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, m), in the dtype of X
+        """
+        check_is_fitted(self, "feature_map_")
+        features = self.feature_map_.matrix(self._validate(X, reset=False))
+        return features.toarray() if sparse.issparse(features) else features
+
+    def _validate(self, X, *, reset: bool) -> NDArray:
+        dtype = None if self._has_categories() else [np.float64, np.float32]
+        return validate_data(self, X, dtype=dtype, order="C", reset=reset)
+
+    def _has_categories(self) -> bool:
+        return bool(self.categories)
+
+    def _check_denominator(self) -> None:
+        """Check parameters further, as far as no data are needed."""
+
+    def _check_values(self, X: NDArray) -> None:
+        """Raise ValueError for values that some part of the map cannot take."""
+        for part in self.feature_map_.parts():
+            part.columns.check(X)
+
+    def _open(self, X: NDArray) -> None:
+        """Draw the map, calibrate the noise and pay for the release."""
+        names = getattr(self, "feature_names_in_", None)
+        columns = Columns.build(X.shape[1], self.bounds, self.categories, names)
+        feature_map = self._draw_map(columns, check_random_state(self.random_state))
+        self._prepare(feature_map)
+        self._check_values(X)
+        if self.ledger is not None:
+            self.ledger.charge(
+                self.privacy_.mechanism,
+                label=type(self).__name__,
+                adjacency=self.adjacency,
+                simulated=self.noise_seed is not None,
+            )
+
+    def _prepare(self, feature_map: FeatureMap) -> None:
+        grouped = bool(feature_map.row_groups())
+        if self.denominator == "row_sums" and not grouped:
+            raise ValueError(
+                "denominator='row_sums' needs features whose rows sum to n (histogram, RACE); "
+                "use 'budget' or 'auto' here."
+            )
+        by_sums = grouped and self.denominator != "budget"
+        self._counts_rows = self.adjacency == "add_remove" and not by_sums
+        rest = 1 - self.denominator_share if self._counts_rows else 1.0
+        shares = [rest * share for share in self._shares(feature_map)]
+        blocks = [
+            Block(part.n_features, *part.sensitivity(self.adjacency), share)
+            for part, share in zip(feature_map.parts(), shares, strict=True)
+        ]
+        if self._counts_rows:
+            blocks.append(Block(1, GRID, GRID, self.denominator_share))
+        # What the guarantee states is fixed here; later set_params do not reach the release.
+        self._noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta)
+        self._seed = self.noise_seed
+        self.feature_map_ = feature_map
+        self._n_features_out = feature_map.n_features
+        self.privacy_ = PrivacyGuarantee(
+            self._noise.mechanism,
+            self.adjacency,
+            given="the sketcher's parameters and the columns' bounds and categories"
+            + (", and the number of rows" if self.adjacency == "replace_one" else ""),
+            simulated=self.noise_seed is not None,
+        )
+
+    def _sum(self, X: NDArray) -> NDArray:
+        if isinstance(self._noise.mechanism, Unprotected):
+            return self.feature_map_.float_sums(X) * GRID
+        return self.feature_map_.grid_sums(X, effective_n_jobs(self.n_jobs))
+
+    def _discard(self) -> None:
+        """Forget exact sums."""
+        for name in ("_sums", "_n_rows", "_noise", "_seed", "_counts_rows"):
+            self.__dict__.pop(name, None)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.non_deterministic = np.isfinite(self.epsilon) and self.noise_seed is None
+        tags.input_tags.string = self._has_categories()
+        return tags

@@ -1,0 +1,248 @@
+"""The release: what an analyst holds instead of the data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features import Columns, FeatureMap
+from ..privacy import PrivacyGuarantee
+from ._file import read_sketch, write_sketch
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateSketch:
+    """A noisy sum of phi(x) over a data set, with all that is needed to read it.
+
+    Everything in it is either public or carries noise: it may be published, pickled and copied,
+    and whatever is computed from it costs no further privacy.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+        The public phi, with the schema of the table (`feature_map.columns`).
+    sums : ndarray of shape (m,)
+        Sum of phi plus noise, as released.
+    noise_std : ndarray of shape (m,)
+        Standard deviation of the noise in `sums`. Divide by `n_samples` for that in `mean`.
+    n_released : float
+        Noisy number of rows, as released; exact where n is public (adjacency "replace_one").
+    n_noise_std : float
+        Standard deviation of the noise in `n_released`.
+    privacy : PrivacyGuarantee
+    postprocess : bool, default=True
+        Whether `mean` is moved to the set that contains every true mean: the simplex for each
+        histogram, the unit disk for each (cos, sin) pair. It lowers the error of each entry and
+        can bias sums of many.
+    n_from_sums : bool, default=False
+        Whether `n_released` was computed from `sums` (each histogram sums to n).
+
+    Notes
+    -----
+    ``mean = sums / n_samples`` is the private sketch z of the M2M paper, equation (2).
+    Where the noise drowns the number of rows (`n_released` below three standard deviations), the
+    mean is that of total ignorance: uniform histograms, zero Fourier coefficients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import HistogramSketcher, PrivateSketch
+    >>> X = np.random.default_rng(0).random((1000, 2))
+    >>> sketch = HistogramSketcher(bounds=(0, 1), n_bins=4).fit(X).sketch_
+    >>> sketch.mean.shape
+    (8,)
+    >>> both = sketch + sketch  # for releases of two disjoint data sets
+    >>> both.privacy.epsilon(1e-6) <= 1
+    True
+    """
+
+    feature_map: FeatureMap
+    sums: NDArray[np.float64]
+    noise_std: NDArray[np.float64]
+    n_released: float
+    n_noise_std: float
+    privacy: PrivacyGuarantee
+    postprocess: bool = True
+    n_from_sums: bool = False
+
+    @property
+    def n_samples(self) -> float:
+        """Private estimate of the number of rows, at least 1."""
+        return max(1.0, float(self.n_released))
+
+    @property
+    def is_drowned(self) -> bool:
+        """Whether the number of rows cannot be told from zero."""
+        return self.n_released < max(3 * self.n_noise_std, 1.0)
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Private estimate of the mean of phi, shape (m,)."""
+        return self.to_mean(self.sums, self.n_released)
+
+    def to_mean(self, sums: NDArray, n_rows: float) -> NDArray[np.float64]:
+        """Return the mean that a release of `sums` and `n_rows` would have."""
+        if not self.postprocess:
+            return sums / max(1.0, n_rows)
+        if n_rows < max(3 * self.n_noise_std, 1.0):
+            return self.feature_map.neutral_mean()
+        return self.feature_map.project(sums / n_rows)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether post-processing left this release alone, so that `mean` is a plain ratio."""
+        return np.allclose(self.mean, self.sums / self.n_samples, rtol=1e-12, atol=1e-12)
+
+    def linear_noise_std(self, slope: NDArray) -> NDArray[np.float64]:
+        """Return the noise's standard deviation in ``slope.T @ mean``, for a linear release.
+
+        Parameters
+        ----------
+        slope : ndarray of shape (m, k)
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            To first order in the noise of the number of rows.
+        """
+        level = self.mean @ slope
+        if self.n_from_sums:
+            # n = u . sums, so the noise of n is part of that of the sums.
+            weights, _ = rows_from_sums(self.feature_map, self.noise_std)
+            moved, own = slope - np.outer(weights, level), 0.0
+        else:
+            moved, own = slope, (level * self.n_noise_std) ** 2
+        variance = (self.noise_std**2) @ moved**2 + own
+        return np.sqrt(variance) / self.n_samples
+
+    def simulate(
+        self, n_draws: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Draw releases that data with this mean would have given (parametric bootstrap).
+
+        Parameters
+        ----------
+        n_draws : int
+        rng : Generator
+
+        Returns
+        -------
+        means : ndarray of shape (n_draws, m)
+        n_rows : ndarray of shape (n_draws,)
+        """
+        noise = self.noise_std * rng.standard_normal((n_draws, len(self.sums)))
+        sums = self.mean * self.n_samples + noise
+        if self.n_from_sums:
+            weights, _ = rows_from_sums(self.feature_map, self.noise_std)
+            n_rows = self.n_samples + noise @ weights
+        else:
+            n_rows = self.n_samples + self.n_noise_std * rng.standard_normal(n_draws)
+        means = [self.to_mean(s, n) for s, n in zip(sums, n_rows, strict=True)]
+        return np.array(means), np.maximum(n_rows, 1.0)
+
+    @property
+    def columns(self) -> Columns:
+        """The schema: names, bounds, categories and units of the columns."""
+        return self.feature_map.columns
+
+    def blocks(self) -> list[tuple[FeatureMap, slice]]:
+        """Return each elementary feature map with its place in `mean`."""
+        maps = self.feature_map.parts()
+        ends = np.cumsum([m.n_features for m in maps]).tolist()
+        return [(m, slice(end - m.n_features, end)) for m, end in zip(maps, ends, strict=True)]
+
+    def with_units(self, units: Mapping[str, str]) -> PrivateSketch:
+        """Return a copy whose schema states the physical unit of each column named."""
+        from ..features import feature_map_from_state
+
+        state, arrays = self.feature_map.to_state()
+        parts = [state]
+        for part in parts:  # grows while unions are opened
+            parts += part.get("maps", [])
+            for column in part.get("columns", []):
+                column["unit"] = units.get(column["name"], column["unit"])
+        unknown = set(units) - set(self.columns.names or ())
+        if unknown:
+            raise ValueError(f"units names columns {sorted(unknown)}, which the sketch lacks.")
+        return replace(self, feature_map=feature_map_from_state(state, arrays))
+
+    def __add__(self, other: PrivateSketch) -> PrivateSketch:
+        """Return the sketch of the union of two *disjoint* data sets.
+
+        Raises
+        ------
+        ValueError
+            If the two were made with different feature maps or adjacencies.
+        """
+        if not isinstance(other, PrivateSketch):
+            return NotImplemented
+        if not self.feature_map.same_as(other.feature_map):
+            raise ValueError(
+                "The two sketches live in different feature spaces and cannot be added: fit both "
+                "with the same sketcher parameters, the same columns and the same integer "
+                "random_state."
+            )
+        return PrivateSketch(
+            self.feature_map,
+            self.sums + other.sums,
+            np.hypot(self.noise_std, other.noise_std),
+            self.n_released + other.n_released,
+            float(np.hypot(self.n_noise_std, other.n_noise_std)),
+            PrivacyGuarantee.parallel([self.privacy, other.privacy]),
+            self.postprocess and other.postprocess,
+            self.n_from_sums and other.n_from_sums,
+        )
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the sketch to a file, atomically: numpy arrays and JSON, no pickle.
+
+        Parameters
+        ----------
+        path : path-like
+            An existing file is replaced only once the new one is complete.
+        """
+        write_sketch(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> PrivateSketch:
+        """Read a sketch from a file written by `save`.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Raises
+        ------
+        ValueError
+            If the file is no sketch, is damaged, or was written by a newer format.
+        """
+        return cls(**read_sketch(path))
+
+    def __repr__(self) -> str:
+        kinds = " + ".join(f"{m.kind} ({m.n_features})" for m, _ in self.blocks())
+        spread = f" +- {self.n_noise_std:.3g}" if self.n_noise_std else ""
+        return (
+            f"<PrivateSketch of about {self.n_samples:,.0f}{spread} rows, "
+            f"{self.columns.n_columns} columns: {kinds}\n  {self.privacy!r}>"
+        )
+
+
+def rows_from_sums(
+    feature_map: FeatureMap, noise_std: NDArray
+) -> tuple[NDArray[np.float64], float]:
+    """Return u and a standard deviation: ``u @ sums`` estimates n best, from groups summing to n.
+
+    Each group of `feature_map.row_groups` gives one estimate; they are weighted by inverse
+    variance.
+    """
+    groups = feature_map.row_groups()
+    variances = np.array([np.sum(noise_std[group] ** 2) for group in groups])
+    precision = 1 / variances if variances.any() else np.ones(len(groups))
+    weights = np.zeros(feature_map.n_features)
+    for group, share in zip(groups, precision / precision.sum(), strict=True):
+        weights[group] = share
+    return weights, float(np.sqrt(1 / precision.sum())) if variances.any() else 0.0

@@ -1,0 +1,200 @@
+"""Several sketches for one budget."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from ..features import UnionMap
+from ._base import BaseSketcher
+
+
+class SketchUnion(BaseSketcher):
+    """Several sketches of the same table, released together for one budget.
+
+    A histogram sketch knows each column well and nothing of their dependence; a Fourier sketch
+    sees the dependence through a fog. Together they answer far more than either.
+
+    Parameters
+    ----------
+    sketchers : list of sketchers or of (name, sketcher) pairs
+        They give the feature maps. Their own `epsilon`, `delta`, `adjacency`, `denominator` and
+        `postprocess` are not used; they must have no `ledger` and no `noise_seed`. A sketcher
+        without `bounds` or `categories` takes those of the union.
+    weights : sequence of float, default=None
+        Share of the budget of each sketcher, up to a factor: of epsilon under pure DP, of mu^2
+        under Gaussian noise. None gives equal shares.
+    bounds, categories, epsilon, delta, adjacency, denominator, denominator_share, postprocess, \
+random_state, noise_seed, ledger, n_jobs :
+        As in `RFFSketcher`. With "auto" the number of rows comes from the histograms or RACE
+        arrays among the parts, where there are any.
+
+    Attributes
+    ----------
+    sketch_ : PrivateSketch
+        One release with all features side by side.
+    privacy_ : PrivacyGuarantee
+        Of all parts together.
+    feature_map_ : UnionMap
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import HistogramSketcher, RFFSketcher, SketchUnion
+    >>> X = np.random.default_rng(0).random((5000, 2))
+    >>> union = SketchUnion(
+    ...     [HistogramSketcher(n_bins=10), RFFSketcher(n_components=30)],
+    ...     bounds=(0, 1), weights=[1, 2], random_state=0,
+    ... ).fit(X)
+    >>> union.sketch_.mean.shape
+    (50,)
+    >>> union.set_params(rffsketcher__gamma=2.0).get_params()["rffsketcher__gamma"]
+    2.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseSketcher._parameter_constraints,
+        "sketchers": [list, tuple],
+        "weights": [None, "array-like"],
+        "bounds": "no_validation",
+        "categories": [None, dict],
+    }
+
+    def __init__(
+        self,
+        sketchers,
+        *,
+        weights=None,
+        bounds=None,
+        categories=None,
+        epsilon=1.0,
+        delta=1e-6,
+        adjacency="add_remove",
+        denominator="auto",
+        denominator_share=0.02,
+        postprocess=True,
+        random_state=None,
+        noise_seed=None,
+        ledger=None,
+        n_jobs=None,
+    ):
+        self.sketchers = sketchers
+        self.weights = weights
+        self.bounds = bounds
+        self.categories = categories
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.denominator = denominator
+        self.denominator_share = denominator_share
+        self.postprocess = postprocess
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+
+    def _named(self) -> list[tuple[str, BaseSketcher]]:
+        """Return (name, sketcher) pairs; names that were not given are the classes' names."""
+        given = [s if isinstance(s, tuple) else (None, s) for s in self.sketchers]
+        kinds = Counter(type(s).__name__.lower() for name, s in given if name is None)
+        seen: Counter[str] = Counter()
+        named = []
+        for name, sketcher in given:
+            kind = type(sketcher).__name__.lower()
+            seen[kind] += name is None
+            default = f"{kind}-{seen[kind]}" if kinds[kind] > 1 else kind
+            named.append((name or default, sketcher))
+        return named
+
+    def get_params(self, deep=True):
+        """Return parameters, with those of each part as ``<name>__<parameter>``."""
+        params = super().get_params(deep=False)
+        if deep:
+            for name, sketcher in self._named():
+                params[name] = sketcher
+                own = sketcher.get_params(deep=True)
+                params |= {f"{name}__{key}": value for key, value in own.items()}
+        return params
+
+    def set_params(self, **params):
+        """Set parameters of the union, a part (``<name>``), or a parameter of a part."""
+        if "sketchers" in params:
+            self.sketchers = params.pop("sketchers")
+        parts = dict(self._named())
+        for key in [k for k in params if k in parts]:
+            parts[key] = params.pop(key)
+            self.sketchers = list(parts.items())
+        nested: dict[str, dict[str, Any]] = {}
+        for key in [k for k in params if "__" in k]:
+            name, _, rest = key.partition("__")
+            if name not in parts:
+                raise ValueError(f"Invalid part {name!r} of SketchUnion; there are {list(parts)}.")
+            nested.setdefault(name, {})[rest] = params.pop(key)
+        for name, own in nested.items():
+            parts[name].set_params(**own)
+        return super().set_params(**params) if params else self
+
+    def _has_categories(self):
+        parts = [s for _, s in self._named() if isinstance(s, BaseSketcher)]
+        return bool(self.categories) or any(s._has_categories() for s in parts)
+
+    def _check_denominator(self):
+        if not self.sketchers:
+            raise ValueError("sketchers is empty; give at least one sketcher.")
+        for name, sketcher in self._named():
+            if not isinstance(sketcher, BaseSketcher):
+                raise TypeError(f"sketchers[{name!r}] must be a sketcher, got {sketcher!r}.")
+            if sketcher.ledger is not None or sketcher.noise_seed is not None:
+                raise ValueError(
+                    f"sketchers[{name!r}] has a ledger or a noise_seed of its own; give them to "
+                    "the SketchUnion, which makes one release."
+                )
+            sketcher._validate_params()
+            sketcher._check_denominator()
+        names = [name for name, _ in self._named()]
+        if len(set(names)) < len(names):
+            raise ValueError(f"names of sketchers must differ, got {names}.")
+        weights = self._weights()
+        if len(weights) != len(self.sketchers) or not np.all(weights > 0):
+            raise ValueError(
+                f"weights must be {len(self.sketchers)} positive numbers, got {self.weights!r}."
+            )
+
+    def _weights(self):
+        weights = np.ones(len(self.sketchers)) if self.weights is None else self.weights
+        weights = np.asarray(weights, dtype=np.float64)
+        return weights / weights.sum()
+
+    def _shares(self, feature_map):
+        shares = []
+        for weight, (_, sketcher), part in zip(
+            self._weights(), self._named(), feature_map.maps, strict=True
+        ):
+            shares += [weight * share for share in sketcher._shares(part)]
+        return shares
+
+    def _draw_map(self, columns, rng):
+        maps = []
+        for _, sketcher in self._named():
+            own = None if sketcher.random_state is None else sketcher.random_state
+            part = inherit_columns(sketcher, self.bounds, self.categories)
+            names = columns.names
+            table = type(columns).build(columns.n_columns, part.bounds, part.categories, names)
+            maps.append(part._draw_map(table, rng if own is None else check_random_state(own)))
+        return UnionMap(maps)
+
+
+def inherit_columns(sketcher, bounds, categories):
+    """Return a clone of `sketcher` that takes `bounds` and `categories` where it has none."""
+    copy = clone(sketcher)
+    if copy.bounds is None:
+        copy.bounds = bounds
+    if copy.categories is None:
+        copy.categories = categories
+    return copy

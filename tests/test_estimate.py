@@ -1,0 +1,66 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skdpsumm import Estimate
+
+
+def two(frame=None):
+    return Estimate(
+        np.array([1.0, 2.0]),
+        lambda: np.array([0.1, 0.2]),
+        bias_bound=lambda: np.array([1.0, 0.0]),
+        labels=[["a", "b"]],
+        frame=frame,
+    )
+
+
+def test_behaves_as_an_array():
+    answer = two()
+    assert np.allclose(answer * 2, [2, 4])
+    assert np.allclose(np.sqrt(answer), np.sqrt([1, 2]))
+    assert np.asarray(answer).shape == answer.shape == (2,)
+    assert float(answer[1]) == 2.0
+    assert len(list(answer)) == len(answer) == 2
+    assert answer.value.sum() == 3
+
+
+def test_items_keep_their_errors():
+    assert float(two()[1].noise_std_error) == 0.2
+    assert float(two()[0].bias_bound) == 1.0
+
+
+def test_interval_covers_what_it_says():
+    narrow = two().interval(0.95)
+    wide = two().interval(0.95, covers="noise+bias")
+    assert np.allclose(narrow[:, 1] - narrow[:, 0], 2 * 1.959964 * np.array([0.1, 0.2]))
+    assert np.allclose(wide[0, 1] - narrow[0, 1], 1.0)
+
+
+@pytest.mark.parametrize("bad", [{"level": 0}, {"level": 1.0}, {"covers": "everything"}])
+def test_interval_refuses(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        two().interval(**bad)
+
+
+def test_interval_without_a_bound_says_so():
+    with pytest.raises(ValueError, match="No bound"):
+        Estimate(np.array([1.0]), lambda: np.array([0.1])).interval(covers="noise+bias")
+
+
+def test_std_error_is_computed_once_and_only_when_asked():
+    calls = []
+    answer = Estimate(np.zeros(1), lambda: calls.append(1) or np.ones(1))
+    np.asarray(answer)
+    assert not calls
+    assert answer.noise_std_error == answer.noise_std_error == 1
+    assert len(calls) == 1
+
+
+def test_tables():
+    assert isinstance(two("pandas").value, pd.Series)
+    assert isinstance(two("polars").value, pl.DataFrame)
+    assert list(two().to_frame().index) == ["a", "b"]
+    assert "noise std error" in repr(two())
+    assert "<table>" in two()._repr_html_()

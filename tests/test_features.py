@@ -1,0 +1,666 @@
+"""Feature maps: what one row can add, and that it adds it whatever the other rows are."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.optimize import brentq, minimize
+from sklearn.preprocessing import MinMaxScaler
+
+from skdpsumm import PublicScaler
+from skdpsumm.features import (
+    GRID,
+    Columns,
+    FourierMap,
+    HistogramMap,
+    RACEMap,
+    UnionMap,
+    feature_map_from_state,
+    project_to_simplex,
+)
+
+ADJACENCIES = ["add_remove", "replace_one"]
+EXTREMES = [0.0, 5e-324, -1e-40, 1.0, -1e10, 3e38, -3.4e38, 1e300, -1.79e308]
+
+
+@pytest.fixture(params=["numpy", "numba"])
+def engine(request, monkeypatch):
+    pytest.importorskip(request.param)
+    monkeypatch.setenv("SKDPSUMM_ENGINE", request.param)
+    return request.param
+
+
+def fourier(frequencies, bounds=None):
+    frequencies = np.atleast_2d(np.asarray(frequencies, float))
+    return FourierMap(Columns.build(len(frequencies), bounds), frequencies)
+
+
+def random_map(kind, d=3, bounds=None, seed=0):
+    rng, columns = np.random.RandomState(seed), Columns.build(d, bounds)
+    if kind == "fourier":
+        return FourierMap.draw(columns, 10, 1.0, "rbf", rng)
+    if kind == "race":
+        return RACEMap.draw(columns, 4, 7, 0.5, rng)
+    if kind == "histogram":
+        bounded = Columns.build(d, bounds or (-1, 1))
+        return HistogramMap.build(bounded, 5, [[0], [1, 2]])
+    return UnionMap([random_map(k, d, bounds or (-1, 1)) for k in ("histogram", "fourier", "race")])
+
+
+KINDS = ["fourier", "race", "histogram", "union"]
+
+
+def contribution(feature_map, row):
+    """Return the integers that one row adds to the sums."""
+    return feature_map.grid_sums(np.atleast_2d(row))
+
+
+def norms(vector):
+    vector = vector.astype(float)
+    return np.abs(vector).sum(), np.linalg.norm(vector)
+
+
+def within(vector, feature_map, adjacency):
+    (l1, l2), (bound1, bound2) = norms(vector), feature_map.sensitivity(adjacency)
+    return l1 <= bound1 and l2 <= bound2
+
+
+# --------------------------------------------------------------------- sensitivity of Fourier sums
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("pairs", [1, 2, 7, 50])
+def test_fourier_add_remove_sensitivity_is_reached(engine, pairs, dtype):
+    """All angles at 45 degrees: the largest |cos| + |sin|, in every pair at once."""
+    feature_map = fourier(np.ones(pairs))
+    l1, l2 = norms(contribution(feature_map, np.array([np.pi / 4], dtype)))
+    bound1, bound2 = feature_map.sensitivity("add_remove")
+    assert 0.999 * bound1 <= l1 <= bound1
+    assert 0.999 * bound2 <= l2 <= bound2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("pairs", [1, 2, 7, 50])
+def test_fourier_replace_one_sensitivity_is_reached(engine, pairs, dtype):
+    """Opposite points at 45 and 225 degrees."""
+    feature_map = fourier(np.ones(pairs))
+    here, there = np.array([[np.pi / 4], [5 * np.pi / 4]], dtype)
+    difference = contribution(feature_map, here) - contribution(feature_map, there)
+    bound1, bound2 = feature_map.sensitivity("replace_one")
+    l1, l2 = norms(difference)
+    assert 0.999 * bound1 <= l1 <= bound1
+    assert 0.999 * bound2 <= l2 <= bound2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_frequencies_reach_it_too(seed):
+    """With as many columns as pairs, some row meets any angles."""
+    frequencies = np.random.default_rng(seed).normal(size=(3, 3))
+    feature_map = fourier(frequencies)
+    here, there = (np.linalg.solve(frequencies.T, np.full(3, a * np.pi)) for a in (0.25, 1.25))
+    one, other = contribution(feature_map, here), contribution(feature_map, there)
+    assert norms(one)[0] >= 0.999 * feature_map.sensitivity("add_remove")[0]
+    assert norms(one - other)[0] >= 0.999 * feature_map.sensitivity("replace_one")[0]
+    assert norms(one - other)[1] >= 0.999 * feature_map.sensitivity("replace_one")[1]
+
+
+def test_no_angle_exceeds_the_sensitivity(engine):
+    """The whole circle, and densely where rounding to the grid counts most."""
+    feature_map = fourier([1.0])
+    around = np.pi / 4 + np.linspace(-0.01, 0.01, 800)
+    angles = np.concatenate([np.linspace(-np.pi, np.pi, 800), around, around - np.pi])
+    points = np.array([contribution(feature_map, [a]) for a in angles])
+    assert all(within(p, feature_map, "add_remove") for p in points)
+    assert all(within(p - points[-400], feature_map, "replace_one") for p in points)
+
+
+@settings(deadline=None, max_examples=60)
+@given(hnp.arrays(float, (2, 2), elements=st.floats(-1e6, 1e6)), st.integers(0, 10))
+def test_no_pair_of_rows_exceeds_the_sensitivity(rows, seed):
+    for kind in KINDS:
+        feature_map = random_map(kind, 3, seed=seed)
+        one, other = (contribution(feature_map, [*row, 0.5]) for row in rows)
+        assert within(one, feature_map, "add_remove")
+        assert within(one - other, feature_map, "replace_one")
+
+
+def test_a_search_finds_no_worse_pair_of_rows():
+    """Two pairs of unequal frequencies: climb from many starts, over two rows of two columns."""
+    feature_map = fourier(np.random.default_rng(0).normal(size=(2, 2)))
+    bound1, _ = feature_map.sensitivity("replace_one")
+
+    def negative_norm(rows):
+        return -norms(np.subtract(*(contribution(feature_map, r) for r in rows.reshape(2, 2))))[0]
+
+    starts = np.random.default_rng(1).normal(scale=3, size=(6, 4))
+    options = {"maxfev": 300}
+    found = [minimize(negative_norm, s, method="Nelder-Mead", options=options).fun for s in starts]
+    assert 0.97 * bound1 <= -min(found) <= bound1
+
+
+def test_fourier_sensitivity_is_the_table_of_the_review_and_rounding():
+    """REVIEW, section 5.1; rounding moves each entry by half a grid unit on each row."""
+    p = 100
+    feature_map = fourier(np.ones(p))
+    for rows, adjacency in enumerate(ADJACENCIES, 1):
+        l1, l2 = feature_map.sensitivity(adjacency)
+        assert 0.5 * 2 * p * rows <= l1 - rows * p * math.sqrt(2) * GRID <= 0.52 * 2 * p * rows
+        extra = l2 - rows * math.sqrt(p) * GRID
+        assert 0.5 * math.sqrt(2 * p) * rows <= extra <= 0.52 * math.sqrt(2 * p) * rows
+
+
+# ----------------------------------------------------------------- sensitivity of one-hot sums
+
+
+@pytest.mark.parametrize("kind", ["race", "histogram"])
+def test_one_hot_sensitivity_is_reached_exactly(engine, kind):
+    feature_map = random_map(kind)
+    here = contribution(feature_map, [-1.0] * 3)
+    assert norms(here) == feature_map.sensitivity("add_remove")
+    rows = np.random.default_rng(0).uniform(-1, 1, size=(100, 3))
+    candidates = (contribution(feature_map, row) for row in rows)
+    there = next(c for c in candidates if not np.any(here * c))  # they share no cell
+    l1, l2 = feature_map.sensitivity("replace_one")
+    assert norms(here - there)[0] == l1
+    assert norms(here - there)[1] == pytest.approx(l2, rel=1e-15)
+
+
+@pytest.mark.parametrize(("kind", "groups"), [("race", 4), ("histogram", 2)])
+def test_one_hot_sensitivity_is_the_table_of_the_review(kind, groups):
+    feature_map = random_map(kind)
+    assert feature_map.sensitivity("add_remove") == (groups * GRID, math.sqrt(groups) * GRID)
+    replaced = feature_map.sensitivity("replace_one")
+    assert replaced == (2 * groups * GRID, math.sqrt(2 * groups) * GRID)
+
+
+@pytest.mark.parametrize("kind", ["race", "histogram"])
+@pytest.mark.parametrize("row", [[0.0] * 3, [1.0] * 3, [-7.5, 0.1, 99.0]])
+def test_every_row_adds_one_to_each_group(engine, kind, row):
+    feature_map = random_map(kind)
+    added = contribution(feature_map, row)
+    assert set(added.tolist()) == {0, GRID}
+    assert [added[group].sum() for group in feature_map.row_groups()] == (
+        [GRID] * len(feature_map.row_groups())
+    )
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_union_adds_up_its_parts(adjacency):
+    union = random_map("union")
+    parts = [part.sensitivity(adjacency) for part in union.parts()]
+    assert len(parts) == 3
+    l1, l2 = union.sensitivity(adjacency)
+    assert l1 == pytest.approx(sum(p[0] for p in parts))
+    assert l2 == pytest.approx(math.hypot(*(p[1] for p in parts)))
+
+
+def test_a_union_shifts_the_groups_of_its_parts():
+    histogram, fourier_part, race = random_map("union").maps
+    assert histogram.row_groups() == [slice(0, 5), slice(5, 30)]
+    shifted = [slice(40 + 7 * r, 47 + 7 * r) for r in range(4)]
+    assert fourier_part.n_features == 10
+    assert random_map("union").row_groups() == [*histogram.row_groups(), *shifted]
+    assert race.row_groups()[0] == slice(0, 7)
+
+
+# ---------------------------------------------------------------------------------- extreme rows
+
+
+@pytest.mark.parametrize("bounds", [None, (0, 1), (-1e300, 1e300), (0, 1e-299), (-3e38, 3e38)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("error")
+def test_extreme_rows_add_no_more_than_others(engine, kind, dtype, bounds):
+    feature_map = random_map(kind, bounds=bounds)
+    largest = np.finfo(dtype).max
+    rng = np.random.default_rng(0)
+    clipped = np.clip(EXTREMES, -largest, largest).astype(dtype)
+    for row in rng.choice(clipped, size=(60, 3)):
+        added = contribution(feature_map, row)
+        assert within(added, feature_map, "add_remove")
+        for part, block in zip(feature_map.parts(), _blocks(feature_map, added), strict=True):
+            if part.kind == "fourier":
+                radius = np.hypot(*np.split(block, 2))
+                assert np.all(np.abs(radius - GRID) < 0.8)
+            assert within(block, part, "add_remove")
+
+
+def _blocks(feature_map, vector):
+    return np.split(vector, np.cumsum([p.n_features for p in feature_map.parts()])[:-1])
+
+
+@pytest.mark.parametrize("largest", [1e14, 1e200, np.inf, np.nan])
+def test_frequencies_that_could_overflow_are_refused(largest):
+    with pytest.raises(ValueError, match="gamma"):
+        fourier([[1.0, largest]])
+    with pytest.raises(ValueError, match="bandwidth"):
+        RACEMap(Columns.build(1), [[1.0, largest]], [0.0, 0.5], 10)
+
+
+# --------------------------------------------------------------------- a row depends on no other
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_sums_are_sums_over_single_rows(data):
+    d = data.draw(st.integers(1, 4))
+    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+    elements = st.floats(-1e6, 1e6, width=32)
+    X = data.draw(hnp.arrays(dtype, st.tuples(st.integers(2, 12), st.just(d)), elements=elements))
+    order = data.draw(st.permutations(range(len(X))))
+    cut = data.draw(st.integers(1, len(X) - 1))
+    kinds = ["fourier", "race"] + (["histogram", "union"] if d >= 3 else [])
+    for kind in kinds:
+        feature_map = random_map(kind, d)
+        total = feature_map.grid_sums(X)
+        singles = sum(contribution(feature_map, row) for row in X)
+        one, other = X[order][:cut], X[order][cut:]
+        split = feature_map.grid_sums(one) + feature_map.grid_sums(other)
+        assert np.array_equal(total, singles)
+        assert np.array_equal(total, split)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_removing_a_row_removes_what_it_adds(engine, kind, dtype):
+    """Across the boundaries of all blocks, with one thread and with two."""
+    X = np.random.default_rng(0).normal(size=(66_000, 3)).astype(dtype)
+    feature_map = random_map(kind)
+    total = feature_map.grid_sums(X)
+    for i in (0, 16_383, 65_536, 65_999):
+        rest = feature_map.grid_sums(np.delete(X, i, axis=0), n_threads=2)
+        assert np.array_equal(total - rest, contribution(feature_map, X[i]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_layout_in_memory_does_not_matter(kind):
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    feature_map = random_map(kind)
+    total = feature_map.grid_sums(X)
+    assert np.array_equal(feature_map.grid_sums(np.asfortranarray(X)), total)
+    assert np.array_equal(feature_map.grid_sums(np.repeat(X, 2, axis=0)[::2]), total)
+    assert np.array_equal(feature_map.grid_sums(X[::-1]), total)
+
+
+# ------------------------------------------------------------------------------ what phi is
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_grid_sums_are_sums_of_the_features(engine, kind, dtype):
+    X = np.random.default_rng(0).normal(size=(200, 3)).astype(dtype)
+    feature_map = random_map(kind)
+    features = feature_map.matrix(X)
+    assert features.dtype == dtype
+    sums = np.asarray(features.sum(axis=0, dtype=float)).ravel()
+    assert feature_map.grid_sums(X) / GRID == pytest.approx(sums, abs=200 / GRID)
+    assert feature_map.float_sums(X) == pytest.approx(sums, rel=1e-12)
+
+
+def test_fourier_features_are_cosines_and_sines():
+    feature_map = random_map("fourier")
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    angles = X @ feature_map.frequencies
+    exact = np.hstack([np.cos(angles), np.sin(angles)])
+    assert feature_map.matrix(X) == pytest.approx(exact, abs=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+@pytest.mark.parametrize("gamma", [0.3, 1.0])
+def test_fourier_features_approximate_the_kernel(kernel, gamma):
+    """Means of 20,000 cosines: an error of 0.05 is seven standard errors."""
+    rng = np.random.RandomState(0)
+    feature_map = FourierMap.draw(Columns.build(2), 40_000, gamma, kernel, rng)
+    X = np.array([[0.0, 0.0], [0.5, -0.2], [1.0, 1.0]])
+    features = feature_map.matrix(X)
+    gap = X[:, None] - X[None]
+    distance = np.abs(gap).sum(-1) if kernel == "laplacian" else (gap**2).sum(-1)
+    assert features @ features.T / 20_000 == pytest.approx(np.exp(-gamma * distance), abs=0.05)
+
+
+def test_race_buckets_are_those_of_the_formula(engine):
+    feature_map = random_map("race")
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    exact = np.floor(X @ feature_map.projections + feature_map.offsets) % 7
+    assert np.array_equal(feature_map.codes(X), exact)
+
+
+def test_race_bandwidth_is_the_width_of_a_bucket():
+    rng = np.random.RandomState(0)
+    wide = RACEMap.draw(Columns.build(2), 5000, 10, 2.0, rng)
+    assert wide.projections.std() == pytest.approx(0.5, rel=0.05)
+    assert 0 <= wide.offsets.min() < 0.01
+    assert 0.99 < wide.offsets.max() < 1
+
+
+def test_histogram_cells_are_those_of_numpy():
+    X = np.random.default_rng(0).uniform(-1, 1, size=(500, 3))
+    feature_map = HistogramMap.build(Columns.build(3, (-1, 1)), [4, 5, 6], [[0], [2, 1]])
+    counts = feature_map.grid_sums(X) // GRID
+    assert np.array_equal(counts[:4], np.histogram(X[:, 0], feature_map.edges(0))[0])
+    edges = [feature_map.edges(2), feature_map.edges(1)]
+    assert np.array_equal(counts[4:], np.histogramdd(X[:, [2, 1]], edges)[0].ravel())
+
+
+def test_histogram_ends():
+    feature_map = HistogramMap.build(Columns.build(1, (0, 10)), 5, 1)
+    X = np.array([[-3.0], [0.0], [1.999], [2.0], [10.0], [11.0], [1e300]])
+    assert feature_map.codes(X).ravel().tolist() == [0, 0, 0, 1, 4, 4, 4]
+
+
+def test_histogram_counts_float32_as_the_same_numbers():
+    X = np.random.default_rng(0).uniform(0, 1, size=(5000, 1)).astype(np.float32)
+    feature_map = HistogramMap.build(Columns.build(1, (0, 1)), 1000, 1)
+    assert np.array_equal(feature_map.codes(X), feature_map.codes(X.astype(float)))
+
+
+def test_marginals_of_k_columns():
+    columns = Columns.build(3, (0, 1), names=["a", "b", "c"])
+    assert HistogramMap.build(columns, 2, 2).groups == ((0, 1), (0, 2), (1, 2))
+    assert HistogramMap.build(columns, 2, [["c"], ["a", 1]]).groups == ((2,), (0, 1))
+    assert HistogramMap.build(columns, [2, 3, 4], 1).sizes.tolist() == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("n_bins", "marginals", "message"),
+    [
+        (0, 1, "n_bins must be positive"),
+        ([2, 3], 1, "n_bins must be positive"),
+        (2, 4, "there are 3"),
+        (2, [], "different columns"),
+        (2, [[0, 0]], "different columns"),
+        (2, [[]], "different columns"),
+        (2, [[5]], "columns 0 to 2"),
+        (2, [["z"]], "do not have"),
+    ],
+)
+def test_histograms_that_make_no_sense_are_refused(n_bins, marginals, message):
+    with pytest.raises(ValueError, match=message):
+        HistogramMap.build(Columns.build(3, (0, 1)), n_bins, marginals)
+
+
+def test_a_histogram_needs_bounds():
+    with pytest.raises(ValueError, match="bounds is missing for column 'x0'"):
+        HistogramMap.build(Columns.build(2), 5, 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_neutral_mean_is_a_mean(kind):
+    feature_map = random_map(kind)
+    neutral = feature_map.neutral_mean()
+    assert neutral.shape == (feature_map.n_features,)
+    assert feature_map.project(neutral) == pytest.approx(neutral)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_true_means_are_not_moved(kind):
+    X = np.random.default_rng(0).uniform(-1, 1, size=(50, 3))
+    feature_map = random_map(kind)
+    mean = np.asarray(feature_map.matrix(X).mean(axis=0)).ravel()
+    assert feature_map.project(mean) == pytest.approx(mean, abs=1e-12)
+
+
+def test_fourier_means_are_moved_to_the_disk():
+    feature_map = fourier([1.0, 2.0])
+    moved = feature_map.project(np.array([3.0, 0.1, 4.0, 0.2]))
+    assert moved == pytest.approx([0.6, 0.1, 0.8, 0.2])
+
+
+# --------------------------------------------------------------------------------------- simplex
+
+
+vectors = hnp.arrays(float, st.integers(1, 30), elements=st.floats(-1e6, 1e6))
+
+
+@settings(deadline=None, max_examples=100)
+@given(vectors)
+def test_projection_to_the_simplex_is_a_shift_and_a_cut(vector):
+    """The solution is max(v - t, 0) for the one t at which it sums to one; t by root finding."""
+    ours = project_to_simplex(vector)
+    top = vector.max()
+
+    def excess(t):
+        return np.maximum(vector - t, 0).sum() - 1
+
+    t = brentq(excess, top - 2, top, xtol=1e-14)
+    assert ours == pytest.approx(np.maximum(vector - t, 0), abs=1e-8)
+    assert ours.sum() == pytest.approx(1, abs=1e-8)
+    assert ours.min() >= 0
+
+
+@settings(deadline=None, max_examples=15)
+@given(hnp.arrays(float, st.integers(2, 5), elements=st.floats(-3, 3)))
+def test_projection_to_the_simplex_is_the_closest_point(vector):
+    size = len(vector)
+    found = minimize(
+        lambda p: np.sum((p - vector) ** 2),
+        np.full(size, 1 / size),
+        jac=lambda p: 2 * (p - vector),
+        bounds=[(0, None)] * size,
+        constraints={"type": "eq", "fun": lambda p: p.sum() - 1},
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    assume(found.success)
+    assert project_to_simplex(vector) == pytest.approx(found.x, abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e12, 1e17, 1e300])
+def test_projection_of_huge_vectors(size):
+    assert project_to_simplex(np.array([size, -size, 0.0])).tolist() == [1, 0, 0]
+
+
+# --------------------------------------------------------------------------------------- columns
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ((1, 0), "increasing"),
+        ((1, 1), "increasing"),
+        ((0, np.nan), "increasing"),
+        ((-np.inf, 0), "increasing"),
+        ((-1e308, 1e308), "increasing"),
+        ((0, 5e-324), "increasing"),
+        ([(0, 1), (3, 2)], "'x1' has \\(3.0, 2.0\\)"),
+        ([(0, 1)], "1 entries for 2 columns"),
+        ([(0, 1)] * 3, "3 entries for 2 columns"),
+        ([(0, 1), None], "missing"),
+        ([(0, 1), 5], "no pair"),
+        ([(0, 1), (1, 2, 3)], "no pair"),
+        (("a", "b"), "no pair"),
+        (5, "pair"),
+        ({0: (0, 1)}, "missing"),
+        ({"a": (0, 1)}, "do not have"),
+        ({7: (0, 1)}, "columns 0 to 1"),
+        ({-1: (0, 1)}, "columns 0 to 1"),
+        ({0.5: (0, 1)}, "columns 0 to 1"),
+    ],
+)
+def test_bad_bounds_are_refused(bounds, message):
+    with pytest.raises(ValueError, match=message):
+        Columns.build(2, bounds)
+
+
+@pytest.mark.parametrize(
+    ("categories", "message"),
+    [
+        ({0: ["a", "a"]}, "two different"),
+        ({0: ["a"]}, "two different"),
+        ({0: []}, "two different"),
+        ({"job": ["a", "b"]}, "do not have"),
+        ({9: ["a", "b"]}, "columns 0 to 1"),
+    ],
+)
+def test_bad_categories_are_refused(categories, message):
+    with pytest.raises(ValueError, match=message):
+        Columns.build(2, categories=categories)
+
+
+def test_bounds_in_all_their_forms():
+    names = ["age", "pay"]
+    pairs = ((0.0, 1.0), (0.0, 9.0))
+    assert Columns.build(2, (0, 1)).bounds == ((0.0, 1.0),) * 2
+    assert Columns.build(2, [(0, 1), (0, 9)]).bounds == pairs
+    assert Columns.build(2, np.array([[0, 1], [0, 9]])).bounds == pairs
+    assert Columns.build(2, {"pay": (0, 9), 0: (0, 1)}, names=names).bounds == pairs
+    mixed = Columns.build(2, [None, (0, 9)], {0: ["a", "b"]})
+    assert mixed.bounds == (None, (0.0, 9.0))
+
+
+def mixed_columns():
+    return Columns.build(
+        3, {"age": (0, 100), "pay": (-1, 1)}, {"sex": ["F", "M"]}, ["age", "sex", "pay"]
+    )
+
+
+def test_an_unlisted_category_is_not_repeated_in_the_error():
+    X = np.array([[30.0, "secret", 0.5]], dtype=object)
+    with pytest.raises(ValueError, match="'sex' holds a value that is not among") as raised:
+        mixed_columns().check(X)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("value", ["secret", np.inf, -np.inf, None, [1]])
+def test_what_is_no_finite_number_is_not_repeated_in_the_error(value):
+    """Infinity would pass as an object and add NaN, which no sensitivity bounds."""
+    X = np.array([[0.0, "F", 0.5]], dtype=object)
+    X[0, 0] = value
+    for refuse in (mixed_columns().check, mixed_columns().encode):
+        with pytest.raises(ValueError, match="'age' must hold finite numbers") as raised:
+            refuse(X)
+        assert "secret" not in str(raised.value)
+        assert raised.value.__context__ is None
+
+
+def test_encode_scales_clips_and_codes():
+    X = np.array([[50, "F", 0.0], [-7, "M", 5.0], [1e300, "M", -1.0]], dtype=object)
+    half = math.sqrt(0.5)
+    expected = [[0.5, half, 0, 0.5], [0, 0, half, 1], [1, 0, half, 0]]
+    assert mixed_columns().encode(X) == pytest.approx(np.array(expected))
+    assert mixed_columns().n_encoded == 4
+
+
+def test_different_categories_are_at_distance_one():
+    columns = Columns.build(1, categories={0: [1, 2, 3]})
+    codes = columns.encode(np.array([[1.0], [3.0]]))
+    assert np.linalg.norm(codes[0] - codes[1]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_encode_keeps_the_dtype(dtype):
+    X = np.array([[0.25], [2.0]], dtype)
+    assert Columns.build(1).encode(X) is X
+    scaled = Columns.build(1, (0, 0.5)).encode(X)
+    assert scaled.dtype == dtype
+    assert scaled.ravel().tolist() == [0.5, 1.0]
+
+
+def test_whole_numbers_are_read_as_floats():
+    assert Columns.build(1, (0, 4)).encode(np.array([[1], [9]])).ravel().tolist() == [0.25, 1]
+
+
+def test_samples_stay_in_the_table():
+    columns = mixed_columns()
+    X = columns.sample(500, np.random.RandomState(0))
+    columns.check(X)
+    assert set(X[:, 1]) == {"F", "M"}
+    assert 0 <= X[:, 0].min() < X[:, 0].max() <= 100
+
+
+# ---------------------------------------------------------------------------------- round trips
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bounds", [None, (-1, 3)])
+def test_maps_survive_their_state(kind, bounds):
+    feature_map = random_map(kind, bounds=bounds)
+    state, arrays = feature_map.to_state()
+    back = feature_map_from_state(json.loads(json.dumps(state)), arrays)
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    assert back.same_as(feature_map)
+    assert np.array_equal(back.grid_sums(X), feature_map.grid_sums(X))
+    for adjacency in ADJACENCIES:
+        assert back.sensitivity(adjacency) == feature_map.sensitivity(adjacency)
+
+
+def test_a_union_of_unions_survives_its_state():
+    union = UnionMap([random_map("union"), random_map("histogram")])
+    state, arrays = union.to_state()
+    back = feature_map_from_state(json.loads(json.dumps(state)), arrays)
+    assert back.same_as(union)
+    assert [p.kind for p in back.parts()] == ["histogram", "fourier", "race", "histogram"]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_columns_survive_their_dictionary(data):
+    n = data.draw(st.integers(1, 4))
+    bound = st.tuples(st.floats(-1e6, 0), st.floats(1, 1e6))
+    bounds = data.draw(st.one_of(st.none(), st.lists(bound, min_size=n, max_size=n)))
+    values = st.one_of(
+        st.lists(st.text(), min_size=2, max_size=4, unique=True),
+        st.lists(st.integers(-9, 9), min_size=2, max_size=4, unique=True),
+    )
+    categories = data.draw(st.dictionaries(st.integers(0, n - 1), values))
+    names = data.draw(st.none() | st.lists(st.text(), min_size=n, max_size=n, unique=True))
+    columns = Columns.build(n, bounds, categories, names)
+    assert Columns.from_dict(json.loads(json.dumps(columns.to_dict()))) == columns
+
+
+def test_maps_that_differ_are_not_the_same():
+    maps = [random_map(kind, seed=seed) for kind in KINDS for seed in (0, 1)]
+    maps += [random_map("histogram", bounds=(-1, 2))]
+    distinct = [m for m in maps if not any(m is not o and m.same_as(o) for o in maps)]
+    # The seed plays no part in a histogram, nor in the union here.
+    assert {m.kind for m in distinct} == {"fourier", "race", "histogram"}
+    assert len(distinct) == 5
+
+
+def test_an_unknown_map_is_refused():
+    with pytest.raises(ValueError, match="newer version"):
+        feature_map_from_state({"kind": "wavelet"}, {})
+
+
+# --------------------------------------------------------------------------------------- scaler
+
+
+def test_scaler_is_minmax_with_public_bounds():
+    X = np.random.default_rng(0).uniform(-3, 7, size=(100, 2))
+    bounds = np.array([X.min(axis=0), X.max(axis=0)]).T
+    ours = PublicScaler(bounds=bounds).fit_transform(X)
+    assert ours == pytest.approx(MinMaxScaler().fit_transform(X))
+
+
+def test_scaler_reads_nothing_off_the_data():
+    one, other = (PublicScaler(bounds=(0, 4)).fit([[x, 1.0]]) for x in (2.0, -50.0))
+    assert one.transform([[3.0, 9.0]]).tolist() == other.transform([[3.0, 9.0]]).tolist()
+    assert one.transform([[3.0, 9.0]]).tolist() == [[0.75, 1.0]]
+
+
+def test_scaler_takes_bounds_by_name():
+    X = pd.DataFrame({"a": [1.0, 2.0], "b": [10.0, 20.0]})
+    scaler = PublicScaler(bounds={"a": (0, 2), "b": (0, 20)}).set_output(transform="pandas")
+    out = scaler.fit_transform(X)
+    assert out.columns.tolist() == ["a", "b"]
+    assert out.to_numpy().tolist() == [[0.5, 0.5], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize("bounds", [(1, 0), [(0, 1)], None, (0, np.inf)])
+def test_scaler_refuses_bad_bounds(bounds):
+    with pytest.raises(ValueError, match="bounds"):
+        PublicScaler(bounds=bounds).fit([[1.0, 2.0]])
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), (-1e300, 1e300), (0, 1e-299)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scaler_stays_in_the_unit_interval(bounds, dtype):
+    largest = np.finfo(dtype).max
+    X = np.clip(EXTREMES, -largest, largest).astype(dtype)[:, None]
+    out = PublicScaler(bounds=bounds).fit_transform(X)
+    assert out.dtype == dtype
+    assert np.all((out >= 0) & (out <= 1))

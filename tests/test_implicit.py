@@ -1,0 +1,195 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+from sklearn.utils import check_random_state
+
+from skdpsumm import (
+    HistogramSketcher,
+    M2MClassifier,
+    M2MRegressor,
+    PrivacyLedger,
+    PrivateSketch,
+    PublicScaler,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+)
+from skdpsumm.features import Columns
+from skdpsumm.moments._blocks import FeatureBlocks
+from skdpsumm.moments._maxent import maxent_points, maxent_weights
+
+SMALL = {"bounds": (0, 1), "n_synthetic": 4_000, "random_state": 0}
+
+
+def two_classes(n=4000, seed=0):
+    """A concentrated table: most of the unit cube is empty."""
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.3
+    X = np.clip(0.2 + 0.05 * rng.normal(size=(n, 4)) + 0.1 * y[:, None], 0, 1)
+    return X, y.astype(int)
+
+
+def test_learns_what_the_data_say():
+    X, y = two_classes()
+    model = M2MClassifier(sketcher=RFFSketcher(100, gamma=2.0), **SMALL).fit(X, y)
+    assert model.score(X, y) > LogisticRegression().fit(X, y).score(X, y) - 0.03
+    assert model.predict_proba(X).shape == (len(X), 2)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 3.0, 100.0, np.inf])
+def test_more_budget_does_not_collapse_the_weights(epsilon):
+    """One round of matching on uniform points puts all weight on few of them; ours does not."""
+    X, y = two_classes()
+    sketcher = RFFSketcher(100, gamma=2.0, epsilon=epsilon, random_state=0)
+    model = M2MClassifier(sketcher=sketcher, **SMALL).fit(X, y)
+    assert model.effective_sample_size_ > 400
+    if epsilon >= 3:
+        columns = Columns.build(5, (0, 1), {4: [0, 1]})
+        points = columns.sample(4000, check_random_state(0))
+        slack = (model.sketch_.noise_std / model.sketch_.n_samples) ** 2 + 1e-8
+        plain = maxent_weights(FeatureBlocks(model.sketch_.feature_map, points), model.sketch_.mean, slack)
+        assert 1 / np.sum(plain**2) < 50
+
+
+def test_maxent_matches_the_moments_and_is_the_least_informative():
+    rng = check_random_state(0)
+    columns = Columns.build(2, (0, 1))
+    sketch = RFFSketcher(20, bounds=(0, 1), epsilon=np.inf, random_state=0).fit(
+        rng.beta(3, 3, size=(5000, 2))
+    ).sketch_
+    points = columns.sample(5000, rng)
+    features = FeatureBlocks(sketch.feature_map, points)
+    weights = maxent_weights(features, sketch.mean, np.full(20, 1e-6))
+    assert weights.min() > 0
+    assert weights.sum() == pytest.approx(1)
+    assert np.allclose(features.tdot(weights), sketch.mean, atol=2e-3)
+    flat = maxent_weights(features, features.mean(), np.full(20, 1e-6))
+    assert np.allclose(flat, 1 / 5000, rtol=1e-2)
+
+
+def test_large_and_small_feature_spaces_solve_alike(monkeypatch):
+    from skdpsumm.moments import _maxent
+
+    rng = check_random_state(0)
+    sketch = RFFSketcher(30, bounds=(0, 1), epsilon=np.inf, random_state=0).fit(
+        rng.beta(2, 5, size=(2000, 2))
+    ).sketch_
+    features = FeatureBlocks(sketch.feature_map, Columns.build(2, (0, 1)).sample(2000, rng))
+    direct = maxent_weights(features, sketch.mean, np.full(30, 1e-4), tol=1e-6)
+    monkeypatch.setattr(_maxent, "_LARGEST_HESSIAN", 0)
+    products = maxent_weights(features, sketch.mean, np.full(30, 1e-4), tol=1e-6)
+    assert np.allclose(direct, products, rtol=1e-3, atol=1e-9)
+
+
+def test_points_stay_inside_bounds_and_categories():
+    X, y = two_classes(1000)
+    bounds, categories = [(-3, 3)] * 4 + [None], {4: [0, 1]}
+    sketch = RFFSketcher(
+        40, bounds=bounds, categories=categories, random_state=0
+    ).fit(np.column_stack([X, y])).sketch_
+    columns = Columns.build(5, bounds, categories)
+    rng = check_random_state(0)
+    points, weights = maxent_points(sketch, columns.sample(1000, rng), columns, rng)
+    assert points[:, :4].min() >= -3
+    assert points[:, :4].max() <= 3
+    assert set(points[:, 4]) <= {0.0, 1.0}
+    assert weights.min() >= 0
+
+
+def test_ridge_weights_are_usable_by_any_estimator():
+    X, y = two_classes()
+    for estimator in (None, LinearSVC(), HistGradientBoostingClassifier(max_iter=10)):
+        model = M2MClassifier(
+            sketcher=RFFSketcher(60, gamma=2.0), weights="ridge", estimator=estimator, **SMALL
+        ).fit(X, y)
+        assert set(model.predict(X)) <= {0, 1}
+
+
+def test_methods_are_those_of_the_estimator():
+    assert hasattr(M2MClassifier(), "predict_proba")
+    assert not hasattr(M2MClassifier(estimator=LinearSVC()), "predict_proba")
+
+
+@pytest.mark.parametrize("sketcher", [RACESketcher(20, n_buckets=20, bandwidth=0.5),
+                                      SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(60, gamma=2.0)])])
+def test_other_sketches_learn_too(sketcher):
+    X, y = two_classes()
+    model = M2MClassifier(sketcher=clone(sketcher).set_params(epsilon=5.0), **SMALL).fit(X, y)
+    assert model.score(X, y) > 0.8
+
+
+def test_string_labels_three_classes_and_frames():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    labels = np.array(["setosa", "versicolor", "virginica"])[y]
+    bounds = {"sepal length (cm)": (4, 8), "sepal width (cm)": (2, 5),
+              "petal length (cm)": (1, 7), "petal width (cm)": (0, 3)}
+    model = M2MClassifier(
+        sketcher=RFFSketcher(100, gamma=2.0, epsilon=np.inf), bounds=bounds,
+        n_synthetic=5000, random_state=0,
+    ).fit(X, labels)
+    assert model.score(X, labels) > 0.85
+    assert list(model.sketch_.columns.names) == [*X.columns, "target"]
+    assert "the set of labels in y" in model.privacy_.given
+
+
+def test_declared_classes_close_the_leak_and_may_be_absent():
+    X, y = two_classes()
+    model = M2MClassifier(classes=[0, 1, 2], sketcher=RFFSketcher(40), **SMALL).fit(X, y)
+    assert list(model.classes_) == [0, 1, 2]
+    assert "labels" not in model.privacy_.given
+    with pytest.raises(ValueError, match="classes"):
+        M2MClassifier(classes=[0, 2], **SMALL).fit(X, y)
+
+
+def test_the_analyst_trains_from_the_file(tmp_path):
+    X, y = two_classes()
+    M2MClassifier(sketcher=RFFSketcher(100, gamma=2.0), **SMALL).fit(X, y).sketch_.save(tmp_path / "s")
+    model = M2MClassifier.from_sketch(PrivateSketch.load(tmp_path / "s"), n_synthetic=4000, random_state=0)
+    assert model.score(X, y) > 0.8
+
+
+def test_sketch_of_numbers_is_no_classifier():
+    sketch = HistogramSketcher(bounds=(0, 1)).fit(two_classes()[0]).sketch_
+    with pytest.raises(ValueError, match="M2MRegressor"):
+        M2MClassifier.from_sketch(sketch)
+    X, y = two_classes()
+    sketch = M2MClassifier(sketcher=RFFSketcher(20), **SMALL).fit(X, y).sketch_
+    with pytest.raises(ValueError, match="M2MClassifier"):
+        M2MRegressor.from_sketch(sketch)
+
+
+def test_regression():
+    rng = np.random.default_rng(0)
+    X = rng.beta(2, 4, size=(5000, 3))
+    y = X @ [1.0, 2.0, -1.0] + 0.05 * rng.normal(size=5000)
+    model = M2MRegressor(sketcher=RFFSketcher(100, gamma=2.0), y_bounds=(-1.5, 3.5), **SMALL).fit(X, y)
+    assert model.score(X, y) > 0.8
+    with pytest.raises(ValueError, match="y_bounds"):
+        M2MRegressor(**SMALL).fit(X, y)
+
+
+def test_grid_search_is_charged_for_every_fit(tmp_path):
+    X, y = two_classes(1500)
+    ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=100.0, delta=1e-4)
+    model = M2MClassifier(sketcher=RFFSketcher(40, gamma=2.0, ledger=ledger), **SMALL)
+    model.set_params(n_synthetic=1000, classes=[0, 1])
+    search = GridSearchCV(model, {"sketcher__epsilon": [0.01, 5.0]}, cv=3, n_jobs=2).fit(X, y)
+    assert len(ledger.entries()) == 7
+    assert search.best_params_["sketcher__epsilon"] == 5.0
+
+
+def test_in_a_pipeline():
+    X, y = make_classification(2000, 4, n_informative=3, n_redundant=0, random_state=0)
+    model = make_pipeline(
+        PublicScaler(bounds=(-5, 5)),
+        M2MClassifier(sketcher=RFFSketcher(100, gamma=10.0, epsilon=20.0), **SMALL),
+    )
+    plain = cross_val_score(LogisticRegression(), X, y, cv=2).mean()
+    assert cross_val_score(model, X, y, cv=2).mean() > plain - 0.05
