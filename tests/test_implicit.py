@@ -54,16 +54,20 @@ def test_more_budget_does_not_collapse_the_weights(epsilon):
         columns = Columns.build(5, (0, 1), {4: [0, 1]})
         points = columns.sample(4000, check_random_state(0))
         slack = (model.sketch_.noise_std / model.sketch_.n_samples) ** 2 + 1e-8
-        plain = maxent_weights(FeatureBlocks(model.sketch_.feature_map, points), model.sketch_.mean, slack)
+        plain = maxent_weights(
+            FeatureBlocks(model.sketch_.feature_map, points), model.sketch_.mean, slack
+        )
         assert 1 / np.sum(plain**2) < 50
 
 
 def test_maxent_matches_the_moments_and_is_the_least_informative():
     rng = check_random_state(0)
     columns = Columns.build(2, (0, 1))
-    sketch = RFFSketcher(20, bounds=(0, 1), epsilon=np.inf, random_state=0).fit(
-        rng.beta(3, 3, size=(5000, 2))
-    ).sketch_
+    sketch = (
+        RFFSketcher(20, bounds=(0, 1), epsilon=np.inf, random_state=0)
+        .fit(rng.beta(3, 3, size=(5000, 2)))
+        .sketch_
+    )
     points = columns.sample(5000, rng)
     features = FeatureBlocks(sketch.feature_map, points)
     weights = maxent_weights(features, sketch.mean, np.full(20, 1e-6))
@@ -78,9 +82,11 @@ def test_large_and_small_feature_spaces_solve_alike(monkeypatch):
     from skdpsumm.moments import _maxent
 
     rng = check_random_state(0)
-    sketch = RFFSketcher(30, bounds=(0, 1), epsilon=np.inf, random_state=0).fit(
-        rng.beta(2, 5, size=(2000, 2))
-    ).sketch_
+    sketch = (
+        RFFSketcher(30, bounds=(0, 1), epsilon=np.inf, random_state=0)
+        .fit(rng.beta(2, 5, size=(2000, 2)))
+        .sketch_
+    )
     features = FeatureBlocks(sketch.feature_map, Columns.build(2, (0, 1)).sample(2000, rng))
     direct = maxent_weights(features, sketch.mean, np.full(30, 1e-4), tol=1e-6)
     monkeypatch.setattr(_maxent, "_LARGEST_HESSIAN", 0)
@@ -91,9 +97,11 @@ def test_large_and_small_feature_spaces_solve_alike(monkeypatch):
 def test_points_stay_inside_bounds_and_categories():
     X, y = two_classes(1000)
     bounds, categories = [(-3, 3)] * 4 + [None], {4: [0, 1]}
-    sketch = RFFSketcher(
-        40, bounds=bounds, categories=categories, random_state=0
-    ).fit(np.column_stack([X, y])).sketch_
+    sketch = (
+        RFFSketcher(40, bounds=bounds, categories=categories, random_state=0)
+        .fit(np.column_stack([X, y]))
+        .sketch_
+    )
     columns = Columns.build(5, bounds, categories)
     rng = check_random_state(0)
     points, weights = maxent_points(sketch, columns.sample(1000, rng), columns, rng)
@@ -117,8 +125,13 @@ def test_methods_are_those_of_the_estimator():
     assert not hasattr(M2MClassifier(estimator=LinearSVC()), "predict_proba")
 
 
-@pytest.mark.parametrize("sketcher", [RACESketcher(20, n_buckets=20, bandwidth=0.5),
-                                      SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(60, gamma=2.0)])])
+@pytest.mark.parametrize(
+    "sketcher",
+    [
+        RACESketcher(20, n_buckets=20, bandwidth=0.5),
+        SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(60, gamma=2.0)]),
+    ],
+)
 def test_other_sketches_learn_too(sketcher):
     X, y = two_classes()
     model = M2MClassifier(sketcher=clone(sketcher).set_params(epsilon=5.0), **SMALL).fit(X, y)
@@ -128,11 +141,17 @@ def test_other_sketches_learn_too(sketcher):
 def test_string_labels_three_classes_and_frames():
     X, y = load_iris(return_X_y=True, as_frame=True)
     labels = np.array(["setosa", "versicolor", "virginica"])[y]
-    bounds = {"sepal length (cm)": (4, 8), "sepal width (cm)": (2, 5),
-              "petal length (cm)": (1, 7), "petal width (cm)": (0, 3)}
+    bounds = {
+        "sepal length (cm)": (4, 8),
+        "sepal width (cm)": (2, 5),
+        "petal length (cm)": (1, 7),
+        "petal width (cm)": (0, 3),
+    }
     model = M2MClassifier(
-        sketcher=RFFSketcher(100, gamma=2.0, epsilon=np.inf), bounds=bounds,
-        n_synthetic=5000, random_state=0,
+        sketcher=RFFSketcher(100, gamma=2.0, epsilon=np.inf),
+        bounds=bounds,
+        n_synthetic=5000,
+        random_state=0,
     ).fit(X, labels)
     assert model.score(X, labels) > 0.85
     assert list(model.sketch_.columns.names) == [*X.columns, "target"]
@@ -150,8 +169,12 @@ def test_declared_classes_close_the_leak_and_may_be_absent():
 
 def test_the_analyst_trains_from_the_file(tmp_path):
     X, y = two_classes()
-    M2MClassifier(sketcher=RFFSketcher(100, gamma=2.0), **SMALL).fit(X, y).sketch_.save(tmp_path / "s")
-    model = M2MClassifier.from_sketch(PrivateSketch.load(tmp_path / "s"), n_synthetic=4000, random_state=0)
+    M2MClassifier(sketcher=RFFSketcher(100, gamma=2.0), **SMALL).fit(X, y).sketch_.save(
+        tmp_path / "s"
+    )
+    model = M2MClassifier.from_sketch(
+        PrivateSketch.load(tmp_path / "s"), n_synthetic=4000, random_state=0
+    )
     assert model.score(X, y) > 0.8
 
 
@@ -169,7 +192,9 @@ def test_regression():
     rng = np.random.default_rng(0)
     X = rng.beta(2, 4, size=(5000, 3))
     y = X @ [1.0, 2.0, -1.0] + 0.05 * rng.normal(size=5000)
-    model = M2MRegressor(sketcher=RFFSketcher(100, gamma=2.0), y_bounds=(-1.5, 3.5), **SMALL).fit(X, y)
+    model = M2MRegressor(sketcher=RFFSketcher(100, gamma=2.0), y_bounds=(-1.5, 3.5), **SMALL).fit(
+        X, y
+    )
     assert model.score(X, y) > 0.8
     with pytest.raises(ValueError, match="y_bounds"):
         M2MRegressor(**SMALL).fit(X, y)

@@ -73,7 +73,9 @@ def test_answers_obey_their_own_laws():
 
 def test_quantiles_and_counts_match_the_truth():
     X, model = table(), fitted(SKETCHERS["union"])
-    assert np.allclose(model.quantile(0, [0.25, 0.5, 0.75]), np.quantile(X[:, 0], [0.25, 0.5, 0.75]), atol=0.02)
+    assert np.allclose(
+        model.quantile(0, [0.25, 0.5, 0.75]), np.quantile(X[:, 0], [0.25, 0.5, 0.75]), atol=0.02
+    )
     asked = lambda rows: rows[:, 0] > 0.4  # noqa: E731
     assert float(model.count(asked)) == pytest.approx(asked(X).sum(), rel=0.03)
 
@@ -123,7 +125,9 @@ QUESTIONS = {
 @pytest.mark.parametrize("name", ["rff", "histogram"])
 def test_std_error_is_that_of_repeated_releases(name, question):
     """120 releases tell a standard deviation to 6.5 per cent; 0.7 and 1.3 lie 4.6 of these off."""
-    values, errors, _ = releases(SKETCHERS[name], table(3000), 2.0, QUESTIONS[question], n_synthetic=2000)
+    values, errors, _ = releases(
+        SKETCHERS[name], table(3000), 2.0, QUESTIONS[question], n_synthetic=2000
+    )
     assert np.all(np.std(values, axis=0) < 1.3 * errors.mean(axis=0) + 1e-4)
     if name == "rff":  # without projection there is no reason for the claim to be too wide
         assert np.all(np.std(values, axis=0) > 0.7 * errors.mean(axis=0) - 1e-4)
@@ -137,7 +141,9 @@ def test_interval_is_honest_on_shifted_data():
     _, _, covered = releases(SKETCHERS["rff"], X, 1.0, question, **settings)
     # 120 x 2 trials at .95: at least .87 with probability above 1 - 1e-5.
     assert covered.mean() > 0.87
-    wide = question(fitted(SKETCHERS["rff"], X, 1.0, **settings)).interval(0.999, covers="noise+bias")
+    wide = question(fitted(SKETCHERS["rff"], X, 1.0, **settings)).interval(
+        0.999, covers="noise+bias"
+    )
     truth = [np.mean(X[:, 0] ** 3), X[:, 1].mean()]
     assert np.all((wide[:, 0] <= truth) & (truth <= wide[:, 1]))
 
@@ -145,8 +151,11 @@ def test_interval_is_honest_on_shifted_data():
 def test_predicted_error_is_met_and_not_missed_by_far():
     X = np.random.default_rng(0).random((4000, 3))
     model = M2MEstimator(
-        RFFSketcher(60, gamma=0.5, epsilon=0.5), bounds=[(0, 1)] * 3, prior="uniform",
-        n_synthetic=4000, random_state=0,
+        RFFSketcher(60, gamma=0.5, epsilon=0.5),
+        bounds=[(0, 1)] * 3,
+        prior="uniform",
+        n_synthetic=4000,
+        random_state=0,
     )
     f = lambda rows: rows[:, [0, 1]]  # noqa: E731
     predicted = model.predict_error(f, n_samples=len(X))
@@ -214,7 +223,9 @@ def test_theory_beats_paper_on_uniform_data():
 def test_marginals_prior_removes_shift():
     X = table(20_000) ** 3
     errors = {
-        prior: np.abs(fitted(SKETCHERS["union"], X, 1.0, prior=prior).mean() / X.mean(axis=0) - 1).mean()
+        prior: np.abs(
+            fitted(SKETCHERS["union"], X, 1.0, prior=prior).mean() / X.mean(axis=0) - 1
+        ).mean()
         for prior in ("uniform", "marginals")
     }
     assert errors["marginals"] < errors["uniform"]
@@ -257,8 +268,10 @@ def test_frames(library):
     X = library.DataFrame({"age": [30.0, 40.0, 50.0] * 300, "sex": ["F", "M", "F"] * 300})
     model = M2MEstimator(
         HistogramSketcher(n_bins=20, epsilon=np.inf),
-        bounds={"age": (20, 60)}, categories={"sex": ["F", "M"]},
-        n_synthetic=2000, random_state=0,
+        bounds={"age": (20, 60)},
+        categories={"sex": ["F", "M"]},
+        n_synthetic=2000,
+        random_state=0,
     ).fit(X)
     assert isinstance(model.mean().value, library.Series | library.DataFrame)
     assert model.mean().shape == (1,)

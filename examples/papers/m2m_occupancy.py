@@ -67,7 +67,9 @@ def main():
     scaled = PublicScaler(bounds=BOUNDS).fit_transform(X)
     plain = [auc(LogisticRegression(max_iter=1000), scaled, y, s) for s in range(arguments.seeds)]
     print(f"without privacy: median AUC {np.median(plain):.4f}")
-    print(f"{'sketch':<12}{'weights':<9}{'delta':>7}{'epsilon':>9}{'median':>9}{'lowest':>9}{'s':>6}")
+    print(
+        f"{'sketch':<12}{'weights':<9}{'delta':>7}{'epsilon':>9}{'median':>9}{'lowest':>9}{'s':>6}"
+    )
     for name, sketcher in SKETCHES.items():
         for weights in ("maxent", "ridge"):
             for delta in (1e-6, 0.0):

@@ -61,9 +61,7 @@ def estimators(epsilon, delta):
         "RACE": RACESketcher(80, n_buckets=80, bandwidth=0.1, **budget),
         "HIST": HistogramSketcher(n_bins=100, **budget),
     }
-    made = {
-        name: M2MEstimator(s, bounds=(0, 1), prior="uniform") for name, s in paper.items()
-    }
+    made = {name: M2MEstimator(s, bounds=(0, 1), prior="uniform") for name, s in paper.items()}
     made["HIST + RFF, marginals"] = M2MEstimator(both, bounds=(0, 1), prior="marginals")
     return made
 

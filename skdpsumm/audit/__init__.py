@@ -1,5 +1,6 @@
 """Audits: what a release gives away, measured on two neighbouring data sets."""
 
 from ._audit import AuditResult, audit_epsilon
+from ._neighbours import worst_case_neighbours
 
-__all__ = ["AuditResult", "audit_epsilon"]
+__all__ = ["AuditResult", "audit_epsilon", "worst_case_neighbours"]

@@ -5,7 +5,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ._base import GRID, GRID_BITS, FeatureMap
-from ._columns import Columns
+from ._columns import Columns, stack_columns, stratified
 from ._fourier import FourierMap
 from ._histogram import HistogramMap
 from ._one_hot import OneHotMap, project_to_simplex
@@ -26,6 +26,8 @@ __all__ = [
     "UnionMap",
     "feature_map_from_state",
     "project_to_simplex",
+    "stack_columns",
+    "stratified",
 ]
 
 _KINDS = {m.kind: m for m in (FourierMap, HistogramMap, RACEMap, UnionMap)}

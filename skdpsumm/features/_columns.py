@@ -191,24 +191,27 @@ class Columns:
         return out
 
     def sample(self, n_samples: int, rng: np.random.RandomState) -> NDArray:
-        """Draw rows uniformly from the bounds and the categories."""
-        parts = [self._sample_column(j, n_samples, rng) for j in range(self.n_columns)]
-        if all(part.dtype.kind == "f" for part in parts):
-            return np.column_stack(parts)
-        table = np.empty((n_samples, self.n_columns), dtype=object)
-        for j, part in enumerate(parts):
-            table[:, j] = part
-        return table
+        """Draw rows uniformly from the bounds and the categories, each column stratified."""
+        return stack_columns(
+            [self._sample_column(j, stratified(n_samples, rng)) for j in range(self.n_columns)]
+        )
 
-    def _sample_column(self, j: int, n_samples: int, rng: np.random.RandomState) -> NDArray:
+    def _sample_column(self, j: int, u: NDArray) -> NDArray:
         known, bound = self.values(j), self.bound(j)
         if known is not None:
-            return self.decode(j, rng.randint(len(known), size=n_samples))
+            return self.decode(j, np.minimum((u * len(known)).astype(int), len(known) - 1))
         if bound is None:
             raise ValueError(
-                f"bounds is missing for column {self.name(j)!r}; give its (low, high)."
+                f"bounds is missing for column {self.name(j)!r}: give its public (low, high), "
+                "inside which synthetic points are drawn."
             )
-        return rng.uniform(*bound, size=n_samples)
+        return bound[0] + u * (bound[1] - bound[0])
+
+    def require_bounds(self) -> None:
+        """Raise ValueError if a numeric column has no bounds."""
+        for j in range(self.n_columns):
+            if self.values(j) is None and self.bound(j) is None:
+                self._sample_column(j, np.zeros(1))
 
     def decode(self, j: int, codes: NDArray) -> NDArray:
         """Return the categories of column `j` at positions `codes`."""
@@ -242,6 +245,21 @@ class Columns:
         return cls(
             len(columns), gather("bounds"), gather("categories"), gather("name"), gather("unit")
         )
+
+
+def stratified(n_points: int, rng: np.random.RandomState) -> NDArray[np.float64]:
+    """Return one uniform number in each of n equal slices of [0, 1], in random order."""
+    return (rng.permutation(n_points) + rng.uniform(size=n_points)) / n_points
+
+
+def stack_columns(parts: list[NDArray]) -> NDArray:
+    """Return columns side by side: floats, or objects where one of them holds objects."""
+    if all(part.dtype.kind == "f" for part in parts):
+        return np.column_stack(parts)
+    table = np.empty((len(parts[0]), len(parts)), dtype=object)
+    for j, part in enumerate(parts):
+        table[:, j] = part
+    return table
 
 
 def _check_pair(pair: Any, name: str) -> tuple[float, float]:

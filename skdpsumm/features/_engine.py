@@ -18,7 +18,6 @@ from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 
 from ._engine_numpy import fourier_features
 
@@ -92,7 +91,7 @@ def race_codes(
     """
     engine = _engine()
     codes = np.empty((len(X), len(offsets)), np.int32)
-    for rows in gen_batches(len(X), _ROWS_PER_TASK):
+    for rows in _tasks(len(X)):
         codes[rows] = engine.race_codes(np.asarray(X[rows]), projections, offsets, n_buckets)
     return codes
 
@@ -117,8 +116,14 @@ def _sum_tasks(
     task: Callable[[NDArray], NDArray[np.int64]], X: NDArray, n_threads: int
 ) -> NDArray[np.int64]:
     """Return the sum of ``task(rows)`` over blocks of rows of X."""
-    blocks = (np.asarray(X[rows]) for rows in gen_batches(len(X), _ROWS_PER_TASK))
+    blocks = (np.asarray(X[rows]) for rows in _tasks(len(X)))
     if n_threads == 1:
         return sum(map(task, blocks))
     with ThreadPoolExecutor(n_threads) as pool:
         return sum(pool.map(task, blocks))
+
+
+def _tasks(n: int) -> list[slice]:
+    """Cut n rows into tasks: at least one, so that the sum over no rows has a shape."""
+    starts = range(0, max(n, 1), _ROWS_PER_TASK)
+    return [slice(start, start + _ROWS_PER_TASK) for start in starts]

@@ -81,16 +81,14 @@ def _race_counts(X, projections, offsets, n_buckets):
     p, d = projections.shape
     columns = np.zeros((d, _ROWS), X.dtype)
     products = np.empty((2, _ROWS), X.dtype)
-    buckets = np.empty(_ROWS, np.int32)
+    buckets = np.empty((p, _ROWS), np.int32)
     counts = np.zeros((p, n_buckets), np.int64)
     for start in range(0, len(X), _ROWS):
         n = _load(X[start : start + _ROWS], columns)
+        _find_buckets(columns, projections, offsets, n_buckets, products, buckets, n)
         for j in range(p):
-            if j % 2 == 0:
-                _products(columns, projections[j], projections[j + 1], products[0], products[1], n)
-            _find_buckets(products[j % 2], offsets[j], n_buckets, buckets, n)
             for i in range(n):
-                counts[j, buckets[i]] += 1
+                counts[j, buckets[j, i]] += 1
     return counts
 
 
@@ -99,16 +97,12 @@ def _race_codes(X, projections, offsets, n_buckets):
     p, d = projections.shape
     columns = np.zeros((d, _ROWS), X.dtype)
     products = np.empty((2, _ROWS), X.dtype)
-    buckets = np.empty(_ROWS, np.int32)
+    buckets = np.empty((p, _ROWS), np.int32)
     codes = np.empty((len(X), p), np.int32)
     for start in range(0, len(X), _ROWS):
         n = _load(X[start : start + _ROWS], columns)
-        for j in range(p):
-            if j % 2 == 0:
-                _products(columns, projections[j], projections[j + 1], products[0], products[1], n)
-            _find_buckets(products[j % 2], offsets[j], n_buckets, buckets, n)
-            for i in range(n):
-                codes[start + i, j] = buckets[i]
+        _find_buckets(columns, projections, offsets, n_buckets, products, buckets, n)
+        codes[start : start + n] = buckets[:, :n].T
     return codes
 
 
@@ -125,7 +119,7 @@ def _load(rows, columns):
 
 @_compiled
 def _products(columns, left, right, a, b, n):
-    """Write the first n rows times two vectors to `out`; two share the loads, four at a time."""
+    """Write the first n rows times two vectors to a and b; the two share the loads."""
     a[:] = 0
     b[:] = 0
     for k in range(0, len(columns), 4):
@@ -165,12 +159,21 @@ def _circle(turn):
 
 
 @_compiled
-def _find_buckets(products, offset, n_buckets, buckets, n):
-    """Write ``floor(product + offset) mod W`` of n products to `buckets`."""
-    one = products.dtype.type(1)
+def _find_buckets(columns, projections, offsets, n_buckets, products, buckets, n):
+    """Write ``floor(x P + offset) mod W`` of the first n rows to `buckets`, shape (p, n)."""
+    for j in range(0, len(projections), 2):
+        _products(columns, projections[j], projections[j + 1], products[0], products[1], n)
+        _wrap(products[0], offsets[j], n_buckets, buckets[j], n)
+        _wrap(products[1], offsets[j + 1], n_buckets, buckets[j + 1], n)
+
+
+@_compiled
+def _wrap(products, offset, n_buckets, buckets, n):
+    zero = products.dtype.type(0)
     width = products.dtype.type(n_buckets)
+    last = products.dtype.type(n_buckets - 1)
     for i in range(n):
         cell = np.floor(products[i] + offset)
         cell -= width * np.floor(cell / width)
         # The remainder of a huge cell is rounded, maybe out of range.
-        buckets[i] = np.int32(min(max(cell, cell - cell), width - one))
+        buckets[i] = np.int32(min(max(cell, zero), last))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 
 # Rows are clipped to this, so that no product overflows (frequencies are below 2**40).
 LARGEST = 2.0**60
@@ -37,23 +37,26 @@ class ExactProduct:
     """
 
     def __init__(self, matrix: NDArray, dtype: np.dtype):
-        self.bits = (53 - math.ceil(math.log2(len(matrix)))) // 2
+        d, p = matrix.shape
+        self.bits = (53 - math.ceil(math.log2(d))) // 2
         self.n_parts = 1 if dtype == np.float32 else 2
         # In units in which all columns of X count alike, none is cut off for being small.
         self.units = _power_of_two(matrix, axis=1)
         self.parts = self._split(matrix / self.units)
+        self.n_rows = max(64, _BLOCK // p)
 
-    def __call__(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the product of the rows, shape (n, p), each a function of its row alone."""
-        columns = np.array(X.T, np.float64, order="C")
-        np.clip(columns, -LARGEST, LARGEST, out=columns)
-        columns *= self.units
-        rows = [part.T for part in self._split(columns)]
-        product = rows[0] @ self.parts[0]
-        if self.n_parts == 2:
-            product += rows[0] @ self.parts[1]
-            product += rows[1] @ self.parts[0]
-        return product
+    def __call__(self, X: NDArray) -> Iterator[NDArray[np.float64]]:
+        """Yield the product, `n_rows` rows at a time; each is a function of its row of X alone."""
+        for start in range(0, len(X), self.n_rows):
+            columns = np.array(X[start : start + self.n_rows].T, np.float64, order="C")
+            columns.clip(-LARGEST, LARGEST, out=columns)
+            columns *= self.units
+            rows = [part.T for part in self._split(columns)]
+            product = rows[0] @ self.parts[0]
+            if self.n_parts == 2:
+                product += rows[0] @ self.parts[1]
+                product += rows[1] @ self.parts[0]
+            yield product
 
     def _split(self, A: NDArray) -> list[NDArray]:
         """Return A cut to so many bits of the largest entry of its column, and the rest alike."""
@@ -76,18 +79,15 @@ def _power_of_two(A: NDArray, axis: int) -> NDArray:
 
 def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
     """Return the sums of `_engine.fourier_sums` over at most 16384 rows."""
-    p = frequencies.shape[1]
     product = ExactProduct(frequencies, X.dtype)
-    n_rows = max(64, _BLOCK // p)
     # Sums of at most 16384 / 64 integers up to 2**16: exact in float32.
-    squares, products = np.zeros((2, n_rows, p), np.float32)
-    for rows in gen_batches(len(X), n_rows):
-        turns = product(X[rows]).astype(X.dtype, copy=False)
-        sin, cos = _half_circle(turns)
+    squares, products = np.zeros((2, product.n_rows, frequencies.shape[1]), np.float32)
+    for turns in product(X):
+        sin, cos = _half_circle(turns.astype(X.dtype, copy=False))
         cos *= sin
         sin *= sin
-        squares[: len(turns)] += np.rint(sin, out=sin)
-        products[: len(turns)] += np.rint(cos, out=cos)
+        squares[: len(sin)] += np.rint(sin, out=sin)
+        products[: len(sin)] += np.rint(cos, out=cos)
     # cos(2 a) = 1 - 2 sin(a)**2 and sin(2 a) = 2 sin(a) cos(a), times 2**15.
     sums = np.stack([-squares, products]).sum(axis=1, dtype=np.int64)
     sums[0] += len(X) * 2**15
@@ -132,7 +132,9 @@ def fourier_features(X: NDArray, frequencies: NDArray) -> NDArray:
     frequencies = frequencies.astype(X.dtype)
     p = frequencies.shape[1]
     features = np.empty((len(X), 2 * p), X.dtype)
-    for rows in gen_batches(len(X), max(64, _BLOCK // p)):
+    n_rows = max(64, _BLOCK // p)
+    for start in range(0, len(X), n_rows):
+        rows = slice(start, start + n_rows)
         angles = np.clip(X[rows], -LARGEST, LARGEST) @ frequencies
         angles -= np.rint(angles)
         angles *= 2 * np.pi
@@ -147,10 +149,9 @@ def race_counts(
     """Return the counts of `_engine.race_counts`."""
     first = n_buckets * np.arange(len(offsets))
     counts = np.zeros(len(offsets) * n_buckets, np.int64)
-    product = ExactProduct(projections, X.dtype)
-    for rows in gen_batches(len(X), max(64, _BLOCK // len(offsets))):
-        codes = _buckets(product(X[rows]) + offsets, n_buckets)
-        counts += np.bincount((codes + first).ravel(), minlength=len(counts))
+    for product in ExactProduct(projections, X.dtype)(X):
+        codes = _buckets(product + offsets, n_buckets) + first
+        counts += np.bincount(codes.ravel(), minlength=len(counts))
     return counts
 
 
@@ -158,8 +159,11 @@ def race_codes(
     X: NDArray, projections: NDArray, offsets: NDArray, n_buckets: int
 ) -> NDArray[np.int32]:
     """Return the buckets of `_engine.race_codes`."""
+    codes = np.empty((len(X), len(offsets)), np.int32)
     product = ExactProduct(projections, X.dtype)
-    return _buckets(product(X) + offsets, n_buckets).astype(np.int32)
+    for start, block in zip(range(0, len(X), product.n_rows), product(X), strict=True):
+        codes[start : start + len(block)] = _buckets(block + offsets, n_buckets)
+    return codes
 
 
 def _buckets(x: NDArray, n_buckets: int) -> NDArray[np.int64]:

@@ -61,9 +61,7 @@ class HistogramMap(OneHotMap):
         else:
             raise ValueError(f"marginals={marginals!r} needs that many columns; there are {d}.")
         if not groups or any(len(set(g)) < max(len(g), 1) for g in groups):
-            raise ValueError(
-                f"marginals must list groups of different columns, got {marginals!r}."
-            )
+            raise ValueError(f"marginals must list groups of different columns, got {marginals!r}.")
         return cls(columns, bins, groups)
 
     def column_codes(self, X: NDArray, j: int) -> NDArray[np.int64]:

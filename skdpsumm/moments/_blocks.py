@@ -46,8 +46,10 @@ class FeatureBlocks:
         for i, a in enumerate(self._slices):
             left = self.blocks[i]
             if weights is not None:
-                left = left.multiply(weights[:, None]).tocsr() if hasattr(left, "multiply") else (
-                    left * weights[:, None]
+                left = (
+                    left.multiply(weights[:, None]).tocsr()
+                    if hasattr(left, "multiply")
+                    else (left * weights[:, None])
                 )
             for j, b in enumerate(self._slices[: i + 1]):
                 product = left.T @ self.blocks[j]

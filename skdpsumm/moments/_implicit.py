@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..features import Columns
 from ..sketches import PrivateSketch, RFFSketcher, inherit_columns
-from ._m2m import _library, _require_bounds, draws_noise, table_of
+from ._m2m import _library, draws_noise, table_of
 from ._maxent import maxent_points
 from ._priors import draw_points
 from ._regression import MomentRegression
@@ -73,7 +73,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
         if bounds is None and self.sketcher is not None and self.sketcher.bounds is not None:
             bounds = list(self.sketcher.bounds)[:n_features]
         columns = Columns.build(n_features, bounds, None, names)
-        _require_bounds(columns)
+        columns.require_bounds()
         return list(columns.bounds or ())
 
     @classmethod

@@ -151,7 +151,7 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         # All that the answers need is checked before the release is paid for.
         columns = Columns.build(array.shape[1], *self._described(sketcher), names)
-        _require_bounds(columns)
+        columns.require_bounds()
         self._frame = _library(X)
         self.sketcher_ = sketcher.fit(X)
         return self._prepare(self.sketcher_.sketch_, columns, rng)
@@ -188,7 +188,7 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         )
         estimator._validate_params()
         columns = table_of(sketch, bounds)
-        _require_bounds(columns)
+        columns.require_bounds()
         estimator._frame = None
         if columns.names is not None:
             estimator.feature_names_in_ = np.array(columns.names, dtype=object)
@@ -361,9 +361,7 @@ def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
     parts = [part.columns for part, _ in sketch.blocks()]
     known = next((c.bounds for c in parts if c.bounds is not None), None)
     categories = {j: own.values(j) for j in range(own.n_columns) if own.values(j) is not None}
-    return Columns.build(
-        own.n_columns, known if bounds is None else bounds, categories, own.names
-    )
+    return Columns.build(own.n_columns, known if bounds is None else bounds, categories, own.names)
 
 
 def _first_bounds(sketcher) -> Any:
@@ -371,15 +369,6 @@ def _first_bounds(sketcher) -> Any:
         return sketcher.bounds
     inner = (s[1] if isinstance(s, tuple) else s for s in sketcher.sketchers)
     return next((s.bounds for s in inner if s.bounds is not None), None)
-
-
-def _require_bounds(columns: Columns) -> None:
-    for j in range(columns.n_columns):
-        if columns.values(j) is None and columns.bound(j) is None:
-            raise ValueError(
-                f"bounds is missing for column {columns.name(j)!r}: give its public (low, high), "
-                "inside which synthetic points are drawn."
-            )
 
 
 def draws_noise(sketcher: Any) -> bool:

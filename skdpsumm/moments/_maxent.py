@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from ..features import Columns
+from ..features import Columns, stack_columns
 from ..sketches import PrivateSketch
 from ._blocks import FeatureBlocks
-from ._priors import stack_columns
 
 # Variance, relative to that of a feature, that the moments may miss their target by in each
 # round; the last is that of about 1,000 points, and is what finite points can resolve.
@@ -69,9 +68,11 @@ def maxent_weights(
         return features.tdot(weights * (along - weights @ along)) * scale + direction
 
     small = len(target) <= _LARGEST_HESSIAN
-    newton = {"method": "trust-exact", "hess": hessian} if small else {
-        "method": "trust-ncg", "hessp": hessian_product
-    }
+    newton = (
+        {"method": "trust-exact", "hess": hessian}
+        if small
+        else {"method": "trust-ncg", "hessp": hessian_product}
+    )
     solved = minimize(
         dual,
         np.zeros(len(target)),
@@ -124,8 +125,9 @@ def maxent_points(
 
 def _feature_variance(features: FeatureBlocks) -> NDArray:
     uniform = np.full(features.n_points, 1 / features.n_points)
-    squares = np.concatenate([(b.multiply(b) if hasattr(b, "multiply") else b * b).T @ uniform
-                              for b in features.blocks])
+    squares = np.concatenate(
+        [(b.multiply(b) if hasattr(b, "multiply") else b * b).T @ uniform for b in features.blocks]
+    )
     variance = squares - features.mean() ** 2
     return np.maximum(variance, 1e-3 * variance.max())
 

@@ -24,7 +24,7 @@ class _Plan:
     """The regression's parts that do not depend on epsilon."""
 
     def __init__(self, estimator: Any, f: Callable, n_samples: int, n_features: int | None):
-        from ._m2m import _require_bounds, evaluate_rows
+        from ._m2m import evaluate_rows
 
         estimator._validate_params()
         rng = check_random_state(estimator.random_state)
@@ -32,7 +32,7 @@ class _Plan:
         self.sketcher = estimator._build_sketcher(rng)
         bounds, categories = estimator._described(self.sketcher)
         columns = Columns.build(_width(bounds, n_features), bounds, categories)
-        _require_bounds(columns)
+        columns.require_bounds()
         self.sketcher._validate_params()
         self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))
         prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior
@@ -61,7 +61,9 @@ class _Plan:
         floor = 1e-12 * np.diag(self.gram).max()
         matrix = self.gram + np.diag(np.maximum(ridge, floor))
         a = cho_solve(cho_factor(matrix, lower=True), self.cross)
-        misfit = self.power - 2 * np.sum(a * self.cross, axis=0) + np.sum(a * (self.gram @ a), axis=0)
+        misfit = (
+            self.power - 2 * np.sum(a * self.cross, axis=0) + np.sum(a * (self.gram @ a), axis=0)
+        )
         return np.sqrt(np.maximum(misfit, 0.0) + noise @ a**2)
 
 

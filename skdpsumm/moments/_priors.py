@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features import Columns, HistogramMap
+from ..features import Columns, HistogramMap, stack_columns, stratified
 from ..sketches import PrivateSketch
 
 PRIORS = ("auto", "uniform", "marginals")
@@ -51,40 +51,11 @@ def draw_points(
             f"prior='marginals' needs a histogram of column {missing[0]!r} in the sketch; add a "
             "HistogramSketcher to a SketchUnion, or use prior='uniform'."
         )
-    use_marginals = prior != "uniform" and not missing
-    drawn = [
-        _from_histogram(*one, j, n_points, rng) if use_marginals else None
-        for j, one in enumerate(found)
-    ]
-    if use_marginals:
-        return stack_columns(drawn)
-    return stack_columns([_uniform(columns, j, n_points, rng) for j in range(columns.n_columns)])
-
-
-def stack_columns(parts: list[NDArray]) -> NDArray:
-    """Return columns side by side: floats, or objects where one of them holds objects."""
-    if all(part.dtype.kind == "f" for part in parts):
-        return np.column_stack(parts)
-    table = np.empty((len(parts[0]), len(parts)), dtype=object)
-    for j, part in enumerate(parts):
-        table[:, j] = part
-    return table
-
-
-def _stratified(n_points: int, rng: np.random.RandomState) -> NDArray[np.float64]:
-    return (rng.permutation(n_points) + rng.uniform(size=n_points)) / n_points
-
-
-def _uniform(columns: Columns, j: int, n_points: int, rng: np.random.RandomState) -> NDArray:
-    u, known, bound = _stratified(n_points, rng), columns.values(j), columns.bound(j)
-    if known is not None:
-        return columns.decode(j, np.minimum((u * len(known)).astype(int), len(known) - 1))
-    if bound is None:
-        raise ValueError(
-            f"bounds is missing for column {columns.name(j)!r}: give its public (low, high), "
-            "inside which synthetic points are drawn."
-        )
-    return bound[0] + u * (bound[1] - bound[0])
+    if prior == "uniform" or missing:
+        return columns.sample(n_points, rng)
+    return stack_columns(
+        [_from_histogram(*one, j, n_points, rng) for j, one in enumerate(found) if one is not None]
+    )
 
 
 def _marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArray] | None:
@@ -115,7 +86,7 @@ def _from_histogram(
     n_points: int,
     rng: np.random.RandomState,
 ) -> NDArray:
-    u = _stratified(n_points, rng)
+    u = stratified(n_points, rng)
     ends = np.cumsum(probabilities)
     codes = np.minimum(np.searchsorted(ends, u, side="right"), len(ends) - 1)
     if histogram.columns.values(j) is not None:

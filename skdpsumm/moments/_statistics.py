@@ -54,9 +54,7 @@ class StatisticsMixin:
         if order != int(order) or order < 1:
             raise ValueError(f"order must be a positive integer, got {order!r}.")
         which = self._numeric()
-        return self._answer(
-            lambda X: _floats(X, which) ** int(order), labels=[self._names(which)]
-        )
+        return self._answer(lambda X: _floats(X, which) ** int(order), labels=[self._names(which)])
 
     def variance(self) -> Estimate:
         """Return the variances of the numeric columns, shape (d,), at least 0."""

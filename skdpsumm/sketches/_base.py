@@ -245,6 +245,6 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.non_deterministic = np.isfinite(self.epsilon) and self.noise_seed is None
+        tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
         tags.input_tags.string = self._has_categories()
         return tags

@@ -21,8 +21,8 @@ class RFFSketcher(BaseSketcher):
     Parameters
     ----------
     n_components : int, default=200
-        m, the number of features: m/2 (cos, sin) pairs. Even. Noise grows as m under pure DP and
-        as sqrt(m) under Gaussian noise, so more is not always better.
+        m, the number of features: m/2 (cos, sin) pairs; an odd number is rounded up. Noise grows
+        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better.
     gamma : float, default=1.0
         Kernel parameter: ``exp(-gamma |x - y|_2^2)`` ("rbf", gamma = 1 / (2 sigma^2)) or
         ``exp(-gamma |x - y|_1)`` ("laplacian"), per unit of the columns, or of their range where
@@ -85,7 +85,7 @@ class RFFSketcher(BaseSketcher):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSketcher._parameter_constraints,
-        "n_components": [Interval(Integral, 2, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "kernel": [StrOptions({"rbf", "laplacian"})],
         "bounds": "no_validation",
@@ -128,9 +128,6 @@ class RFFSketcher(BaseSketcher):
         self.n_jobs = n_jobs
 
     def _draw_map(self, columns, rng):
-        if self.n_components % 2:
-            raise ValueError(
-                f"n_components must be even, got {self.n_components}: features come in (cos, sin) "
-                "pairs."
-            )
-        return FourierMap.draw(columns, self.n_components, self.gamma, self.kernel, rng)
+        # Not an error: scikit-learn's checks set n_components=1.
+        n_features = self.n_components + self.n_components % 2
+        return FourierMap.draw(columns, n_features, self.gamma, self.kernel, rng)

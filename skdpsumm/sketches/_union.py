@@ -101,7 +101,8 @@ random_state, noise_seed, ledger, n_jobs :
 
     def _named(self) -> list[tuple[str, BaseSketcher]]:
         """Return (name, sketcher) pairs; names that were not given are the classes' names."""
-        given = [s if isinstance(s, tuple) else (None, s) for s in self.sketchers]
+        sketchers = self.sketchers if isinstance(self.sketchers, list | tuple) else []
+        given = [s if isinstance(s, tuple) else (None, s) for s in sketchers]
         kinds = Counter(type(s).__name__.lower() for name, s in given if name is None)
         seen: Counter[str] = Counter()
         named = []
@@ -118,7 +119,8 @@ random_state, noise_seed, ledger, n_jobs :
         if deep:
             for name, sketcher in self._named():
                 params[name] = sketcher
-                own = sketcher.get_params(deep=True)
+                # Anything may stand there until fit looks at it.
+                own = sketcher.get_params(deep=True) if hasattr(sketcher, "get_params") else {}
                 params |= {f"{name}__{key}": value for key, value in own.items()}
         return params
 

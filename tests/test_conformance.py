@@ -1,0 +1,64 @@
+"""scikit-learn's own checks, on every estimator, with no expected failures.
+
+They run three times: without noise and without any special tag; with the noise of a seed, which
+makes fits repeatable; and with the noise of the operating system, where the tag `non_deterministic`
+tells scikit-learn not to compare two fits.
+"""
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skdpsumm import HistogramSketcher, PublicScaler, RACESketcher, RFFSketcher, SketchUnion
+
+# scikit-learn's data lie within these.
+BOUNDS = (-1000, 1000)
+
+
+def sketchers(**budget):
+    """Return one of each sketcher, small."""
+    parts = [HistogramSketcher(n_bins=4), RFFSketcher(n_components=6)]
+    return [
+        RFFSketcher(n_components=20, **budget),
+        RFFSketcher(n_components=20, kernel="laplacian", bounds=BOUNDS, **budget),
+        RACESketcher(n_repetitions=4, n_buckets=5, **budget),
+        HistogramSketcher(bounds=BOUNDS, n_bins=5, **budget),
+        SketchUnion(parts, bounds=BOUNDS, **budget),
+    ]
+
+
+def estimators(**budget):
+    """Return every estimator that has a budget, small."""
+    return sketchers(**budget)
+
+
+WITHOUT_BUDGET = [PublicScaler(bounds=BOUNDS)]
+# The epsilon is small enough for the noise to matter, and two adjacencies and kinds of noise occur.
+SEEDED = {"epsilon": 1.0, "noise_seed": 0}
+PRIVATE = {"epsilon": 1.0, "delta": 0.0, "adjacency": "replace_one"}
+
+
+@parametrize_with_checks([*estimators(epsilon=np.inf), *WITHOUT_BUDGET])
+def test_without_noise(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+@parametrize_with_checks(estimators(**SEEDED))
+def test_with_seeded_noise(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(estimators(**PRIVATE))
+def test_with_noise_of_the_system(estimator, check):
+    check(estimator)
+
+
+def tag(estimator):
+    return estimator.__sklearn_tags__().non_deterministic
+
+
+def test_only_noise_of_the_system_is_tagged():
+    assert not any(tag(e) for e in [*estimators(epsilon=np.inf), *WITHOUT_BUDGET])
+    assert not any(tag(e) for e in estimators(**SEEDED))
+    assert all(tag(e) for e in estimators(**PRIVATE))

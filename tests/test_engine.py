@@ -1,0 +1,360 @@
+"""What every sketch relies on: exact integer sums of a function of one row at a time."""
+
+import os
+import subprocess
+import sys
+import tracemalloc
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdpsumm.features import _engine
+from skdpsumm.features._engine_numpy import ExactProduct
+
+GRID = 2**15
+ROUNDING = 0.5 + 2.0**-6
+ENGINES = ["numpy", "numba"]
+DTYPES = [np.float32, np.float64]
+# Rows around the block sizes of numba (256) and, for 100 and 333 frequencies, of numpy (327, 98).
+SHAPES = [(1, 10, 100), (97, 3, 333), (99, 54, 333), (255, 1, 1), (257, 10, 7), (329, 10, 100)]
+SHAPES += [(300, 130, 100), (300, 54, 7), (260, 130, 1), (513, 3, 100), (400, 1, 333)]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request, monkeypatch):
+    if request.param == "numba":
+        pytest.importorskip("numba")
+    monkeypatch.setenv("SKDPSUMM_ENGINE", request.param)
+    return request.param
+
+
+def make_rows(n, d, dtype, seed=0):
+    """Draw rows whose angles show the last bits: in float64 they have a large offset."""
+    rows = np.random.default_rng(seed).standard_normal((n, d))
+    return (rows if dtype == np.float32 else 1e8 * (1 + rows)).astype(dtype)
+
+
+def make_matrix(d, p, seed=1):
+    return np.random.default_rng(seed).standard_normal((d, p)) / np.sqrt(d)
+
+
+def fourier(d, p):
+    matrix = make_matrix(d, p)
+    return lambda X, **kwargs: _engine.fourier_sums(X, matrix, **kwargs)
+
+
+def race(d, p):
+    # A row moves only few counts, hence buckets so narrow that their edges are all over the place.
+    matrix, offsets = 1e4 * make_matrix(d, p), np.linspace(0, 1, p)
+    return lambda X, **kwargs: _engine.race_counts(X, matrix, offsets, 13, **kwargs)
+
+
+def one_by_one(sums, X):
+    return np.stack([sums(X[i : i + 1]) for i in range(len(X))])
+
+
+# --- A row's contribution is a function of that row alone ----------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("make_sums", [fourier, race])
+def test_sum_is_the_sum_of_single_rows_in_any_order_and_any_blocks(engine, make_sums, dtype, shape):
+    n, d, p = shape
+    sums, X = make_sums(d, p), make_rows(n, d, dtype)
+    single = one_by_one(sums, X)
+    total = single.sum(axis=0)
+    np.testing.assert_array_equal(sums(X), total)
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        np.testing.assert_array_equal(sums(X[rng.permutation(n)]), total)
+        cuts = np.sort(rng.integers(0, n + 1, size=4))
+        np.testing.assert_array_equal(sum(map(sums, np.split(X, cuts))), total)
+    for i in {0, n // 2, n - 1}:
+        np.testing.assert_array_equal(sums(np.delete(X, i, axis=0)), total - single[i])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("make_sums", [fourier, race])
+def test_every_position_in_blocks_and_tasks_gives_the_same(engine, make_sums, dtype):
+    sums, row = make_sums(10, 333), make_rows(1, 10, dtype)
+    n = 2 * 16384 + 77
+    np.testing.assert_array_equal(sums(np.repeat(row, n, axis=0)), n * sums(row))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("make_sums", [fourier, race])
+def test_other_rows_do_not_matter_however_large(engine, make_sums, dtype):
+    sums, X = make_sums(10, 100), make_rows(700, 10, dtype)
+    huge = X.copy()
+    huge[::2] = np.finfo(dtype).max * np.sign(huge[::2])
+    change = one_by_one(sums, huge[::2]).sum(axis=0) - one_by_one(sums, X[::2]).sum(axis=0)
+    np.testing.assert_array_equal(sums(huge), sums(X) + change)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("make_sums", [fourier, race])
+@pytest.mark.parametrize("n", [0, 1, 16383, 16385, 40_000])
+def test_threads_do_not_matter(engine, make_sums, dtype, n):
+    sums, X = make_sums(3, 40), make_rows(n, 3, dtype)
+    total = sums(X)
+    assert total.dtype == np.int64
+    assert total.shape == sums(X[:0]).shape
+    for n_threads in (2, 3):
+        np.testing.assert_array_equal(sums(X, n_threads=n_threads), total)
+
+
+@pytest.mark.parametrize("make_sums", [fourier, race])
+def test_memmaps_and_read_only_rows(engine, make_sums, tmp_path):
+    X = make_rows(20_000, 5, np.float32)
+    np.save(tmp_path / "X.npy", X)
+    rows = np.load(tmp_path / "X.npy", mmap_mode="r")
+    sums = make_sums(5, 20)
+    np.testing.assert_array_equal(sums(rows, n_threads=2), sums(X))
+
+
+@pytest.mark.parametrize("make_sums", [fourier, race])
+def test_memory_does_not_grow_with_n(monkeypatch, make_sums):
+    monkeypatch.setenv("SKDPSUMM_ENGINE", "numpy")
+    sums, X = make_sums(10, 50), make_rows(200_000, 10, np.float32)
+    peaks = [peak_memory(sums, X[:n]) for n in (20_000, 200_000)]
+    assert peaks[1] < 1.1 * peaks[0] + 10_000
+
+
+def peak_memory(function, X):
+    tracemalloc.start()
+    function(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+# --- The numpy engine's product rounds nothing ---------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("d", [1, 2, 3, 10, 54, 130, 784])
+def test_the_product_does_not_depend_on_the_order_of_summation(dtype, d):
+    rng = np.random.default_rng(d)
+    X = make_rows(500, d, dtype) * np.ldexp(1, rng.integers(-30, 30, d)).astype(dtype)
+    matrix = make_matrix(d, 100) / np.ldexp(1, rng.integers(-30, 30, d))[:, None]
+    order = rng.permutation(d)
+    product = np.concatenate(list(ExactProduct(matrix, dtype)(X)))
+    again = ExactProduct(matrix[order], dtype)(np.ascontiguousarray(X[:, order]))
+    np.testing.assert_array_equal(np.concatenate(list(again)), product)
+
+
+@pytest.mark.parametrize("d", [1, 10, 130])
+def test_the_product_is_exact_on_the_parts(d):
+    """The worst case: all entries close to the largest, so that sums come close to 2**53."""
+    X = np.nextafter(np.float32(2), np.float32(1)) * np.ones((1, d), np.float32)
+    matrix = np.nextafter(2.0, 1) * np.ones((d, 1))
+    product = ExactProduct(matrix, X.dtype)
+    x, f = product._split(X.T.astype(float))[0].ravel(), product.parts[0].ravel()
+    exact = sum(Fraction(a) * Fraction(b) for a, b in zip(x, f, strict=True))
+    (value,) = product(X)
+    assert Fraction(value.item()) == exact * Fraction(product.units[0].item())
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-12)])
+def test_the_product_is_accurate_for_columns_in_any_unit(dtype, tolerance):
+    units = 10.0 ** np.arange(-12, 13, 2)
+    X = (make_rows(200, 13, np.float32) * units).astype(dtype)
+    matrix = make_matrix(13, 20) / units[:, None]
+    expected = X.astype(np.longdouble) @ matrix
+    product = np.concatenate(list(ExactProduct(matrix, dtype)(X)))
+    np.testing.assert_allclose(product, expected.astype(float), rtol=0, atol=tolerance)
+
+
+# --- Contributions lie on the circle -------------------------------------------------------------
+
+
+def deviation(turns):
+    """Return how far grid values of float32 angles are from the circle, in units, at most."""
+    sums = _engine.fourier_sums(np.ones((1, 1), np.float32), turns[None].astype(np.float64))
+    angles = 2 * np.pi * turns.astype(np.float64)
+    exact = GRID * np.stack([np.cos(angles), np.sin(angles)])
+    return np.abs(sums.reshape(2, -1) - exact).max()
+
+
+def all_float32(first, last):
+    """Return every float32 between two non-negative ones."""
+    first, last = np.array([first, last], np.float32).view(np.int32)
+    return np.arange(first, last + 1, dtype=np.int32).view(np.float32)
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        np.linspace(-0.5, 0.5, 3_000_001, dtype=np.float32),
+        all_float32(0.4999, 0.5),
+        all_float32(0.24999, 0.25001),
+        all_float32(0.125, 0.1251),
+        np.geomspace(1e-45, 0.5, 300_001).astype(np.float32),
+        np.array([0, 0.125, 0.25, 0.375, 0.5, 0.75, 1, 1.5, 1e6 + 0.25], np.float32),
+    ],
+    ids=["all over", "half", "quarter", "eighth", "small", "special"],
+)
+def test_grid_values_are_close_to_the_circle(engine, turns):
+    assert deviation(turns) < ROUNDING
+    assert deviation(-turns) < ROUNDING
+
+
+def worst_deviation(chunk=2**22):
+    """Return the deviation over all float32 angles from 0 to 1/2 (sine is odd, exactly so)."""
+    last = np.float32(0.5).view(np.int32)
+    starts = range(0, last + 1, chunk)
+    chunks = (np.arange(s, min(s + chunk, last + 1), dtype=np.int32) for s in starts)
+    return max(deviation(c.view(np.float32)) for c in chunks)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("scale", [0, 1e-320, 1e-30, 1, 1e10, 1e30, 1e308])
+def test_every_row_is_on_the_circle_however_large(engine, dtype, scale):
+    rng = np.random.default_rng(3)
+    largest = np.finfo(dtype).max
+    X = np.clip(scale * rng.standard_normal((50, 4)), -largest, largest).astype(dtype)
+    X[:3] *= [[1, 1e-200, 1, 0]]
+    X = np.vstack([X, np.full((1, 4), largest, dtype), np.full((1, 4), -largest, dtype)])
+    frequencies = rng.standard_normal((4, 30)) * np.logspace(-12, 11, 30)
+    for row in X:
+        pairs = _engine.fourier_sums(row[None], frequencies).reshape(2, -1)
+        assert np.abs(pairs).max() <= GRID
+        radius = np.hypot(*pairs)
+        assert np.abs(radius - GRID).max() <= np.sqrt(2) * ROUNDING
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(np.float32, ROUNDING + 0.5), (np.float64, ROUNDING + 0.02)]
+)
+@pytest.mark.parametrize("d", [1, 10, 130])
+def test_grid_values_are_those_of_the_row(engine, dtype, tolerance, d):
+    X = np.random.default_rng(4).standard_normal((200, d)).astype(dtype)
+    frequencies = make_matrix(d, 33)
+    angles = 2 * np.pi * (X.astype(np.longdouble) @ frequencies)
+    expected = GRID * np.hstack([np.cos(angles), np.sin(angles)])
+    single = one_by_one(lambda rows: _engine.fourier_sums(rows, frequencies), X)
+    assert np.abs(single - expected).max() < tolerance
+
+
+def test_float64_rows_keep_their_digits_under_a_large_offset(engine):
+    """Time stamps: seconds since 1970 to the millisecond, frequency one per hour."""
+    seconds = 1.7e9 + np.arange(100)[:, None] * 0.217
+    frequencies = np.array([[1 / 3600.0]])
+    angles = 2 * np.pi * (seconds.astype(np.longdouble) * frequencies)
+    expected = GRID * np.hstack([np.cos(angles), np.sin(angles)])
+    single = one_by_one(lambda rows: _engine.fourier_sums(rows, frequencies), seconds)
+    assert np.abs(single - expected).max() < ROUNDING + 0.02
+
+
+def test_sums_are_exact_at_their_largest(engine):
+    """All angles at half a turn, where the engines' partial sums are largest, or at a quarter."""
+    n = 3 * 16384 + 1
+    frequencies = np.full((1, 600), 0.5)
+    sums = _engine.fourier_sums(np.ones((n, 1), np.float32), frequencies).reshape(2, -1)
+    np.testing.assert_array_equal(sums, [[-n * GRID] * 600, [0] * 600])
+    sums = _engine.fourier_sums(np.ones((n, 1), np.float32), frequencies / 2).reshape(2, -1)
+    np.testing.assert_array_equal(sums, [[0] * 600, [n * GRID] * 600])
+
+
+# --- RACE ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_buckets", [1, 2, 7, 80, 1000])
+def test_counts_are_counts_of_the_codes(engine, dtype, n_buckets):
+    X, matrix = make_rows(20_000, 6, dtype), make_matrix(6, 11)
+    offsets = np.random.default_rng(5).uniform(size=11)
+    codes = _engine.race_codes(X, matrix, offsets, n_buckets)
+    counts = _engine.race_counts(X, matrix, offsets, n_buckets).reshape(11, n_buckets)
+    assert codes.dtype == np.int32
+    assert codes.shape == (20_000, 11)
+    for column, expected in zip(codes.T, counts, strict=True):
+        np.testing.assert_array_equal(np.bincount(column, minlength=n_buckets), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_buckets", [1, 2, 7, 80, 1000])
+def test_codes_are_floors_modulo_the_number_of_buckets(engine, dtype, n_buckets):
+    x = np.concatenate([np.arange(-3000, 3001) / 4, np.array([2.0**22, -(2.0**22), 0.0, -0.0])])
+    codes = _engine.race_codes(x[:, None].astype(dtype), np.ones((1, 1)), np.zeros(1), n_buckets)
+    np.testing.assert_array_equal(codes.ravel(), np.floor(x).astype(int) % n_buckets)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_buckets", [1, 3, 80, 2**20])
+def test_codes_stay_in_range(engine, dtype, n_buckets):
+    tiny, largest = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
+    whole = n_buckets * np.logspace(0, 30, 200)
+    x = np.concatenate([[tiny, largest], whole, np.nextafter(whole, 0), np.nextafter(whole, 1e40)])
+    x = np.concatenate([x, -x]).astype(dtype)[:, None]
+    codes = _engine.race_codes(x, np.array([[1.0, 1e11, 1e-11]]), np.array([0, 0.5, 0]), n_buckets)
+    assert codes.min() >= 0
+    assert codes.max() < n_buckets
+
+
+# --- Features and the choice of an engine --------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 5e-6), (np.float64, 1e-13)])
+def test_features(dtype, tolerance):
+    X = np.random.default_rng(6).standard_normal((1000, 10)).astype(dtype)
+    frequencies = make_matrix(10, 100)
+    angles = 2 * np.pi * (X.astype(np.longdouble) @ frequencies.astype(dtype))
+    features = _engine.fourier_features(X, frequencies)
+    assert features.dtype == dtype
+    expected = np.hstack([np.cos(angles), np.sin(angles)]).astype(float)
+    np.testing.assert_allclose(features, expected, rtol=0, atol=tolerance)
+    huge = np.full((1, 10), np.finfo(dtype).max, dtype)
+    assert np.isfinite(_engine.fourier_features(huge, 1e10 * frequencies)).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_engines_agree(monkeypatch, dtype):
+    pytest.importorskip("numba")
+    X = np.random.default_rng(7).standard_normal((5000, 10)).astype(dtype)
+    results = {}
+    for name in ENGINES:
+        monkeypatch.setenv("SKDPSUMM_ENGINE", name)
+        sums = _engine.fourier_sums(X, make_matrix(10, 50)) / len(X)
+        codes = _engine.race_codes(X, make_matrix(10, 50), np.linspace(0, 1, 50), 80)
+        results[name] = sums, codes
+    np.testing.assert_allclose(results["numpy"][0], results["numba"][0], rtol=0, atol=0.02)
+    assert np.mean(results["numpy"][1] != results["numba"][1]) < 1e-5
+
+
+def test_unknown_engine(monkeypatch):
+    monkeypatch.setenv("SKDPSUMM_ENGINE", "cuda")
+    with pytest.raises(ValueError, match="must be 'numba' or 'numpy', got 'cuda'"):
+        _engine.fourier_sums(np.ones((1, 1)), np.ones((1, 1)))
+
+
+def test_numpy_serves_where_numba_is_missing(monkeypatch):
+    monkeypatch.delenv("SKDPSUMM_ENGINE", raising=False)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert _engine._engine().__name__.endswith("_engine_numpy")
+
+
+def test_numba_is_not_imported_before_it_is_used():
+    code = "import sys, skdpsumm.features._engine; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_numba_works_where_nothing_is_writable(tmp_path):
+    pytest.importorskip("numba")
+    (tmp_path / "file").touch()
+    code = (
+        "import numpy as np, skdpsumm.features._engine_numba as e;"
+        "print(e.fourier_sums(np.ones((1, 1)), np.zeros((1, 1))))"
+    )
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "file" / "cache")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.stdout.strip() == "[32768     0]", done.stderr
+
+
+if __name__ == "__main__":
+    for name in ENGINES:
+        os.environ["SKDPSUMM_ENGINE"] = name
+        print(name, worst_deviation())
