@@ -48,7 +48,7 @@ def fourier_sums(X: NDArray, frequencies: NDArray, n_threads: int = 1) -> NDArra
     Notes
     -----
     A row adds the pair (c, s) with |c|, |s| <= 2**15, and each of c and s is within
-    ``0.5 + 2**-6`` of the same point on the circle of radius 2**15. That point's angle is x F
+    ``0.5 + 2**-5`` of the same point on the circle of radius 2**15. That point's angle is x F
     to the precision of X.dtype.
     """
     engine = _engine()

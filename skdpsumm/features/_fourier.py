@@ -12,7 +12,7 @@ from ._base import GRID, FeatureMap
 from ._columns import Columns
 
 # Each grid value is within half a unit, plus the error of a float32 sine, of the unit circle.
-_ROUNDING = 0.5 + 2.0**-6
+_ROUNDING = 0.5 + 2.0**-5
 _LARGEST_TURNS = 1e12
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
 import numpy as np
@@ -172,7 +172,7 @@ class StatisticsMixin:
 
         else:
             edges = self._edges(j, bins)
-            names = [f"[{a:g}, {b:g})" for a, b in zip(edges[:-1], edges[1:], strict=True)]
+            names = [f"[{a:g}, {b:g})" for a, b in pairwise(edges)]
 
             def indicators(X: NDArray) -> NDArray:
                 bin_of = np.searchsorted(edges[1:-1], _floats(X, [j]), side="right")

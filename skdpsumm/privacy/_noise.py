@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,16 +134,12 @@ class IntegerNoise:
             deviations = self._scales
         elif self.kind == "laplace":
             # p = exp(-1/b): variance 2p / (1-p)^2 = 1 / (2 sinh(1/2b)^2)
-            deviations = [
-                1 / (math.sqrt(2) * math.sinh(min(0.5 / s, 300.0))) for s in self._scales
-            ]
+            deviations = [1 / (math.sqrt(2) * math.sinh(min(0.5 / s, 300.0))) for s in self._scales]
         else:
             deviations = [s / 2.0**self.lift for s in self._scales]
         return np.repeat(deviations, [b.size for b in self.blocks])
 
-    def add(
-        self, values: NDArray[np.int64], noise_seed: int | None = None
-    ) -> NDArray[np.float64]:
+    def add(self, values: NDArray[np.int64], noise_seed: int | None = None) -> NDArray[np.float64]:
         """Return `values` with noise, in grid units; `noise_seed` is for simulation only.
 
         Parameters
@@ -196,21 +193,22 @@ def warn_of_seed() -> None:
 
 
 def _laplace_i64(values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    return np.asarray(_opendp("laplace", scale)(values), dtype=np.int64)
+
+
+def _gaussian_i64(values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    return np.asarray(_opendp("gaussian", scale)(values), dtype=np.int64)
+
+
+@lru_cache(maxsize=128)
+def _opendp(kind: str, scale: float) -> Callable[[NDArray[np.int64]], list[int]]:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))  # T=int would be i32 and saturate
-    mechanism = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
-    return np.asarray(mechanism(values), dtype=np.int64)
-
-
-def _gaussian_i64(values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    mechanism = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
-    return np.asarray(mechanism(values), dtype=np.int64)
+    if kind == "laplace":
+        return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
+    return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
 
 
 def _simulate(kind: str, scale: float, size: int, stream: np.random.SeedSequence) -> NDArray:
