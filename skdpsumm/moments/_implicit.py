@@ -64,7 +64,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
         )
         if sketcher.random_state is None:
             sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
-        self.sketcher_ = sketcher.fit(_append(X, X_checked, y))
+        table = X if hasattr(self, "feature_names_in_") else X_checked
+        self.sketcher_ = sketcher.fit(_append(table, X_checked, y))
         return self._train(self.sketcher_.sketch_, table_of(self.sketcher_.sketch_), rng)
 
     def _feature_pairs(self, n_features: int) -> list[tuple[float, float]]:
@@ -147,7 +148,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self.estimator_.predict(self._checked(X))
+        X = self._checked(X)
+        return self.estimator_.predict(X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

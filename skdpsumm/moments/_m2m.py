@@ -373,7 +373,7 @@ def _first_bounds(sketcher) -> Any:
 
 def draws_noise(sketcher: Any) -> bool:
     """Whether two fits of `sketcher` (None: the default one) differ by fresh noise."""
-    return sketcher is None or (np.isfinite(sketcher.epsilon) and sketcher.noise_seed is None)
+    return sketcher is None or bool(np.isfinite(sketcher.epsilon) and sketcher.noise_seed is None)
 
 
 def _library(X: Any) -> str | None:
