@@ -10,15 +10,25 @@ import numpy as np
 import pytest
 
 from skdpsumm.features import _engine
-from skdpsumm.features._engine_numpy import ExactProduct
+from skdpsumm.features._engine_numpy import N_ANGLES, ExactProduct
 
 GRID = 2**15
 ROUNDING = 0.5 + 2.0**-5
+# How far, in grid units, rounding the angle moves a point: numpy's angles are multiples of 2**-16.
+ANGLE = {"numpy": GRID * 2 * np.pi * 2.0**-17, "numba": 0.0}
 ENGINES = ["numpy", "numba"]
 DTYPES = [np.float32, np.float64]
-# Rows around the block sizes of numba (256) and, for 100 and 333 frequencies, of numpy (327, 98).
+# Rows around the sizes of blocks (256; numpy's at 333 frequencies: 98; cut together at 54 columns
+# and 7 frequencies: 1024).
 SHAPES = [(1, 10, 100), (97, 3, 333), (99, 54, 333), (255, 1, 1), (257, 10, 7), (329, 10, 100)]
-SHAPES += [(300, 130, 100), (300, 54, 7), (260, 130, 1), (513, 3, 100), (400, 1, 333)]
+SHAPES += [
+    (300, 130, 100),
+    (300, 54, 7),
+    (260, 130, 1),
+    (513, 3, 100),
+    (400, 1, 333),
+    (1025, 54, 7),
+]
 
 
 @pytest.fixture(params=ENGINES)
@@ -197,8 +207,17 @@ def all_float32(first, last):
     ids=["all over", "half", "quarter", "eighth", "small", "special"],
 )
 def test_grid_values_are_close_to_the_circle(engine, turns):
-    assert deviation(turns) < ROUNDING
-    assert deviation(-turns) < ROUNDING
+    assert deviation(turns) < ROUNDING + ANGLE[engine]
+    assert deviation(-turns) < ROUNDING + ANGLE[engine]
+
+
+def test_numpy_rounds_the_angle_and_then_the_point(monkeypatch):
+    monkeypatch.setenv("SKDPSUMM_ENGINE", "numpy")
+    every_angle = np.arange(-N_ANGLES, N_ANGLES) / N_ANGLES
+    assert deviation(every_angle.astype(np.float32)) <= 0.5 + 1e-9
+    between = every_angle + 0.49 / N_ANGLES
+    sums = [_engine.fourier_sums(np.ones((1, 1)), t[None]) for t in (every_angle, between)]
+    np.testing.assert_array_equal(*sums)
 
 
 def worst_deviation(chunk=2**22):
@@ -235,7 +254,7 @@ def test_grid_values_are_those_of_the_row(engine, dtype, tolerance, d):
     angles = 2 * np.pi * (X.astype(np.longdouble) @ frequencies)
     expected = GRID * np.hstack([np.cos(angles), np.sin(angles)])
     single = one_by_one(lambda rows: _engine.fourier_sums(rows, frequencies), X)
-    assert np.abs(single - expected).max() < tolerance
+    assert np.abs(single - expected).max() < tolerance + ANGLE[engine]
 
 
 def test_float64_rows_keep_their_digits_under_a_large_offset(engine):
@@ -245,7 +264,7 @@ def test_float64_rows_keep_their_digits_under_a_large_offset(engine):
     angles = 2 * np.pi * (seconds.astype(np.longdouble) * frequencies)
     expected = GRID * np.hstack([np.cos(angles), np.sin(angles)])
     single = one_by_one(lambda rows: _engine.fourier_sums(rows, frequencies), seconds)
-    assert np.abs(single - expected).max() < ROUNDING + 0.02
+    assert np.abs(single - expected).max() < ROUNDING + 0.02 + ANGLE[engine]
 
 
 def test_sums_are_exact_at_their_largest(engine):
@@ -256,6 +275,8 @@ def test_sums_are_exact_at_their_largest(engine):
     np.testing.assert_array_equal(sums, [[-n * GRID] * 600, [0] * 600])
     sums = _engine.fourier_sums(np.ones((n, 1), np.float32), frequencies / 2).reshape(2, -1)
     np.testing.assert_array_equal(sums, [[0] * 600, [n * GRID] * 600])
+    sums = _engine.fourier_sums(np.ones((n, 1), np.float32), -frequencies / 2).reshape(2, -1)
+    np.testing.assert_array_equal(sums, [[0] * 600, [-n * GRID] * 600])
 
 
 # --- RACE ----------------------------------------------------------------------------------------
@@ -320,7 +341,7 @@ def test_engines_agree(monkeypatch, dtype):
         sums = _engine.fourier_sums(X, make_matrix(10, 50)) / len(X)
         codes = _engine.race_codes(X, make_matrix(10, 50), np.linspace(0, 1, 50), 80)
         results[name] = sums, codes
-    np.testing.assert_allclose(results["numpy"][0], results["numba"][0], rtol=0, atol=0.02)
+    np.testing.assert_allclose(results["numpy"][0], results["numba"][0], rtol=0, atol=0.1)
     assert np.mean(results["numpy"][1] != results["numba"][1]) < 1e-5
 
 

@@ -14,6 +14,7 @@ import time
 
 import numpy as np
 from sklearn.kernel_approximation import RBFSampler
+from threadpoolctl import threadpool_limits
 
 from skdpsumm import HistogramSketcher, M2MEstimator, RACESketcher, RFFSketcher
 from skdpsumm.features import _engine
@@ -51,7 +52,10 @@ def main():
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--blas-threads", type=int, default=None, help="for scikit-learn's BLAS")
     arguments = parser.parse_args()
+    if arguments.blas_threads is not None:
+        threadpool_limits(arguments.blas_threads, user_api="blas")
     X = np.random.default_rng(0).random((arguments.rows, arguments.columns), dtype=np.float32)
     wide = X.astype(np.float64)
     sampler = RBFSampler(n_components=200, random_state=0)
@@ -67,6 +71,7 @@ def main():
         "RACESketcher 80 x 80": lambda: RACESketcher(random_state=0).fit(X),
         "HistogramSketcher 100 bins": lambda: HistogramSketcher(bounds=(0, 1)).fit(X),
     }
+    RFFSketcher(200, random_state=0).fit(X[:1000])  # imports and compiles
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     ours(1)()
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024

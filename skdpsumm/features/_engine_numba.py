@@ -13,10 +13,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ._engine_numpy import COS, LARGEST, SIN
+from ._engine_numpy import LARGEST
 
-S0, S1, S2, S3, S4 = SIN
-C0, C1, C2, C3, C4 = COS
+# Minimax polynomials in t**2, |t| <= 1/2: 256 sin(pi t) / t and 256 cos(pi t). Rounded to float32
+# one coefficient after the other, the rest refitted each time.
+S0, S1, S2, S3, S4 = np.float32([804.2476807, -1322.9317627, 652.7891846, -152.9920959, 19.5670547])
+C0, C1, C2, C3, C4 = np.float32([256.0, -1263.3076172, 1038.9625244, -341.0079956, 56.3220711])
 ONE = np.int64(2**15)
 # Rows per block: 54 float32 columns of it fit the first-level cache or nearly so.
 _ROWS = 256

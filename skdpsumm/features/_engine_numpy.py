@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 # Rows are clipped to this, so that no product overflows (frequencies are below 2**40).
 LARGEST = 2.0**60
-# Minimax polynomials in t**2, |t| <= 1/2: 256 sin(pi t) / t and 256 cos(pi t). Rounded to float32
-# one coefficient after the other, the rest refitted each time.
-SIN = tuple(np.float32([804.2476807, -1322.9317627, 652.7891846, -152.9920959, 19.5670547]))
-COS = tuple(np.float32([256.0, -1263.3076172, 1038.9625244, -341.0079956, 56.3220711]))
-# Entries per block: few enough for the cache, enough to make numpy's overhead small.
+# Angles are rounded to so many parts of a turn.
+N_ANGLES = 2**16
+# Entries and rows per block: few enough for the cache, enough to make numpy's overhead small.
 _BLOCK = 32768
+_MOST_ROWS = 256
+_EXPONENT = np.float64(np.inf).view(np.int64)
 
 
 class ExactProduct:
@@ -43,20 +44,27 @@ class ExactProduct:
         # In units in which all columns of X count alike, none is cut off for being small.
         self.units = _power_of_two(matrix, axis=1)
         self.parts = self._split(matrix / self.units)
-        self.n_rows = max(64, _BLOCK // p)
+        self.n_rows = min(max(64, _BLOCK // p), _MOST_ROWS)
+        # Cutting is many operations on few entries, so blocks are cut several at a time.
+        self.n_cut = self.n_rows * max(1, 2 * _BLOCK // (d * self.n_rows))
 
     def __call__(self, X: NDArray) -> Iterator[NDArray[np.float64]]:
         """Yield the product, `n_rows` rows at a time; each is a function of its row of X alone."""
-        for start in range(0, len(X), self.n_rows):
-            columns = np.array(X[start : start + self.n_rows].T, np.float64, order="C")
-            columns.clip(-LARGEST, LARGEST, out=columns)
-            columns *= self.units
-            rows = [part.T for part in self._split(columns)]
-            product = rows[0] @ self.parts[0]
-            if self.n_parts == 2:
-                product += rows[0] @ self.parts[1]
-                product += rows[1] @ self.parts[0]
-            yield product
+        for start in range(0, len(X), self.n_cut):
+            rows = self._cut_rows(X[start : start + self.n_cut])
+            for first in range(0, len(rows[0]), self.n_rows):
+                block = slice(first, first + self.n_rows)
+                product = rows[0][block] @ self.parts[0]
+                if self.n_parts == 2:
+                    product += rows[0][block] @ self.parts[1]
+                    product += rows[1][block] @ self.parts[0]
+                yield product
+
+    def _cut_rows(self, X: NDArray) -> list[NDArray[np.float64]]:
+        columns = np.array(X.T, np.float64, order="C")
+        columns.clip(-LARGEST, LARGEST, out=columns)
+        columns *= self.units
+        return [part.T for part in self._split(columns)]
 
     def _split(self, A: NDArray) -> list[NDArray]:
         """Return A cut to so many bits of the largest entry of its column, and the rest alike."""
@@ -64,56 +72,49 @@ class ExactProduct:
         return [head] if self.n_parts == 1 else [head, self._cut(A - head)]
 
     def _cut(self, A: NDArray) -> NDArray:
-        quantum = _power_of_two(A, axis=0) * 2.0**-self.bits
-        cut = A / quantum
-        np.rint(cut, out=cut)
-        cut *= quantum
+        # Next to this number, neighbours are one quantum apart: adding it rounds.
+        rounder = _power_of_two(A, axis=0) * (1.5 * 2.0 ** (52 - self.bits))
+        cut = A + rounder
+        cut -= rounder
         return cut
 
 
 def _power_of_two(A: NDArray, axis: int) -> NDArray:
     """Return the powers of two just above the largest entries along an axis, which is kept."""
     largest = np.abs(A).max(axis, keepdims=True, initial=2.0**-200)
-    return np.ldexp(1.0, np.frexp(largest)[1])
+    return 2 * (largest.view(np.int64) & _EXPONENT).view(np.float64)
 
 
 def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
     """Return the sums of `_engine.fourier_sums` over at most 16384 rows."""
-    product = ExactProduct(frequencies, X.dtype)
-    # Sums of at most 16384 / 64 integers up to 2**16: exact in float32.
-    squares, products = np.zeros((2, product.n_rows, frequencies.shape[1]), np.float32)
-    for turns in product(X):
-        sin, cos = _half_circle(turns.astype(X.dtype, copy=False))
-        cos *= sin
-        sin *= sin
-        squares[: len(sin)] += np.rint(sin, out=sin)
-        products[: len(sin)] += np.rint(cos, out=cos)
-    # cos(2 a) = 1 - 2 sin(a)**2 and sin(2 a) = 2 sin(a) cos(a), times 2**15.
-    sums = np.stack([-squares, products]).sum(axis=1, dtype=np.int64)
-    sums[0] += len(X) * 2**15
-    return sums.ravel()
+    product = ExactProduct(frequencies * N_ANGLES, X.dtype)
+    pairs = np.empty((product.n_rows, frequencies.shape[1]), np.int64)
+    total = np.zeros(frequencies.shape[1], np.int64)
+    for angles in product(X):
+        found = pairs[: len(angles)]
+        # The codes are in range; mode="clip" spares numpy a copy of `out`.
+        np.take(_circle(), _angle_codes(angles), out=found, mode="clip")
+        total += found.sum(axis=0)
+    # At most 16384 sines up to 2**15: their sum fills the low half, with its sign.
+    sines = (total + 2**31) % 2**32 - 2**31
+    return np.concatenate([(total - sines) >> 32, sines])
 
 
-def _half_circle(turns: NDArray) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return 256 times sine and cosine of pi t, where t is `turns` less whole turns.
-
-    Each step is one correctly rounded operation per entry, so position does not matter.
-    """
-    turns -= np.rint(turns)
-    t = turns.astype(np.float32, copy=False)
-    square = t * t
-    sin = _horner(square, SIN)
-    sin *= t
-    return sin, _horner(square, COS)
+def _angle_codes(angles: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return ``rint(angles) mod N_ANGLES``; `angles` is overwritten."""
+    # Next to 2**52, neighbours are one apart, and the last bits are the integer's.
+    angles += 1.5 * 2**52
+    codes = angles.view(np.int64)
+    codes &= N_ANGLES - 1
+    return codes
 
 
-def _horner(x: NDArray, coefficients: tuple[np.float32, ...]) -> NDArray:
-    value = x * coefficients[-1]
-    for c in coefficients[-2:0:-1]:
-        value += c
-        value *= x
-    value += coefficients[0]
-    return value
+@lru_cache
+def _circle() -> NDArray[np.int64]:
+    """Return all pairs on the grid, as 2**32 times the cosine plus the sine."""
+    angles = 2 * np.pi / N_ANGLES * np.arange(N_ANGLES)
+    cosines, sines = np.rint(2**15 * np.stack([np.cos(angles), np.sin(angles)])).astype(np.int64)
+    return cosines * 2**32 + sines
 
 
 def fourier_features(X: NDArray, frequencies: NDArray) -> NDArray:
