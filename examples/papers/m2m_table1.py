@@ -55,7 +55,7 @@ MEASURES = ("moment 1", "moment 2", "CDF", "covariance", "queries")
 def estimators(epsilon, delta):
     """Return the paper's three sketches with its prior, and ours: a union with its marginals."""
     budget = {"epsilon": epsilon, "delta": delta}
-    both = SketchUnion([HistogramSketcher(), RFFSketcher(200)], **budget)
+    both = SketchUnion([HistogramSketcher(n_bins=32), RFFSketcher(200)], **budget)
     paper = {
         "RFF": RFFSketcher(200, gamma=0.5, **budget),
         "RACE": RACESketcher(80, n_buckets=80, bandwidth=0.1, **budget),
@@ -93,7 +93,7 @@ def errors(model, X, rng):
         for j in range(d)
     ]
     covariance = np.linalg.norm(np.asarray(model.covariance()) - np.cov(X.T, bias=True))
-    asked = queries(rng, min(d, d)) if d >= 3 else None
+    asked = queries(rng, d) if d >= 3 else None
     missed = (
         np.nan
         if asked is None
@@ -152,10 +152,10 @@ def main():
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--delta", type=float, default=0.0, help="0 (the paper's): pure DP")
     parser.add_argument("--epsilons", default="1,inf")
-    parser.add_argument("--sketches", default="RFF,HIST,RACE,HIST + RFF, marginals")
+    parser.add_argument("--sketches", nargs="+", choices=list(estimators(1.0, 0.0)))
     arguments = parser.parse_args()
     epsilons = [float(e) for e in arguments.epsilons.split(",")]
-    names = [n for n in estimators(1.0, 0.0) if n in arguments.sketches]
+    names = arguments.sketches or list(estimators(1.0, 0.0))
     if arguments.csv or arguments.adult or arguments.covertype:
         table = read(arguments)
         print(f"{table.shape[0]} x {table.shape[1]}, delta = {arguments.delta:g}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -15,7 +15,7 @@ from ..features import Columns
 from ..sketches import PrivateSketch
 from ._blocks import FeatureBlocks
 from ._priors import draw_points
-from ._regression import penalties
+from ._regression import evaluate_rows, factor, penalties
 
 _EPSILON_RANGE = (1e-4, 1e4)
 
@@ -24,8 +24,6 @@ class _Plan:
     """The regression's parts that do not depend on epsilon."""
 
     def __init__(self, estimator: Any, f: Callable, n_samples: int, n_features: int | None):
-        from ._m2m import evaluate_rows
-
         estimator._validate_params()
         rng = check_random_state(estimator.random_state)
         self.estimator, self.n_samples = estimator, n_samples
@@ -58,9 +56,7 @@ class _Plan:
         sketch = self._release(clone(self.sketcher).set_params(epsilon=epsilon))
         ridge = penalties(self.estimator.regularization, sketch.noise_std, sketch.n_samples)
         noise = (sketch.noise_std / self.n_samples) ** 2
-        floor = 1e-12 * np.diag(self.gram).max()
-        matrix = self.gram + np.diag(np.maximum(ridge, floor))
-        a = cho_solve(cho_factor(matrix, lower=True), self.cross)
+        a = cho_solve(factor(self.gram.copy(), ridge), self.cross)
         misfit = (
             self.power - 2 * np.sum(a * self.cross, axis=0) + np.sum(a * (self.gram @ a), axis=0)
         )

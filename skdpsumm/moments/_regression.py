@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from ..sketches import PrivateSketch
 from ._blocks import FeatureBlocks
 
-# Relative to the largest variance of a feature: keeps a noise-free system solvable.
-_FLOOR = 1e-12
 _N_REPLICATES = 100
 
 
@@ -50,10 +49,8 @@ class MomentRegression:
         self.offset = mean if center else np.zeros_like(mean)
         self.center = center
         gram = self.features.gram() / len(points) - np.outer(self.offset, self.offset)
-        diagonal = np.diag(gram).copy()
         penalty = penalties(regularization, sketch.noise_std, sketch.n_samples)
-        gram[np.diag_indices_from(gram)] += np.maximum(penalty, _FLOOR * diagonal.max())
-        self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+        self._factor = factor(gram, penalty)
         self.weights = self.weights_for(sketch.mean)
 
     def weights_for(self, means: NDArray) -> NDArray:
@@ -92,6 +89,17 @@ class MomentRegression:
         return weights.T @ values, n_rows
 
 
+def factor(gram: NDArray, penalty: NDArray) -> tuple[NDArray, bool]:
+    """Return the Cholesky factor of ``gram + diag(penalty)``; `gram` is overwritten.
+
+    The penalty is raised to the rounding error of the factorisation, so that a sketch without
+    noise, whose features may depend on one another, gives a system that can be solved.
+    """
+    rounding = len(gram) * np.finfo(np.float64).eps * np.trace(gram)
+    gram[np.diag_indices_from(gram)] += np.maximum(penalty, rounding)
+    return cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+
+
 def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDArray:
     """Return lambda for each feature."""
     if regularization == "theory":
@@ -104,3 +112,16 @@ def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDAr
         "regularization must be 'theory', 'paper' or a number that is at least 0, got "
         f"{regularization!r}."
     )
+
+
+def evaluate_rows(function: Callable[[Any], ArrayLike], points: NDArray) -> tuple[NDArray, bool]:
+    """Return f(points) as floats of shape (n, k), and whether f returned one number per row."""
+    values = np.asarray(function(points), dtype=np.float64)
+    if values.shape[:1] != (len(points),) or values.ndim > 2:
+        raise ValueError(
+            f"f must be vectorised: for rows of shape {points.shape} it must return an array of "
+            f"shape ({len(points)},) or ({len(points)}, k), got {values.shape}."
+        )
+    if not np.all(np.isfinite(values)):
+        raise ValueError("f returned NaN or infinite values inside the bounds; it must be finite.")
+    return values.reshape(len(points), -1), values.ndim == 1

@@ -41,14 +41,11 @@ def write_sketch(sketch: PrivateSketch, path: str | os.PathLike) -> None:
     header["sha256"] = _digest(header, arrays)
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name + ".")
-    try:
-        with os.fdopen(handle, "wb") as file:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.name + ".") as folder:
+        complete = Path(folder) / "sketch"
+        with complete.open("wb") as file:
             np.savez_compressed(file, header=text, **arrays)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        os.replace(complete, target)
 
 
 def read_sketch(path: str | os.PathLike) -> dict[str, Any]:
