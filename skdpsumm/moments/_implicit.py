@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..features import Columns
+from ..features import Columns, project_to_simplex
 from ..sketches import PrivateSketch, RFFSketcher, inherit_columns
 from ._m2m import _library, draws_noise, table_of
 from ._maxent import maxent_points
@@ -164,8 +164,6 @@ def _ridge_weights(sketch: PrivateSketch, points: NDArray) -> NDArray:
     The ridge's weights can be negative, which no estimator takes and which makes losses
     unbounded below. Their projection on the simplex keeps what can be kept.
     """
-    from ..features import project_to_simplex
-
     regression = MomentRegression(sketch, points, regularization="theory", center=True)
     return project_to_simplex(regression.weights)
 

@@ -40,8 +40,8 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
     Parameters
     ----------
     sketcher : sketcher, default=None
-        What is released. None: a `SketchUnion` of one-way histograms and 200 Fourier features of the
-        scaled columns, at epsilon = 1 and delta = 1e-6, which does well on most tables. Its
+        What is released. None: a `SketchUnion` of one-way histograms and 200 Fourier features of
+        the scaled columns, at epsilon = 1 and delta = 1e-6, which does well on most tables. Its
         histograms have 32 bins: with Fourier features beside them, fewer bins have less noise and
         lose nothing (measured in docs/m2m.md).
     bounds : pair, sequence of pairs or mapping, default=None

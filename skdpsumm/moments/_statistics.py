@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.isotonic import isotonic_regression
 
-from ..features import Columns
+from ..features import Columns, project_to_simplex
 from ._estimate import Estimate
 
 
@@ -160,8 +160,6 @@ class StatisticsMixin:
             A number of equal bins between the column's bounds, or increasing edges within them.
             For a categorical column it is ignored: one proportion per category.
         """
-        from ..features import project_to_simplex
-
         j = self._column(column)
         known = self.columns_.values(j)
         if known is not None:
