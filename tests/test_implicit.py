@@ -10,8 +10,10 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 
 from skdpsumm import (
+    BudgetExceededError,
     HistogramSketcher,
     M2MClassifier,
+    M2MEstimator,
     M2MRegressor,
     PrivacyLedger,
     PrivateSketch,
@@ -217,3 +219,12 @@ def test_in_a_pipeline():
     )
     plain = cross_val_score(LogisticRegression(), X, y, cv=2).mean()
     assert cross_val_score(model, X, y, cv=2).mean() > plain - 0.05
+
+
+@pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier, M2MRegressor])
+def test_a_full_ledger_refuses_before_it_sees_the_data(kind):
+    ledger = PrivacyLedger(epsilon=0.5, delta=1e-6)
+    model = kind(sketcher=RFFSketcher(20, ledger=ledger), bounds=(0, 1))
+    with pytest.raises(BudgetExceededError):
+        model.fit(np.full((10, 2), np.nan), np.arange(10))
+    assert ledger.entries() == []

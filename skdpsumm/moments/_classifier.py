@@ -106,7 +106,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         -------
         self
         """
-        self._validate_params()
+        self._check_parameters()
         checked, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
         self._fit_table(X, checked, labels)

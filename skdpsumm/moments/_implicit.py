@@ -29,7 +29,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "sketcher": [None, HasMethods(["fit", "partial_fit", "release"])],
+        "sketcher": [None, HasMethods(["fit", "check_budget"])],
         "bounds": "no_validation",
         "estimator": [None, HasMethods(["fit", "predict"])],
         "weights": [StrOptions({"maxent", "ridge"})],
@@ -67,6 +67,12 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
         table = X if hasattr(self, "feature_names_in_") else X_checked
         self.sketcher_ = sketcher.fit(_append(table, X_checked, y))
         return self._train(self.sketcher_.sketch_, table_of(self.sketcher_.sketch_), rng)
+
+    def _check_parameters(self) -> None:
+        """Raise for whatever can be told without data, before any are looked at."""
+        self._validate_params()
+        if self.sketcher is not None:
+            self.sketcher.check_budget()
 
     def _feature_pairs(self, n_features: int) -> list[tuple[float, float]]:
         bounds = self.bounds

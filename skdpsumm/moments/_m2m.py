@@ -59,7 +59,7 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         Number of synthetic points, as in the paper.
     regularization : {"theory", "paper"} or float, default="theory"
         lambda of the ridge. "theory": sigma^2 / n^2 for each feature, the value of Theorem 3.1;
-        "paper": sigma^2 / n, equation (5), which shrinks some five times too much.
+        "paper": sigma^2 / n, equation (5), which is n times larger and shrinks too much.
     center : bool, default=True
         Regress with an intercept that is not penalised, so that a drowned sketch gives the
         prior's value, not 0.
@@ -91,7 +91,7 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "sketcher": [None, HasMethods(["fit", "partial_fit", "release"])],
+        "sketcher": [None, HasMethods(["fit", "check_budget"])],
         "bounds": "no_validation",
         "categories": [None, dict],
         "prior": [StrOptions({"auto", "uniform", "marginals"}), "array-like"],
@@ -147,6 +147,7 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         self._validate_params()
         rng = check_random_state(self.random_state)
         sketcher = self._build_sketcher(rng)
+        sketcher.check_budget()
         dtype = None if sketcher.categories else [np.float64, np.float32]
         array = validate_data(self, X, dtype=dtype)
         names = getattr(self, "feature_names_in_", None)

@@ -93,7 +93,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         -------
         self
         """
-        self._validate_params()
+        self._check_parameters()
         checked, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         return self._fit_table(X, checked, np.asarray(target, dtype=np.float64))
 

@@ -98,11 +98,7 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         first = not self.holds_private_data
         if first:
-            self._validate_params()
-            self._check_denominator()
-            if self.ledger is not None:
-                claim = nominal_mechanism(self.epsilon, self.delta)
-                self.ledger.check(claim, adjacency=self.adjacency)
+            self.check_budget()
         X = self._validate(X, reset=first)
         if first:
             self._open(X)
@@ -112,6 +108,24 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._sums = sums if first else self._sums + sums
         self._n_rows = X.shape[0] + (0 if first else self._n_rows)
         return self
+
+    def check_budget(self) -> None:
+        """Raise what `fit` would raise for bad parameters or a ledger that is too full.
+
+        No data are needed and nothing is charged.
+
+        Raises
+        ------
+        ValueError
+            For bad parameters.
+        BudgetExceededError
+            If the ledger cannot hold epsilon and delta.
+        """
+        self._validate_params()
+        self._check_denominator()
+        if self.ledger is not None:
+            claim = nominal_mechanism(self.epsilon, self.delta)
+            self.ledger.check(claim, adjacency=self.adjacency)
 
     def release(self):
         """Add the noise, once, and publish `sketch_`. The exact sums are deleted.
