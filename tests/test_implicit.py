@@ -228,3 +228,40 @@ def test_a_full_ledger_refuses_before_it_sees_the_data(kind):
     with pytest.raises(BudgetExceededError):
         model.fit(np.full((10, 2), np.nan), np.arange(10))
     assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    "sketcher",
+    [
+        RFFSketcher(4, bounds=(0, 1)),
+        RFFSketcher(4, categories={0: [0, 1]}),
+        SketchUnion([RFFSketcher(4, bounds=(0, 1))]),
+    ],
+)
+def test_bounds_belong_to_the_model(sketcher):
+    X, y = two_classes(100)
+    with pytest.raises(ValueError, match="bounds of X to the model"):
+        M2MRegressor(sketcher=sketcher, bounds=(0, 1), y_bounds=(0, 100)).fit(X, y)
+
+
+def test_labels_taken_as_public_are_in_every_guarantee(tmp_path):
+    X, y = two_classes(500)
+    model = M2MClassifier(sketcher=RFFSketcher(10), **SMALL).fit(X, y)
+    model.sketch_.save(tmp_path / "a.sketch")
+    loaded = PrivateSketch.load(tmp_path / "a.sketch")
+    analyst = M2MClassifier.from_sketch(loaded, n_synthetic=500)
+    holders = [model.privacy_, model.sketcher_.privacy_, model.sketcher_.sketch_.privacy]
+    for privacy in [*holders, loaded.privacy, analyst.privacy_]:
+        assert "the set of labels in y" in privacy.given
+    model.set_params(classes=[0, 1]).fit(X, y)
+    assert "labels" not in model.sketch_.privacy.given
+
+
+def test_errors_about_the_target_name_no_value():
+    X, _ = two_classes(3)
+    for y in (["Alice", "1", "2"], [1.0, 2.0]):
+        with pytest.raises(ValueError) as caught:  # noqa: PT011
+            M2MRegressor(y_bounds=(0, 1), **SMALL).fit(X, y)
+        assert "Alice" not in str(caught.value)
+        assert "2]" not in str(caught.value)
+        assert caught.value.__context__ is None

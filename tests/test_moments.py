@@ -360,3 +360,60 @@ def test_score_prefers_more_budget():
     X, held_out = table(2000), table(2000, seed=1)
     scores = [fitted(RFFSketcher(40, gamma=0.5), X, e).score(held_out) for e in (0.01, 100.0)]
     assert scores[0] < scores[1] <= 0
+
+
+@pytest.mark.parametrize("prior", ["marginals", np.ones((1, 2)), np.full((5, 2), np.nan)])
+def test_an_unusable_prior_costs_nothing(prior):
+    ledger = FakeLedger()
+    model = M2MEstimator(RFFSketcher(10, ledger=ledger), bounds=(0, 1), prior=prior)
+    with pytest.raises(ValueError, match="prior"):
+        model.fit(table()[:, :2])
+    assert ledger.calls == []
+
+
+def test_a_failed_refit_says_nothing_of_the_old_release():
+    model = M2MEstimator(RFFSketcher(10, epsilon=10.0), bounds=(0, 1), n_synthetic=500).fit(table())
+    before = model.privacy_
+    with pytest.raises(ValueError, match="prior"):
+        model.set_params(sketcher__epsilon=0.01, prior="marginals").fit(table())
+    assert model.privacy_ == before == model.sketch_.privacy
+
+
+@pytest.mark.parametrize(
+    "sketcher",
+    [
+        HistogramSketcher(bounds=(0, 10), ledger=FakeLedger()),
+        SketchUnion([RFFSketcher(4), HistogramSketcher(bounds=(0, 10))], ledger=FakeLedger()),
+    ],
+)
+def test_bounds_that_contradict_are_refused(sketcher):
+    """The sketch would clip to one, and the answers assume the other."""
+    with pytest.raises(ValueError, match="bounds of column 'x0'"):
+        M2MEstimator(sketcher, bounds=(0, 1)).fit(table())
+    assert sketcher.ledger.calls == []
+    sketch = sketcher.set_params(ledger=None, bounds=(0, 10)).fit(table()).sketch_
+    with pytest.raises(ValueError, match="bounds of column 'x0'"):
+        M2MEstimator.from_sketch(sketch, bounds=(0, 1))
+
+
+def test_rows_outside_the_edges_are_in_no_bin():
+    model = fitted(SKETCHERS["histogram"], n_synthetic=5000)
+    X, edges = table()[:, 0], [0.2, 0.3, 0.8]
+    expected = np.histogram(X, edges)[0] / len(X)
+    assert np.allclose(model.histogram(0, edges), expected, atol=0.02)
+    assert np.sum(model.histogram(0, 7)) == pytest.approx(1)
+
+
+def test_categories_of_the_parts_of_a_union():
+    X = pd.DataFrame({"age": [30.0, 40.0, 50.0] * 300, "sex": ["F", "M", "F"] * 300})
+    known = {"bounds": {"age": (20, 60)}, "categories": {"sex": ["F", "M"]}}
+    parts = [HistogramSketcher(n_bins=20, **known), RFFSketcher(20, **known)]
+    model = M2MEstimator(SketchUnion(parts, epsilon=np.inf), n_synthetic=2000).fit(X)
+    assert np.allclose(model.histogram("sex"), [2 / 3, 1 / 3], atol=0.01)
+
+
+def test_labels_of_close_thresholds_differ():
+    X = pl.DataFrame({"a": np.linspace(0, 1e6, 500)})
+    model = M2MEstimator(HistogramSketcher(), bounds=(0, 1e6), n_synthetic=500).fit(X.to_numpy())
+    model._frame = "polars"
+    assert model.cdf(0, [500000.1, 500000.2, 6e5]).value.shape == (1, 3)

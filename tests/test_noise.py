@@ -148,8 +148,22 @@ def test_laplace_blocks_spend_epsilon_exactly(epsilon, shares):
     noise = IntegerNoise(blocks, epsilon=epsilon, delta=0.0)
     spent = sum(Fraction(b.l1) / Fraction(s) for b, s in zip(blocks, noise._scales, strict=True))
     assert noise.mechanism == PureDP(epsilon)
-    assert spent <= Fraction(epsilon) * sum(map(Fraction, shares))
-    assert spent >= Fraction(epsilon) * (1 - Fraction(1, 10**12))
+    assert spent <= Fraction(epsilon)
+    assert spent >= Fraction(epsilon) * (1 - Fraction(1, 10**11))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.floats(1e-3, 1), min_size=1, max_size=6),
+    st.floats(1e-3, 1e3),
+    st.lists(st.floats(1, 1e6), min_size=6, max_size=6),
+)
+def test_no_rounding_passes_epsilon(weights, epsilon, sensitivities):
+    shares = [w / sum(weights) for w in weights]
+    blocks = [Block(1, l1, l1, s) for l1, s in zip(sensitivities, shares, strict=False)]
+    noise = IntegerNoise(blocks, epsilon=epsilon, delta=0.0)
+    spent = sum(Fraction(b.l1) / Fraction(s) for b, s in zip(blocks, noise._scales, strict=True))
+    assert spent <= Fraction(epsilon)
 
 
 def test_laplace_spends_what_opendp_says():

@@ -110,7 +110,7 @@ def test_catches_bounds_taken_from_the_data():
     class Careless(HistogramSketcher):
         def _open(self, X):
             self.bounds = (float(X.min()), float(X.max()) + 1e-6)
-            super()._open(X)
+            return super()._open(X)
 
     X = np.linspace(0.1, 0.4, 21)[:, None]
     pair = X, np.vstack([X, [[1.0]]])
@@ -124,7 +124,7 @@ def test_catches_an_exact_count(monkeypatch):
     exact = BaseSketcher.release
 
     def leaky(self):
-        n_rows = self._n_rows
+        n_rows = self._pending.n_rows
         exact(self)
         object.__setattr__(self.sketch_, "n_released", float(n_rows))
         return self

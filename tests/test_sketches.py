@@ -13,7 +13,10 @@ import dataclasses
 import io
 import json
 import math
+import os
 import pickle
+import traceback
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
@@ -278,15 +281,15 @@ def test_the_guarantee_says_when_the_number_of_rows_is_public(make):
 def test_exact_sums_depend_on_no_order(make, dtype):
     """In a pending sketch, shuffled, in blocks, and with threads: the same integers."""
     X = np.random.default_rng(1).uniform(size=(20_000, 3)).astype(dtype)
-    whole = make().partial_fit(X)._sums
+    whole = make().partial_fit(X)._pending.sums
     assert whole.dtype == np.int64
     shuffled = make(n_jobs=2).partial_fit(X[np.random.default_rng(2).permutation(20_000)])
-    assert np.array_equal(shuffled._sums, whole)
+    assert np.array_equal(shuffled._pending.sums, whole)
     blocks = make()
     for block in np.array_split(X, [1, 7, 5000]):
         blocks.partial_fit(block)
-    assert np.array_equal(blocks._sums, whole)
-    assert blocks._n_rows == 20_000
+    assert np.array_equal(blocks._pending.sums, whole)
+    assert blocks._pending.n_rows == 20_000
 
 
 @each_kind
@@ -362,7 +365,7 @@ def test_fit_forgets_pending_blocks():
 def test_parameters_changed_before_the_release_do_not_reach_it(change):
     """Or else a release without noise would carry a guarantee, or a seeded one not say so."""
     sketcher = rff(epsilon=1e-3).partial_fit(X3)
-    exact, claim = sketcher._sums / GRID, sketcher.privacy_
+    exact, claim = sketcher._pending.sums / GRID, sketcher._pending.privacy
     sketcher.set_params(**change).partial_fit(X3)
     sketch = sketcher.release().sketch_
     assert sketch.privacy == claim
@@ -412,9 +415,9 @@ def test_a_released_sketcher_holds_nothing_exact(make, delta, denominator):
     """Small epsilon: a noisy value equals an exact one with probability below 1e-4."""
     X = np.random.default_rng(0).uniform(size=(5003, 3))
     sketcher = make(epsilon=1e-4, delta=delta, denominator=denominator).partial_fit(X)
-    exact = sketcher._sums.copy()
+    exact = sketcher._pending.sums.copy()
     assert holds(sketcher, exact, 5003), "the probe sees what is there"
-    assert holds_bytes(sketcher, exact), "the probe sees what is there"
+    assert holds_bytes(exact, exact), "the probe sees what is there"
     sketcher.release()
     assert not holds(sketcher, exact, 5003)
     assert not holds_bytes(sketcher, exact)
@@ -427,7 +430,129 @@ def test_a_failed_fit_holds_nothing_exact(make):
     with pytest.raises(ValueError, match="NaN"):
         sketcher.fit(np.full((5, 3), np.nan))
     assert not sketcher.holds_private_data
-    assert not hasattr(sketcher, "_sums")
+    assert not hasattr(sketcher, "_pending")
+
+
+# ------------------------------------------------------------------- one charge is one release
+
+
+@each_kind
+def test_a_pending_release_is_not_copied(make):
+    """Each copy would draw fresh noise for one charge: many of them give the exact sums."""
+    sketcher = make().partial_fit(X3)
+    for copied in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match="exact sums"):
+            copied(sketcher)
+    assert "holds_private_data=True" in repr(sketcher)
+    assert not clone(sketcher).holds_private_data
+    shallow = copy.copy(sketcher)
+    sketcher.release()
+    assert "holds_private_data" not in repr(sketcher)
+    with pytest.raises(ValueError, match="released already"):
+        shallow.release()
+    assert pickle.loads(pickle.dumps(sketcher)).sketch_.privacy == sketcher.privacy_
+
+
+def test_threads_share_one_release():
+    sketcher = histogram().partial_fit(X3)
+
+    def attempt(_):
+        try:
+            return sketcher.release().sketch_.sums
+        except ValueError:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        found = [sums for sums in pool.map(attempt, range(8)) if sums is not None]
+    assert len({sums.tobytes() for sums in found}) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_cannot_release():
+    sketcher = histogram().partial_fit(X3)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            sketcher.release()
+        except RuntimeError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    assert sketcher.release().sketch_.mean.shape == (15,)
+
+
+def test_the_guarantee_is_that_of_the_sketch_at_any_time():
+    sketcher = histogram(epsilon=10.0).fit(X3)
+    sketcher.set_params(epsilon=0.01).partial_fit(X3)
+    assert sketcher.privacy_ == sketcher.sketch_.privacy
+    with pytest.raises(ValueError, match="NaN"):
+        sketcher.fit(np.full((5, 3), np.nan))
+    assert sketcher.privacy_ == sketcher.sketch_.privacy
+    assert sketcher.fit(X3).privacy_ == sketcher.sketch_.privacy
+    assert sketcher.privacy_.epsilon(1e-6) == pytest.approx(0.01, rel=1e-4)
+
+
+# ------------------------------------------------------- what a row tells through other channels
+
+
+@pytest.mark.parametrize("make", [rff, race])
+def test_one_row_cannot_change_the_precision_of_the_others(make):
+    """A column of int16 becomes int32 for one value, and with float32 beside it, float64."""
+
+    def frame(last):
+        a = pd.to_numeric(pd.Series([*range(2000), last]), downcast="integer")
+        return pd.DataFrame({"a": a, "b": np.linspace(0, 9, 2001).astype(np.float32)})
+
+    narrow, wide = frame(30_000), frame(40_000)
+    assert narrow.to_numpy().dtype != wide.to_numpy().dtype
+    sketcher = make()
+    moved = sketcher.partial_fit(wide)._pending.sums - make().partial_fit(narrow)._pending.sums
+    one_row = sketcher._pending.feature_map.sensitivity("replace_one")[1]
+    assert np.linalg.norm(moved.astype(float)) <= one_row
+    part = make().partial_fit(narrow[:-1])._pending.sums
+    rest = make().partial_fit(wide[:-1])._pending.sums
+    assert np.array_equal(part, rest)
+
+
+@pytest.mark.parametrize(
+    ("X", "kind"),
+    [
+        ([["Alice Smith", 1.0]], ValueError),
+        ([["Alice Smith"]], ValueError),
+        ([31.4159, 2.0], ValueError),
+        ([[[31.4159]]], ValueError),
+        (pd.DataFrame({"a": ["Alice Smith"], "b": [1.0]}), ValueError),
+        ([[{"name": "Alice Smith"}, 1.0]], TypeError),
+    ],
+)
+def test_errors_name_no_value(X, kind):
+    with pytest.raises(kind) as caught:
+        histogram().fit(X)
+    trace = "".join(traceback.format_exception(caught.value, chain=True))
+    assert "Alice" not in str(caught.value)
+    assert "3.1415" not in str(caught.value)
+    assert caught.value.__context__ is None
+    assert "During handling" not in trace
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.float16, object])
+def test_integers_and_objects_are_summed_as_floats(dtype):
+    """Also in the parts of a union that leave columns as they are."""
+    X = np.random.default_rng(0).integers(0, 3, size=(500, 2))
+    parts = [
+        histogram(bounds=(0, 3), categories={0: [0, 1, 2]}),
+        RACESketcher(2, n_buckets=5, bandwidth=0.7),
+        rff(n_components=6),
+    ]
+    sums = [
+        SketchUnion(parts, random_state=0, epsilon=epsilon)
+        .partial_fit(X.astype(kind))
+        ._pending.sums
+        for epsilon in (1.0, np.inf)
+        for kind in (dtype, np.float64)
+    ]
+    assert np.array_equal(sums[0], sums[1])
+    assert np.array_equal(sums[2], sums[3])
 
 
 # ------------------------------------------------------------------------- number of rows, means
@@ -927,11 +1052,11 @@ def test_bad_values_in_a_table_cost_nothing_and_are_not_repeated(kind, row):
 def test_a_bad_second_block_changes_nothing(kind, row):
     ledger = FakeLedger()
     sketcher = mixed(ledger=ledger)[kind].partial_fit(GOOD)
-    before = sketcher._sums.copy()
+    before = sketcher._pending.sums.copy()
     with pytest.raises(ValueError):  # noqa: PT011
         sketcher.partial_fit(np.vstack([GOOD, np.array(row, dtype=object)]))
-    assert np.array_equal(sketcher._sums, before)
-    assert sketcher._n_rows == 2
+    assert np.array_equal(sketcher._pending.sums, before)
+    assert sketcher._pending.n_rows == 2
     assert ledger.verbs == ["check", "charge"]
     sketcher.partial_fit(GOOD).release()
     assert ledger.verbs == ["check", "charge"]
@@ -942,7 +1067,7 @@ def test_a_second_block_of_another_width_is_refused(make):
     sketcher = make().partial_fit(X3)
     with pytest.raises(ValueError, match="features"):
         sketcher.partial_fit(X3[:, :2])
-    assert sketcher._n_rows == 60
+    assert sketcher._pending.n_rows == 60
 
 
 def test_a_ledger_holds_what_it_can():

@@ -174,9 +174,9 @@ class Columns:
         categorical column becomes its indicators times ``sqrt(1/2)``, so that two different
         categories are as far apart as the two ends of a numeric range.
         """
+        dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
         if self.bounds is None and self.is_numeric:
-            return X
-        dtype = X.dtype if X.dtype.kind == "f" else np.dtype(np.float64)
+            return X.astype(dtype, copy=False)
         out = np.zeros((X.shape[0], self.n_encoded), dtype)
         start = 0
         for j in range(self.n_columns):

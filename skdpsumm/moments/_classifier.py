@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
+from .._validation import validate_table
 from ._implicit import BaseImplicitM2M, estimator_has
 
 
@@ -107,13 +106,10 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         self
         """
         self._check_parameters()
-        checked, labels = validate_data(self, X, y, dtype=np.float64)
+        checked, labels = validate_table(self, X, y)
         check_classification_targets(labels)
-        self._fit_table(X, checked, labels)
-        if self.classes is None:
-            given = f"{self.privacy_.given}, and the set of labels in y"
-            self.privacy_ = replace(self.privacy_, given=given)
-        return self
+        given = "the set of labels in y" if self.classes is None else ""
+        return self._fit_table(X, checked, labels, given)
 
     def _default_estimator(self):
         return LogisticRegression(max_iter=1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from ..features import Columns, project_to_simplex
 from ..sketches import PrivateSketch, RFFSketcher, inherit_columns
 from ._m2m import _library, draws_noise, table_of
 from ._maxent import maxent_points
-from ._priors import draw_points
+from ._priors import check_answerable, draw_points
 from ._regression import MomentRegression
 
 
@@ -50,36 +51,48 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
     def _set_target(self, columns: Columns) -> None:
         """Set fitted attributes from the schema of the last column."""
 
-    def _fit_table(self, X, X_checked: NDArray, y: NDArray):
-        """Sketch the table (X, y) with one charge, and train on the release."""
+    def _fit_table(self, X, X_checked: NDArray, y: NDArray, given: str = ""):
+        """Sketch the table (X, y) with one charge, and train on the release.
+
+        `given` is what the guarantee takes as public beside the sketcher's own list.
+        """
         bounds, categories = self._describe_target(y)
-        pairs = self._feature_pairs(X_checked.shape[1])
-        target = X_checked.shape[1]
+        n_features = X_checked.shape[1]
         rng = check_random_state(self.random_state)
-        sketcher = RFFSketcher(gamma=2.0) if self.sketcher is None else self.sketcher
         sketcher = inherit_columns(
-            sketcher,
-            [*pairs, bounds],
-            None if categories is None else {target: categories},
+            RFFSketcher(gamma=2.0) if self.sketcher is None else self.sketcher,
+            [*self._feature_pairs(n_features), bounds],
+            None if categories is None else {n_features: categories},
         )
         if sketcher.random_state is None:
             sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
+        columns = Columns.build(n_features + 1, sketcher.bounds, sketcher.categories)
+        check_answerable(sketcher.preview_map(n_features + 1), columns, self.prior)
         table = X if hasattr(self, "feature_names_in_") else X_checked
-        self.sketcher_ = sketcher.fit(_append(table, X_checked, y))
-        return self._train(self.sketcher_.sketch_, table_of(self.sketcher_.sketch_), rng)
+        sketcher.fit(_append(table, X_checked, y))
+        if given:
+            privacy = replace(sketcher.privacy_, given=f"{sketcher.privacy_.given}, and {given}")
+            sketcher.privacy_ = privacy
+            sketcher.sketch_ = replace(sketcher.sketch_, privacy=privacy)
+        self.sketcher_ = sketcher
+        return self._train(sketcher.sketch_, table_of(sketcher.sketch_), rng)
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""
         self._validate_params()
-        if self.sketcher is not None:
-            self.sketcher.check_budget()
+        if self.sketcher is None:
+            return
+        self.sketcher.check_budget()
+        for one in [self.sketcher, *self.sketcher.sub_sketchers()]:
+            if one.bounds is not None or one.categories is not None:
+                raise ValueError(
+                    f"{type(one).__name__} has bounds or categories of its own, but the sketched "
+                    "table has the target as its last column: give the bounds of X to the model."
+                )
 
     def _feature_pairs(self, n_features: int) -> list[tuple[float, float]]:
-        bounds = self.bounds
         names = getattr(self, "feature_names_in_", None)
-        if bounds is None and self.sketcher is not None and self.sketcher.bounds is not None:
-            bounds = list(self.sketcher.bounds)[:n_features]
-        columns = Columns.build(n_features, bounds, None, names)
+        columns = Columns.build(n_features, self.bounds, None, names)
         columns.require_bounds()
         return list(columns.bounds or ())
 
@@ -112,12 +125,17 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
         )
         model._validate_params()
         columns = table_of(sketch)
+        check_answerable(sketch.feature_map, columns, prior)
         model.n_features_in_ = columns.n_columns - 1
         if columns.names is not None:
             model.feature_names_in_ = np.array(columns.names[:-1], dtype=object)
         return model._train(sketch, columns, check_random_state(random_state))
 
     def _train(self, sketch: PrivateSketch, columns: Columns, rng):
+        # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
+        self.__dict__.pop("estimator_", None)
+        self.sketch_ = sketch
+        self.privacy_ = sketch.privacy
         self._set_target(columns)
         points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
         if self.weights == "maxent":
@@ -132,15 +150,13 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
             inputs[kept], target[kept], sample_weight=weights[kept] * len(points)
         )
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
-        self.sketch_ = sketch
-        self.privacy_ = sketch.privacy
         return self
 
     def _training_target(self, target: NDArray, weights: NDArray) -> NDArray:
         return target
 
     def _checked(self, X) -> NDArray:
-        check_is_fitted(self)
+        check_is_fitted(self, "estimator_")
         return validate_data(self, X, dtype=np.float64, reset=False)
 
     def predict(self, X):

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from .._validation import validate_table
 from ..features import Columns
 from ..sketches import (
     HistogramSketcher,
@@ -23,7 +24,7 @@ from ..sketches import (
 )
 from ._estimate import Estimate
 from ._planning import calibrate_epsilon, predicted_error
-from ._priors import draw_points
+from ._priors import check_answerable, draw_points
 from ._regression import MomentRegression, evaluate_rows
 from ._statistics import StatisticsMixin
 
@@ -148,15 +149,14 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         sketcher = self._build_sketcher(rng)
         sketcher.check_budget()
-        dtype = None if sketcher.categories else [np.float64, np.float32]
-        array = validate_data(self, X, dtype=dtype)
+        array = validate_table(self, X, mixed=sketcher._has_categories())
         names = getattr(self, "feature_names_in_", None)
-        # All that the answers need is checked before the release is paid for.
         columns = Columns.build(array.shape[1], *self._described(sketcher), names)
-        columns.require_bounds()
+        check_answerable(sketcher.preview_map(array.shape[1], names), columns, self.prior)
+        sketcher.fit(X)
         self._frame = _library(X)
-        self.sketcher_ = sketcher.fit(X)
-        return self._prepare(self.sketcher_.sketch_, columns, rng)
+        self.sketcher_ = sketcher
+        return self._prepare(sketcher.sketch_, columns, rng)
 
     @classmethod
     def from_sketch(
@@ -190,7 +190,7 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         )
         estimator._validate_params()
         columns = table_of(sketch, bounds)
-        columns.require_bounds()
+        check_answerable(sketch.feature_map, columns, prior)
         estimator._frame = None
         if columns.names is not None:
             estimator.feature_names_in_ = np.array(columns.names, dtype=object)
@@ -227,8 +227,8 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         """
         check_is_fitted(self)
         numeric = self._numeric()
-        dtype = None if len(numeric) < self.n_features_in_ else [np.float64, np.float32]
-        X = validate_data(self, X, dtype=dtype, reset=False)
+        mixed = len(numeric) < self.n_features_in_
+        X = validate_table(self, X, mixed=mixed, reset=False)
         spans = np.array([np.ptp(self._bound(j)) for j in numeric])
         held_out = X[:, numeric].astype(np.float64)
         centred = held_out - held_out.mean(axis=0)
@@ -294,10 +294,12 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         return sketcher
 
     def _described(self, sketcher):
-        bounds = self.bounds if self.bounds is not None else _first_bounds(sketcher)
-        return bounds, self.categories or sketcher.categories
+        bounds = self.bounds if self.bounds is not None else _first(sketcher, "bounds")
+        return bounds, self.categories or _first(sketcher, "categories")
 
     def _prepare(self, sketch, columns, rng):
+        # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
+        self.__dict__.pop("_regression", None)
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy
         self.columns_ = columns
@@ -308,7 +310,7 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         return self
 
     def _answer(self, function, then=None, *, labels=()):
-        check_is_fitted(self)
+        check_is_fitted(self, "_regression")
         model = self._regression
 
         def evaluate() -> tuple[NDArray, bool]:
@@ -340,7 +342,9 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = draws_noise(self.sketcher)
-        tags.input_tags.string = bool(self.categories)
+        tags.input_tags.string = bool(self.categories) or (
+            self.sketcher is not None and self.sketcher._has_categories()
+        )
         return tags
 
 
@@ -353,11 +357,10 @@ def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
     return Columns.build(own.n_columns, known if bounds is None else bounds, categories, own.names)
 
 
-def _first_bounds(sketcher) -> Any:
-    if sketcher.bounds is not None or not hasattr(sketcher, "sketchers"):
-        return sketcher.bounds
-    inner = (s[1] if isinstance(s, tuple) else s for s in sketcher.sketchers)
-    return next((s.bounds for s in inner if s.bounds is not None), None)
+def _first(sketcher: Any, parameter: str) -> Any:
+    """Return the first value of a parameter that the sketcher or one of its parts has."""
+    found = (getattr(one, parameter) for one in [sketcher, *sketcher.sub_sketchers()])
+    return next((value for value in found if value is not None), None)
 
 
 def draws_noise(sketcher: Any) -> bool:

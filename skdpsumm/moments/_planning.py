@@ -46,10 +46,10 @@ class _Plan:
 
     def _release(self, sketcher: Any) -> PrivateSketch:
         """Return the release of an expected table, for its noise only."""
-        sketcher._prepare(self.map)
-        std = sketcher._noise.std[: self.map.n_features] / 2.0**15
-        neutral = self.map.neutral_mean() * self.n_samples
-        return PrivateSketch(self.map, neutral, std, self.n_samples, 0.0, sketcher.privacy_)
+        pending = sketcher._prepare(self.map)
+        expected = np.append(self.map.neutral_mean(), 1.0) * self.n_samples
+        noisy = expected if pending.counts_rows else expected[:-1]
+        return pending.to_sketch(noisy, self.n_samples, postprocess=True)
 
     def error(self, epsilon: float) -> NDArray[np.float64]:
         """Return the square root of Theorem 3.1's bound, per output of f."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features import Columns, HistogramMap, stack_columns, stratified
+from ..features import Columns, FeatureMap, HistogramMap, stack_columns, stratified
 from ..sketches import PrivateSketch
 
 PRIORS = ("auto", "uniform", "marginals")
@@ -42,23 +42,52 @@ def draw_points(
     """
     if not isinstance(prior, str):
         return _public_points(prior, columns)
+    if prior == "uniform" or _missing_histogram(sketch.feature_map, columns) is not None:
+        return columns.sample(n_points, rng)
+    found = [_marginal(sketch, j) for j in range(columns.n_columns)]
+    return stack_columns([_from_histogram(*one, j, n_points, rng) for j, one in enumerate(found)])
+
+
+def check_answerable(feature_map: FeatureMap, columns: Columns, prior: Any) -> None:
+    """Raise ValueError if a sketch by `feature_map` could not be answered from; no data needed.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+    columns : Columns
+        The table as the answers see it.
+    prior : as in `draw_points`
+    """
+    columns.require_bounds()
+    for part in feature_map.parts():
+        for j in range(columns.n_columns):
+            own = part.columns.bound(j)
+            if columns.values(j) is None and own not in (None, columns.bound(j)):
+                raise ValueError(
+                    f"bounds of column {columns.name(j)!r} are {own} in the sketch, which clips to "
+                    f"them, and {columns.bound(j)} here; give them once, or alike."
+                )
+    if not isinstance(prior, str):
+        _public_points(prior, columns)
+        return
     if prior not in PRIORS:
         raise ValueError(f"prior must be one of {PRIORS} or an array of points, got {prior!r}.")
-    found = [_marginal(sketch, j) for j in range(columns.n_columns)]
-    missing = [columns.name(j) for j, one in enumerate(found) if one is None]
-    if prior == "marginals" and missing:
+    missing = _missing_histogram(feature_map, columns)
+    if prior == "marginals" and missing is not None:
         raise ValueError(
-            f"prior='marginals' needs a histogram of column {missing[0]!r} in the sketch; add a "
+            f"prior='marginals' needs a histogram of column {missing!r} in the sketch; add a "
             "HistogramSketcher to a SketchUnion, or use prior='uniform'."
         )
-    if prior == "uniform" or missing:
-        return columns.sample(n_points, rng)
-    return stack_columns(
-        [_from_histogram(*one, j, n_points, rng) for j, one in enumerate(found) if one is not None]
-    )
 
 
-def _marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArray] | None:
+def _missing_histogram(feature_map: FeatureMap, columns: Columns) -> str | None:
+    """Return the name of a column without a histogram, None if there is none."""
+    histograms = [part for part in feature_map.parts() if isinstance(part, HistogramMap)]
+    seen = {j for part in histograms for group in part.groups for j in group}
+    return next((columns.name(j) for j in range(columns.n_columns) if j not in seen), None)
+
+
+def _marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArray]:
     """Return a histogram map and the private probabilities of the bins of column `j`."""
     candidates = []
     mean = sketch.mean
@@ -70,8 +99,6 @@ def _marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArray] | N
                 table = mean[where][cells].reshape([part.n_bins[k] for k in group])
                 axes = tuple(a for a, k in enumerate(group) if k != j)
                 candidates.append((len(group), part, table.sum(axis=axes)))
-    if not candidates:
-        return None
     _, part, probabilities = min(candidates, key=lambda c: c[0])
     positive = np.maximum(probabilities, 0)
     total = positive.sum()

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
-from sklearn.utils.validation import validate_data
 
+from .._validation import validate_table
 from ..features import Columns
 from ._implicit import BaseImplicitM2M
 
@@ -94,8 +94,8 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         self
         """
         self._check_parameters()
-        checked, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        return self._fit_table(X, checked, np.asarray(target, dtype=np.float64))
+        checked, target = validate_table(self, X, y, y_numeric=True)
+        return self._fit_table(X, checked, target)
 
     def _default_estimator(self):
         return LinearRegression()

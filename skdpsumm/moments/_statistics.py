@@ -120,7 +120,7 @@ class StatisticsMixin:
         return self._answer(
             lambda X: _floats(X, [j]) <= cuts,
             lambda t, n: np.clip(_monotone(t), 0.0, 1.0),
-            labels=[[f"{self.columns_.name(j)} <= {c:g}" for c in cuts]],
+            labels=[[f"{self.columns_.name(j)} <= {c:.12g}" for c in cuts]],
         )
 
     def quantile(self, column: int | str, q: ArrayLike) -> Estimate:
@@ -147,11 +147,13 @@ class StatisticsMixin:
         return self._answer(
             lambda X: _floats(X, [j]) <= grid[1:-1],
             inverse,
-            labels=[[f"{self.columns_.name(j)} {level:g}" for level in levels]],
+            labels=[[f"{self.columns_.name(j)} {level:.12g}" for level in levels]],
         )
 
     def histogram(self, column: int | str, bins: int | ArrayLike = 10) -> Estimate:
-        """Return the proportions of a column's values in bins, non-negative, summing to one.
+        """Return the proportions of a column's values in bins, non-negative.
+
+        They sum to one if the bins cover the column's bounds, else to at most one.
 
         Parameters
         ----------
@@ -170,15 +172,17 @@ class StatisticsMixin:
 
         else:
             edges = self._edges(j, bins)
-            names = [f"[{a:g}, {b:g})" for a, b in pairwise(edges)]
+            names = [f"[{a:.12g}, {b:.12g})" for a, b in pairwise(edges)]
+            low, high = self._bound(j)
+            # Without rows outside the edges there is no cell for them.
+            n_cells = len(edges) - int(edges[0] == low and edges[-1] == high)
 
             def indicators(X: NDArray) -> NDArray:
-                bin_of = np.searchsorted(edges[1:-1], _floats(X, [j]), side="right")
-                return bin_of == np.arange(len(edges) - 1)
+                return _bin(_floats(X, [j]), edges) == np.arange(n_cells)
 
         return self._answer(
             indicators,
-            lambda t, n: np.apply_along_axis(project_to_simplex, -1, t),
+            lambda t, n: np.apply_along_axis(project_to_simplex, -1, t)[..., : len(names)],
             labels=[names],
         )
 
@@ -222,6 +226,15 @@ class StatisticsMixin:
             return _nearest_psd(matrix - first[..., :, None] * first[..., None, :])
 
         return products, assemble
+
+
+def _bin(values: NDArray, edges: NDArray) -> NDArray[np.int64]:
+    """Return the bin of each value, the last one closed, and one more for values outside."""
+    last = len(edges) - 2
+    bins = np.searchsorted(edges, values, side="right") - 1
+    bins[values == edges[-1]] = last
+    bins[(bins < 0) | (bins > last)] = last + 1
+    return bins
 
 
 def _floats(X: NDArray, which: list[int]) -> NDArray:

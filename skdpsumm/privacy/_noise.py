@@ -106,7 +106,8 @@ class IntegerNoise:
 
     def _laplace(self, epsilon: float) -> None:
         self.kind = "laplace"
-        self._scales = [math.nextafter(b.l1 / (b.share * epsilon), math.inf) for b in self.blocks]
+        # The margin is for the rounding of this line and of the shares.
+        self._scales = [b.l1 / (b.share * epsilon) * (1 + 4e-12) for b in self.blocks]
         self.mechanism = PureDP(epsilon)
 
     def _gaussian(self, epsilon: float, delta: float) -> None:

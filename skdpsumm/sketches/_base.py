@@ -10,14 +10,20 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from .._validation import validate_table
 from ..features import GRID, Columns, FeatureMap
-from ..privacy import Block, IntegerNoise, PrivacyGuarantee, Unprotected, nominal_mechanism
-from ._private_sketch import PrivateSketch, rows_from_sums
+from ..privacy import Block, IntegerNoise, PrivacyGuarantee, nominal_mechanism
+from ._pending import PendingRelease
 
 
 class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -54,10 +60,20 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Return the share of the budget of each elementary map."""
         return [1.0]
 
+    def sub_sketchers(self) -> list[BaseSketcher]:
+        """Return the sketchers that this one is made of, itself left out."""
+        return []
+
+    def preview_map(self, n_columns: int, names: Any = None) -> FeatureMap:
+        """Return the map that `fit` will draw for such a table; no data, no cost."""
+        copy = clone(self)
+        columns = Columns.build(n_columns, copy.bounds, copy.categories, names)
+        return copy._draw_map(columns, check_random_state(copy.random_state))
+
     @property
     def holds_private_data(self) -> bool:
         """True between `partial_fit` and `release`, while exact sums are in memory."""
-        return hasattr(self, "_sums")
+        return hasattr(self, "_pending")
 
     def fit(self, X, y=None):
         """Release the private sketch of X. Charges the ledger once.
@@ -79,7 +95,7 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         BudgetExceededError
             If the ledger cannot hold epsilon and delta; nothing is charged.
         """
-        self._discard()
+        self.__dict__.pop("_pending", None)
         return self.partial_fit(X).release()
 
     def partial_fit(self, X, y=None):
@@ -96,17 +112,17 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         -------
         self
         """
-        first = not self.holds_private_data
+        pending = getattr(self, "_pending", None)
+        first = pending is None
         if first:
             self.check_budget()
         X = self._validate(X, reset=first)
         if first:
-            self._open(X)
+            pending = self._open(X)
         else:
-            self._check_values(X)
-        sums = self._sum(X)
-        self._sums = sums if first else self._sums + sums
-        self._n_rows = X.shape[0] + (0 if first else self._n_rows)
+            _check_values(pending.feature_map, X)
+        pending.add(X, effective_n_jobs(self.n_jobs))
+        self._pending = pending
         return self
 
     def check_budget(self) -> None:
@@ -139,36 +155,17 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ValueError
             If no rows were added since the last release.
         """
-        if not self.holds_private_data:
+        pending = self.__dict__.pop("_pending", None)
+        if pending is None:
             raise ValueError(
                 "There is nothing to release: call fit, or partial_fit and then release. A sketch "
                 "that was released stays in sketch_."
             )
-        noise, counted = self._noise, self._counts_rows
-        values = np.append(self._sums, self._n_rows * GRID) if counted else self._sums
-        silent = isinstance(noise.mechanism, Unprotected)
-        noisy = (values if silent else noise.add(values, self._seed)) / GRID
-        deviations = noise.std / GRID
-        size = self.feature_map_.n_features
-        add_remove = self.privacy_.adjacency == "add_remove"
-        if not add_remove:
-            n_rows, n_std = float(self._n_rows), 0.0
-        elif counted:
-            n_rows, n_std = float(noisy[-1]), float(deviations[-1])
-        else:
-            weights, n_std = rows_from_sums(self.feature_map_, deviations)
-            n_rows = float(weights @ noisy)
-        self._discard()
-        self.sketch_ = PrivateSketch(
-            feature_map=self.feature_map_,
-            sums=noisy[:size],
-            noise_std=deviations[:size],
-            n_released=n_rows,
-            n_noise_std=n_std,
-            privacy=self.privacy_,
-            postprocess=bool(self.postprocess),
-            n_from_sums=add_remove and not counted,
-        )
+        # What is published changes together, so that it always describes one release.
+        self.sketch_ = pending.publish(postprocess=bool(self.postprocess))
+        self.feature_map_ = pending.feature_map
+        self.privacy_ = pending.privacy
+        self._n_features_out = pending.feature_map.n_features
         return self
 
     def transform(self, X):
@@ -187,8 +184,7 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return features.toarray() if sparse.issparse(features) else features
 
     def _validate(self, X, *, reset: bool) -> NDArray:
-        dtype = None if self._has_categories() else [np.float64, np.float32]
-        return validate_data(self, X, dtype=dtype, order="C", reset=reset)
+        return validate_table(self, X, mixed=self._has_categories(), reset=reset)
 
     def _has_categories(self) -> bool:
         return bool(self.categories)
@@ -196,27 +192,23 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _check_denominator(self) -> None:
         """Check parameters further, as far as no data are needed."""
 
-    def _check_values(self, X: NDArray) -> None:
-        """Raise ValueError for values that some part of the map cannot take."""
-        for part in self.feature_map_.parts():
-            part.columns.check(X)
-
-    def _open(self, X: NDArray) -> None:
+    def _open(self, X: NDArray) -> PendingRelease:
         """Draw the map, calibrate the noise and pay for the release."""
         names = getattr(self, "feature_names_in_", None)
         columns = Columns.build(X.shape[1], self.bounds, self.categories, names)
-        feature_map = self._draw_map(columns, check_random_state(self.random_state))
-        self._prepare(feature_map)
-        self._check_values(X)
+        pending = self._prepare(self._draw_map(columns, check_random_state(self.random_state)))
+        _check_values(pending.feature_map, X)
         if self.ledger is not None:
             self.ledger.charge(
-                self.privacy_.mechanism,
+                pending.privacy.mechanism,
                 label=type(self).__name__,
                 adjacency=self.adjacency,
                 simulated=self.noise_seed is not None,
             )
+        return pending
 
-    def _prepare(self, feature_map: FeatureMap) -> None:
+    def _prepare(self, feature_map: FeatureMap) -> PendingRelease:
+        """Fix what the guarantee states; later set_params do not reach the release."""
         grouped = bool(feature_map.row_groups())
         if self.denominator == "row_sums" and not grouped:
             raise ValueError(
@@ -224,37 +216,28 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 "use 'budget' or 'auto' here."
             )
         by_sums = grouped and self.denominator != "budget"
-        self._counts_rows = self.adjacency == "add_remove" and not by_sums
-        rest = 1 - self.denominator_share if self._counts_rows else 1.0
+        counts_rows = self.adjacency == "add_remove" and not by_sums
+        rest = 1 - self.denominator_share if counts_rows else 1.0
         shares = [rest * share for share in self._shares(feature_map)]
         blocks = [
             Block(part.n_features, *part.sensitivity(self.adjacency), share)
             for part, share in zip(feature_map.parts(), shares, strict=True)
         ]
-        if self._counts_rows:
+        if counts_rows:
             blocks.append(Block(1, GRID, GRID, self.denominator_share))
-        # What the guarantee states is fixed here; later set_params do not reach the release.
-        self._noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta)
-        self._seed = self.noise_seed
-        self.feature_map_ = feature_map
-        self._n_features_out = feature_map.n_features
-        self.privacy_ = PrivacyGuarantee(
-            self._noise.mechanism,
+        noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta)
+        privacy = PrivacyGuarantee(
+            noise.mechanism,
             self.adjacency,
             given="the sketcher's parameters and the columns' bounds and categories"
             + (", and the number of rows" if self.adjacency == "replace_one" else ""),
             simulated=self.noise_seed is not None,
         )
+        return PendingRelease(feature_map, noise, self.noise_seed, counts_rows, privacy)
 
-    def _sum(self, X: NDArray) -> NDArray:
-        if isinstance(self._noise.mechanism, Unprotected):
-            return self.feature_map_.float_sums(X) * GRID
-        return self.feature_map_.grid_sums(X, effective_n_jobs(self.n_jobs))
-
-    def _discard(self) -> None:
-        """Forget exact sums."""
-        for name in ("_sums", "_n_rows", "_noise", "_seed", "_counts_rows"):
-            self.__dict__.pop(name, None)
+    def __repr__(self, N_CHAR_MAX=700):
+        text = super().__repr__(N_CHAR_MAX)
+        return f"<{text} holds_private_data=True>" if self.holds_private_data else text
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -262,3 +245,9 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
         tags.input_tags.string = self._has_categories()
         return tags
+
+
+def _check_values(feature_map: FeatureMap, X: NDArray) -> None:
+    """Raise ValueError for values that some part of the map cannot take."""
+    for part in feature_map.parts():
+        part.columns.check(X)

@@ -113,6 +113,11 @@ random_state, noise_seed, ledger, n_jobs :
             named.append((name or default, sketcher))
         return named
 
+    def sub_sketchers(self):
+        """Return the sketchers that this one is made of, at any depth, itself left out."""
+        parts = [sketcher for _, sketcher in self._named()]
+        return [*parts, *(sub for part in parts for sub in part.sub_sketchers())]
+
     def get_params(self, deep=True):
         """Return parameters, with those of each part as ``<name>__<parameter>``."""
         params = super().get_params(deep=False)

@@ -1,0 +1,101 @@
+"""Validation of private tables: scikit-learn's, but neither messages nor dtypes tell on a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+# Messages of scikit-learn that hold no value of the table, by a part of each.
+_HARMLESS = (
+    "NaN",
+    "infinity",
+    "sample(s)",
+    "feature",
+    "Feature",
+    "Complex data",
+    "parse data",
+    "argument must be",
+    "y cannot be None",
+    "requires y",
+)
+_RESHAPE = (
+    "Expected 2D array, got another number of dimensions. Reshape your data either using "
+    "array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it is one sample."
+)
+# Those that print values of the table, or the number of its rows.
+_REPLACED = {
+    "Expected 2D": _RESHAPE,
+    "Found array with dim": _RESHAPE,
+    "inconsistent numbers": "X and y have different numbers of rows.",
+    "1d array": "y should be a 1d array, with one value per row.",
+}
+_NO_NUMBERS = (
+    "The table holds values that are not numbers, or cannot be read. Convert them, or list the "
+    "values of such columns in `categories` where the estimator has it. (The message names no "
+    "value, for the table is private.)"
+)
+
+
+def validate_table(
+    estimator: Any, X: Any, y: Any = "no_validation", *, mixed: bool = False, **options: Any
+) -> Any:
+    """Check X (and y) as scikit-learn does and return them as arrays.
+
+    A row's contribution may depend on that row alone, but the common dtype of several columns can
+    hang on one value of one row (an int16 column becomes int32), and with it the last digits of
+    all rows. So X is float32 only where all of it was float32 on purpose, and float64 otherwise.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets `n_features_in_` and `feature_names_in_`, or is asked for them (``reset=False``).
+    X : array-like or frame of shape (n_samples, n_features)
+    y : array-like, default="no_validation"
+    mixed : bool, default=False
+        Whether X may hold categories: numbers are then left as they are, but for floats.
+    **options
+        For `sklearn.utils.validation.validate_data`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As scikit-learn does, in words that name no value of the table.
+    """
+    float32 = _is_float32(X)
+    dtype = None if mixed else (np.float32 if float32 else np.float64)
+    try:
+        checked = validate_data(estimator, X, y, dtype=dtype, order="C", **options)
+        if options.get("y_numeric"):
+            checked = checked[0], checked[1].astype(np.float64)
+    except (TypeError, ValueError) as error:
+        kind, message = type(error), _without_values(str(error))
+    else:
+        return _floats_alike(checked, float32)
+    # Raised out here, for the error above may hold a value of the table.
+    raise kind(message)
+
+
+def _is_float32(X: Any) -> bool:
+    dtypes = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", ()))
+    return len(dtypes) > 0 and all(str(dtype).lower() == "float32" for dtype in dtypes)
+
+
+def _floats_alike(checked: Any, float32: bool) -> Any:
+    X, *rest = checked if isinstance(checked, tuple) else (checked,)
+    if not float32 and _has_other_floats(X):
+        X = X.astype(np.float64)
+    return (X, *rest) if rest else X
+
+
+def _has_other_floats(X: NDArray) -> bool:
+    return X.dtype.kind == "f" and X.dtype != np.float64
+
+
+def _without_values(message: str) -> str:
+    for part, replacement in _REPLACED.items():
+        if part in message:
+            return replacement
+    return message if any(part in message for part in _HARMLESS) else _NO_NUMBERS

@@ -1,0 +1,109 @@
+"""A release in the making: exact sums, until the noise is added once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features import GRID, FeatureMap
+from ..privacy import IntegerNoise, PrivacyGuarantee, Unprotected
+from ._private_sketch import PrivateSketch, rows_from_sums
+
+
+@dataclass(eq=False, repr=False)
+class PendingRelease:
+    """Exact sums of phi, and the noise that they are bound to.
+
+    It is paid for one release, so it makes one: `publish` takes the sums away, and it refuses to
+    be pickled, copied or used in a forked process, each of which would draw its own noise.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+    noise : IntegerNoise
+    noise_seed : int or None
+    counts_rows : bool
+        Whether a part of the budget buys the number of rows.
+    privacy : PrivacyGuarantee
+    """
+
+    feature_map: FeatureMap
+    noise: IntegerNoise
+    noise_seed: int | None
+    counts_rows: bool
+    privacy: PrivacyGuarantee
+    sums: NDArray | None = field(init=False)
+    n_rows: int = field(init=False, default=0)
+
+    def __post_init__(self):
+        self.sums = np.zeros(self.feature_map.n_features, np.int64)
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def add(self, X: NDArray, n_threads: int) -> None:
+        """Add phi of each row of X, all or none."""
+        if self._is_silent:
+            sums = self.feature_map.float_sums(X) * GRID
+        else:
+            sums = self.feature_map.grid_sums(X, n_threads)
+        with self._lock:
+            self._check_is_ours()
+            self.sums, self.n_rows = self.sums + sums, self.n_rows + X.shape[0]
+
+    def publish(self, *, postprocess: bool) -> PrivateSketch:
+        """Return the sums with noise, and forget them."""
+        with self._lock:
+            self._check_is_ours()
+            sums, n_rows = self.sums, self.n_rows
+            self.sums, self.n_rows = None, 0
+        values = np.append(sums, n_rows * GRID) if self.counts_rows else sums
+        noisy = values if self._is_silent else self.noise.add(values, self.noise_seed)
+        return self.to_sketch(noisy / GRID, n_rows, postprocess=postprocess)
+
+    def to_sketch(self, noisy: NDArray, n_rows: int, *, postprocess: bool) -> PrivateSketch:
+        """Return the release of noisy sums, followed by the noisy number of rows if bought."""
+        deviations = self.noise.std / GRID
+        size = self.feature_map.n_features
+        add_remove = self.privacy.adjacency == "add_remove"
+        if not add_remove:
+            n_released, n_std = float(n_rows), 0.0
+        elif self.counts_rows:
+            n_released, n_std = float(noisy[-1]), float(deviations[-1])
+        else:
+            weights, n_std = rows_from_sums(self.feature_map, deviations)
+            n_released = float(weights @ noisy)
+        return PrivateSketch(
+            feature_map=self.feature_map,
+            sums=noisy[:size],
+            noise_std=deviations[:size],
+            n_released=n_released,
+            n_noise_std=n_std,
+            privacy=self.privacy,
+            postprocess=postprocess,
+            n_from_sums=add_remove and not self.counts_rows,
+        )
+
+    @property
+    def _is_silent(self) -> bool:
+        return isinstance(self.noise.mechanism, Unprotected)
+
+    def _check_is_ours(self) -> None:
+        if self.sums is None:
+            raise ValueError("These sums were released already; call fit or partial_fit again.")
+        if self._pid != os.getpid():
+            raise RuntimeError(
+                "This process is a fork of the one that added the rows. Release there: each "
+                "process would draw noise of its own for one charge."
+            )
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "A sketcher between partial_fit and release holds exact sums, and cannot be pickled "
+            "or copied: each copy would draw noise of its own for one charge. Call release first; "
+            "sketches of disjoint rows can be added."
+        )
