@@ -70,7 +70,7 @@ class PureDP(Mechanism):
         return PureDP(size * self.epsilon0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GaussianDP(Mechanism):
     """mu-Gaussian differential privacy, up to the distance of discrete Gaussian noise from it.
 
@@ -99,6 +99,10 @@ class GaussianDP(Mechanism):
         # The density bound is uniform in the data, so only mu grows; the core of the noise widens
         # by (size - 1) * mu standard deviations, which multiplies log_ratio by less than size**2.
         return GaussianDP(size * self.mu, size**2 * self.log_ratio, self.tail)
+
+    def __repr__(self) -> str:
+        slack = f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}"
+        return f"GaussianDP(mu={self.mu:.6g}{slack if self.log_ratio or self.tail else ''})"
 
 
 @dataclass(frozen=True)
