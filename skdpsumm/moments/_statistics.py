@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from itertools import combinations_with_replacement, pairwise
 from typing import Any
@@ -19,8 +20,9 @@ class StatisticsMixin:
 
     columns_: Columns
 
+    @abstractmethod
     def _answer(self, function: Callable, then: Callable | None = None, **about: Any) -> Estimate:
-        raise NotImplementedError
+        """Estimate the mean of `function` over the rows, and apply `then` to it."""
 
     def _numeric(self) -> list[int]:
         columns = self.columns_

@@ -1,0 +1,190 @@
+"""Events that tell the outputs on two data sets apart, and what their counts prove."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainccinv, betaincinv
+from sklearn.linear_model import Ridge
+
+Floats = NDArray[np.float64]
+Pair = tuple[Floats, Floats]  # outputs on X and on X_neighbour, each of shape (trials, length)
+
+# Relative to the variances, which are one: from least squares, where noise that cancels between
+# coordinates shows, to the plain difference of means, for fewer trials than coordinates.
+_RIDGES = (1e-10, 1e-1, 1e1)
+_SIGNIFICANT = 3.0  # standard errors of a difference of means
+
+
+def take(pair: Pair, index: Any) -> Pair:
+    """Return the same trials of both data sets."""
+    return pair[0][index], pair[1][index]
+
+
+def split(pair: Pair) -> tuple[Pair, Pair]:
+    """Return the first half of the trials and the second."""
+    middle = len(pair[0]) // 2
+    return take(pair, slice(middle)), take(pair, slice(middle, None))
+
+
+class Limits:
+    """Lower bounds on epsilon for counts out of `n`; each limit is wrong with prob. `error`."""
+
+    def __init__(self, n: int, error: float, delta: float):
+        counts = np.arange(n)
+        low = np.append(0.0, betaincinv(counts + 1, n - counts, error))
+        high = np.append(betainccinv(counts + 1, n - counts, error), 1.0)
+        with np.errstate(divide="ignore"):
+            self._log_low = np.log(np.maximum(low - delta, 0.0))
+        self._log_high = np.log(high)
+
+    def bound(self, likely: Any, rare: Any) -> Any:
+        """Return log((p - delta) / q) for an event's counts on its two data sets."""
+        return self._log_low[likely] - self._log_high[rare]
+
+
+@dataclass(frozen=True)
+class _Statistic:
+    """One number for each output."""
+
+    name: str
+    score: Callable[[Floats], Floats]  # (trials, length) -> (trials,)
+
+
+_RELATIONS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne}
+
+
+@dataclass(frozen=True)
+class _Event:
+    """A set of outputs, and the data set on which it is likelier: X (0) or X_neighbour (1)."""
+
+    statistic: _Statistic
+    relation: str
+    threshold: float
+    likelier: int
+    bound: float  # on the trials that chose it
+
+    def counts(self, pair: Pair) -> tuple[int, int]:
+        holds = _RELATIONS[self.relation]
+        on_x, on_neighbour = (holds(self.statistic.score(part), self.threshold) for part in pair)
+        return int(on_x.sum()), int(on_neighbour.sum())
+
+    def __str__(self) -> str:
+        where = ("X", "X_neighbour")[self.likelier]
+        return f"{self.statistic.name} {self.relation} {self.threshold:.6g}, likelier on {where}"
+
+
+def choose_event(training: Pair, statistic: Any, error: float, delta: float) -> _Event:
+    """Return the event whose bound on the training trials is the largest."""
+    if callable(statistic):
+        statistics, judges = [_custom(statistic)], training
+    elif training[0].shape[1] == 1:
+        statistics, judges = [_coordinate(0, "output")], training
+    else:
+        fit, judges = split(training)
+        statistics = list(_learn(fit, _choice_limits(fit, error, delta)))
+    limits = _choice_limits(judges, error, delta)
+    return _strongest(_best_event(statistic, judges, limits) for statistic in statistics)
+
+
+def _choice_limits(pair: Pair, error: float, delta: float) -> Limits:
+    n = len(pair[0])
+    return Limits(n, error / n, delta)
+
+
+def _strongest(events: Iterable[_Event]) -> _Event:
+    return max(events, key=operator.attrgetter("bound"))
+
+
+def _best_event(statistic: _Statistic, pair: Pair, limits: Limits) -> _Event:
+    n = len(pair[0])
+    values, index = np.unique(
+        np.concatenate([statistic.score(part) for part in pair]), return_inverse=True
+    )
+    at = np.stack([np.bincount(part, minlength=len(values)) for part in np.split(index, 2)])
+    below = at.cumsum(axis=1)
+    counts = {"<=": below, ">=": n - below + at, "==": at, "!=": n - at}
+
+    def best(relation: str, likelier: int) -> _Event:
+        bounds = limits.bound(counts[relation][likelier], counts[relation][1 - likelier])
+        i = bounds.argmax()
+        return _Event(statistic, relation, float(values[i]), likelier, float(bounds[i]))
+
+    return _strongest(best(relation, likelier) for relation in counts for likelier in (0, 1))
+
+
+# ---- statistics
+
+
+def _custom(function: Callable[[Floats], float]) -> _Statistic:
+    def score(outputs: Floats) -> Floats:
+        scores = np.array([float(function(output)) for output in outputs])
+        if not np.isfinite(scores).all():
+            raise ValueError(
+                "statistic must return finite numbers, got nan or inf; clip or encode them."
+            )
+        return scores
+
+    return _Statistic("statistic", score)
+
+
+def _coordinate(j: int, name: str | None = None) -> _Statistic:
+    return _Statistic(name or f"output[{j}]", lambda outputs: outputs[:, j])
+
+
+def _learn(fit: Pair, limits: Limits) -> Iterator[_Statistic]:
+    """Yield statistics that may tell the two halves of `fit` apart."""
+    length = fit[0].shape[1]
+    coordinates = (_best_event(_coordinate(j), fit, limits) for j in range(length))
+    yield _strongest(coordinates).statistic
+    everything = np.arange(length)
+    yield from _scores(fit, everything, "all outputs")
+    significant = np.flatnonzero(_is_significant(*fit))
+    if 0 < len(significant) < length:
+        yield from _scores(fit, significant, f"{len(significant)} significant outputs")
+
+
+def _is_significant(a: Floats, b: Floats) -> NDArray[np.bool_]:
+    gap = a.mean(axis=0) - b.mean(axis=0)
+    return gap**2 > _SIGNIFICANT**2 * (a.var(axis=0) + b.var(axis=0)) / len(a)
+
+
+def _scores(fit: Pair, columns: NDArray[np.intp], name: str) -> Iterator[_Statistic]:
+    """Yield the statistics that combine some of the outputs, each standardised."""
+    pooled = np.concatenate(fit)[:, columns]
+    centre, scale = pooled.mean(axis=0), pooled.std(axis=0)
+    scale[scale == 0] = 1.0
+
+    def standard(outputs: Floats) -> Floats:
+        return (outputs[:, columns] - centre) / scale
+
+    a, b = standard(fit[0]), standard(fit[1])
+    yield _Statistic(f"distance of {name}", lambda outputs: np.abs(standard(outputs)).sum(axis=1))
+    laplace = _laplace_ratio(a, b)
+    yield _Statistic(f"Laplace score of {name}", lambda outputs: laplace(standard(outputs)))
+    for ridge in _RIDGES:
+        weights = _ridge_weights(a, b, ridge)
+        yield _Statistic(
+            f"linear score of {name} (ridge {ridge:g})",
+            lambda outputs, weights=weights: standard(outputs) @ weights,
+        )
+
+
+def _laplace_ratio(a: Floats, b: Floats) -> Callable[[Floats], Floats]:
+    """Return the log likelihood ratio of independent Laplace noise around the two medians."""
+    at_a, at_b = np.median(a, axis=0), np.median(b, axis=0)
+    spread = (np.abs(a - at_a) + np.abs(b - at_b)).mean(axis=0) / 2
+    weights = 1 / np.maximum(spread, 1e-6)  # a constant weighs as much as a million others
+    return lambda z: (np.abs(z - at_b) - np.abs(z - at_a)) @ weights
+
+
+def _ridge_weights(a: Floats, b: Floats, ridge: float) -> Floats:
+    """Return Fisher's direction, as the regression of the data set on the outputs."""
+    z = np.concatenate([a, b]) / np.sqrt(2 * len(a))
+    label = np.repeat([1.0, -1.0], len(a))
+    return Ridge(alpha=ridge, fit_intercept=False).fit(z, label).coef_
