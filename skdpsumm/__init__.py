@@ -1,5 +1,6 @@
 """Differentially private data summaries with scikit-learn's interface."""
 
+from ._public import Public
 from .audit import AuditResult, audit_epsilon
 from .features import PublicScaler
 from .moments import Estimate, M2MClassifier, M2MEstimator, M2MRegressor
@@ -10,6 +11,13 @@ from .privacy import (
     PrivacyLedger,
 )
 from .sketches import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
+from .summaries import (
+    PrivateMMDSummarizer,
+    SummarizedEstimator,
+    greedy_mmd_selection,
+    mmd2,
+    uniform_selection,
+)
 
 __version__ = "0.1.0"
 
@@ -24,10 +32,16 @@ __all__ = [
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
     "PrivacyLedger",
+    "PrivateMMDSummarizer",
     "PrivateSketch",
+    "Public",
     "PublicScaler",
     "RACESketcher",
     "RFFSketcher",
     "SketchUnion",
+    "SummarizedEstimator",
     "audit_epsilon",
+    "greedy_mmd_selection",
+    "mmd2",
+    "uniform_selection",
 ]

@@ -21,9 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from ._engine_numpy import fourier_features
+from ._engine_numpy import fourier_features, fourier_grid
 
-__all__ = ["engine_name", "fourier_features", "fourier_sums", "race_codes", "race_counts"]
+__all__ = [
+    "engine_name",
+    "fourier_features",
+    "fourier_grid",
+    "fourier_sums",
+    "race_codes",
+    "race_counts",
+]
 
 # Enough rows to pay for a task, few enough to spread over threads. Both engines count on this
 # bound to keep their partial sums exact.

@@ -100,6 +100,21 @@ def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
     return np.concatenate([(total - sines) >> 32, sines])
 
 
+def fourier_grid(X: NDArray, frequencies: NDArray) -> NDArray[np.float32]:
+    """Return what each row adds to `fourier_sums`, shape (n, 2 * p): whole numbers up to 2**15."""
+    product = ExactProduct(frequencies * N_ANGLES, X.dtype)
+    p = frequencies.shape[1]
+    cosines = np.rint(2**15 * np.cos(2 * np.pi / N_ANGLES * np.arange(N_ANGLES))).astype(np.float32)
+    sines = np.rint(2**15 * np.sin(2 * np.pi / N_ANGLES * np.arange(N_ANGLES))).astype(np.float32)
+    grid = np.empty((len(X), 2 * p), np.float32)
+    start = 0
+    for angles in product(X):
+        rows, codes = slice(start, start + len(angles)), _angle_codes(angles)
+        grid[rows, :p], grid[rows, p:] = cosines[codes], sines[codes]
+        start += len(angles)
+    return grid
+
+
 def _angle_codes(angles: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return ``rint(angles) mod N_ANGLES``; `angles` is overwritten."""
     # Next to 2**52, neighbours are one apart, and the last bits are the integer's.

@@ -1,7 +1,7 @@
 """The privacy floor: guarantees, the ledger, exact noise and its calibration."""
 
 from ._gaussian_dp import gdp_delta, gdp_epsilon, gdp_mu, zcdp_delta, zcdp_epsilon, zcdp_rho
-from ._guarantee import PrivacyGuarantee
+from ._guarantee import ADJACENCIES, PrivacyGuarantee
 from ._ledger import PrivacyLedger
 from ._mechanisms import (
     Composed,
@@ -20,6 +20,7 @@ from ._noise import RESERVE, Block, IntegerNoise, nominal_mechanism
 from ._warnings import BudgetExceededError, PrivacyLeakWarning
 
 __all__ = [
+    "ADJACENCIES",
     "RESERVE",
     "Block",
     "BudgetExceededError",

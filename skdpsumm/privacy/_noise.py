@@ -154,23 +154,32 @@ class IntegerNoise:
         ndarray of float64, shape (sum of sizes,)
             Multiples of ``2**-lift``.
         """
+        if noise_seed is not None and any(self._scales):
+            warn_of_seed()
+        parts = np.split(values, np.cumsum([b.size for b in self.blocks])[:-1])
+        return np.concatenate([self.add_block(i, p, noise_seed) for i, p in enumerate(parts)])
+
+    def add_block(
+        self, index: int, values: NDArray[np.int64], noise_seed: int | None = None
+    ) -> NDArray[np.float64]:
+        """Return the values of one block with its noise, for releases made one after the other.
+
+        `mechanism` is the cost of all blocks together; later ones may depend on earlier results.
+        A block is to be released once. No warning of a `noise_seed` is given.
+        """
         lifted = np.left_shift(np.ascontiguousarray(values, dtype=np.int64), self.lift)
         if np.any(np.right_shift(lifted, self.lift) != values):
             raise OverflowError("Sums exceed 64-bit integers; sketch the data in several parts.")
-        parts = np.split(lifted, np.cumsum([b.size for b in self.blocks])[:-1])
-        if not any(self._scales):
-            noisy = parts
+        scale = self._scales[index]
+        if scale == 0:
+            noisy = lifted
         elif noise_seed is None:
             draw = _laplace_i64 if self.kind == "laplace" else _gaussian_i64
-            noisy = [draw(p, s) for p, s in zip(parts, self._scales, strict=True)]
+            noisy = draw(lifted, scale)
         else:
-            warn_of_seed()
-            streams = np.random.SeedSequence(noise_seed).spawn(len(parts))
-            noisy = [
-                p + _simulate(self.kind, s, p.size, stream)
-                for p, s, stream in zip(parts, self._scales, streams, strict=True)
-            ]
-        return np.ldexp(np.concatenate(noisy).astype(np.float64), -self.lift)
+            stream = np.random.SeedSequence(noise_seed, spawn_key=(index,))
+            noisy = lifted + _simulate(self.kind, scale, lifted.size, stream)
+        return np.ldexp(noisy.astype(np.float64), -self.lift)
 
 
 def nominal_mechanism(epsilon: float, delta: float) -> Mechanism:

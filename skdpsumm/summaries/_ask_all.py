@@ -1,0 +1,102 @@
+"""Every owner sends its best rows in every round: the greedy choice without an auction."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from ..features import GRID
+from ..privacy import Block, IntegerNoise, PureDP
+from ._embedding import Embedding, grid_scores
+from ._messages import SendBest
+from ._protocol import Conversation, Plan, Protocol
+
+if TYPE_CHECKING:
+    from ._curator import Curator, Terms
+
+
+class AskAll(Protocol):
+    """R rounds; in each, every owner sends its best b = p / R rows in the posted direction.
+
+    The curator keeps the best b of all it holds, by the posted direction too, and posts the next
+    direction from the noisy sum of what it has kept. At the end it chooses exactly among all rows
+    received.
+
+    Parameters
+    ----------
+    n_rounds : int, default=10
+        R. More rounds follow the greedy choice more closely, at sqrt(R) times the noise.
+
+    Notes
+    -----
+    *What each party sees.* An owner: phi and R directions. The curator: D_v and K p rows.
+    *Guarantee.* (1) Who is asked, and for how many rows, is public, so only directions tell
+    anything. (2) The curator's pool and the owners' next offers always hold the best b of all rows
+    not kept; so, given the directions, what is kept is the greedy choice over the union. (3) With
+    one row x more, it holds at every time the same rows, or x in the place of one other (Lemma A
+    of our review): its sum of phi moves by at most 2, by 4 if a row is replaced. (4) The sum is
+    released with Gaussian noise before each round but the first: mu = 2 sqrt(R - 1) / sigma. (5)
+    Which row was displaced changes with time, so each round is charged by itself; noise for prefix
+    sums would not be valid here. Scores are exact, ties go to the first row: the order of rows is
+    the same in both worlds.
+
+    *Cost.* K p rows; R messages per owner; R rounds. For few owners.
+
+    Source: section 3.4 of our review.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_rounds": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, n_rounds=10):
+        self.n_rounds = n_rounds
+
+    def plan(self, embedding: Embedding, terms: Terms) -> Plan:
+        target = self.plan_target(embedding, terms)
+        n_releases = min(self.n_rounds, terms.n_select) - 1
+        if n_releases == 0:
+            return Plan(target, PureDP(0.0), None)
+        swaps = 2 if terms.adjacency == "replace_one" else 1
+        l1, l2 = (swaps * size for size in embedding.sensitivity(2))
+        blocks = [Block(embedding.n_features, l1, l2, 1 / n_releases)] * n_releases
+        noise = IntegerNoise(blocks, epsilon=terms.epsilon, delta=terms.delta)
+        return Plan(target, noise.mechanism, noise)
+
+    def converse(self, curator: Curator, plan: Plan) -> Conversation:
+        embedding, p = curator.embedding, curator.terms.n_select
+        n_rounds = min(self.n_rounds, p)
+        kept: list[int] = []
+        grid = np.empty((0, embedding.n_features), np.float32)
+        direction = embedding.quantise(curator.target_mean)
+        q = 0
+        for k in range(n_rounds):
+            b = math.ceil(p * (k + 1) / n_rounds) - q
+            message = curator.first_message if k == 0 else curator.next_message
+            yield {
+                owner: message(SendBest, direction=direction, n=b)
+                for owner in curator.active_owners
+            }
+            grid = np.vstack([grid, curator.received_grid(len(grid))])
+            kept += self._best(curator, grid_scores(grid, direction, embedding.scale), kept, b)
+            q += b  # public, also where rows have run out
+            if k < n_rounds - 1:
+                sums = grid[kept].sum(axis=0, dtype=np.float64).astype(np.int64)
+                noisy = plan.release.add_block(k, sums, curator.noise_seed)
+                mean = noisy / q * (embedding.scale / GRID)
+                direction = embedding.quantise(curator.target_mean - q / (q + 1) * mean)
+        return curator.best_of_pool()
+
+    def _best(self, curator: Curator, scores: Any, kept: list[int], b: int) -> list[int]:
+        """Return the best b places not kept yet; ties by owner and index, not by arrival."""
+        position = {owner: k for k, owner in enumerate(curator.shares)}
+        free = np.setdiff1d(np.arange(len(scores)), kept)
+        names = [curator.pool.origins[place] for place in free]
+        order = sorted(
+            range(len(free)), key=lambda i: (-scores[free[i]], position[names[i][0]], names[i][1])
+        )
+        return free[order[:b]].tolist()

@@ -1,0 +1,247 @@
+"""The paper's own protocol: Algorithm 3 with PRIVAUCTION. It has no valid guarantee."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from ..features import GRID
+from ..privacy import Unprotected, ZeroConcentratedDP, zcdp_rho
+from ._embedding import Embedding, grid_scores
+from ._messages import CallForBids, HandOver
+from ._mwem import MWEM, mwem_noise, quantise
+from ._protocol import Conversation, Plan, Protocol
+from ._target import MWEMMean, TargetRelease, require_n_target
+
+if TYPE_CHECKING:
+    from ._curator import Curator, Terms
+
+# The paper's Table 1.
+_EPSILON_TARGET, _STEPS_FIRST, _STEPS = 0.01, 1656, 5
+_EPSILON_FIRST, _EPSILON_REST = 0.05, 0.01
+_REASON = (
+    "in one round of the auction, whether an owner is asked for its best row has probability 0 of "
+    "'no' without some row of another owner and 1 - exp(-epsilon_auction) with it, so delta is at "
+    "least that at every epsilon (and nothing bounds it over rounds)"
+)
+
+
+class Auction(Protocol):
+    """Algorithm 3 of the paper: p rounds of bids, PRIVAUCTION, h1 and h2. No valid guarantee.
+
+    Runs as printed and is here for comparison. In each round owners bid with their best row; the
+    i-th highest bidder is asked for it with probability ``exp(-epsilon_auction (i - 1))``, and
+    anyhow when it has bid the same row tau times; the curator adds the best row it holds, by the
+    broadcast directions.
+
+    Parameters
+    ----------
+    bid : {"corrected", "printed"}, default="corrected"
+        "printed" is step 6, whose sign is wrong and whose weight is on the wrong term: it chooses
+        rows far from the target. "corrected" is the marginal gain of J,
+        ``<g~ - q/(q+1) g, h1(x)>``.
+    calibration : {"corrected", "printed"}, default="corrected"
+        "corrected" gives h2 of the target, and all h2 of the summary together, the true cost
+        (epsilon, delta) each. "printed" takes the paper's numbers (Table 1: eps_v = .01 with T =
+        1656; .05 for the first, .01 / sqrt(5 p) for all other rounds with T = 5), whose true
+        cost `privacy_` states.
+    epsilon_auction : float, default=None
+        eps_auc. None is the paper's ``epsilon K^(-1/3) / (3 sqrt(2 ln(1/delta)))``.
+    tau : int, default=None
+        None is the paper's ``K^(2/3)``, rounded up.
+    X_seed : array-like of shape (s, n_columns), default=None
+        D_init, public rows that the summary starts with and that are left out at the end. None is
+        none. As they stay in the objective, they pull the choice away from the target.
+    grid_step : float, default=None
+        eta, of the quantisation and of h2's grid; None is ``1 / d`` with calibration="printed"
+        (Theorem 2), and no grid else.
+
+    Notes
+    -----
+    *What each party sees.* An owner: h1, g~, g_l and whether it is asked, in each of p rounds. The
+    curator: D_v, all bids, the rows asked for. *Guarantee.* For the target: that of h2, as a
+    single release. For the owners' rows: none. A row x that outbids owner j's best turns j from
+    first to second, and the event "j is not asked" from impossible to probability
+    ``1 - exp(-epsilon_auction)``: no delta below that holds, at any epsilon. Nor do "bad rounds"
+    bound it: asks that owner j does not see change what others bid later. h2's part alone is exact:
+    ``T epsilon^2 Delta^2``-zCDP per call as printed, Delta = 2 (4 under replace-one), for a row
+    more among the owners' *swaps* a row of D_s.
+
+    *Cost.* About ``p (K / tau + 1 / epsilon_auction)`` rows, at most K p, which it nearly reaches
+    for K below 20; p rounds; up to 2 p messages per owner.
+
+    Source: Algorithms 1, 2 and 3, Theorem 2 and Table 1 of the paper.
+    """
+
+    embedding_kind: ClassVar[str] = "cosines"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "bid": [StrOptions({"corrected", "printed"})],
+        "calibration": [StrOptions({"corrected", "printed"})],
+        "epsilon_auction": [None, Interval(Real, 0, None, closed="neither")],
+        "tau": [None, Interval(Integral, 1, None, closed="left")],
+        "X_seed": "no_validation",
+        "grid_step": [None, Interval(Real, 0, 2, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        bid="corrected",
+        calibration="corrected",
+        epsilon_auction=None,
+        tau=None,
+        X_seed=None,
+        grid_step=None,
+    ):
+        self.bid = bid
+        self.calibration = calibration
+        self.epsilon_auction = epsilon_auction
+        self.tau = tau
+        self.X_seed = X_seed
+        self.grid_step = grid_step
+
+    def plan(self, embedding: Embedding, terms: Terms) -> Plan:
+        target = self.plan_target(embedding, terms)
+        if not terms.is_private:
+            return Plan(target, Unprotected("epsilon is infinite and no noise was added"))
+        calls = self._summary_calls(embedding, terms)
+        cost = ZeroConcentratedDP(sum(mwem.rho for mwem in calls[1:]))
+        return Plan(target, Unprotected(_REASON), calls, h2=cost)
+
+    def plan_target(self, embedding: Embedding, terms: Terms) -> TargetRelease | None:
+        if self.calibration == "corrected" or not terms.is_private:
+            return super().plan_target(embedding, terms)
+        sensitivity = 2 if terms.adjacency == "replace_one" else 1
+        options = {"grid_step": self._grid_step(embedding)}
+        mwem = MWEM.as_printed(_EPSILON_TARGET, _STEPS_FIRST, sensitivity, **options)
+        return MWEMMean(embedding, require_n_target(terms.n_target, "calibration='printed'"), mwem)
+
+    def _grid_step(self, embedding: Embedding) -> float | None:
+        if self.grid_step is not None or self.calibration == "corrected":
+            return self.grid_step
+        return 1 / embedding.n_features
+
+    def _summary_calls(self, embedding: Embedding, terms: Terms) -> list[MWEM]:
+        """Return h2 for each round. The first sees public seeds only, and costs nothing."""
+        sensitivity = 4 if terms.adjacency == "replace_one" else 2
+        p, step = terms.n_select, self._grid_step(embedding)
+        options = {"grid_step": step, "average": self.calibration == "printed"}
+        if self.calibration == "corrected":
+            rho = zcdp_rho(terms.epsilon, terms.delta) if terms.delta else terms.epsilon**2 / 2
+            rest = MWEM.for_zcdp(rho / max(p - 1, 1), _STEPS, sensitivity, **options)
+            first = MWEM.for_zcdp(rho, _STEPS_FIRST, sensitivity, **options)
+        else:
+            rest_epsilon = _EPSILON_REST / math.sqrt(p * _STEPS)
+            rest = MWEM.as_printed(rest_epsilon, _STEPS, sensitivity, **options)
+            first = MWEM.as_printed(_EPSILON_FIRST, _STEPS_FIRST, sensitivity, **options)
+        return [first] + [rest] * (p - 1)
+
+    def converse(self, curator: Curator, plan: Plan) -> Conversation:
+        embedding, terms = curator.embedding, curator.terms
+        seeds = self._seed_grid(curator)
+        summary = _Summary(self, curator, plan.release, seeds)
+        grid = np.empty((0, embedding.n_features), np.float32)
+        asked_before: dict[Any, tuple[int, int]] = {}
+        chosen: list[int] = []
+        message = curator.first_message
+        for k in range(terms.n_select):
+            direction = embedding.quantise(
+                self._direction(curator.target_mean, summary.mean(k, grid[chosen]), k, len(seeds))
+            )
+            bids = yield {
+                owner: message(CallForBids, direction=direction) for owner in curator.active_owners
+            }
+            message = curator.next_message
+            wanted = self._ask(bids, asked_before, curator)
+            if wanted:
+                yield {owner: curator.next_message(HandOver) for owner in wanted}
+            grid = np.vstack([grid, curator.received_grid(len(grid))])
+            free = np.setdiff1d(np.arange(len(grid)), chosen)
+            if len(free) == 0:
+                break
+            scores = grid_scores(grid[free], direction, embedding.scale)
+            chosen.append(int(free[scores.argmax()]))
+        return np.array(chosen, np.int64)
+
+    def _direction(self, target: NDArray, mean: NDArray, k: int, n_seeds: int) -> NDArray:
+        """Return the direction of bids in round l = k + 1."""
+        if self.bid == "printed":
+            return mean - (k + 1) / (k + 2) * target
+        q = k + n_seeds
+        return target - q / (q + 1) * mean
+
+    def _ask(self, bids: dict[Any, Any], before: dict[Any, Any], curator: Curator) -> list[Any]:
+        """Return who is asked for its row: steps 12 to 14."""
+        n_owners = curator.terms.n_owners
+        epsilon, tau = self._auction_terms(curator.terms)
+        bidders = [owner for owner in bids if bids[owner].index >= 0]
+        ranked = sorted(bidders, key=lambda owner: -bids[owner].score)
+        tosses = curator.coins.random(n_owners)
+        wanted = []
+        for rank, owner in enumerate(ranked):
+            index = bids[owner].index
+            last, times = before.get(owner, (-1, 0))
+            times = times + 1 if index == last else 1
+            if tosses[rank] < math.exp(-epsilon * rank) or times >= tau:
+                wanted.append(owner)
+            before[owner] = (index, times)
+        return wanted
+
+    def _auction_terms(self, terms: Terms) -> tuple[float, int]:
+        k = terms.n_owners
+        tau = self.tau or math.ceil(k ** (2 / 3))
+        if self.epsilon_auction is not None:
+            return self.epsilon_auction, tau
+        if not terms.is_private:
+            return 0.0, tau
+        delta = terms.delta or 1e-6
+        return terms.epsilon * k ** (-1 / 3) / (3 * math.sqrt(2 * math.log(1 / delta))), tau
+
+    def _seed_grid(self, curator: Curator) -> NDArray[np.float32]:
+        if self.X_seed is None:
+            return np.empty((0, curator.embedding.n_features), np.float32)
+        seeds = check_array(self.X_seed, dtype=np.float64)
+        if seeds.shape[1] != curator.embedding.n_columns:
+            raise ValueError(
+                f"X_seed has {seeds.shape[1]} columns, but the target has "
+                f"{curator.embedding.n_columns}; give public rows of the same table."
+            )
+        return curator.embedding.grid(seeds)
+
+
+class _Summary:
+    """g_l, the mean of h1 over seeds and chosen rows, by h2 with a warm start."""
+
+    def __init__(
+        self, auction: Auction, curator: Curator, calls: list[MWEM] | None, seeds: NDArray
+    ):
+        self.calls, self.seeds = calls, seeds
+        self.scale = curator.embedding.scale
+        self.noise = mwem_noise(
+            None if curator.noise_seed is None else np.random.SeedSequence(curator.noise_seed)
+        )
+        self.grid_step = auction._grid_step(curator.embedding)
+        self.coins = curator.coins
+        self.tilt: NDArray | None = None
+
+    def mean(self, k: int, chosen: NDArray) -> NDArray:
+        """Return the mean in round l = k + 1, over ``q = k + len(seeds)`` rows."""
+        rows = np.vstack([self.seeds, chosen])
+        q = len(rows)
+        if q == 0:
+            return np.zeros(rows.shape[1])
+        if self.calls is None:
+            return rows.mean(axis=0, dtype=np.float64) * (self.scale / GRID)
+        values = self._quantised(rows)
+        means, self.tilt = self.calls[k].release(values, q, self.noise, self.tilt)
+        return means * self.scale
+
+    def _quantised(self, rows: NDArray) -> NDArray[np.int64]:
+        """Return the sums, of values rounded at random to the grid of Algorithm 2 if it has one."""
+        rounded = quantise(rows, self.grid_step, self.coins)
+        return rounded.sum(axis=0, dtype=np.float64).astype(np.int64)

@@ -1,0 +1,419 @@
+"""The curator: holds the target, talks to owners by messages, and chooses the rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state, gen_batches
+
+from .._validation import validate_table
+from ..features import GRID
+from ..privacy import (
+    ADJACENCIES,
+    Mechanism,
+    PrivacyGuarantee,
+    PureDP,
+    compose,
+)
+from ._embedding import Embedding
+from ._guarantee import SummaryPrivacy
+from ._messages import Message
+from ._mmd import kernel_matrix, mean_kernel
+from ._pool import Pool
+from ._propose import Propose
+from ._protocol import Plan, Protocol
+from ._selection import exact_search, feature_search
+
+_NO_ANSWER = "did not answer"
+_ROWS_PER_BATCH = 1024
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The public numbers that a protocol is planned with; see `Curator` for their meaning."""
+
+    n_select: int
+    n_owners: int
+    epsilon: float
+    delta: float
+    adjacency: str
+    release: str
+    n_target: int | None
+    n_steps: int | None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether any noise is asked for."""
+        return not math.isinf(self.epsilon)
+
+
+class Curator:
+    """The trusted party that holds the target and receives rows. Holds private data.
+
+    Hand each message of `open` and of every `receive` to the owner it is for, by any means, and
+    hand the answers back, until there are no more messages. An owner that raised, did not answer,
+    or answered with rows that cannot be used is left out from then on.
+
+    Parameters
+    ----------
+    X_target : array-like of shape (m, n_columns)
+        D_v, the rows to match.
+    owners : sequence of hashable
+        The public names of all owners.
+    n_select : int, default=100
+        p, the number of rows of the summary.
+    protocol : Protocol, default=None
+        None is ``Propose()``.
+    gamma : float, default=1.0
+        Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns; public.
+    n_components : int, default=1000
+        d, the length of phi(x).
+    epsilon, delta : float, default=1.0, 1e-6
+        The total guarantee of the run, for the target and for the owners' rows each.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+    release : {"gaussian", "mwem"}, default="gaussian"
+        How the mean embedding of the target is released.
+    n_target : int, default=None
+        A public number of target rows. None releases the number with noise, under add-remove.
+    n_steps : int, default=None
+        T of ``release="mwem"``; None is 2 d.
+    reveal : {"rows", "features"}, default="rows"
+        Whether owners hand over rows, or phi(x) only. That is no privacy: x can be computed from
+        phi(x) by anyone who knows the public frequencies. It suits consumers who train a linear
+        model on phi and have no use for columns, and keeps column names and formats at home.
+    shares : mapping from owner to positive number, default=None
+        Each owner's public share of the rows asked for; None is equal shares. Never derive it from
+        private sizes.
+    target_is_owners : bool, default=False
+        Whether the target consists of the owners' own rows. The release of its mean then counts
+        against their guarantee, too, and the budget is shared.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Charged by `open`.
+    random_state : int, RandomState or None, default=None
+        Public randomness: the frequencies; and the restarts of the curator's choice.
+    noise_seed : int, default=None
+        For simulations only.
+
+    Attributes
+    ----------
+    embedding : Embedding
+        phi, public.
+    privacy : SummaryPrivacy
+    target_mean : ndarray of shape (d,) or None
+        The noisy mean embedding that is broadcast, after `open`.
+    pool : Pool
+        Rows received.
+    chosen : list of (owner, index)
+        The summary, in the order chosen, once no messages are left.
+    X, y : ndarray
+        Its rows (or features) and labels.
+    transcript : dict from owner to list of Message
+        All that each owner has seen.
+    dropped_owners : dict from owner to str
+        Who was left out, and why.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm.summaries import Curator, DataOwner
+    >>> rng = np.random.default_rng(0)
+    >>> parties = {"north": DataOwner(rng.normal(0, 1, (300, 2))),
+    ...            "south": DataOwner(rng.normal(3, 1, (300, 2)))}
+    >>> curator = Curator(rng.normal(3, 1, (200, 2)), owners=list(parties), n_select=20,
+    ...                   gamma=0.5, n_components=200, random_state=0)
+    >>> messages = curator.open()
+    >>> while messages:
+    ...     messages = curator.receive(
+    ...         {name: parties[name].answer(message) for name, message in messages.items()})
+    >>> sum(name == "south" for name, _ in curator.chosen) > 15
+    True
+    """
+
+    holds_private_data = True
+
+    def __init__(
+        self,
+        X_target: ArrayLike,
+        owners: Sequence[Hashable],
+        *,
+        n_select: int = 100,
+        protocol: Protocol | None = None,
+        gamma: float = 1.0,
+        n_components: int = 1000,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "add_remove",
+        release: str = "gaussian",
+        n_target: int | None = None,
+        n_steps: int | None = None,
+        reveal: str = "rows",
+        shares: Mapping[Any, float] | None = None,
+        target_is_owners: bool = False,
+        ledger: Any = None,
+        random_state: Any = None,
+        noise_seed: int | None = None,
+    ):
+        if adjacency not in ADJACENCIES:
+            raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
+        if reveal not in ("rows", "features"):
+            raise ValueError(f"reveal must be 'rows' or 'features', got {reveal!r}.")
+        self.protocol = Propose() if protocol is None else protocol
+        self.terms = Terms(
+            n_select, len(owners), epsilon, delta, adjacency, release, n_target, n_steps
+        )
+        self.gamma, self.reveal, self.noise_seed = gamma, reveal, noise_seed
+        self.shares = _shares(list(owners), shares)
+        self._X_target = validate_table(_Schema(), X_target)
+        self.rng = check_random_state(random_state)
+        self.embedding = Embedding.draw(
+            self._X_target.shape[1], n_components, gamma, self.protocol.embedding_kind, self.rng
+        )
+        self._plan = self._make_plan(target_is_owners)
+        self.privacy = self._state_privacy(target_is_owners)
+        self._ledger = ledger
+        self.coins = np.random.default_rng(self._coins_seed())
+        self.target_mean: NDArray | None = None
+        self.pool = Pool(list(self.shares), self._X_target.shape[1], self.embedding.n_features)
+        self.transcript: dict[Any, list[Message]] = {owner: [] for owner in self.shares}
+        self.dropped_owners: dict[Any, str] = {}
+        self._conversation: Any = None
+        self._asked: dict[Any, Message] = {}
+        self._chosen: NDArray | None = None
+
+    def open(self) -> dict[Any, Message]:
+        """Charge the ledger, release the target's mean, and return the first messages.
+
+        Returns
+        -------
+        dict from owner to Message
+
+        Raises
+        ------
+        BudgetExceededError
+            If the ledger cannot hold the run; nothing is charged then, and nothing released.
+        """
+        if self._conversation is not None:
+            raise ValueError("This curator was opened already; make a new one for another run.")
+        self._charge()
+        if self._plan.target is not None:
+            self.target_mean = self._plan.target.release(self._X_target, self.noise_seed)
+        self._conversation = self.protocol.converse(self, self._plan)
+        return self._go_on(None)
+
+    def receive(self, answers: Mapping[Any, Any]) -> dict[Any, Message]:
+        """Take the answers to the last messages, and return the next ones; none at the end.
+
+        Parameters
+        ----------
+        answers : mapping from owner to Rows, Bid or exception
+            A missing answer, an exception and an answer that cannot be used all drop the owner.
+
+        Returns
+        -------
+        dict from owner to Message
+        """
+        if not self._asked:
+            raise ValueError("No answers are awaited: call open first, and stop at no messages.")
+        accepted = {}
+        for owner, message in self._asked.items():
+            fault = (
+                self.pool.fault(owner, message, answers[owner]) if owner in answers else _NO_ANSWER
+            )
+            if fault is None:
+                accepted[owner] = answers[owner]
+            else:
+                self.dropped_owners[owner] = fault
+        return self._go_on(accepted)
+
+    @property
+    def active_owners(self) -> list[Any]:
+        """The owners that are still taking part."""
+        return [owner for owner in self.shares if owner not in self.dropped_owners]
+
+    @property
+    def chosen(self) -> list[tuple[Any, int]]:
+        """Whose row each row of the summary is, and which of his."""
+        return [self.pool.origins[place] for place in self._finished()]
+
+    @property
+    def X(self) -> NDArray:
+        """The rows of the summary."""
+        return self.pool.X[self._finished()]
+
+    @property
+    def y(self) -> NDArray | None:
+        """The labels of the summary, None if some owner sent none."""
+        labels = self.pool.y
+        return None if labels is None else labels[self._finished()]
+
+    def owner_values(self) -> dict[Any, float]:
+        """Return what the rows of each owner added to J when they were chosen.
+
+        ``J(S) = mean k over D_v, D_v minus MMD^2(D_v, S)``, equation 3 of the paper; the values
+        add up to J of the summary. Not for the owners: to be paid by it tells of other owners'
+        rows, and of the target.
+        """
+        values = dict.fromkeys(self.shares, 0.0)
+        gains = self._gains(self.X) if self.chosen else np.empty(0)
+        for (owner, _), gain in zip(self.chosen, gains.tolist(), strict=True):
+            values[owner] += gain
+        return values
+
+    # What protocols use.
+
+    def first_message(self, kind: type[Message], **content: Any) -> Message:
+        """Return a message that brings phi where the owner will need it."""
+        needed = self.reveal == "features" or content.get("direction") is not None
+        embedding = self.embedding if needed else None
+        return kind(embedding=embedding, reveal=self.reveal, **content)
+
+    def next_message(self, kind: type[Message], **content: Any) -> Message:
+        """Return a message to owners who know phi."""
+        return kind(reveal=self.reveal, **content)
+
+    def received_grid(self, start: int) -> NDArray[np.float32]:
+        """Return phi, in whole grid units, of the rows received from a place on."""
+        rows = self.pool.X[start:]
+        if self.reveal == "rows":
+            return self.embedding.grid(rows)
+        grid = np.rint(rows.astype(np.float64) * (GRID / self.embedding.scale))
+        return np.clip(grid, -GRID, GRID).astype(np.float32)
+
+    def best_of_pool(self) -> NDArray:
+        """Return the places of the rows whose mean is closest to the true target's."""
+        if not self.active_owners:
+            raise ValueError(
+                f"All {len(self.dropped_owners)} owners were left out; see dropped_owners."
+            )
+        if len(self.pool) == 0:
+            return np.empty(0, np.int64)
+        candidates = self.pool.X
+        if self.reveal == "features":
+            mean = self.embedding.features(self._X_target).mean(axis=0)
+            search = feature_search(candidates, mean, self.terms.n_select)
+        else:
+            target = self._X_target.astype(candidates.dtype, copy=False)
+            search = exact_search(candidates, target, self.terms.n_select, self.gamma)
+        return search.run(True, "auto", self.rng)
+
+    def _go_on(self, answers: dict[Any, Any] | None) -> dict[Any, Message]:
+        for owner, reply in (answers or {}).items():
+            self.pool.add(owner, reply)
+        self._asked = {}
+        while not self._asked and self._chosen is None:
+            try:
+                self._asked = self._conversation.send(answers)
+            except StopIteration as end:
+                self._chosen = end.value
+            answers = {}
+        for owner, message in self._asked.items():
+            self.transcript[owner].append(message)
+        return self._asked
+
+    def _finished(self) -> NDArray:
+        if self._chosen is None:
+            raise ValueError("The run is not finished: hand over answers until no messages come.")
+        return self._chosen
+
+    def _make_plan(self, target_is_owners: bool) -> Plan:
+        plan = self.protocol.plan(self.embedding, self.terms)
+        if target_is_owners and plan.target is not None and plan.release is not None:
+            half = replace(self.terms, epsilon=self.terms.epsilon / 2, delta=self.terms.delta / 2)
+            plan = self.protocol.plan(self.embedding, half)
+        return plan
+
+    def _state_privacy(self, target_is_owners: bool) -> SummaryPrivacy:
+        plan, terms = self._plan, self.terms
+        target = PureDP(0.0) if plan.target is None else plan.target.mechanism
+        owners = _total([target, plan.owners]) if target_is_owners else plan.owners
+        common = {
+            "adjacency": terms.adjacency,
+            "against": "owner coalition",
+            "simulated": self.noise_seed is not None,
+        }
+        public = "the parameters, the names of the owners and which of them answer"
+        size = ", and n_target" if terms.n_target is not None else ""
+        protects = "the rows of other owners"
+        return SummaryPrivacy(
+            PrivacyGuarantee(target, protects="the target", given=public + size, **common),
+            PrivacyGuarantee(owners, protects=protects, given=public, **common),
+            plan.h2 and PrivacyGuarantee(plan.h2, protects=protects, given=public, **common),
+        )
+
+    def _coins_seed(self) -> Any:
+        """Coins of a protocol are secret, unless nothing is."""
+        if self.noise_seed is not None:
+            return np.random.SeedSequence(self.noise_seed, spawn_key=(2**31,))
+        return None if self.terms.is_private else self.rng.randint(2**31)
+
+    def _charge(self) -> None:
+        if self._ledger is None:
+            return
+        total = _total([self.privacy.target.mechanism, self._plan.owners])
+        if total == PureDP(0.0):
+            return
+        self._ledger.charge(
+            total,
+            label=f"summary by {type(self.protocol).__name__}",
+            adjacency=self.terms.adjacency,
+            simulated=self.noise_seed is not None,
+        )
+
+    def _gains(self, X: NDArray) -> NDArray[np.float64]:
+        """Return what each row of the summary added to J, in the order chosen."""
+        if self.reveal == "features":
+            target = X @ self.embedding.features(self._X_target).mean(axis=0)
+        else:
+            target = mean_kernel(X, self._X_target.astype(X.dtype, copy=False), self.gamma)
+        squares = np.empty(len(X))
+        for rows in gen_batches(len(X), _ROWS_PER_BATCH):
+            if self.reveal == "features":
+                kernel = X[rows] @ X[: rows.stop].T
+            else:
+                kernel = kernel_matrix(X[rows], X[: rows.stop], self.gamma)
+            own = np.einsum("ii->i", kernel[:, rows.start :])
+            squares[rows] = 2 * np.tril(kernel, rows.start - 1).sum(axis=1) + own
+        counts = np.arange(1, len(X) + 1)
+        values = 2 * np.cumsum(target) / counts - np.cumsum(squares) / counts**2
+        return np.diff(values, prepend=0.0)
+
+    def __repr__(self) -> str:
+        kind = type(self.protocol).__name__
+        return f"<Curator of {len(self.shares)} owners by {kind}, holds_private_data=True>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "A curator holds the target and a conversation that is paid for once; it cannot be "
+            "pickled or copied. Keep `chosen`, `X`, `y` and `transcript`."
+        )
+
+
+def _total(mechanisms: list[Mechanism]) -> Mechanism:
+    """Return the composition of those that cost anything."""
+    costly = [m for m in mechanisms if m != PureDP(0.0)]
+    return compose(costly) if costly else PureDP(0.0)
+
+
+def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, float]:
+    """Return shares that sum to one, by owner."""
+    if len(set(owners)) < len(owners) or not owners:
+        raise ValueError("owners must be at least one name, and all different.")
+    if shares is None:
+        return dict.fromkeys(owners, 1 / len(owners))
+    unknown = set(owners) - set(shares)
+    if unknown:
+        raise ValueError(f"shares has no entry for {len(unknown)} of the owners; give all.")
+    values = [float(v) for v in shares.values()]
+    if not all(0 < v < np.inf for v in values):
+        raise ValueError(f"shares must be positive numbers, got {values}.")
+    return {owner: value / sum(values) for owner, value in zip(shares, values, strict=True)}
+
+
+class _Schema(BaseEstimator):
+    """What scikit-learn's validation writes the columns to."""

@@ -1,0 +1,110 @@
+"""Maximum mean discrepancy with the Gaussian kernel, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array, gen_batches
+
+# Entries of the kernel matrix that are held at a time.
+_BLOCK = 2**22
+
+
+def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = False) -> float:
+    """Return the squared maximum mean discrepancy between two samples.
+
+    ``MMD^2 = mean k(x, x') - 2 mean k(x, y) + mean k(y, y')`` with
+    ``k(x, y) = exp(-gamma |x - y|^2)``: zero if and only if both samples are equal as multisets up
+    to repetition. Not private: the value is exact.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    Y : array-like of shape (m, d)
+    gamma : float, default=1.0
+        Kernel parameter, per squared unit of the columns.
+    unbiased : bool, default=False
+        Leave the pairs (x, x) and (y, y) out, which makes it an unbiased estimate for the
+        distributions behind the samples; it can then be negative, and needs two rows of each. The
+        default is the distance between the samples themselves, which selection minimises.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the samples have different columns, or fewer than two rows with ``unbiased=True``.
+
+    Notes
+    -----
+    Source: Gretton, Borgwardt, Rasch, Schoelkopf and Smola (2012), equations 3 and 5; equation 1
+    of the data summarization paper. Time n m + n^2 + m^2, memory of one block.
+
+    Examples
+    --------
+    >>> from skdpsumm.summaries import mmd2
+    >>> mmd2([[0.0], [1.0]], [[0.0], [1.0]])
+    0.0
+    >>> round(mmd2([[0.0]], [[1.0]]), 4)
+    1.2642
+    """
+    X, Y = check_array(X, dtype=np.float64), check_array(Y, dtype=np.float64)
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} columns and Y has {Y.shape[1]}; give both the same.")
+    if not gamma > 0:
+        raise ValueError(f"gamma must be above 0, got {gamma!r}.")
+    n, m = len(X), len(Y)
+    centre = Y.mean(axis=0)  # distances lose fewer digits near the origin
+    X, Y = X - centre, Y - centre
+    within = [_total(A, A, gamma) for A in (X, Y)]
+    across = _total(X, Y, gamma) / (n * m)
+    if not unbiased:
+        return max(0.0, within[0] / n**2 + within[1] / m**2 - 2 * across)
+    if min(n, m) < 2:
+        raise ValueError(f"unbiased=True needs two rows of each, got {n} and {m}.")
+    means = [(total - k) / (k * (k - 1)) for total, k in zip(within, (n, m), strict=True)]
+    return means[0] + means[1] - 2 * across
+
+
+def mean_kernel(X: NDArray, Y: NDArray, gamma: float) -> NDArray[np.float64]:
+    """Return ``mean_y k(x, y)`` for each row x of X, shape (n,)."""
+    return np.concatenate([block.mean(axis=1, dtype=np.float64) for block in _blocks(X, Y, gamma)])
+
+
+def kernel_matrix(X: NDArray, Y: NDArray, gamma: float) -> NDArray:
+    """Return ``k(x, y)`` for all pairs, shape (n, m)."""
+    return np.concatenate(list(_blocks(X, Y, gamma)))
+
+
+def kernel_column(X: NDArray, squares: NDArray, x: NDArray, gamma: float) -> NDArray:
+    """Return ``k(x_i, x)`` for each row of X, given the squared norms of its rows."""
+    distances = X @ x
+    distances *= -2
+    distances += squares
+    distances += x @ x
+    return _gaussian(distances, gamma)
+
+
+def _total(X: NDArray, Y: NDArray, gamma: float) -> float:
+    return float(sum(block.sum(dtype=np.float64) for block in _blocks(X, Y, gamma)))
+
+
+def _blocks(X: NDArray, Y: NDArray, gamma: float) -> Iterator[NDArray]:
+    squares = np.einsum("ij,ij->i", Y, Y)
+    for rows in gen_batches(len(X), max(1, _BLOCK // len(Y))):
+        distances = X[rows] @ Y.T
+        distances *= -2
+        distances += np.einsum("ij,ij->i", X[rows], X[rows])[:, None]
+        distances += squares
+        yield _gaussian(distances, gamma)
+
+
+def _gaussian(distances: NDArray, gamma: float) -> NDArray:
+    """Return ``exp(-gamma distances)``, computed in place."""
+    np.maximum(distances, 0, out=distances)
+    distances *= -gamma
+    return np.exp(distances, out=distances)

@@ -1,0 +1,86 @@
+"""The rows that owners have handed over to the curator, and which answers are accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._messages import Bid, Message
+
+
+class Pool:
+    """Rows received, in the order of their arrival.
+
+    Parameters
+    ----------
+    owners : list
+        Names.
+    n_columns : int
+        Of the rows.
+    n_features : int
+        Of what is received with ``reveal="features"``.
+
+    Attributes
+    ----------
+    origins : list of (owner, index)
+        Whose each row is, and which of his.
+    """
+
+    def __init__(self, owners: list[Any], n_columns: int, n_features: int):
+        self._width = {"rows": n_columns, "features": n_features}
+        self._known: dict[Any, set[int]] = {owner: set() for owner in owners}
+        self._parts: list[NDArray] = []
+        self._labels: list[Any] = []
+        self.origins: list[tuple[Any, int]] = []
+
+    def __len__(self) -> int:
+        return len(self.origins)
+
+    @property
+    def X(self) -> NDArray:
+        """All rows received, shape (len(self), width)."""
+        if len(self._parts) > 1:
+            self._parts = [np.concatenate(self._parts)]
+        return self._parts[0] if self._parts else np.empty((0, self._width["rows"]))
+
+    @property
+    def y(self) -> NDArray | None:
+        """Their labels, None if some owner sent none."""
+        if not self._labels or any(labels is None for labels in self._labels):
+            return None
+        return np.concatenate(self._labels)
+
+    def fault(self, owner: Any, message: Message, reply: Any) -> str | None:
+        """Return why `reply` is no answer to `message`, or None if it is; names no value."""
+        if isinstance(reply, BaseException):
+            return f"raised {type(reply).__name__}"
+        if not isinstance(reply, message.answer):
+            return f"answered with {type(reply).__name__}, not {message.answer.__name__}"
+        if isinstance(reply, Bid):
+            number = isinstance(reply.score, float) and not np.isnan(reply.score)
+            return None if number else "made a bid that is no number"
+        X, indices = np.asarray(reply.X), np.asarray(reply.indices)
+        if X.ndim != 2 or X.shape[1] != self._width[message.reveal] or X.dtype.kind != "f":
+            return "sent rows of another shape or type"
+        if indices.shape != (len(X),) or indices.dtype.kind not in "iu":
+            return "sent rows without an index each"
+        if reply.y is not None and len(reply.y) != len(X):
+            return "sent another number of labels than rows"
+        if len(X) > message.most_rows():
+            return "sent more rows than asked for"
+        if len(self._known[owner].union(indices.tolist())) < len(self._known[owner]) + len(X):
+            return "sent a row twice"
+        return None if np.isfinite(X).all() else "sent rows that are not finite"
+
+    def add(self, owner: Any, reply: Any) -> list[int]:
+        """Take the rows of a valid answer, and return their places in the pool."""
+        if isinstance(reply, Bid) or len(reply.X) == 0:
+            return []
+        start, indices = len(self), np.asarray(reply.indices).tolist()
+        self._parts.append(np.asarray(reply.X))
+        self._labels.append(None if reply.y is None else np.asarray(reply.y))
+        self._known[owner].update(indices)
+        self.origins += [(owner, index) for index in indices]
+        return list(range(start, len(self)))

@@ -1,0 +1,220 @@
+"""Posted threshold: rounds of feedback whose noise grows with the logarithm of their number."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
+
+from ..features import GRID
+from ..privacy import Block, IntegerNoise, Mechanism
+from ._embedding import Embedding
+from ._messages import SendAbove
+from ._protocol import Conversation, Plan, Protocol
+
+if TYPE_CHECKING:
+    from ._curator import Curator, Terms
+
+# Coefficients of the matrix factorisation are whole multiples of 2**-_BITS.
+_BITS = 12
+# How much one received row counts in the channel that counts rows.
+_COUNT_SCALE = 0.5
+
+
+class RunningSums:
+    """Private prefix sums of a stream, by the square root factorisation of the prefix matrix.
+
+    With the lower triangular Toeplitz matrix C of coefficients ``c_0 = 1, c_k = c_{k-1} (2k - 1) /
+    (2k)``, rounded to a public grid, the release of round l is row l of ``C x + z`` with noise z
+    of one scale; prefix sums are ``A C^-1`` times that, for the triangle A of ones.
+
+    Parameters
+    ----------
+    n_rounds : int
+        R.
+    size : int
+        Length of the vectors in the stream.
+    l1, l2 : float
+        By how much one round's integer vector may change, in one round of the stream only.
+    epsilon, delta : float
+        Of all rounds together, also where the stream depends on earlier releases.
+
+    Notes
+    -----
+    A change by u in round l moves the releases of rounds l, l + 1, ... by ``c_0 u, c_1 u, ...``:
+    all together by at most ``||c|| |u|``. Sources: Fichtenberger, Henzinger and Upadhyay (2023);
+    Denisov et al. (2022) for streams chosen adaptively.
+    """
+
+    def __init__(
+        self, n_rounds: int, size: int, l1: float, l2: float, *, epsilon: float, delta: float
+    ):
+        self.coefficients = _coefficients(n_rounds)
+        self._size, self._row = size, l2
+        c = self.coefficients
+        # Shares make the scales of all rounds equal.
+        shares = c / c.sum() if delta == 0 else c**2 / (c @ c)
+        blocks = [
+            Block(size, float(k) * l1, float(k) * l2, float(share))
+            for k, share in zip(c, shares, strict=True)
+        ]
+        self._noise = IntegerNoise(blocks, epsilon=epsilon, delta=delta)
+        self.mechanism: Mechanism = self._noise.mechanism
+        self._decode = _series_quotient(np.ones(n_rounds), c.astype(float))
+        self._stream: list[NDArray] = []
+        self._releases: list[NDArray] = []
+
+    def noise_norm(self) -> float:
+        """Return the norm of the noise in the last sum that was returned, in rows, about."""
+        k = len(self._stream)
+        spread = np.linalg.norm(self._decode[:k]) * self._noise.std[: self._size]
+        return float(np.linalg.norm(spread[:-1]) / self._row)
+
+    def add(self, values: NDArray[np.int64], noise_seed: int | None) -> NDArray[np.float64]:
+        """Take the next vector of the stream, and return the noisy sum of all so far."""
+        self._stream.append(values)
+        k = len(self._stream)
+        encoded = np.tensordot(self.coefficients[:k][::-1], np.array(self._stream), axes=1)
+        self._releases.append(self._noise.add_block(k - 1, encoded, noise_seed))
+        return np.tensordot(self._decode[:k][::-1], np.array(self._releases), axes=1)
+
+
+def _coefficients(n_rounds: int) -> NDArray[np.int64]:
+    k = np.arange(1, n_rounds)
+    exact = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
+    return np.rint(exact * 2**_BITS).astype(np.int64)
+
+
+def _series_quotient(a: NDArray, b: NDArray) -> NDArray:
+    """Return the first coefficients of the quotient of two power series."""
+    quotient = np.zeros(len(a))
+    for k in range(len(a)):
+        quotient[k] = (a[k] - quotient[:k] @ b[k:0:-1]) / b[0]
+    return quotient
+
+
+class Posted(Protocol):
+    """R rounds of a posted threshold: owners send what lies above it, feedback is noisy sums.
+
+    Each round posts a direction, in which rows are still missing, and a threshold. Every owner
+    sends every row above it that it has not sent, each with probability `rate`. At the end the
+    curator chooses exactly among what it received.
+
+    Parameters
+    ----------
+    parsimony : float, default=4.0
+        Rows to receive per row kept, aimed at by the thresholds; no promise.
+    n_rounds : int, default=30
+        R, fixed in advance.
+
+    Notes
+    -----
+    *What each party sees.* An owner: phi, R directions and thresholds. The curator: D_v and the
+    rows sent. *Guarantee.* (1) Given the broadcasts, whether a row is sent, and when, depends on
+    that row and its own coin alone; there are no ranks, caps or displacements. (2) So a row more
+    changes the stream of received sums in exactly one round, by (phi(x), s), in the view of any
+    coalition that does not hold it. (3) Broadcasts are post-processing of the noisy prefix sums of
+    that stream and of the release of D_v. (4) Prefix sums by matrix factorisation are one Gaussian
+    mechanism with sensitivity ``||c|| sqrt(1 + s^2)``, also for adaptive streams; twice that under
+    replace-one. (5) So the view is (epsilon, delta)-DP for the rows of all others, and, by a budget
+    of its own, for D_v. Scores are exact (`Embedding.quantise`): no row's status hangs on another's
+    rounding.
+
+    *Cost.* About ``parsimony p`` rows whatever K is; R messages per owner; R rounds.
+
+    Source: Theorem B of our review.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "parsimony": [Interval(Real, 1, None, closed="left")],
+        "n_rounds": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, parsimony=4.0, n_rounds=30):
+        self.parsimony = parsimony
+        self.n_rounds = n_rounds
+
+    def plan(self, embedding: Embedding, terms: Terms) -> Plan:
+        l1, l2 = embedding.sensitivity(1)
+        count = _count_unit(embedding)
+        # A replaced row is one that is gone from one round and one that is new in another.
+        rows = 2 if terms.adjacency == "replace_one" else 1
+        sums = RunningSums(
+            self.n_rounds,
+            embedding.n_features + 1,
+            rows * (l1 + count),
+            rows * math.hypot(l2, count),
+            epsilon=terms.epsilon,
+            delta=terms.delta,
+        )
+        return Plan(self.plan_target(embedding, terms), sums.mechanism, sums)
+
+    def converse(self, curator: Curator, plan: Plan) -> Conversation:
+        embedding, sums = curator.embedding, plan.release
+        posting = _Posting(self.parsimony * curator.terms.n_select, self.n_rounds)
+        received = np.zeros(embedding.n_features + 1, np.int64)
+        start = 0
+        for k in range(self.n_rounds):
+            noisy = sums.add(received, curator.noise_seed)
+            n_received = noisy[-1] / _count_unit(embedding)
+            mean = _feedback(noisy[:-1] * (embedding.scale / GRID), n_received, sums.noise_norm())
+            direction = embedding.quantise(curator.target_mean - mean)
+            # What a row of the target scores on average: without the noise that it shares with g~.
+            typical = float(direction @ curator.target_mean) - plan.target.noise_energy
+            message = curator.first_message if k == 0 else curator.next_message
+            posting.adapt(n_received, k)
+            yield {
+                owner: message(
+                    SendAbove,
+                    direction=direction,
+                    threshold=typical - posting.margin * float(np.linalg.norm(direction)),
+                    rate=posting.rate,
+                )
+                for owner in curator.active_owners
+            }
+            grid = curator.received_grid(start).astype(np.float64)
+            received = np.append(grid.sum(axis=0), len(grid) * _count_unit(embedding)).astype(int)
+            start = len(curator.pool)
+        return curator.best_of_pool()
+
+
+def _feedback(noisy_sum: NDArray, n_received: float, noise_norm: float) -> NDArray:
+    """Return the mean over the rows received, shrunk while they are few beside the noise."""
+    n = max(n_received, 1.0)
+    return noisy_sum / n * (n**2 / (n**2 + noise_norm**2))
+
+
+class _Posting:
+    """Rate and threshold of the next round, from the noisy number of rows received so far.
+
+    The threshold starts at what a typical row of the target scores. How many rows of the owners
+    lie above it is unknown, so the rate starts low and follows what it has brought; where all
+    rows above the threshold are too few, the threshold sinks.
+    """
+
+    def __init__(self, wanted: float, n_rounds: int):
+        self.wanted, self.n_rounds = wanted, n_rounds
+        self.rate, self.margin = 0.002, 0.0
+        self._spent = 0.0
+
+    def adapt(self, n_received: float, round_number: int) -> None:
+        """Set `rate` and `margin` for a round."""
+        if round_number == 0:
+            self._spent = self.rate
+            return
+        rounds_left = self.n_rounds - round_number
+        missing = max(self.wanted - n_received, 0.0) / rounds_left
+        per_rate = max(n_received, 1.0) / self._spent
+        if self.rate == 1.0 and missing > self.wanted / self.n_rounds:
+            self.margin += 0.05
+        self.rate = float(np.clip(missing / per_rate, self.rate / 3, min(1.0, 3 * self.rate)))
+        self._spent += self.rate
+
+
+def _count_unit(embedding: Embedding) -> int:
+    """Return what one row adds to the channel that counts rows, in grid units."""
+    return round(_COUNT_SCALE * GRID / embedding.scale)

@@ -1,0 +1,241 @@
+"""Any estimator, trained on a summary of the rows of many owners."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils._metadata_requests import _routing_enabled
+from sklearn.utils._param_validation import HasMethods
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import (
+    _check_method_params,
+    check_is_fitted,
+)
+
+from .._public import unwrap
+from .._validation import validate_table
+from ._mmd import mmd2
+from ._summarizer import PrivateMMDSummarizer
+
+_USE = "the model was trained on real rows of the owners, which it may reveal"
+
+
+def _has(method: str) -> Callable[[Any], bool]:
+    def check(self: SummarizedEstimator) -> bool:
+        getattr(getattr(self, "estimator_", self.estimator), method)  # its own AttributeError
+        return True
+
+    return check
+
+
+class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
+    """Select rows of many owners that match a target, and train an estimator on them.
+
+    The summarizer is fitted inside `fit`, so both parts have parameters that a search can set:
+    ``summarizer__epsilon``, ``estimator__C``.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Trained on the chosen rows and their labels.
+    summarizer : PrivateMMDSummarizer, default=None
+        None is ``PrivateMMDSummarizer()``. With ``reveal="features"`` the estimator is trained, and
+        predicts, on phi(x).
+
+    Attributes
+    ----------
+    summarizer_ : PrivateMMDSummarizer
+    estimator_ : estimator
+    mmd_ : float
+        MMD of the chosen rows to the target, exact: for the curator alone.
+    privacy_ : SummaryPrivacy
+        That of the summarizer, and that the model was trained on real rows.
+    classes_ : ndarray, for classifiers
+        The classes among the chosen rows.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
+
+    Notes
+    -----
+    `score` does not look at the X and y that it is given: in a search they are held-out rows of
+    the *owners*, on whose distribution the model is not meant to be good. It uses labelled rows of
+    the target where such are routed (``X_holdout``, ``y_holdout``), and minus the MMD between
+    chosen rows and target else. Both are exact, no releases.
+
+    Examples
+    --------
+    >>>     >>> from sklearn.linear_model import LogisticRegression
+    >>> from skdpsumm import PrivateMMDSummarizer, SummarizedEstimator
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 2))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> model = SummarizedEstimator(
+    ...     LogisticRegression(), PrivateMMDSummarizer(50, gamma=0.5, random_state=0))
+    >>> model = model.fit(X, y, X_target=rng.normal(size=(300, 2)), owners=np.arange(600) % 3)
+    >>> model.predict([[2.0, 0.0], [-2.0, 0.0]])
+    array([1, 0])
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_target": True, "owners": True}
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"X_holdout": True, "y_holdout": True}
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit"])],
+        "summarizer": [None, HasMethods(["fit_resample"])],
+    }
+
+    def __init__(self, estimator, summarizer=None):
+        self.estimator = estimator
+        self.summarizer = summarizer
+
+    def fit(self, X, y=None, *, X_target=None, owners=None, **params):
+        """Choose rows and train on them.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of all owners.
+        y : array-like of shape (n_samples,), default=None
+        X_target, owners : as in `PrivateMMDSummarizer.fit`
+        **params
+            For the estimator's `fit`; what has one entry per row is cut to the chosen rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, BudgetExceededError
+            As `PrivateMMDSummarizer.fit`, and as the estimator's `fit`, by when the ledger is
+            charged.
+        """
+        self._validate_params()
+        X, y = indexable(X, y)
+        summarizer = PrivateMMDSummarizer() if self.summarizer is None else clone(self.summarizer)
+        self.summarizer_ = summarizer.fit(X, y, X_target=X_target, owners=owners)
+        chosen = self.summarizer_.sample_indices_
+        rows = _safe_indexing(X, chosen)
+        labels = None if y is None else _safe_indexing(y, chosen)
+        if _routing_enabled():
+            routed = process_routing(self, "fit", X_target=X_target, owners=owners, **params)
+            params = routed.estimator.fit
+        params = _check_method_params(X, params, indices=chosen)
+        self.estimator_ = clone(self.estimator).fit(self._inputs(rows), labels, **params)
+        target = X if X_target is None else unwrap(X_target)
+        self.mmd_ = math.sqrt(mmd2(self._table(rows), self._table(target), gamma=summarizer.gamma))
+        return self
+
+    def score(self, X=None, y=None, *, X_holdout=None, y_holdout=None):
+        """Return how good the model is for the target, never for the owners' rows.
+
+        Parameters
+        ----------
+        X, y : array-like
+            What a search holds out are rows of the owners. X is checked, and neither is used.
+        X_holdout : array-like or `Public`, default=None
+            Rows of the target's population that had no part in `fit`.
+        y_holdout : array-like or `Public`, default=None
+            Their labels.
+
+        Returns
+        -------
+        float
+            The estimator's own score on the held-out rows; without them, minus `mmd_`.
+        """
+        check_is_fitted(self, "estimator_")
+        if (X_holdout is None) != (y_holdout is None):
+            raise ValueError("X_holdout and y_holdout belong together; give both or neither.")
+        if X is not None:
+            self._table(X)
+        if X_holdout is None:
+            return -self.mmd_
+        return self.estimator_.score(self._inputs(unwrap(X_holdout)), unwrap(y_holdout))
+
+    @available_if(_has("predict"))
+    def predict(self, X):
+        """Return the estimator's prediction for each row of X."""
+        return self._call("predict", X)
+
+    @available_if(_has("predict_proba"))
+    def predict_proba(self, X):
+        """Return the estimator's probability of each class, for each row of X."""
+        return self._call("predict_proba", X)
+
+    @available_if(_has("predict_log_proba"))
+    def predict_log_proba(self, X):
+        """Return the logarithm of `predict_proba`."""
+        return self._call("predict_log_proba", X)
+
+    @available_if(_has("decision_function"))
+    def decision_function(self, X):
+        """Return the estimator's decision function for each row of X."""
+        return self._call("decision_function", X)
+
+    @available_if(_has("transform"))
+    def transform(self, X):
+        """Return the estimator's transform of X."""
+        return self._call("transform", X)
+
+    @property
+    def privacy_(self):
+        """The summarizer's guarantees, and that the model was trained on real rows."""
+        check_is_fitted(self, "estimator_")
+        return replace(self.summarizer_.privacy_, use=_USE)
+
+    @property
+    def classes_(self):
+        """The classes among the chosen rows."""
+        return self.estimator_.classes_
+
+    @property
+    def n_features_in_(self):
+        """Number of columns seen by `fit`."""
+        return self.summarizer_.n_features_in_
+
+    @property
+    def feature_names_in_(self):
+        """Names of the columns, where X had any."""
+        return self.summarizer_.feature_names_in_
+
+    def get_metadata_routing(self):
+        """Return the routing of `X_target`, `owners` and the rest to where they belong."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=self.estimator, method_mapping=mapping)
+        )
+
+    def _call(self, method: str, X: Any) -> Any:
+        check_is_fitted(self, "estimator_")
+        return getattr(self.estimator_, method)(self._inputs(X))
+
+    def _inputs(self, X: Any) -> Any:
+        """Return what the estimator works on: rows, or phi of them."""
+        if self.summarizer_.reveal == "rows":
+            return X
+        return self.summarizer_.embedding_.features(self._table(X))
+
+    def _table(self, X: Any) -> Any:
+        return validate_table(self.summarizer_, X, reset=False)
+
+    def __sklearn_tags__(self):
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = inner.classifier_tags
+        if inner.regressor_tags is not None:  # `score` is no R^2 of the owners' rows
+            tags.regressor_tags = replace(inner.regressor_tags, poor_score=True)
+        tags.transformer_tags = inner.transformer_tags
+        tags.target_tags = inner.target_tags
+        if self.summarizer is not None:
+            tags.non_deterministic = get_tags(self.summarizer).non_deterministic
+        else:
+            tags.non_deterministic = True
+        return tags

@@ -1,0 +1,458 @@
+"""The estimator: all parties of a protocol in one process."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing, check_random_state, indexable
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from .._public import unwrap
+from .._validation import validate_table
+from ..features import GRID
+from ..privacy import (
+    Block,
+    IntegerNoise,
+    PrivacyGuarantee,
+    nominal_mechanism,
+)
+from ._ask_all import AskAll
+from ._auction import Auction
+from ._curator import Curator
+from ._owner import DataOwner
+from ._posted import Posted
+from ._propose import Pool, Propose
+from ._protocol import Protocol
+from ._run import run_protocol
+
+PROTOCOLS = ("propose", "pool", "posted", "ask_all", "auction")
+
+
+class OwnerValues(NamedTuple):
+    """A release of the owners' values.
+
+    Parameters
+    ----------
+    values : dict from owner to float
+    noise_std : float
+        Standard deviation of the noise of each.
+    privacy : PrivacyGuarantee
+        What this release costs, beside all others.
+    """
+
+    values: dict[Any, float]
+    noise_std: float
+    privacy: PrivacyGuarantee
+
+
+class PrivateMMDSummarizer(BaseEstimator):
+    """Choose rows from many owners that match a target, while owners learn nothing of one another.
+
+    A consumer holds a few rows D_v of the population he cares about; K owners hold many rows of
+    other populations. A curator whom all trust chooses p rows whose maximum mean discrepancy (MMD)
+    to D_v is small. Holds private data once fitted.
+
+    Parameters
+    ----------
+    n_select : int, default=100
+        p, how many rows to choose; fewer where fewer were received.
+    protocol : {"propose", "pool", "posted", "ask_all", "auction"} or Protocol, default="propose"
+        How curator and owners talk: `Propose`, `Pool`, `Posted`, `AskAll`, or `Auction`, which is
+        the paper's and has no valid guarantee. An object may set what is not listed here.
+    gamma : float, default=1.0
+        Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns. Public: scale the
+        columns with public bounds (`PublicScaler`), or take it from public data.
+    n_components : int, default=1000
+        d, the number of random Fourier features; their error per score is about
+        ``1 / sqrt(d)`` and their noise does not grow with d, so take many.
+    parsimony : float, default=4.0
+        Rows that the curator receives per row that it keeps ("propose", "pool", "posted").
+    explore : float, default=0.5
+        Part of the proposals that is random ("propose").
+    epsilon, delta : float, default=1.0, 1e-6
+        The guarantee of `fit`: for the target, against owners; and, where a protocol broadcasts
+        anything about the rows received, for the rows of each owner, against the others.
+        ``delta=0`` takes Laplace noise, ``epsilon=np.inf`` none.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+    release : {"gaussian", "mwem"}, default="gaussian"
+        How the target's mean embedding is released: noise on the sum, or the paper's h2 with its
+        calibration corrected. Noise is better wherever we looked.
+    n_target : int, default=None
+        A public number to divide the target's sum by; a wrong one only scales the mean. None
+        releases the number of rows with noise ("gaussian" under add-remove only).
+    n_steps : int, default=None
+        T of ``release="mwem"``; None is ``2 * n_components``.
+    n_rounds : int, default=None
+        R of "posted" (None is 30) and "ask_all" (None is 10).
+    reveal : {"rows", "features"}, default="rows"
+        "features" makes owners hand over phi(x) only, and `fit_resample` return it. It is no
+        privacy, for x can be computed from phi(x); it serves consumers who train linear models on
+        phi.
+    shares : mapping from owner to positive number, default=None
+        Public shares of the rows asked of each owner. None is equal shares among the owners that
+        occur, whose names then count as public; a mapping must name all, also those without rows.
+    random_state : int, RandomState or None, default=None
+        Public randomness (frequencies), and the curator's restarts. With ``epsilon=np.inf``, where
+        nothing is kept from anyone, the owners' coins, too.
+    noise_seed : int or None, default=None
+        For simulations only: noise and coins from a seed.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges the costs for target and owners, added up.
+    n_jobs : int or None, default=None
+        Owners that think at the same time, in threads. The result does not depend on it.
+    verbose : int, default=0
+        Print a line per round.
+
+    Attributes
+    ----------
+    sample_indices_ : ndarray of int
+        The chosen rows of X, in the order chosen.
+    owner_counts_ : dict from owner to int
+        How many of them are whose.
+    owner_values_ : dict from owner to float
+        What they added to ``J = |mu_v|^2 - MMD^2``, summed; for the curator alone.
+    n_accessed_ : int
+        Rows that the curator received.
+    privacy_ : SummaryPrivacy
+        Guarantees for the target and for the owners' data.
+    transcript_ : dict from owner to list of Message
+        All that each owner saw.
+    dropped_owners_ : dict from owner to str
+        Owners that failed, and why.
+    embedding_ : Embedding
+        phi, public.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
+
+    Notes
+    -----
+    Source: "Differentially Private Distributed Data Summarization under Covariate Shift"
+    (Sarpatwar et al. 2019), with the protocols of our own review of it: its auction has no valid
+    guarantee, its bid has the wrong sign, and its MWEM costs three times what is claimed. Without
+    `X_target`, X itself is the target: then its mean embedding is a release about the owners'
+    rows, and the claim for them says so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import PrivateMMDSummarizer
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(0, 1, (500, 2)), rng.normal(3, 1, (500, 2))])
+    >>> owners = np.repeat(["north", "south"], 500)
+    >>> summarizer = PrivateMMDSummarizer(20, gamma=0.5, random_state=0)
+    >>> summarizer = summarizer.fit(X, X_target=rng.normal(3, 1, (200, 2)), owners=owners)
+    >>> summarizer.owner_counts_["south"] > 15, summarizer.n_accessed_
+    (True, 80)
+    >>> round(summarizer.privacy_.target.epsilon(1e-6), 3), summarizer.privacy_.owners.epsilon()
+    (1.0, 0.0)
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_target": True, "owners": True}
+    __metadata_request__fit_resample: ClassVar[dict[str, bool]] = __metadata_request__fit
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_select": [Interval(Integral, 1, None, closed="left")],
+        "protocol": [StrOptions(set(PROTOCOLS)), HasMethods(["plan", "converse"])],
+        "gamma": [Interval(Real, 0, None, closed="neither")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "parsimony": [Interval(Real, 1, None, closed="left")],
+        "explore": [Interval(Real, 0, 1, closed="both")],
+        "epsilon": [Interval(Real, 0, np.inf, closed="right")],
+        "delta": [Interval(Real, 0, 1, closed="left")],
+        "adjacency": [StrOptions({"add_remove", "replace_one"})],
+        "release": [StrOptions({"gaussian", "mwem"})],
+        "n_target": [None, Interval(Integral, 1, None, closed="left")],
+        "n_steps": [None, Interval(Integral, 1, None, closed="left")],
+        "n_rounds": [None, Interval(Integral, 1, None, closed="left")],
+        "reveal": [StrOptions({"rows", "features"})],
+        "shares": [None, dict],
+        "random_state": ["random_state"],
+        "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
+        "ledger": "no_validation",
+        "n_jobs": [
+            None,
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, None, -1, closed="right"),
+        ],
+        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
+    }
+
+    def __init__(
+        self,
+        n_select=100,
+        *,
+        protocol="propose",
+        gamma=1.0,
+        n_components=1000,
+        parsimony=4.0,
+        explore=0.5,
+        epsilon=1.0,
+        delta=1e-6,
+        adjacency="add_remove",
+        release="gaussian",
+        n_target=None,
+        n_steps=None,
+        n_rounds=None,
+        reveal="rows",
+        shares=None,
+        random_state=None,
+        noise_seed=None,
+        ledger=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.n_select = n_select
+        self.protocol = protocol
+        self.gamma = gamma
+        self.n_components = n_components
+        self.parsimony = parsimony
+        self.explore = explore
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.release = release
+        self.n_target = n_target
+        self.n_steps = n_steps
+        self.n_rounds = n_rounds
+        self.reveal = reveal
+        self.shares = shares
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @staticmethod
+    def paper_parameters() -> dict[str, Any]:
+        """Return the parameters of the paper's experiments (Table 1), as keyword arguments.
+
+        They run the auction as printed, bid included, and have no valid guarantee. Give the public
+        seed rows by ``params["protocol"].set_params(X_seed=...)``, and the number of target rows
+        by `n_target`.
+
+        Examples
+        --------
+        >>> from skdpsumm import PrivateMMDSummarizer
+        >>> summarizer = PrivateMMDSummarizer(**PrivateMMDSummarizer.paper_parameters())
+        >>> summarizer.gamma, summarizer.n_components
+        (0.1, 140)
+        """
+        return {
+            "protocol": Auction(bid="printed", calibration="printed"),
+            "gamma": 0.1,
+            "n_components": 140,
+            "release": "mwem",
+            "adjacency": "replace_one",
+            "delta": 1e-4,
+        }
+
+    def fit(self, X, y=None, *, X_target=None, owners=None):
+        """Run the protocol. Charges the ledger once.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            The rows of all owners.
+        y : ignored
+            Labels play no part in the choice.
+        X_target : array-like or frame of shape (m, n_features), default=None
+            D_v. None summarises X itself. Wrap it in `Public` where a search or cross-validation
+            would otherwise cut it into folds.
+        owners : array-like of shape (n_samples,), default=None
+            Whose each row is. None is one owner, named "X".
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data; nothing is charged.
+        BudgetExceededError
+            If the ledger cannot hold the run; nothing is charged.
+        """
+        self._validate_params()
+        protocol = self._make_protocol()
+        if self.ledger is not None and not isinstance(protocol, Auction):
+            self._check_ledger(protocol)
+        X = validate_table(self, X)
+        X_target, owners = unwrap(X_target), unwrap(owners)
+        names, members = self._group(X, owners)
+        rng = check_random_state(self.random_state)
+        curator = Curator(
+            X if X_target is None else self._validate_target(X_target),
+            names,
+            n_select=self.n_select,
+            protocol=protocol,
+            gamma=self.gamma,
+            n_components=self.n_components,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            release=self.release,
+            n_target=self.n_target,
+            n_steps=self.n_steps,
+            reveal=self.reveal,
+            shares=self.shares,
+            target_is_owners=X_target is None,
+            ledger=self.ledger,
+            random_state=rng,
+            noise_seed=self.noise_seed,
+        )
+        parties = {
+            name: DataOwner(X[rows], seed=self._coins_seed(k, rng))
+            for k, (name, rows) in enumerate(zip(names, members, strict=True))
+        }
+        run_protocol(curator, parties, n_jobs=self.n_jobs, verbose=self.verbose)
+        self._publish(curator, dict(zip(names, members, strict=True)))
+        return self
+
+    def fit_resample(self, X, y=None, *, X_target=None, owners=None):
+        """Run the protocol, and return the chosen rows with their labels.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+        X_target, owners : as in `fit`
+
+        Returns
+        -------
+        X_resampled : of the kind of X, shape (n_selected, n_features)
+            With ``reveal="features"``, phi of the rows instead: ndarray of shape
+            (n_selected, n_components).
+        y_resampled : of the kind of y, shape (n_selected,)
+            Only if y is given.
+        """
+        X, y = indexable(X, y)
+        self.fit(X, y, X_target=X_target, owners=owners)
+        if self.reveal == "features":
+            chosen = self.embedding_.features(
+                np.asarray(validate_table(self, X, reset=False))[self.sample_indices_]
+            )
+        else:
+            chosen = _safe_indexing(X, self.sample_indices_)
+        return chosen if y is None else (chosen, _safe_indexing(y, self.sample_indices_))
+
+    def noisy_owner_values(self, epsilon: float) -> OwnerValues:
+        """Release the owners' values with noise; every call is a release of its own.
+
+        Values are clipped to [0, 1] and scaled to sum to at most one. A single row, of an owner or
+        of the target, can change the whole choice, so nothing better than the size of that set
+        bounds the sensitivity: 2 in L1, and noise of standard deviation ``2 sqrt(2) / epsilon``.
+        To pay owners per row proposed costs no privacy and has no noise.
+
+        Parameters
+        ----------
+        epsilon : float
+            Of pure DP, for this call; charged to the ledger.
+
+        Returns
+        -------
+        OwnerValues
+        """
+        check_is_fitted(self, "owner_values_")
+        if not epsilon > 0:
+            raise ValueError(f"epsilon must be above 0, got {epsilon!r}.")
+        values = np.clip(list(self.owner_values_.values()), 0.0, 1.0)
+        grid = np.floor(values / max(1.0, values.sum()) * GRID).astype(np.int64)
+        noise = IntegerNoise([Block(len(grid), 2.0 * GRID, 2.0 * GRID)], epsilon=epsilon, delta=0)
+        privacy = PrivacyGuarantee(
+            noise.mechanism,
+            self.adjacency,
+            protects="the rows of owners and target",
+            given="the names of the owners",
+            simulated=self.noise_seed is not None,
+        )
+        if self.ledger is not None:
+            self.ledger.charge(
+                noise.mechanism,
+                label="values of the owners",
+                adjacency=self.adjacency,
+                simulated=self.noise_seed is not None,
+            )
+        noisy = noise.add(grid, self.noise_seed) / GRID
+        named = dict(zip(self.owner_values_, noisy.tolist(), strict=True))
+        return OwnerValues(named, float(noise.std[0] / GRID), privacy)
+
+    @property
+    def holds_private_data(self) -> bool:
+        """True once fitted: which rows were chosen, and from whom, is private."""
+        return hasattr(self, "sample_indices_")
+
+    def _make_protocol(self) -> Protocol:
+        if not isinstance(self.protocol, str):
+            self.protocol._validate_params()
+            return self.protocol
+        rounds = {} if self.n_rounds is None else {"n_rounds": self.n_rounds}
+        makers = {
+            "propose": lambda: Propose(self.parsimony, self.explore),
+            "pool": lambda: Pool(self.parsimony),
+            "posted": lambda: Posted(self.parsimony, **rounds),
+            "ask_all": lambda: AskAll(**rounds),
+            "auction": lambda: Auction(),
+        }
+        return makers[self.protocol]()
+
+    def _check_ledger(self, protocol: Protocol) -> None:
+        if protocol.broadcasts_target() and self.release == "gaussian":
+            self.ledger.check(nominal_mechanism(self.epsilon, self.delta), adjacency=self.adjacency)
+
+    def _validate_target(self, X_target: Any) -> NDArray:
+        return validate_table(self, X_target, reset=False)
+
+    def _group(self, X: NDArray, owners: Any) -> tuple[list[Any], list[NDArray]]:
+        """Return the owners' names, and the rows of each."""
+        if owners is None:
+            labels, codes = ["X"], np.zeros(len(X), np.int64)
+        else:
+            owners = np.asarray(owners)
+            if owners.shape != (len(X),):
+                raise ValueError("owners must hold one label per row of X.")
+            labels, codes = np.unique(owners, return_inverse=True)
+            labels = labels.tolist()
+        members = {name: np.flatnonzero(codes == k) for k, name in enumerate(labels)}
+        names = labels if self.shares is None else list(self.shares)
+        if not set(labels) <= set(names):
+            raise ValueError("shares has no entry for some of the owners; name all of them.")
+        return names, [members.get(name, np.empty(0, np.int64)) for name in names]
+
+    def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:
+        if self.noise_seed is not None:
+            return np.random.SeedSequence(self.noise_seed, spawn_key=(2**31, k))
+        return rng.randint(2**31) if self.epsilon == np.inf else None
+
+    def _publish(self, curator: Curator, members: dict[Any, NDArray]) -> None:
+        chosen = curator.chosen
+        if len(chosen) < self.n_select:
+            warnings.warn(
+                f"n_select={self.n_select}, but only {len(chosen)} rows were received; lower it, "
+                "or raise parsimony.",
+                stacklevel=3,
+            )
+        self.sample_indices_ = np.array([members[o][i] for o, i in chosen], np.int64)
+        counts = Counter(owner for owner, _ in chosen)
+        self.owner_counts_ = {owner: counts[owner] for owner in members}
+        self.owner_values_ = curator.owner_values()
+        self.n_accessed_ = len(curator.pool)
+        self.privacy_ = curator.privacy
+        self.transcript_ = curator.transcript
+        self.dropped_owners_ = curator.dropped_owners
+        self.embedding_ = curator.embedding
+
+    def __repr__(self, N_CHAR_MAX=700):
+        text = super().__repr__(N_CHAR_MAX)
+        return f"<{text} holds_private_data=True>" if self.holds_private_data else text
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
+        return tags
