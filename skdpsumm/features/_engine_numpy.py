@@ -104,8 +104,7 @@ def fourier_grid(X: NDArray, frequencies: NDArray) -> NDArray[np.float32]:
     """Return what each row adds to `fourier_sums`, shape (n, 2 * p): whole numbers up to 2**15."""
     product = ExactProduct(frequencies * N_ANGLES, X.dtype)
     p = frequencies.shape[1]
-    cosines = np.rint(2**15 * np.cos(2 * np.pi / N_ANGLES * np.arange(N_ANGLES))).astype(np.float32)
-    sines = np.rint(2**15 * np.sin(2 * np.pi / N_ANGLES * np.arange(N_ANGLES))).astype(np.float32)
+    cosines, sines = _grid_points().astype(np.float32)
     grid = np.empty((len(X), 2 * p), np.float32)
     start = 0
     for angles in product(X):
@@ -127,9 +126,15 @@ def _angle_codes(angles: NDArray[np.float64]) -> NDArray[np.int64]:
 @lru_cache
 def _circle() -> NDArray[np.int64]:
     """Return all pairs on the grid, as 2**32 times the cosine plus the sine."""
-    angles = 2 * np.pi / N_ANGLES * np.arange(N_ANGLES)
-    cosines, sines = np.rint(2**15 * np.stack([np.cos(angles), np.sin(angles)])).astype(np.int64)
+    cosines, sines = _grid_points()
     return cosines * 2**32 + sines
+
+
+@lru_cache
+def _grid_points() -> NDArray[np.int64]:
+    """Return the cosines and sines of all angles, in units of 2**-15."""
+    angles = 2 * np.pi / N_ANGLES * np.arange(N_ANGLES)
+    return np.rint(2**15 * np.stack([np.cos(angles), np.sin(angles)])).astype(np.int64)
 
 
 def fourier_features(X: NDArray, frequencies: NDArray) -> NDArray:

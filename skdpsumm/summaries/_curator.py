@@ -280,6 +280,8 @@ class Curator:
     def received_grid(self, start: int) -> NDArray[np.float32]:
         """Return phi, in whole grid units, of the rows received from a place on."""
         rows = self.pool.X[start:]
+        if len(rows) == 0:
+            return np.empty((0, self.embedding.n_features), np.float32)
         if self.reveal == "rows":
             return self.embedding.grid(rows)
         grid = np.rint(rows.astype(np.float64) * (GRID / self.embedding.scale))

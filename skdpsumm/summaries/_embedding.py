@@ -98,8 +98,10 @@ class Embedding:
 
 def grid_scores(grid: NDArray[np.float32], direction: NDArray, scale: float) -> NDArray[np.float64]:
     """Return ``<direction, phi(x)>`` per row of `grid`, exactly for a quantised direction."""
+    if len(grid) == 0:
+        return np.empty(0)
     scores = [
         grid[rows].astype(np.float64) @ direction
         for rows in gen_batches(len(grid), _ROWS_PER_BATCH)
     ]
-    return np.concatenate([np.empty(0), *scores]) * (scale / GRID)
+    return np.concatenate(scores) * (scale / GRID)

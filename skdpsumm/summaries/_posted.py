@@ -54,7 +54,6 @@ class RunningSums:
         self, n_rounds: int, size: int, l1: float, l2: float, *, epsilon: float, delta: float
     ):
         self.coefficients = _coefficients(n_rounds)
-        self._size, self._row = size, l2
         c = self.coefficients
         # Shares make the scales of all rounds equal.
         shares = c / c.sum() if delta == 0 else c**2 / (c @ c)
@@ -68,11 +67,10 @@ class RunningSums:
         self._stream: list[NDArray] = []
         self._releases: list[NDArray] = []
 
-    def noise_norm(self) -> float:
-        """Return the norm of the noise in the last sum that was returned, in rows, about."""
+    def noise_std(self) -> float:
+        """Return the standard deviation of the noise in the last sum that was returned."""
         k = len(self._stream)
-        spread = np.linalg.norm(self._decode[:k]) * self._noise.std[: self._size]
-        return float(np.linalg.norm(spread[:-1]) / self._row)
+        return float(np.linalg.norm(self._decode[:k]) * self._noise.std[0])
 
     def add(self, values: NDArray[np.int64], noise_seed: int | None) -> NDArray[np.float64]:
         """Take the next vector of the stream, and return the noisy sum of all so far."""
@@ -161,7 +159,9 @@ class Posted(Protocol):
         for k in range(self.n_rounds):
             noisy = sums.add(received, curator.noise_seed)
             n_received = noisy[-1] / _count_unit(embedding)
-            mean = _feedback(noisy[:-1] * (embedding.scale / GRID), n_received, sums.noise_norm())
+            unit = embedding.scale / GRID
+            spread = math.sqrt(embedding.n_features) * sums.noise_std() * unit
+            mean = _feedback(noisy[:-1] * unit, n_received, spread)
             direction = embedding.quantise(curator.target_mean - mean)
             # What a row of the target scores on average: without the noise that it shares with g~.
             typical = float(direction @ curator.target_mean) - plan.target.noise_energy

@@ -70,7 +70,8 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
 
     Examples
     --------
-    >>>     >>> from sklearn.linear_model import LogisticRegression
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
     >>> from skdpsumm import PrivateMMDSummarizer, SummarizedEstimator
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(600, 2))

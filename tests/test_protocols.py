@@ -1,0 +1,566 @@
+"""What owners get to see, and what a row more or less changes in it."""
+
+import pickle
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpsumm import audit_epsilon, mmd2
+from skdpsumm.privacy import PureDP, Unprotected, gdp_mu
+from skdpsumm.summaries import (
+    AskAll,
+    Auction,
+    Bid,
+    CallForBids,
+    Curator,
+    DataOwner,
+    Embedding,
+    HandOver,
+    Pool,
+    Posted,
+    Propose,
+    ProposeRows,
+    Rows,
+    SendAbove,
+    SendBest,
+    run_protocol,
+)
+from skdpsumm.summaries._embedding import grid_scores
+from skdpsumm.summaries._posted import RunningSums
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+SIMULATED = {"noise_seed": 0, "random_state": 0, "n_components": 64, "gamma": 0.5}
+PROTOCOLS = {
+    "propose": Propose(),
+    "pool": Pool(),
+    "posted": Posted(n_rounds=6),
+    "ask_all": AskAll(n_rounds=5),
+    "auction": Auction(),
+}
+
+
+def points(n, centre=0.0, seed=0):
+    return np.random.default_rng(seed).normal(centre, 1.0, (n, 2))
+
+
+def embedding(d=64, kind="pairs", seed=0):
+    return Embedding.draw(2, d, 0.5, kind, np.random.RandomState(seed))
+
+
+def run(protocol, owners, X_target=None, **options):
+    target = points(100, 2.0, seed=9) if X_target is None else X_target
+    options = {**SIMULATED, "n_select": 20, **options}
+    curator = Curator(target, list(owners), protocol=protocol, **options)
+    parties = {
+        name: owner if hasattr(owner, "answer") else DataOwner(owner, seed=k)
+        for k, (name, owner) in enumerate(owners.items())
+    }
+    return run_protocol(curator, parties)
+
+
+def seen(curator, owner):
+    """Return all that an owner saw, as bytes."""
+    return pickle.dumps([vars(message) for message in curator.transcript[owner]])
+
+
+# --------------------------------------------------------------------------------- all protocols
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_all_protocols_choose_rows_of_the_owners(name):
+    owners = {"a": points(200), "b": points(200, 2.0, seed=1), "c": points(50, 4.0, seed=2)}
+    curator = run(PROTOCOLS[name], owners, epsilon=10.0)
+    assert len(curator.chosen) == len(set(curator.chosen)) == 20
+    for (owner, index), row in zip(curator.chosen, curator.X, strict=True):
+        np.testing.assert_array_equal(owners[owner][index], row)
+    assert set(curator.transcript) == set(owners)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_without_noise_they_beat_uniform_choice(name):
+    owners = {"a": points(300), "b": points(300, 2.0, seed=1)}
+    target = points(100, 2.0, seed=9)
+    curator = run(PROTOCOLS[name], owners, target, epsilon=np.inf, noise_seed=None)
+    uniform = np.vstack([owners["a"][:10], owners["b"][:10]])
+    assert mmd2(curator.X, target, gamma=0.5) < 0.2 * mmd2(uniform, target, gamma=0.5)
+
+
+@pytest.mark.parametrize("name", ["propose", "pool"])
+def test_an_owner_sees_the_same_whatever_others_hold(name):
+    worlds = [
+        {"a": points(50), "b": points(50, seed=1)},
+        {"a": points(50), "b": points(51, 2.0, seed=2)},
+        {"a": points(50), "b": points(0)},
+        {"a": points(50), "b": BrokenOwner(ValueError)},
+    ]
+    assert len({seen(run(PROTOCOLS[name], owners), "a") for owners in worlds}) == 1
+
+
+def test_pool_tells_nothing_of_the_target():
+    owners = {"a": points(50), "b": points(50, seed=1)}
+    one = run(Pool(), owners, points(10))
+    other = run(Pool(), owners, points(500, 7.0))
+    assert seen(one, "a") == seen(other, "a")
+    assert one.privacy.target.mechanism == PureDP(0.0)
+    assert one.target_mean is None
+
+
+@pytest.mark.parametrize("name", ["posted", "ask_all"])
+def test_rounds_do_not_depend_on_what_was_received(name):
+    """As many messages to each owner, each about the same number of rows."""
+    worlds = [
+        {"a": points(50), "b": points(3, seed=1)},
+        {"a": points(50), "b": points(500, 2.0, seed=2)},
+    ]
+    for owner in "ab":
+        kinds = {
+            tuple((type(m).__name__, getattr(m, "n", None)) for m in run_.transcript[owner])
+            for run_ in (run(PROTOCOLS[name], owners) for owners in worlds)
+        }
+        assert len(kinds) == 1
+
+
+def test_parsimony_counts_rows_received():
+    owners = {k: points(400, seed=k) for k in range(4)}
+    assert len(run(Propose(parsimony=3), owners).pool) == 60
+    assert len(run(AskAll(n_rounds=5), owners).pool) == 80
+
+
+def test_shares_are_public_numbers():
+    owners = {"a": points(400), "b": points(400, seed=1), "c": points(0)}
+    curator = run(Propose(parsimony=4), owners, shares={"a": 3, "b": 1, "c": 4})
+    asked = {name: m[0].n_herd + m[0].n_uniform for name, m in curator.transcript.items()}
+    assert asked == {"a": 30, "b": 10, "c": 40}
+
+
+def test_features_in_place_of_rows():
+    owners = {"a": points(200), "b": points(200, 2.0, seed=1)}
+    for protocol in (Propose(), Pool(), Posted(n_rounds=4), AskAll(n_rounds=4)):
+        curator = run(protocol, owners, reveal="features", epsilon=10.0)
+        expected = [curator.embedding.features(owners[o])[i] for o, i in curator.chosen]
+        np.testing.assert_array_equal(curator.X, expected)
+
+
+def test_values_add_up_to_the_objective():
+    owners = {"a": points(200), "b": points(200, 2.0, seed=1)}
+    target = points(100, 2.0, seed=9)
+    curator = run(Propose(), owners, target)
+    norm = mmd2(target, target[:1], gamma=0.5)  # just a kernel sum away
+    kernel = np.exp(-0.5 * ((target[:, None] - target) ** 2).sum(axis=2))
+    objective = kernel.mean() - mmd2(curator.X, target, gamma=0.5)
+    assert sum(curator.owner_values().values()) == pytest.approx(objective, abs=1e-9)
+    assert curator.owner_values()["b"] > curator.owner_values()["a"]
+    assert norm > 0
+
+
+# ------------------------------------------------------------------------------- owners that fail
+
+
+class BrokenOwner:
+    def __init__(self, what):
+        self.what = what
+
+    def answer(self, message):
+        if isinstance(self.what, type):
+            raise self.what("secret 42")
+        return self.what
+
+
+FAULTS = {
+    "raised ValueError": ValueError,
+    "answered with str": "rubbish",
+    "answered with Bid": Bid(0.0, 1),
+    "not finite": Rows(np.arange(1), np.array([[np.nan, 0.0]])),
+    "shape or type": Rows(np.arange(1), np.zeros((1, 3))),
+    "or type": Rows(np.arange(1), np.array([["1", "2"]])),
+    "without an index": Rows(np.arange(2), np.zeros((1, 2))),
+    "labels": Rows(np.arange(1), np.zeros((1, 2)), np.zeros(2)),
+    "more rows": Rows(np.arange(999), np.zeros((999, 2))),
+    "a row twice": Rows(np.zeros(2, int), np.zeros((2, 2))),
+}
+
+
+@pytest.mark.parametrize("reason", FAULTS)
+@pytest.mark.parametrize("name", ["propose", "ask_all"])
+def test_an_owner_that_fails_is_left_out(name, reason):
+    owners = {"good": points(200), "bad": BrokenOwner(FAULTS[reason])}
+    curator = run(PROTOCOLS[name], owners)
+    assert list(curator.dropped_owners) == ["bad"]
+    assert reason in curator.dropped_owners["bad"]
+    assert "42" not in curator.dropped_owners["bad"]
+    assert {owner for owner, _ in curator.chosen} == {"good"}
+    assert len(curator.transcript["bad"]) == 1
+
+
+def test_an_owner_that_is_late_is_left_out():
+    class Slow:
+        def answer(self, message):
+            time.sleep(3)
+
+    curator = Curator(points(50), ["good", "slow"], n_select=5, **SIMULATED)
+    start = time.perf_counter()
+    run_protocol(curator, {"good": DataOwner(points(50)), "slow": Slow()}, timeout=1.0)
+    assert time.perf_counter() - start < 2.5
+    assert curator.dropped_owners == {"slow": "did not answer"}
+    assert len(curator.chosen) == 5
+
+
+def test_no_owner_left():
+    with pytest.raises(ValueError, match="All 1 owners"):
+        run(Propose(), {"bad": BrokenOwner(ValueError)})
+
+
+def test_an_owner_without_rows_is_no_failure():
+    curator = run(Posted(n_rounds=3), {"a": points(100), "b": points(0)}, epsilon=50.0)
+    assert curator.dropped_owners == {}
+
+
+# ------------------------------------------------------------------------------------ the curator
+
+
+def test_a_curator_runs_once_and_cannot_be_copied():
+    curator = run(Propose(), {"a": points(50)})
+    with pytest.raises(ValueError, match="opened already"):
+        curator.open()
+    with pytest.raises(ValueError, match="awaited"):
+        curator.receive({})
+    with pytest.raises(TypeError, match="pickled"):
+        pickle.dumps(curator)
+    with pytest.raises(ValueError, match="not finished"):
+        _ = Curator(points(5), ["a"], n_components=8).chosen
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"owners": []}, "owners"),
+        ({"owners": ["a", "a"]}, "different"),
+        ({"adjacency": "bounded"}, "adjacency"),
+        ({"reveal": "all"}, "reveal"),
+        ({"shares": {"b": 1.0}}, "shares"),
+        ({"shares": {"a": -1.0}}, "positive"),
+        ({"adjacency": "replace_one"}, "n_target is None"),
+        ({"release": "mwem"}, "n_target is None"),
+        ({"protocol": Auction(calibration="printed")}, "n_target is None"),
+        ({"X_target": [[np.nan, 1.0]]}, "NaN"),
+    ],
+)
+def test_curator_refuses(options, message):
+    options = {"X_target": points(5), "owners": ["a"], **options}
+    with pytest.raises(ValueError, match=message):
+        Curator(options.pop("X_target"), options.pop("owners"), n_components=8, **options)
+
+
+def test_owner_refuses():
+    with pytest.raises(ValueError, match="NaN"):
+        DataOwner([[np.nan]])
+    with pytest.raises(ValueError, match="different numbers"):
+        DataOwner(points(3), [1, 2])
+    with pytest.raises(TypeError, match="cannot answer"):
+        DataOwner(points(3)).answer(type("Message", (), {"embedding": None, "reveal": "rows"})())
+    with pytest.raises(TypeError, match="none has come"):
+        DataOwner(points(3)).answer(CallForBids(direction=np.zeros(4)))
+    wrong = Embedding.draw(3, 8, 1.0, "pairs", np.random.RandomState(0))
+    with pytest.raises(TypeError, match="another number of columns"):
+        DataOwner(points(3)).answer(CallForBids(direction=np.zeros(8), embedding=wrong))
+    assert "holds_private_data=True" in repr(DataOwner(points(3)))
+
+
+def test_an_owner_hands_over_a_row_once():
+    owner = DataOwner(points(30), seed=0)
+    phi = embedding()
+    direction = phi.quantise(np.random.default_rng(0).normal(size=64))
+    sent = [
+        owner.answer(ProposeRows(embedding=phi, direction=direction, n_herd=4, n_uniform=4)),
+        owner.answer(SendBest(direction=direction, n=5)),
+        owner.answer(SendAbove(direction=direction, threshold=-100.0, rate=0.5)),
+    ]
+    bid = owner.answer(CallForBids(direction=direction))
+    sent.append(owner.answer(HandOver()))
+    assert sent[-1].indices.tolist() == [bid.index]
+    indices = np.concatenate([rows.indices for rows in sent])
+    assert len(set(indices.tolist())) == len(indices)
+
+
+# --------------------------------------------------------------------- scores are exact functions
+
+
+@pytest.mark.parametrize("kind", ["pairs", "cosines"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_score_is_a_function_of_its_row_alone(kind, dtype):
+    X = np.vstack([points(700), 1e9 * points(3, seed=1)]).astype(dtype)
+    phi = embedding(1000, kind)
+    direction = phi.quantise(np.random.default_rng(0).normal(size=phi.n_features))
+    whole = grid_scores(phi.grid(X), direction, phi.scale)
+    for rows in (slice(0, 1), slice(3, 10), slice(100, 703), slice(None, None, -1)):
+        np.testing.assert_array_equal(
+            grid_scores(phi.grid(X[rows]), direction, phi.scale), whole[rows]
+        )
+
+
+@pytest.mark.parametrize("d", [2, 64, 1000, 10_000])
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e30])
+def test_products_with_a_quantised_direction_are_exact(d, scale):
+    phi, rng = embedding(d), np.random.default_rng(0)
+    direction = phi.quantise(rng.uniform(0.5, 1, size=d) * scale)
+    for signs in (np.ones(d), rng.choice([-1.0, 1.0], d)):
+        grid = 2.0**15 * signs - rng.integers(0, 2, d)
+        exact = sum(Fraction(g) * Fraction(v) for g, v in zip(grid, direction, strict=True))
+        order = rng.permutation(d)
+        assert Fraction(float(grid @ direction)) == exact
+        assert Fraction(float(np.cumsum((grid * direction)[order])[-1])) == exact
+    assert np.abs(direction / scale - phi.quantise(direction) / scale).max() == 0
+    assert not phi.quantise(np.zeros(d)).any()
+
+
+# --------------------------------------------------------------------------------- sensitivities
+
+
+@pytest.mark.parametrize("kind", ["pairs", "cosines"])
+def test_embedding_sensitivity_holds_and_is_nearly_reached(kind):
+    phi = embedding(20, kind)
+    grid = phi.grid(points(4000) * 5).astype(float)
+    l1, l2 = phi.sensitivity(1)
+    assert np.abs(grid).sum(axis=1).max() <= l1
+    assert 0.85 * l2 < np.linalg.norm(grid, axis=1).max() <= l2
+    pair_l1, pair_l2 = phi.sensitivity(2)
+    moved = grid[:2000] - grid[2000:]
+    assert np.abs(moved).sum(axis=1).max() <= pair_l1
+    assert 0.6 * pair_l2 < np.linalg.norm(moved, axis=1).max() <= pair_l2
+
+
+def test_embedding_is_the_kernel():
+    X = points(200)
+    kernel = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+    for kind in ("pairs", "cosines"):
+        features = embedding(20_000, kind).features(X)
+        assert np.abs(features @ features.T - kernel).max() < 0.06
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_running_sums_have_the_claimed_sensitivity(delta):
+    """The releases before noise move by at most what mu (or epsilon) is calibrated for."""
+    R, size, epsilon = 12, 3, 1.0
+    u = np.array([3, -4, 0]) * 1000
+    sums = RunningSums(R, size, 7000.0, 5000.0, epsilon=epsilon, delta=delta)
+    stds = sums._noise.std.reshape(R, size)
+    assert np.ptp(stds) <= 1e-9 * stds.max()
+    for row in range(R):
+        stream = np.zeros((R, size), np.int64)
+        stream[row] = u
+        moved = [
+            np.tensordot(sums.coefficients[: k + 1][::-1], stream[: k + 1], axes=1)
+            for k in range(R)
+        ]
+        if delta:
+            cost = np.linalg.norm(moved) / stds[0, 0]
+            bound = gdp_mu(epsilon, delta)
+        else:  # discrete Laplace: b from its standard deviation, about std / sqrt 2
+            cost = np.abs(moved).sum() / (stds[0, 0] / np.sqrt(2))
+            bound = epsilon
+        assert cost <= bound * (1 + 1e-6)
+        if row == 0:
+            assert cost > 0.999 * bound
+
+
+def test_running_sums_are_sums():
+    sums = RunningSums(40, 2, 1.0, 1.0, epsilon=np.inf, delta=1e-6)
+    stream = np.random.default_rng(0).integers(-1000, 1000, (40, 2))
+    found = [sums.add(values, None) for values in stream]
+    np.testing.assert_allclose(found, np.cumsum(stream, axis=0), atol=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**31), st.integers(0, 19), st.booleans())
+def test_posted_a_row_enters_the_stream_once(seed, place, replaced):
+    """Theorem B: given the broadcasts, no other row's fate depends on it."""
+    X, phi = points(20, seed=seed), embedding(16)
+    rng = np.random.default_rng(seed)
+    messages = [
+        SendAbove(
+            direction=phi.quantise(rng.normal(size=16)),
+            threshold=float(rng.normal(0, 2)),
+            rate=float(rng.uniform(0.2, 1)),
+            embedding=phi,
+        )
+        for _ in range(8)
+    ]
+    tosses = rng.random((8, 20))
+
+    def fates(rows, X):
+        owner = DataOwner(X[rows])
+        rounds = iter(tosses)
+        owner._coins = type("Coins", (), {"random": lambda self, n: next(rounds)[rows]})()
+        return [set(rows[owner.answer(m).indices].tolist()) for m in messages]
+
+    everyone = np.arange(20)
+    others = np.delete(everyone, place)
+    if replaced:
+        changed = X.copy()
+        changed[place] = points(1, seed=seed + 1)
+        one, other = fates(everyone, X), fates(everyone, changed)
+        one, other = ([sent - {place} for sent in fate] for fate in (one, other))
+    else:
+        one = [sent - {place} for sent in fates(everyone, X)]
+        other = fates(others, X)
+    assert one == other
+
+
+def kept_by_ask_all(owners, directions, phi, b):
+    """Run the curator's side on fixed directions; return the rows kept after each round."""
+    parties = {name: DataOwner(X) for name, X in owners.items()}
+    curator = Curator(
+        points(5), list(owners), n_select=b * len(directions), n_components=16, random_state=0
+    )
+    protocol, kept, states = AskAll(), [], []
+    for direction in directions:
+        for name, party in parties.items():
+            message = SendBest(direction=direction, n=b, embedding=phi)
+            curator.pool.add(name, party.answer(message))
+        scores = grid_scores(phi.grid(curator.pool.X), direction, phi.scale)
+        kept += protocol._best(curator, scores, kept, b)
+        states.append({tuple(curator.pool.X[place]) for place in kept})
+    return states
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 4), st.integers(2, 12))
+def test_ask_all_a_row_more_displaces_at_most_one(seed, b, n):
+    """Lemma A, where rows run out and where they do not."""
+    phi = embedding(16)
+    rng = np.random.default_rng(seed)
+    owners = {k: points(n, seed=seed + k) for k in range(3)}
+    more = {**owners, 1: np.insert(owners[1], rng.integers(n), points(1, seed=seed + 7), axis=0)}
+    directions = [phi.quantise(rng.normal(size=16)) for _ in range(4)]
+    worlds = [kept_by_ask_all(o, directions, phi, b) for o in (owners, more)]
+    for one, other in zip(*worlds, strict=True):
+        assert len(one - other) <= 1
+        assert len(other - one) <= 1
+
+
+@pytest.mark.parametrize(("adjacency", "swaps"), [("add_remove", 1), ("replace_one", 2)])
+def test_ask_all_noise_is_for_that_many_swaps(adjacency, swaps):
+    phi = embedding(64)
+    curator = Curator(
+        points(5), ["a"], protocol=AskAll(5), n_components=64, adjacency=adjacency, n_target=5
+    )
+    std = curator._plan.release.std
+    shift = swaps * phi.sensitivity(2)[1]
+    mu = np.sqrt(4) * shift / std[0]  # four releases
+    assert mu == pytest.approx(gdp_mu(1.0, 1e-6), rel=1e-5)
+    assert curator.privacy.owners.epsilon(1e-6) == pytest.approx(1.0, abs=1e-5)
+
+
+# ------------------------------------------------------------------------------------- guarantees
+
+
+@pytest.mark.parametrize("name", ["propose", "pool", "posted", "ask_all"])
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_budgets_are_kept(name, adjacency, delta):
+    options = {"epsilon": 0.7, "delta": delta, "adjacency": adjacency, "n_target": 50}
+    curator = Curator(points(5), ["a", "b"], protocol=PROTOCOLS[name], n_components=32, **options)
+    for claim in (curator.privacy.target, curator.privacy.owners):
+        assert claim.epsilon(delta) <= 0.7 + 1e-9
+        assert claim.adjacency == adjacency
+    zero = {"propose": ("owners",), "pool": ("owners", "target")}.get(name, ())
+    for who in ("owners", "target"):
+        cost = getattr(curator.privacy, who).epsilon(delta)
+        assert cost == 0 if who in zero else cost > 0.69
+
+
+@pytest.mark.parametrize("name", ["propose", "posted", "ask_all"])
+def test_where_the_target_is_the_owners_own_all_counts_against_them(name):
+    options = {"n_components": 32, "target_is_owners": True, "protocol": PROTOCOLS[name]}
+    curator = Curator(points(5), ["a", "b"], **options)
+    assert 0.5 < curator.privacy.owners.epsilon(1e-6) <= 1 + 1e-9
+    assert curator.privacy.owners.mechanism.epsilon(1e-6) >= curator.privacy.target.epsilon(1e-6)
+
+
+def test_the_consumer_is_told_first_that_rows_are_real():
+    privacy = Curator(points(5), ["a"], n_components=8).privacy
+    assert repr(privacy).split("\n")[1].startswith("consumer: <PrivacyGuarantee epsilon=inf")
+    assert "real rows" in repr(privacy)
+    assert isinstance(privacy.consumer.mechanism, Unprotected)
+
+
+def test_mwem_is_within_its_budget():
+    for delta in (0.0, 1e-6):
+        curator = Curator(
+            points(5), ["a"], n_components=16, release="mwem", n_target=5, delta=delta
+        )
+        assert 0.95 < curator.privacy.target.epsilon(delta) <= 1 + 1e-9
+
+
+def test_the_auction_claims_nothing_and_accounts_for_h2():
+    options = {"n_components": 140, "n_select": 100, "n_target": 400, "adjacency": "replace_one"}
+    curator = Curator(
+        points(5), ["a", "b"], protocol=Auction(calibration="printed"), delta=1e-4, **options
+    )
+    assert curator.privacy.owners.epsilon(0.01) == np.inf
+    assert "auction" in repr(curator.privacy.owners)
+    # The review's table: 4 eps^2 per step under swaps; 3.300 at delta = .01 (with RDP).
+    assert curator.privacy.target.mechanism.rho == pytest.approx(1656 * 4 * 0.01**2)
+    assert curator.privacy.target.epsilon(0.01) == pytest.approx(3.3, abs=0.05)
+    per_step = (0.01 / np.sqrt(500)) ** 2 * 4**2
+    assert curator.privacy.h2.mechanism.rho == pytest.approx(99 * 5 * per_step)
+    swapped = Curator(
+        points(5),
+        ["a", "b"],
+        protocol=Auction(calibration="printed"),
+        **{**options, "adjacency": "add_remove"},
+    )
+    assert swapped.privacy.h2.epsilon(1e-4) == pytest.approx(0.076, abs=0.003)
+
+
+# ---------------------------------------------------------------------------------------- attacks
+
+
+def asked_in_round_one(others, protocol):
+    """Return whether owner j was asked for its row, given what the other owner holds."""
+    target = np.full((20, 1), 3.0)
+    curator = Curator(target, ["j", "i"], protocol=protocol, n_select=1, n_components=16,
+                      gamma=0.1, epsilon=1.0, delta=1e-4, random_state=0)  # fmt: skip
+    run_protocol(curator, {"j": DataOwner([[2.0]]), "i": DataOwner(others)})
+    return float(any(isinstance(m, HandOver) for m in curator.transcript["j"]))
+
+
+def test_the_auctions_bit_is_found_by_an_audit():
+    """delta(epsilon') is at least 1 - exp(-epsilon_auction) at every epsilon'."""
+    X = np.array([[-9.0]])
+    neighbour = np.vstack([X, [[3.0]]])  # outbids j
+    result = audit_epsilon(
+        lambda others: asked_in_round_one(others, Auction(epsilon_auction=1.0, tau=9)),
+        X,
+        neighbour,
+        delta=0.05,
+        n_trials=400,
+        confidence=0.99999,
+        random_state=0,
+    )
+    assert result.lower_bound > 1.0
+
+
+def test_propose_shows_the_same_audit_nothing():
+    def view(others):
+        target = np.full((20, 1), 3.0)
+        curator = Curator(target, ["j", "i"], n_select=1, n_components=4, gamma=0.1, delta=1e-4)
+        run_protocol(curator, {"j": DataOwner([[2.0]]), "i": DataOwner(others)})
+        (message,) = curator.transcript["j"]
+        return np.array([message.n_herd, message.n_uniform, *message.direction])
+
+    X = np.array([[-9.0]])
+    result = audit_epsilon(
+        view,
+        X,
+        np.vstack([X, [[3.0]]]),
+        delta=0.0,
+        n_trials=1000,
+        confidence=0.99999,
+        random_state=0,
+    )
+    assert result.lower_bound < 0.2

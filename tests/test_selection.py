@@ -1,0 +1,138 @@
+"""MMD, and the choice of rows that makes it small."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics.pairwise import rbf_kernel
+
+from skdpsumm import greedy_mmd_selection, mmd2, uniform_selection
+from skdpsumm.summaries import _mmd, _selection
+
+
+def points(n, d=2, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def naive(X, Y, gamma):
+    kernels = [rbf_kernel(*pair, gamma=gamma) for pair in ((X, X), (X, Y), (Y, Y))]
+    return kernels[0].mean() - 2 * kernels[1].mean() + kernels[2].mean()
+
+
+@pytest.mark.parametrize("block", [2**22, 50])
+def test_mmd2_is_the_definition(block, monkeypatch):
+    monkeypatch.setattr(_mmd, "_BLOCK", block)
+    X, Y = points(30), points(40, seed=1) + 0.3
+    assert mmd2(X, Y, gamma=0.7) == pytest.approx(naive(X, Y, 0.7), abs=1e-14)
+
+
+def test_mmd2_does_not_lose_digits_far_from_the_origin():
+    X, Y = points(30), points(40, seed=1)
+    assert mmd2(X + 1e6, Y + 1e6) == pytest.approx(mmd2(X, Y), rel=1e-6)
+
+
+def test_unbiased_mmd2_has_the_right_mean():
+    """Over all samples of two from five points, exactly the MMD of the five."""
+    A, B = points(5), points(5, seed=1) + 1
+    pairs = list(itertools.permutations(range(5), 2))
+    values = [mmd2(A[list(i)], B[list(j)], unbiased=True) for i in pairs for j in pairs]
+    assert np.mean(values) == pytest.approx(mmd2(A, B, unbiased=True), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([[0.0]], [[0.0, 1.0]]), "columns"),
+        (([[0.0]], [[np.nan]]), "NaN"),
+    ],
+)
+def test_mmd2_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        mmd2(*arguments)
+
+
+def test_mmd2_refuses_bad_options():
+    with pytest.raises(ValueError, match="gamma"):
+        mmd2([[0.0]], [[1.0]], gamma=0)
+    with pytest.raises(ValueError, match="two rows"):
+        mmd2([[0.0]], [[1.0], [2.0]], unbiased=True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 9), st.integers(3, 12), st.floats(0.1, 3))
+def test_greedy_takes_the_best_row_each_time(seed, p, n, gamma):
+    X, target = points(n, seed=seed), points(7, seed=seed + 1)
+    chosen = greedy_mmd_selection(X, target, p, gamma=gamma, refine=False)
+    assert len(chosen) == min(p, n) == len(set(chosen.tolist()))
+    for k in range(len(chosen)):
+        rest = np.setdiff1d(np.arange(n), chosen[:k])
+        losses = {i: mmd2(X[[*chosen[:k], i]], target, gamma=gamma) for i in rest}
+        assert losses[chosen[k]] <= min(losses.values()) + 1e-12
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**31), st.integers(2, 8))
+def test_no_single_exchange_improves_a_refined_choice(seed, p):
+    X, target = points(20, seed=seed), points(30, seed=seed + 1)
+    greedy = greedy_mmd_selection(X, target, p, refine=False)
+    chosen = greedy_mmd_selection(X, target, p, n_perturbations=5, random_state=0)
+    found = mmd2(X[chosen], target)
+    assert found <= mmd2(X[greedy], target) + 1e-9
+    for slot, row in itertools.product(range(p), np.setdiff1d(np.arange(20), chosen)):
+        other = chosen.copy()
+        other[slot] = row
+        assert mmd2(X[other], target) > found - 1e-5
+
+
+def test_perturbations_help_and_are_kept_only_if_they_do():
+    X = points(400)
+    values = [
+        mmd2(X[greedy_mmd_selection(X, None, 20, n_perturbations=k, random_state=0)], X)
+        for k in (0, 30, 100)
+    ]
+    assert values[0] > values[1] >= values[2]
+
+
+def test_search_keeps_its_sums_right():
+    X, target = points(50), points(60, seed=1)
+    search = _selection.exact_search(X, target, 8, 1.0)
+    search.run(True, 20, np.random.RandomState(0))
+    kernel = rbf_kernel(X, gamma=1.0)
+    np.testing.assert_allclose(search.sums, kernel[:, search.chosen].sum(axis=1), atol=1e-9)
+    np.testing.assert_array_equal(np.flatnonzero(search.is_chosen), np.sort(search.chosen))
+    np.testing.assert_allclose(search._columns, kernel[search.chosen], atol=1e-12)
+
+
+def test_features_choose_almost_as_well():
+    X = points(500)
+    target = X[X[:, 0] > 0]
+    options = {"n_select": 30, "gamma": 0.5, "random_state": 0}
+    exact = mmd2(X[greedy_mmd_selection(X, target, **options)], target, gamma=0.5)
+    coarse = greedy_mmd_selection(X, target, n_components=2000, **options)
+    assert mmd2(X[coarse], target, gamma=0.5) < 20 * exact + 1e-4
+    assert mmd2(X[coarse], target, gamma=0.5) < 0.02 * mmd2(X[:30], target, gamma=0.5)
+
+
+def test_nothing_is_refined_beyond_the_memory_bound(monkeypatch):
+    X = points(100)
+    plain = greedy_mmd_selection(X, None, 10, refine=False)
+    monkeypatch.setattr(_selection, "_MOST_BYTES", 1)
+    np.testing.assert_array_equal(greedy_mmd_selection(X, None, 10), plain)
+
+
+@pytest.mark.parametrize("bad", [{"n_select": 0}, {"n_components": 0}, {"gamma": -1.0}])
+def test_selection_refuses(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        greedy_mmd_selection(points(5), None, **{"n_select": 2, **bad})
+    with pytest.raises(ValueError, match="X_target has 1"):
+        greedy_mmd_selection(points(5), [[1.0]], 2)
+
+
+def test_uniform_selection_is_without_replacement():
+    assert sorted(uniform_selection(20, 30, random_state=0)) == list(range(20))
+    counts = np.bincount(
+        np.concatenate([uniform_selection(5, 2, random_state=s) for s in range(2000)])
+    )
+    assert np.all(np.abs(counts - 800) < 8 * np.sqrt(2000 * 0.4 * 0.6))

@@ -1,0 +1,304 @@
+"""The noise of every release of a summary: its scale, its audit, and the bugs that those catch.
+
+Statistical tests have three arms, as in `test_noise`: the right scale passes, 0.7 and 1.3 times it
+fail. The first fails by chance with probability below 1e-20 (ten standard errors of a variance),
+the others with one below 1e-13. Audits hold with confidence 1 - 1e-9.
+"""
+
+import numpy as np
+import pytest
+
+from skdpsumm import PrivateMMDSummarizer, audit_epsilon
+from skdpsumm.features import GRID
+from skdpsumm.privacy import Block, IntegerNoise, _noise, gdp_mu
+from skdpsumm.summaries import MWEM, AskAll, Curator, Embedding
+from skdpsumm.summaries._mwem import mwem_noise
+from skdpsumm.summaries._posted import RunningSums
+from skdpsumm.summaries._target import GaussianMean, MWEMMean
+
+ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
+SURE = 1 - 1e-9
+
+
+def embedding(d=2, kind="pairs"):
+    return Embedding.draw(1, d, 0.5, kind, np.random.RandomState(0))
+
+
+@pytest.fixture
+def scaled(monkeypatch):
+    """Return a function that multiplies all noise of the system by a factor."""
+    laplace, gaussian = _noise._laplace_i64, _noise._gaussian_i64
+
+    def scale(factor):
+        monkeypatch.setattr(_noise, "_laplace_i64", lambda v, s: laplace(v, s * factor))
+        monkeypatch.setattr(_noise, "_gaussian_i64", lambda v, s: gaussian(v, s * factor))
+
+    return scale
+
+
+def has_std(sample, std, kurtosis=3.0):
+    """Whether the variance lies within ten standard errors of `std` squared."""
+    sample = np.ravel(sample)
+    error = std**2 * np.sqrt((kurtosis - 1) / sample.size)
+    return bool(abs(np.mean(sample**2) - std**2) < 10 * error)
+
+
+# ------------------------------------------------------------------------- scales, from the theory
+
+
+@ARMS
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_target_mean_with_public_size(factor, accepted, adjacency, scaled):
+    """Scores have noise 1 / (mu m), twice that under replace-one."""
+    scaled(factor)
+    phi, X = embedding(1000), np.zeros((50, 1))
+    release = GaussianMean(phi, 1.0, 1e-6, adjacency, n_target=50)
+    clean = phi.sums(X) * phi.scale / GRID / 50
+    sample = [release.release(X, None) - clean for _ in range(10)]
+    rows = 2 if adjacency == "replace_one" else 1
+    assert has_std(sample, rows / (gdp_mu(1.0, 1e-6) * 50)) == accepted
+
+
+@ARMS
+def test_target_mean_and_its_number_of_rows(factor, accepted, scaled):
+    """A tenth of mu^2 buys the number of rows, the rest the sum."""
+    scaled(factor)
+    phi, X, mu = embedding(2), np.zeros((4000, 1)), gdp_mu(1.0, 1e-6)
+    release = GaussianMean(phi, 1.0, 1e-6, "add_remove", n_target=None)
+    noise = release._noise
+    noisy = np.array([noise.add(np.append(phi.sums(X), 4000 * GRID)) for _ in range(4000)]) / GRID
+    assert has_std(noisy[:, :2] - phi.sums(X) / GRID, 1 / (mu * np.sqrt(0.9))) == accepted
+    assert has_std(noisy[:, 2] - 4000, 1 / (mu * np.sqrt(0.1))) == accepted
+    mean = release.release(X, None)
+    assert abs(mean[0] - 1) < 0.1
+
+
+@ARMS
+def test_running_sums(factor, accepted, scaled):
+    """The sum of l rounds has noise s ||c_0 .. c_{l-1}||, s = Delta ||c|| / mu."""
+    scaled(factor)
+    R, size = 8, 4000
+    k = np.arange(1, R)
+    c = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
+    s = 1e6 * np.linalg.norm(c) / gdp_mu(1.0, 1e-6)
+    sums = RunningSums(R, size, np.inf, 1e6, epsilon=1.0, delta=1e-6)
+    for last in range(1, R + 1):
+        noise = sums.add(np.zeros(size, np.int64), None)
+        assert has_std(noise, s * np.linalg.norm(c[:last])) == accepted
+        assert np.mean(noise**2) ** 0.5 == pytest.approx(sums.noise_std(), rel=0.4)
+
+
+@ARMS
+@pytest.mark.parametrize(("adjacency", "swaps"), [("add_remove", 1), ("replace_one", 2)])
+def test_ask_all(factor, accepted, adjacency, swaps, scaled):
+    """Each of R - 1 sums of phi has noise 2 sqrt(R - 1) / mu, twice that under replace-one."""
+    scaled(factor)
+    options = {"protocol": AskAll(5), "n_components": 1000, "adjacency": adjacency, "n_target": 5}
+    curator = Curator([[0.0]], ["a"], **options)
+    noise = curator._plan.release
+    drawn = [noise.add_block(k, np.zeros(1000, np.int64)) for k in range(4)]
+    sample = np.array(drawn) * curator.embedding.scale / GRID
+    mu = gdp_mu(1.0, 1e-6)
+    assert has_std(sample, 2 * swaps * 2 / mu * np.sqrt(1.0)) == accepted
+
+
+@ARMS
+def test_mwem_measures_with_laplace_noise(factor, accepted, scaled):
+    scaled(factor)
+    noise = mwem_noise(None)
+    sample = [noise.laplace(1000, 50.0) - 1000 for _ in range(6000)]
+    assert has_std(sample, 50 * np.sqrt(2), kurtosis=6.0) == accepted
+
+
+@ARMS
+def test_mwem_selects_by_the_exponential_mechanism(factor, accepted):
+    noise, scores = mwem_noise(None), np.array([0, 700, 2000, 1400])
+    n = 8000
+    found = np.bincount([noise.worst(scores, 1000.0 * factor) for _ in range(n)], minlength=4)
+    weights = np.exp(scores / 1000)
+    p = weights / weights.sum()
+    distance = np.abs(found / n - p) / np.sqrt(p * (1 - p) / n)
+    assert (distance.max() < 9.5) == accepted
+
+
+@ARMS
+def test_values_of_owners(factor, accepted, scaled):
+    """Two rows of a simplex are at most 2 apart: Laplace noise of scale 2 / epsilon."""
+    scaled(factor)
+    summarizer = fitted({k: 0.0 for k in range(4)})
+    sample = [list(summarizer.noisy_owner_values(0.5).values.values()) for _ in range(1500)]
+    assert has_std(sample, 4 * np.sqrt(2), kurtosis=6.0) == accepted
+    assert summarizer.noisy_owner_values(0.5).noise_std == pytest.approx(4 * np.sqrt(2), rel=1e-3)
+
+
+def fitted(values):
+    summarizer = PrivateMMDSummarizer()
+    summarizer.owner_values_ = values
+    return summarizer
+
+
+# ----------------------------------------------------------------------------------------- audits
+
+
+def audit(release, worlds, delta, n_trials=3000, confidence=SURE):
+    result = audit_epsilon(
+        lambda X: release(X),
+        *worlds,
+        delta=delta,
+        n_trials=n_trials,
+        confidence=confidence,
+        random_state=0,
+    )
+    return result.lower_bound
+
+
+def release_mean(release):
+    return lambda X: release.release(X, None)
+
+
+ROWS = np.zeros((20, 1))
+TARGETS = {
+    "add_remove": (ROWS, ROWS[:-1]),
+    "replace_one": (ROWS, np.vstack([ROWS[:-1], [[2.0]]])),
+}
+
+
+@pytest.mark.parametrize("adjacency", TARGETS)
+def test_audit_of_the_target_mean(adjacency, scaled):
+    phi = Embedding(np.array([[np.pi / 2]]))  # rows at 0 and 2 lie opposite each other
+    release = release_mean(GaussianMean(phi, 1.0, 0.2, adjacency, n_target=20))
+    assert audit(release, TARGETS[adjacency], 0.2) <= 1.0
+    scaled(0.5)
+    assert audit(release, TARGETS[adjacency], 0.2) > 1.0
+
+
+def test_audit_catches_add_remove_noise_under_replace_one():
+    phi = Embedding(np.array([[np.pi / 2]]))
+    release = release_mean(GaussianMean(phi, 1.0, 0.2, "add_remove", n_target=20))
+    assert audit(release, TARGETS["replace_one"], 0.2) > 1.0
+
+
+def test_audit_catches_a_size_read_off_the_target():
+    """Dividing by the private number of rows while charging for the sum alone."""
+    phi = Embedding(np.array([[np.pi / 2]]))
+
+    def release(X):
+        honest = GaussianMean(phi, 1.0, 0.2, "add_remove", n_target=20)
+        return np.append(honest.release(X, None), len(X))
+
+    assert audit(release, TARGETS["add_remove"], 0.2) > 1.0
+
+
+def running(fresh):
+    def release(stream):
+        sums = RunningSums(3, 1, 1e6, 1e6, epsilon=1.0, delta=0.2)
+        if not fresh:  # the mutant: one draw of noise for all rounds
+            kept = sums._noise.add_block(0, np.zeros(1, np.int64))
+            sums._noise.add_block = lambda k, values, seed: values + kept
+        return np.ravel([sums.add(values, None) for values in stream])
+
+    return release
+
+
+STREAMS = np.zeros((3, 1), np.int64), np.array([[10**6], [0], [0]])
+
+
+def test_audit_of_running_sums(scaled):
+    assert audit(running(fresh=True), STREAMS, 0.2) <= 1.0
+    scaled(0.5)
+    assert audit(running(fresh=True), STREAMS, 0.2) > 1.0
+
+
+def test_audit_catches_noise_reused_between_rounds():
+    assert audit(running(fresh=False), STREAMS, 0.2) > 1.0
+
+
+def test_audit_of_the_sums_of_ask_all(scaled):
+    """Two releases of the sum over what is kept, in which one row has been displaced."""
+    phi = Embedding(np.array([[np.pi / 2]]))
+    options = {"protocol": AskAll(3), "n_components": 2, "epsilon": 1.0, "delta": 0.2}
+    worlds = [phi.sums(np.array([[0.0], [x]])) for x in (0.0, 2.0)]
+
+    def release(sums):
+        noise = Curator([[0.0]], ["a"], **options)._plan.release
+        return np.ravel([noise.add_block(k, sums) for k in range(2)])
+
+    assert audit(release, worlds, 0.2) <= 1.0
+    scaled(0.5)
+    assert audit(release, worlds, 0.2) > 1.0
+
+
+# Scores are equal before and after, but that of the first coordinate grows by 2, and the others
+# shrink by 2, when one row is flipped.
+FLIPPED = np.array([[9, 11, 11, 11, 11], [11, 9, 9, 9, 9]]) * GRID
+
+
+def mwem_release(mwem):
+    def release(sums):
+        _, tilt = mwem.release(sums, 100, mwem_noise(None))
+        return tilt  # tells which coordinate was measured, and what was found
+
+    return release
+
+
+def test_audit_of_mwem_catches_the_printed_calibration():
+    """One step as printed with epsilon = 0.5 is claimed to be 2 epsilon-DP."""
+    sound = MWEM.for_pure(1.0, 1, 2)
+    assert sound.cost(pure=True).epsilon(0.0) == pytest.approx(1.0)
+    assert audit(mwem_release(sound), FLIPPED, 0.0, 4000) <= 1.0
+    printed = MWEM.as_printed(0.5, 1, 2)
+    assert printed.cost(pure=True).epsilon(0.0) == pytest.approx(3.0)
+    assert 1.0 < audit(mwem_release(printed), FLIPPED, 0.0, 8000, 1 - 1e-6) <= 3.0
+
+
+def test_audit_of_a_whole_mwem_release(scaled):
+    phi = Embedding(np.array([[np.pi / 2]]))
+    release = MWEMMean.calibrated(phi, 1.5, 0.0, "replace_one", 20, 1)
+    assert audit(release_mean(release), TARGETS["replace_one"], 0.0) <= 1.5
+    loud = MWEMMean.calibrated(phi, 1.5 * 4, 0.0, "replace_one", 20, 1)  # a quarter of the noise
+    assert audit(release_mean(loud), TARGETS["replace_one"], 0.0) > 1.5
+
+
+def test_audit_of_the_values_of_owners(scaled):
+    worlds = {"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}
+
+    def release(values):
+        return list(
+            fitted(dict(zip("ab", values, strict=True))).noisy_owner_values(1.5).values.values()
+        )
+
+    pair = [np.array(list(values.values())) for values in worlds]
+    assert audit(release, pair, 0.0) <= 1.5
+    scaled(0.25)
+    assert audit(release, pair, 0.0) > 1.5
+
+
+# ------------------------------------------------------------------------------------------- MWEM
+
+
+@pytest.mark.parametrize("grid_step", [None, 0.25, 0.01])
+def test_tilted_means_are_those_of_the_law(grid_step):
+    mwem = MWEM(1, 1.0, 1.0, 1, grid_step=grid_step)
+    tilts = np.array([-30.0, -2.0, -1e-5, 0.0, 1e-3, 0.5, 8.0])
+    points = np.linspace(-1, 1, 200_001 if grid_step is None else round(2 / grid_step) + 1)
+    weights = np.exp(np.outer(tilts, points) - np.abs(tilts)[:, None])
+    means = (weights * points).sum(axis=1) / weights.sum(axis=1)
+    np.testing.assert_allclose(mwem._tilted_mean(tilts), means, atol=1e-4)
+
+
+def test_mwem_converges_without_noise():
+    rng = np.random.default_rng(0)
+    means = rng.uniform(-0.9, 0.9, 20)
+    sums = np.rint(1000 * means * GRID).astype(np.int64)
+    mwem = MWEM(4000, 1e6, 1e6, 1, average=False)
+    found, _ = mwem.release(sums, 1000, mwem_noise(0))
+    np.testing.assert_allclose(found, means, atol=0.01)
+
+
+def test_blocks_released_one_by_one_have_the_noise_of_all():
+    noise = IntegerNoise([Block(3, 5e5, 5e5, 0.5), Block(2, 4e5, 4e5, 0.5)], epsilon=1, delta=1e-6)
+    values = np.arange(5)
+    with pytest.warns(match="noise_seed"):
+        whole = noise.add(values, noise_seed=3)
+    parts = [noise.add_block(0, values[:3], 3), noise.add_block(1, values[3:], 3)]
+    np.testing.assert_array_equal(whole, np.concatenate(parts))
