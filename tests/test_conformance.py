@@ -7,6 +7,7 @@ tells scikit-learn not to compare two fits.
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpsumm import (
@@ -14,10 +15,12 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     M2MRegressor,
+    PrivateMMDSummarizer,
     PublicScaler,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
+    SummarizedEstimator,
 )
 
 # scikit-learn's data lie within these.
@@ -48,29 +51,68 @@ def models(**budget):
     ]
 
 
+def summarizers(**budget):
+    """Return a summarizer of each protocol, small."""
+    common = {"n_select": 15, "n_components": 64, "gamma": 0.1, "n_target": 100, **budget}
+    return [
+        PrivateMMDSummarizer(**common),
+        PrivateMMDSummarizer(protocol="pool", **common),
+        PrivateMMDSummarizer(protocol="posted", n_rounds=4, **common),
+        PrivateMMDSummarizer(protocol="ask_all", n_rounds=4, **common),
+        PrivateMMDSummarizer(release="mwem", reveal="features", n_steps=20, **common),
+        PrivateMMDSummarizer(protocol="auction", **common),
+    ]
+
+
+def summarised(n_select=150, **budget):
+    """Return models trained on a summary. scikit-learn seeds the top level alone."""
+    common = {"n_components": 64, "gamma": 0.1, "n_target": 100, "random_state": 0, **budget}
+    summarizer = PrivateMMDSummarizer(n_select, **common)
+    return [SummarizedEstimator(model, summarizer) for model in (LogisticRegression(), Ridge())]
+
+
 WITHOUT_BUDGET = [PublicScaler(bounds=BOUNDS)]
 # The epsilon is small enough for the noise to matter, and two adjacencies and kinds of noise occur.
 SEEDED = {"epsilon": 1.0, "noise_seed": 0}
 PRIVATE = {"epsilon": 1.0, "delta": 0.0, "adjacency": "replace_one"}
-WITHOUT_NOISE = [*sketchers(epsilon=np.inf), *models(epsilon=np.inf), *WITHOUT_BUDGET]
+WITHOUT_NOISE = [
+    *sketchers(epsilon=np.inf),
+    *models(epsilon=np.inf),
+    *summarizers(epsilon=np.inf),
+    *summarised(epsilon=np.inf),
+    *WITHOUT_BUDGET,
+]
 # scikit-learn wants good predictions from 200 rows, so models get a larger epsilon. With noise of
 # the system it also wants two fits to predict alike, which private models must not: at 1e9 the
-# noise is drawn, and rounds to zero.
-WITH_SEED = [*sketchers(**SEEDED), *models(**{**SEEDED, "epsilon": 1e4})]
-WITH_SYSTEM = [*sketchers(**PRIVATE), *models(**{**PRIVATE, "epsilon": 1e9})]
+# noise is drawn, and rounds to zero; and a summary of more rows than there are has them all.
+WITH_SEED = [
+    *sketchers(**SEEDED),
+    *models(**{**SEEDED, "epsilon": 1e4}),
+    *summarizers(**SEEDED),
+    *summarised(**SEEDED),
+]
+WITH_SYSTEM = [
+    *sketchers(**PRIVATE),
+    *models(**{**PRIVATE, "epsilon": 1e9}),
+    *summarizers(**PRIVATE),
+    *summarised(1000, **PRIVATE),
+]
 
 
+@pytest.mark.filterwarnings("ignore:n_select=:UserWarning")
 @parametrize_with_checks(WITHOUT_NOISE)
 def test_without_noise(estimator, check):
     check(estimator)
 
 
+@pytest.mark.filterwarnings("ignore:n_select=:UserWarning")
 @pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 @parametrize_with_checks(WITH_SEED)
 def test_with_seeded_noise(estimator, check):
     check(estimator)
 
 
+@pytest.mark.filterwarnings("ignore:n_select=:UserWarning")
 @parametrize_with_checks(WITH_SYSTEM)
 def test_with_noise_of_the_system(estimator, check):
     check(estimator)

@@ -107,6 +107,7 @@ class Auction(Protocol):
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         target = self.plan_target(embedding, terms)
+        self._seed_grid(embedding)  # refuses bad seeds before anything is charged
         if not terms.is_private:
             return Plan(target, Unprotected("epsilon is infinite and no noise was added"))
         calls = self._summary_calls(embedding, terms)
@@ -143,7 +144,7 @@ class Auction(Protocol):
 
     def converse(self, curator: Curator, plan: Plan) -> Conversation:
         embedding, terms = curator.embedding, curator.terms
-        seeds = self._seed_grid(curator)
+        seeds = self._seed_grid(embedding)
         summary = _Summary(self, curator, plan.release, seeds)
         grid = np.empty((0, embedding.n_features), np.float32)
         asked_before: dict[Any, tuple[int, int]] = {}
@@ -202,16 +203,16 @@ class Auction(Protocol):
         delta = terms.delta or 1e-6
         return terms.epsilon * k ** (-1 / 3) / (3 * math.sqrt(2 * math.log(1 / delta))), tau
 
-    def _seed_grid(self, curator: Curator) -> NDArray[np.float32]:
+    def _seed_grid(self, embedding: Embedding) -> NDArray[np.float32]:
         if self.X_seed is None:
-            return np.empty((0, curator.embedding.n_features), np.float32)
+            return np.empty((0, embedding.n_features), np.float32)
         seeds = check_array(self.X_seed, dtype=np.float64)
-        if seeds.shape[1] != curator.embedding.n_columns:
+        if seeds.shape[1] != embedding.n_columns:
             raise ValueError(
-                f"X_seed has {seeds.shape[1]} columns, but the target has "
-                f"{curator.embedding.n_columns}; give public rows of the same table."
+                f"X_seed has {seeds.shape[1]} columns, but the target has {embedding.n_columns}; "
+                "give public rows of the same table."
             )
-        return curator.embedding.grid(seeds)
+        return embedding.grid(seeds)
 
 
 class _Summary:

@@ -1,0 +1,430 @@
+"""The estimator and the meta-estimator: what users of scikit-learn do with them."""
+
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.svm import LinearSVC
+
+from skdpsumm import (
+    BudgetExceededError,
+    PrivacyLeakWarning,
+    PrivacyLedger,
+    PrivateMMDSummarizer,
+    Public,
+    SummarizedEstimator,
+    mmd2,
+)
+from skdpsumm.privacy import PureDP, Unprotected
+from skdpsumm.summaries import Auction, Posted, Propose
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+PROTOCOLS = ["propose", "pool", "posted", "ask_all", "auction"]
+SMALL = {"n_select": 20, "n_components": 64, "gamma": 0.5, "random_state": 0}
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def problem(n=300, seed=0):
+    """Two owners; the target is like the second's rows, and labels differ between the two."""
+    rng = np.random.default_rng(seed)
+    X = np.vstack([rng.normal(0, 1, (n, 2)), rng.normal(3, 1, (n, 2))])
+    y = np.concatenate([X[:n, 0] > 0, X[n:, 1] > 3]).astype(int)
+    target = rng.normal(3, 1, (n, 2))
+    return X, y, np.repeat(["north", "south"], n), target, (target[:, 1] > 3).astype(int)
+
+
+def summarizer(**options):
+    return PrivateMMDSummarizer(**{**SMALL, **options})
+
+
+# -------------------------------------------------------------------------------------- attributes
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_fitted_attributes(protocol):
+    X, _, owners, target, _ = problem()
+    s = summarizer(protocol=protocol, epsilon=20.0).fit(X, X_target=target, owners=owners)
+    assert s.sample_indices_.shape == (20,)
+    assert len(set(s.sample_indices_)) == 20
+    assert s.owner_counts_ == {
+        name: int((owners[s.sample_indices_] == name).sum()) for name in ("north", "south")
+    }
+    assert 20 <= s.n_accessed_ <= 600
+    assert set(s.transcript_) == {"north", "south"}
+    assert s.dropped_owners_ == {}
+    kernel = np.exp(-0.5 * ((target[:, None] - target) ** 2).sum(axis=2))
+    objective = kernel.mean() - mmd2(X[s.sample_indices_], target, gamma=0.5)
+    assert sum(s.owner_values_.values()) == pytest.approx(objective, abs=1e-9)
+    assert "holds_private_data=True" in repr(s)
+    assert "holds_private_data" not in repr(clone(s))
+    assert pickle.loads(pickle.dumps(s)).sample_indices_.tolist() == s.sample_indices_.tolist()
+
+
+def test_default_matches_the_target():
+    X, _, owners, target, _ = problem()
+    s = summarizer().fit(X, X_target=target, owners=owners)
+    assert s.n_accessed_ == 80
+    assert s.owner_counts_["south"] >= 16
+    found = mmd2(X[s.sample_indices_], target, gamma=0.5)
+    assert found < 0.1 * mmd2(X[::30], target, gamma=0.5)
+
+
+def test_order_is_that_of_choice():
+    """The first rows are a good summary of their own."""
+    X, _, owners, target, _ = problem()
+    s = summarizer(epsilon=np.inf).fit(X, X_target=target, owners=owners)
+    first = mmd2(X[s.sample_indices_[:5]], target, gamma=0.5)
+    assert first < mmd2(X[300:305], target, gamma=0.5)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_without_a_target_x_is_summarised(protocol):
+    X, _, owners, _, _ = problem()
+    s = summarizer(protocol=protocol, epsilon=20.0).fit(X, owners=owners)
+    assert min(s.owner_counts_.values()) > 3
+    claim = s.privacy_.owners
+    if protocol == "pool":
+        assert claim.mechanism == PureDP(0.0)
+    elif protocol == "auction":
+        assert isinstance(claim.mechanism, Unprotected)
+    else:
+        assert 5 < claim.epsilon(1e-6) <= 20 + 1e-9
+
+
+def test_one_owner():
+    X, *_ = problem()
+    s = summarizer().fit(X)
+    assert s.owner_counts_ == {"X": 20}
+
+
+def test_fewer_rows_than_asked_for():
+    with pytest.warns(UserWarning, match="n_select=20, but only 7"):
+        s = summarizer().fit(np.arange(14.0).reshape(7, 2))
+    assert sorted(s.sample_indices_) == list(range(7))
+
+
+@pytest.mark.parametrize("container", [pd.DataFrame, pl.DataFrame])
+def test_frames_keep_their_kind(container):
+    X, y, owners, target, _ = problem()
+    frame = container({"a": X[:, 0], "b": X[:, 1]})
+    wanted = container({"a": target[:, 0], "b": target[:, 1]})
+    s = summarizer(noise_seed=0)
+    rows, labels = s.fit_resample(frame, y, X_target=wanted, owners=owners)
+    assert isinstance(rows, container)
+    np.testing.assert_array_equal(rows.to_numpy(), X[s.sample_indices_])
+    np.testing.assert_array_equal(labels, y[s.sample_indices_])
+    plain = summarizer(noise_seed=0).fit(X, X_target=target, owners=owners)
+    np.testing.assert_array_equal(plain.sample_indices_, s.sample_indices_)
+    if container is pd.DataFrame:
+        assert list(s.feature_names_in_) == ["a", "b"]
+
+
+def test_fit_resample_without_labels():
+    X, _, owners, target, _ = problem()
+    s = summarizer()
+    np.testing.assert_array_equal(
+        s.fit_resample(X, X_target=target, owners=owners), X[s.sample_indices_]
+    )
+
+
+def test_features_in_place_of_rows():
+    X, y, owners, target, target_y = problem()
+    s = summarizer(reveal="features")
+    phi, labels = s.fit_resample(X, y, X_target=target, owners=owners)
+    assert phi.shape == (20, 64)
+    np.testing.assert_array_equal(phi, s.embedding_.features(X)[s.sample_indices_])
+    np.testing.assert_array_equal(labels, y[s.sample_indices_])
+    model = SummarizedEstimator(LinearSVC(), summarizer(reveal="features", n_select=100))
+    model.fit(X, y, X_target=target, owners=owners)
+    assert model.score(X_holdout=target, y_holdout=target_y) > 0.8
+
+
+def test_jobs_do_not_change_the_result():
+    X, _, owners, target, _ = problem()
+    for protocol in ("propose", "posted"):
+        chosen = [
+            summarizer(protocol=protocol, noise_seed=0, n_jobs=jobs)
+            .fit(X, X_target=target, owners=owners)
+            .sample_indices_.tolist()
+            for jobs in (None, 2)
+        ]
+        assert chosen[0] == chosen[1]
+
+
+def test_noise_of_the_system_is_fresh():
+    X, _, owners, target, _ = problem()
+    seen = [
+        summarizer().fit(X, X_target=target, owners=owners).transcript_["north"][0].direction
+        for _ in range(2)
+    ]
+    assert np.abs(seen[0] - seen[1]).max() > 1e-3
+
+
+def test_verbose_counts_rounds(capsys):
+    X, _, owners, target, _ = problem()
+    summarizer(protocol="ask_all", n_rounds=3, verbose=1).fit(X, X_target=target, owners=owners)
+    assert capsys.readouterr().out.count("round") == 3
+
+
+def test_protocols_as_objects_have_parameters():
+    X, _, owners, target, _ = problem()
+    s = summarizer(protocol=Posted(n_rounds=3)).set_params(protocol__parsimony=6.0)
+    assert clone(s).get_params()["protocol__parsimony"] == 6.0
+    s.fit(X, X_target=target, owners=owners)
+    assert len(s.transcript_["north"]) == 3
+    with pytest.raises(ValueError, match="explore"):
+        summarizer(protocol=Propose(explore=2.0)).fit(X)
+
+
+def test_paper_parameters():
+    X, _, owners, target, _ = problem()
+    parameters = PrivateMMDSummarizer.paper_parameters()
+    parameters["protocol"].set_params(X_seed=np.random.default_rng(0).normal(size=(30, 2)))
+    s = PrivateMMDSummarizer(10, n_target=300, random_state=0, **parameters)
+    s.fit(X, X_target=target, owners=owners)
+    assert len(s.transcript_["north"]) >= 10
+    assert s.privacy_.owners.epsilon(0.5) == np.inf
+    assert s.privacy_.h2.epsilon(1e-4) < 0.2
+
+
+def test_corrected_bids_match_and_printed_ones_do_not():
+    X, _, owners, target, _ = problem()
+    found = {}
+    for bid in ("corrected", "printed"):
+        s = summarizer(protocol=Auction(bid=bid), epsilon=np.inf, n_components=500)
+        s.fit(X, X_target=target, owners=owners)
+        found[bid] = mmd2(X[s.sample_indices_], target, gamma=0.5)
+    assert found["corrected"] < 0.02 < 0.3 < found["printed"]
+
+
+# --------------------------------------------------------------------------------- money and faults
+
+
+@pytest.mark.parametrize("protocol", ["propose", "posted", "ask_all"])
+def test_a_fit_is_charged_once(protocol):
+    X, _, owners, target, _ = problem()
+    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
+    s = summarizer(protocol=protocol, ledger=ledger).fit(X, X_target=target, owners=owners)
+    (entry,) = ledger.entries()
+    assert entry["label"].startswith("summary by")
+    expected = s.privacy_.target.mechanism
+    if protocol != "propose":
+        expected = expected + s.privacy_.owners.mechanism
+    assert ledger.spent.epsilon == pytest.approx(expected.epsilon(1e-5), rel=1e-3)
+
+
+def test_pool_costs_nothing():
+    X, *_ = problem()
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+    summarizer(protocol="pool", ledger=ledger).fit(X)
+    assert ledger.entries() == []
+
+
+def test_a_full_ledger_refuses_before_anything_is_read():
+    ledger = PrivacyLedger(epsilon=0.5, delta=1e-6)
+    with pytest.raises(BudgetExceededError):
+        summarizer(ledger=ledger).fit(object())
+    with pytest.raises(BudgetExceededError):
+        summarizer(protocol="auction", ledger=ledger).fit(problem()[0])
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "data", "message"),
+    [
+        ({"n_select": 0}, {}, "n_select"),
+        ({"protocol": "vote"}, {}, "protocol"),
+        ({"parsimony": 0.5}, {}, "parsimony"),
+        ({"adjacency": "replace_one"}, {}, "n_target is None"),
+        ({"release": "mwem"}, {}, "n_target is None"),
+        ({"shares": {"north": 1.0}}, {}, "shares"),
+        ({}, {"owners": [1, 2]}, "owners"),
+        ({}, {"X_target": [[1.0]]}, "features"),
+        ({}, {"X_target": [[1.0, np.inf]]}, "infinity"),
+        ({"protocol": Auction(X_seed=[[1.0]]), "epsilon": 20.0}, {}, "X_seed"),
+    ],
+)
+def test_mistakes_cost_nothing(options, data, message):
+    X, _, owners, target, _ = problem()
+    ledger = PrivacyLedger(epsilon=np.inf, adjacency=options.get("adjacency", "add_remove"))
+    with pytest.raises(ValueError, match=message):
+        summarizer(ledger=ledger, **options).fit(
+            X, **{"X_target": target, "owners": owners, **data}
+        )
+    assert ledger.entries() == []
+
+
+def test_values_are_released_for_a_charge_of_their_own():
+    X, _, owners, target, _ = problem()
+    ledger = PrivacyLedger(epsilon=np.inf)
+    s = summarizer(ledger=ledger).fit(X, X_target=target, owners=owners)
+    found = s.noisy_owner_values(1e6)
+    assert found.values == pytest.approx(s.owner_values_, abs=1e-3)
+    assert found.privacy.epsilon(0.0) == 1e6
+    assert len(ledger.entries()) == 2
+    assert s.noisy_owner_values(0.5).values != s.noisy_owner_values(0.5).values
+    with pytest.raises(ValueError, match="epsilon"):
+        s.noisy_owner_values(0.0)
+
+
+def test_owners_named_by_shares_may_be_empty():
+    X, _, owners, target, _ = problem()
+    s = summarizer(shares={"north": 1, "south": 1, "east": 2})
+    s.fit(X, X_target=target, owners=owners)
+    assert s.owner_counts_["east"] == 0
+    assert s.n_accessed_ == 40
+
+
+# -------------------------------------------------------------------------- summarised estimators
+
+
+def model(**options):
+    return SummarizedEstimator(
+        LogisticRegression(), summarizer(n_select=60, epsilon=5.0, **options)
+    )
+
+
+def test_a_model_for_the_target():
+    X, y, owners, target, target_y = problem()
+    m = model().fit(X, y, X_target=target, owners=owners)
+    assert m.score(X_holdout=target, y_holdout=target_y) > 0.9
+    assert m.predict(target).shape == m.decision_function(target).shape == (300,)
+    assert m.predict_proba(target).shape == m.predict_log_proba(target).shape == (300, 2)
+    assert not hasattr(m, "transform")
+    assert m.n_features_in_ == 2
+    assert "trained on real rows" in repr(m.privacy_)
+    assert m.mmd_**2 == pytest.approx(
+        mmd2(X[m.summarizer_.sample_indices_], target, gamma=0.5), abs=1e-12
+    )
+
+
+def test_score_never_looks_at_the_owners_labels():
+    X, y, owners, target, _ = problem()
+    m = model().fit(X, y, X_target=target, owners=owners)
+    assert m.score(X, y) == m.score(X, 1 - y) == -m.mmd_
+    with pytest.raises(ValueError, match="belong together"):
+        m.score(X, y, X_holdout=target)
+
+
+def test_defaults_and_regressors():
+    X, y, *_ = problem()
+    m = SummarizedEstimator(LinearRegression()).fit(X, y)
+    assert m.summarizer_.n_select == 100
+    assert sklearn.base.is_regressor(m)
+    assert sklearn.base.is_classifier(model())
+
+
+def test_sample_weight_is_cut_to_the_chosen_rows(routing):
+    X, y, owners, target, _ = problem()
+    m = model()
+    m.estimator.set_fit_request(sample_weight=True)
+    weights = np.where(y == 1, 1e6, 1.0)
+    m.fit(X, y, X_target=target, owners=owners, sample_weight=weights)
+    assert m.predict(target).mean() > 0.9
+
+
+@pytest.mark.parametrize("n_target", [200, 600], ids=["other length", "as long as X"])
+def test_grid_search_over_epsilon(routing, n_target):
+    """With `Public`, folds never cut the target, whatever its length."""
+    X, y, owners, target, target_y = problem()
+    target = np.vstack([target] * 2)[:n_target]
+    search = GridSearchCV(
+        model(),
+        {"summarizer__epsilon": [0.01, np.inf], "estimator__C": [1.0]},
+        cv=3,
+        error_score="raise",
+    )
+    search.fit(
+        X,
+        y,
+        X_target=Public(target),
+        owners=owners,
+        X_holdout=Public(target[:150]),
+        y_holdout=Public(target_y[:150]),
+    )
+    assert search.best_score_ > 0.9
+    assert search.best_estimator_.summarizer_.n_features_in_ == 2
+    scores = cross_val_score(
+        model(), X, y, params={"X_target": Public(target), "owners": owners}, cv=3
+    )
+    assert np.all(scores < 0)
+
+
+def test_pipeline_that_transforms_the_target(routing):
+    X, y, owners, target, target_y = problem()
+    pipeline = Pipeline(
+        [("scale", FunctionTransformer(lambda A: A / 3.0)), ("model", model(gamma=4.5))],
+        transform_input=["X_target"],
+    )
+    pipeline.fit(X, y, X_target=target, owners=owners)
+    assert np.mean(pipeline.predict(target) == target_y) > 0.9
+    plain = SummarizedEstimator(LogisticRegression(), summarizer(n_select=60, gamma=4.5))
+    plain.fit(X / 3.0, y, X_target=target / 3.0, owners=owners)
+    assert pipeline[-1].mmd_ == pytest.approx(plain.mmd_, abs=0.1)
+
+
+def test_grid_search_in_a_pipeline_without_routing():
+    X, y, *_ = problem()
+    pipeline = Pipeline([("model", model())])
+    search = GridSearchCV(pipeline, {"model__summarizer__epsilon": [1.0, np.inf]}, cv=2)
+    search.fit(X, y)
+    assert search.best_score_ < 0
+
+
+IMPORTS = {"imblearn first": "import imblearn, skdpsumm", "last": "import skdpsumm, imblearn"}
+SCRIPT = """
+{imports}
+import numpy as np, sklearn
+from imblearn.pipeline import Pipeline
+from sklearn.linear_model import LogisticRegression
+from skdpsumm import PrivateMMDSummarizer, Public
+rng = np.random.default_rng(0)
+X = np.vstack([rng.normal(0, 1, (300, 2)), rng.normal(3, 1, (300, 2))])
+y = np.concatenate([X[:300, 0] > 0, X[300:, 1] > 3]).astype(int)
+target = rng.normal(3, 1, (200, 2))
+s = PrivateMMDSummarizer(60, gamma=.5, n_components=64, random_state=0)
+plain = Pipeline([("rows", s), ("model", LogisticRegression())]).fit(X, y)
+assert len(plain[0].sample_indices_) == 60
+sklearn.set_config(enable_metadata_routing=True)
+routed = Pipeline([("rows", s), ("model", LogisticRegression())])
+routed.fit(X, y, X_target=target, owners=np.repeat([0, 1], 300))
+assert routed[0].owner_counts_[1] > 45, routed[0].owner_counts_
+assert np.mean(routed.predict(target) == (target[:, 1] > 3)) > .9
+print("fine")
+"""
+
+
+@pytest.mark.parametrize("order", IMPORTS)
+def test_imbalanced_learn_imported_first_or_last(order):
+    pytest.importorskip("imblearn")
+    script = SCRIPT.format(imports=IMPORTS[order])
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "fine", done.stderr
+
+
+def test_public_is_only_a_wrapper():
+    assert repr(Public(np.zeros(3))) == "Public(<ndarray>)"
+    X, _, owners, target, _ = problem()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        one = summarizer(noise_seed=0).fit(X, X_target=Public(target), owners=Public(owners))
+        other = summarizer(noise_seed=0).fit(X, X_target=target, owners=owners)
+    np.testing.assert_array_equal(one.sample_indices_, other.sample_indices_)
