@@ -86,7 +86,7 @@ class AskAll(Protocol):
             q += b  # public, also where rows have run out
             if k < n_rounds - 1:
                 sums = grid[kept].sum(axis=0, dtype=np.float64).astype(np.int64)
-                noisy = plan.release.add_block(k, sums, curator.noise_seed)
+                noisy = plan.release.add_block(k, sums, curator.release_seed)
                 mean = noisy / q * (embedding.scale / GRID)
                 direction = embedding.quantise(curator.target_mean - q / (q + 1) * mean)
         return curator.best_of_pool()

@@ -223,9 +223,7 @@ class _Summary:
     ):
         self.calls, self.seeds = calls, seeds
         self.scale = curator.embedding.scale
-        self.noise = mwem_noise(
-            None if curator.noise_seed is None else np.random.SeedSequence(curator.noise_seed)
-        )
+        self.noise = mwem_noise(curator.release_seed)
         self.grid_step = auction._grid_step(curator.embedding)
         self.coins = curator.coins
         self.tilt: NDArray | None = None

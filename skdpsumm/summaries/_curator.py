@@ -32,6 +32,7 @@ from ._selection import exact_search, feature_search
 
 _NO_ANSWER = "did not answer"
 _ROWS_PER_BATCH = 1024
+_TARGET, _RELEASE, _COINS = range(3)
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class Curator:
         self.terms = Terms(
             n_select, len(owners), epsilon, delta, adjacency, release, n_target, n_steps
         )
-        self.gamma, self.reveal, self.noise_seed = gamma, reveal, noise_seed
+        self.gamma, self.reveal, self._noise_seed = gamma, reveal, noise_seed
         self.shares = _shares(list(owners), shares)
         self._X_target = validate_table(_Schema(), X_target)
         self.rng = check_random_state(random_state)
@@ -178,6 +179,7 @@ class Curator:
         self.privacy = self._state_privacy(target_is_owners)
         self._ledger = ledger
         self.coins = np.random.default_rng(self._coins_seed())
+        self.release_seed = self._seed(_RELEASE)
         self.target_mean: NDArray | None = None
         self.pool = Pool(list(self.shares), self._X_target.shape[1], self.embedding.n_features)
         self.transcript: dict[Any, list[Message]] = {owner: [] for owner in self.shares}
@@ -202,7 +204,7 @@ class Curator:
             raise ValueError("This curator was opened already; make a new one for another run.")
         self._charge()
         if self._plan.target is not None:
-            self.target_mean = self._plan.target.release(self._X_target, self.noise_seed)
+            self.target_mean = self._plan.target.release(self._X_target, self._seed(_TARGET))
         self._conversation = self.protocol.converse(self, self._plan)
         return self._go_on(None)
 
@@ -337,7 +339,7 @@ class Curator:
         common = {
             "adjacency": terms.adjacency,
             "against": "owner coalition",
-            "simulated": self.noise_seed is not None,
+            "simulated": self._noise_seed is not None,
         }
         public = "the parameters, the names of the owners and which of them answer"
         size = ", and n_target" if terms.n_target is not None else ""
@@ -348,11 +350,14 @@ class Curator:
             plan.h2 and PrivacyGuarantee(plan.h2, protects=protects, given=public, **common),
         )
 
-    def _coins_seed(self) -> Any:
+    def _coins_seed(self) -> int | None:
         """Coins of a protocol are secret, unless nothing is."""
-        if self.noise_seed is not None:
-            return np.random.SeedSequence(self.noise_seed, spawn_key=(2**31,))
-        return None if self.terms.is_private else self.rng.randint(2**31)
+        seed = self._seed(_COINS)
+        return seed if self.terms.is_private else self.rng.randint(2**31)
+
+    def _seed(self, purpose: int) -> int | None:
+        """Return a seed for simulated noise that no other release shares, None for real noise."""
+        return derived_seed(self._noise_seed, purpose)
 
     def _charge(self) -> None:
         if self._ledger is None:
@@ -364,7 +369,7 @@ class Curator:
             total,
             label=f"summary by {type(self.protocol).__name__}",
             adjacency=self.terms.adjacency,
-            simulated=self.noise_seed is not None,
+            simulated=self._noise_seed is not None,
         )
 
     def _gains(self, X: NDArray) -> NDArray[np.float64]:
@@ -394,6 +399,13 @@ class Curator:
             "A curator holds the target and a conversation that is paid for once; it cannot be "
             "pickled or copied. Keep `chosen`, `X`, `y` and `transcript`."
         )
+
+
+def derived_seed(noise_seed: int | None, *key: int) -> int | None:
+    """Return a seed of its own for each key; None where noise comes from the system."""
+    if noise_seed is None:
+        return None
+    return int(np.random.SeedSequence(noise_seed, spawn_key=key).generate_state(1, np.uint64)[0])
 
 
 def _total(mechanisms: list[Mechanism]) -> Mechanism:

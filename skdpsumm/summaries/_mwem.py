@@ -169,7 +169,7 @@ class _Noise:
 class _SimulatedNoise(_Noise):
     """The same from a seed, in floating point: for simulations."""
 
-    def __init__(self, seed: int | np.random.SeedSequence):
+    def __init__(self, seed: int):
         self.rng = np.random.default_rng(seed)
 
     def worst(self, scores: NDArray[np.int64], scale: float) -> int:
@@ -179,7 +179,7 @@ class _SimulatedNoise(_Noise):
         return value + float(np.rint(self.rng.laplace(0.0, scale)))
 
 
-def mwem_noise(noise_seed: int | np.random.SeedSequence | None) -> _Noise:
+def mwem_noise(noise_seed: int | None) -> _Noise:
     """Return the noise source of `MWEM.release`."""
     return _Noise() if noise_seed is None else _SimulatedNoise(noise_seed)
 

@@ -157,7 +157,7 @@ class Posted(Protocol):
         received = np.zeros(embedding.n_features + 1, np.int64)
         start = 0
         for k in range(self.n_rounds):
-            noisy = sums.add(received, curator.noise_seed)
+            noisy = sums.add(received, curator.release_seed)
             n_received = noisy[-1] / _count_unit(embedding)
             unit = embedding.scale / GRID
             spread = math.sqrt(embedding.n_features) * sums.noise_std() * unit

@@ -25,13 +25,14 @@ from ..privacy import (
 )
 from ._ask_all import AskAll
 from ._auction import Auction
-from ._curator import Curator
+from ._curator import Curator, derived_seed
 from ._owner import DataOwner
 from ._posted import Posted
 from ._propose import Pool, Propose
 from ._protocol import Protocol
 from ._run import run_protocol
 
+_COINS, _VALUES = 10, 11  # keys of seeds, beside the curator's
 PROTOCOLS = ("propose", "pool", "posted", "ask_all", "auction")
 
 
@@ -379,7 +380,7 @@ class PrivateMMDSummarizer(BaseEstimator):
                 adjacency=self.adjacency,
                 simulated=self.noise_seed is not None,
             )
-        noisy = noise.add(grid, self.noise_seed) / GRID
+        noisy = noise.add(grid, derived_seed(self.noise_seed, _VALUES)) / GRID
         named = dict(zip(self.owner_values_, noisy.tolist(), strict=True))
         return OwnerValues(named, float(noise.std[0] / GRID), privacy)
 
@@ -426,9 +427,8 @@ class PrivateMMDSummarizer(BaseEstimator):
         return names, [members.get(name, np.empty(0, np.int64)) for name in names]
 
     def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:
-        if self.noise_seed is not None:
-            return np.random.SeedSequence(self.noise_seed, spawn_key=(2**31, k))
-        return rng.randint(2**31) if self.epsilon == np.inf else None
+        seed = derived_seed(self.noise_seed, _COINS, k)
+        return rng.randint(2**31) if self.epsilon == np.inf else seed
 
     def _publish(self, curator: Curator, members: dict[Any, NDArray]) -> None:
         chosen = curator.chosen
