@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
 from skdpsumm import (
@@ -23,6 +22,7 @@ from skdpsumm import (
     PrivacyLedger,
     PrivateMMDSummarizer,
     Public,
+    PublicScaler,
     SummarizedEstimator,
     mmd2,
 )
@@ -97,7 +97,7 @@ def test_order_is_that_of_choice():
 def test_without_a_target_x_is_summarised(protocol):
     X, _, owners, _, _ = problem()
     s = summarizer(protocol=protocol, epsilon=20.0).fit(X, owners=owners)
-    assert min(s.owner_counts_.values()) > 3
+    assert protocol == "auction" or min(s.owner_counts_.values()) > 3
     claim = s.privacy_.owners
     if protocol == "pool":
         assert claim.mechanism == PureDP(0.0)
@@ -330,6 +330,31 @@ def test_defaults_and_regressors():
     assert sklearn.base.is_classifier(model())
 
 
+def test_held_out_rows_given_to_fit_are_kept_for_score():
+    X, y, owners, target, target_y = problem()
+    m = model().fit(
+        X, y, X_target=target, owners=owners, X_holdout=target, y_holdout=Public(target_y)
+    )
+    assert m.score(X, y) == m.score(X_holdout=target, y_holdout=target_y) > 0.9
+    wrong = m.predict(target) != target_y
+    assert m.score(X_holdout=target, y_holdout=target_y, sample_weight=wrong + 1e-9) < 0.01
+    assert "holds_private_data=True" in repr(m)
+    with pytest.raises(ValueError, match="belong together"):
+        m.fit(X, y, X_holdout=target)
+
+
+def test_x_itself_as_target_counts_against_the_owners():
+    X, *_ = problem()
+    for target in (X, Public(X)):
+        assert summarizer().fit(X, X_target=target).privacy_.owners.epsilon(1e-6) > 0.9
+
+
+def test_owners_of_mixed_kinds_are_refused():
+    X, *_ = problem()
+    with pytest.raises(ValueError, match="one kind"):
+        summarizer().fit(X, owners=np.array(["a", None] * 300, dtype=object))
+
+
 def test_sample_weight_is_cut_to_the_chosen_rows(routing):
     X, y, owners, target, _ = problem()
     m = model()
@@ -359,6 +384,7 @@ def test_grid_search_over_epsilon(routing, n_target):
         y_holdout=Public(target_y[:150]),
     )
     assert search.best_score_ > 0.9
+    assert search.cv_results_["mean_test_score"].min() > 0
     assert search.best_estimator_.summarizer_.n_features_in_ == 2
     scores = cross_val_score(
         model(), X, y, params={"X_target": Public(target), "owners": owners}, cv=3
@@ -366,17 +392,26 @@ def test_grid_search_over_epsilon(routing, n_target):
     assert np.all(scores < 0)
 
 
-def test_pipeline_that_transforms_the_target(routing):
+@pytest.mark.parametrize("n_target", [200, 600], ids=["other length", "as long as X"])
+def test_search_over_a_pipeline_that_transforms_the_target(routing, n_target):
     X, y, owners, target, target_y = problem()
+    target, target_y = np.vstack([target] * 2)[:n_target], np.tile(target_y, 2)[:n_target]
     pipeline = Pipeline(
-        [("scale", FunctionTransformer(lambda A: A / 3.0)), ("model", model(gamma=4.5))],
-        transform_input=["X_target"],
-    )
-    pipeline.fit(X, y, X_target=target, owners=owners)
-    assert np.mean(pipeline.predict(target) == target_y) > 0.9
-    plain = SummarizedEstimator(LogisticRegression(), summarizer(n_select=60, gamma=4.5))
-    plain.fit(X / 3.0, y, X_target=target / 3.0, owners=owners)
-    assert pipeline[-1].mmd_ == pytest.approx(plain.mmd_, abs=0.1)
+        [("scale", PublicScaler(bounds=(-2, 8))), ("model", model(gamma=50.0))],
+        transform_input=["X_target", "X_holdout"],
+    ).set_params(model__estimator__C=1000.0)
+    routed = {
+        "X_target": Public(target),
+        "owners": owners,
+        "X_holdout": Public(target),
+        "y_holdout": Public(target_y),
+    }
+    pipeline.fit(X, y, **routed)
+    by_hand = np.mean(pipeline.predict(target) == target_y)
+    assert pipeline.score(X, y) == by_hand > 0.85
+    search = GridSearchCV(pipeline, {"model__summarizer__epsilon": [5.0, np.inf]}, cv=2)
+    search.fit(X, y, **routed)
+    assert search.best_score_ > 0.85
 
 
 def test_grid_search_in_a_pipeline_without_routing():
@@ -406,6 +441,7 @@ routed = Pipeline([("rows", s), ("model", LogisticRegression())])
 routed.fit(X, y, X_target=target, owners=np.repeat([0, 1], 300))
 assert routed[0].owner_counts_[1] > 45, routed[0].owner_counts_
 assert np.mean(routed.predict(target) == (target[:, 1] > 3)) > .9
+s.set_fit_resample_request(owners=False)
 print("fine")
 """
 

@@ -131,6 +131,12 @@ def test_values_of_owners(factor, accepted, scaled):
     assert summarizer.noisy_owner_values(0.5).noise_std == pytest.approx(4 * np.sqrt(2), rel=1e-3)
 
 
+def test_values_are_bounded_whatever_they_are():
+    values = {"a": np.nan, "b": np.inf, "c": -np.inf, "d": 1e300}
+    found = fitted(values).noisy_owner_values(1e6).values
+    assert max(map(abs, found.values())) < 1.1
+
+
 def fitted(values):
     summarizer = PrivateMMDSummarizer()
     summarizer.owner_values_ = values

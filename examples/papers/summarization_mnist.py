@@ -129,14 +129,10 @@ def methods(problem, p, epsilon, seed):
         )
     yield "posted", lambda: select(problem, p, seed, protocol="posted", epsilon=epsilon)
     yield "ask_all", lambda: select(problem, p, seed, protocol="ask_all", epsilon=epsilon)
-    for bid in ("corrected", "printed"):
-        auction = Auction(bid=bid)
-        yield (
-            f"auction, {bid} bid",
-            lambda auction=auction: select(
-                problem, p, seed, protocol=auction, epsilon=epsilon, n_components=140
-            ),
-        )
+    yield (
+        "auction, corrected bid",
+        lambda: select(problem, p, seed, protocol="auction", epsilon=epsilon, n_components=140),
+    )
 
 
 def table(arguments):

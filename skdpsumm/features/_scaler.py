@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._public import Public
 from ._columns import Columns
 
 
@@ -65,13 +66,16 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or such in a `Public`
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features), with entries in [0, 1]
+        ndarray of shape (n_samples, n_features), with entries in [0, 1]; in a `Public` where X
+        was in one
         """
         check_is_fitted(self)
+        if isinstance(X, Public):
+            return Public(self.transform(X.table))
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return np.clip((X - self.low_) * self.scale_, 0, 1).astype(X.dtype)
 

@@ -1,7 +1,7 @@
 """The privacy floor: guarantees, the ledger, exact noise and its calibration."""
 
 from ._gaussian_dp import gdp_delta, gdp_epsilon, gdp_mu, zcdp_delta, zcdp_epsilon, zcdp_rho
-from ._guarantee import ADJACENCIES, PrivacyGuarantee
+from ._guarantee import PrivacyGuarantee
 from ._ledger import PrivacyLedger
 from ._mechanisms import (
     Composed,
@@ -16,11 +16,10 @@ from ._mechanisms import (
     mechanism_from_dict,
     parallel,
 )
-from ._noise import RESERVE, Block, IntegerNoise, nominal_mechanism
+from ._noise import RESERVE, Block, IntegerNoise, nominal_mechanism, warn_of_seed
 from ._warnings import BudgetExceededError, PrivacyLeakWarning
 
 __all__ = [
-    "ADJACENCIES",
     "RESERVE",
     "Block",
     "BudgetExceededError",
@@ -43,6 +42,7 @@ __all__ = [
     "mechanism_from_dict",
     "nominal_mechanism",
     "parallel",
+    "warn_of_seed",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",

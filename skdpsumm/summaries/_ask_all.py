@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from ..features import GRID
@@ -42,7 +43,8 @@ class AskAll(Protocol):
     released with Gaussian noise before each round but the first: mu = 2 sqrt(R - 1) / sigma. (5)
     Which row was displaced changes with time, so each round is charged by itself; noise for prefix
     sums would not be valid here. Scores are exact, ties go to the first row: the order of rows is
-    the same in both worlds.
+    the same in both worlds. The rows of an owner that was left out are candidates no more, for
+    those that it has not sent are not either.
 
     *Cost.* K p rows; R messages per owner; R rounds. For few owners.
 
@@ -91,10 +93,10 @@ class AskAll(Protocol):
                 direction = embedding.quantise(curator.target_mean - q / (q + 1) * mean)
         return curator.best_of_pool()
 
-    def _best(self, curator: Curator, scores: Any, kept: list[int], b: int) -> list[int]:
+    def _best(self, curator: Curator, scores: NDArray, kept: list[int], b: int) -> list[int]:
         """Return the best b places not kept yet; ties by owner and index, not by arrival."""
         position = {owner: k for k, owner in enumerate(curator.shares)}
-        free = np.setdiff1d(np.arange(len(scores)), kept)
+        free = curator.live_places(kept)
         names = [curator.pool.origins[place] for place in free]
         order = sorted(
             range(len(free)), key=lambda i: (-scores[free[i]], position[names[i][0]], names[i][1])

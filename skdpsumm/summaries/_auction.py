@@ -162,9 +162,9 @@ class Auction(Protocol):
             if wanted:
                 yield {owner: curator.next_message(HandOver) for owner in wanted}
             grid = np.vstack([grid, curator.received_grid(len(grid))])
-            free = np.setdiff1d(np.arange(len(grid)), chosen)
+            free = curator.live_places(chosen)
             if len(free) == 0:
-                break
+                continue  # the number of messages tells nothing of the number of rows
             scores = grid_scores(grid[free], direction, embedding.scale)
             chosen.append(int(free[scores.argmax()]))
         return np.array(chosen, np.int64)

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils._param_validation import (
+    Interval,
+    StrOptions,
+    validate_parameter_constraints,
+)
 
 from .._validation import validate_table
 from ..features import GRID
 from ..privacy import (
-    ADJACENCIES,
     Mechanism,
     PrivacyGuarantee,
     PureDP,
     compose,
+    warn_of_seed,
 )
 from ._embedding import Embedding
 from ._guarantee import SummaryPrivacy
 from ._messages import Message
-from ._mmd import kernel_matrix, mean_kernel
+from ._mmd import centred, kernel_matrix, mean_kernel
 from ._pool import Pool
 from ._propose import Propose
 from ._protocol import Plan, Protocol
@@ -160,11 +167,10 @@ class Curator:
         random_state: Any = None,
         noise_seed: int | None = None,
     ):
-        if adjacency not in ADJACENCIES:
-            raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
-        if reveal not in ("rows", "features"):
-            raise ValueError(f"reveal must be 'rows' or 'features', got {reveal!r}.")
+        given = {name: value for name, value in locals().items() if name in CONSTRAINTS}
+        validate_parameter_constraints(CONSTRAINTS, given, caller_name="Curator")
         self.protocol = Propose() if protocol is None else protocol
+        self.protocol._validate_params()
         self.terms = Terms(
             n_select, len(owners), epsilon, delta, adjacency, release, n_target, n_steps
         )
@@ -185,6 +191,7 @@ class Curator:
         self.transcript: dict[Any, list[Message]] = {owner: [] for owner in self.shares}
         self.dropped_owners: dict[Any, str] = {}
         self._conversation: Any = None
+        self._pid = os.getpid()
         self._asked: dict[Any, Message] = {}
         self._chosen: NDArray | None = None
 
@@ -200,9 +207,12 @@ class Curator:
         BudgetExceededError
             If the ledger cannot hold the run; nothing is charged then, and nothing released.
         """
+        self._check_is_ours()
         if self._conversation is not None:
             raise ValueError("This curator was opened already; make a new one for another run.")
         self._charge()
+        if self._noise_seed is not None:
+            warn_of_seed()
         if self._plan.target is not None:
             self.target_mean = self._plan.target.release(self._X_target, self._seed(_TARGET))
         self._conversation = self.protocol.converse(self, self._plan)
@@ -220,6 +230,7 @@ class Curator:
         -------
         dict from owner to Message
         """
+        self._check_is_ours()
         if not self._asked:
             raise ValueError("No answers are awaited: call open first, and stop at no messages.")
         accepted = {}
@@ -281,13 +292,13 @@ class Curator:
 
     def received_grid(self, start: int) -> NDArray[np.float32]:
         """Return phi, in whole grid units, of the rows received from a place on."""
-        rows = self.pool.X[start:]
-        if len(rows) == 0:
-            return np.empty((0, self.embedding.n_features), np.float32)
-        if self.reveal == "rows":
-            return self.embedding.grid(rows)
-        grid = np.rint(rows.astype(np.float64) * (GRID / self.embedding.scale))
-        return np.clip(grid, -GRID, GRID).astype(np.float32)
+        parts = [self._grid(rows) for rows in self.pool.parts_from(start)]
+        return np.vstack([np.empty((0, self.embedding.n_features), np.float32), *parts])
+
+    def live_places(self, taken: Sequence[int]) -> NDArray[np.int64]:
+        """Return the places in the pool that are not taken, of owners who still take part."""
+        live = [owner not in self.dropped_owners for owner, _ in self.pool.origins]
+        return np.setdiff1d(np.flatnonzero(live), taken)
 
     def best_of_pool(self) -> NDArray:
         """Return the places of the rows whose mean is closest to the true target's."""
@@ -306,6 +317,12 @@ class Curator:
             search = exact_search(candidates, target, self.terms.n_select, self.gamma)
         return search.run(True, "auto", self.rng)
 
+    def _grid(self, rows: NDArray) -> NDArray[np.float32]:
+        if self.reveal == "rows":
+            return self.embedding.grid(rows)
+        grid = np.rint(rows.astype(np.float64) * (GRID / self.embedding.scale))
+        return np.clip(grid, -GRID, GRID).astype(np.float32)
+
     def _go_on(self, answers: dict[Any, Any] | None) -> dict[Any, Message]:
         for owner, reply in (answers or {}).items():
             self.pool.add(owner, reply)
@@ -319,6 +336,13 @@ class Curator:
         for owner, message in self._asked.items():
             self.transcript[owner].append(message)
         return self._asked
+
+    def _check_is_ours(self) -> None:
+        if self._pid != os.getpid():
+            raise RuntimeError(
+                "This process is a fork of the one that made the curator. Go on there: each "
+                "process would draw noise of its own for one charge."
+            )
 
     def _finished(self) -> NDArray:
         if self._chosen is None:
@@ -335,7 +359,9 @@ class Curator:
     def _state_privacy(self, target_is_owners: bool) -> SummaryPrivacy:
         plan, terms = self._plan, self.terms
         target = PureDP(0.0) if plan.target is None else plan.target.mechanism
-        owners = _total([target, plan.owners]) if target_is_owners else plan.owners
+        owners = plan.owners
+        if target_is_owners:
+            target = owners = self._total_cost()
         common = {
             "adjacency": terms.adjacency,
             "against": "owner coalition",
@@ -359,10 +385,16 @@ class Curator:
         """Return a seed for simulated noise that no other release shares, None for real noise."""
         return derived_seed(self._noise_seed, purpose)
 
+    def _total_cost(self) -> Mechanism:
+        """Return the composition of all releases that cost anything."""
+        target = [] if self._plan.target is None else [self._plan.target.mechanism]
+        costly = [m for m in (*target, self._plan.owners) if m != PureDP(0.0)]
+        return compose(costly) if costly else PureDP(0.0)
+
     def _charge(self) -> None:
         if self._ledger is None:
             return
-        total = _total([self.privacy.target.mechanism, self._plan.owners])
+        total = self._total_cost()
         if total == PureDP(0.0):
             return
         self._ledger.charge(
@@ -377,7 +409,8 @@ class Curator:
         if self.reveal == "features":
             target = X @ self.embedding.features(self._X_target).mean(axis=0)
         else:
-            target = mean_kernel(X, self._X_target.astype(X.dtype, copy=False), self.gamma)
+            X, wanted = centred(X.astype(np.float64), self._X_target.astype(np.float64))
+            target = mean_kernel(X, wanted, self.gamma)
         squares = np.empty(len(X))
         for rows in gen_batches(len(X), _ROWS_PER_BATCH):
             if self.reveal == "features":
@@ -408,25 +441,36 @@ def derived_seed(noise_seed: int | None, *key: int) -> int | None:
     return int(np.random.SeedSequence(noise_seed, spawn_key=key).generate_state(1, np.uint64)[0])
 
 
-def _total(mechanisms: list[Mechanism]) -> Mechanism:
-    """Return the composition of those that cost anything."""
-    costly = [m for m in mechanisms if m != PureDP(0.0)]
-    return compose(costly) if costly else PureDP(0.0)
-
-
 def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, float]:
     """Return shares that sum to one, by owner."""
     if len(set(owners)) < len(owners) or not owners:
         raise ValueError("owners must be at least one name, and all different.")
     if shares is None:
         return dict.fromkeys(owners, 1 / len(owners))
-    unknown = set(owners) - set(shares)
-    if unknown:
-        raise ValueError(f"shares has no entry for {len(unknown)} of the owners; give all.")
+    if set(owners) != set(shares):
+        raise ValueError("shares must name all owners, and no others.")
     values = [float(v) for v in shares.values()]
     if not all(0 < v < np.inf for v in values):
         raise ValueError(f"shares must be positive numbers, got {values}.")
     return {owner: value / sum(values) for owner, value in zip(shares, values, strict=True)}
+
+
+# Of the parameters that the curator shares with the estimator.
+CONSTRAINTS: dict[str, list[Any]] = {
+    "n_select": [Interval(Integral, 1, None, closed="left")],
+    "gamma": [Interval(Real, 0, None, closed="neither")],
+    "n_components": [Interval(Integral, 1, None, closed="left")],
+    "epsilon": [Interval(Real, 0, np.inf, closed="right")],
+    "delta": [Interval(Real, 0, 1, closed="left")],
+    "adjacency": [StrOptions({"add_remove", "replace_one"})],
+    "release": [StrOptions({"gaussian", "mwem"})],
+    "n_target": [None, Interval(Integral, 1, None, closed="left")],
+    "n_steps": [None, Interval(Integral, 1, None, closed="left")],
+    "reveal": [StrOptions({"rows", "features"})],
+    "shares": [None, dict],
+    "random_state": ["random_state"],
+    "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
+}
 
 
 class _Schema(BaseEstimator):

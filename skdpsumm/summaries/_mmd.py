@@ -10,6 +10,8 @@ from sklearn.utils import check_array, gen_batches
 
 # Entries of the kernel matrix that are held at a time.
 _BLOCK = 2**22
+# Rows are clipped to this, so that no distance overflows, not in float32 either.
+_LARGEST = 1e15
 
 
 def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = False) -> float:
@@ -58,8 +60,7 @@ def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = Fal
     if not gamma > 0:
         raise ValueError(f"gamma must be above 0, got {gamma!r}.")
     n, m = len(X), len(Y)
-    centre = Y.mean(axis=0)  # distances lose fewer digits near the origin
-    X, Y = X - centre, Y - centre
+    X, Y = centred(X, Y)
     within = [_total(A, A, gamma) for A in (X, Y)]
     across = _total(X, Y, gamma) / (n * m)
     if not unbiased:
@@ -68,6 +69,16 @@ def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = Fal
         raise ValueError(f"unbiased=True needs two rows of each, got {n} and {m}.")
     means = [(total - k) / (k * (k - 1)) for total, k in zip(within, (n, m), strict=True)]
     return means[0] + means[1] - 2 * across
+
+
+def centred(X: NDArray, Y: NDArray) -> tuple[NDArray, NDArray]:
+    """Return both tables with the median of Y at the origin, near which distances are exact.
+
+    Entries are clipped first: a single huge one would overflow, and spoil other rows' distances.
+    """
+    X, Y = (np.clip(table, -_LARGEST, _LARGEST) for table in (X, Y))
+    origin = np.median(Y, axis=0).astype(Y.dtype)
+    return X - origin, Y - origin
 
 
 def mean_kernel(X: NDArray, Y: NDArray, gamma: float) -> NDArray[np.float64]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._messages import Bid, Message
+from ._messages import Bid, Message, Rows
+
+# Grid values depend on the dtype a little, so rows are never converted.
+_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class Pool:
@@ -32,6 +36,7 @@ class Pool:
         self._width = {"rows": n_columns, "features": n_features}
         self._known: dict[Any, set[int]] = {owner: set() for owner in owners}
         self._parts: list[NDArray] = []
+        self._starts: list[int] = []
         self._labels: list[Any] = []
         self.origins: list[tuple[Any, int]] = []
 
@@ -41,9 +46,12 @@ class Pool:
     @property
     def X(self) -> NDArray:
         """All rows received, shape (len(self), width)."""
-        if len(self._parts) > 1:
-            self._parts = [np.concatenate(self._parts)]
-        return self._parts[0] if self._parts else np.empty((0, self._width["rows"]))
+        return np.concatenate(self._parts) if self._parts else np.empty((0, self._width["rows"]))
+
+    def parts_from(self, place: int) -> list[NDArray]:
+        """Return the answers received from a place on, each in the dtype that it came in."""
+        pairs = zip(self._starts, self._parts, strict=True)
+        return [part for start, part in pairs if start >= place]
 
     @property
     def y(self) -> NDArray | None:
@@ -58,15 +66,27 @@ class Pool:
             return f"raised {type(reply).__name__}"
         if not isinstance(reply, message.answer):
             return f"answered with {type(reply).__name__}, not {message.answer.__name__}"
-        if isinstance(reply, Bid):
-            number = isinstance(reply.score, float) and not np.isnan(reply.score)
-            return None if number else "made a bid that is no number"
+        try:
+            return (
+                self._bid_fault(reply)
+                if isinstance(reply, Bid)
+                else self._rows_fault(owner, message, reply)
+            )
+        except Exception:  # whatever it is, it must not end the run of the others
+            return "sent what cannot be read"
+
+    def _bid_fault(self, reply: Bid) -> str | None:
+        if not isinstance(reply.score, Real) or np.isnan(reply.score):
+            return "made a bid that is no number"
+        return None if isinstance(reply.index, Integral) else "made a bid without an index"
+
+    def _rows_fault(self, owner: Any, message: Message, reply: Rows) -> str | None:
         X, indices = np.asarray(reply.X), np.asarray(reply.indices)
-        if X.ndim != 2 or X.shape[1] != self._width[message.reveal] or X.dtype.kind != "f":
+        if X.ndim != 2 or X.shape[1] != self._width[message.reveal] or X.dtype not in _DTYPES:
             return "sent rows of another shape or type"
         if indices.shape != (len(X),) or indices.dtype.kind not in "iu":
             return "sent rows without an index each"
-        if reply.y is not None and len(reply.y) != len(X):
+        if reply.y is not None and np.asarray(reply.y).shape != (len(X),):
             return "sent another number of labels than rows"
         if len(X) > message.most_rows():
             return "sent more rows than asked for"
@@ -80,6 +100,7 @@ class Pool:
             return []
         start, indices = len(self), np.asarray(reply.indices).tolist()
         self._parts.append(np.asarray(reply.X))
+        self._starts.append(start)
         self._labels.append(None if reply.y is None else np.asarray(reply.y))
         self._known[owner].update(indices)
         self.origins += [(owner, index) for index in indices]

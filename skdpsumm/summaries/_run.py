@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from joblib import effective_n_jobs
@@ -34,7 +35,7 @@ def run_protocol(
         Seconds to wait for the answers to one round of messages; who is later is left out. The
         thread of an owner that hangs is left behind, for Python cannot end it.
     verbose : int, default=0
-        Print a line per round.
+        Print a line per round, with the number of rows received: for the curator alone.
 
     Returns
     -------
@@ -42,24 +43,39 @@ def run_protocol(
         Finished.
     """
     threads = len(owners) if timeout is not None else effective_n_jobs(n_jobs)
-    pool = ThreadPoolExecutor(max(1, min(threads, len(owners))))
-    try:
-        messages, n_rounds = curator.open(), 0
-        while messages:
-            n_rounds += 1
-            asked = {
-                name: pool.submit(owners[name].answer, message)
-                for name, message in messages.items()
-            }
-            wait(asked.values(), timeout=timeout)
-            messages = curator.receive({n: _outcome(f) for n, f in asked.items() if f.done()})
-            if verbose:
-                print(f"round {n_rounds}: {len(asked)} asked, {len(curator.pool)} rows received")
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    messages, n_rounds = curator.open(), 0
+    while messages:
+        n_rounds += 1
+        n_asked = len(messages)
+        messages = curator.receive(_ask(owners, messages, threads, timeout))
+        if verbose:
+            print(f"round {n_rounds}: {n_asked} asked, {len(curator.pool)} rows received")
     return curator
 
 
-def _outcome(future: Future) -> Any:
-    error = future.exception()
-    return future.result() if error is None else error
+def _ask(
+    owners: Mapping[Any, Any], messages: Mapping[Any, Any], n_threads: int, timeout: float | None
+) -> dict[Any, Any]:
+    """Return the answers, and exceptions in the place of some, that came in time."""
+    answers: dict[Any, Any] = {}
+    turns = threading.Semaphore(max(1, n_threads))
+
+    def ask(name: Any) -> None:
+        with turns:
+            try:
+                answers[name] = owners[name].answer(messages[name])
+            except Exception as error:  # the curator leaves this owner out
+                answers[name] = error
+
+    if n_threads == 1:
+        for name in messages:
+            ask(name)
+        return answers
+    # Daemons, so that an owner that hangs does not keep the process alive.
+    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in messages]
+    deadline = None if timeout is None else time.monotonic() + timeout
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+    return dict(answers)

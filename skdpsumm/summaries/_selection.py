@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 from ..features import Columns, FourierMap
-from ._mmd import kernel_column, mean_kernel
+from ._mmd import centred, kernel_column, mean_kernel
 
 # Swaps keep the kernel columns of all chosen rows; beyond so many bytes there are none.
 _MOST_BYTES = 2**30
 # What a swap must gain, against the rounding of float32.
 _LEAST_GAIN = 1e-6
+_MOST_PASSES = 100
 _N_DROPPED = 3
 # Perturbations times n p, for "auto".
 _PERTURBED_ENTRIES = 2**25
@@ -147,8 +148,7 @@ def unit_features(feature_map: FourierMap, X: NDArray) -> NDArray:
 
 def exact_search(X: NDArray, X_target: NDArray, n_select: int, gamma: float) -> SubsetSearch:
     """Return a search with the exact Gaussian kernel."""
-    centre = X_target.mean(axis=0)  # distances lose fewer digits near the origin
-    X, X_target = X - centre, X_target - centre
+    X, X_target = centred(X, X_target)
     squares = np.einsum("ij,ij->i", X, X)
     return SubsetSearch(
         lambda i: kernel_column(X, squares, X[i], gamma),
@@ -247,8 +247,7 @@ class SubsetSearch:
     def _swap(self, slots: NDArray) -> None:
         """Exchange one row at a time for the best in its place, until none is worth it."""
         wanted = self.n_select * self.target
-        changed = True
-        while changed:
+        for _ in range(_MOST_PASSES):
             changed = False
             for slot in slots:
                 row = self.chosen[slot]
@@ -261,6 +260,8 @@ class SubsetSearch:
                     self._take(slot)
                     self._put(slot, best)
                     changed = True
+            if not changed:
+                return
 
     def _perturb(self, rng: np.random.RandomState) -> None:
         """Give up some rows near each other, choose again, refine; keep it if it is better."""

@@ -23,6 +23,7 @@ from .._validation import validate_table
 from ._mmd import mmd2
 from ._summarizer import PrivateMMDSummarizer
 
+_ROUTED = ("X_target", "owners", "X_holdout", "y_holdout")
 _USE = "the model was trained on real rows of the owners, which it may reveal"
 
 
@@ -32,6 +33,13 @@ def _has(method: str) -> Callable[[Any], bool]:
         return True
 
     return check
+
+
+def _both(X: Any, y: Any) -> tuple[Any, Any] | None:
+    """Return held-out rows with their labels, None if there are none."""
+    if (X is None) != (y is None):
+        raise ValueError("X_holdout and y_holdout belong together; give both or neither.")
+    return None if X is None else (unwrap(X), unwrap(y))
 
 
 class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
@@ -65,8 +73,11 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
     -----
     `score` does not look at the X and y that it is given: in a search they are held-out rows of
     the *owners*, on whose distribution the model is not meant to be good. It uses labelled rows of
-    the target where such are routed (``X_holdout``, ``y_holdout``), and minus the MMD between
-    chosen rows and target else. Both are exact, no releases.
+    the target where `fit` was given such (``X_holdout``, ``y_holdout``, which metadata routing
+    brings), and minus the MMD between chosen rows and target else. Both are exact, no releases.
+    Behind transformers, ``Pipeline(transform_input=["X_target", "X_holdout"])`` has both
+    transformed; wrap them in `Public` in a search, and use transformers that take it, as
+    `PublicScaler` does. Holds private data once fitted.
 
     Examples
     --------
@@ -83,8 +94,8 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
     array([1, 0])
     """
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_target": True, "owners": True}
-    __metadata_request__score: ClassVar[dict[str, bool]] = {"X_holdout": True, "y_holdout": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED, True)
+    __metadata_request__score: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED[2:], False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit"])],
@@ -95,7 +106,17 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
         self.estimator = estimator
         self.summarizer = summarizer
 
-    def fit(self, X, y=None, *, X_target=None, owners=None, **params):
+    def fit(
+        self,
+        X,
+        y=None,
+        *,
+        X_target=None,
+        owners=None,
+        X_holdout=None,
+        y_holdout=None,
+        **params,
+    ):
         """Choose rows and train on them.
 
         Parameters
@@ -104,6 +125,8 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
             Rows of all owners.
         y : array-like of shape (n_samples,), default=None
         X_target, owners : as in `PrivateMMDSummarizer.fit`
+        X_holdout, y_holdout : array-like or `Public`, default=None
+            Labelled rows of the target's population that are kept for `score`.
         **params
             For the estimator's `fit`; what has one entry per row is cut to the chosen rows.
 
@@ -119,21 +142,23 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
         """
         self._validate_params()
         X, y = indexable(X, y)
+        holdout = _both(X_holdout, y_holdout)
         summarizer = PrivateMMDSummarizer() if self.summarizer is None else clone(self.summarizer)
         self.summarizer_ = summarizer.fit(X, y, X_target=X_target, owners=owners)
         chosen = self.summarizer_.sample_indices_
         rows = _safe_indexing(X, chosen)
         labels = None if y is None else _safe_indexing(y, chosen)
         if _routing_enabled():
-            routed = process_routing(self, "fit", X_target=X_target, owners=owners, **params)
+            routed = process_routing(self, "fit", **params)
             params = routed.estimator.fit
         params = _check_method_params(X, params, indices=chosen)
         self.estimator_ = clone(self.estimator).fit(self._inputs(rows), labels, **params)
+        self._holdout = holdout
         target = X if X_target is None else unwrap(X_target)
         self.mmd_ = math.sqrt(mmd2(self._table(rows), self._table(target), gamma=summarizer.gamma))
         return self
 
-    def score(self, X=None, y=None, *, X_holdout=None, y_holdout=None):
+    def score(self, X=None, y=None, *, X_holdout=None, y_holdout=None, sample_weight=None):
         """Return how good the model is for the target, never for the owners' rows.
 
         Parameters
@@ -141,23 +166,26 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
         X, y : array-like
             What a search holds out are rows of the owners. X is checked, and neither is used.
         X_holdout : array-like or `Public`, default=None
-            Rows of the target's population that had no part in `fit`.
+            Rows of the target's population that had no part in `fit`. None takes those that `fit`
+            was given to keep.
         y_holdout : array-like or `Public`, default=None
             Their labels.
+        sample_weight : array-like, default=None
+            Weights of the rows of X_holdout.
 
         Returns
         -------
         float
-            The estimator's own score on the held-out rows; without them, minus `mmd_`.
+            The estimator's own score on the held-out rows; without any, minus `mmd_`.
         """
         check_is_fitted(self, "estimator_")
-        if (X_holdout is None) != (y_holdout is None):
-            raise ValueError("X_holdout and y_holdout belong together; give both or neither.")
         if X is not None:
             self._table(X)
-        if X_holdout is None:
+        holdout = _both(X_holdout, y_holdout) or self._holdout
+        if holdout is None:
             return -self.mmd_
-        return self.estimator_.score(self._inputs(unwrap(X_holdout)), unwrap(y_holdout))
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return self.estimator_.score(self._inputs(holdout[0]), holdout[1], **weights)
 
     @available_if(_has("predict"))
     def predict(self, X):
@@ -213,6 +241,15 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
             .add_self_request(self)
             .add(estimator=self.estimator, method_mapping=mapping)
         )
+
+    @property
+    def holds_private_data(self) -> bool:
+        """True once fitted: which rows were chosen, and how well they match, is private."""
+        return hasattr(self, "estimator_")
+
+    def __repr__(self, N_CHAR_MAX=700):
+        text = super().__repr__(N_CHAR_MAX)
+        return f"<{text} holds_private_data=True>" if self.holds_private_data else text
 
     def _call(self, method: str, X: Any) -> Any:
         check_is_fitted(self, "estimator_")

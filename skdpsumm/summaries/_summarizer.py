@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, check_random_state, indexable
+from sklearn.utils._metadata_requests import RequestMethod
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,7 +26,7 @@ from ..privacy import (
 )
 from ._ask_all import AskAll
 from ._auction import Auction
-from ._curator import Curator, derived_seed
+from ._curator import CONSTRAINTS, Curator, derived_seed
 from ._owner import DataOwner
 from ._posted import Posted
 from ._propose import Pool, Propose
@@ -34,6 +35,17 @@ from ._run import run_protocol
 
 _COINS, _VALUES = 10, 11  # keys of seeds, beside the curator's
 PROTOCOLS = ("propose", "pool", "posted", "ask_all", "auction")
+
+
+def _unique(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the names of the owners in order, and whose each row is, by position."""
+    try:
+        labels, codes = np.unique(owners, return_inverse=True)
+    except TypeError:
+        labels = None
+    if labels is None:
+        raise ValueError("owners must be labels of one kind, all strings or all numbers.")
+    return labels.tolist(), codes
 
 
 class OwnerValues(NamedTuple):
@@ -109,7 +121,7 @@ class PrivateMMDSummarizer(BaseEstimator):
     n_jobs : int or None, default=None
         Owners that think at the same time, in threads. The result does not depend on it.
     verbose : int, default=0
-        Print a line per round.
+        Print a line per round, with the number of rows received: for the curator alone.
 
     Attributes
     ----------
@@ -155,27 +167,16 @@ class PrivateMMDSummarizer(BaseEstimator):
     (1.0, 0.0)
     """
 
+    set_fit_resample_request = RequestMethod("fit_resample", ["X_target", "owners"])
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_target": True, "owners": True}
     __metadata_request__fit_resample: ClassVar[dict[str, bool]] = __metadata_request__fit
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_select": [Interval(Integral, 1, None, closed="left")],
+        **CONSTRAINTS,
         "protocol": [StrOptions(set(PROTOCOLS)), HasMethods(["plan", "converse"])],
-        "gamma": [Interval(Real, 0, None, closed="neither")],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
         "parsimony": [Interval(Real, 1, None, closed="left")],
         "explore": [Interval(Real, 0, 1, closed="both")],
-        "epsilon": [Interval(Real, 0, np.inf, closed="right")],
-        "delta": [Interval(Real, 0, 1, closed="left")],
-        "adjacency": [StrOptions({"add_remove", "replace_one"})],
-        "release": [StrOptions({"gaussian", "mwem"})],
-        "n_target": [None, Interval(Integral, 1, None, closed="left")],
-        "n_steps": [None, Interval(Integral, 1, None, closed="left")],
         "n_rounds": [None, Interval(Integral, 1, None, closed="left")],
-        "reveal": [StrOptions({"rows", "features"})],
-        "shares": [None, dict],
-        "random_state": ["random_state"],
-        "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
         "ledger": "no_validation",
         "n_jobs": [
             None,
@@ -264,8 +265,9 @@ class PrivateMMDSummarizer(BaseEstimator):
         y : ignored
             Labels play no part in the choice.
         X_target : array-like or frame of shape (m, n_features), default=None
-            D_v. None summarises X itself. Wrap it in `Public` where a search or cross-validation
-            would otherwise cut it into folds.
+            D_v. None summarises X itself, and the claims then count the release of its mean
+            against the owners' rows, as they must wherever a row is in both. Wrap it in `Public`
+            where a search or cross-validation would otherwise cut it into folds.
         owners : array-like of shape (n_samples,), default=None
             Whose each row is. None is one owner, named "X".
 
@@ -284,8 +286,10 @@ class PrivateMMDSummarizer(BaseEstimator):
         protocol = self._make_protocol()
         if self.ledger is not None and not isinstance(protocol, Auction):
             self._check_ledger(protocol)
-        X = validate_table(self, X)
         X_target, owners = unwrap(X_target), unwrap(owners)
+        if X_target is X:
+            X_target = None  # and the claims say so
+        X = validate_table(self, X)
         names, members = self._group(X, owners)
         rng = check_random_state(self.random_state)
         curator = Curator(
@@ -318,6 +322,9 @@ class PrivateMMDSummarizer(BaseEstimator):
 
     def fit_resample(self, X, y=None, *, X_target=None, owners=None):
         """Run the protocol, and return the chosen rows with their labels.
+
+        In a pipeline of imbalanced-learn, `X_target` and `owners` arrive only with scikit-learn's
+        ``enable_metadata_routing``; without it that pipeline leaves them out, silently.
 
         Parameters
         ----------
@@ -363,7 +370,8 @@ class PrivateMMDSummarizer(BaseEstimator):
         check_is_fitted(self, "owner_values_")
         if not epsilon > 0:
             raise ValueError(f"epsilon must be above 0, got {epsilon!r}.")
-        values = np.clip(list(self.owner_values_.values()), 0.0, 1.0)
+        # Bounded whatever the values are, for the sensitivity rests on it.
+        values = np.clip(np.nan_to_num(list(self.owner_values_.values())), 0.0, 1.0)
         grid = np.floor(values / max(1.0, values.sum()) * GRID).astype(np.int64)
         noise = IntegerNoise([Block(len(grid), 2.0 * GRID, 2.0 * GRID)], epsilon=epsilon, delta=0)
         privacy = PrivacyGuarantee(
@@ -418,8 +426,7 @@ class PrivateMMDSummarizer(BaseEstimator):
             owners = np.asarray(owners)
             if owners.shape != (len(X),):
                 raise ValueError("owners must hold one label per row of X.")
-            labels, codes = np.unique(owners, return_inverse=True)
-            labels = labels.tolist()
+            labels, codes = _unique(owners)
         members = {name: np.flatnonzero(codes == k) for k, name in enumerate(labels)}
         names = labels if self.shares is None else list(self.shares)
         if not set(labels) <= set(names):

@@ -85,12 +85,14 @@ class GaussianMean(TargetRelease):
 
     def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
         sums = self.embedding.sums(X)
-        values = np.append(sums, len(X) * GRID) if self.counts else sums
-        noisy = self._noise.add(values, noise_seed)
-        n = max(noisy[-1] / GRID, 1.0) if self.counts else self.n_target
+        noisy = self._noise.add_block(0, sums, noise_seed)
+        n: float = self.n_target or 0
+        if self.counts:
+            rows = np.array([len(X) * GRID])
+            n = max(float(self._noise.add_block(1, rows, noise_seed)[0]) / GRID, 1.0)
         unit = self.embedding.scale / GRID / n
         self.noise_energy = float(np.sum((self._noise.std[: len(sums)] * unit) ** 2))
-        return noisy[: len(sums)] * unit
+        return noisy * unit
 
 
 class MWEMMean(TargetRelease):
