@@ -66,7 +66,7 @@ def greedy_mmd_selection(
     Returns
     -------
     indices : ndarray of shape (min(n_select, n),)
-        Distinct rows of X, in the order chosen.
+        Distinct rows of X, in greedy order: the first k of them are a good summary, too.
 
     Raises
     ------
@@ -214,7 +214,20 @@ class SubsetSearch:
             self._swap(np.arange(self.n_select))
             for _ in range(n_perturbations if self.n_select > _N_DROPPED else 0):
                 self._perturb(rng)
+            self._sort()
         return self.chosen
+
+    def _sort(self) -> None:
+        """Put the chosen rows in greedy order, so that the first of them are a summary as well."""
+        kernel = np.array([self._columns[slot][self.chosen] for slot in range(self.n_select)])
+        target, sums = self.target[self.chosen], np.zeros(self.n_select)
+        order: list[int] = []
+        for k in range(self.n_select):
+            losses = sums / (k + 1) - target
+            losses[order] = np.inf
+            order.append(int(losses.argmin()))
+            sums += kernel[order[-1]]
+        self.chosen, self._columns = self.chosen[order], None
 
     def _objective(self) -> float:
         p = self.n_select
