@@ -229,13 +229,13 @@ class _Summary:
         self.tilt: NDArray | None = None
 
     def mean(self, k: int, chosen: NDArray) -> NDArray:
-        """Return the mean in round l = k + 1, over ``q = k + len(seeds)`` rows."""
+        """Return the mean in round l = k + 1, over ``q = k + len(seeds)`` rows; q is public."""
         rows = np.vstack([self.seeds, chosen])
-        q = len(rows)
+        q = k + len(self.seeds)
         if q == 0:
             return np.zeros(rows.shape[1])
         if self.calls is None:
-            return rows.mean(axis=0, dtype=np.float64) * (self.scale / GRID)
+            return rows.sum(axis=0, dtype=np.float64) / q * (self.scale / GRID)
         values = self._quantised(rows)
         means, self.tilt = self.calls[k].release(values, q, self.noise, self.tilt)
         return means * self.scale

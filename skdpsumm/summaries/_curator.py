@@ -367,7 +367,7 @@ class Curator:
             "against": "owner coalition",
             "simulated": self._noise_seed is not None,
         }
-        public = "the parameters, the names of the owners and which of them answer"
+        public = "the parameters, the names of the owners, and which of them answer and when"
         size = ", and n_target" if terms.n_target is not None else ""
         protects = "the rows of other owners"
         return SummaryPrivacy(
