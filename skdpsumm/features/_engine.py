@@ -14,14 +14,14 @@ import importlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
-from ._engine_numpy import fourier_features, fourier_grid
+from .._blas import one_blas_thread
+from . import _engine_numpy
+from ._engine_numpy import fourier_features
 
 __all__ = [
     "engine_name",
@@ -63,6 +63,16 @@ def fourier_sums(X: NDArray, frequencies: NDArray, n_threads: int = 1) -> NDArra
     """
     engine = _engine()
     return _sum_tasks(lambda rows: engine.fourier_sums(rows, frequencies), X, n_threads)
+
+
+def fourier_grid(X: NDArray, frequencies: NDArray) -> NDArray[np.float32]:
+    """Return what each row adds to `fourier_sums`, shape (n, 2 * p): whole numbers up to 2**15.
+
+    Of numpy's engine, whichever sums: sums of these rows are exact and row by row alone, and may
+    differ from numba's by a unit.
+    """
+    with one_blas_thread():
+        return _engine_numpy.fourier_grid(X, frequencies)
 
 
 def race_counts(
@@ -133,15 +143,10 @@ def _sum_tasks(
     blocks = (np.asarray(X[rows]) for rows in _tasks(len(X)))
     # numpy's short operations would only pass the interpreter's lock to and fro.
     if n_threads == 1 or engine_name() == "numpy":
-        with _controller().limit(limits=1, user_api="blas"):  # nor do threads pay inside BLAS
+        with one_blas_thread():  # nor do threads pay inside BLAS
             return sum(map(task, blocks))
     with ThreadPoolExecutor(n_threads) as pool:
         return sum(pool.map(task, blocks))
-
-
-@lru_cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def _tasks(n: int) -> list[slice]:

@@ -101,7 +101,7 @@ def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
 
 
 def fourier_grid(X: NDArray, frequencies: NDArray) -> NDArray[np.float32]:
-    """Return what each row adds to `fourier_sums`, shape (n, 2 * p): whole numbers up to 2**15."""
+    """Return the rows of `_engine.fourier_grid`."""
     product = ExactProduct(frequencies * N_ANGLES, X.dtype)
     p = frequencies.shape[1]
     cosines, sines = _grid_points().astype(np.float32)

@@ -18,13 +18,14 @@ from ._messages import (
 from ._mmd import mmd2
 from ._mwem import MWEM
 from ._owner import DataOwner
+from ._owner_values import OwnerValues
 from ._posted import Posted
 from ._propose import Pool, Propose
 from ._protocol import Protocol
 from ._run import run_protocol
 from ._selection import greedy_mmd_selection, uniform_selection
 from ._summarized import SummarizedEstimator
-from ._summarizer import OwnerValues, PrivateMMDSummarizer
+from ._summarizer import PrivateMMDSummarizer
 
 __all__ = [
     "MWEM",

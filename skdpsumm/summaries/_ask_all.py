@@ -17,7 +17,8 @@ from ._messages import SendBest
 from ._protocol import Conversation, Plan, Protocol
 
 if TYPE_CHECKING:
-    from ._curator import Curator, Terms
+    from ._curator import Curator
+    from ._terms import Terms
 
 
 class AskAll(Protocol):

@@ -20,7 +20,8 @@ from ._protocol import Conversation, Plan, Protocol
 from ._target import MWEMMean, TargetRelease, require_n_target
 
 if TYPE_CHECKING:
-    from ._curator import Curator, Terms
+    from ._curator import Curator
+    from ._terms import Terms
 
 # The paper's Table 1.
 _EPSILON_TARGET, _STEPS_FIRST, _STEPS = 0.01, 1656, 5

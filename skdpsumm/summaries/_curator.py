@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,51 +12,28 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import (
-    Interval,
-    StrOptions,
     validate_parameter_constraints,
 )
 
 from .._validation import validate_table
 from ..features import GRID
 from ..privacy import (
-    Mechanism,
-    PrivacyGuarantee,
     PureDP,
-    compose,
     warn_of_seed,
 )
 from ._embedding import Embedding
-from ._guarantee import SummaryPrivacy
+from ._guarantee import state_privacy, total_cost
 from ._messages import Message
 from ._mmd import centred, kernel_matrix, mean_kernel
 from ._pool import Pool
 from ._propose import Propose
 from ._protocol import Plan, Protocol
 from ._selection import exact_search, feature_search
+from ._terms import CONSTRAINTS, Terms, derived_seed
 
 _NO_ANSWER = "did not answer"
 _ROWS_PER_BATCH = 1024
 _TARGET, _RELEASE, _COINS = range(3)
-
-
-@dataclass(frozen=True)
-class Terms:
-    """The public numbers that a protocol is planned with; see `Curator` for their meaning."""
-
-    n_select: int
-    n_owners: int
-    epsilon: float
-    delta: float
-    adjacency: str
-    release: str
-    n_target: int | None
-    n_steps: int | None
-
-    @property
-    def is_private(self) -> bool:
-        """Whether any noise is asked for."""
-        return not math.isinf(self.epsilon)
 
 
 class Curator:
@@ -182,7 +157,10 @@ class Curator:
             self._X_target.shape[1], n_components, gamma, self.protocol.embedding_kind, self.rng
         )
         self._plan = self._make_plan(target_is_owners)
-        self.privacy = self._state_privacy(target_is_owners)
+        self._cost = total_cost(self._plan)
+        self.privacy = state_privacy(
+            self._plan, self.terms, target_is_owners, simulated=noise_seed is not None
+        )
         self._ledger = ledger
         self.coins = np.random.default_rng(self._coins_seed())
         self.release_seed = self._seed(_RELEASE)
@@ -356,26 +334,6 @@ class Curator:
             plan = self.protocol.plan(self.embedding, half)
         return plan
 
-    def _state_privacy(self, target_is_owners: bool) -> SummaryPrivacy:
-        plan, terms = self._plan, self.terms
-        target = PureDP(0.0) if plan.target is None else plan.target.mechanism
-        owners = plan.owners
-        if target_is_owners:
-            target = owners = self._total_cost()
-        common = {
-            "adjacency": terms.adjacency,
-            "against": "owner coalition",
-            "simulated": self._noise_seed is not None,
-        }
-        public = "the parameters, the names of the owners, and which of them answer and when"
-        size = ", and n_target" if terms.n_target is not None else ""
-        protects = "the rows of other owners"
-        return SummaryPrivacy(
-            PrivacyGuarantee(target, protects="the target", given=public + size, **common),
-            PrivacyGuarantee(owners, protects=protects, given=public, **common),
-            plan.h2 and PrivacyGuarantee(plan.h2, protects=protects, given=public, **common),
-        )
-
     def _coins_seed(self) -> int | None:
         """Coins of a protocol are secret, unless nothing is."""
         seed = self._seed(_COINS)
@@ -385,20 +343,13 @@ class Curator:
         """Return a seed for simulated noise that no other release shares, None for real noise."""
         return derived_seed(self._noise_seed, purpose)
 
-    def _total_cost(self) -> Mechanism:
-        """Return the composition of all releases that cost anything."""
-        target = [] if self._plan.target is None else [self._plan.target.mechanism]
-        costly = [m for m in (*target, self._plan.owners) if m != PureDP(0.0)]
-        return compose(costly) if costly else PureDP(0.0)
-
     def _charge(self) -> None:
         if self._ledger is None:
             return
-        total = self._total_cost()
-        if total == PureDP(0.0):
+        if self._cost == PureDP(0.0):
             return
         self._ledger.charge(
-            total,
+            self._cost,
             label=f"summary by {type(self.protocol).__name__}",
             adjacency=self.terms.adjacency,
             simulated=self._noise_seed is not None,
@@ -434,13 +385,6 @@ class Curator:
         )
 
 
-def derived_seed(noise_seed: int | None, *key: int) -> int | None:
-    """Return a seed of its own for each key; None where noise comes from the system."""
-    if noise_seed is None:
-        return None
-    return int(np.random.SeedSequence(noise_seed, spawn_key=key).generate_state(1, np.uint64)[0])
-
-
 def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, float]:
     """Return shares that sum to one, by owner."""
     if len(set(owners)) < len(owners) or not owners:
@@ -453,24 +397,6 @@ def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, 
     if not all(0 < v < np.inf for v in values):
         raise ValueError(f"shares must be positive numbers, got {values}.")
     return {owner: value / sum(values) for owner, value in zip(shares, values, strict=True)}
-
-
-# Of the parameters that the curator shares with the estimator.
-CONSTRAINTS: dict[str, list[Any]] = {
-    "n_select": [Interval(Integral, 1, None, closed="left")],
-    "gamma": [Interval(Real, 0, None, closed="neither")],
-    "n_components": [Interval(Integral, 1, None, closed="left")],
-    "epsilon": [Interval(Real, 0, np.inf, closed="right")],
-    "delta": [Interval(Real, 0, 1, closed="left")],
-    "adjacency": [StrOptions({"add_remove", "replace_one"})],
-    "release": [StrOptions({"gaussian", "mwem"})],
-    "n_target": [None, Interval(Integral, 1, None, closed="left")],
-    "n_steps": [None, Interval(Integral, 1, None, closed="left")],
-    "reveal": [StrOptions({"rows", "features"})],
-    "shares": [None, dict],
-    "random_state": ["random_state"],
-    "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
-}
 
 
 class _Schema(BaseEstimator):

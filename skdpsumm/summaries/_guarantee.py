@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..privacy import PrivacyGuarantee, Unprotected
+from ..privacy import Mechanism, PrivacyGuarantee, PureDP, Unprotected, compose
+
+if TYPE_CHECKING:
+    from ._protocol import Plan
+    from ._terms import Terms
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,3 +55,33 @@ class SummaryPrivacy:
             parts["owners, h2 alone"] = self.h2
         lines = [f"{name}: {claim!r}" for name, claim in parts.items()]
         return "<SummaryPrivacy\n" + "\n".join(lines) + ">"
+
+
+def total_cost(plan: Plan) -> Mechanism:
+    """Return the composition of all releases of a run that cost anything."""
+    target = [] if plan.target is None else [plan.target.mechanism]
+    costly = [mechanism for mechanism in (*target, plan.owners) if mechanism != PureDP(0.0)]
+    return compose(costly) if costly else PureDP(0.0)
+
+
+def state_privacy(
+    plan: Plan, terms: Terms, target_is_owners: bool, *, simulated: bool
+) -> SummaryPrivacy:
+    """Return the claims of a run; if target and owners are the same rows, all counts for both."""
+    target = PureDP(0.0) if plan.target is None else plan.target.mechanism
+    owners = plan.owners
+    if target_is_owners:
+        target = owners = total_cost(plan)
+    common = {
+        "adjacency": terms.adjacency,
+        "against": "owner coalition",
+        "simulated": simulated,
+    }
+    public = "the parameters, the names of the owners, and which of them answer and when"
+    size = ", and n_target" if terms.n_target is not None else ""
+    protects = "the rows of other owners"
+    return SummaryPrivacy(
+        PrivacyGuarantee(target, protects="the target", given=public + size, **common),
+        PrivacyGuarantee(owners, protects=protects, given=public, **common),
+        plan.h2 and PrivacyGuarantee(plan.h2, protects=protects, given=public, **common),
+    )

@@ -17,7 +17,8 @@ from ._messages import SendAbove
 from ._protocol import Conversation, Plan, Protocol
 
 if TYPE_CHECKING:
-    from ._curator import Curator, Terms
+    from ._curator import Curator
+    from ._terms import Terms
 
 # Coefficients of the matrix factorisation are whole multiples of 2**-_BITS.
 _BITS = 12

@@ -40,7 +40,8 @@ class Propose(Protocol):
     no owner. (5) It stays true only if owners are never told which proposals were chosen, and are
     paid per row proposed (or by `PrivateMMDSummarizer.noisy_owner_values`).
 
-    *Cost.* ``parsimony p`` rows, whatever K is; two messages per owner; one round.
+    *Cost.* ``parsimony p`` rows, and at most one more per owner for rounding up; two messages per
+    owner; one round.
 
     Source: the review of the paper's protocol; it replaces Algorithm 3.
     """

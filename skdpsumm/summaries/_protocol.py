@@ -15,7 +15,8 @@ from ._messages import Message
 from ._target import TargetRelease, target_release
 
 if TYPE_CHECKING:
-    from ._curator import Curator, Terms
+    from ._curator import Curator
+    from ._terms import Terms
 
 # Messages by owner go out, answers by owner come back; what is returned are places in the pool.
 Conversation = Generator[dict[Any, Message], dict[Any, Any], NDArray]

@@ -9,6 +9,7 @@ from typing import Any
 
 from joblib import effective_n_jobs
 
+from .._blas import one_blas_thread
 from ._curator import Curator
 from ._owner import DataOwner
 
@@ -43,13 +44,14 @@ def run_protocol(
         Finished.
     """
     threads = len(owners) if timeout is not None else effective_n_jobs(n_jobs)
-    messages, n_rounds = curator.open(), 0
-    while messages:
-        n_rounds += 1
-        n_asked = len(messages)
-        messages = curator.receive(_ask(owners, messages, threads, timeout))
-        if verbose:
-            print(f"round {n_rounds}: {n_asked} asked, {len(curator.pool)} rows received")
+    with one_blas_thread():
+        messages, n_rounds = curator.open(), 0
+        while messages:
+            n_rounds += 1
+            n_asked = len(messages)
+            messages = curator.receive(_ask(owners, messages, threads, timeout))
+            if verbose:
+                print(f"round {n_rounds}: {n_asked} asked, {len(curator.pool)} rows received")
     return curator
 
 

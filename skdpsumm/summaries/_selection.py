@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
+from .._blas import one_blas_thread
 from ..features import Columns, FourierMap
 from ._mmd import centred, kernel_column, mean_kernel
 
@@ -98,16 +99,28 @@ def greedy_mmd_selection(
     if not gamma > 0:
         raise ValueError(f"gamma must be above 0, got {gamma!r}.")
     rng = check_random_state(random_state)
-    if n_components is None:
-        search = exact_search(X, target, n_select, gamma)
-    else:
+    if n_components is not None:
         _check_count("n_components", n_components)
-        columns = Columns(X.shape[1])
-        features = FourierMap.draw(columns, n_components + n_components % 2, gamma, "rbf", rng)
-        search = feature_search(
-            unit_features(features, X), unit_features(features, target).mean(axis=0), n_select
-        )
-    return search.run(refine, n_perturbations, rng)
+    with one_blas_thread():
+        search = _make_search(X, target, n_select, gamma, n_components, rng)
+        return search.run(refine, n_perturbations, rng)
+
+
+def _make_search(
+    X: NDArray,
+    target: NDArray,
+    n_select: int,
+    gamma: float,
+    n_components: int | None,
+    rng: np.random.RandomState,
+) -> SubsetSearch:
+    if n_components is None:
+        return exact_search(X, target, n_select, gamma)
+    columns = Columns(X.shape[1])
+    features = FourierMap.draw(columns, n_components + n_components % 2, gamma, "rbf", rng)
+    target_mean = unit_features(features, target).mean(axis=0)
+    # Column by column, products with one row read memory in order.
+    return feature_search(np.asfortranarray(unit_features(features, X)), target_mean, n_select)
 
 
 def uniform_selection(n_rows: int, n_select: int, *, random_state=None) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,21 +17,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._public import unwrap
 from .._validation import validate_table
-from ..features import GRID
-from ..privacy import (
-    Block,
-    IntegerNoise,
-    PrivacyGuarantee,
-    nominal_mechanism,
-)
+from ..privacy import PrivacyGuarantee, nominal_mechanism
 from ._ask_all import AskAll
 from ._auction import Auction
-from ._curator import CONSTRAINTS, Curator, derived_seed
+from ._curator import Curator
 from ._owner import DataOwner
+from ._owner_values import OwnerValueRelease, OwnerValues
 from ._posted import Posted
 from ._propose import Pool, Propose
 from ._protocol import Protocol
 from ._run import run_protocol
+from ._terms import CONSTRAINTS, derived_seed
 
 _COINS, _VALUES = 10, 11  # keys of seeds, beside the curator's
 PROTOCOLS = ("propose", "pool", "posted", "ask_all", "auction")
@@ -46,23 +42,6 @@ def _unique(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
     if labels is None:
         raise ValueError("owners must be labels of one kind, all strings or all numbers.")
     return labels.tolist(), codes
-
-
-class OwnerValues(NamedTuple):
-    """A release of the owners' values.
-
-    Parameters
-    ----------
-    values : dict from owner to float
-    noise_std : float
-        Standard deviation of the noise of each.
-    privacy : PrivacyGuarantee
-        What this release costs, beside all others.
-    """
-
-    values: dict[Any, float]
-    noise_std: float
-    privacy: PrivacyGuarantee
 
 
 class PrivateMMDSummarizer(BaseEstimator):
@@ -370,27 +349,28 @@ class PrivateMMDSummarizer(BaseEstimator):
         check_is_fitted(self, "owner_values_")
         if not epsilon > 0:
             raise ValueError(f"epsilon must be above 0, got {epsilon!r}.")
-        # Bounded whatever the values are, for the sensitivity rests on it.
-        values = np.clip(np.nan_to_num(list(self.owner_values_.values())), 0.0, 1.0)
-        grid = np.floor(values / max(1.0, values.sum()) * GRID).astype(np.int64)
-        noise = IntegerNoise([Block(len(grid), 2.0 * GRID, 2.0 * GRID)], epsilon=epsilon, delta=0)
+        release = OwnerValueRelease(len(self.owner_values_), epsilon)
+        simulated = self.noise_seed is not None
+        if self.ledger is not None:
+            self.ledger.charge(
+                release.mechanism,
+                label="values of the owners",
+                adjacency=self.adjacency,
+                simulated=simulated,
+            )
         privacy = PrivacyGuarantee(
-            noise.mechanism,
+            release.mechanism,
             self.adjacency,
             protects="the rows of owners and target",
             given="the names of the owners",
-            simulated=self.noise_seed is not None,
+            simulated=simulated,
         )
-        if self.ledger is not None:
-            self.ledger.charge(
-                noise.mechanism,
-                label="values of the owners",
-                adjacency=self.adjacency,
-                simulated=self.noise_seed is not None,
-            )
-        noisy = noise.add(grid, derived_seed(self.noise_seed, _VALUES)) / GRID
-        named = dict(zip(self.owner_values_, noisy.tolist(), strict=True))
-        return OwnerValues(named, float(noise.std[0] / GRID), privacy)
+        noisy = release.release(
+            list(self.owner_values_.values()), derived_seed(self.noise_seed, _VALUES)
+        )
+        return OwnerValues(
+            dict(zip(self.owner_values_, noisy, strict=True)), release.noise_std, privacy
+        )
 
     @property
     def holds_private_data(self) -> bool:
