@@ -207,6 +207,18 @@ def test_a_bid_that_is_none_is_left_out(bid):
     assert len(curator.chosen) == 3
 
 
+def test_the_auction_verifies_bids():
+    class Boaster(DataOwner):
+        def answer(self, message):
+            reply = super().answer(message)
+            return Bid(reply.score + 1, reply.index) if isinstance(reply, Bid) else reply
+
+    owners = {"good": points(50), "boaster": Boaster(points(50, 5.0, seed=1))}
+    curator = run(Auction(), owners, n_select=5, epsilon=50.0)
+    assert "bid" in curator.dropped_owners["boaster"]
+    assert {owner for owner, _ in curator.chosen} == {"good"}
+
+
 def test_an_owner_that_is_late_is_left_out():
     class Slow:
         def answer(self, message):

@@ -162,7 +162,9 @@ class Auction(Protocol):
             wanted = self._ask(bids, asked_before, curator)
             if wanted:
                 yield {owner: curator.next_message(HandOver) for owner in wanted}
-            grid = np.vstack([grid, curator.received_grid(len(grid))])
+            received = curator.received_grid(len(grid))
+            self._verify(curator, bids, grid_scores(received, direction, embedding.scale))
+            grid = np.vstack([grid, received])
             free = curator.live_places(chosen)
             if len(free) == 0:
                 continue  # the number of messages tells nothing of the number of rows
@@ -193,6 +195,13 @@ class Auction(Protocol):
                 wanted.append(owner)
             before[owner] = (index, times)
         return wanted
+
+    def _verify(self, curator: Curator, bids: dict[Any, Any], scores: NDArray) -> None:
+        """Leave out who handed over another row than it had bid with: step 8."""
+        origins = curator.pool.origins[len(curator.pool) - len(scores) :]
+        for (owner, _), score in zip(origins, scores.tolist(), strict=True):
+            if score != bids[owner].score:
+                curator.dropped_owners[owner] = "handed over another row than it had bid with"
 
     def _auction_terms(self, terms: Terms) -> tuple[float, int]:
         k = terms.n_owners
