@@ -154,6 +154,8 @@ def table(arguments):
             for seed in range(arguments.seeds):
                 problem = Problem(arguments.data, target, seed)
                 for name, run in methods(problem, p, epsilon, seed):
+                    if not any(part in name for part in arguments.methods):
+                        continue
                     start = time.perf_counter()
                     rows, accessed = run()
                     seconds = time.perf_counter() - start
@@ -242,6 +244,7 @@ def main():
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.3, 1.0, 3.0])
     parser.add_argument("--targets", nargs="+", default=["34", "380", "rare"])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--methods", nargs="+", default=[""], help="parts of their names")
     parser.add_argument("--figure", action="store_true")
     parser.add_argument("--study", action="store_true")
     arguments = parser.parse_args()

@@ -66,8 +66,9 @@ class PrivateMMDSummarizer(BaseEstimator):
         ``1 / sqrt(d)`` and their noise does not grow with d, so take many.
     parsimony : float, default=4.0
         Rows that the curator receives per row that it keeps ("propose", "pool", "posted").
-    explore : float, default=0.5
-        Part of the proposals that is random ("propose").
+    explore : float, default=0.25
+        Part of the proposals that is random ("propose"): more for a target that is common among
+        the owners' rows or small, less for one that is rare.
     epsilon, delta : float, default=1.0, 1e-6
         The guarantee of `fit`: for the target, against owners; and, where a protocol broadcasts
         anything about the rows received, for the rows of each owner, against the others.
@@ -173,7 +174,7 @@ class PrivateMMDSummarizer(BaseEstimator):
         gamma=1.0,
         n_components=1000,
         parsimony=4.0,
-        explore=0.5,
+        explore=0.25,
         epsilon=1.0,
         delta=1e-6,
         adjacency="add_remove",
