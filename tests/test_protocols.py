@@ -207,6 +207,19 @@ def test_a_bid_that_is_none_is_left_out(bid):
     assert len(curator.chosen) == 3
 
 
+def test_a_bidder_without_a_row_is_left_out():
+    class Boaster:
+        def answer(self, message):
+            return (
+                Bid(np.inf, 0)
+                if isinstance(message, CallForBids)
+                else Rows(np.empty(0, int), np.empty((0, 2)))
+            )
+
+    curator = run(Auction(), {"good": points(50), "boaster": Boaster()}, n_select=5)
+    assert list(curator.dropped_owners) == ["boaster"]
+
+
 def test_the_auction_verifies_bids():
     class Boaster(DataOwner):
         def answer(self, message):
@@ -217,6 +230,41 @@ def test_the_auction_verifies_bids():
     curator = run(Auction(), owners, n_select=5, epsilon=50.0)
     assert "bid" in curator.dropped_owners["boaster"]
     assert {owner for owner, _ in curator.chosen} == {"good"}
+
+
+def test_features_that_no_row_has_are_left_out():
+    huge = Rows(np.arange(1), np.full((1, 64), 1e38, np.float32))
+    owners = {"good": points(100), "bad": BrokenOwner(huge)}
+    curator = run(Propose(), owners, reveal="features")
+    assert curator.dropped_owners == {"bad": "sent features that no row has"}
+
+
+@pytest.mark.parametrize("n_owners", [1, 2])
+def test_late_owners_one_or_more(n_owners):
+    class Slow:
+        def answer(self, message):
+            time.sleep(3)
+
+    names = [str(k) for k in range(n_owners)]
+    curator = Curator(points(50), names, n_select=5, **SIMULATED)
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match="left out"):
+        run_protocol(curator, {name: Slow() for name in names}, timeout=0.3)
+    assert time.perf_counter() - start < 2
+
+
+def test_owners_must_be_the_curators():
+    curator = Curator(points(5), ["a"], n_components=8)
+    with pytest.raises(ValueError, match="made for"):
+        run_protocol(curator, {"b": DataOwner(points(5))})
+
+
+def test_an_owner_that_exits_is_left_out():
+    for jobs in (None, 2):
+        owners = {"good": DataOwner(points(50), seed=0), "bad": BrokenOwner(SystemExit)}
+        curator = Curator(points(50), list(owners), n_select=5, **SIMULATED)
+        run_protocol(curator, owners, n_jobs=jobs)
+        assert curator.dropped_owners == {"bad": "raised SystemExit"}
 
 
 def test_an_owner_that_is_late_is_left_out():

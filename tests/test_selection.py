@@ -33,6 +33,15 @@ def test_mmd2_does_not_lose_digits_far_from_the_origin():
     assert mmd2(X + 1e6, Y + 1e6) == pytest.approx(mmd2(X, Y), rel=1e-6)
 
 
+def test_mmd2_of_far_rows_has_ones_on_the_diagonal():
+    far = [[1e7, 1e7 / 3, 7e6]]
+    assert mmd2(far, [[0.0, 0.0, 0.0]]) == 2
+    X, Y = points(50) + 1e9, points(50, seed=1)
+    assert mmd2(X, Y) == pytest.approx(
+        rbf_kernel(points(50), gamma=1).mean() + rbf_kernel(Y, gamma=1).mean(), abs=1e-4
+    )
+
+
 def test_unbiased_mmd2_has_the_right_mean():
     """Over all samples of two from five points, exactly the MMD of the five."""
     A, B = points(5), points(5, seed=1) + 1
@@ -129,7 +138,17 @@ def test_nothing_is_refined_beyond_the_memory_bound(monkeypatch):
     np.testing.assert_array_equal(greedy_mmd_selection(X, None, 10), plain)
 
 
-@pytest.mark.parametrize("bad", [{"n_select": 0}, {"n_components": 0}, {"gamma": -1.0}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"n_select": 0},
+        {"n_components": 0},
+        {"gamma": -1.0},
+        {"gamma": np.inf},
+        {"n_perturbations": -3},
+        {"n_perturbations": 2.5},
+    ],
+)
 def test_selection_refuses(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         greedy_mmd_selection(points(5), None, **{"n_select": 2, **bad})

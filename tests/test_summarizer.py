@@ -350,8 +350,46 @@ def test_held_out_rows_given_to_fit_are_kept_for_score():
 
 def test_x_itself_as_target_counts_against_the_owners():
     X, *_ = problem()
-    for target in (X, Public(X)):
+    for target in (X, Public(X), X[:], X.copy(), X[:30]):
         assert summarizer().fit(X, X_target=target).privacy_.owners.epsilon(1e-6) > 0.9
+    overlap = summarizer(target_is_owners=True).fit(X[:400], X_target=X.copy())
+    assert overlap.privacy_.owners.epsilon(1e-6) > 0.9
+    other = summarizer(target_is_owners=False).fit(X, X_target=X)
+    assert other.privacy_.owners.epsilon(1e-6) == 0
+
+
+def test_x_itself_behind_a_scaler_counts_too(routing):
+    X, y, *_ = problem()
+    pipeline = Pipeline(
+        [("scale", PublicScaler(bounds=(-2, 8))), ("model", model(gamma=50.0))],
+        transform_input=["X_target"],
+    ).fit(X, y, X_target=X)
+    assert pipeline[-1].privacy_.owners.epsilon(1e-6) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"X_holdout": [[1.0]], "y_holdout": [1]}, "X_holdout has 1 columns"),
+        ({"X_holdout": [[1.0, 2.0]], "y_holdout": [1, 0]}, "inconsistent"),
+        ({"X_holdout": [["a", "b"]], "y_holdout": [1]}, "could not convert|dtype"),
+        ({"y": None}, "requires y"),
+    ],
+)
+def test_mistakes_of_a_model_cost_nothing(data, message):
+    X, y, owners, target, _ = problem()
+    ledger = PrivacyLedger(epsilon=np.inf)
+    with pytest.raises(ValueError, match=message):
+        model(ledger=ledger).fit(X, **{"y": y, "X_target": target, "owners": owners, **data})
+    assert ledger.entries() == []
+
+
+def test_a_weight_nobody_asked_for_costs_nothing(routing):
+    X, y, *_ = problem()
+    ledger = PrivacyLedger(epsilon=np.inf)
+    with pytest.raises(Exception, match="sample_weight"):
+        model(ledger=ledger).fit(X, y, sample_weight=np.ones(600))
+    assert ledger.entries() == []
 
 
 def test_owners_of_mixed_kinds_are_refused():

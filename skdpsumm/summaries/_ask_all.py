@@ -39,17 +39,17 @@ class AskAll(Protocol):
     *Guarantee.* (1) Who is asked, and for how many rows, is public, so only directions tell
     anything. (2) The curator's pool and the owners' next offers always hold the best b of all rows
     not kept; so, given the directions, what is kept is the greedy choice over the union. (3) With
-    one row x more, it holds at every time the same rows, or x in the place of one other (Lemma A
-    of our review): its sum of phi moves by at most 2, by 4 if a row is replaced. (4) The sum is
-    released with Gaussian noise before each round but the first: mu = 2 sqrt(R - 1) / sigma. (5)
-    Which row was displaced changes with time, so each round is charged by itself; noise for prefix
-    sums would not be valid here. Scores are exact, ties go to the first row: the order of rows is
-    the same in both worlds. The rows of an owner that was left out are candidates no more, for
-    those that it has not sent are not either.
+    one row x more, it holds at every time the same rows, or x in the place of one other, or x
+    besides where rows have run out: its sum of phi moves by at most 2, by 4 if a row is replaced.
+    (4) The sum is released with Gaussian noise before each round but the first: mu = 2 sqrt(R - 1)
+    / sigma. (5) Which row was displaced changes with time, so each round is charged by itself;
+    noise for prefix sums would not be valid here. Scores are exact, ties go to the first row: the
+    order of rows is the same in both worlds. Rows of an owner that was left out are not kept any
+    more, for those that it has not sent cannot be either; the final choice may take them.
 
     *Cost.* K p rows; R messages per owner; R rounds. For few owners.
 
-    Source: section 3.4 of our review.
+    Proof: docs/summaries.md, "What a row more changes".
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

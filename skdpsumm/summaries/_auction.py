@@ -163,7 +163,8 @@ class Auction(Protocol):
             if wanted:
                 yield {owner: curator.next_message(HandOver) for owner in wanted}
             received = curator.received_grid(len(grid))
-            self._verify(curator, bids, grid_scores(received, direction, embedding.scale))
+            scores = grid_scores(received, direction, embedding.scale)
+            self._verify(curator, {owner: bids[owner] for owner in wanted}, scores)
             grid = np.vstack([grid, received])
             free = curator.live_places(chosen)
             if len(free) == 0:
@@ -197,11 +198,13 @@ class Auction(Protocol):
         return wanted
 
     def _verify(self, curator: Curator, bids: dict[Any, Any], scores: NDArray) -> None:
-        """Leave out who handed over another row than it had bid with: step 8."""
+        """Leave out who did not hand over the row that it had bid with: step 8."""
         origins = curator.pool.origins[len(curator.pool) - len(scores) :]
-        for (owner, _), score in zip(origins, scores.tolist(), strict=True):
-            if score != bids[owner].score:
-                curator.dropped_owners[owner] = "handed over another row than it had bid with"
+        sent = {owner: (i, s) for (owner, i), s in zip(origins, scores.tolist(), strict=True)}
+        for owner, bid in bids.items():
+            if sent.get(owner) != (bid.index, bid.score):
+                fault = "did not hand over the row that it had bid with"
+                curator.dropped_owners.setdefault(owner, fault)
 
     def _auction_terms(self, terms: Terms) -> tuple[float, int]:
         k = terms.n_owners

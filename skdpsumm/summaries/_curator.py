@@ -165,7 +165,7 @@ class Curator:
         self.coins = np.random.default_rng(self._coins_seed())
         self.release_seed = self._seed(_RELEASE)
         self.target_mean: NDArray | None = None
-        self.pool = Pool(list(self.shares), self._X_target.shape[1], self.embedding.n_features)
+        self.pool = Pool(list(self.shares), self.embedding)
         self.transcript: dict[Any, list[Message]] = {owner: [] for owner in self.shares}
         self.dropped_owners: dict[Any, str] = {}
         self._conversation: Any = None
@@ -291,8 +291,7 @@ class Curator:
             mean = self.embedding.features(self._X_target).mean(axis=0)
             search = feature_search(candidates, mean, self.terms.n_select)
         else:
-            target = self._X_target.astype(candidates.dtype, copy=False)
-            search = exact_search(candidates, target, self.terms.n_select, self.gamma)
+            search = exact_search(candidates, self._X_target, self.terms.n_select, self.gamma)
         return search.run(True, "auto", self.rng)
 
     def _grid(self, rows: NDArray) -> NDArray[np.float32]:
@@ -360,7 +359,7 @@ class Curator:
         if self.reveal == "features":
             target = X @ self.embedding.features(self._X_target).mean(axis=0)
         else:
-            X, wanted = centred(X.astype(np.float64), self._X_target.astype(np.float64))
+            X, wanted = centred(X.astype(np.float64), self._X_target)
             target = mean_kernel(X, wanted, self.gamma)
         squares = np.empty(len(X))
         for rows in gen_batches(len(X), _ROWS_PER_BATCH):
@@ -368,8 +367,7 @@ class Curator:
                 kernel = X[rows] @ X[: rows.stop].T
             else:
                 kernel = kernel_matrix(X[rows], X[: rows.stop], self.gamma)
-            own = np.einsum("ii->i", kernel[:, rows.start :])
-            squares[rows] = 2 * np.tril(kernel, rows.start - 1).sum(axis=1) + own
+            squares[rows] = 2 * np.tril(kernel, rows.start - 1).sum(axis=1) + 1  # k(x, x) = 1
         counts = np.arange(1, len(X) + 1)
         values = 2 * np.cumsum(target) / counts - np.cumsum(squares) / counts**2
         return np.diff(values, prepend=0.0)

@@ -72,6 +72,9 @@ def state_privacy(
     owners = plan.owners
     if target_is_owners:
         target = owners = total_cost(plan)
+    h2 = plan.h2
+    if target_is_owners and h2 is not None and plan.target is not None:
+        h2 = compose([h2, plan.target.mechanism])
     common = {
         "adjacency": terms.adjacency,
         "against": "owner coalition",
@@ -83,5 +86,5 @@ def state_privacy(
     return SummaryPrivacy(
         PrivacyGuarantee(target, protects="the target", given=public + size, **common),
         PrivacyGuarantee(owners, protects=protects, given=public, **common),
-        plan.h2 and PrivacyGuarantee(plan.h2, protects=protects, given=public, **common),
+        h2 and PrivacyGuarantee(h2, protects=protects, given=public, **common),
     )

@@ -57,12 +57,10 @@ def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = Fal
     X, Y = check_array(X, dtype=np.float64), check_array(Y, dtype=np.float64)
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"X has {X.shape[1]} columns and Y has {Y.shape[1]}; give both the same.")
-    if not gamma > 0:
-        raise ValueError(f"gamma must be above 0, got {gamma!r}.")
+    check_gamma(gamma)
     n, m = len(X), len(Y)
-    X, Y = centred(X, Y)
-    within = [_total(A, A, gamma) for A in (X, Y)]
-    across = _total(X, Y, gamma) / (n * m)
+    within = [_total(*centred(A, A), gamma, same=True) for A in (X, Y)]
+    across = _total(*centred(X, Y), gamma) / (n * m)
     if not unbiased:
         return max(0.0, within[0] / n**2 + within[1] / m**2 - 2 * across)
     if min(n, m) < 2:
@@ -75,10 +73,17 @@ def centred(X: NDArray, Y: NDArray) -> tuple[NDArray, NDArray]:
     """Return both tables with the median of Y at the origin, near which distances are exact.
 
     Entries are clipped first: a single huge one would overflow, and spoil other rows' distances.
+    Both are in the dtype of X.
     """
-    X, Y = (np.clip(table, -_LARGEST, _LARGEST) for table in (X, Y))
+    X, Y = (np.clip(table, -_LARGEST, _LARGEST).astype(X.dtype) for table in (X, Y))
     origin = np.median(Y, axis=0).astype(Y.dtype)
     return X - origin, Y - origin
+
+
+def check_gamma(gamma: float) -> None:
+    """Raise ValueError unless `gamma` is positive and finite."""
+    if not 0 < gamma < np.inf:
+        raise ValueError(f"gamma must be above 0 and finite, got {gamma!r}.")
 
 
 def mean_kernel(X: NDArray, Y: NDArray, gamma: float) -> NDArray[np.float64]:
@@ -91,17 +96,25 @@ def kernel_matrix(X: NDArray, Y: NDArray, gamma: float) -> NDArray:
     return np.concatenate(list(_blocks(X, Y, gamma)))
 
 
-def kernel_column(X: NDArray, squares: NDArray, x: NDArray, gamma: float) -> NDArray:
-    """Return ``k(x_i, x)`` for each row of X, given the squared norms of its rows."""
-    distances = X @ x
+def kernel_column(X: NDArray, squares: NDArray, i: int, gamma: float) -> NDArray:
+    """Return ``k(x, x_i)`` for each row of X, given the squared norms of its rows."""
+    distances = X @ X[i]
     distances *= -2
     distances += squares
-    distances += x @ x
-    return _gaussian(distances, gamma)
+    distances += squares[i]
+    column = _gaussian(distances, gamma)
+    column[i] = 1  # which rounding may have missed, far from the origin
+    return column
 
 
-def _total(X: NDArray, Y: NDArray, gamma: float) -> float:
-    return float(sum(block.sum(dtype=np.float64) for block in _blocks(X, Y, gamma)))
+def _total(X: NDArray, Y: NDArray, gamma: float, *, same: bool = False) -> float:
+    total, start = 0.0, 0
+    for block in _blocks(X, Y, gamma):
+        if same:
+            np.einsum("ii->i", block[:, start : start + len(block)])[:] = 1
+        total += float(block.sum(dtype=np.float64))
+        start += len(block)
+    return total
 
 
 def _blocks(X: NDArray, Y: NDArray, gamma: float) -> Iterator[NDArray]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._embedding import Embedding
 from ._messages import Bid, Message, Rows
 
 # Grid values depend on the dtype a little, so rows are never converted.
@@ -21,10 +22,8 @@ class Pool:
     ----------
     owners : list
         Names.
-    n_columns : int
-        Of the rows.
-    n_features : int
-        Of what is received with ``reveal="features"``.
+    embedding : Embedding
+        For tables like those of the owners.
 
     Attributes
     ----------
@@ -32,8 +31,9 @@ class Pool:
         Whose each row is, and which of his.
     """
 
-    def __init__(self, owners: list[Any], n_columns: int, n_features: int):
-        self._width = {"rows": n_columns, "features": n_features}
+    def __init__(self, owners: list[Any], embedding: Embedding):
+        self._embedding = embedding
+        self._width = {"rows": embedding.n_columns, "features": embedding.n_features}
         self._known: dict[Any, set[int]] = {owner: set() for owner in owners}
         self._parts: list[NDArray] = []
         self._starts: list[int] = []
@@ -92,7 +92,10 @@ class Pool:
             return "sent more rows than asked for"
         if len(self._known[owner].union(indices.tolist())) < len(self._known[owner]) + len(X):
             return "sent a row twice"
-        return None if np.isfinite(X).all() else "sent rows that are not finite"
+        if not np.isfinite(X).all():
+            return "sent rows that are not finite"
+        honest = message.reveal == "rows" or self._embedding.could_give(X)
+        return None if honest else "sent features that no row has"
 
     def add(self, owner: Any, reply: Any) -> list[int]:
         """Take the rows of a valid answer, and return their places in the pool."""

@@ -125,7 +125,7 @@ class Posted(Protocol):
 
     *Cost.* About ``parsimony p`` rows whatever K is; R messages per owner; R rounds.
 
-    Source: Theorem B of our review.
+    Proof: docs/summaries.md, "What a row more changes".
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -43,6 +43,8 @@ def run_protocol(
     curator : Curator
         Finished.
     """
+    if set(owners) != set(curator.shares):
+        raise ValueError("owners must be those that the curator was made for.")
     threads = len(owners) if timeout is not None else effective_n_jobs(n_jobs)
     with one_blas_thread():
         messages, n_rounds = curator.open(), 0
@@ -66,10 +68,10 @@ def _ask(
         with turns:
             try:
                 answers[name] = owners[name].answer(messages[name])
-            except Exception as error:  # the curator leaves this owner out
+            except (Exception, SystemExit) as error:  # the curator leaves this owner out
                 answers[name] = error
 
-    if n_threads == 1:
+    if n_threads == 1 and timeout is None:
         for name in messages:
             ask(name)
         return answers

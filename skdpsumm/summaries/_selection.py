@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +12,7 @@ from sklearn.utils import check_array, check_random_state
 
 from .._blas import one_blas_thread
 from ..features import Columns, FourierMap
-from ._mmd import centred, kernel_column, mean_kernel
+from ._mmd import centred, check_gamma, kernel_column, mean_kernel
 
 # Swaps keep the kernel columns of all chosen rows; beyond so many bytes there are none.
 _MOST_BYTES = 2**30
@@ -96,8 +97,9 @@ def greedy_mmd_selection(
             f"X_target has {target.shape[1]} columns and X has {X.shape[1]}; give both the same."
         )
     _check_count("n_select", n_select)
-    if not gamma > 0:
-        raise ValueError(f"gamma must be above 0, got {gamma!r}.")
+    check_gamma(gamma)
+    if n_perturbations != "auto":
+        _check_count("n_perturbations", n_perturbations, least=0)
     rng = check_random_state(random_state)
     if n_components is not None:
         _check_count("n_components", n_components)
@@ -149,9 +151,9 @@ def uniform_selection(n_rows: int, n_select: int, *, random_state=None) -> NDArr
     return rng.permutation(n_rows)[:n_select]
 
 
-def _check_count(name: str, value: int) -> None:
-    if not (isinstance(value, Integral) and value >= 1):
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}.")
+def _check_count(name: str, value: Any, least: int = 1) -> None:
+    if not (isinstance(value, Integral) and value >= least):
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
 
 
 def unit_features(feature_map: FourierMap, X: NDArray) -> NDArray:
@@ -164,7 +166,7 @@ def exact_search(X: NDArray, X_target: NDArray, n_select: int, gamma: float) -> 
     X, X_target = centred(X, X_target)
     squares = np.einsum("ij,ij->i", X, X)
     return SubsetSearch(
-        lambda i: kernel_column(X, squares, X[i], gamma),
+        lambda i: kernel_column(X, squares, i, gamma),
         mean_kernel(X, X_target, gamma).astype(X.dtype),
         n_select,
     )

@@ -7,14 +7,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils import _safe_indexing, check_array, get_tags, indexable
 from sklearn.utils._metadata_requests import _routing_enabled
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_method_params,
+    _num_features,
+    check_consistent_length,
     check_is_fitted,
 )
 
@@ -23,6 +26,8 @@ from .._validation import validate_table
 from ._mmd import mmd2
 from ._summarizer import PrivateMMDSummarizer
 
+# The distance between all pairs of target rows is part of `mmd_`.
+_MOST_TARGET_ROWS = 10_000
 _ROUTED = ("X_target", "owners", "X_holdout", "y_holdout")
 _USE = "the model was trained on real rows of the owners, which it may reveal"
 
@@ -35,11 +40,35 @@ def _has(method: str) -> Callable[[Any], bool]:
     return check
 
 
-def _both(X: Any, y: Any) -> tuple[Any, Any] | None:
-    """Return held-out rows with their labels, None if there are none."""
+def _both(X: Any, y: Any, like: Any = None) -> tuple[Any, Any] | None:
+    """Return held-out rows, with columns as in `like`, and their labels; None if there are none."""
     if (X is None) != (y is None):
         raise ValueError("X_holdout and y_holdout belong together; give both or neither.")
-    return None if X is None else (unwrap(X), unwrap(y))
+    if X is None:
+        return None
+    X, y = unwrap(X), unwrap(y)
+    n_columns = check_array(X, input_name="X_holdout").shape[1]
+    check_consistent_length(X, y)
+    if like is not None and n_columns != _num_features(like):
+        raise ValueError(
+            f"X_holdout has {n_columns} columns, but X has {_num_features(like)}; give rows of the "
+            "same table."
+        )
+    return X, y
+
+
+def _inputs(summarizer: PrivateMMDSummarizer, X: Any) -> Any:
+    """Return what the estimator works on: rows, or phi of them."""
+    if summarizer.reveal == "rows":
+        return X
+    return summarizer.embedding_.features(validate_table(summarizer, X, reset=False))
+
+
+def _distance(summarizer: PrivateMMDSummarizer, rows: Any, target: Any) -> float:
+    """Return the MMD between rows and the target, or every k-th row of a large one."""
+    tables = [np.asarray(validate_table(summarizer, X, reset=False)) for X in (rows, target)]
+    step = -(-len(tables[1]) // _MOST_TARGET_ROWS)
+    return math.sqrt(mmd2(tables[0], tables[1][::step], gamma=summarizer.gamma))
 
 
 class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
@@ -61,7 +90,8 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
     summarizer_ : PrivateMMDSummarizer
     estimator_ : estimator
     mmd_ : float
-        MMD of the chosen rows to the target, exact: for the curator alone.
+        MMD of the chosen rows to the target (to 10,000 rows of it at most), exact: for the curator
+        alone.
     privacy_ : SummaryPrivacy
         That of the summarizer, and that the model was trained on real rows.
     classes_ : ndarray, for classifiers
@@ -76,8 +106,8 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
     the target where `fit` was given such (``X_holdout``, ``y_holdout``, which metadata routing
     brings), and minus the MMD between chosen rows and target else. Both are exact, no releases.
     Behind transformers, ``Pipeline(transform_input=["X_target", "X_holdout"])`` has both
-    transformed; wrap them in `Public` in a search, and use transformers that take it, as
-    `PublicScaler` does. Holds private data once fitted.
+    transformed (what is routed to `score` would not be); wrap them in `Public` in a search, and use
+    transformers that take it, as `PublicScaler` does. Holds private data once fitted.
 
     Examples
     --------
@@ -141,21 +171,24 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
             charged.
         """
         self._validate_params()
+        if y is None and get_tags(self.estimator).target_tags.required:
+            name = type(self.estimator).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        holdout = _both(X_holdout, y_holdout, X)
+        if _routing_enabled():
+            params = process_routing(self, "fit", **params).estimator.fit
         X, y = indexable(X, y)
-        holdout = _both(X_holdout, y_holdout)
         summarizer = PrivateMMDSummarizer() if self.summarizer is None else clone(self.summarizer)
-        self.summarizer_ = summarizer.fit(X, y, X_target=X_target, owners=owners)
-        chosen = self.summarizer_.sample_indices_
+        summarizer.fit(X, y, X_target=X_target, owners=owners)
+        chosen = summarizer.sample_indices_
         rows = _safe_indexing(X, chosen)
         labels = None if y is None else _safe_indexing(y, chosen)
-        if _routing_enabled():
-            routed = process_routing(self, "fit", **params)
-            params = routed.estimator.fit
         params = _check_method_params(X, params, indices=chosen)
-        self.estimator_ = clone(self.estimator).fit(self._inputs(rows), labels, **params)
-        self._holdout = holdout
+        estimator = clone(self.estimator).fit(_inputs(summarizer, rows), labels, **params)
         target = X if X_target is None else unwrap(X_target)
-        self.mmd_ = math.sqrt(mmd2(self._table(rows), self._table(target), gamma=summarizer.gamma))
+        # What belongs together changes together.
+        self.mmd_ = _distance(summarizer, rows, target)
+        self.summarizer_, self.estimator_, self._holdout = summarizer, estimator, holdout
         return self
 
     def score(self, X=None, y=None, *, X_holdout=None, y_holdout=None, sample_weight=None):
@@ -171,7 +204,8 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
         y_holdout : array-like or `Public`, default=None
             Their labels.
         sample_weight : array-like, default=None
-            Weights of the rows of X_holdout.
+            Weights of the rows of X_holdout. (A search that routes weights cuts those to its own
+            folds, which are of other rows.)
 
         Returns
         -------
@@ -180,12 +214,12 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self, "estimator_")
         if X is not None:
-            self._table(X)
+            validate_table(self.summarizer_, X, reset=False)
         holdout = _both(X_holdout, y_holdout) or self._holdout
         if holdout is None:
             return -self.mmd_
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return self.estimator_.score(self._inputs(holdout[0]), holdout[1], **weights)
+        return self.estimator_.score(_inputs(self.summarizer_, holdout[0]), holdout[1], **weights)
 
     @available_if(_has("predict"))
     def predict(self, X):
@@ -253,16 +287,7 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
 
     def _call(self, method: str, X: Any) -> Any:
         check_is_fitted(self, "estimator_")
-        return getattr(self.estimator_, method)(self._inputs(X))
-
-    def _inputs(self, X: Any) -> Any:
-        """Return what the estimator works on: rows, or phi of them."""
-        if self.summarizer_.reveal == "rows":
-            return X
-        return self.summarizer_.embedding_.features(self._table(X))
-
-    def _table(self, X: Any) -> Any:
-        return validate_table(self.summarizer_, X, reset=False)
+        return getattr(self.estimator_, method)(_inputs(self.summarizer_, X))
 
     def __sklearn_tags__(self):
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)

@@ -91,6 +91,10 @@ class PrivateMMDSummarizer(BaseEstimator):
     shares : mapping from owner to positive number, default=None
         Public shares of the rows asked of each owner. None is equal shares among the owners that
         occur, whose names then count as public; a mapping must name all, also those without rows.
+    target_is_owners : bool, default=None
+        Whether rows of the target are the owners' own, so that releases about the target are about
+        those, too. None finds out where the target is missing or equals X; where some rows only
+        are in both, as in a fold of a cross-validation whose target is all of X, say True.
     random_state : int, RandomState or None, default=None
         Public randomness (frequencies), and the curator's restarts. With ``epsilon=np.inf``, where
         nothing is kept from anyone, the owners' coins, too.
@@ -157,6 +161,7 @@ class PrivateMMDSummarizer(BaseEstimator):
         "parsimony": [Interval(Real, 1, None, closed="left")],
         "explore": [Interval(Real, 0, 1, closed="both")],
         "n_rounds": [None, Interval(Integral, 1, None, closed="left")],
+        "target_is_owners": [None, "boolean"],
         "ledger": "no_validation",
         "n_jobs": [
             None,
@@ -184,6 +189,7 @@ class PrivateMMDSummarizer(BaseEstimator):
         n_rounds=None,
         reveal="rows",
         shares=None,
+        target_is_owners=None,
         random_state=None,
         noise_seed=None,
         ledger=None,
@@ -205,6 +211,7 @@ class PrivateMMDSummarizer(BaseEstimator):
         self.n_rounds = n_rounds
         self.reveal = reveal
         self.shares = shares
+        self.target_is_owners = target_is_owners
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
@@ -246,8 +253,8 @@ class PrivateMMDSummarizer(BaseEstimator):
             Labels play no part in the choice.
         X_target : array-like or frame of shape (m, n_features), default=None
             D_v. None summarises X itself, and the claims then count the release of its mean
-            against the owners' rows, as they must wherever a row is in both. Wrap it in `Public`
-            where a search or cross-validation would otherwise cut it into folds.
+            against the owners' rows (`target_is_owners`). Wrap it in `Public` where a search or
+            cross-validation would otherwise cut it into folds.
         owners : array-like of shape (n_samples,), default=None
             Whose each row is. None is one owner, named "X".
 
@@ -267,13 +274,12 @@ class PrivateMMDSummarizer(BaseEstimator):
         if self.ledger is not None and not isinstance(protocol, Auction):
             self._check_ledger(protocol)
         X_target, owners = unwrap(X_target), unwrap(owners)
-        if X_target is X:
-            X_target = None  # and the claims say so
         X = validate_table(self, X)
+        target = X if X_target is None else validate_table(self, X_target, reset=False)
         names, members = self._group(X, owners)
         rng = check_random_state(self.random_state)
         curator = Curator(
-            X if X_target is None else self._validate_target(X_target),
+            target,
             names,
             n_select=self.n_select,
             protocol=protocol,
@@ -287,7 +293,7 @@ class PrivateMMDSummarizer(BaseEstimator):
             n_steps=self.n_steps,
             reveal=self.reveal,
             shares=self.shares,
-            target_is_owners=X_target is None,
+            target_is_owners=self._is_of_owners(X, target),
             ledger=self.ledger,
             random_state=rng,
             noise_seed=self.noise_seed,
@@ -336,7 +342,8 @@ class PrivateMMDSummarizer(BaseEstimator):
         Values are clipped to [0, 1] and scaled to sum to at most one. A single row, of an owner or
         of the target, can change the whole choice, so nothing better than the size of that set
         bounds the sensitivity: 2 in L1, and noise of standard deviation ``2 sqrt(2) / epsilon``.
-        To pay owners per row proposed costs no privacy and has no noise.
+        To pay owners per row proposed costs no privacy and has no noise. (With a `noise_seed` all
+        calls have the same noise.)
 
         Parameters
         ----------
@@ -396,8 +403,10 @@ class PrivateMMDSummarizer(BaseEstimator):
         if protocol.broadcasts_target() and self.release == "gaussian":
             self.ledger.check(nominal_mechanism(self.epsilon, self.delta), adjacency=self.adjacency)
 
-    def _validate_target(self, X_target: Any) -> NDArray:
-        return validate_table(self, X_target, reset=False)
+    def _is_of_owners(self, X: NDArray, target: NDArray) -> bool:
+        if self.target_is_owners is not None:
+            return bool(self.target_is_owners)
+        return np.shares_memory(X, target) or np.array_equal(X, target)
 
     def _group(self, X: NDArray, owners: Any) -> tuple[list[Any], list[NDArray]]:
         """Return the owners' names, and the rows of each."""

@@ -132,7 +132,9 @@ class MWEMMean(TargetRelease):
 
     def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
         grid = quantise(
-            self.embedding.grid(X), self.mwem.grid_step, np.random.default_rng(noise_seed)
+            self.embedding.grid(X),
+            self.mwem.grid_step,
+            np.random.default_rng(None if noise_seed is None else [noise_seed, 1]),
         )
         sums = grid.sum(axis=0, dtype=np.float64).astype(np.int64)
         means, _ = self.mwem.release(sums, self.n_target, mwem_noise(noise_seed))
