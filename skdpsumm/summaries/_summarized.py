@@ -271,7 +271,7 @@ class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
         """Return the routing of `X_target`, `owners` and the rest to where they belong."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         return (
-            MetadataRouter(owner=self)
+            MetadataRouter(owner=type(self).__name__)
             .add_self_request(self)
             .add(estimator=self.estimator, method_mapping=mapping)
         )
