@@ -477,7 +477,7 @@ rng = np.random.default_rng(0)
 X = np.vstack([rng.normal(0, 1, (300, 2)), rng.normal(3, 1, (300, 2))])
 y = np.concatenate([X[:300, 0] > 0, X[300:, 1] > 3]).astype(int)
 target = rng.normal(3, 1, (200, 2))
-s = PrivateMMDSummarizer(60, gamma=.5, n_components=64, random_state=0, epsilon=50.)
+s = PrivateMMDSummarizer(60, gamma=.5, n_components=64, random_state=0, epsilon=50., noise_seed=0)
 plain = Pipeline([("rows", s), ("model", LogisticRegression())]).fit(X, y)
 assert len(plain[0].sample_indices_) == 60
 sklearn.set_config(enable_metadata_routing=True)
