@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 # Messages of scikit-learn that hold no value of the table, by a part of each.
@@ -37,6 +38,10 @@ _NO_NUMBERS = (
     "values of such columns in `categories` where the estimator has it. (The message names no "
     "value, for the table is private.)"
 )
+
+
+class Schema(BaseEstimator):
+    """What `validate_table` writes the columns to, for those who are no estimators."""
 
 
 def validate_table(

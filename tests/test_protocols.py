@@ -594,6 +594,28 @@ def test_ask_all_noise_is_for_that_many_swaps(adjacency, swaps):
     assert curator.privacy.owners.epsilon(1e-6) == pytest.approx(1.0, abs=1e-5)
 
 
+@pytest.mark.parametrize(("adjacency", "rows"), [("add_remove", 1), ("replace_one", 2)])
+@pytest.mark.parametrize("kind", ["features", "count"])
+def test_posted_noise_is_for_that_many_rows(adjacency, rows, kind):
+    """s_z = rows sqrt(1 + s^2) ||c|| / mu in units of one row, s = 1/2, in both channels."""
+    protocol = Posted(n_rounds=7)
+    curator = Curator(
+        points(5), ["a"], protocol=protocol, n_components=64, adjacency=adjacency, n_target=5
+    )
+    k = np.arange(1, 7)
+    c = np.linalg.norm(np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))]))
+    std = curator._plan.release._noise.std[0 if kind == "features" else 64] / 2**12
+    expected = rows * np.sqrt(1.25) * c / gdp_mu(1.0, 1e-6)
+    assert std * curator.embedding.scale / 2**15 == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_auctions_h2_is_within_its_budget(delta):
+    options = {"n_components": 16, "n_select": 10, "delta": delta, "protocol": Auction()}
+    privacy = Curator(points(5), ["a", "b"], **options).privacy
+    assert 0.95 < privacy.h2.epsilon(delta) <= 1 + 1e-9
+
+
 # ------------------------------------------------------------------------------------- guarantees
 
 

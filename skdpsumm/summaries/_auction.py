@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..features import GRID
-from ..privacy import Unprotected, ZeroConcentratedDP, zcdp_rho
+from ..privacy import Mechanism, PureDP, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ._embedding import Embedding, grid_scores
 from ._messages import CallForBids, HandOver
 from ._mwem import MWEM, mwem_noise, quantise
@@ -72,7 +72,7 @@ class Auction(Protocol):
     ``1 - exp(-epsilon_auction)``: no delta below that holds, at any epsilon. Nor do "bad rounds"
     bound it: asks that owner j does not see change what others bid later. h2's part alone is exact:
     ``T epsilon^2 Delta^2``-zCDP per call as printed, Delta = 2 (4 under replace-one), for a row
-    more among the owners' *swaps* a row of D_s.
+    more among the owners' swaps a row of D_s for another.
 
     *Cost.* About ``p (K / tau + 1 / epsilon_auction)`` rows, at most K p, which it nearly reaches
     for K below 20; p rounds; up to 2 p messages per owner.
@@ -112,7 +112,10 @@ class Auction(Protocol):
         if not terms.is_private:
             return Plan(target, Unprotected("epsilon is infinite and no noise was added"))
         calls = self._summary_calls(embedding, terms)
-        cost = ZeroConcentratedDP(sum(mwem.rho for mwem in calls[1:]))
+        if terms.delta == 0 and self.calibration == "corrected":
+            cost: Mechanism = PureDP(terms.epsilon)
+        else:
+            cost = ZeroConcentratedDP(sum(mwem.rho for mwem in calls[1:]))
         return Plan(target, Unprotected(_REASON), calls, h2=cost)
 
     def plan_target(self, embedding: Embedding, terms: Terms) -> TargetRelease | None:
@@ -134,9 +137,11 @@ class Auction(Protocol):
         p, step = terms.n_select, self._grid_step(embedding)
         options = {"grid_step": step, "average": self.calibration == "printed"}
         if self.calibration == "corrected":
-            rho = zcdp_rho(terms.epsilon, terms.delta) if terms.delta else terms.epsilon**2 / 2
-            rest = MWEM.for_zcdp(rho / max(p - 1, 1), _STEPS, sensitivity, **options)
-            first = MWEM.for_zcdp(rho, _STEPS_FIRST, sensitivity, **options)
+            make, total = MWEM.for_pure, terms.epsilon
+            if terms.delta:
+                make, total = MWEM.for_zcdp, zcdp_rho(terms.epsilon, terms.delta)
+            rest = make(total / max(p - 1, 1), _STEPS, sensitivity, **options)
+            first = make(total, _STEPS_FIRST, sensitivity, **options)
         else:
             rest_epsilon = _EPSILON_REST / math.sqrt(p * _STEPS)
             rest = MWEM.as_printed(rest_epsilon, _STEPS, sensitivity, **options)

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
-from .._validation import validate_table
+from .._validation import Schema, validate_table
 from ..features import GRID
 from ..privacy import (
     PureDP,
@@ -151,7 +150,7 @@ class Curator:
         )
         self.gamma, self.reveal, self._noise_seed = gamma, reveal, noise_seed
         self.shares = _shares(list(owners), shares)
-        self._X_target = validate_table(_Schema(), X_target)
+        self._X_target = validate_table(Schema(), X_target)
         self.rng = check_random_state(random_state)
         self.embedding = Embedding.draw(
             self._X_target.shape[1], n_components, gamma, self.protocol.embedding_kind, self.rng
@@ -343,9 +342,7 @@ class Curator:
         return derived_seed(self._noise_seed, purpose)
 
     def _charge(self) -> None:
-        if self._ledger is None:
-            return
-        if self._cost == PureDP(0.0):
+        if self._ledger is None or self._cost == PureDP(0.0):
             return
         self._ledger.charge(
             self._cost,
@@ -395,7 +392,3 @@ def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, 
     if not all(0 < v < np.inf for v in values):
         raise ValueError(f"shares must be positive numbers, got {values}.")
     return {owner: value / sum(values) for owner, value in zip(shares, values, strict=True)}
-
-
-class _Schema(BaseEstimator):
-    """What scikit-learn's validation writes the columns to."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
-from .._validation import validate_table
+from .._validation import Schema, validate_table
+from ..features import GRID
 from ._embedding import Embedding, grid_scores
 from ._messages import (
     Bid,
@@ -62,7 +62,7 @@ class DataOwner:
     holds_private_data = True
 
     def __init__(self, X: ArrayLike, y: ArrayLike | None = None, *, seed: Any = None):
-        self._X = validate_table(_Schema(), X, ensure_min_samples=0)
+        self._X = validate_table(Schema(), X, ensure_min_samples=0)
         self._y = None if y is None else np.asarray(y)
         if self._y is not None and len(self._y) != len(self._X):
             raise ValueError("X and y have different numbers of rows.")
@@ -138,7 +138,7 @@ class DataOwner:
         most = max(n_herd, _MOST_BYTES // (4 * embedding.n_features))
         if len(candidates) > most:
             candidates = np.sort(self._coins.choice(candidates, most, replace=False))
-        features = self._grid_of(candidates) * np.float32(embedding.scale / 2**15)
+        features = self._grid_of(candidates) * np.float32(embedding.scale / GRID)
         search = feature_search(features, direction, n_herd)
         return candidates[search.run(False, 0, np.random.RandomState(0))]
 
@@ -183,7 +183,3 @@ class DataOwner:
 
     def __repr__(self) -> str:
         return f"<DataOwner, {self._X.shape[1]} columns, holds_private_data=True>"
-
-
-class _Schema(BaseEstimator):
-    """What scikit-learn's validation writes the columns to."""

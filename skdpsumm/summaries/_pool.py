@@ -97,14 +97,13 @@ class Pool:
         honest = message.reveal == "rows" or self._embedding.could_give(X)
         return None if honest else "sent features that no row has"
 
-    def add(self, owner: Any, reply: Any) -> list[int]:
-        """Take the rows of a valid answer, and return their places in the pool."""
+    def add(self, owner: Any, reply: Any) -> None:
+        """Take the rows of a valid answer."""
         if isinstance(reply, Bid) or len(reply.X) == 0:
-            return []
-        start, indices = len(self), np.asarray(reply.indices).tolist()
+            return
+        indices = np.asarray(reply.indices).tolist()
         self._parts.append(np.asarray(reply.X))
-        self._starts.append(start)
+        self._starts.append(len(self))
         self._labels.append(None if reply.y is None else np.asarray(reply.y))
         self._known[owner].update(indices)
         self.origins += [(owner, index) for index in indices]
-        return list(range(start, len(self)))

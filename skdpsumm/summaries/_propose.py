@@ -46,7 +46,7 @@ class Propose(Protocol):
     *Cost.* ``parsimony p`` rows, and at most one more per owner for rounding up; two messages per
     owner; one round.
 
-    Source: the review of the paper's protocol; it replaces Algorithm 3.
+    Source: ours; it replaces Algorithm 3 of the paper.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -44,15 +44,7 @@ class Protocol(BaseEstimator):
         """Return the release of the target's mean, None where nothing of it is broadcast."""
         if not self.broadcasts_target():
             return None
-        return target_release(
-            embedding,
-            release=terms.release,
-            epsilon=terms.epsilon,
-            delta=terms.delta,
-            adjacency=terms.adjacency,
-            n_target=terms.n_target,
-            n_steps=terms.n_steps,
-        )
+        return target_release(embedding, terms)
 
     @abstractmethod
     def converse(self, curator: Curator, plan: Any) -> Conversation:

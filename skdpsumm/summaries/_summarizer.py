@@ -131,7 +131,7 @@ class PrivateMMDSummarizer(BaseEstimator):
     Notes
     -----
     Source: "Differentially Private Distributed Data Summarization under Covariate Shift"
-    (Sarpatwar et al. 2019), with the protocols of our own review of it: its auction has no valid
+    (Sarpatwar et al. 2019), with protocols of our own: its auction has no valid
     guarantee, its bid has the wrong sign, and its MWEM costs three times what is claimed. Without
     `X_target`, X itself is the target: then its mean embedding is a release about the owners'
     rows, and the claim for them says so.
@@ -271,7 +271,7 @@ class PrivateMMDSummarizer(BaseEstimator):
         """
         self._validate_params()
         protocol = self._make_protocol()
-        if self.ledger is not None and not isinstance(protocol, Auction):
+        if self.ledger is not None:
             self._check_ledger(protocol)
         X_target, owners = unwrap(X_target), unwrap(owners)
         X = validate_table(self, X)
@@ -431,8 +431,8 @@ class PrivateMMDSummarizer(BaseEstimator):
         chosen = curator.chosen
         if len(chosen) < self.n_select:
             warnings.warn(
-                f"n_select={self.n_select}, but only {len(chosen)} rows were received; lower it, "
-                "or raise parsimony.",
+                f"n_select={self.n_select} is more than the rows received; lower it, or raise "
+                "parsimony.",
                 stacklevel=3,
             )
         self.sample_indices_ = np.array([members[o][i] for o, i in chosen], np.int64)

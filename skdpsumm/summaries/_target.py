@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -12,6 +11,7 @@ from ..features import GRID
 from ..privacy import Block, IntegerNoise, Mechanism, Unprotected, zcdp_rho
 from ._embedding import Embedding
 from ._mwem import MWEM, mwem_noise, quantise
+from ._terms import Terms
 
 # Part of mu^2 that buys the number of rows where it is private: a tenth makes its noise three times
 # that of a score, and the noise of scores 5 per cent larger.
@@ -141,32 +141,24 @@ class MWEMMean(TargetRelease):
         return means * self.embedding.scale
 
 
-def target_release(
-    embedding: Embedding,
-    *,
-    release: str,
-    epsilon: float,
-    delta: float,
-    adjacency: str,
-    n_target: int | None,
-    n_steps: int | None,
-) -> TargetRelease:
-    """Return the release that an estimator's parameters ask for.
+def target_release(embedding: Embedding, terms: Terms) -> TargetRelease:
+    """Return the release that the terms of a run ask for.
 
     Raises
     ------
     ValueError
         If `n_target` is needed and missing.
     """
-    if math.isinf(epsilon):
+    if not terms.is_private:
         return ExactMean(embedding)
-    if adjacency == "replace_one":
-        require_n_target(n_target, "adjacency='replace_one'")
-    if release == "mwem":
-        steps = n_steps or 2 * embedding.n_features
-        size = require_n_target(n_target, "release='mwem'")
-        return MWEMMean.calibrated(embedding, epsilon, delta, adjacency, size, steps)
-    return GaussianMean(embedding, epsilon, delta, adjacency, n_target)
+    if terms.adjacency == "replace_one":
+        require_n_target(terms.n_target, "adjacency='replace_one'")
+    budget = terms.epsilon, terms.delta, terms.adjacency
+    if terms.release == "mwem":
+        steps = terms.n_steps or 2 * embedding.n_features
+        size = require_n_target(terms.n_target, "release='mwem'")
+        return MWEMMean.calibrated(embedding, *budget, size, steps)
+    return GaussianMean(embedding, *budget, terms.n_target)
 
 
 def require_n_target(n_target: int | None, by: str) -> int:
