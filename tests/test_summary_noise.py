@@ -11,7 +11,7 @@ import pytest
 from skdpsumm import PrivateMMDSummarizer, audit_epsilon
 from skdpsumm.features import GRID
 from skdpsumm.privacy import Block, IntegerNoise, _noise, gdp_mu
-from skdpsumm.summaries import MWEM, AskAll, Curator, Embedding
+from skdpsumm.summaries import MWEM, AskAll, Curator, DataOwner, Embedding, run_protocol
 from skdpsumm.summaries._mwem import mwem_noise
 from skdpsumm.summaries._posted import RunningSums
 from skdpsumm.summaries._target import GaussianMean, MWEMMean
@@ -232,6 +232,35 @@ def test_audit_of_the_sums_of_ask_all(scaled):
     assert audit(release, worlds, 0.2) <= 1.0
     scaled(0.5)
     assert audit(release, worlds, 0.2) > 1.0
+
+
+def seen_of_ask_all(others):
+    """Return the second direction that owner j sees, less the first: feedback alone."""
+    curator = Curator(
+        np.full((300, 1), 1.0),  # so many that what is kept first is certain
+        ["j", "i"],
+        protocol=AskAll(2),
+        n_select=2,
+        epsilon=1.0,
+        delta=0.2,
+        gamma=0.5,
+        n_components=2,
+        random_state=0,
+    )
+    # A row half a turn from the target has the opposite phi.
+    half_turn = 1.0 + np.pi / curator.embedding.frequencies[0, 0]
+    parties = {"j": DataOwner([[half_turn]]), "i": DataOwner(others * half_turn + (1 - others))}
+    run_protocol(curator, parties)
+    first, second = (message.direction for message in curator.transcript["j"][:2])
+    return second - first
+
+
+def test_audit_of_all_that_an_owner_sees_in_ask_all(scaled):
+    """The other owner holds a row like the target, or not; j sees two directions."""
+    worlds = np.array([[1.0]]), np.array([[1.0], [0.0]])
+    assert audit(seen_of_ask_all, worlds, 0.2, 2000) <= 1.0
+    scaled(0.5)
+    assert audit(seen_of_ask_all, worlds, 0.2, 2000) > 1.0
 
 
 # Scores are equal before and after, but that of the first coordinate grows by 2, and the others
