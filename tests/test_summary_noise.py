@@ -113,7 +113,7 @@ def test_mwem_measures_with_laplace_noise(factor, accepted, scaled):
 @ARMS
 def test_mwem_selects_by_the_exponential_mechanism(factor, accepted):
     noise, scores = mwem_noise(None), np.array([0, 700, 2000, 1400])
-    n = 8000
+    n = 32_000
     found = np.bincount([noise.worst(scores, 1000.0 * factor) for _ in range(n)], minlength=4)
     weights = np.exp(scores / 1000)
     p = weights / weights.sum()
