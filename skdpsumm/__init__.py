@@ -3,6 +3,14 @@
 from ._public import Public
 from .audit import AuditResult, audit_epsilon
 from .features import PublicScaler
+from .learners import (
+    PINPClassifier,
+    PINPRegressor,
+    TDDLClassifier,
+    TDDLRegressor,
+    TDILClassifier,
+    TDILRegressor,
+)
 from .moments import Estimate, M2MClassifier, M2MEstimator, M2MRegressor
 from .privacy import (
     BudgetExceededError,
@@ -29,6 +37,8 @@ __all__ = [
     "M2MClassifier",
     "M2MEstimator",
     "M2MRegressor",
+    "PINPClassifier",
+    "PINPRegressor",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
     "PrivacyLedger",
@@ -40,6 +50,10 @@ __all__ = [
     "RFFSketcher",
     "SketchUnion",
     "SummarizedEstimator",
+    "TDDLClassifier",
+    "TDDLRegressor",
+    "TDILClassifier",
+    "TDILRegressor",
     "audit_epsilon",
     "greedy_mmd_selection",
     "mmd2",

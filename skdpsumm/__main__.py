@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from skdpsumm import _demo_sketch, _demo_summary
+from skdpsumm import _demo_learner, _demo_sketch, _demo_summary
 
 
 def main() -> None:
@@ -17,6 +17,8 @@ def main() -> None:
     _demo_sketch.run(folder)
     print("\n== 2. Choose rows from many owners: handwritten digits\n")
     _demo_summary.run()
+    print("\n== 3. Learn with kernels: handwritten digits, odd or even\n")
+    _demo_learner.run()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ tells scikit-learn not to compare two fits.
 
 import numpy as np
 import pytest
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -15,12 +16,18 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     M2MRegressor,
+    PINPClassifier,
+    PINPRegressor,
     PrivateMMDSummarizer,
     PublicScaler,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
     SummarizedEstimator,
+    TDDLClassifier,
+    TDDLRegressor,
+    TDILClassifier,
+    TDILRegressor,
 )
 
 # scikit-learn's data lie within these.
@@ -64,6 +71,41 @@ def summarizers(**budget):
     ]
 
 
+def learners(**budget):
+    """Return kernel learners of each mechanism and family of kernels, small.
+
+    A copy of an interactive learner answers new points by its public hypothesis, for it must draw
+    no noise, while scikit-learn compares the answers of a pickle with those of the original. So
+    with noise PINP is checked on explicit features, where `fit` releases the whole function.
+    """
+    boxed = {"bounds": (-3, 3), "n_landmarks": 100, **budget}
+    number = {"y_bounds": (-5, 5), **budget}
+    explicit = {"kernel": "linear", "norm_bound": 10.0, "fit_intercept": True}
+    interactive = [
+        PINPClassifier(gamma=0.2, **budget),
+        PINPRegressor(gamma=0.2, **number),
+        PINPClassifier(mechanism="svt", gamma=0.2, **budget),
+        PINPRegressor(mechanism="threshold", gamma=0.2, **number),
+    ]
+    released = [
+        PINPClassifier(**explicit, **budget),
+        PINPRegressor(**explicit, **number),
+        TDDLClassifier(**boxed),
+        TDDLClassifier(mechanism="laplace", loss="hinge", **boxed),
+        TDDLRegressor(kernel="poly", degree=2, norm_bound=4.0, y_bounds=(-5, 5), **boxed),
+        TDILClassifier(norm_bound=10.0, fit_intercept=True, **budget),
+        TDILClassifier(kernel="poly", degree=2, norm_bound=5.0, **boxed),
+        TDILClassifier(mechanism="objective", loss="logistic", norm_bound=10.0, **budget),
+        TDILRegressor(
+            feature_map=RBFSampler(gamma=0.01, random_state=0), fit_intercept=True, **number
+        ),
+        TDILRegressor(mechanism="objective", norm_bound=10.0, loss="squared", **number),
+    ]
+    if "noise_seed" in budget:  # points that are chosen at random are never the same twice
+        released.append(TDILRegressor(mechanism="exponential", n_rounds=30, **number))
+    return released + (interactive if budget == {"epsilon": np.inf} else [])
+
+
 def summarised(n_select=150, **budget):
     """Return models trained on a summary. scikit-learn seeds the top level alone."""
     common = {"n_components": 64, "gamma": 0.1, "n_target": 100, "random_state": 0, **budget}
@@ -80,6 +122,7 @@ WITHOUT_NOISE = [
     *models(epsilon=np.inf),
     *summarizers(epsilon=np.inf),
     *summarised(epsilon=np.inf),
+    *learners(epsilon=np.inf),
     *WITHOUT_BUDGET,
 ]
 # scikit-learn wants good predictions from 200 rows, so models get a larger epsilon. With noise of
@@ -90,12 +133,14 @@ WITH_SEED = [
     *models(**{**SEEDED, "epsilon": 1e4}),
     *summarizers(**SEEDED),
     *summarised(**SEEDED),
+    *learners(**{**SEEDED, "epsilon": 1e6}),
 ]
 WITH_SYSTEM = [
     *sketchers(**PRIVATE),
     *models(**{**PRIVATE, "epsilon": 1e9}),
     *summarizers(**PRIVATE),
     *summarised(1000, **PRIVATE),
+    *learners(**{**PRIVATE, "epsilon": 1e12}),
 ]
 
 

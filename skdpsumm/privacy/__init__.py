@@ -1,5 +1,7 @@
 """The privacy floor: guarantees, the ledger, exact noise and its calibration."""
 
+from ._choice import exponential_choice
+from ._float_noise import radial_noise, secret_generator
 from ._gaussian_dp import gdp_delta, gdp_epsilon, gdp_mu, zcdp_delta, zcdp_epsilon, zcdp_rho
 from ._guarantee import PrivacyGuarantee
 from ._ledger import PrivacyLedger
@@ -16,7 +18,16 @@ from ._mechanisms import (
     mechanism_from_dict,
     parallel,
 )
-from ._noise import RESERVE, Block, IntegerNoise, nominal_mechanism, warn_of_seed
+from ._noise import (
+    RESERVE,
+    Block,
+    IntegerNoise,
+    derived_seed,
+    noisy_integers,
+    nominal_mechanism,
+    warn_of_seed,
+)
+from ._shifted import ShiftedGaussianDP
 from ._warnings import BudgetExceededError, PrivacyLeakWarning
 
 __all__ = [
@@ -32,16 +43,22 @@ __all__ = [
     "PrivacyLeakWarning",
     "PrivacyLedger",
     "PureDP",
+    "ShiftedGaussianDP",
     "Unprotected",
     "Worst",
     "ZeroConcentratedDP",
     "compose",
+    "derived_seed",
+    "exponential_choice",
     "gdp_delta",
     "gdp_epsilon",
     "gdp_mu",
     "mechanism_from_dict",
+    "noisy_integers",
     "nominal_mechanism",
     "parallel",
+    "radial_noise",
+    "secret_generator",
     "warn_of_seed",
     "zcdp_delta",
     "zcdp_epsilon",

@@ -45,6 +45,7 @@ from ._mechanisms import (
     ZeroConcentratedDP,
 )
 from ._noise import RESERVE
+from ._shifted import ShiftedGaussianDP
 
 # Ten charges of 0.1 fit into 1.0: sums may pass a cap by float rounding, and by no more.
 TOLERANCE = 1e-9
@@ -132,6 +133,15 @@ class Filter:
             return self._calibrated
         return 2 * zcdp_rho(self.epsilon, self.delta)
 
+    @cached_property
+    def _cap_less_reserve(self) -> float:
+        """The cap of `square` under zCDP where some noise draws on the reserve."""
+        return 2 * zcdp_rho(self.epsilon * (1 - RESERVE), self.delta * (1 - RESERVE))
+
+    def _cap_of(self, total: Cost) -> float:
+        slack = total.log_ratio > 0 or total.tail > 0
+        return self._cap_less_reserve if slack and self.accountant == "zcdp" else self._cap
+
     def cost(self, mechanism: Mechanism) -> Cost:
         """Return what `mechanism` adds to the total."""
         if isinstance(mechanism, Composed):
@@ -160,6 +170,9 @@ class Filter:
                 return Cost(math.inf, mu * mu)
             case "zcdp", ZeroConcentratedDP(rho):
                 return Cost(math.inf, 2 * rho)
+            case "gdp" | "zcdp", ShiftedGaussianDP(log_ratio=log_ratio, tail=tail):
+                # One mu for all epsilons: of mu-GDP both filters know an adaptive sum.
+                return Cost(math.inf, mechanism.dominating_mu() ** 2, log_ratio, tail)
         return self._cost_unknown(mechanism)
 
     def _cost_unknown(self, mechanism: Mechanism) -> Cost:
@@ -179,7 +192,7 @@ class Filter:
         """Return whether the cap holds `total`."""
         if total.pure <= self.epsilon * (1 + TOLERANCE):
             return True
-        return total.square <= self._cap * (1 + TOLERANCE) and self.reserve_holds(total)
+        return total.square <= self._cap_of(total) * (1 + TOLERANCE) and self.reserve_holds(total)
 
     def reserve_holds(self, total: Cost) -> bool:
         """Return whether the reserve pays for the discreteness of all noise in `total`."""
@@ -194,7 +207,8 @@ class Filter:
         if self.accountant == "pure":
             return math.inf
         if self.accountant == "zcdp":
-            return zcdp_epsilon(cost.square / 2, self.delta)
+            rest = (self.delta - cost.tail) * math.exp(-cost.log_ratio)
+            return zcdp_epsilon(cost.square / 2, rest) + 2 * cost.log_ratio
         return GaussianDP(math.sqrt(cost.square), cost.log_ratio, cost.tail).epsilon(self.delta)
 
     def left(self, spent: Cost) -> float:
@@ -203,7 +217,7 @@ class Filter:
             return math.inf
         if self.accountant == "pure":
             return self._left_pure(spent)
-        square = max(0.0, self._cap - spent.square)
+        square = max(0.0, self._cap_of(spent) - spent.square)
         if square >= self._calibrated:
             return self.epsilon
         # The inverse of _calibrated, less what the solvers may have rounded up.

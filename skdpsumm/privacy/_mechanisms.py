@@ -42,6 +42,10 @@ class Mechanism(ABC):
         """Return the cost for neighbours that differ in `size` rows."""
         raise ValueError(f"No closed form of group privacy is known here for {self!r}.")
 
+    def as_accountable(self) -> Mechanism:
+        """Return an upper bound of a kind that numerical accountants know, itself if it is one."""
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
@@ -168,7 +172,8 @@ class Composed(Mechanism):
     kind: ClassVar[str] = "composed"
 
     def _slack(self) -> tuple[float, float]:
-        gaussians = [p for p in self.parts if isinstance(p, GaussianDP)]
+        accountable = [p.as_accountable() for p in self.parts]
+        gaussians = [p for p in accountable if isinstance(p, GaussianDP)]
         return sum(p.log_ratio for p in gaussians), sum(p.tail for p in gaussians)
 
     def _pure_epsilon(self) -> float:
@@ -219,6 +224,8 @@ class Worst(Mechanism):
 
 def compose(parts: Iterable[Mechanism]) -> Mechanism:
     """Return the sequential (adaptive) composition of `parts`, in closed form where one exists."""
+    from ._shifted import ShiftedGaussianDP, compose_shifted
+
     flat = [p for part in parts for p in (part.parts if isinstance(part, Composed) else (part,))]
     lost = [p for p in flat if isinstance(p, Unprotected)]
     if lost:
@@ -229,8 +236,12 @@ def compose(parts: Iterable[Mechanism]) -> Mechanism:
         return Worst(tuple(compose([*flat, part]) for part in worst.parts))
     gaussian = [p for p in flat if isinstance(p, GaussianDP)]
     zcdp = [p for p in flat if isinstance(p, ZeroConcentratedDP)]
-    rest = [p for p in flat if not isinstance(p, GaussianDP | ZeroConcentratedDP)]
-    if gaussian:
+    shifted = [p for p in flat if isinstance(p, ShiftedGaussianDP)]
+    closed = GaussianDP | ZeroConcentratedDP | ShiftedGaussianDP
+    rest = [p for p in flat if not isinstance(p, closed)]
+    if shifted:
+        rest.append(compose_shifted([*shifted, *gaussian]))
+    elif gaussian:
         rest.append(
             GaussianDP(
                 math.sqrt(math.fsum(p.mu**2 for p in gaussian)),
@@ -308,7 +319,7 @@ def _account(parts: Iterable[Mechanism]) -> Any:
     from dp_accounting.pld import PLDAccountant
     from dp_accounting.rdp import RdpAccountant
 
-    parts = list(parts)
+    parts = [p.as_accountable() for p in parts]
     if all(isinstance(p, PureDP | GaussianDP) for p in parts):
         return _PLDCurve(parts)
     event = _event(parts)

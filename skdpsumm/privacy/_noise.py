@@ -182,6 +182,29 @@ class IntegerNoise:
         return np.ldexp(noisy.astype(np.float64), -self.lift)
 
 
+def noisy_integers(
+    values: NDArray[np.int64], scale: float, kind: str, noise_seed: int | None = None
+) -> NDArray[np.int64]:
+    """Return `values` with discrete noise of a given scale, for costs that are stated elsewhere.
+
+    Parameters
+    ----------
+    values : ndarray of int64
+    scale : float
+        b of "laplace", which costs ``|v|_1 / b`` (pure) for a move by v, or sigma of "gaussian",
+        which costs ``|v|_2^2 / (2 sigma^2)`` (zCDP).
+    kind : {"laplace", "gaussian"}
+    noise_seed : int, default=None
+        For simulations. No warning of it is given.
+    """
+    values = np.ascontiguousarray(values, dtype=np.int64)
+    if noise_seed is not None:
+        stream = np.random.SeedSequence(noise_seed)
+        return values + _simulate(kind, scale, values.shape, stream)
+    draw = _laplace_i64 if kind == "laplace" else _gaussian_i64
+    return draw(values.ravel(), scale).reshape(values.shape)
+
+
 def nominal_mechanism(epsilon: float, delta: float) -> Mechanism:
     """Return what a release calibrated to (epsilon, delta) costs, before its size is known."""
     epsilon, delta = float(epsilon), float(delta)
@@ -221,7 +244,16 @@ def _opendp(kind: str, scale: float) -> Callable[[NDArray[np.int64]], list[int]]
     return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
 
 
-def _simulate(kind: str, scale: float, size: int, stream: np.random.SeedSequence) -> NDArray:
+def _simulate(
+    kind: str, scale: float, size: int | tuple[int, ...], stream: np.random.SeedSequence
+) -> NDArray:
     rng = np.random.default_rng(stream)
     draw = rng.laplace if kind == "laplace" else rng.normal
     return np.rint(draw(0.0, scale, size)).astype(np.int64)
+
+
+def derived_seed(noise_seed: int | None, *key: int) -> int | None:
+    """Return a seed of its own for each key; None where noise comes from the system."""
+    if noise_seed is None:
+        return None
+    return int(np.random.SeedSequence(noise_seed, spawn_key=key).generate_state(1, np.uint64)[0])

@@ -18,6 +18,7 @@ from .._validation import Schema, validate_table
 from ..features import GRID
 from ..privacy import (
     PureDP,
+    derived_seed,
     warn_of_seed,
 )
 from ._embedding import Embedding
@@ -28,7 +29,7 @@ from ._pool import Pool
 from ._propose import Propose
 from ._protocol import Plan, Protocol
 from ._selection import exact_search, feature_search
-from ._terms import CONSTRAINTS, Terms, derived_seed
+from ._terms import CONSTRAINTS, Terms
 
 _NO_ANSWER = "did not answer"
 _ROWS_PER_BATCH = 1024

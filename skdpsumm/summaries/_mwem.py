@@ -8,14 +8,20 @@ so one number per coordinate is all the state there is.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features import GRID
-from ..privacy import Block, IntegerNoise, Mechanism, PureDP, ZeroConcentratedDP
+from ..privacy import (
+    Block,
+    IntegerNoise,
+    Mechanism,
+    PureDP,
+    ZeroConcentratedDP,
+    exponential_choice,
+)
 
 
 class MWEM:
@@ -158,7 +164,7 @@ class _Noise:
 
     def worst(self, scores: NDArray[np.int64], scale: float) -> int:
         """Return an index drawn with weight ``exp(scores / scale)``."""
-        return int(_noisy_max(scale)(scores))
+        return exponential_choice(scores, scale)
 
     def laplace(self, value: int, scale: float) -> float:
         """Return `value` with discrete Laplace noise."""
@@ -173,7 +179,7 @@ class _SimulatedNoise(_Noise):
         self.rng = np.random.default_rng(seed)
 
     def worst(self, scores: NDArray[np.int64], scale: float) -> int:
-        return int(np.argmax(scores / scale + self.rng.gumbel(size=len(scores))))
+        return exponential_choice(scores, scale, self.rng)
 
     def laplace(self, value: int, scale: float) -> float:
         return value + float(np.rint(self.rng.laplace(0.0, scale)))
@@ -182,17 +188,3 @@ class _SimulatedNoise(_Noise):
 def mwem_noise(noise_seed: int | None) -> _Noise:
     """Return the noise source of `MWEM.release`."""
     return _Noise() if noise_seed is None else _SimulatedNoise(noise_seed)
-
-
-@lru_cache(maxsize=128)
-def _noisy_max(scale: float) -> Any:
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    # Under this divergence OpenDP adds Gumbel noise: the exponential mechanism itself.
-    return dp.m.make_noisy_max(
-        dp.vector_domain(dp.atom_domain(T="i64")),
-        dp.linf_distance(T="i64"),
-        dp.zero_concentrated_divergence(),
-        scale=scale,
-    )

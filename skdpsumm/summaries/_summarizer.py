@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._public import unwrap
 from .._validation import validate_table
-from ..privacy import PrivacyGuarantee, nominal_mechanism
+from ..privacy import PrivacyGuarantee, derived_seed, nominal_mechanism
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._curator import Curator
@@ -27,7 +27,7 @@ from ._posted import Posted
 from ._propose import Pool, Propose
 from ._protocol import Protocol
 from ._run import run_protocol
-from ._terms import CONSTRAINTS, derived_seed
+from ._terms import CONSTRAINTS
 
 _COINS, _VALUES = 10, 11  # keys of seeds, beside the curator's
 PROTOCOLS = ("propose", "pool", "posted", "ask_all", "auction")

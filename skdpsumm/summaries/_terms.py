@@ -45,10 +45,3 @@ class Terms:
     def is_private(self) -> bool:
         """Whether any noise is asked for."""
         return not math.isinf(self.epsilon)
-
-
-def derived_seed(noise_seed: int | None, *key: int) -> int | None:
-    """Return a seed of its own for each key; None where noise comes from the system."""
-    if noise_seed is None:
-        return None
-    return int(np.random.SeedSequence(noise_seed, spawn_key=key).generate_state(1, np.uint64)[0])

@@ -1,0 +1,255 @@
+"""Private classifiers side by side: ours against what a user would pick instead.
+
+    python examples/benchmarks/learner_rivals.py --adult DIR --covertype FILE
+        [--diffprivlib-python PYTHON] [--methods NAME ...] [--epsilons .1 .3 1 3] [--seeds 3]
+
+Same rows, same (epsilon, delta), with delta = 0 and 1e-6; accuracy and area under the ROC curve
+on 20 % of the rows, means of the seeds. The rivals are in _rivals.py. A method that has pure DP
+only competes under delta > 0 as well. diffprivlib runs where its interpreter is given; it wants
+a scikit-learn of its own:
+
+    python3 -m venv dpl
+    dpl/bin/pip install diffprivlib==0.6.6 "scikit-learn>=1.5,<1.6"     # PYTHON is dpl/bin/python
+
+Adult (UCI): DIR holds adult.data and adult.test, gzipped or not, or it is one such file. Missing
+categories stay without an indicator. Covertype, class 2 against the rest: an npz with X (n, 54),
+10 numbers and the indicators of wilderness and soil, and y in 1..7 (`fetch_covtype`, here 50,000
+of its rows). All preprocessing is public: documented categories, numbers scaled to [-1, 1] by the
+bounds below and clipped, a constant 1 as intercept, which is penalised as the rest, and each row
+divided by its own norm.
+"""
+
+import argparse
+import csv
+import functools
+import gzip
+from pathlib import Path
+
+import _rivals
+import numpy as np
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
+
+import skdpsumm
+
+# A column is (low, high) or the categories that UCI's adult.names lists. adult.names has no
+# bounds: age is 17 (it says AAGE > 16) to the Census' top code 90, education-num counts the 16
+# categories, 99,999 and 99 are top codes, the other two are round numbers above what is known.
+ADULT = {
+    "age": (17, 90),
+    "workclass": "Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, "
+    "Without-pay, Never-worked",
+    "fnlwgt": (10_000, 1_500_000),
+    "education": "Bachelors, Some-college, 11th, HS-grad, Prof-school, Assoc-acdm, Assoc-voc, "
+    "9th, 7th-8th, 12th, Masters, 1st-4th, 10th, Doctorate, 5th-6th, Preschool",
+    "education-num": (1, 16),
+    "marital-status": "Married-civ-spouse, Divorced, Never-married, Separated, Widowed, "
+    "Married-spouse-absent, Married-AF-spouse",
+    "occupation": "Tech-support, Craft-repair, Other-service, Sales, Exec-managerial, "
+    "Prof-specialty, Handlers-cleaners, Machine-op-inspct, Adm-clerical, Farming-fishing, "
+    "Transport-moving, Priv-house-serv, Protective-serv, Armed-Forces",
+    "relationship": "Wife, Own-child, Husband, Not-in-family, Other-relative, Unmarried",
+    "race": "White, Asian-Pac-Islander, Amer-Indian-Eskimo, Other, Black",
+    "sex": "Female, Male",
+    "capital-gain": (0, 99_999),
+    "capital-loss": (0, 4_400),
+    "hours-per-week": (1, 99),
+    "native-country": "United-States, Cambodia, England, Puerto-Rico, Canada, Germany, "
+    "Outlying-US(Guam-USVI-etc), India, Japan, Greece, South, China, Cuba, Iran, Honduras, "
+    "Philippines, Italy, Poland, Jamaica, Vietnam, Mexico, Portugal, Ireland, France, "
+    "Dominican-Republic, Laos, Ecuador, Taiwan, Haiti, Columbia, Hungary, Guatemala, Nicaragua, "
+    "Scotland, Thailand, Yugoslavia, El-Salvador, Trinadad&Tobago, Peru, Hong, "
+    "Holand-Netherlands",
+}
+# UCI's covtype.info has the units: degrees of azimuth (0-360) and slope, metres, indices of
+# 0-255. Elevation, slope and distances are round numbers around the study area's, as in
+# examples/papers/m2m_table1.py.
+COVERTYPE = [
+    (1800, 3900),
+    (0, 360),
+    (0, 70),
+    (0, 1400),
+    (-200, 610),
+    (0, 7200),
+    (0, 255),
+    (0, 255),
+    (0, 255),
+    (0, 7200),
+]
+
+
+def scaled(columns, bounds):
+    """Map public bounds to [-1, 1], and clip."""
+    low, high = np.transpose(np.asarray(bounds, dtype=float))
+    return np.clip(2 * (columns - low) / (high - low) - 1, -1, 1)
+
+
+def finished(*blocks):
+    """Return the blocks beside a constant 1, rows scaled to norm 1."""
+    X = np.hstack(blocks)
+    return _rivals.unit_rows(np.hstack([X, np.ones((len(X), 1))]))
+
+
+def adult(path):
+    """Return X, y of all rows found."""
+    paths = sorted(p for p in path.iterdir() if "data" in p.name or "test" in p.name)
+    table = []
+    for file in paths if path.is_dir() else [path]:
+        with (gzip.open if file.suffix == ".gz" else open)(file, "rt") as lines:
+            table += [row for row in csv.reader(lines, skipinitialspace=True) if len(row) == 15]
+    blocks = []
+    for values, known in zip(np.transpose(table), ADULT.values(), strict=False):
+        if isinstance(known, str):
+            blocks.append((values[:, None] == known.split(", ")).astype(float))
+        else:
+            blocks.append(scaled(values.astype(float)[:, None], [known]))
+    return finished(*blocks), np.array([row[14].startswith(">50K") for row in table])
+
+
+def covertype(path):
+    """Return X, y for class 2 against the rest."""
+    with np.load(path) as file:
+        X, y = file["X"].astype(float), file["y"]
+    return finished(scaled(X[:, :10], COVERTYPE), X[:, 10:]), y == 2
+
+
+def ours(mechanism, fourier=False):
+    """Return our classifier as a method."""
+
+    def method(X_train, y_train, X_test, epsilon, delta, seed):
+        settings = {"kernel": "linear", "norm_bound": 1.0}
+        if fourier:
+            sampler = RBFSampler(gamma=1.0, n_components=500, random_state=seed)
+            settings = {"feature_map": sampler}
+        model = skdpsumm.TDILClassifier(
+            mechanism=mechanism,
+            epsilon=epsilon,
+            delta=delta,
+            random_state=seed,
+            fit_intercept=False,
+            **settings,
+        )
+        return model.fit(X_train, y_train).decision_function(X_test)
+
+    return method
+
+
+OURS = {
+    "skdpsumm, objective": ours("objective"),
+    "skdpsumm, functional": ours("functional"),
+    "skdpsumm, objective, 500 RFF": ours("objective", fourier=True),
+}
+METHODS = {**_rivals.RIVALS, **OURS}
+
+
+def available(arguments):
+    """Return the methods that can run, and say which cannot."""
+    methods = dict(METHODS)
+    if arguments.diffprivlib_python:
+        run = functools.partial(_rivals.diffprivlib, python=arguments.diffprivlib_python)
+        methods["diffprivlib (one row REPLACED)"] = run
+        methods["diffprivlib at 2 epsilon (add/remove)"] = functools.partial(run, factor=2.0)
+    else:
+        print("diffprivlib: missing, needs --diffprivlib-python")
+    if not hasattr(skdpsumm, "TDILClassifier"):
+        print("skdpsumm.TDILClassifier: missing, so are " + "; ".join(OURS))
+        methods = {name: run for name, run in methods.items() if name not in OURS}
+    wanted = arguments.methods or methods
+    return {name: run for name, run in methods.items() if any(w in name for w in wanted)}
+
+
+def quality(y, scores):
+    """Return AUC and accuracy, shape (columns of scores, 2)."""
+    columns = np.atleast_2d(np.transpose(scores))
+    return np.array([(roc_auc_score(y, s), np.mean((s > 0) == y)) for s in columns])
+
+
+def measure(X, y, methods, epsilons, deltas, seeds):
+    """Return {(method, epsilon, delta): AUC and accuracy of each seed}.
+
+    All methods see the same splits. Of an oracle's columns the one with the best mean AUC counts.
+    """
+    found = {}
+    for seed in range(seeds):
+        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=seed)
+        everything = {("non-private", np.inf, None): _rivals.non_private}
+        for delta in deltas:
+            for epsilon in epsilons:
+                everything |= {(name, epsilon, delta): run for name, run in methods.items()}
+        for cell, run in everything.items():
+            scores = run(X_train, y_train, X_test, *cell[1:], seed)
+            if scores is not None:
+                found.setdefault(cell, []).append(quality(y_test, scores))
+    best = {}
+    for cell, values in found.items():
+        values = np.array(values)
+        best[cell] = values[:, values[:, :, 0].mean(axis=0).argmax()]
+    return best
+
+
+def show(title, found, epsilons, deltas):
+    """Print AUC and accuracy of every method, and who is ahead in each cell."""
+    print(f"\n{title}: AUC and accuracy at epsilon " + ", ".join(f"{e:g}" for e in epsilons))
+    auc, accuracy = found["non-private", np.inf, None].mean(axis=0)
+    print(f"{'non-private logistic regression':<40} {auc:.3f}  {accuracy:.3f}")
+    for delta in deltas:
+        print("pure DP" if delta == 0 else f"delta = {delta:g}")
+        for name in dict.fromkeys(cell[0] for cell in found if cell[2] == delta):
+            means = np.transpose([found[name, e, delta].mean(axis=0) for e in epsilons])
+            print(f"  {name:<38}" + " |".join("".join(f" {v:.3f}" for v in row) for row in means))
+    for delta in deltas:
+        for epsilon in epsilons:
+            verdict(found, epsilon, delta)
+
+
+def verdict(found, epsilon, delta):
+    """Print the best rivals and our best by AUC; pure DP is a candidate under delta > 0 too."""
+    means = {
+        cell: values[:, 0].mean()
+        for cell, values in found.items()
+        if cell[1] == epsilon and cell[2] in (0.0, delta)
+    }
+    sides = {
+        "best rival": [c for c in means if c[0] not in OURS and "oracle" not in c[0]],
+        "best oracle": [c for c in means if "oracle" in c[0]],
+        "ours": [c for c in means if c[0] in OURS],
+    }
+    best = {side: max(cells, key=means.get, default=None) for side, cells in sides.items()}
+    print(f"epsilon {epsilon:g}, " + ("pure DP" if delta == 0 else f"delta = {delta:g}"))
+    for side, cell in best.items():
+        line = "missing" if cell is None else f"{means[cell]:.4f}  {cell[0]}"
+        if side != "ours" and cell is not None and best["ours"] is not None:
+            gap = found[best["ours"]][:, 0] - found[cell][:, 0]
+            error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.nan
+            who = "ours ahead" if gap.mean() > 0 else "RIVAL ahead"
+            line += f": {who} by {abs(gap.mean()):.4f}, s.e. {error:.4f}"
+        print(f"  {side:<12}{line}")
+
+
+def main():
+    """Print the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--adult", type=Path)
+    parser.add_argument("--covertype", type=Path)
+    parser.add_argument("--diffprivlib-python")
+    parser.add_argument("--methods", nargs="+", help="parts of the names of methods")
+    parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 0.3, 1.0, 3.0])
+    parser.add_argument("--deltas", nargs="+", type=float, default=[0.0, 1e-6])
+    parser.add_argument("--seeds", type=int, default=3)
+    arguments = parser.parse_args()
+    methods = available(arguments)
+    for load, path in ((adult, arguments.adult), (covertype, arguments.covertype)):
+        if path is None:
+            print(f"{load.__name__}: needs --{load.__name__}")
+            continue
+        X, y = load(path)
+        found = measure(X, y, methods, arguments.epsilons, arguments.deltas, arguments.seeds)
+        title = f"{load.__name__}, {len(X):,} x {X.shape[1]}, {arguments.seeds} seeds"
+        show(title, found, arguments.epsilons, arguments.deltas)
+
+
+if __name__ == "__main__":
+    main()

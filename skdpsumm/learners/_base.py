@@ -1,0 +1,228 @@
+"""What all private kernel learners share: from a table to a private minimiser, and its price."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from .._public import unwrap
+from .._validation import validate_table
+from ..privacy import PrivacyGuarantee, nominal_mechanism, warn_of_seed
+from ._erm import Problem
+from ._landmarks import draw_landmarks
+from ._losses import Loss
+from ._precomputed import PrecomputedSpace
+from ._regularization import public_regularization
+from ._spaces import KERNELS, FeatureSpace, KernelSpace, Space
+from ._terms import Terms
+
+# A Gram matrix of more rows would not fit into the memory of common machines.
+_MOST_ROWS = 60_000
+
+
+class BaseKernelLearner(BaseEstimator):
+    """A regularised loss over a kernel's space, minimised to a certified distance.
+
+    Subclasses say what is released of the minimiser (`_plan`), and what labels mean
+    (`ClassifierTarget`, `RegressorTarget`).
+    """
+
+    # Mechanisms that have a pure guarantee, and those that give an answer for kernels.
+    _pure: ClassVar[tuple[str, ...]] = ()
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [StrOptions({*KERNELS, "precomputed"}), callable],
+        "gamma": [Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, 0, None, closed="left")],
+        "kernel_params": [None, dict],
+        "feature_map": [None, HasMethods(["fit", "transform"])],
+        "norm_bound": [Interval(Real, 0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
+        "regularization": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "epsilon": [Interval(Real, 0, np.inf, closed="right")],
+        "delta": [Interval(Real, 0, 1, closed="left")],
+        "adjacency": [StrOptions({"add_remove", "replace_one"})],
+        "random_state": ["random_state"],
+        "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
+        "ledger": "no_validation",
+    }
+
+    # ---- what subclasses say
+
+    @abstractmethod
+    def _describe_target(self, y: NDArray) -> tuple[Loss, Any, str]:
+        """Return the loss, the coding of y, and what the guarantee takes as given about y."""
+
+    @abstractmethod
+    def _plan(self, space: Space, terms: Terms, public: NDArray | None) -> Any:
+        """Return the mechanism that releases something of the minimiser, with its cost."""
+
+    @abstractmethod
+    def _publish(self, plan: Any, problem: Problem) -> None:
+        """Minimise, release, and set what is fitted."""
+
+    def _n_coordinates(self, space: Space, public: NDArray | None, n_scores: int) -> int:
+        """Return the dimension of what is released."""
+        if isinstance(space, FeatureSpace):
+            return space.n_features * n_scores
+        return n_scores * (1 if public is None else len(public))
+
+    # ---- the fit
+
+    def _fit(self, X: Any, y: Any, X_public: Any = None) -> None:
+        self._check_parameters()
+        X, y = self._validate(X, y)
+        loss, coding, given = self._describe_target(y)
+        space, rows, public = self._open_space(X, unwrap(X_public))
+        terms = self._make_terms(space, loss, coding.n_scores, public)
+        plan = self._plan(space, terms, public)
+        if self.ledger is not None:
+            self.ledger.charge(
+                plan.mechanism,
+                label=type(self).__name__,
+                adjacency=self.adjacency,
+                simulated=self.noise_seed is not None,
+            )
+        if self.noise_seed is not None and terms.is_private:
+            warn_of_seed()
+        privacy = self._guarantee(plan, given)
+        self._publish(plan, Problem(space, rows, coding.encode(y), terms))
+        self._coding, self.privacy_ = coding, privacy
+        self.regularization_, self.sensitivity_ = terms.regularization, terms.sensitivity
+
+    def _check_parameters(self) -> None:
+        """Raise for whatever can be told without data, before any are looked at."""
+        self._validate_params()
+        if self.delta == 0 and np.isfinite(self.epsilon) and self.mechanism not in self._pure:
+            raise ValueError(
+                f"mechanism={self.mechanism!r} of {type(self).__name__} has no pure guarantee; set "
+                f"delta > 0, or take one of {sorted(self._pure)}."
+            )
+        if self.kernel == "precomputed" and not hasattr(self, "n_landmarks"):
+            raise ValueError(
+                f"{type(self).__name__} needs kernel values between points that it has not seen: "
+                "give a callable kernel, of indices into your own matrix if need be, in place of "
+                "kernel='precomputed'."
+            )
+        if self.ledger is not None:
+            claim = nominal_mechanism(self.epsilon, self.delta)
+            self.ledger.check(claim, adjacency=self.adjacency)
+
+    def _validate(self, X: Any, y: Any) -> tuple[NDArray, NDArray]:
+        return validate_table(self, X, y)
+
+    def _open_space(self, X: NDArray, X_public: Any) -> tuple[Space, NDArray, NDArray | None]:
+        """Return the space, the rows of X in it, and the public points in it."""
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        intercept = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        n_columns = X.shape[1]
+        if self.kernel == "precomputed" and self.feature_map is None:
+            return PrecomputedSpace.split(X, X_public, self.norm_bound, intercept)
+        if self.feature_map is not None or self.kernel == "linear":
+            space: Space = FeatureSpace.of(
+                self.feature_map, n_columns, self.norm_bound, intercept, seed
+            )
+        else:
+            space = KernelSpace(self.kernel, self._kernel_params(), self.norm_bound, intercept)
+            if len(X) > _MOST_ROWS:
+                raise ValueError(
+                    f"An exact kernel takes at most {_MOST_ROWS} rows; give an explicit "
+                    "feature_map (RBFSampler, PolynomialCountSketch) for more."
+                )
+        space.check(X)
+        return space, X, self._public_points(X_public, space, seed)
+
+    def _public_points(self, X_public: Any, space: Space, seed: int) -> NDArray | None:
+        """Return the public points: those given, or landmarks where the kernel needs some."""
+        if X_public is not None:
+            points = validate_table(self, X_public, reset=False).astype(np.float64)
+            space.check(points)
+            return points
+        if isinstance(space, FeatureSpace) or not self._needs_landmarks():
+            return None
+        if self.bounds is None:
+            raise ValueError(
+                f"{type(self).__name__} with kernel={self.kernel!r} needs public points: "
+                f"{self._remedy_without_points}give the public (low, high) of the columns as "
+                "bounds, to draw landmarks from, or an explicit feature_map."
+            )
+        names = getattr(self, "feature_names_in_", None)
+        return draw_landmarks(self.bounds, self.n_features_in_, self.n_landmarks, seed, names)
+
+    _remedy_without_points: ClassVar[str] = ""
+
+    def _needs_landmarks(self) -> bool:
+        return hasattr(self, "n_landmarks")
+
+    def _kernel_params(self) -> dict[str, Any]:
+        own = dict(self.kernel_params or {})
+        if callable(self.kernel) or self.kernel == "cosine":
+            return own
+        params = {"gamma": float(self.gamma)}
+        if self.kernel in ("poly", "polynomial"):
+            params |= {"degree": int(self.degree), "coef0": float(self.coef0)}
+        return params
+
+    def _make_terms(self, space: Space, loss: Loss, n_scores: int, public: NDArray | None) -> Terms:
+        terms = Terms(
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            adjacency=self.adjacency,
+            loss=loss,
+            regularization=1.0,
+            radius=space.radius,
+            n_scores=n_scores,
+            noise_seed=self.noise_seed,
+        )
+        if self.regularization != "auto":
+            return replace(terms, regularization=float(self.regularization))
+        return replace(terms, regularization=self._auto_regularization(space, terms, public))
+
+    def _auto_regularization(self, space: Space, terms: Terms, public: NDArray | None) -> float:
+        return public_regularization(
+            terms.loss,
+            terms.radius,
+            epsilon=terms.epsilon,
+            delta=terms.delta,
+            adjacency=terms.adjacency,
+            n_coordinates=self._n_coordinates(space, public, terms.n_scores),
+        )
+
+    def _guarantee(self, plan: Any, given: str) -> PrivacyGuarantee:
+        facts = ["the parameters of the estimator"]
+        facts += [given] if given else []
+        facts += ["the number of rows"] if self.adjacency == "replace_one" else []
+        return PrivacyGuarantee(
+            plan.mechanism,
+            self.adjacency,
+            protects="the rows of X and y",
+            given=", and ".join(facts),
+            simulated=self.noise_seed is not None,
+            idealised=plan.idealised,
+        )
+
+    # ---- predictions
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        """Return the released scores of each row, shape (n, q)."""
+        check_is_fitted(self, "privacy_")
+        return self._answer(validate_table(self, X, reset=False))
+
+    def _answer(self, X: NDArray) -> NDArray[np.float64]:
+        return self.predictor_.scores(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
+        tags.input_tags.pairwise = self.kernel == "precomputed" and self.feature_map is None
+        return tags

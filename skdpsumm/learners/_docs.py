@@ -1,0 +1,102 @@
+"""Texts that the docstrings of all learners share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SPACE = """
+    kernel : str or callable, default={kernel}
+        "rbf", "laplacian", "poly", "cosine", "chi2", "linear" (scikit-learn's `pairwise_kernels`),
+        or a function of two tables, of shapes (n, d) and (m, d), that returns their (n, m) matrix.
+        It must be positive semi-definite.{precomputed} Up to 60,000 rows; more take a
+        `feature_map` or the linear kernel.
+    gamma, degree, coef0 : float, int, float, default=1.0, 3, 1.0
+        Of the kernel, as in scikit-learn; public, never read off the data. The defaults give
+        the paper's ``(<x, y> + 1)^3``.
+    kernel_params : dict, default=None
+        Keyword arguments of a callable kernel.
+    feature_map : transformer, default=None
+        Explicit public features in place of a kernel: `RBFSampler`, `PolynomialFeatures`,
+        `PolynomialCountSketch`, or any that maps each row by itself. It is cloned and fitted to a
+        row of zeros, so it learns nothing; pass one that was fitted to public data as a
+        `FrozenEstimator`.
+    norm_bound : float, default=1.0
+        Rows longer than this are clipped ("linear", "poly"), and features are scaled down to it
+        (`feature_map`, callables and precomputed kernels). The other kernels are bounded.
+    fit_intercept : bool, default=False
+        Add a constant feature of value `intercept_scaling`. It is penalised like the others, for
+        without that no sensitivity is finite; and it adds its square to R^2, and so to the noise.
+    intercept_scaling : float, default=1.0"""
+
+CLASSIFIER = """
+    loss : {"huberized_hinge", "logistic", "hinge"}, default="huberized_hinge"
+        The first has the most signal per unit of noise: its slope is L at small scores,
+        where the logistic loss has half of that. With more than two classes both are multinomial,
+        so that the noise does not grow with their number ("hinge" is one-vs-rest: it does).
+    huber_width : float, default=None
+        h: the hinge's kink is a parabola for margins from 1 - h to 1 + h (with more than two
+        classes, the temperature of a softmax in place of a maximum). None is 0.5, and 1 for
+        "objective", where curvature costs privacy.
+    classes : sequence or None, default=None
+        All labels there can be. None takes those in y as public: a class that only one person
+        has is then revealed, and `privacy_` says so."""
+
+REGRESSOR = """
+    loss : {"huber", "squared"}, default="huber"
+        Labels are clipped to `y_bounds`; "squared" clips residuals at the length of that interval,
+        for the plain squared loss has no finite sensitivity where the number of rows is private.
+    huber_threshold : float, default=0.25
+        Residual from which "huber" is linear, in halves of the interval: smaller needs less noise,
+        and this was the best of .25 to 2 in docs/learners.md.
+    y_bounds : pair of float
+        Public (low, high) of y. Required."""
+
+BUDGET = """
+    regularization : "auto" or float, default="auto"
+        Lambda of the sum form, scikit-learn's 1 / C. "auto" is a public rule: noise of half a
+        margin (a tenth of half the interval for regressors) on a prediction, see
+        docs/learners.md.
+    epsilon, delta : float, default=1.0, 1e-6
+        The guarantee of `fit` and of all that is predicted later. ``delta=0`` is pure differential
+        privacy, where the mechanism has it; ``epsilon=np.inf`` adds no noise.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        Whether a neighbour has one row more or less, or other values in one row; the second needs
+        twice the noise, and takes the number of rows as public."""
+
+END = """
+    random_state : int, RandomState or None, default=None
+        Public randomness: of `feature_map` and of landmarks.
+    noise_seed : int or None, default=None
+        For simulations only: noise from a seed.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges the cost."""
+
+FITTED = """
+    privacy_ : PrivacyGuarantee
+    regularization_ : float
+        Lambda.
+    sensitivity_ : float
+        Delta_w, by which neighbours' minimisers can differ in the norm of the space, with what the
+        solver's tolerance adds.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names."""
+
+_TEXTS = {
+    "classifier": CLASSIFIER,
+    "regressor": REGRESSOR,
+    "budget": BUDGET,
+    "end": END,
+    "fitted": FITTED,
+}
+
+
+def shared_docs(kernel: str = '"rbf"', precomputed: str = "") -> Any:
+    """Return a decorator that puts the shared texts where a class's docstring names them."""
+    space = SPACE.replace("{kernel}", kernel).replace("{precomputed}", precomputed)
+
+    def fill(cls: type) -> type:
+        for name, text in (_TEXTS | {"space": space}).items():
+            cls.__doc__ = (cls.__doc__ or "").replace("    {" + name + "}", text.strip("\n"))
+        return cls
+
+    return fill

@@ -1,0 +1,145 @@
+"""Objective perturbation: noise in what is minimised, for smooth losses of explicit features.
+
+Where data are plenty the curvature of the losses, not Lambda alone, divides the noise: a direction
+in which the rows bend the objective by h gets noise sigma / (h + Lambda), against Delta_w / mu for
+the functional mechanism, whatever the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..privacy import (
+    Mechanism,
+    ShiftedGaussianDP,
+    noisy_integers,
+    radial_noise,
+    secret_generator,
+)
+from ._erm import Minimizer, Problem
+from ._losses import Huber, Logistic, Loss, MarginLoss, Softmax
+from ._objective_accounting import calibrate, discrete_slack, smallest_regularization
+from ._regularization import curvature_share
+from ._spaces import FeatureSpace
+from ._terms import Terms
+
+Floats = NDArray[np.float64]
+
+# The solver's tolerance on the gradient, in units of the noise, but no less than this part of L R,
+# for gradients are sums of many numbers up to L R.
+_TOLERANCE, _LEAST_TOLERANCE = 1e-5, 1e-6
+# Grids of the noise, in units of its scale, and the probability that its tails are given.
+_GRID, _TAIL = 2.0**-30, 1e-24
+# The rule for Lambda goes no further than this epsilon, nor below this part of R^2.
+_LARGEST_EPSILON, _SMALLEST = 100.0, 0.1
+
+
+class ObjectivePerturbation:
+    """Minimise with a random linear term, and cover the solver's tolerance with a little noise.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+    terms : Terms
+        The loss must have no kink.
+
+    Attributes
+    ----------
+    noise_scale : float
+        sigma, the standard deviation of the linear term's entries (or s, if delta is 0).
+    """
+
+    def __init__(self, space: FeatureSpace, terms: Terms):
+        self.space, self.terms = space, terms
+        self._shape = space.n_features, terms.n_scores
+        self.idealised = terms.is_private and terms.delta == 0
+        first = self._calibrate(0.0).noise_scale
+        least = _LEAST_TOLERANCE * terms.loss.lipschitz * terms.radius
+        self._tolerance = max(_TOLERANCE * first, least) / terms.regularization
+        # The second noise is a little larger than the first, and so is its grid. The output is
+        # rounded, too, to a grid that is as much finer than its noise.
+        rounding = 2 * first * _GRID * math.sqrt(math.prod(self._shape)) / terms.regularization
+        found = self._calibrate((self._tolerance + rounding) * 1.001)
+        self.noise_scale, self.output_scale = found.noise_scale, found.output_scale
+        self.mechanism = self._with_slack(found.mechanism)
+
+    def _calibrate(self, distance: float) -> Any:
+        terms = self.terms
+        return calibrate(
+            terms.epsilon,
+            terms.delta,
+            lipschitz=terms.loss.lipschitz,
+            smoothness=terms.loss.smoothness,
+            radius=terms.radius,
+            regularization=terms.regularization,
+            adjacency=terms.adjacency,
+            distance=distance,
+            **hull_of_gradients(terms.loss, terms.n_scores),
+        )
+
+    def _with_slack(self, mechanism: Mechanism) -> Mechanism:
+        """Return the cost with the distance of discrete Gaussian noise from its density."""
+        if not isinstance(mechanism, ShiftedGaussianDP):
+            return mechanism
+        size = 2 * math.prod(self._shape)  # in the objective and on the output
+        reach = 2 * max(term[1] for term in mechanism.terms)
+        slack = discrete_slack(size, 1 / _GRID, reach, _TAIL)
+        return replace(mechanism, log_ratio=slack, tail=_TAIL)
+
+    def release(self, problem: Problem) -> Minimizer:
+        """Return the minimiser of the perturbed objective, with noise on its weights."""
+        if not self.terms.is_private:
+            return problem.minimize()
+        tilt = self._noise(self.noise_scale, 6)
+        found = problem.minimize(linear=tilt, tolerance=self._tolerance)
+        return Minimizer(self.space, self._noise(self.output_scale, 7, found.coefficients))
+
+    def _noise(self, scale: float, key: int, center: Floats | None = None) -> Floats:
+        """Return `center` (zeros) with noise of a scale; exact where it is Gaussian."""
+        center = np.zeros(self._shape) if center is None else center
+        seed = self.terms.seed(key)
+        if self.idealised:
+            return center + radial_noise(self._shape, scale, secret_generator(seed))
+        grid = scale * _GRID
+        whole = np.rint(center / grid).astype(np.int64)
+        return noisy_integers(whole, scale / grid, "gaussian", seed) * grid
+
+
+def hull_of_gradients(loss: Loss, n_scores: int) -> dict[str, Any]:
+    """Return what `calibrate` asks of a loss: corners of its gradients, and its Hessian."""
+    if isinstance(loss, Softmax):
+        return {
+            "vertices": n_scores - 1,
+            "hull": "simplex",
+            "rank": n_scores - 1,
+            "trace": (1 - 1 / n_scores) / loss.temperature,
+        }
+    if isinstance(loss, Huber):
+        return {"vertices": 2, "hull": "symmetric"}
+    if isinstance(loss, MarginLoss) and math.isfinite(loss.smoothness):
+        return {"vertices": 1, "saturating": isinstance(loss, Logistic)}
+    raise ValueError(
+        f"mechanism='objective' needs a smooth loss, and {type(loss).__name__} has a kink; take "
+        "loss='huberized_hinge' or 'logistic'."
+    )
+
+
+def objective_regularization(space: FeatureSpace, terms: Terms) -> float:
+    """Return the public Lambda at which a row's curvature costs a fixed part of epsilon."""
+    if not terms.is_private:
+        return space.radius**2
+    known = hull_of_gradients(terms.loss, terms.n_scores)
+    least = smallest_regularization(
+        min(terms.epsilon, _LARGEST_EPSILON),
+        curvature_share(terms.delta),
+        smoothness=terms.loss.smoothness,
+        radius=space.radius,
+        rank=known.get("rank", 1),
+        trace=known.get("trace"),
+    )
+    return max(least, _SMALLEST * space.radius**2)

@@ -1,0 +1,168 @@
+"""Where a learner's functions live: a public map phi from rows, its kernel, and its radius.
+
+`phi` is known by its inner products (`KernelSpace`) or by its values (`FeatureSpace`). Its norm
+is at most `radius` on every row, because rows are clipped or features are scaled down, and an
+intercept is one more feature of constant value, so it is penalised like all others.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils import gen_batches
+
+from ._rows import FeatureRows
+
+Floats = NDArray[np.float64]
+
+_ROWS_PER_BLOCK = 2048
+# Positive definite kernels of scikit-learn, and what bounds phi.
+UNIT_KERNELS = ("rbf", "laplacian", "cosine", "chi2")
+NORM_KERNELS = ("linear", "poly", "polynomial")
+KERNELS = (*UNIT_KERNELS, *NORM_KERNELS)
+
+
+class Space(ABC):
+    """A public map phi from rows to a Hilbert space.
+
+    Attributes
+    ----------
+    radius : float
+        R, a bound on the norm of phi for every row, intercept included.
+    intercept : float
+        The value of the constant feature; 0 for none.
+    """
+
+    radius: float
+    intercept: float
+
+    @abstractmethod
+    def gram(self, X: NDArray, Y: NDArray) -> Floats:
+        """Return the inner products of phi(X) and phi(Y), shape (n, m)."""
+
+    def check(self, X: NDArray) -> None:  # noqa: B027
+        """Raise ValueError for rows on which the kernel is not defined."""
+
+
+class KernelSpace(Space):
+    """The reproducing kernel Hilbert space of a kernel.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        One of `KERNELS` but "linear", or a function of two tables that returns their matrix.
+    params : dict
+        Keyword arguments of the kernel.
+    norm_bound : float
+        Rows are clipped to this norm ("poly"); phi itself is scaled down to it (callables).
+    intercept : float
+    """
+
+    def __init__(
+        self, kernel: str | Callable, params: dict[str, Any], norm_bound: float, intercept: float
+    ):
+        self.kernel, self.params = kernel, params
+        self.norm_bound, self.intercept = norm_bound, intercept
+        self.radius = math.hypot(self._kernel_radius(), intercept)
+
+    def _kernel_radius(self) -> float:
+        if callable(self.kernel):
+            return self.norm_bound
+        if self.kernel in UNIT_KERNELS:
+            return 1.0
+        p = self.params
+        return (p["gamma"] * self.norm_bound**2 + p["coef0"]) ** (p["degree"] / 2)
+
+    def gram(self, X, Y):
+        X, Y = (np.asarray(A, dtype=np.float64) for A in (X, Y))
+        if callable(self.kernel):
+            matrix = np.asarray(self.kernel(X, Y, **self.params), dtype=np.float64)
+            matrix = matrix * self._scales(X)[:, None] * self._scales(Y)
+        else:
+            clip = self.kernel not in UNIT_KERNELS
+            X, Y = (clip_rows(A, self.norm_bound) if clip else A for A in (X, Y))
+            matrix = pairwise_kernels(X, Y, metric=self.kernel, **self.params)
+        if self.intercept:
+            matrix += self.intercept**2
+        return matrix
+
+    def _scales(self, X: NDArray) -> Floats:
+        """Return what brings the norm of phi of each row below the bound."""
+        squares = np.empty(len(X))
+        for rows in gen_batches(len(X), 64):
+            squares[rows] = np.diag(self.kernel(X[rows], X[rows], **self.params))
+        return self.norm_bound / np.sqrt(np.maximum(squares, self.norm_bound**2))
+
+    def check(self, X):
+        if self.kernel == "chi2" and (X < 0).any():
+            raise ValueError(
+                "kernel='chi2' is defined for columns that are nowhere negative; clip them to "
+                "public bounds (PublicScaler), or take another kernel."
+            )
+
+
+class FeatureSpace(Space):
+    """The span of explicit public features; their coefficients can be released as a vector.
+
+    Parameters
+    ----------
+    transformer : fitted transformer or None
+        None takes the columns themselves.
+    n_columns : int
+        Number of columns of the table.
+    norm_bound : float
+        Features of a row are scaled down to this norm.
+    intercept : float
+    """
+
+    def __init__(self, transformer: Any, n_columns: int, norm_bound: float, intercept: float):
+        self.transformer, self.norm_bound, self.intercept = transformer, norm_bound, intercept
+        self.radius = math.hypot(norm_bound, intercept)
+        self.n_features = self.features(np.zeros((1, n_columns))).shape[1]
+
+    @classmethod
+    def of(
+        cls, feature_map: Any, n_columns: int, norm_bound: float, intercept: float, seed: int
+    ) -> FeatureSpace:
+        """Return the space of a transformer, which is fitted here, on a public row of zeros."""
+        if feature_map is not None:
+            feature_map = clone(feature_map)
+            for name, value in feature_map.get_params().items():
+                if value is None and (name == "random_state" or name.endswith("__random_state")):
+                    feature_map.set_params(**{name: seed})
+            feature_map.fit(np.zeros((1, n_columns)), None)
+        return cls(feature_map, n_columns, norm_bound, intercept)
+
+    def features(self, X: NDArray) -> Floats:
+        """Return phi of each row, shape (n, n_features), clipped and with the intercept last."""
+        X = np.asarray(X, dtype=np.float64)
+        values = X if self.transformer is None else self.transformer.transform(X)
+        values = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
+        values = clip_rows(values.astype(np.float64, copy=False), self.norm_bound)
+        if not self.intercept:
+            return values
+        return np.column_stack([values, np.full(len(values), self.intercept)])
+
+    def rows(self, X: NDArray) -> FeatureRows:
+        """Return the features of a table, for passes over it."""
+        return FeatureRows(self.features, X, radius=self.radius)
+
+    def gram(self, X, Y):
+        return self.features(X) @ self.features(Y).T
+
+
+def clip_rows(X: Floats, norm: float) -> Floats:
+    """Return the rows of X, those that are longer than `norm` scaled down to it."""
+    # Scaled first, so that squares do not overflow.
+    largest = np.max(np.abs(X), axis=1, initial=0.0)
+    unit = np.where(largest > 0, largest, 1.0)
+    lengths = np.linalg.norm(X / unit[:, None], axis=1) * unit
+    scale = norm / np.maximum(lengths, norm)
+    return X if (scale == 1).all() else X * scale[:, None]

@@ -1,0 +1,188 @@
+"""How far one row can move what the solver returns: bounds, reached and never passed.
+
+And the violations that the bounds guard against: each of them is measured here, by the same
+yardstick that the learners pass.
+"""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.svm import SVC
+
+from skdpsumm import PINPClassifier, PINPRegressor, TDILClassifier, TDILRegressor
+
+ADJACENCIES = ("add_remove", "replace_one")
+LAMBDA = 50.0
+
+
+def moved(model, data, neighbour):
+    """Return the distance of the two minimisers, in the norm of the space."""
+    one, other = (minimizer(model, *table) for table in (data, neighbour))
+    if one.points is None:
+        return np.linalg.norm(one.coefficients - other.coefficients)
+    points = np.vstack([one.points, other.points])
+    weights = np.vstack([one.coefficients, -other.coefficients])
+    squared = np.sum(weights * (one.space.gram(points, points) @ weights))
+    return np.sqrt(max(squared, 0.0))
+
+
+def minimizer(model, X, y):
+    """Return what the solver found; nothing is released with epsilon = inf."""
+    fitted = model.set_params(epsilon=np.inf, regularization=LAMBDA).fit(X, y)
+    if hasattr(fitted, "predictor_"):
+        return fitted.predictor_
+    return fitted.answers_.hypothesis()
+
+
+def neighbours(X, y, row, label, adjacency):
+    """Return two data sets: with the row, and without it or with its opposite."""
+    with_row = np.vstack([X, row]), np.append(y, label)
+    if adjacency == "add_remove":
+        return with_row, (X, y)
+    return with_row, (np.vstack([X, -row]), np.append(y, label))
+
+
+def balanced(n=10):
+    """Return rows that cancel, of both labels."""
+    X = np.tile([[0.0, 1.0]], (n, 1))
+    return X, np.arange(n) % 2
+
+
+CLASSIFIERS = {
+    "linear": lambda **s: TDILClassifier(**s),
+    "features": lambda **s: TDILClassifier(norm_bound=2.0, **s),
+    "rbf": lambda **s: PINPClassifier(**s),
+    "poly": lambda **s: PINPClassifier(kernel="poly", **s),
+    "intercept": lambda **s: TDILClassifier(fit_intercept=True, **s),
+    "kernel intercept": lambda **s: PINPClassifier(fit_intercept=True, **s),
+    "callable": lambda **s: PINPClassifier(kernel=lambda A, B: 3 * A @ B.T, **s),
+}
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("loss", ["huberized_hinge", "hinge"])
+@pytest.mark.parametrize("space", CLASSIFIERS)
+def test_worst_neighbours_reach_the_bound(space, loss, adjacency):
+    """While margins stay below the kink, each row adds code phi / Lambda."""
+    model = CLASSIFIERS[space](loss=loss, adjacency=adjacency, classes=[0, 1])
+    row = np.array([[1.0, 0.0]]) * model.norm_bound
+    X, y = balanced()
+    distance = moved(model, *neighbours(X, y, row, 1, adjacency))
+    assert distance <= model.sensitivity_
+    if adjacency == "add_remove" or space in ("linear", "features"):
+        assert distance > 0.95 * model.sensitivity_
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("loss", ["huberized_hinge", "logistic", "hinge"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_random_neighbours_stay_below(loss, n_classes, adjacency):
+    rng = np.random.default_rng(0)
+    largest = 0.0
+    for trial in range(12):
+        X = rng.normal(size=(30, 3)) * rng.choice([0.1, 1, 10])
+        y = np.append(np.arange(n_classes), rng.integers(n_classes, size=30 - n_classes))
+        kind = PINPClassifier if trial % 2 else TDILClassifier
+        model = kind(loss=loss, adjacency=adjacency, classes=np.arange(n_classes))
+        row = rng.normal(size=(1, 3)) * 5
+        pair = neighbours(X, y, row, rng.integers(n_classes), adjacency)
+        largest = max(largest, moved(model, *pair) / model.sensitivity_)
+    assert 0.05 < largest <= 1
+
+
+@pytest.mark.parametrize("threshold", [0.3, 1.0])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_regressors_reach_the_bound(adjacency, threshold):
+    model = TDILRegressor(y_bounds=(-1, 1), adjacency=adjacency, huber_threshold=threshold)
+    X, _ = balanced()
+    pair = neighbours(X, np.zeros(len(X)), np.array([[1.0, 0.0]]), 1.0, adjacency)
+    distance = moved(model, *pair)
+    # A residual of 1 in a direction of its own: Lambda w + (w - 1) = 0, or the linear part.
+    expected = min(1 / (1 + LAMBDA), threshold / LAMBDA)
+    factor = 1 if adjacency == "add_remove" else 2
+    assert distance == pytest.approx(factor * expected, rel=5e-3)
+    assert distance <= model.sensitivity_
+
+
+def test_labels_beyond_their_bounds_count_as_at_them():
+    model = PINPRegressor(y_bounds=(0, 1))
+    X, y = balanced()
+    far, near = (neighbours(X, y, np.array([[1.0, 0.0]]), v, "add_remove")[0] for v in (1e9, 1.0))
+    assert moved(model, far, near) < 1e-3 * model.sensitivity_
+
+
+# ---- violations that the bounds guard against (REVIEW 6.4)
+
+
+def flipped(n=1000, n_negative=1):
+    """Return logistic data with few negatives, and the same with one label flipped."""
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    X /= np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+    y, other = np.ones(n, dtype=int), np.ones(n, dtype=int)
+    y[:n_negative], other[: n_negative + 1] = 0, 0
+    return X, y, other
+
+
+def test_an_unpenalised_intercept_breaks_the_bound():
+    X, y, other = flipped()
+    regularization = 100.0
+    bound = 2 / regularization
+    free = LogisticRegression(C=1 / regularization, tol=1e-12, max_iter=10_000)
+    values = [free.fit(X, labels).decision_function([[0.0, 0.0]])[0] for labels in (y, other)]
+    assert abs(values[0] - values[1]) > 30 * bound
+
+    ours = TDILClassifier(loss="logistic", fit_intercept=True, epsilon=np.inf)
+    ours.set_params(regularization=regularization, adjacency="replace_one")
+    weights = [ours.fit(X, labels).predictor_.coefficients for labels in (y, other)]
+    assert np.linalg.norm(weights[0] - weights[1]) <= ours.sensitivity_
+
+
+def test_a_loose_solver_breaks_the_bound():
+    """LinearSVC-like tolerances: the same rows in other orders already differ by more."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 5))
+    y = (X[:, 0] + rng.normal(size=2000) > 0).astype(int)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    regularization = 1000.0
+    bound = 1 / regularization  # of a prediction, add-remove
+
+    def spread(fit):
+        orders = [np.random.default_rng(s).permutation(2000) for s in range(3)]
+        values = [fit(X[order], y[order]) for order in orders]
+        return np.ptp(values, axis=0).max()
+
+    def loose(X, y):
+        machine = SVC(kernel="rbf", gamma=1.0, C=1 / regularization, tol=3e-2)
+        return machine.fit(X, y).decision_function(PROBES)
+
+    def certified(X, y):
+        model = PINPClassifier(loss="hinge", epsilon=np.inf, regularization=regularization)
+        return model.fit(X, y).decision_function(PROBES)
+
+    assert spread(loose) > bound
+    assert spread(certified) < 0.05 * bound
+
+
+PROBES = np.random.default_rng(1).normal(size=(100, 5))
+PROBES /= np.linalg.norm(PROBES, axis=1, keepdims=True)
+
+
+def test_the_squared_loss_is_not_lipschitz():
+    """With L = Y the bound is passed by ridge regression; clipped residuals obey theirs.
+
+    A hundred directions have labels of 1, and a row along their sum is predicted to have ten times
+    that.
+    """
+    d, regularization = 100, 10.0
+    X, y = np.repeat(np.eye(d), 10, axis=0), np.ones(10 * d)
+    pair = neighbours(X, y, np.full((1, d), 0.1), -1.0, "add_remove")
+    naive = 1 / regularization
+    ridge = Ridge(alpha=regularization, fit_intercept=False, tol=1e-12)
+    weights = [ridge.fit(*table).coef_ for table in pair]
+    assert np.linalg.norm(weights[0] - weights[1]) > 2.5 * naive
+
+    ours = TDILRegressor(loss="squared", y_bounds=(-1, 1), epsilon=np.inf)
+    ours.set_params(regularization=regularization)
+    weights = [ours.fit(*table).predictor_.coefficients for table in pair]
+    assert ours.sensitivity_ == pytest.approx(2 * naive, rel=1e-2)
+    assert np.linalg.norm(weights[0] - weights[1]) <= ours.sensitivity_

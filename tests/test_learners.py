@@ -1,0 +1,523 @@
+"""Kernel learners as their users see them: what they predict, keep, refuse and charge."""
+
+import copy
+import multiprocessing
+import pickle
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch, RBFSampler
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+
+from skdpsumm import (
+    BudgetExceededError,
+    PINPClassifier,
+    PINPRegressor,
+    PrivacyLeakWarning,
+    PrivacyLedger,
+    Public,
+    PublicScaler,
+    TDDLClassifier,
+    TDDLRegressor,
+    TDILClassifier,
+    TDILRegressor,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (400, 3))
+DISC = np.where(X[:, 0] ** 2 + X[:, 1] ** 2 < 0.6, "in", "out")
+THIRDS = np.digitize(X[:, 0], [-0.3, 0.3])
+CURVE = np.sin(3 * X[:, 0])
+Z = RNG.uniform(-1, 1, (60, 3))
+NEW = RNG.uniform(-1, 1, (30, 3))
+NO_NOISE = {"epsilon": np.inf}
+
+quiet = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+
+
+def every_classifier(**settings):
+    return [
+        PINPClassifier(**settings),
+        PINPClassifier(mechanism="svt", **settings),
+        PINPClassifier(mechanism="threshold", **settings),
+        TDDLClassifier(bounds=(-1, 1), **settings),
+        TDDLClassifier(mechanism="laplace", bounds=(-1, 1), **settings),
+        TDILClassifier(**settings),
+        TDILClassifier(mechanism="objective", **settings),
+        TDILClassifier(mechanism="exponential", **settings),
+        TDILClassifier(kernel="rbf", bounds=(-1, 1), **settings),
+    ]
+
+
+def every_regressor(**settings):
+    settings = {"y_bounds": (-1, 1), **settings}
+    return [
+        PINPRegressor(**settings),
+        PINPRegressor(mechanism="svt", **settings),
+        PINPRegressor(mechanism="threshold", **settings),
+        TDDLRegressor(bounds=(-1, 1), **settings),
+        TDDLRegressor(mechanism="laplace", bounds=(-1, 1), **settings),
+        TDILRegressor(**settings),
+        TDILRegressor(mechanism="objective", **settings),
+        TDILRegressor(mechanism="exponential", **settings),
+        TDILRegressor(kernel="rbf", bounds=(-1, 1), **settings),
+    ]
+
+
+def name_of(model):
+    return f"{type(model).__name__}-{model.mechanism}-{model.kernel}"
+
+
+# ---- without noise they are what scikit-learn has
+
+
+def test_logistic_regression():
+    model = TDILClassifier(loss="logistic", norm_bound=5, regularization=2.0, **NO_NOISE)
+    twin = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10)
+    ours = model.fit(X, DISC).decision_function(NEW)
+    assert np.allclose(ours, twin.fit(X, DISC).decision_function(NEW), atol=1e-2)
+    probabilities = model.predict_proba(NEW)
+    assert np.allclose(probabilities, twin.predict_proba(NEW), atol=1e-2)
+
+
+def test_multinomial_logistic_regression():
+    model = TDILClassifier(loss="logistic", norm_bound=5, regularization=2.0, **NO_NOISE)
+    twin = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10)
+    ours = model.fit(X, THIRDS).predict_proba(NEW)
+    assert ours.shape == (30, 3)
+    assert np.allclose(ours, twin.fit(X, THIRDS).predict_proba(NEW), atol=1e-2)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "cosine"])
+def test_kernel_ridge(kernel):
+    """Of "squared" the residuals stay within the clip."""
+    model = PINPRegressor(
+        kernel=kernel, gamma=0.7, norm_bound=5, loss="squared", y_bounds=(-1, 1), **NO_NOISE
+    )
+    model.set_params(regularization=3.0).fit(X, CURVE)
+    twin = KernelRidge(alpha=3.0, kernel=kernel, gamma=0.7).fit(X, CURVE)
+    expected = np.clip(twin.predict(NEW), -1, 1)
+    assert np.allclose(model.predict(NEW), expected, atol=model.sensitivity_ * 4)
+
+
+def test_a_kernel_and_its_features_agree():
+    kernel = PINPClassifier(kernel="poly", degree=2, norm_bound=2.0, regularization=1, **NO_NOISE)
+    features = PolynomialFeatures(2)
+    # (1 + <x, y>)^2 has weights of sqrt 2 on linear and mixed terms.
+    weights = np.sqrt([1, 2, 2, 2, 1, 2, 2, 1, 2, 1])
+
+    def by_features(A, B):
+        return (features.fit_transform(A) * weights**2) @ features.fit_transform(B).T
+
+    explicit = PINPClassifier(kernel=by_features, norm_bound=5.0, regularization=1, **NO_NOISE)
+    one = kernel.fit(X, DISC).decision_function(NEW)
+    other = explicit.fit(X, DISC).decision_function(NEW)
+    assert np.allclose(one, other, atol=1e-2)
+
+
+def test_intercept_is_a_penalised_feature():
+    with_ones = np.column_stack([X, np.full(len(X), 0.5)])
+    settings = {"regularization": 1.0, "loss": "logistic", **NO_NOISE}
+    model = TDILClassifier(fit_intercept=True, intercept_scaling=0.5, norm_bound=2, **settings)
+    twin = TDILClassifier(norm_bound=3.0, **settings)
+    new = np.column_stack([NEW, np.full(len(NEW), 0.5)])
+    ours = model.fit(X, DISC).decision_function(NEW)
+    assert np.allclose(ours, twin.fit(with_ones, DISC).decision_function(new), atol=1e-2)
+    assert model.predictor_.space.radius == pytest.approx(np.hypot(2, 0.5))
+
+
+# ---- with noise they still learn
+
+
+@pytest.mark.parametrize("model", every_classifier(epsilon=50.0), ids=name_of)
+def test_classes_of_any_kind_and_number(model):
+    model = clone(model)
+    if model.kernel != "linear":
+        model.set_params(gamma=1.0)
+    for y in (DISC, THIRDS, THIRDS > 0):
+        model.fit(X, y)
+        decision = model.decision_function(NEW)
+        n_classes = len(np.unique(y))
+        assert decision.shape == ((30,) if n_classes == 2 else (30, n_classes))
+        assert set(model.predict(NEW)) <= set(y)
+        assert model.classes_.tolist() == np.unique(y).tolist()
+
+
+@pytest.mark.parametrize("model", every_regressor(epsilon=50.0), ids=name_of)
+def test_numbers_stay_in_bounds(model):
+    predictions = clone(model).fit(X, CURVE).predict(NEW)
+    assert predictions.shape == (30,)
+    assert np.abs(predictions).max() <= 1
+
+
+@quiet
+def test_functional_is_accurate():
+    big = np.random.default_rng(1).uniform(-1, 1, (3000, 2))
+    y = (big**2).sum(axis=1) < 0.6
+    settings = {"gamma": 2.0, "epsilon": 2.0, "noise_seed": 0}
+    assert TDDLClassifier(**settings).fit(big, y, X_public=big[:200]).score(big, y) > 0.85
+    assert PINPClassifier(**settings).fit(big, y).score(big[:300], y[:300]) > 0.85
+    landmarks = TDILClassifier(kernel="rbf", bounds=(-1, 1), **settings)
+    assert landmarks.fit(big, y).score(big, y) > 0.85
+
+
+@quiet
+@pytest.mark.parametrize("loss", ["huberized_hinge", "logistic", "hinge"])
+def test_every_loss_learns_three_classes(loss):
+    model = TDILClassifier(loss=loss, epsilon=1e3, noise_seed=0, norm_bound=2.0, fit_intercept=True)
+    assert model.set_params(regularization=1.0).fit(X, THIRDS).score(X, THIRDS) > 0.65
+
+
+# ---- spaces
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        RBFSampler(gamma=0.5, n_components=50),
+        PolynomialCountSketch(degree=2, n_components=50),
+        PolynomialFeatures(2),
+        make_pipeline(PublicScaler(bounds=(-1, 1)), RBFSampler(n_components=20)),
+        FrozenEstimator(Nystroem(n_components=20, random_state=0).fit(Z)),
+    ],
+    ids=["rff", "count_sketch", "poly", "pipeline", "nystroem"],
+)
+def test_explicit_feature_maps(features):
+    model = TDILClassifier(feature_map=features, epsilon=10.0, random_state=0).fit(X, DISC)
+    assert np.linalg.norm(model.predictor_.space.features(5 * X), axis=1).max() <= 1 + 1e-12
+    same = clone(model).set_params(epsilon=np.inf).fit(X, DISC).predictor_.space.features(X)
+    assert np.array_equal(same, model.predictor_.space.features(X))
+
+
+def test_feature_maps_learn_nothing_from_rows():
+    """RBFSampler's gamma="scale" would read the variance of X."""
+    features = RBFSampler(gamma="scale", n_components=20, random_state=0)
+    model = TDILClassifier(feature_map=features, **NO_NOISE)
+    small = model.fit(X / 10, DISC).predictor_.space.features(NEW)
+    assert np.array_equal(small, model.fit(X, DISC).predictor_.space.features(NEW))
+
+
+def test_rows_beyond_the_norm_bound_are_clipped():
+    far = np.vstack([X, [[1e308, 0, 0]]])
+    near = np.vstack([X, [[2.0, 0, 0]]])
+    y = np.append(DISC, "out")
+    for settings in ({"kernel": "poly"}, {"kernel": "linear"}):
+        model = PINPClassifier(norm_bound=2.0, **settings, **NO_NOISE)
+        one = model.fit(far, y).decision_function(NEW)
+        assert np.allclose(one, model.fit(near, y).decision_function(NEW), atol=1e-9)
+
+
+def test_callable_kernel_is_scaled_to_its_bound():
+    model = PINPClassifier(kernel=lambda A, B: 100 * rbf_kernel(A, B), norm_bound=1.0, **NO_NOISE)
+    twin = PINPClassifier(kernel="rbf", gamma=1 / 3, **NO_NOISE)
+    ours = model.fit(X, DISC).decision_function(NEW)
+    assert np.allclose(ours, twin.fit(X, DISC).decision_function(NEW), atol=1e-2)
+
+
+@quiet
+def test_precomputed_equals_the_kernel():
+    settings = {"epsilon": 5.0, "noise_seed": 1, "norm_bound": 8.0}
+    # The radius of (<x, y> + 1)^3 within norm_bound r is (r^2 + 1)^1.5 = 8.
+    twin = TDDLClassifier(kernel="poly", **{**settings, "norm_bound": 3**0.5})
+    twin.fit(X, DISC, X_public=Z)
+    gram = polynomial_kernel(X, X, gamma=1.0)
+    public = polynomial_kernel(Z, np.vstack([X, Z]), gamma=1.0)
+    model = TDDLClassifier(kernel="precomputed", **settings).fit(gram, DISC, X_public=public)
+    new = polynomial_kernel(NEW, Z, gamma=1.0)
+    assert np.allclose(model.decision_function(new), twin.decision_function(NEW), atol=1e-3)
+    assert model.n_features_in_ == 60
+    assert len(pickle.dumps(model)) < gram.nbytes / 10
+
+
+@pytest.mark.parametrize("shape", [(10, 10), (60, 400), None])
+def test_precomputed_needs_its_shapes(shape):
+    public = None if shape is None else np.zeros(shape)
+    with pytest.raises(ValueError, match=r"\(T, n \+ T\)"):
+        TDDLClassifier(kernel="precomputed").fit(np.eye(400), DISC, X_public=public)
+
+
+def test_chi2_needs_positive_columns():
+    with pytest.raises(ValueError, match="nowhere negative"):
+        PINPClassifier(kernel="chi2").fit(X, DISC)
+    assert PINPClassifier(kernel="chi2", epsilon=50).fit(X + 1, DISC).predict(NEW + 1).size == 30
+
+
+# ---- routing
+
+
+def test_public_points_through_a_pipeline():
+    with config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(PublicScaler(bounds=(-1, 1)), TDDLClassifier(gamma=4.0))
+        pipeline.transform_input = ["X_public"]
+        pipeline.fit(X, DISC, X_public=Z)
+        assert np.allclose(pipeline[-1].predictor_.points, (Z + 1) / 2)
+
+
+def test_a_search_does_not_cut_public_points():
+    with config_context(enable_metadata_routing=True):
+        search = GridSearchCV(TDDLClassifier(), {"gamma": [1.0, 2.0]}, cv=2)
+        search.fit(X, DISC, X_public=Public(X))
+    assert len(search.best_estimator_.predictor_.points) == len(X)
+
+
+# ---- PINP
+
+
+@pytest.mark.parametrize("mechanism", ["functional", "svt", "threshold"])
+def test_the_same_point_gets_the_same_answer(mechanism):
+    model = PINPClassifier(mechanism=mechanism).fit(X, DISC)
+    together = model.decision_function(NEW)
+    assert np.array_equal(together, [model.decision_function([row])[0] for row in NEW])
+    assert np.array_equal(together[::-1], model.decision_function(NEW[::-1]))
+    doubled = model.decision_function(np.repeat(NEW, 2, axis=0))
+    assert np.array_equal(doubled, np.repeat(together, 2))
+
+
+def test_a_copy_draws_no_noise():
+    model = PINPClassifier(gamma=2.0).fit(X, DISC)
+    assert "holds_private_data=True" in repr(model)
+    known = model.decision_function(Z)
+    public = model.answers_.hypothesis().scores(NEW)[:, 0]
+    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert np.array_equal(twin.decision_function(Z), known)
+        assert np.allclose(twin.decision_function(NEW), public)
+    assert copy.copy(model.answers_).is_copy
+    assert "holds_private_data" not in repr(pickle.loads(pickle.dumps(model)))
+
+
+def _answer_in_child(model, queue):
+    queue.put(model.query(NEW))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_draws_no_noise():
+    model = PINPClassifier(gamma=2.0).fit(X, DISC)
+    model.predict(Z)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_answer_in_child, args=(model, queue))
+    child.start()
+    answer = queue.get(timeout=60)
+    child.join()
+    assert not answer.fresh.any()
+    assert np.allclose(answer.scores, model.answers_.hypothesis().scores(NEW))
+    assert model.query(NEW).fresh.all()
+
+
+def test_a_path_stops_growing():
+    model = PINPClassifier(max_points=10, gamma=2.0).fit(X, DISC)
+    answer = model.query(NEW)
+    assert answer.fresh.tolist() == [True] * 10 + [False] * 20
+    assert np.allclose(answer.scores[10:], model.answers_.hypothesis().scores(NEW[10:]))
+
+
+def test_a_path_needs_no_more_coordinates_than_the_kernel_has():
+    """(<x, y> + 1)^2 of two columns has six features."""
+    model = PINPClassifier(kernel="poly", degree=2).fit(X[:, :2], DISC)
+    assert model.query(NEW[:, :2]).fresh.sum() == 6
+
+
+def test_explicit_features_are_released_at_once():
+    model = PINPClassifier(kernel="linear").fit(X, DISC)
+    assert not model.holds_private_data
+    assert len(model.answers_.hypothesis().coefficients) == 3
+
+
+@quiet
+def test_updates_are_counted_and_then_over():
+    """With little noise the hypothesis, zero at first, is soon found wrong."""
+    settings = {"mechanism": "svt", "epsilon": 1e6, "max_queries": 25, "noise_seed": 0}
+    model = PINPClassifier(n_updates=3, **settings).fit(X, DISC)
+    answer = model.query(NEW)
+    assert answer.fresh.sum() == 3
+    assert model.n_updates_left_ == 0
+    public = model.answers_.hypothesis().scores(NEW)
+    last = int(np.flatnonzero(answer.fresh)[-1])
+    assert np.allclose(answer.scores[last + 1 :], public[last + 1 :])
+    patient = PINPClassifier(n_updates=1000, **settings).fit(X, DISC)
+    assert not patient.query(NEW).fresh[25:].any()
+
+
+# ---- what is released
+
+
+@pytest.mark.parametrize("model", every_classifier() + every_regressor(), ids=name_of)
+def test_guarantee_is_the_one_asked_for(model):
+    y = CURVE if "Regressor" in type(model).__name__ else DISC
+    privacy = clone(model).fit(X, y).privacy_
+    assert 0.9 < privacy.epsilon(1e-6) <= 1 + 1e-9
+    assert 0.9e-7 < privacy.delta(1.0) <= 1e-6 * (1 + 1e-6)
+    assert not privacy.simulated
+    ball = model.mechanism == "exponential" and model.kernel == "linear"
+    assert privacy.idealised == ball
+    labels = "the set of labels in y" in privacy.given
+    assert labels == ("Classifier" in type(model).__name__)
+
+
+def canaries(row):
+    """Return the bytes of a row in every form that it might take."""
+    forms = [row, row / np.linalg.norm(row), row / 2, (row + 1) / 2]
+    return [form.astype(dtype).tobytes() for form in forms for dtype in (np.float64, np.float32)]
+
+
+@pytest.mark.parametrize("model", every_classifier(epsilon=50.0)[3:], ids=name_of)
+def test_a_released_pickle_holds_no_row(model):
+    """Nor a kernel column, nor a dual coefficient, nor what the solver found."""
+    model = clone(model)
+    settings = {"X_public": Z} if isinstance(model, TDDLClassifier) else {}
+    model.fit(X, DISC, **settings)
+    blob = pickle.dumps(model)
+    for row in X[:50]:
+        assert not any(form in blob for form in canaries(row))
+        assert not any(value.tobytes() in blob for value in row)
+    values = model.predictor_.space.gram(Z, X)
+    assert not any(column[:4].tobytes() in blob for column in values.T)
+    exact = clone(model).set_params(epsilon=np.inf, regularization=model.regularization_)
+    weights = exact.fit(X, DISC, **settings).predictor_.coefficients.ravel()
+    assert not any(value.tobytes() in blob for value in weights if value)
+    assert len(blob) < 60_000
+
+
+def test_a_pickled_interactive_learner_holds_no_row():
+    model = PINPClassifier().fit(X, DISC)
+    model.predict(NEW)
+    blob = pickle.dumps(model)
+    assert not any(form in blob for row in X for form in canaries(row))
+    assert len(blob) < 60_000
+
+
+# ---- what is refused, and at what price
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mechanism": "threshold", "delta": 0.0}, "no pure guarantee"),
+        ({"mechanism": "functional", "delta": 0.0}, "explicit features alone"),
+        ({"kernel": "precomputed"}, "callable kernel"),
+        ({"kernel": "sigmoid"}, "kernel"),
+        ({"norm_bound": 0.0}, "norm_bound"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"regularization": 0.0}, "regularization"),
+        ({"classes": ["in", "other"]}, "classes"),
+        ({"classes": ["in"]}, "class"),
+    ],
+)
+def test_bad_parameters_cost_nothing(settings, message):
+    ledger = PrivacyLedger(epsilon=10, delta=1e-5)
+    with pytest.raises(ValueError, match=message):
+        PINPClassifier(ledger=ledger, **settings).fit(X, DISC)
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (TDDLClassifier(), "X_public"),
+        (TDDLClassifier(kernel="linear", mechanism="laplace"), "X_public"),
+        (TDILClassifier(kernel="rbf"), "bounds"),
+        (TDILClassifier(kernel="rbf", mechanism="objective"), "explicit features"),
+        (TDILClassifier(mechanism="objective", loss="hinge"), "kink"),
+        (TDILClassifier(mechanism="objective", regularization=0.01), "regularization"),
+        (TDILClassifier(mechanism="exponential", fit_intercept=True), "candidates"),
+    ],
+)
+def test_what_a_mechanism_needs_is_named(model, message):
+    ledger = PrivacyLedger(epsilon=10, delta=1e-5)
+    with pytest.raises(ValueError, match=message):
+        model.set_params(ledger=ledger).fit(X, DISC)
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("y_bounds", [None, (1, 0), (0, np.inf), 3])
+def test_y_bounds_are_required(y_bounds):
+    with pytest.raises(ValueError, match="y_bounds"):
+        TDILRegressor(y_bounds=y_bounds).fit(X, CURVE)
+
+
+def test_bad_data_cost_nothing_and_are_not_told():
+    ledger = PrivacyLedger(epsilon=10, delta=1e-5)
+    bad = X.copy()
+    bad[7, 1] = np.nan
+    words = np.where(X > 0, "secret", "other")
+    for table, labels, message in (
+        (bad, DISC, "NaN"),
+        (X, DISC[:-1], "different numbers"),
+        (words, DISC, "not numbers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            TDILClassifier(ledger=ledger).fit(table, labels)
+    with pytest.raises(ValueError, match="not in `classes`") as error:
+        TDILClassifier(ledger=ledger, classes=["a", "b"]).fit(X, DISC)
+    assert "out" not in str(error.value).replace("without", "")
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("mechanism", ["functional", "objective"])
+def test_the_ledger_is_charged_once(mechanism):
+    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
+    model = TDILClassifier(mechanism=mechanism, ledger=ledger, epsilon=0.5).fit(X, DISC)
+    assert len(ledger.entries()) == 1
+    model.predict(X)
+    assert len(ledger.entries()) == 1
+    with pytest.raises(BudgetExceededError):
+        model.set_params(epsilon=30.0).fit(X, DISC)
+    assert len(ledger.entries()) == 1
+
+
+def test_a_ledger_of_concentrated_dp_takes_the_papers_mechanisms():
+    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5, accountant="zcdp")
+    PINPClassifier(mechanism="svt", ledger=ledger).fit(X, DISC).predict(NEW)
+    TDDLClassifier(mechanism="laplace", ledger=ledger).fit(X, DISC, X_public=Z)
+    assert len(ledger.entries()) == 2
+    with pytest.raises(ValueError, match="ThresholdDP"):
+        PINPClassifier(mechanism="threshold", ledger=ledger).fit(X, DISC)
+
+
+def test_a_failed_refit_leaves_the_model():
+    model = TDILClassifier().fit(X, DISC)
+    before = model.decision_function(NEW)
+    with pytest.raises(ValueError, match="different numbers"):
+        model.fit(X, DISC[:-1])
+    assert np.array_equal(before, model.decision_function(NEW))
+
+
+def test_a_seed_warns_and_shows():
+    with pytest.warns(PrivacyLeakWarning):
+        model = TDILClassifier(noise_seed=3).fit(X, DISC)
+    assert model.privacy_.simulated
+    with pytest.warns(PrivacyLeakWarning):
+        again = clone(model).fit(X, DISC)
+    assert np.array_equal(model.decision_function(NEW), again.decision_function(NEW))
+
+
+def test_frames_keep_their_names():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    model = TDDLClassifier(bounds={"a": (-1, 1), "b": (-1, 1), "c": (-1, 1)}).fit(frame, DISC)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert model.predict(frame[:5]).shape == (5,)
+
+
+# ---- the public rule for Lambda
+
+
+def test_lambda_does_not_look_at_the_data():
+    for model in every_classifier():
+        one = clone(model).fit(X, DISC).regularization_
+        assert one == clone(model).fit(X[:100] / 2, DISC[:100]).regularization_
+
+
+def test_lambda_fixes_the_noise_on_a_prediction():
+    model = TDDLClassifier(epsilon=0.5).fit(X, DISC, X_public=Z)
+    noise = model.sensitivity_ / model.privacy_.mechanism.mu
+    assert noise == pytest.approx(0.5, rel=1e-2)
+    assert clone(model).set_params(epsilon=np.inf).fit(X, DISC, X_public=Z).regularization_ == 0.1

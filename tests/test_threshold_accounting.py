@@ -1,0 +1,232 @@
+"""Threshold accounting: the theorem's inequality by quadrature, exact deltas, lattice noise.
+
+Nothing here uses the module's formulas: probabilities and densities are those of Laplace noise.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.special import comb
+
+from skdpsumm.learners._threshold_accounting import (
+    _log_moment,
+    threshold_epsilon,
+    threshold_ratio,
+)
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
+
+
+def cdf(y):
+    return np.where(y < 0, np.exp(np.minimum(y, 0)) / 2, 1 - np.exp(-np.maximum(y, 0)) / 2)
+
+
+def integral(function, low, high, kinks):
+    points = np.sort([low, *[np.clip(k, low, high) for k in kinks], high], axis=0)
+    middle, half = (points[1:] + points[:-1]) / 2, np.diff(points, axis=0) / 2
+    y = middle + half * NODES[:, None, None]
+    return np.sum(WEIGHTS[:, None, None] * half * function(y), axis=(0, 1))
+
+
+def moments(order, d, e, s):
+    """Return U and N by quadrature; the tails decay like exp(-|y|) beyond both centres."""
+
+    def moment(y):
+        return np.exp(-order * np.abs(y - d) - (1 - order) * np.abs(y - e)) / 2
+
+    high = np.maximum(np.maximum(d, e), s)
+    low = np.minimum(np.minimum(d, e), -s)
+    bounds = np.full_like(d, s), np.full_like(d, -s)
+    u = integral(moment, bounds[0], high, (d, e)) + moment(high)
+    u += integral(moment, low, bounds[1], (d, e)) + moment(low)
+    p, q = (cdf(s - c) - cdf(-s - c) for c in (d, e))
+    return u, np.exp(order * np.log(p) + (1 - order) * np.log(q))
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.1, 0.5, 2.0])
+def test_no_query_costs_more_than_r(ratio):
+    rng = np.random.default_rng(0)
+    extra = np.geomspace(0.01, math.log(2) / ratio, 40)
+    log_r = _log_moment(ratio, extra)
+    finite = np.isfinite(log_r)
+    largest = []
+    for order, bound in zip(1 + extra[finite], log_r[finite], strict=True):
+        for s in (ratio / 10, ratio / 3, ratio, 0.5, 2.0, 6.0):
+            near = s + ratio * rng.uniform(-1.5, 1.5, 300)
+            d = np.concatenate([near, rng.uniform(-s - 3, s + 3, 200)]) * rng.choice([-1, 1], 500)
+            e = d + ratio * np.where(rng.random(500) < 0.8, rng.choice([-1, 1], 500), 0.5)
+            u, n = moments(order, d, e, s)
+            assert np.all(n < 1)
+            assert np.all(np.log(u) - np.log(1 - n) <= bound)
+        largest.append(np.max(np.log(u) - np.log(1 - n)) / bound)
+    assert np.median(largest) > 0.97  # at the high threshold the bound is met
+
+
+def lattice_log_moment(order, steps, ratio, width):
+    """Return the largest ln U - ln(1-N) of integer Laplace noise with sensitivity `steps`."""
+    scale = steps / ratio
+    y = np.arange(-40 * scale, 40 * scale + 1).round() + width
+    update = np.abs(y) > width
+
+    def log_pmf(centre):
+        return math.log(math.tanh(0.5 / scale)) - np.abs(y - centre) / scale
+
+    largest = 0.0
+    for d in width + np.linspace(-steps, steps, 21).round():
+        for e in (d - steps, d + steps):
+            f, g = log_pmf(d), log_pmf(e)
+            u = np.exp(order * f + (1 - order) * g)[update].sum()
+            p, q = np.exp(f)[~update].sum(), np.exp(g)[~update].sum()
+            n = math.exp(order * math.log(p) + (1 - order) * math.log(q))
+            largest = max(largest, math.log(u / (1 - n)) if n < 1 else math.inf)
+    return largest
+
+
+@pytest.mark.parametrize("ratio", [0.5, 2.0])
+def test_the_margin_covers_a_lattice_of_30_steps_but_not_of_one(ratio):
+    extra = np.geomspace(0.01, math.log(2) / ratio, 300)
+    log_r = _log_moment(ratio, extra)
+    finite = np.flatnonzero(np.isfinite(log_r))
+    for k in (*finite[::60], finite[-1]):
+        fine = lattice_log_moment(1 + extra[k], 30, ratio, width=round(240 / ratio))
+        assert 0.93 * log_r[k] < fine <= log_r[k]
+        assert lattice_log_moment(1 + extra[k], 1, ratio, width=round(8 / ratio)) > log_r[k]
+
+
+def no_update(d, e, s):
+    return tuple(float(cdf(s - c) - cdf(-s - c)) for c in (d, e))
+
+
+def update_delta(d, e, s, cost):
+    """Return the integral of (f - exp(cost) g)_+ over |y| > s, by distribution functions."""
+    if cost >= abs(d - e):
+        return 0.0
+    low, high = -math.inf, math.inf
+    if cost > -abs(d - e):  # elsewhere f is the larger everywhere
+        low, high = (low, (d + e - cost) / 2) if d < e else ((d + e + cost) / 2, high)
+    delta = 0.0
+    for a, b in ((low, min(high, -s)), (max(low, s), high)):
+        if a < b:
+            delta += float(cdf(b - d) - cdf(a - d) - math.exp(cost) * (cdf(b - e) - cdf(a - e)))
+    return delta
+
+
+def pairs(ratio, s, places=6):
+    """Return centres (d, e) about the threshold s, for shifts of either sign."""
+    w = s + np.linspace(0, ratio, places)
+    return [*zip(w - ratio, w, strict=True), *zip(w, w - ratio, strict=True)]
+
+
+def delta_of_queries(ratio, epsilon, n_queries):
+    """Return the exact delta of the worst sequence of queries that ends with one update.
+
+    Thresholds, guesses and shifts differ within a sequence, as for several classes in turn.
+    """
+    actions = [(d, e, s) for s in (0.3, 6.0) for d, e in pairs(ratio, s)]
+    worst = 0.0
+    for sequence in itertools.product(actions, repeat=n_queries):
+        reach, loss, delta = 1.0, 0.0, 0.0
+        for action in sequence:
+            p, q = no_update(*action)
+            delta += reach * update_delta(*action, epsilon - loss)
+            reach, loss = reach * p, loss + math.log(p / q)
+        worst = max(worst, delta + reach * max(0.0, -math.expm1(epsilon - loss)))
+    return worst
+
+
+def delta_of_repeats(ratio, epsilon, n_updates, n_none=300, s=8.0):
+    """Return nearly the exact delta of one query repeated until the last update, from below.
+
+    Outcomes are merged: values to 24 bins, sequences to the number of queries without update.
+    """
+    none = np.arange(n_none)
+    ways = comb(none + n_updates - 1, n_updates - 1)
+    worst = 0.0
+    for d, e in pairs(ratio, s):
+        p, q = no_update(d, e, s)
+        edges = np.r_[s, np.linspace(max(s, min(d, e)), max(d, e), 23), np.inf]
+        f, g = (np.diff(cdf(edges - c)) for c in (d, e))
+        f, g = np.append(f, cdf(-s - d)), np.append(g, cdf(-s - e))
+        all_f, all_g = p**none, q**none
+        for _ in range(n_updates):
+            all_f, all_g = np.multiply.outer(all_f, f), np.multiply.outer(all_g, g)
+        excess = np.maximum(all_f - math.exp(epsilon) * all_g, 0)
+        worst = max(worst, float(ways @ excess.reshape(n_none, -1).sum(axis=1)))
+    return worst
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.001, 3e-4), (0.02, 0.005), (0.1, 0.02)])
+def test_two_queries_stay_below_the_claim_and_half_the_noise_does_not(epsilon, delta):
+    ratio = threshold_ratio(epsilon, delta, 1)
+    assert delta_of_queries(ratio, epsilon, 2) < 0.3 * delta
+    assert delta_of_queries(2 * ratio, epsilon, 2) > 1.02 * delta
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "n_updates"),
+    [(1, 1e-6, 1), (0.1, 1e-3, 1), (10, 1e-6, 1), (1, 1e-6, 2), (1, 0.01, 2), (4, 1e-6, 2)],
+)
+def test_many_queries_stay_below_the_claim_and_half_the_noise_does_not(epsilon, delta, n_updates):
+    ratio = threshold_ratio(epsilon, delta, n_updates)
+    assert 0.02 * delta < delta_of_repeats(ratio, epsilon, n_updates) < delta
+    assert delta_of_repeats(2 * ratio, epsilon, n_updates) > 2 * delta
+
+
+@pytest.mark.parametrize(("n_updates", "noise"), [(1, 19.4), (3, 23.2), (10, 31.8), (100, 74.9)])
+def test_reference_values(n_updates, noise):
+    # a numerical supremum over guesses, at one threshold, computed for the review of the paper
+    assert 1 / threshold_ratio(1.0, 1e-6, n_updates) == pytest.approx(noise, rel=0.02)
+
+
+def test_monotone():
+    def costs(ratios=(0.02,), updates=(10,), deltas=(1e-6,)):
+        return [threshold_epsilon(*case) for case in itertools.product(ratios, updates, deltas)]
+
+    for rising in (
+        costs(ratios=np.geomspace(1e-6, 4, 60)),
+        costs(updates=[1, 2, 3, 10, 30, 100, 1000, 10**6]),
+        costs(deltas=10.0 ** -np.arange(1, 13)),
+    ):
+        assert np.all(np.diff(rising) > 0)
+    assert threshold_epsilon(0.0, 1, 1e-6) == 0.0
+    assert threshold_epsilon(5.0, 1, 1e-6) == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1, 8, 40])
+@pytest.mark.parametrize(("n_updates", "delta"), [(1, 1e-6), (7, 1e-9), (100, 0.01), (10**5, 1e-6)])
+def test_ratio_inverts_epsilon_on_the_safe_side(epsilon, delta, n_updates):
+    ratio = threshold_ratio(epsilon, delta, n_updates)
+    assert threshold_epsilon(ratio, n_updates, delta) <= epsilon
+    assert threshold_epsilon(1.001 * ratio, n_updates, delta) > epsilon
+
+
+def test_the_ends_of_the_ratio():
+    assert threshold_ratio(math.inf, 1e-6, 1) == math.inf
+    assert threshold_ratio(0.0, 1e-300, 10**9) < 1e-9
+    assert threshold_epsilon(threshold_ratio(1e6, 1e-6, 1), 1, 1e-6) <= 1e6
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ratio", -0.1),
+        ("ratio", math.nan),
+        ("n_updates", 0),
+        ("n_updates", 2.5),
+        ("delta", 0.0),
+        ("delta", 1.0),
+        ("delta", math.nan),
+    ],
+)
+def test_bad_parameters_are_named(name, value):
+    parameters = {"ratio": 0.1, "n_updates": 3, "delta": 1e-6, name: value}
+    with pytest.raises(ValueError, match=name):
+        threshold_epsilon(**parameters)
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, math.nan])
+def test_bad_epsilon(epsilon):
+    with pytest.raises(ValueError, match="epsilon"):
+        threshold_ratio(epsilon, 1e-6, 1)
