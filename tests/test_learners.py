@@ -507,6 +507,84 @@ def test_frames_keep_their_names():
     assert model.predict(frame[:5]).shape == (5,)
 
 
+# ---- rows that no one expects
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("value", [1.7e308, -1e200, 1e30, 1e8, 0.0])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"kernel": "poly"},
+        {"kernel": "laplacian"},
+        {"kernel": "cosine"},
+        {"kernel": lambda A, B: A @ B.T},
+        {"feature_map": PolynomialFeatures(3)},
+        {"feature_map": RBFSampler(n_components=20, random_state=0)},
+    ],
+    ids=["rbf", "poly", "laplacian", "cosine", "callable", "powers", "fourier"],
+)
+def test_huge_rows_neither_raise_nor_show(settings, value):
+    """An exception or a NaN would tell such a row from any other, after the charge."""
+    table = X[:40].copy()
+    table[0], table[1] = value, value / 1.1
+    model = PINPClassifier(**settings).fit(table, DISC[:40])
+    assert np.isfinite(model.decision_function(np.vstack([table[:3], -table[:2]]))).all()
+
+
+def test_the_gaussian_kernel_is_positive_far_from_the_origin():
+    far = 1e8 + RNG.uniform(0, 3, (60, 2))
+    space = PINPClassifier(epsilon=np.inf).fit(far, DISC[:60]).answers_.hypothesis().space
+    assert np.linalg.eigvalsh(space.gram(far, far)).min() > -1e-12
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"loss": "hinge", "regularization": 1e12},
+        {"loss": "logistic", "regularization": 1e-15, "epsilon": np.inf},
+    ],
+)
+def test_what_float64_cannot_certify_costs_nothing(settings):
+    ledger = PrivacyLedger(epsilon=np.inf, delta=1e-5)
+    messages = set()
+    for n in (300, 301):
+        with pytest.raises(ValueError, match="cannot certify") as error:
+            PINPClassifier(ledger=ledger, **settings).fit(X[:n], DISC[:n])
+        messages.add(str(error.value))
+    assert ledger.entries() == []
+    assert len(messages) == 1
+
+
+@quiet
+def test_large_weights_are_clipped_and_do_not_wrap():
+    """64-bit integers would wrap, and one row would move the release by all their range."""
+    settings = {"mechanism": "objective", "epsilon": 1e4, "regularization": 1e9, "noise_seed": 0}
+    weights = [
+        TDILClassifier(classes=[0, 1], **settings).fit(np.ones((n, 1)), np.ones(n, int))
+        for n in (10_000, 20_000)
+    ]
+    one, two = (model.predictor_.coefficients[0, 0] for model in weights)
+    assert 0 < one <= two
+
+
+@pytest.mark.parametrize("delta", [1e-20, 1e-30])
+def test_tiny_deltas_hold(delta):
+    model = TDILClassifier(mechanism="objective", delta=delta).fit(X, DISC)
+    assert model.privacy_.epsilon(delta) <= 1
+
+
+def test_precomputed_frames_release_no_names():
+    pandas = pytest.importorskip("pandas")
+    gram = pandas.DataFrame(rbf_kernel(X), columns=[f"patient{i}" for i in range(len(X))])
+    public = rbf_kernel(Z, np.vstack([X, Z]))
+    model = TDDLClassifier(kernel="precomputed").fit(gram, DISC, X_public=public)
+    assert not hasattr(model, "feature_names_in_")
+    assert b"patient" not in pickle.dumps(model)
+    assert model.predictor_.space._scales.base is None
+
+
 # ---- the public rule for Lambda
 
 

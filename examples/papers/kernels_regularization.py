@@ -102,8 +102,7 @@ def solve(Z, codes, loss, ridge, start, tilt=0.0):
         gradient = Z.T @ loss.gradient(scores, codes) + ridge * W + tilt
         return value / len(Z), gradient.ravel() / len(Z)
 
-    accuracy = 0.01 * ridge / len(Z) / start.size**0.5
-    options = {"maxiter": 1000, "ftol": 1e-15, "gtol": accuracy}
+    options = {"maxiter": 1000, "ftol": 1e-15, "gtol": 0.01 * ridge / len(Z) / start.size**0.5}
     found = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options)
     return found.x.reshape(start.shape)
 
@@ -125,14 +124,14 @@ def functional(Z, codes, test, loss, parts, rng, quality):
         start = solve(Z, codes, loss, 2**key, start)
         exact[key] = test @ start
     for m, row in zip(MULTIPLIERS, keys, strict=True):
-        pairs = list(zip(row, parts, strict=True))
+        pairs = zip(row, parts, strict=True)
         yield m, [np.mean([quality(exact[k] + p * g) for g in noises]) for k, p in pairs]
 
 
 def objective(Z, codes, test, loss, shares, rng, quality, delta):
     """Yield epsilon, and the qualities of objective perturbation at all shares."""
-    facts = {"lipschitz": loss.lipschitz, "smoothness": loss.smoothness, "radius": 1.0}
-    facts |= {"vertices": 2, "hull": "symmetric"} if isinstance(loss, Huber) else {}
+    facts = {"vertices": 2, "hull": "symmetric"} if isinstance(loss, Huber) else {}
+    facts |= {"lipschitz": loss.lipschitz, "smoothness": loss.smoothness, "radius": 1.0}
     for epsilon in EPSILONS:
         found = []
         for share in shares:
@@ -148,7 +147,7 @@ def objective(Z, codes, test, loss, shares, rng, quality, delta):
 
 def cells_of(study, Z, y, kind, loss, levels, seed):
     """Yield (n, m or epsilon, the qualities at all levels)."""
-    sizes = [n for n in N_ROWS if n <= 0.9 * len(Z)] or [int(0.8 * len(Z))]
+    sizes = [n for n in N_ROWS if n <= 0.9 * len(Z)] or [300]
     codes, test = encode(y, kind), slice(sizes[-1], sizes[-1] + 5000)
     quality = functools.partial(score, codes=codes[test], kind=kind)
     for n in sizes:
@@ -190,9 +189,8 @@ def main():
                         label = f"{name}, n={n}, {budget_name}={budget:.3g}"
                         found[kind].setdefault(label, {}).setdefault(loss, []).append(values)
     for kind, cells in found.items():
-        columns = [f"{level:.3g}" for level in levels[kind]]
-        if kind == "number":
-            columns = [f"{t:g}/{column}" for t in THRESHOLDS for column in columns]
+        names = [f"{t:g}/" for t in THRESHOLDS] if kind == "number" else [""]
+        columns = [f"{name}{level:.3g}" for name in names for level in levels[kind]]
         means = {k: np.hstack([np.mean(v, axis=0) for v in c.values()]) for k, c in cells.items()}
         summarise(f"{kind}, {budget_name}", columns, means)
 

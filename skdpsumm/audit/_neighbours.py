@@ -1,4 +1,4 @@
-"""Neighbouring tables that a sketcher finds hard to tell apart least well."""
+"""Neighbouring tables that a sketcher, or a learner, finds hard to tell apart least well."""
 
 from __future__ import annotations
 
@@ -7,32 +7,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from ..features import FeatureMap
+from ..learners._base import BaseKernelLearner
 from ..sketches import BaseSketcher
 
 _N_CANDIDATES = 2_000
+_N_CANDIDATES_OF_LEARNERS = 500  # whose kernel is evaluated between all of them
 
 
 def worst_case_neighbours(
-    estimator: BaseSketcher,
+    estimator: BaseSketcher | BaseKernelLearner,
     *,
     n_samples: int = 20,
     n_features: int = 1,
     random_state: Any = 0,
-) -> tuple[NDArray, NDArray]:
-    """Return two neighbouring tables whose sketches lie as far apart as the claim allows for.
+) -> tuple[Any, Any]:
+    """Return two neighbours whose sketches or minimisers lie as far apart as the claim allows for.
 
-    Under add-remove the second table has one row more: the one with the largest phi, in L1 for
-    Laplace noise and in L2 for Gaussian noise. Under replace-one its last row is another, with
-    phi as far away as can be found. Both searches go over random rows inside the bounds (or, for
-    a sketcher without bounds, rows at many scales).
+    For a sketcher: under add-remove the second table has one row more: the one with the largest
+    phi, in L1 for Laplace noise and in L2 for Gaussian noise. Under replace-one its last row is
+    another, with phi as far away as can be found. Both searches go over random rows inside the
+    bounds (or, for a sketcher without bounds, rows at many scales).
+
+    For a kernel learner: all rows are the one with the largest phi, and two labels take turns, so
+    that their pulls cancel. The neighbour has one row more, or the other label in its last row.
+    Where `regularization` is at least ``4 R^2``, no margin comes near the kink, and the minimisers
+    of "hinge" and "huberized_hinge" (`huber_width` up to 1/2) for two classes are ``L R / Lambda``
+    apart, or twice that; those of other losses are closer.
 
     Parameters
     ----------
-    estimator : sketcher
+    estimator : sketcher or kernel learner
         With an integer `random_state`, so that its map is the same at every fit.
     n_samples : int, default=20
         Number of rows of the first table; all are alike.
@@ -44,12 +52,15 @@ def worst_case_neighbours(
     Returns
     -------
     X : ndarray of shape (n_samples, n_features)
+        The pair (X, y) for a learner.
     X_neighbour : ndarray of shape (n_samples + 1, n_features) or (n_samples, n_features)
+        Likewise.
 
     Raises
     ------
     ValueError
-        If the sketcher's map changes from fit to fit, or reads categorical columns.
+        If the estimator's map changes from fit to fit, or reads categorical columns; if a
+        learner's kernel is precomputed.
 
     Examples
     --------
@@ -65,6 +76,8 @@ def worst_case_neighbours(
             "same public map at every fit."
         )
     rng = check_random_state(random_state)
+    if isinstance(estimator, BaseKernelLearner):
+        return _labelled_neighbours(estimator, n_samples, n_features, rng)
     feature_map = _map_of(estimator, n_features)
     rows = _candidates(feature_map, n_features, rng)
     features = feature_map.matrix(rows)
@@ -94,8 +107,12 @@ def _candidates(feature_map: FeatureMap, n_features: int, rng) -> NDArray[np.flo
     known = [part.columns for part in feature_map.parts() if part.columns.bounds is not None]
     if known:
         return known[0].sample(_N_CANDIDATES, rng)
-    scales = 10.0 ** rng.uniform(-2, 3, size=(_N_CANDIDATES, 1))
-    return scales * rng.normal(size=(_N_CANDIDATES, n_features))
+    return _rows_at_many_scales(_N_CANDIDATES, n_features, rng)
+
+
+def _rows_at_many_scales(n_rows: int, n_features: int, rng) -> NDArray[np.float64]:
+    scales = 10.0 ** rng.uniform(-2, 3, size=(n_rows, 1))
+    return scales * rng.normal(size=(n_rows, n_features))
 
 
 def _farthest(features: NDArray, order: int) -> tuple[int, int]:
@@ -107,3 +124,37 @@ def _farthest(features: NDArray, order: int) -> tuple[int, int]:
         if distances[second] <= reached + 1e-12:
             return first, second
         first, reached = second, float(distances[second])
+
+
+def _labelled_neighbours(
+    learner: BaseKernelLearner, n_samples: int, n_features: int, rng
+) -> tuple[tuple[NDArray, NDArray], tuple[NDArray, NDArray]]:
+    labels = _two_labels(learner)
+    row = _longest_row(learner, labels, n_features, rng)
+    turns = np.arange(n_samples + 1) % 2
+    X, y = np.repeat(row[None], n_samples + 1, axis=0), labels[turns]
+    data = X[:-1], y[:-1]
+    if learner.adjacency == "add_remove":
+        return data, (X, y)
+    return data, (X[:-1], labels[np.append(turns[:-2], 1 - turns[-2])])
+
+
+def _two_labels(learner: BaseKernelLearner) -> NDArray:
+    if not is_classifier(learner):
+        return np.asarray(learner.y_bounds, dtype=np.float64)
+    return np.array([0, 1]) if learner.classes is None else np.unique(learner.classes)[:2]
+
+
+def _longest_row(learner: BaseKernelLearner, labels: NDArray, n_features: int, rng) -> NDArray:
+    if learner.kernel == "precomputed" and learner.feature_map is None:
+        raise ValueError(
+            "kernel='precomputed' is not supported here: neighbours are rows. Audit the learner "
+            "with the kernel itself."
+        )
+    rows = _rows_at_many_scales(_N_CANDIDATES_OF_LEARNERS, n_features, rng)
+    if learner.kernel == "chi2":
+        rows = np.abs(rows)
+    probe = clone(learner).set_params(epsilon=np.inf, ledger=None)
+    probe._validate(rows, np.resize(labels, len(rows)))
+    space, rows, _ = probe._open_space(rows, rows)
+    return rows[np.argmax(np.diag(space.gram(rows, rows)))]

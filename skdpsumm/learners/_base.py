@@ -86,6 +86,10 @@ class BaseKernelLearner(BaseEstimator):
         space, rows, public = self._open_space(X, unwrap(X_public))
         terms = self._make_terms(space, loss, coding.n_scores, public)
         plan = self._plan(space, terms, public)
+        problem = Problem(space, rows, coding.encode(y), terms)
+        problem.check(**getattr(plan, "demands", {}))
+        if self.noise_seed is not None and terms.is_private:
+            warn_of_seed()
         if self.ledger is not None:
             self.ledger.charge(
                 plan.mechanism,
@@ -93,10 +97,8 @@ class BaseKernelLearner(BaseEstimator):
                 adjacency=self.adjacency,
                 simulated=self.noise_seed is not None,
             )
-        if self.noise_seed is not None and terms.is_private:
-            warn_of_seed()
         privacy = self._guarantee(plan, given)
-        self._publish(plan, Problem(space, rows, coding.encode(y), terms))
+        self._publish(plan, problem)
         self._coding, self.privacy_ = coding, privacy
         self.regularization_, self.sensitivity_ = terms.regularization, terms.sensitivity
 
@@ -108,7 +110,7 @@ class BaseKernelLearner(BaseEstimator):
                 f"mechanism={self.mechanism!r} of {type(self).__name__} has no pure guarantee; set "
                 f"delta > 0, or take one of {sorted(self._pure)}."
             )
-        if self.kernel == "precomputed" and not hasattr(self, "n_landmarks"):
+        if self.kernel == "precomputed" and not self._takes_public_points:
             raise ValueError(
                 f"{type(self).__name__} needs kernel values between points that it has not seen: "
                 "give a callable kernel, of indices into your own matrix if need be, in place of "
@@ -125,15 +127,13 @@ class BaseKernelLearner(BaseEstimator):
         """Return the space, the rows of X in it, and the public points in it."""
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         intercept = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        n_columns = X.shape[1]
+        norm_bound, n_columns = float(self.norm_bound), X.shape[1]
         if self.kernel == "precomputed" and self.feature_map is None:
-            return PrecomputedSpace.split(X, X_public, self.norm_bound, intercept)
+            return PrecomputedSpace.split(X, X_public, norm_bound, intercept)
         if self.feature_map is not None or self.kernel == "linear":
-            space: Space = FeatureSpace.of(
-                self.feature_map, n_columns, self.norm_bound, intercept, seed
-            )
+            space: Space = FeatureSpace.of(self.feature_map, n_columns, norm_bound, intercept, seed)
         else:
-            space = KernelSpace(self.kernel, self._kernel_params(), self.norm_bound, intercept)
+            space = KernelSpace(self.kernel, self._kernel_params(), norm_bound, intercept)
             if len(X) > _MOST_ROWS:
                 raise ValueError(
                     f"An exact kernel takes at most {_MOST_ROWS} rows; give an explicit "
@@ -153,13 +153,14 @@ class BaseKernelLearner(BaseEstimator):
         if self.bounds is None:
             raise ValueError(
                 f"{type(self).__name__} with kernel={self.kernel!r} needs public points: "
-                f"{self._remedy_without_points}give the public (low, high) of the columns as "
-                "bounds, to draw landmarks from, or an explicit feature_map."
+                + ("pass them to fit as X_public, or " if self._takes_public_points else "")
+                + "give the public (low, high) of the columns as bounds, to draw landmarks from, "
+                "or an explicit feature_map."
             )
         names = getattr(self, "feature_names_in_", None)
         return draw_landmarks(self.bounds, self.n_features_in_, self.n_landmarks, seed, names)
 
-    _remedy_without_points: ClassVar[str] = ""
+    _takes_public_points: ClassVar[bool] = False
 
     def _needs_landmarks(self) -> bool:
         return hasattr(self, "n_landmarks")
@@ -224,5 +225,4 @@ class BaseKernelLearner(BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
-        tags.input_tags.pairwise = self.kernel == "precomputed" and self.feature_map is None
         return tags

@@ -17,13 +17,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ._careful import UNIT
 from ._hinge import follow_hinge
-from ._losses import Floats, Hinge, Loss
+from ._losses import Floats, Hinge, Loss, MarginLoss, Softmax
 from ._newton import Point, Problem, minimise
 
-UNIT = float(np.finfo(np.float64).eps) / 2
-# Error of a sum of up to a million products that numpy adds in pairs, relative to their sizes.
-SUM_ERROR = 40 * UNIT
 # Errors of a slope relative to L, and of a term of the gap relative to its parts.
 _TERM_ERROR = 16 * UNIT
 # Newton stops a little below the tolerance, so that a careful evaluation agrees.
@@ -107,36 +105,48 @@ def certified_minimum(
         start = careful.x
 
 
-def smallest_tolerance(loss: Loss, regularization: float, radius: float, n_rows: int) -> float:
-    """Return the least tolerance that is certified for any n rows of norm at most `radius`.
+def smallest_distance(
+    loss: Loss,
+    regularization: float,
+    norms: float,
+    n_rows: int,
+    score_error: float,
+    largest_score: float,
+) -> float:
+    """Return twice what rounding alone may add to `distance_bound`.
 
-    Parameters
-    ----------
-    loss : Loss
-    regularization : float
-        Lambda.
-    radius : float
-        R.
-    n_rows : int
-
-    Returns
-    -------
-    float
-        In the norm of the space. Twice what rounding errors may add up to if every coefficient is
-        as large as it can be, L / Lambda.
+    A tolerance above this is certified for all rows. It is a function of public bounds and of n,
+    so that whether a problem can be certified is known before anything is charged.
     """
-    coefficients = n_rows * loss.lipschitz / regularization
-    error = SUM_ERROR * radius**2 * coefficients
-    return 2 * rounding_distance(loss, regularization, n_rows * radius, n_rows, error)
+    distance = rounding_distance(loss, regularization, norms, n_rows, score_error)
+    if isinstance(loss, Hinge):
+        gap = _TERM_ERROR * n_rows * (1 + largest_score)
+        distance += math.sqrt(2 * gap / regularization)
+    return 2 * distance
 
 
-def check_tolerance(
-    tolerance: float, loss: Loss, regularization: float, radius: float, n_rows: int
-) -> None:
-    """Raise ValueError for a tolerance that no computation in float64 could certify."""
-    smallest = smallest_tolerance(loss, regularization, radius, n_rows)
+def check_tolerance(tolerance: float, smallest: float) -> None:
+    """Raise ValueError for a tolerance that rounding errors may keep from being certified.
+
+    The message has no number in it: how large the errors are tells the number of rows.
+    """
     if not tolerance >= smallest:
         raise ValueError(
-            f"tolerance={tolerance:g} is below {smallest:g}, the least that can be certified in "
-            "float64 for this many rows. Raise it, or the regularization."
+            "float64 cannot certify the minimiser of so many rows with this regularization: raise "
+            "it (or, if it is larger than the number of rows, lower it)."
         )
+
+
+def largest_norm(
+    loss: Loss, regularization: float, radius: float, shape: tuple[int, int], linear: float = 0.0
+) -> float:
+    """Return a bound on the norm of the minimum, for any codes, of shape (n, q), and any rows.
+
+    Its gradient is zero, and F is no larger there than at zero.
+    """
+    slopes = shape[0] * loss.lipschitz * radius
+    if isinstance(loss, MarginLoss | Softmax):
+        zero, code = np.zeros((1, shape[1])), np.eye(1, shape[1])
+        level = shape[0] * float(loss.value(zero, code)[0])
+        slopes = min(slopes, math.sqrt(2 * level * regularization))
+    return (slopes + 2 * linear) / regularization

@@ -71,3 +71,30 @@ def positive_solver(matrix: Floats) -> Callable[[Floats], Floats]:
     """Return what multiplies by the inverse of a positive definite matrix, overwritten here."""
     factor = positive_cholesky(matrix)
     return lambda right: cho_solve((factor, True), right, check_finite=False)
+
+
+def solve_curved(gram: Floats, roots: Floats, right: Floats, regularization: float) -> Floats:
+    """Solve ``(Lambda I + B^T K B) z = right`` by a Cholesky factorisation.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (k, k)
+        K.
+    roots : ndarray of shape (k, q, r)
+        The diagonal blocks of B.
+    right : ndarray of shape (k, r)
+    regularization : float
+        Lambda.
+
+    Returns
+    -------
+    ndarray of shape (k, r)
+    """
+    if right.size == 0:
+        return right
+    rank = roots.shape[2]
+    flat = roots.transpose(0, 2, 1).reshape(right.size, -1)
+    system = flat @ flat.T
+    system *= gram if rank == 1 else np.repeat(np.repeat(gram, rank, axis=0), rank, axis=1)
+    system[np.diag_indices(len(system))] += regularization
+    return positive_solver(system)(right.ravel()).reshape(right.shape)

@@ -8,8 +8,9 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg.blas import dsymv
 
-from ._certify import SUM_ERROR, UNIT, certified_minimum, check_tolerance
-from ._conjugate import conjugate_gradients, positive_solver
+from ._careful import UNIT, careful_product, product_error
+from ._certify import certified_minimum, check_tolerance, largest_norm, smallest_distance
+from ._conjugate import conjugate_gradients, solve_curved
 from ._losses import Floats, Loss
 from ._low_rank import cholesky_factor, low_rank_inverse
 from ._newton import Point, Problem
@@ -50,19 +51,57 @@ def solve_dual(
     ndarray of shape (n, q)
         A, of W = sum_i phi_i (x) A_i.
     """
-    return solve_shifted(gram, codes, loss, regularization, tolerance, start=start)
-
-
-def solve_shifted(gram, codes, loss, regularization, tolerance, *, start=None, shift=0.0):
-    """Solve with scores f = K A + shift, for a shift of shape (n, q)."""
     gram = _Gram(gram, codes.shape[1])
-    check_tolerance(tolerance, loss, regularization, math.sqrt(gram.largest), len(codes))
-    first = np.zeros(codes.shape) if start is None else np.asarray(start, dtype=np.float64)
+    check_tolerance(tolerance, gram.smallest_tolerance(loss, regularization))
+    start = np.zeros(codes.shape) if start is None else np.asarray(start, dtype=np.float64)
+    return _solve(gram, codes, loss, regularization, tolerance, start, np.zeros(codes.shape))
 
+
+def solve_shifted(
+    gram: Floats,
+    codes: Floats,
+    loss: Loss,
+    regularization: float,
+    tolerance: float,
+    shift: Floats,
+) -> Floats:
+    """Solve with scores f = K A + shift, to the tolerance or the least that float64 allows."""
+    gram = _Gram(gram, codes.shape[1])
+    tolerance = max(tolerance, gram.smallest_tolerance(loss, regularization))
+    return _solve(gram, codes, loss, regularization, tolerance, np.zeros(codes.shape), shift)
+
+
+def _solve(gram, codes, loss, regularization, tolerance, start, shift):
     def problem_of(smooth: Loss) -> _Dual:
         return _Dual(gram, codes, smooth, regularization, shift)
 
-    return certified_minimum(problem_of, loss, gram.vector(first), tolerance)[0]
+    return certified_minimum(problem_of, loss, gram.vector(start), tolerance)[0]
+
+
+def smallest_tolerance(
+    shape: tuple[int, int], radius: float, loss: Loss, regularization: float
+) -> float:
+    """Return what is sure to be certified for any n rows of norm `radius`, with q scores.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        n and q.
+    radius : float
+    loss : Loss
+    regularization : float
+    """
+    norm = largest_norm(loss, regularization, radius, shape)
+    error = _score_error(shape, radius**2, radius * norm, loss.lipschitz / regularization)
+    n = shape[0]
+    return smallest_distance(loss, regularization, n * radius, n, error, radius * norm)
+
+
+def _score_error(
+    shape: tuple[int, int], largest: float, largest_score: float, largest_coefficient: float
+) -> float:
+    entry = product_error(shape[0], largest, largest_coefficient)
+    return UNIT * largest_score + math.sqrt(shape[1]) * entry
 
 
 class _Gram:
@@ -91,16 +130,20 @@ class _Gram:
         return out
 
     def careful_times(self, A: Floats) -> Floats:
-        """Return K A with errors of at most `SUM_ERROR`, relative to the sizes of the terms."""
-        out = np.empty(A.shape)
-        buffer = np.empty((_ROWS_AT_ONCE, len(A)))
-        for first in range(0, len(A), _ROWS_AT_ONCE):
-            rows = slice(first, first + _ROWS_AT_ONCE)
-            block = self.matrix[rows]
-            for j, column in enumerate(np.ascontiguousarray(A.T)):
-                terms = np.multiply(block, column, out=buffer[: len(block)])
-                out[rows, j] = terms.sum(axis=1)
-        return out
+        """Return K A, with errors within `score_error`."""
+        firsts = range(0, len(A), _ROWS_AT_ONCE)
+        blocks = (self.matrix[first : first + _ROWS_AT_ONCE] for first in firsts)
+        return np.concatenate([careful_product(block, A) for block in blocks])
+
+    def score_error(self, largest_score: float, largest_coefficient: float) -> float:
+        """Return a bound on the error of a row of `careful_times`."""
+        size = len(self.matrix), self.n_scores
+        return _score_error(size, self.largest, largest_score, largest_coefficient)
+
+    def smallest_tolerance(self, loss: Loss, regularization: float) -> float:
+        """Return what is sure to be certified for any rows that are no longer than these."""
+        size = len(self.matrix), self.n_scores
+        return smallest_tolerance(size, math.sqrt(self.largest), loss, regularization)
 
     @cached_property
     def factor(self) -> tuple[Floats, float]:
@@ -134,11 +177,12 @@ class _Dual(Problem):
         return self.gram.vector(slopes + self.regularization * point.x[0])
 
     def rounding(self, point):
-        coefficients, residuals = (
-            float(np.linalg.norm(rows, axis=1).sum()) for rows in (point.x[0], point.gradient[0])
-        )
+        largest = float(np.linalg.norm(point.x[1], axis=1).max())
+        score_error = self.gram.score_error(largest, float(np.abs(point.x[0]).max()))
+        # K V is an ordinary product: its entries are off by n units of K's largest times |V|.
+        residuals = float(np.linalg.norm(point.gradient[0], axis=1).sum())
         product = math.sqrt(2 * self.n_rows * UNIT * self.gram.largest)
-        return SUM_ERROR * self.gram.largest * coefficients, product * residuals
+        return score_error, product * residuals
 
     def direction(self, point: Point, accuracy: float) -> Floats:
         """Solve for the multipliers z of the roots B of the Hessian of the loss.
@@ -151,7 +195,8 @@ class _Dual(Problem):
         z = np.zeros(right.shape)
         curved = np.flatnonzero(roots.any(axis=(1, 2)))
         if self._exact_is_faster(len(curved) * roots.shape[2]):
-            z[curved] = self._exact(roots[curved], curved, right[curved])
+            corner = self.gram.matrix[np.ix_(curved, curved)]
+            z[curved] = solve_curved(corner, roots[curved], right[curved], self.regularization)
         elif len(curved):
             z = self._by_products(roots, right, accuracy * point.norm)
         lifted = np.einsum("nqr,nr->nq", roots, z)
@@ -163,15 +208,6 @@ class _Dual(Problem):
         condition = 1 + self.loss.smoothness * self.gram.factor[1] / self.regularization
         entries = 2 * math.sqrt(condition) * self.n_rows**2
         return size**3 / 3 <= _PER_ENTRY * entries
-
-    def _exact(self, roots: Floats, rows: Floats, right: Floats) -> Floats:
-        n, q, rank = roots.shape
-        flat = roots.transpose(0, 2, 1).reshape(n * rank, q)
-        owner = np.repeat(rows, rank)
-        system = self.gram.matrix[np.ix_(owner, owner)]
-        system *= flat @ flat.T
-        system[np.diag_indices(len(owner))] += self.regularization
-        return positive_solver(system)(right.ravel()).reshape(n, rank)
 
     def _by_products(self, roots: Floats, right: Floats, accuracy: float) -> Floats:
         def times(z: Floats) -> Floats:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._certify import check_tolerance
+from ._dual import smallest_tolerance as dual_tolerance
 from ._dual import solve_dual
 from ._losses import Loss, OneVsRest
+from ._primal import smallest_tolerance as primal_tolerance
 from ._primal import solve_primal
-from ._rows import FeatureRows
+from ._rows import FeatureRows, rows_of_block
 from ._spaces import FeatureSpace, Space
 from ._terms import Terms
 
@@ -49,6 +52,15 @@ class Minimizer:
         return self.space.gram(X, self.points) @ self.coefficients
 
 
+class _Numbers(NamedTuple):
+    """What `primal_tolerance` asks of rows."""
+
+    n_rows: int
+    n_features: int
+    radius: float
+    block_rows: int
+
+
 @dataclass(frozen=True)
 class Problem:
     """sum_i loss(<w, phi(x_i)>, code_i) + (Lambda / 2) ||w||^2, on private rows.
@@ -65,6 +77,29 @@ class Problem:
     X: NDArray
     codes: Floats
     terms: Terms
+
+    def check(self, *, tilt: float = 0.0, tolerance: float | None = None) -> None:
+        """Raise ValueError where float64 cannot certify the tolerance, before anything is charged.
+
+        Parameters
+        ----------
+        tilt : float, default=0.0
+            The norm of `linear` that `minimize` will be given, at most.
+        tolerance : float, default=None
+        """
+        terms, n_scores = self.terms, self.codes.shape[1]
+        tolerance = terms.tolerance if tolerance is None else tolerance
+        loss = terms.loss
+        if isinstance(loss, OneVsRest):
+            loss, tolerance, n_scores = loss.part, tolerance / math.sqrt(n_scores), 1
+        n_rows, settings = len(self.X), (loss, terms.regularization)
+        if isinstance(self.space, FeatureSpace):
+            p = self.space.n_features
+            rows = _Numbers(n_rows, p, terms.radius, rows_of_block(p))
+            check_tolerance(tolerance, primal_tolerance(rows, n_scores, *settings, tilt))
+        else:
+            shape = n_rows, n_scores
+            check_tolerance(tolerance, dual_tolerance(shape, terms.radius, *settings))
 
     def minimize(
         self, *, linear: Floats | None = None, tolerance: float | None = None

@@ -22,6 +22,7 @@ from ..privacy import (
     exponential_choice,
     noisy_integers,
     nominal_mechanism,
+    on_grid,
     secret_generator,
     zcdp_rho,
 )
@@ -110,9 +111,10 @@ class ExponentialQueries:
         """Return the point of round t."""
         if self.candidates is None:
             return self._choose_in_ball(exact, hypothesis, t, rng)
-        exact_scores = np.rint(exact.scores(self.candidates) / self._grid)
-        public = np.rint(hypothesis.scores(self.candidates) / self._grid)
-        errors = np.floor(np.linalg.norm(exact_scores - public, axis=1)).astype(np.int64)
+        exact_scores = on_grid(exact.scores(self.candidates), self._grid)
+        public = on_grid(hypothesis.scores(self.candidates), self._grid)
+        sizes = np.linalg.norm((exact_scores - public).astype(np.float64), axis=1)
+        errors = on_grid(np.floor(sizes), 1.0)
         if not self.terms.is_private:
             return self.candidates[np.argmax(errors)]
         # The floor of a norm moves by at most one unit more than the norm.
@@ -136,7 +138,7 @@ class ExponentialQueries:
     def _measure(self, scores: Floats, t: int) -> Floats:
         if not self.terms.is_private:
             return scores
-        values = np.rint(scores / self._grid).astype(np.int64)
+        values = on_grid(scores, self._grid)
         noisy = noisy_integers(values, self._scale, self._kind, self.terms.seed(5, t))
         return noisy * self._grid
 

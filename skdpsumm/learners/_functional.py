@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, eigh, solve_triangular
 
-from ..privacy import Block, IntegerNoise, Mechanism, PureDP, radial_noise, secret_generator
+from ..privacy import (
+    Block,
+    IntegerNoise,
+    Mechanism,
+    PureDP,
+    on_grid,
+    radial_noise,
+    secret_generator,
+)
 from ._erm import Minimizer, Problem
 from ._spaces import FeatureSpace, Space
 from ._terms import Terms
@@ -63,7 +71,9 @@ class CoordinateNoise:
         """Return the coordinates with noise of their own."""
         if not self._terms.is_private:
             return coordinates
-        values = np.rint(coordinates / self._grid).astype(np.int64).ravel()
+        # `IntegerNoise` multiplies by 2**lift: what is left of 64 bits is the largest value.
+        limit = self._grid * 2.0 ** (60 - self._noise.lift)
+        values = on_grid(np.clip(coordinates, -limit, limit), self._grid).ravel()
         seed = self._terms.seed(0, self._n_drawn)
         self._n_drawn += 1
         noisy = self._noise.add_block(0, values, seed)

@@ -9,7 +9,7 @@ import numpy as np
 from ._losses import Floats, HuberizedHinge, Loss
 from ._newton import Point, Problem, minimise
 
-_FIRST_WIDTH = 0.5
+FIRST_WIDTH = 0.5
 _NARROWER = 1 / 8
 # Part of a distance bound that the gradient may be when the loss is narrowed.
 _BALANCE = 0.3
@@ -46,7 +46,7 @@ def follow_hinge(
         near = point.norm / point.problem.regularization <= _BALANCE * bound(point)
         return near or certified(point)
 
-    width = _FIRST_WIDTH
+    width = FIRST_WIDTH
     while True:
         point = minimise(problem_of(HuberizedHinge(width)), start, done)
         if certified(point):

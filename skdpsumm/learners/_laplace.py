@@ -15,6 +15,7 @@ from ..privacy import (
     ZeroConcentratedDP,
     noisy_integers,
     nominal_mechanism,
+    on_grid,
     zcdp_rho,
 )
 from ._erm import Minimizer, Problem
@@ -76,7 +77,7 @@ class LaplaceAnswers:
         """Return the function fitted to the noisy answers."""
         answers = problem.minimize().scores(self.points)
         if self.terms.is_private:
-            exact = np.rint(answers / self._grid).astype(np.int64)
+            exact = on_grid(answers, self._grid)
             seed, scale = self.terms.seed(3), self.scale / self._grid
             answers = noisy_integers(exact, scale, "laplace", seed) * self._grid
         if self.norm_constraint is None:

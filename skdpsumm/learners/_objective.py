@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..privacy import (
+    RESERVE,
     Mechanism,
     ShiftedGaussianDP,
     noisy_integers,
+    on_grid,
     radial_noise,
     secret_generator,
 )
@@ -33,8 +35,8 @@ Floats = NDArray[np.float64]
 # The solver's tolerance on the gradient, in units of the noise, but no less than this part of L R,
 # for gradients are sums of many numbers up to L R.
 _TOLERANCE, _LEAST_TOLERANCE = 1e-5, 1e-6
-# Grids of the noise, in units of its scale, and the probability that its tails are given.
-_GRID, _TAIL = 2.0**-30, 1e-24
+# Grids of the noise, in units of its scale, and the part of the reserve of delta for its tails.
+_GRID, _TAIL = 2.0**-24, 2.0**-20
 # The rule for Lambda goes no further than this epsilon, nor below this part of R^2.
 _LARGEST_EPSILON, _SMALLEST = 100.0, 0.1
 
@@ -82,14 +84,27 @@ class ObjectivePerturbation:
             **hull_of_gradients(terms.loss, terms.n_scores),
         )
 
+    @property
+    def demands(self) -> dict[str, float]:
+        """What is asked of the solver: how large the linear term may be, and how close it gets.
+
+        The term is larger with a probability of less than exp(-50).
+        """
+        if not self.terms.is_private:
+            return {}
+        size = math.prod(self._shape)
+        spread = size + 10 * math.sqrt(size) + 50 if self.idealised else math.sqrt(size) + 10
+        return {"tilt": self.noise_scale * spread, "tolerance": self._tolerance}
+
     def _with_slack(self, mechanism: Mechanism) -> Mechanism:
         """Return the cost with the distance of discrete Gaussian noise from its density."""
         if not isinstance(mechanism, ShiftedGaussianDP):
             return mechanism
         size = 2 * math.prod(self._shape)  # in the objective and on the output
         reach = 2 * max(term[1] for term in mechanism.terms)
-        slack = discrete_slack(size, 1 / _GRID, reach, _TAIL)
-        return replace(mechanism, log_ratio=slack, tail=_TAIL)
+        tail = self.terms.delta * RESERVE * _TAIL
+        slack = discrete_slack(size, 1 / _GRID, reach, tail)
+        return replace(mechanism, log_ratio=slack, tail=tail)
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser of the perturbed objective, with noise on its weights."""
@@ -106,8 +121,7 @@ class ObjectivePerturbation:
         if self.idealised:
             return center + radial_noise(self._shape, scale, secret_generator(seed))
         grid = scale * _GRID
-        whole = np.rint(center / grid).astype(np.int64)
-        return noisy_integers(whole, scale / grid, "gaussian", seed) * grid
+        return noisy_integers(on_grid(center, grid), scale / grid, "gaussian", seed) * grid
 
 
 def hull_of_gradients(loss: Loss, n_scores: int) -> dict[str, Any]:

@@ -139,8 +139,9 @@ class BasePINP(BaseKernelLearner):
 class PINPClassifier(ClassifierTarget, BasePINP):
     """Classify test points that come one by one, from a minimiser that stays private.
 
-    Holds private data once fitted. A copy (pickle, `copy`, fork) holds none: it carries the answers
-    given, and answers new points by the public function that those amount to.
+    Holds private data once fitted. A pickle or deep copy holds none: it carries the answers given,
+    and answers new points by the public function that those amount to. So does a fork, which has
+    the same memory, but draws no noise.
 
     Parameters
     ----------
@@ -257,8 +258,9 @@ class PINPClassifier(ClassifierTarget, BasePINP):
 class PINPRegressor(RegressorTarget, BasePINP):
     """Predict numbers for test points that come one by one, from a minimiser that stays private.
 
-    Holds private data once fitted. A copy (pickle, `copy`, fork) holds none: it carries the answers
-    given, and answers new points by the public function that those amount to.
+    Holds private data once fitted. A pickle or deep copy holds none: it carries the answers given,
+    and answers new points by the public function that those amount to. So does a fork, which has
+    the same memory, but draws no noise.
 
     Parameters
     ----------

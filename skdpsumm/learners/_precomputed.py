@@ -24,7 +24,7 @@ class PrecomputedSpace(Space):
     def __init__(self, gram: Floats, n_train: int, norm_bound: float, intercept: float):
         scales = norm_bound / np.sqrt(np.maximum(np.diag(gram), norm_bound**2))
         self._gram = gram * scales[:, None] * scales + intercept**2
-        self._public_scales = scales[n_train:]
+        self._public_scales = scales[n_train:].copy()
         self.n_train, self.intercept = n_train, intercept
         self.radius = math.hypot(norm_bound, intercept)
 

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from numpy.typing import NDArray
 
-from ._certify import UNIT, certified_minimum
-from ._losses import Floats, Loss
-from ._newton import Point, Problem
+from ._careful import UNIT, careful_product, product_error
+from ._certify import certified_minimum, check_tolerance, largest_norm, smallest_distance
+from ._conjugate import conjugate_gradients, positive_solver, solve_curved
+from ._dual import solve_shifted
+from ._hinge import FIRST_WIDTH
+from ._losses import Floats, Hinge, HuberizedHinge, Loss
+from ._newton import Point, Problem, minimise
+
+# Rows of the problem that the first weights come from, in units of the number of weights, and
+# the part of its gradient at zero that is left there.
+_HEAD_ROWS, _HEAD_ACCURACY = 40, 1e-4
+# A curvature is used again where the last step with it left less than this of the gradient.
+_STALE = 0.1
 
 
 class Rows(Protocol):
-    """Features of all rows, a block at a time."""
+    """Features of all rows, of norm at most `radius`, a block at a time; see `FeatureRows`."""
 
     n_rows: int
     n_features: int
+    radius: float
+    block_rows: int
 
     def blocks(self) -> Iterator[tuple[slice, Floats]]:
-        """Yield slices of the rows, and their features."""
+        """Yield slices of the rows, in order, and their features."""
 
 
 def solve_primal(
@@ -37,63 +50,201 @@ def solve_primal(
     Parameters
     ----------
     rows : FeatureRows
-        With `n_rows`, `n_features` and `blocks()`.
     codes : ndarray of shape (n, q), float64
     loss : Loss
+        Smooth, or the hinge.
     regularization : float
         Lambda, positive.
     tolerance : float
-        Largest Frobenius norm of W - W*, positive.
-    linear : ndarray of shape (p, q), optional
+        Largest distance ||W - W*|| in the Frobenius norm, positive.
+    linear : ndarray of shape (p, q), default=None
+        None is zero.
 
     Returns
     -------
     ndarray of shape (p, q)
     """
-    shape = (rows.n_features, codes.shape[1])
-    linear = np.zeros(shape) if linear is None else linear
-    squares = sum(float(np.vdot(block, block)) for _, block in rows.blocks())
+    linear = np.zeros((rows.n_features, codes.shape[1])) if linear is None else linear
+    tilt = float(np.linalg.norm(linear))
+    smallest = smallest_tolerance(rows, codes.shape[1], loss, regularization, tilt)
+    check_tolerance(tolerance, smallest)
+    settings = (rows, codes, loss, regularization, linear)
+    if rows.n_features > rows.n_rows:
+        start = _through_dual(*settings, tolerance)
+    else:
+        start = _head_minimum(*settings)
 
     def problem_of(smooth: Loss) -> _Primal:
-        return _Primal(rows, codes, smooth, regularization, linear, squares)
+        return _Primal(rows, codes, smooth, regularization, linear)
 
-    return certified_minimum(problem_of, loss, np.zeros(shape), tolerance)
+    return certified_minimum(problem_of, loss, start, tolerance)
+
+
+def smallest_tolerance(
+    rows: Rows, n_scores: int, loss: Loss, regularization: float, tilt: float
+) -> float:
+    """Return what is sure to be certified for rows of such numbers and norms.
+
+    Parameters
+    ----------
+    rows : FeatureRows, or what has its numbers
+    n_scores : int
+        q.
+    loss : Loss
+    regularization : float
+    tilt : float
+        The norm of `linear`.
+    """
+    n, norms = rows.n_rows, rows.n_rows * rows.radius
+    norm = largest_norm(loss, regularization, rows.radius, (n, n_scores), tilt)
+    error = _score_error(rows, n_scores, rows.radius * norm, norm)
+    sums = _norm_error(rows, loss.lipschitz * norms, regularization * norm + tilt)
+    score = rows.radius * norm
+    distance = smallest_distance(loss, regularization, norms, n, error, score)
+    return distance + 2 * sums / regularization
+
+
+def _score_error(rows: Rows, n_scores: int, score: float, weight: float) -> float:
+    """Return a bound on the error of a row of careful scores, given their and W's largest."""
+    return UNIT * score + math.sqrt(n_scores) * product_error(rows.n_features, rows.radius, weight)
+
+
+def _norm_error(rows: Rows, slopes: float, rest: float) -> float:
+    """Return a bound on the error of a gradient: of its sum over rows, in blocks, and the rest."""
+    terms = rows.block_rows + math.ceil(rows.n_rows / rows.block_rows)
+    return UNIT * (terms * slopes + 4 * rest)
+
+
+def _through_dual(rows, codes, loss, regularization, linear, tolerance):
+    """Return the minimum by its coefficients of rows, of which there are fewer."""
+    gram = np.empty((rows.n_rows, rows.n_rows))
+    shift = np.empty(codes.shape)
+    for here, block in rows.blocks():
+        shift[here] = -(block @ linear) / regularization
+        for there, other in rows.blocks():
+            if there.start > here.start:
+                break
+            gram[here, there] = block @ other.T
+            gram[there, here] = gram[here, there].T
+    A = solve_shifted(gram, codes, loss, regularization, tolerance / 2, shift=shift)
+    W = -linear / regularization
+    for here, block in rows.blocks():
+        W += block.T @ A[here]
+    return W
+
+
+def _head_minimum(rows, codes, loss, regularization, linear):
+    """Return about the minimum for the first rows, which is near that for all: it saves passes."""
+    start = np.zeros(linear.shape)
+    n = min(_HEAD_ROWS * linear.size, rows.n_rows // 4)
+    if n < linear.size:
+        return start
+    head = _Head(rows, n)
+    smooth = HuberizedHinge(FIRST_WIDTH) if isinstance(loss, Hinge) else loss
+    share = n / rows.n_rows
+    problem = _Primal(head, codes[:n], smooth, share * regularization, share * linear)
+    goal = _HEAD_ACCURACY * problem.at(start).norm
+    return minimise(problem, start, lambda point: point.norm <= goal).x
+
+
+class _Head:
+    """The first rows of others, kept."""
+
+    def __init__(self, rows: Rows, n: int):
+        self.n_rows, self.n_features = n, rows.n_features
+        self.radius, self.block_rows = rows.radius, rows.block_rows
+        self._kept = []
+        for here, block in rows.blocks():
+            if here.start >= n:
+                break
+            here = slice(here.start, min(here.stop, n))
+            self._kept.append((here, block[: here.stop - here.start]))
+
+    def blocks(self) -> Iterator[tuple[slice, Floats]]:
+        return iter(self._kept)
 
 
 class _Primal(Problem):
-    def __init__(self, rows, codes, loss, regularization, linear, squares):
-        super().__init__(codes, loss, regularization, squares)
+    """A vector is the weights W. Every `at` is a pass over the rows."""
+
+    def __init__(self, rows, codes, loss, regularization, linear):
+        super().__init__(codes, loss, regularization, rows.n_rows * rows.radius**2)
         self.rows = rows
         self.linear = linear
+        self._inverse = None
+        self._inverse_norm = 0.0
 
     def inner(self, x, y):
         return float(np.vdot(x, y))
 
-    def careful(self, point):
-        return point
-
-    def at(self, x):
-        scores = np.empty_like(self.codes)
+    def at(self, x, product=np.matmul):
+        scores = np.empty(self.codes.shape)
         gradient = self.regularization * x + self.linear
         for here, block in self.rows.blocks():
-            scores[here] = block @ x
+            scores[here] = product(block, x)
             gradient += block.T @ self.loss.gradient(scores[here], self.codes[here])
         point = Point(self, x, scores)
         point.gradient = gradient
         return point
 
+    def careful(self, point):
+        return self.at(point.x, careful_product)
+
     def gradient(self, point):
-        raise AssertionError
+        return self.at(point.x).gradient
 
     def rounding(self, point):
-        return UNIT * len(point.x) * np.linalg.norm(point.x), 0.0
+        largest = float(np.linalg.norm(point.scores, axis=1).max())
+        weight = float(np.abs(point.x).max())
+        score_error = _score_error(self.rows, point.x.shape[1], largest, weight)
+        rest = self.regularization * np.linalg.norm(point.x) + np.linalg.norm(self.linear)
+        return score_error, _norm_error(self.rows, self.loss.lipschitz * self.norms, rest)
 
-    def direction(self, point: Point, accuracy) -> Floats:
-        p, q = point.x.shape
-        hessian = self.regularization * np.eye(p * q)
+    def direction(self, point: Point, accuracy: float) -> Floats:
+        roots = self.loss.hessian_root(point.scores, self.codes)
+        curved = np.flatnonzero(roots.any(axis=(1, 2)))
+        if len(curved) * roots.shape[2] <= self.rows.n_features:
+            return self._by_curved_rows(roots, curved, point.gradient)
+        if self._inverse is None or point.norm > _STALE * self._inverse_norm:
+            self._inverse = self._mean_inverse(roots)
+        self._inverse_norm = point.norm
+        if roots.shape[1] == 1:
+            return -self._inverse(point.gradient)
+        return self._by_products(roots, -point.gradient, accuracy * point.norm)
+
+    def _by_curved_rows(self, roots: Floats, curved: NDArray, gradient: Floats) -> Floats:
+        """Return Newton's direction by multipliers of the few rows whose loss is curved.
+
+        It is -gradient / Lambda + Phi^T B z, as in `_dual`.
+        """
+        features = np.empty((len(curved), self.rows.n_features))
         for here, block in self.rows.blocks():
-            roots = self.loss.hessian_root(point.scores[here], self.codes[here])
-            wide = np.einsum("np,nqr->nrpq", block, roots).reshape(-1, p * q)
-            hessian += wide.T @ wide
-        solved = cho_solve(cho_factor(hessian), point.gradient.ravel())
-        return -solved.reshape(p, q)
+            first, last = np.searchsorted(curved, (here.start, here.stop))
+            features[first:last] = block[curved[first:last] - here.start]
+        roots = roots[curved]
+        right = np.einsum("kqr,kq->kr", roots, features @ gradient) / self.regularization
+        z = solve_curved(features @ features.T, roots, right, self.regularization)
+        return features.T @ np.einsum("kqr,kr->kq", roots, z) - gradient / self.regularization
+
+    def _mean_inverse(self, roots: Floats):
+        """Return what multiplies by the inverse of the Hessian, averaged over the q scores."""
+        curvatures = np.einsum("nqr,nqr->n", roots, roots) / roots.shape[1]
+        hessian = self.regularization * np.eye(self.rows.n_features)
+        for here, block in self.rows.blocks():
+            some = np.flatnonzero(curvatures[here])
+            scaled = block[some] * np.sqrt(curvatures[here][some])[:, None]
+            hessian += scaled.T @ scaled
+        return positive_solver(hessian)
+
+    def _by_products(self, roots: Floats, right: Floats, accuracy: float) -> Floats:
+        def times(W: Floats) -> Floats:
+            out = self.regularization * W
+            for here, block in self.rows.blocks():
+                inner = np.einsum("nqr,nq->nr", roots[here], block @ W)
+                out += block.T @ np.einsum("nqr,nr->nq", roots[here], inner)
+            return out
+
+        def precondition(W: Floats) -> tuple[Floats, float]:
+            return self._inverse(W), float(np.linalg.norm(W))
+
+        return conjugate_gradients(times, precondition, right, accuracy)

@@ -14,15 +14,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.utils import gen_batches
 
 from ._rows import FeatureRows
 
 Floats = NDArray[np.float64]
 
-_ROWS_PER_BLOCK = 2048
+# Columns are clipped to this, far beyond any data.
+_LARGEST = 1e100
+# In units of the squared bandwidth: from here on, differences are taken before squares.
+_FAR = 1e4
 # Positive definite kernels of scikit-learn, and what bounds phi.
 UNIT_KERNELS = ("rbf", "laplacian", "cosine", "chi2")
 NORM_KERNELS = ("linear", "poly", "polynomial")
@@ -81,10 +85,12 @@ class KernelSpace(Space):
         return (p["gamma"] * self.norm_bound**2 + p["coef0"]) ** (p["degree"] / 2)
 
     def gram(self, X, Y):
-        X, Y = (np.asarray(A, dtype=np.float64) for A in (X, Y))
+        # Far beyond any data, and below where squares overflow.
+        X, Y = (np.clip(np.asarray(A, dtype=np.float64), -_LARGEST, _LARGEST) for A in (X, Y))
         if callable(self.kernel):
-            matrix = np.asarray(self.kernel(X, Y, **self.params), dtype=np.float64)
-            matrix = matrix * self._scales(X)[:, None] * self._scales(Y)
+            matrix = self._call(X, Y) * self._scales(X)[:, None] * self._scales(Y)
+        elif self.kernel == "rbf":
+            matrix = _gaussian(X, Y, self.params["gamma"])
         else:
             clip = self.kernel not in UNIT_KERNELS
             X, Y = (clip_rows(A, self.norm_bound) if clip else A for A in (X, Y))
@@ -93,11 +99,16 @@ class KernelSpace(Space):
             matrix += self.intercept**2
         return matrix
 
+    def _call(self, X: NDArray, Y: NDArray) -> Floats:
+        with np.errstate(all="ignore"):
+            matrix = self.kernel(X, Y, **self.params)
+        return _zero_where_undefined(np.asarray(matrix, dtype=np.float64))
+
     def _scales(self, X: NDArray) -> Floats:
         """Return what brings the norm of phi of each row below the bound."""
         squares = np.empty(len(X))
         for rows in gen_batches(len(X), 64):
-            squares[rows] = np.diag(self.kernel(X[rows], X[rows], **self.params))
+            squares[rows] = np.diag(self._call(X[rows], X[rows]))
         return self.norm_bound / np.sqrt(np.maximum(squares, self.norm_bound**2))
 
     def check(self, X):
@@ -142,10 +153,12 @@ class FeatureSpace(Space):
 
     def features(self, X: NDArray) -> Floats:
         """Return phi of each row, shape (n, n_features), clipped and with the intercept last."""
-        X = np.asarray(X, dtype=np.float64)
-        values = X if self.transformer is None else self.transformer.transform(X)
+        X = np.clip(np.asarray(X, dtype=np.float64), -_LARGEST, _LARGEST)
+        with np.errstate(all="ignore"):
+            values = X if self.transformer is None else self.transformer.transform(X)
         values = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
-        values = clip_rows(values.astype(np.float64, copy=False), self.norm_bound)
+        values = _zero_where_undefined(values.astype(np.float64, copy=False))
+        values = clip_rows(values, self.norm_bound)
         if not self.intercept:
             return values
         return np.column_stack([values, np.full(len(values), self.intercept)])
@@ -156,6 +169,25 @@ class FeatureSpace(Space):
 
     def gram(self, X, Y):
         return self.features(X) @ self.features(Y).T
+
+
+def _gaussian(X: Floats, Y: Floats, gamma: float) -> Floats:
+    """Return ``exp(-gamma |x - y|^2)``, from differences for rows far from the origin.
+
+    There ``|x|^2 + |y|^2 - 2 <x, y>`` would cancel, and the matrix not be positive semi-definite.
+    """
+    matrix = rbf_kernel(X, Y, gamma=gamma)
+    for rows, here, there, out in ((X, X, Y, matrix), (Y, Y, X, matrix.T)):
+        far = gamma * np.einsum("ij,ij->i", rows, rows) > _FAR
+        if far.any():
+            out[far] = np.exp(-gamma * cdist(here[far], there, "sqeuclidean"))
+    return matrix
+
+
+def _zero_where_undefined(values: Floats) -> Floats:
+    """Return values with zero for those that a map or a kernel overflowed on."""
+    finite = np.isfinite(values)
+    return values if finite.all() else np.where(finite, values, 0.0)
 
 
 def clip_rows(X: Floats, norm: float) -> Floats:

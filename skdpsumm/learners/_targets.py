@@ -47,7 +47,10 @@ class ClassifierTarget(ClassifierMixin):
                 "in `classes`."
             )
         if not np.isin(y, known).all():
-            raise ValueError("y holds a label that is not in `classes`; list all labels there.")
+            raise ValueError(
+                "y holds a label that is not in `classes`; list all labels there (0 to K - 1 "
+                "where scikit-learn encodes them, as cross_val_predict does)."
+            )
         loss = self._make_loss(len(known))
         given = "the set of labels in y" if self.classes is None else ""
         return loss, ClassCoding.of(known, loss), given
@@ -138,14 +141,14 @@ class RegressorTarget(RegressorMixin):
             low, high = (float(end) for end in self.y_bounds)
         except (TypeError, ValueError):
             low = high = np.nan
-        if not (np.isfinite([low, high]).all() and low < high):
+        if not (np.isfinite([low, high, high - low]).all() and low < high):
             raise ValueError(
                 f"y_bounds must be a pair of finite numbers low < high, got {self.y_bounds!r}."
             )
         return IntervalCoding(low, high)
 
     def _describe_target(self, y):
-        threshold = self.huber_threshold if self.loss == "huber" else _SQUARED
+        threshold = float(self.huber_threshold) if self.loss == "huber" else _SQUARED
         return Huber(threshold), self._interval(), ""
 
     def predict(self, X):

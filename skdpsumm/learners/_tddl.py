@@ -25,7 +25,7 @@ class BaseTDDL(BaseKernelLearner):
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True}
     _pure = ("functional", "laplace")
-    _remedy_without_points = "pass them to fit as X_public, or "
+    _takes_public_points = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseKernelLearner._parameter_constraints,
         "mechanism": [StrOptions({"functional", "laplace"})],
@@ -78,7 +78,9 @@ class BaseTDDL(BaseKernelLearner):
     def _publish(self, plan, problem):
         predictor = plan.release(problem)
         if isinstance(problem.space, PrecomputedSpace):
+            # The columns of X were the training rows: neither their number nor names are released.
             self.n_features_in_ = len(predictor.points)
+            self.__dict__.pop("feature_names_in_", None)
             predictor = problem.space.released(predictor)
         self.predictor_ = predictor
 

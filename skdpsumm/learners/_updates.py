@@ -199,6 +199,9 @@ class UpdateAnswers(AnsweredQueries):
             grid = self._plan.grid
             reply = self._plan.answer(round(exact[k] / grid), round(public[k] / grid))
             if reply is not None:
+                # Counted first, so that an interrupt leaves no update that nobody paid for.
+                self.n_updates_left -= 1
+                self._plan.start_epoch()
                 answers[k], fresh = reply * grid, True
                 self._update(z, k, answers[k] - public[k])
         return answers, fresh
@@ -208,5 +211,3 @@ class UpdateAnswers(AnsweredQueries):
         step[k] = self._plan.sigma / (2 * self._plan.space.radius**2) * np.sign(difference)
         self._points.append(z)
         self._steps.append(step)
-        self.n_updates_left -= 1
-        self._plan.start_epoch()

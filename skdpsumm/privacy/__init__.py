@@ -25,6 +25,7 @@ from ._noise import (
     derived_seed,
     noisy_integers,
     nominal_mechanism,
+    on_grid,
     warn_of_seed,
 )
 from ._shifted import ShiftedGaussianDP
@@ -56,6 +57,7 @@ __all__ = [
     "mechanism_from_dict",
     "noisy_integers",
     "nominal_mechanism",
+    "on_grid",
     "parallel",
     "radial_noise",
     "secret_generator",

@@ -37,6 +37,7 @@ RESERVE = 1e-6
 # Each release takes at most this part of the reserve, so that a ledger can hold many.
 _RESERVE_PER_RELEASE = 2.0**-20
 _LARGEST_SCALE = 2.0**56
+_LARGEST_VALUE = 2.0**60
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,14 @@ class IntegerNoise:
             stream = np.random.SeedSequence(noise_seed, spawn_key=(index,))
             noisy = lifted + _simulate(self.kind, scale, lifted.size, stream)
         return np.ldexp(noisy.astype(np.float64), -self.lift)
+
+
+def on_grid(values: NDArray[np.float64], step: float) -> NDArray[np.int64]:
+    """Return values in units of `step`, rounded, and clipped to what noise may be added to.
+
+    Clipping brings no two vectors farther apart, so it costs no sensitivity.
+    """
+    return np.clip(np.rint(values / step), -_LARGEST_VALUE, _LARGEST_VALUE).astype(np.int64)
 
 
 def noisy_integers(
