@@ -40,7 +40,7 @@ def logistic_regression(X, y, ridge, tilt=0.0):
         value = np.logaddexp(0, -margin).sum() + ridge / 2 * (w @ w) + np.sum(tilt * w)
         return value / len(X), (ridge * w + tilt - (signs * expit(-margin)) @ X) / len(X)
 
-    options = {"maxiter": 5000, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-8}
+    options = {"maxiter": 5000, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-6}
     start = np.zeros(X.shape[1])
     return minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
 

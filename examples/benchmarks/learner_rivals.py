@@ -23,6 +23,7 @@ import argparse
 import csv
 import functools
 import gzip
+import sys
 from pathlib import Path
 
 import _rivals
@@ -181,6 +182,7 @@ def measure(X, y, methods, epsilons, deltas, seeds):
             scores = run(X_train, y_train, X_test, *cell[1:], seed)
             if scores is not None:
                 found.setdefault(cell, []).append(quality(y_test, scores))
+        print(f"seed {seed} is done", file=sys.stderr, flush=True)
     best = {}
     for cell, values in found.items():
         values = np.array(values)
