@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ._certify import check_tolerance
 from ._dual import smallest_tolerance as dual_tolerance
 from ._dual import solve_dual
+from ._gram import symmetric_gram
 from ._losses import Loss, OneVsRest
 from ._primal import smallest_tolerance as primal_tolerance
 from ._primal import solve_primal
@@ -128,7 +129,7 @@ class Problem:
         """Return the features of the rows, or their Gram matrix."""
         if isinstance(self.space, FeatureSpace):
             return self.space.rows(self.X)
-        return self.space.gram(self.X, self.X)
+        return symmetric_gram(self.space.gram, self.X, n_jobs=self.space.n_jobs)
 
     def _solve(
         self, data: Any, loss: Loss, codes: Floats, tolerance: float, linear: Floats | None

@@ -67,7 +67,7 @@ def low_rank_inverse(
     for a in range(q):
         for b in range(a + 1):
             weights = np.einsum("nr,nr->n", roots[:, a], roots[:, b])
-            inner[a, :, b] = _weighted_gram(factor, weights)
+            inner[a, :, b] = weighted_gram(factor, weights)
             inner[b, :, a] = inner[a, :, b]
     inner = inner.reshape(q * m, q * m)
     inner[np.diag_indices(q * m)] += regularization
@@ -83,8 +83,8 @@ def low_rank_inverse(
     return apply
 
 
-def _weighted_gram(factor: Floats, weights: Floats) -> Floats:
-    """Return sum_i weights_i G_i G_i^T from symmetric products, which take half the time."""
+def weighted_gram(factor: Floats, weights: Floats) -> Floats:
+    """Return sum_i weights_i G_i G_i^T, of any signs, by symmetric products: half the time."""
     out = np.zeros((factor.shape[1], factor.shape[1]))
     for sign in (1, -1):
         rows = np.flatnonzero(sign * weights > 0)

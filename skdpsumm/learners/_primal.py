@@ -15,12 +15,13 @@ from ._conjugate import conjugate_gradients, positive_solver, solve_curved
 from ._dual import solve_shifted
 from ._hinge import FIRST_WIDTH
 from ._losses import Floats, Hinge, HuberizedHinge, Loss
+from ._low_rank import weighted_gram
 from ._newton import Point, Problem, minimise
 
 # Rows of the problem that the first weights come from, in units of the number of weights, and
 # the part of its gradient at zero that is left there.
 _HEAD_ROWS, _HEAD_ACCURACY = 40, 1e-4
-# A curvature is used again where the last step with it left less than this of the gradient.
+# The curvature of a row is used again where it has changed by less than this part of it.
 _STALE = 0.1
 
 
@@ -165,30 +166,48 @@ class _Head:
 
 
 class _Primal(Problem):
-    """A vector is the weights W. Every `at` is a pass over the rows."""
+    """A vector is the weights W. Every `at` is a pass over the rows.
+
+    That pass also brings the Hessian, averaged over the q scores, up to date: near the minimum few
+    rows change their curvature.
+    """
 
     def __init__(self, rows, codes, loss, regularization, linear):
         super().__init__(codes, loss, regularization, rows.n_rows * rows.radius**2)
         self.rows = rows
         self.linear = linear
-        self._inverse = None
-        self._inverse_norm = 0.0
+        self._hessian = regularization * np.eye(rows.n_features)
+        self._curvatures = np.zeros(rows.n_rows)
 
     def inner(self, x, y):
         return float(np.vdot(x, y))
 
-    def at(self, x, product=np.matmul):
+    def at(self, x):
+        return self._pass(x, np.matmul, self._curve)
+
+    def careful(self, point):
+        return self._pass(point.x, careful_product)
+
+    def _pass(self, x, product, *visitors):
         scores = np.empty(self.codes.shape)
         gradient = self.regularization * x + self.linear
         for here, block in self.rows.blocks():
             scores[here] = product(block, x)
             gradient += block.T @ self.loss.gradient(scores[here], self.codes[here])
+            for visit in visitors:
+                visit(here, block, scores[here])
         point = Point(self, x, scores)
         point.gradient = gradient
         return point
 
-    def careful(self, point):
-        return self.at(point.x, careful_product)
+    def _curve(self, here: slice, block: Floats, scores: Floats) -> None:
+        """Bring the curvatures of rows up to date."""
+        roots = self.loss.hessian_root(scores, self.codes[here])
+        new = np.einsum("nqr,nqr->n", roots, roots) / roots.shape[1]
+        old = self._curvatures[here]
+        stale = np.flatnonzero(np.abs(new - old) > _STALE * np.minimum(new, old))
+        self._hessian += weighted_gram(block[stale], new[stale] - old[stale])
+        old[stale] = new[stale]
 
     def gradient(self, point):
         return self.at(point.x).gradient
@@ -205,12 +224,10 @@ class _Primal(Problem):
         curved = np.flatnonzero(roots.any(axis=(1, 2)))
         if len(curved) * roots.shape[2] <= self.rows.n_features:
             return self._by_curved_rows(roots, curved, point.gradient)
-        if self._inverse is None or point.norm > _STALE * self._inverse_norm:
-            self._inverse = self._mean_inverse(roots)
-        self._inverse_norm = point.norm
+        inverse = positive_solver(self._hessian.copy())
         if roots.shape[1] == 1:
-            return -self._inverse(point.gradient)
-        return self._by_products(roots, -point.gradient, accuracy * point.norm)
+            return -inverse(point.gradient)
+        return self._by_products(roots, -point.gradient, accuracy * point.norm, inverse)
 
     def _by_curved_rows(self, roots: Floats, curved: NDArray, gradient: Floats) -> Floats:
         """Return Newton's direction by multipliers of the few rows whose loss is curved.
@@ -226,17 +243,7 @@ class _Primal(Problem):
         z = solve_curved(features @ features.T, roots, right, self.regularization)
         return features.T @ np.einsum("kqr,kr->kq", roots, z) - gradient / self.regularization
 
-    def _mean_inverse(self, roots: Floats):
-        """Return what multiplies by the inverse of the Hessian, averaged over the q scores."""
-        curvatures = np.einsum("nqr,nqr->n", roots, roots) / roots.shape[1]
-        hessian = self.regularization * np.eye(self.rows.n_features)
-        for here, block in self.rows.blocks():
-            some = np.flatnonzero(curvatures[here])
-            scaled = block[some] * np.sqrt(curvatures[here][some])[:, None]
-            hessian += scaled.T @ scaled
-        return positive_solver(hessian)
-
-    def _by_products(self, roots: Floats, right: Floats, accuracy: float) -> Floats:
+    def _by_products(self, roots: Floats, right: Floats, accuracy: float, inverse) -> Floats:
         def times(W: Floats) -> Floats:
             out = self.regularization * W
             for here, block in self.rows.blocks():
@@ -245,6 +252,6 @@ class _Primal(Problem):
             return out
 
         def precondition(W: Floats) -> tuple[Floats, float]:
-            return self._inverse(W), float(np.linalg.norm(W))
+            return inverse(W), float(np.linalg.norm(W))
 
         return conjugate_gradients(times, precondition, right, accuracy)

@@ -27,6 +27,8 @@ Floats = NDArray[np.float64]
 _LARGEST = 1e100
 # In units of the squared bandwidth: from here on, differences are taken before squares.
 _FAR = 1e4
+# Squared norms between these are far from what float64 cannot hold.
+_SQUARES = (1e-200, 1e300)
 # Positive definite kernels of scikit-learn, and what bounds phi.
 UNIT_KERNELS = ("rbf", "laplacian", "cosine", "chi2")
 NORM_KERNELS = ("linear", "poly", "polynomial")
@@ -42,10 +44,13 @@ class Space(ABC):
         R, a bound on the norm of phi for every row, intercept included.
     intercept : float
         The value of the constant feature; 0 for none.
+    n_jobs : int
+        Threads that may call `gram`: one where it calls a function of the user's.
     """
 
     radius: float
     intercept: float
+    n_jobs: int = 2
 
     @abstractmethod
     def gram(self, X: NDArray, Y: NDArray) -> Floats:
@@ -75,6 +80,7 @@ class KernelSpace(Space):
         self.kernel, self.params = kernel, params
         self.norm_bound, self.intercept = norm_bound, intercept
         self.radius = math.hypot(self._kernel_radius(), intercept)
+        self.n_jobs = 1 if callable(kernel) else 2
 
     def _kernel_radius(self) -> float:
         if callable(self.kernel):
@@ -192,9 +198,15 @@ def _zero_where_undefined(values: Floats) -> Floats:
 
 def clip_rows(X: Floats, norm: float) -> Floats:
     """Return the rows of X, those that are longer than `norm` scaled down to it."""
-    # Scaled first, so that squares do not overflow.
+    scale = norm / np.maximum(_lengths(X, norm), norm)
+    return X if (scale == 1).all() else X * scale[:, None]
+
+
+def _lengths(X: Floats, norm: float) -> Floats:
+    """Return the norms of rows, right where they are above `norm`, whatever over- or underflows."""
+    squares = np.einsum("ij,ij->i", X, X)
+    if _SQUARES[0] < norm**2 and squares.max(initial=0.0) < _SQUARES[1]:
+        return np.sqrt(squares)
     largest = np.max(np.abs(X), axis=1, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0)
-    lengths = np.linalg.norm(X / unit[:, None], axis=1) * unit
-    scale = norm / np.maximum(lengths, norm)
-    return X if (scale == 1).all() else X * scale[:, None]
+    return np.linalg.norm(X / unit[:, None], axis=1) * unit

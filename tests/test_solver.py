@@ -1,0 +1,430 @@
+"""What the solvers return lies within their tolerance of the minimum, whatever the rows are."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
+from sklearn.svm import LinearSVC
+
+from skdpsumm.learners import _certify, _dual, _newton, _primal
+from skdpsumm.learners._careful import UNIT, careful_product, product_error
+from skdpsumm.learners._conjugate import positive_cholesky, solve_curved
+from skdpsumm.learners._dual import solve_dual
+from skdpsumm.learners._gram import symmetric_gram
+from skdpsumm.learners._losses import Hinge, Huber, HuberizedHinge, Logistic, Softmax
+from skdpsumm.learners._low_rank import cholesky_factor, low_rank_inverse
+from skdpsumm.learners._primal import solve_primal
+from skdpsumm.learners._rows import FeatureRows
+
+MARGIN_LOSSES = [Logistic(), HuberizedHinge(0.5), Hinge()]
+CASES = [(loss, q) for loss in MARGIN_LOSSES for q in (1, 3)] + [(Softmax(), 3), (Huber(0.3), 1)]
+CASE_NAMES = [f"{type(loss).__name__}-{q}" for loss, q in CASES]
+SMOOTH = [case for case in CASES if not isinstance(case[0], Hinge)]
+SMOOTH_NAMES = [f"{type(loss).__name__}-{q}" for loss, q in SMOOTH]
+
+
+def codes_of(loss, q, labels):
+    """Return the codes of labels 0 to 3: signs, corners of a simplex, one-hot, or targets."""
+    if isinstance(loss, Huber):
+        return (labels[:, None] - 1.5) / 1.5
+    if isinstance(loss, Softmax):
+        return np.eye(q)[labels % q]
+    if q == 1:
+        return 1.0 - 2.0 * (labels[:, None] % 2)
+    corners = np.linalg.svd(np.eye(q + 1) - 1 / (q + 1))[0][:, :q]
+    return (corners / np.linalg.norm(corners, axis=1, keepdims=True))[labels]
+
+
+def rows_in_ball(n, p, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, p))
+    return X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True) / 1.5)
+
+
+def tables():
+    """Name, rows of norm at most 1.5, and labels, of data sets that are easy to get wrong."""
+    rng = np.random.default_rng(1)
+    labels = rng.integers(4, size=40)
+    full = rows_in_ball(40, 50)
+    return {
+        "full rank": (full, labels),
+        "rank 2": (rows_in_ball(40, 2), labels),
+        "one row": (full[:1], labels[:1]),
+        "duplicates of all labels": (np.repeat(full[:5], 8, axis=0), np.tile(np.arange(4), 10)),
+        "one label": (full, np.zeros(40, dtype=int)),
+        "zero rows and one": (np.vstack([np.zeros((3, 2)), np.eye(1, 2)]), np.arange(4)),
+        "separable": (np.outer(np.sign(labels - 1.5), np.eye(50)[0]), 3 * (labels > 1)),
+    }
+
+
+def learners_tolerance(loss):
+    """What learners ask for, in units of L R / Lambda."""
+    return 1e-2 if isinstance(loss, Hinge) else 1e-3
+
+
+def tight_tolerance(loss):
+    """Some digits more than learners ask for."""
+    return 1e-3 if isinstance(loss, Hinge) else 1e-7
+
+
+def distance(gram, A, B):
+    change = A - B
+    return math.sqrt(max(0.0, float(np.vdot(change, gram @ change))))
+
+
+def check_certificate(features, codes, loss, regularization, relative=None):
+    """Solve loosely and tightly; the distance must keep the loose promise."""
+    relative = relative or learners_tolerance(loss)
+    radius = max(np.linalg.norm(features, axis=1).max(), 1e-3)
+    gram = features @ features.T
+    step = loss.lipschitz * radius / regularization
+    loose = solve_dual(gram, codes, loss, regularization, relative * step)
+    least = tight_tolerance(loss)
+    tight = solve_dual(gram, codes, loss, regularization, least * step)
+    assert distance(gram, loose, tight) <= (relative + least) * step
+
+
+@pytest.mark.parametrize(("loss", "q"), CASES, ids=CASE_NAMES)
+@pytest.mark.parametrize("table", tables())
+def test_certificate_is_true(loss, q, table):
+    features, labels = tables()[table]
+    for regularization in (1e-2, 1.0, 1e5):
+        check_certificate(features, codes_of(loss, q, labels), loss, regularization)
+
+
+@pytest.mark.parametrize(("loss", "q"), CASES, ids=CASE_NAMES)
+@pytest.mark.parametrize("radius", [1e-3, 1e3])
+def test_certificate_is_true_on_any_scale(loss, q, radius):
+    features, labels = tables()["full rank"]
+    codes = codes_of(loss, q, labels)
+    for regularization in (1e-2, 1.0):
+        check_certificate(radius * features, codes, loss, regularization * radius**2)
+
+
+@pytest.mark.parametrize("relative", [1.0, 1e-1, 1e-4])
+def test_certificate_is_true_for_any_tolerance(relative):
+    features, labels = tables()["rank 2"]
+    for loss, q in CASES:
+        check_certificate(features, codes_of(loss, q, labels), loss, 0.1, relative)
+
+
+def test_a_solver_that_does_not_check_is_caught(monkeypatch):
+    features, labels = tables()["full rank"]
+    codes = codes_of(Logistic(), 1, labels)
+    check_certificate(features, codes, Logistic(), 1.0)
+    real = _certify.distance_bound
+    for planted in (lambda *_: 0.0, lambda *a: real(*a) / 1e4):
+        monkeypatch.setattr(_certify, "distance_bound", planted)
+        with pytest.raises(AssertionError):
+            loose_against_exact(features, codes)
+
+
+def loose_against_exact(features, codes):
+    """Compare with scikit-learn, as the planted bug is in both solutions of ours."""
+    gram = features @ features.T
+    loose = solve_dual(gram, codes, Logistic(), 1.0, 1e-3)
+    exact = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-12, max_iter=1000)
+    exact.fit(features, codes[:, 0])
+    assert np.linalg.norm(features.T @ loose[:, 0] - exact.coef_[0]) <= 1e-3
+
+
+@pytest.mark.parametrize("regularization", [0.05, 1.0, 20.0])
+def test_logistic_regression(regularization):
+    X, labels = rows_in_ball(300, 8), np.random.default_rng(2).integers(4, size=300)
+    y = codes_of(Logistic(), 1, labels)
+    model = LogisticRegression(C=1 / regularization, fit_intercept=False, tol=1e-12)
+    expected = model.set_params(max_iter=1000).fit(X, y[:, 0]).coef_.T
+    rows = FeatureRows(np.asarray, X, radius=1.5)
+    found = solve_primal(rows, y, Logistic(), regularization, 1e-7)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    A = solve_dual(X @ X.T, y, Logistic(), regularization, 1e-7)
+    np.testing.assert_allclose(X.T @ A, expected, atol=1e-6)
+
+
+def test_multinomial_logistic_regression():
+    X, labels = rows_in_ball(300, 8), np.random.default_rng(2).integers(3, size=300)
+    expected = LogisticRegression(fit_intercept=False, tol=1e-12, max_iter=1000).fit(X, labels)
+    rows = FeatureRows(np.asarray, X, radius=1.5)
+    found = solve_primal(rows, np.eye(3)[labels], Softmax(), 1.0, 1e-8)
+    np.testing.assert_allclose(found, expected.coef_.T, atol=1e-6)
+
+
+def test_kernel_ridge():
+    X = rows_in_ball(60, 3)
+    y = np.random.default_rng(3).normal(size=(60, 1))
+    gram = rbf_kernel(X)
+    expected = KernelRidge(alpha=0.3, kernel="precomputed").fit(gram, y)
+    A = solve_dual(gram, y, Huber(1e4), 0.3, 1e-6)
+    assert distance(gram, A, expected.dual_coef_) < 1e-6
+
+
+@pytest.mark.parametrize("regularization", [0.05, 1.0, 20.0])
+def test_support_vector_machine(regularization):
+    X, labels = rows_in_ball(200, 6), np.random.default_rng(4).integers(4, size=200)
+    y = codes_of(Hinge(), 1, labels)
+    model = LinearSVC(loss="hinge", C=1 / regularization, fit_intercept=False, tol=1e-10)
+    expected = model.set_params(max_iter=1_000_000, random_state=0).fit(X, y[:, 0]).coef_.T
+    tolerance = 1e-4 * 1.5 / regularization
+    A = solve_dual(X @ X.T, y, Hinge(), regularization, tolerance)
+    assert np.linalg.norm(X.T @ A - expected) < 1.1 * tolerance
+    found = solve_primal(
+        FeatureRows(np.asarray, X, radius=1.5), y, Hinge(), regularization, tolerance
+    )
+    assert np.linalg.norm(found - expected) < 1.1 * tolerance
+
+
+def least_gap(gram, y, regularization, sweeps=3000):
+    """Solve the dual problem of the hinge by coordinate ascent; return A and a distance bound."""
+    quadratic = gram * np.outer(y, y) / regularization
+    alpha, slope = np.zeros(len(y)), np.ones(len(y))
+    for _ in range(sweeps):
+        for i in range(len(y)):
+            new = min(1.0, max(0.0, alpha[i] + slope[i] / quadratic[i, i]))
+            slope -= (new - alpha[i]) * quadratic[i]
+            alpha[i] = new
+    gap = np.maximum(slope, 0.0).sum() - alpha @ slope
+    return (alpha * y / regularization)[:, None], math.sqrt(2 * max(gap, 0.0) / regularization)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 10.0])
+def test_support_vector_machine_with_a_kernel(gamma):
+    X, labels = rows_in_ball(40, 2), np.random.default_rng(5).integers(4, size=40)
+    y, gram = codes_of(Hinge(), 1, labels), rbf_kernel(X, gamma=gamma)
+    expected, error = least_gap(gram, y[:, 0], 0.1)
+    for tolerance in (0.1, 1e-3):
+        A = solve_dual(gram, y, Hinge(), 0.1, tolerance)
+        assert distance(gram, A, expected) <= tolerance + error
+
+
+@pytest.mark.parametrize(("loss", "q"), CASES, ids=CASE_NAMES)
+@pytest.mark.parametrize("n", [30, 120], ids=["p > n", "p < n"])
+def test_dual_equals_primal(loss, q, n):
+    X, labels = rows_in_ball(n, 40), np.random.default_rng(6).integers(4, size=n)
+    codes, tolerance = codes_of(loss, q, labels), 3e-2 if isinstance(loss, Hinge) else 1e-4
+    A = solve_dual(X @ X.T, codes, loss, 0.5, tolerance)
+    W = solve_primal(FeatureRows(np.asarray, X, radius=1.5), codes, loss, 0.5, tolerance)
+    assert np.linalg.norm(X.T @ A - W) <= 2 * tolerance
+
+
+@pytest.mark.parametrize(("loss", "q"), SMOOTH, ids=SMOOTH_NAMES)
+@pytest.mark.parametrize("n", [30, 400], ids=["p > n", "p < n"])
+def test_linear_term(loss, q, n):
+    X, labels = rows_in_ball(n, 40), np.random.default_rng(7).integers(4, size=n)
+    codes, linear = codes_of(loss, q, labels), np.random.default_rng(8).normal(size=(40, q))
+    rows = FeatureRows(np.asarray, X, radius=1.5)
+    W = solve_primal(rows, codes, loss, 2.0, 1e-3, linear=linear)
+    gradient = X.T @ loss.gradient(X @ W, codes) + 2.0 * W + linear
+    assert np.linalg.norm(gradient) <= 2.0e-3
+
+
+def test_dual_by_products(monkeypatch):
+    """Many rows take conjugate gradients with a low-rank preconditioner."""
+    X, labels = rows_in_ball(300, 4), np.random.default_rng(9).integers(4, size=300)
+    gram = rbf_kernel(X, gamma=3.0)
+    for loss, q in SMOOTH:
+        codes, tolerance = codes_of(loss, q, labels), 1e-3
+        exact = solve_dual(gram, codes, loss, 0.2, tolerance)
+        with monkeypatch.context() as patch:
+            patch.setattr(_dual, "_ALWAYS_EXACT", 0)
+            patch.setattr(_dual, "_PER_ENTRY", 0)
+            found = solve_dual(gram, codes, loss, 0.2, tolerance)
+        assert distance(gram, found, exact) <= 2 * tolerance
+
+
+@pytest.mark.parametrize("features", [1, 3])
+def test_many_rows_of_low_rank(features):
+    X, labels = rows_in_ball(1500, features), np.random.default_rng(10).integers(4, size=1500)
+    rounding = 1e-15 * np.random.default_rng(11).normal(size=(1500, 1500))
+    y = codes_of(Logistic(), 1, labels)
+    A = solve_dual(X @ X.T + rounding, y, Logistic(), 0.5, 1e-4)
+    W = solve_primal(FeatureRows(np.asarray, X, radius=1.5), y, Logistic(), 0.5, 1e-4)
+    assert np.linalg.norm(X.T @ A - W) <= 2e-4
+
+
+def test_primal_of_many_rows():
+    """More rows than features by far: weights start from those of the first rows."""
+    X, labels = rows_in_ball(9000, 6), np.random.default_rng(12).integers(4, size=9000)
+    order = np.argsort(labels, kind="stable")
+    for loss, q in CASES:
+        codes = codes_of(loss, q, labels)
+        found = [
+            solve_primal(FeatureRows(np.asarray, X[o], radius=1.5), codes[o], loss, 0.5, 1e-2)
+            for o in (slice(None), order)
+        ]
+        assert np.linalg.norm(found[0] - found[1]) <= 2e-2
+
+
+def test_streaming_equals_cached():
+    X, labels = rows_in_ball(9000, 6), np.random.default_rng(13).integers(4, size=9000)
+    calls = []
+
+    def transform(block):
+        calls.append(len(block))
+        return np.cos(3 * block)
+
+    y = codes_of(Logistic(), 1, labels)
+    found = []
+    for megabytes in (1024, 0.25, 0):
+        with config_context(working_memory=megabytes):
+            rows = FeatureRows(transform, X, radius=1.5)
+        assert max(calls) < len(X)
+        found.append(solve_primal(rows, y, Logistic(), 0.5, 1e-3))
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+def test_rows_are_scaled_into_the_ball():
+    X = rows_in_ball(10, 3) * np.arange(10)[:, None]
+    rows = FeatureRows(np.asarray, X, radius=1.0)
+    block = np.concatenate([block for _, block in rows.blocks()])
+    lengths = np.linalg.norm(X, axis=1)
+    np.testing.assert_allclose(np.linalg.norm(block, axis=1), np.minimum(lengths, 1.0))
+    assert np.array_equal(block[lengths <= 1], X[lengths <= 1])
+
+
+def worst_neighbours(radius):
+    """Rows and signs of data sets that differ in their last row, which is alone or opposed."""
+    direction = np.eye(3)[:1] * radius
+    yield np.vstack([np.zeros((1, 3)), direction]), np.array([1, 1])
+    yield np.vstack([np.repeat(direction, 30, axis=0), direction]), np.append(-np.ones(30), 1)
+    rng = np.random.default_rng(14)
+    for _ in range(5):
+        X = radius * rows_in_ball(20, 3, rng.integers(1000)) / 1.5
+        yield X, rng.choice([-1, 1], size=20)
+
+
+@pytest.mark.parametrize("regularization", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("radius", [0.1, 1.0, 10.0])
+def test_sensitivity(radius, regularization):
+    largest = {}
+    for loss in [*MARGIN_LOSSES, Huber(0.3)]:
+        step = loss.lipschitz * radius / regularization
+        tolerance = step * (1e-2 if isinstance(loss, Hinge) else 1e-3)
+        for X, y in worst_neighbours(radius):
+            codes = y[:, None].astype(float)
+            one = solve_dual(X @ X.T, codes, loss, regularization, tolerance)
+            other = solve_dual(X[:-1] @ X[:-1].T, codes[:-1], loss, regularization, tolerance)
+            moved = np.linalg.norm(X.T @ one - X[:-1].T @ other)
+            assert moved <= step + 2 * tolerance
+            largest[type(loss)] = max(largest.get(type(loss), 0.0), moved / step)
+    if regularization >= radius**2:
+        assert largest[Hinge] > 0.98  # the bound is attained
+
+
+def test_a_bad_direction_is_slow_but_certified(monkeypatch):
+    features, labels = tables()["full rank"]
+    rng = np.random.default_rng(15)
+    bad = {
+        "none": lambda point: np.zeros_like(point.x),
+        "nan": lambda point: np.full_like(point.x, np.nan),
+        "uphill": lambda point: point.gradient,
+        "far": lambda point: -1e6 * point.gradient,
+        "any": lambda point: np.stack([v := rng.normal(size=point.codes.shape), v]),
+    }
+    codes = codes_of(Logistic(), 1, labels)
+    for name in ("none", "nan", "uphill", "far"):
+        monkeypatch.setattr(_dual._Dual, "direction", lambda _, point, __, f=bad[name]: f(point))
+        loose_against_exact(features, codes)
+
+
+def test_a_smooth_step_never_overshoots():
+    """From far away a full Newton step for the logistic loss diverges; ours does not."""
+    X, y = np.ones((1, 1)), np.ones((1, 1))
+    start = np.full((1, 1), -40.0)
+    A = solve_dual(X, y, Logistic(), 1e-3, 1e-3, start=start)
+    assert abs(A[0, 0] - solve_dual(X, y, Logistic(), 1e-3, 1e-6)[0, 0]) <= 1.1e-3
+
+
+def test_tolerance_that_rounding_forbids():
+    X = rows_in_ball(30, 3)
+    y = np.ones((30, 1))
+    with pytest.raises(ValueError, match="float64 cannot certify"):
+        solve_dual(X @ X.T, y, Logistic(), 1.0, 1e-30)
+    with pytest.raises(ValueError, match="float64 cannot certify"):
+        solve_primal(FeatureRows(np.asarray, X, radius=1.5), y, Hinge(), 1.0, math.nan)
+
+
+def test_least_tolerance_is_reached():
+    """A tolerance just above the least ends, with every row at the largest norm."""
+    X, labels = rows_in_ball(50, 3), np.random.default_rng(16).integers(4, size=50)
+    X *= 1.5 / np.linalg.norm(X, axis=1, keepdims=True)
+    for loss, q in SMOOTH:
+        codes, rows = codes_of(loss, q, labels), FeatureRows(np.asarray, X, radius=1.5)
+        for regularization in (1e-2, 1.0, 1e2):
+            numbers = loss, regularization
+            least = _dual.smallest_tolerance((50, q), 1.51, *numbers)
+            solve_dual(X @ X.T, codes, *numbers, least)
+            least = _primal.smallest_tolerance(rows, q, *numbers, 0.0)
+            solve_primal(rows, codes, *numbers, least)
+
+
+def test_deterministic_and_leaves_global_state_alone():
+    X, labels = rows_in_ball(1200, 3), np.random.default_rng(17).integers(4, size=1200)
+    y, gram = codes_of(Logistic(), 1, labels), rbf_kernel(X)
+    np.random.seed(0)  # noqa: NPY002
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    one = solve_dual(gram, y, Logistic(), 1.0, 1e-3)
+    assert np.array_equal(state, np.random.get_state()[1])  # noqa: NPY002
+    np.random.seed(1)  # noqa: NPY002
+    assert np.array_equal(one, solve_dual(gram, y, Logistic(), 1.0, 1e-3))
+
+
+@pytest.mark.parametrize("n_terms", [1, 7, 1000])
+def test_careful_product(n_terms):
+    """Errors keep their bound where terms cancel, which those of an ordinary product do not."""
+    rng = np.random.default_rng(18)
+    matrix, x = rng.normal(size=(20, n_terms)), rng.normal(size=(n_terms, 2))
+    matrix[:, n_terms // 2 :] = -matrix[:, : n_terms - n_terms // 2] * (1 + 1e-12)
+    x[n_terms // 2 :] = x[: n_terms - n_terms // 2]
+    found = careful_product(matrix, x)
+    exact = np.array([[math.fsum(exact_terms(row, column)) for column in x.T] for row in matrix])
+    bound = product_error(n_terms, np.abs(matrix).max(), np.abs(x).max())
+    assert (np.abs(found - exact) <= bound + 2 * UNIT * np.abs(exact)).all()
+    assert bound <= 4 * UNIT * math.sqrt(n_terms) * np.abs(matrix).max() * np.abs(x).max()
+    assert np.array_equal(careful_product(matrix, 0 * x), np.zeros((20, 2)))
+
+
+def exact_terms(row, column):
+    """Return numbers whose sum is exactly that of the products (Dekker)."""
+    for a, b in zip(row, column, strict=True):
+        high_a, high_b = (float(np.float32(v)) for v in (a, b))
+        low_a, low_b = a - high_a, b - high_b
+        yield from (high_a * high_b, high_a * low_b, low_a * high_b, low_a * low_b)
+
+
+def test_low_rank_inverse_is_exact_for_a_gram_of_low_rank():
+    rng = np.random.default_rng(19)
+    X = rng.normal(size=(200, 5))
+    roots = rng.normal(size=(200, 3, 2))
+    factor, left = cholesky_factor(X @ X.T, 20)
+    assert left < 1e-6
+    np.testing.assert_allclose(factor @ factor.T, X @ X.T, atol=1e-6)
+    z = rng.normal(size=(200, 2))
+    solved, size = low_rank_inverse(factor, roots, 0.7, 0.0)(z)
+    np.testing.assert_allclose(solved, solve_curved(X @ X.T, roots, z, 0.7), atol=1e-5)
+    lifted = np.einsum("nqr,nr->nq", roots, z)
+    assert size == pytest.approx(distance(X @ X.T, lifted, 0.0), rel=1e-6)
+
+
+def test_cholesky_of_a_matrix_that_rounding_left_indefinite():
+    matrix = np.ones((4, 4)) - 1e-13 * np.eye(4)
+    factor = positive_cholesky(matrix.copy())
+    np.testing.assert_allclose(factor @ factor.T, matrix, atol=1e-11)
+
+
+def test_symmetric_gram():
+    X = rows_in_ball(1100, 3)
+    gram = symmetric_gram(lambda a, b: pairwise_kernels(a, b, metric="rbf", gamma=2.0), X)
+    assert np.array_equal(gram, gram.T)
+    np.testing.assert_allclose(gram, rbf_kernel(X, gamma=2.0), atol=1e-14)
+
+
+def test_line_search_takes_the_minimum_along_a_direction():
+    gram, y = np.ones((1, 1)), np.ones((1, 1))
+    problem = _dual._Dual(_dual._Gram(gram, 1), y, Logistic(), 1e-3, np.zeros((1, 1)))
+    point, direction = problem.at(np.zeros((2, 1, 1))), np.full((2, 1, 1), 1000.0)
+    step = _newton._step_length(point, direction, direction[1])
+    assert 0.9 * 5.2 < 1000 * step < 5.3  # F' = 0 at 5.24
