@@ -1,7 +1,8 @@
 """Private classifiers side by side: ours against what a user would pick instead.
 
     python examples/benchmarks/learner_rivals.py --adult DIR --covertype FILE
-        [--diffprivlib-python PYTHON] [--methods NAME ...] [--epsilons .1 .3 1 3] [--seeds 3]
+        [--diffprivlib-python PYTHON] [--methods NAME ...] [--skip NAME ...]
+        [--epsilons .1 .3 1 3] [--seeds 3]
 
 Same rows, same (epsilon, delta), with delta = 0 and 1e-6; accuracy and area under the ROC curve
 on 20 % of the rows, means of the seeds. The rivals are in _rivals.py. A method that has pure DP
@@ -157,7 +158,11 @@ def available(arguments):
         print("skdpsumm.TDILClassifier: missing, so are " + "; ".join(OURS))
         methods = {name: run for name, run in methods.items() if name not in OURS}
     wanted = arguments.methods or methods
-    return {name: run for name, run in methods.items() if any(w in name for w in wanted)}
+    return {
+        name: run
+        for name, run in methods.items()
+        if any(part in name for part in wanted) and not any(part in name for part in arguments.skip)
+    }
 
 
 def quality(y, scores):
@@ -238,6 +243,7 @@ def main():
     parser.add_argument("--covertype", type=Path)
     parser.add_argument("--diffprivlib-python")
     parser.add_argument("--methods", nargs="+", help="parts of the names of methods")
+    parser.add_argument("--skip", nargs="+", default=[], help="parts of the names of others")
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 0.3, 1.0, 3.0])
     parser.add_argument("--deltas", nargs="+", type=float, default=[0.0, 1e-6])
     parser.add_argument("--seeds", type=int, default=3)
