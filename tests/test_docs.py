@@ -29,19 +29,20 @@ _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def blocks():
-    """Yield page, line, code, what it prints or None, and whether it runs."""
+    """Return code, what it prints or None, and whether it runs, of every block."""
+    found = []
     for page in PAGES:
         text = page.read_text()
         for match in _FENCED.finditer(text):
             line = text.count("\n", 0, match.start("code"))
             runs = page.name in EXECUTED or match["mark"] is not None
-            yield pytest.param(
-                match["code"], match["printed"], runs, id=f"{page.name}:{line}"
-            )
+            name = f"{page.name}:{line}"
+            found.append(pytest.param(match["code"], match["printed"], runs, id=name))
+    return found
 
 
 def run(code):
-    """Return what the code prints, in a namespace of its own."""
+    """Return what the code prints; each block has a namespace of its own."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         warnings.simplefilter("ignore")
