@@ -31,9 +31,8 @@ def plot_trade_off(result: AuditResult, ax: Any, epsilon: float | None) -> Any:
         ax.plot(*np.transpose(result.curve), color="k", lw=1.2, label="held-out outputs")
     _draw_event(result, ax)
     ax.set(xlabel="false alarms", ylabel="misses", xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    sure = f"confidence {result.confidence:.10g}"
-    ax.set_title(f"epsilon >= {result.lower_bound:.3g} ({sure})", fontsize="medium")
-    ax.legend(frameon=False, fontsize="small", loc="upper right")
+    ax.set_title(_title(result), fontsize="medium")
+    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.02, 1))
     return ax
 
 
@@ -44,7 +43,12 @@ def _new_axes() -> Any:
         raise ImportError(
             "AuditResult.plot needs matplotlib; install it with: pip install matplotlib"
         ) from error
-    return plt.subplots(figsize=(4.5, 4.5))[1]
+    return plt.subplots(figsize=(6.8, 4), layout="constrained")[1]
+
+
+def _title(result: AuditResult) -> str:
+    bound = f"epsilon >= {result.lower_bound:.3g} with confidence {result.confidence:.10g}"
+    return bound if result.family is None else f"{bound}\n(of Gaussian claims only)"
 
 
 def _fewest_misses(result: AuditResult, epsilon: float) -> NDArray[np.float64]:
