@@ -92,9 +92,10 @@ def audit_epsilon(
     Raises
     ------
     ValueError
-        If a parameter is out of range, or delta is 0 with ``family="gaussian"``; if outputs have more than one dimension, differ in length
-        or are not finite; if a value of `statistic` is not finite; if the noise repeats, as it
-        does where the processes of `n_jobs` copy one generator.
+        If a parameter is out of range, or delta is 0 with ``family="gaussian"``; if outputs have
+        more than one dimension, differ in length or are not finite; if a value of `statistic` is
+        not finite; if the noise repeats, as it does where the processes of `n_jobs` copy one
+        generator.
 
     Notes
     -----
