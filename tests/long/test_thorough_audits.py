@@ -3,10 +3,10 @@
     python -m pytest tests/long -n 8
 
 ``SKDPSUMM_AUDIT_TRIALS`` sets the number of trials per data set (100,000; a tenth of it for whole
-fits, a fifth for feedback, and a hundredth for whole protocols, which take longer). Every bound must stay below the
-claim at confidence 1 - 1e-6. Where the mechanism is Laplace or Gaussian noise and the statistic is
-the exact likelihood ratio, half the noise must be found, given 20,000 trials or more, so that the audit
-is known to see something.
+fits, a fifth for feedback, and a hundredth for whole protocols, which take longer). Every bound
+must stay below the claim at confidence 1 - 1e-6. Where the mechanism is Laplace or Gaussian noise
+and the statistic is the exact likelihood ratio, half the noise must be found, given 20,000 trials
+or more, so that the audit is known to see something.
 """
 
 import os
