@@ -5,7 +5,7 @@
 ``SKDPSUMM_AUDIT_TRIALS`` sets the number of trials per data set (100,000; a tenth of it for whole
 fits, a fifth for feedback, and a hundredth for whole protocols, which take longer). Every bound
 must stay below the claim at confidence 1 - 1e-6. Where the mechanism is Laplace or Gaussian noise
-and the statistic is the exact likelihood ratio, half the noise must be found, given 20,000 trials
+and the statistic is the exact likelihood ratio, half the noise must be found, given 100,000 trials
 or more, so that the audit is known to see something.
 """
 
@@ -36,7 +36,7 @@ from skdpsumm.summaries import AskAll, Posted
 
 N_TRIALS = int(os.environ.get("SKDPSUMM_AUDIT_TRIALS", 100_000))
 N_RUNS = max(100, N_TRIALS // 100)
-THOROUGH = N_TRIALS >= 20_000
+THOROUGH = N_TRIALS >= 100_000
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 DELTAS = pytest.mark.parametrize("delta", [1e-6, 0.0], ids=["gaussian", "pure"])
 
