@@ -15,6 +15,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from releases import (
+    AUDITED,
+    LEARNERS,
+    SHARP,
+    Released,
+    coefficients,
+    linear,
+    rbf,
+    seeded_noise,
+)
 from scipy.integrate import cumulative_trapezoid
 from scipy.optimize import brentq
 from scipy.stats import gamma, kstest, laplace, norm
@@ -35,7 +45,6 @@ from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.learners import (
     _erm,
     _exponential,
-    _functional,
     _laplace,
     _objective,
     _targets,
@@ -47,7 +56,7 @@ from skdpsumm.learners._path import PathAnswers
 from skdpsumm.learners._rows import FeatureRows
 from skdpsumm.learners._terms import Terms
 from skdpsumm.learners._threshold_accounting import threshold_ratio
-from skdpsumm.privacy import _choice, _float_noise, _noise, gdp_delta, gdp_mu, zcdp_rho
+from skdpsumm.privacy import gdp_delta, gdp_mu, zcdp_rho
 
 ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
@@ -60,15 +69,6 @@ CLAIMS = pytest.mark.parametrize(
 )
 
 
-def linear(X, Y):
-    return X @ Y.T
-
-
-def rbf(X, Y, gamma=1.0):
-    """The Gaussian kernel, without scikit-learn's checks, which take longer than all the rest."""
-    return np.exp(-gamma * ((X[:, None] - Y[None]) ** 2).sum(axis=2))
-
-
 @pytest.fixture(autouse=True)
 def _quick():
     """scikit-learn looks at signatures in helpers that are called thousands of times here."""
@@ -79,52 +79,7 @@ def _quick():
 @pytest.fixture
 def noise(monkeypatch):
     """Return a function that puts seeded sources, off by a factor, in place of all noise."""
-    rng = np.random.default_rng(0)
-    radial, choose = _float_noise.radial_noise, _choice.exponential_choice
-
-    def install(factor):
-        def put(draw):
-            return lambda v, s: v + np.rint(draw(0, s * factor, v.shape)).astype(np.int64)
-
-        monkeypatch.setattr(_noise, "_laplace_i64", put(rng.laplace))
-        monkeypatch.setattr(_noise, "_gaussian_i64", put(rng.normal))
-        for module in (_functional, _objective):
-            monkeypatch.setattr(module, "radial_noise", lambda n, s, _: radial(n, s * factor, rng))
-        monkeypatch.setattr(
-            _exponential, "exponential_choice", lambda u, s, _: choose(u, s * factor, rng)
-        )
-        monkeypatch.setattr(_exponential, "secret_generator", lambda seed: rng)
-
-    return install
-
-
-class Released:
-    """A learner that publishes again and again what one fit has planned and solved.
-
-    Validation, planning and the minimiser without a random term are functions of the data, so
-    they are not repeated: a fit would take some milliseconds.
-    """
-
-    def __init__(self, model, X, y, **fit_params):
-        self.model = clone(model)
-        publish = self.model._publish
-        self.model._publish = self._keep
-        self.model.fit(X, y, **fit_params)
-        self._publish_again = lambda: publish(self.plan, self.problem)
-        self.exact = self.problem.minimize()
-        self.solve = self.problem.minimize
-        object.__setattr__(
-            self.problem,
-            "minimize",
-            lambda **tilt: self.solve(**tilt) if "linear" in tilt else self.exact,
-        )
-
-    def _keep(self, plan, problem):
-        self.plan, self.problem = plan, problem
-
-    def __call__(self):
-        self._publish_again()
-        return self.model
+    return seeded_noise(monkeypatch)
 
 
 # ------------------------------------------------------------------------- scales, from the theory
@@ -629,13 +584,6 @@ def test_choice_in_the_ball(factor, accepted, noise, monkeypatch):
 
 # ----------------------------------------------------------------------------------------- audits
 
-SHARP = {"epsilon": 1.0, "delta": 0.2}
-SHARP_PURE = {"epsilon": 1.5, "delta": 0.0}
-# Margins stay below the kink, so that each row adds code phi / Lambda.
-AUDITED = {"loss": "hinge", "classes": [0, 1], "regularization": 8.0, "random_state": 0}
-ONE_UPDATE = {**AUDITED, "n_updates": 1, "failure_probability": 0.99, "regularization": 64.0}
-SMOOTH = {**AUDITED, "loss": "huberized_hinge", "huber_width": 0.5, "mechanism": "objective"}
-
 
 def audit(model, output, worlds=None, n_trials=1500):
     """Return the lower bound on epsilon; `output` gets the model and a row of the first world."""
@@ -652,74 +600,6 @@ def audit(model, output, worlds=None, n_trials=1500):
         random_state=0,
     )
     return result.lower_bound
-
-
-def coefficients(model, row):
-    return model.predictor_.coefficients.ravel()
-
-
-def adaptive_answers(model, row):
-    """Ask at the row, and then twice where the answer decides."""
-    first = model.answers_.ask(row)[0].item()
-    side = 0.5 * np.sign(first)
-    more = model.answers_.ask(row + side * np.array([[1], [2]]))[0]
-    return [first, side, *more.ravel()]
-
-
-def answers_and_freshness(model, row):
-    answers, fresh = model.answers_.ask(row + np.linspace(0, 1e-3, model.max_queries)[:, None])
-    return np.append(answers, fresh)
-
-
-def choice_and_measurement(model, row):
-    return [model.predictor_.points.item(), model.predictor_.coefficients.item()]
-
-
-def rows_alike(n):
-    """Return neighbours with n rows of one label, whose scores n Delta lie near a threshold."""
-    X, y = np.zeros((n + 1, 1)), np.ones(n + 1, dtype=int)
-    return (X[:-1], y[:-1]), (X, y)
-
-
-# Each with its output, its neighbours if they are special, and the part of the noise with which
-# it is caught. The papers' algorithms compose tests, choices and answers, whose worst cases are
-# no single pair's.
-LEARNERS = {
-    "weights": (TDILClassifier(**AUDITED, **SHARP), coefficients, None, 2),
-    "pure weights": (TDILClassifier(**AUDITED, **SHARP_PURE), coefficients, None, 2),
-    "span": (TDDLClassifier(kernel=rbf, **AUDITED, **SHARP), coefficients, None, 2),
-    "laplace": (
-        TDDLClassifier(
-            kernel=rbf, mechanism="laplace", norm_constraint=1e6, **AUDITED, **SHARP_PURE
-        ),
-        coefficients,
-        None,
-        2,
-    ),
-    "path": (PINPClassifier(kernel=rbf, **AUDITED, **SHARP), adaptive_answers, None, 2),
-    "svt": (
-        PINPClassifier(kernel=rbf, mechanism="svt", max_queries=10, **ONE_UPDATE, **SHARP_PURE),
-        answers_and_freshness,
-        rows_alike(9),
-        8,
-    ),
-    "threshold": (
-        PINPClassifier(kernel=rbf, mechanism="threshold", max_queries=3, **ONE_UPDATE, **SHARP),
-        answers_and_freshness,
-        rows_alike(19),
-        8,
-    ),
-    "objective": (TDILClassifier(**SMOOTH, **SHARP), coefficients, None, 3),
-    "pure objective": (TDILClassifier(**SMOOTH, **SHARP_PURE), coefficients, None, 3),
-    "exponential": (
-        TDILClassifier(
-            mechanism="exponential", n_rounds=1, candidates=[[1.0], [0.1]], **AUDITED, **SHARP_PURE
-        ),
-        choice_and_measurement,
-        None,
-        5,
-    ),
-}
 
 
 @pytest.mark.parametrize("name", LEARNERS)

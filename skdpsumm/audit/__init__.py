@@ -1,6 +1,7 @@
 """Audits: what a release gives away, measured on two neighbouring data sets."""
 
-from ._audit import AuditResult, audit_epsilon
+from ._audit import audit_epsilon
 from ._neighbours import worst_case_neighbours
+from ._result import AuditResult
 
 __all__ = ["AuditResult", "audit_epsilon", "worst_case_neighbours"]

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv
 from sklearn.linear_model import Ridge
 
+from ._claims import Claims
+
 Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]  # outputs on X and on X_neighbour, each of shape (trials, length)
 
@@ -32,20 +34,30 @@ def split(pair: Pair) -> tuple[Pair, Pair]:
     return take(pair, slice(middle)), take(pair, slice(middle, None))
 
 
-class Limits:
-    """Lower bounds on epsilon for counts out of `n`; each limit is wrong with prob. `error`."""
+def lower_limit(count: Any, n: int, error: float) -> Any:
+    """Return the Clopper-Pearson limit that a probability is below with prob. `error` at most."""
+    count = np.asarray(count)
+    return np.where(count == 0, 0.0, betaincinv(np.maximum(count, 1), n - count + 1, error))
 
-    def __init__(self, n: int, error: float, delta: float):
-        counts = np.arange(n)
-        low = np.append(0.0, betaincinv(counts + 1, n - counts, error))
-        high = np.append(betainccinv(counts + 1, n - counts, error), 1.0)
+
+def upper_limit(count: Any, n: int, error: float) -> Any:
+    """Return the Clopper-Pearson limit that a probability is above with prob. `error` at most."""
+    count = np.asarray(count)
+    return np.where(count == n, 1.0, betainccinv(count + 1, np.maximum(n - count, 1), error))
+
+
+class Limits:
+    """Bounds on the parameter of `claims` for all counts out of `n`; each limit errs by `error`."""
+
+    def __init__(self, n: int, error: float, claims: Claims):
+        counts = np.arange(n + 1)
         with np.errstate(divide="ignore"):
-            self._log_low = np.log(np.maximum(low - delta, 0.0))
-        self._log_high = np.log(high)
+            self._gains = claims.gain(lower_limit(counts, n, error))
+            self._costs = claims.cost(upper_limit(counts, n, error))
 
     def bound(self, likely: Any, rare: Any) -> Any:
-        """Return log((p - delta) / q) for an event's counts on its two data sets."""
-        return self._log_low[likely] - self._log_high[rare]
+        """Return the bound for an event's counts on its two data sets."""
+        return self._gains[likely] - self._costs[rare]
 
 
 @dataclass(frozen=True)
@@ -57,6 +69,14 @@ class _Statistic:
 
 
 _RELATIONS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne}
+# How far a score lies inside the event; tests at other thresholds of it make the event's curve.
+_MARGINS = {
+    "<=": lambda scores, threshold: threshold - scores,
+    ">=": lambda scores, threshold: scores - threshold,
+    "==": lambda scores, threshold: -np.abs(scores - threshold),
+    "!=": lambda scores, threshold: np.abs(scores - threshold),
+}
+_MOST_POINTS = 200  # of a curve: its size does not grow with the number of trials
 
 
 @dataclass(frozen=True)
@@ -74,12 +94,23 @@ class _Event:
         on_x, on_neighbour = (holds(self.statistic.score(part), self.threshold) for part in pair)
         return int(on_x.sum()), int(on_neighbour.sum())
 
+    def curve(self, pair: Pair) -> tuple[tuple[float, float], ...]:
+        """Return shares of false alarms and of misses, an alarm being for `likelier`."""
+        margin = _MARGINS[self.relation]
+        margins = [margin(self.statistic.score(part), self.threshold) for part in pair]
+        likely, rare = np.sort(margins[self.likelier]), np.sort(margins[1 - self.likelier])
+        levels = np.linspace(0, 1, _MOST_POINTS)
+        cuts = np.unique(np.quantile(np.concatenate(margins), levels, method="nearest"))
+        misses = np.searchsorted(likely, cuts) / len(likely)
+        alarms = 1 - np.searchsorted(rare, cuts) / len(rare)
+        return tuple(zip(alarms.tolist(), misses.tolist(), strict=True))
+
     def __str__(self) -> str:
         where = ("X", "X_neighbour")[self.likelier]
         return f"{self.statistic.name} {self.relation} {self.threshold:.6g}, likelier on {where}"
 
 
-def choose_event(training: Pair, statistic: Any, error: float, delta: float) -> _Event:
+def choose_event(training: Pair, statistic: Any, error: float, claims: Claims) -> _Event:
     """Return the event whose bound on the training trials is the largest."""
     if callable(statistic):
         statistics, judges = [_custom(statistic)], training
@@ -87,14 +118,14 @@ def choose_event(training: Pair, statistic: Any, error: float, delta: float) -> 
         statistics, judges = [_coordinate(0, "output")], training
     else:
         fit, judges = split(training)
-        statistics = list(_learn(fit, _choice_limits(fit, error, delta)))
-    limits = _choice_limits(judges, error, delta)
+        statistics = list(_learn(fit, _choice_limits(fit, error, claims)))
+    limits = _choice_limits(judges, error, claims)
     return _strongest(_best_event(statistic, judges, limits) for statistic in statistics)
 
 
-def _choice_limits(pair: Pair, error: float, delta: float) -> Limits:
+def _choice_limits(pair: Pair, error: float, claims: Claims) -> Limits:
     n = len(pair[0])
-    return Limits(n, error / n, delta)
+    return Limits(n, error / n, claims)
 
 
 def _strongest(events: Iterable[_Event]) -> _Event:

@@ -56,16 +56,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
 
         `given` is what the guarantee takes as public beside the sketcher's own list.
         """
-        bounds, categories = self._describe_target(y)
         n_features = X_checked.shape[1]
         rng = check_random_state(self.random_state)
-        sketcher = inherit_columns(
-            RFFSketcher(gamma=2.0) if self.sketcher is None else self.sketcher,
-            [*self._feature_pairs(n_features), bounds],
-            None if categories is None else {n_features: categories},
-        )
-        if sketcher.random_state is None:
-            sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
+        sketcher = self._build_sketcher(n_features, y, rng)
         columns = Columns.build(n_features + 1, sketcher.bounds, sketcher.categories)
         check_answerable(sketcher.preview_map(n_features + 1), columns, self.prior)
         table = X if hasattr(self, "feature_names_in_") else X_checked
@@ -76,6 +69,18 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
             sketcher.sketch_ = replace(sketcher.sketch_, privacy=privacy)
         self.sketcher_ = sketcher
         return self._train(sketcher.sketch_, table_of(sketcher.sketch_), rng)
+
+    def _build_sketcher(self, n_features: int, y: NDArray, rng):
+        """Return a sketcher of the table (X, y), whose map is drawn by an int."""
+        bounds, categories = self._describe_target(y)
+        sketcher = inherit_columns(
+            RFFSketcher(gamma=2.0) if self.sketcher is None else self.sketcher,
+            [*self._feature_pairs(n_features), bounds],
+            None if categories is None else {n_features: categories},
+        )
+        if sketcher.random_state is None:
+            sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
+        return sketcher
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""

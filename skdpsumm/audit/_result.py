@@ -1,0 +1,136 @@
+"""What an audit has proved, and the evidence for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._claims import claims_of
+from ._events import lower_limit, upper_limit
+
+# A claim of Gaussian DP is one of a whole trade-off curve, of which (epsilon, delta) is a point.
+_GAUSSIAN_ONLY = "refutes claims of Gaussian differential privacy only"
+
+
+@dataclass(frozen=True, repr=False)
+class AuditResult:
+    """What an audit has proved about a release.
+
+    Attributes
+    ----------
+    lower_bound : float
+        With probability `confidence`, the release is (epsilon, delta)-differentially private for
+        no epsilon below this. Zero where nothing was found. With ``family="gaussian"`` it speaks
+        of Gaussian claims alone: the release is mu-GDP for no mu below `mu`, and this is the
+        epsilon that `mu` implies at `delta`.
+    confidence : float
+        Probability, over the release's own randomness, that the bound holds.
+    delta : float
+        The delta that was granted.
+    n_trials : int
+        Calls of the release per data set. The held-out half of them gives the bound.
+    event : str
+        The set of outputs that tells the two data sets apart, and the one that it speaks for.
+    counts : tuple of (int, int)
+        How many held-out outputs lie in the event, on X and on X_neighbour.
+    family : None or "gaussian"
+        The claims that the bound refutes: any (None), or those of Gaussian differential privacy.
+    mu : float or None
+        With ``family="gaussian"``, the bound on mu.
+    curve : tuple of (float, float)
+        Errors of tests on the event's statistic, on held-out outputs, at up to 200 thresholds: the
+        shares of false alarms and of misses, where an alarm is for the data set on which the event
+        is likelier. For `plot`; no bound is read off it.
+
+    Examples
+    --------
+    >>> from skdpsumm.audit import AuditResult
+    >>> result = AuditResult(1.62, 0.99, 0.0, 10_000, "output >= 10, likelier on X", (2500, 420))
+    >>> result.refutes(1.0), result.rates
+    (True, (0.5, 0.084))
+    >>> result
+    <AuditResult epsilon >= 1.62 with confidence 0.99 (delta=0)
+      event: output >= 10, likelier on X
+      held out: 2500 of 5000 on X, 420 of 5000 on X_neighbour
+      largest bound that so many trials can give: 6.85>
+    """
+
+    lower_bound: float
+    confidence: float
+    delta: float
+    n_trials: int
+    event: str
+    counts: tuple[int, int]
+    family: str | None = None
+    mu: float | None = None
+    curve: tuple[tuple[float, float], ...] = field(default=())
+
+    @property
+    def n_held_out(self) -> int:
+        """Number of outputs per data set that the bound rests on."""
+        return self.n_trials - self.n_trials // 2
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Shares of the held-out outputs that lie in the event, on X and on X_neighbour."""
+        return self.counts[0] / self.n_held_out, self.counts[1] / self.n_held_out
+
+    @property
+    def largest_bound(self) -> float:
+        """The bound that a release without any privacy would get from as many trials."""
+        n, error = self.n_held_out, (1 - self.confidence) / 2
+        claims = claims_of(self.family, self.delta)
+        return claims.epsilon(claims.bound(lower_limit(n, n, error), upper_limit(0, n, error)))
+
+    def refutes(self, epsilon: float) -> bool:
+        """Return whether a claim of (`epsilon`, delta)-differential privacy is refuted.
+
+        With ``family="gaussian"``, whether a claim of Gaussian differential privacy is whose mu
+        implies (`epsilon`, delta).
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is negative or not a number.
+        """
+        if not epsilon >= 0:
+            raise ValueError(f"epsilon must be at least 0, got {epsilon!r}.")
+        return self.lower_bound > epsilon
+
+    def plot(self, ax: Any = None, *, epsilon: float | None = None) -> Any:
+        """Draw the held-out trade-off of false alarms and misses; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        epsilon : float, default=None
+            A claim, of (epsilon, delta) or, with ``family="gaussian"``, of the mu that implies it.
+            What it forbids is shaded. The cross, which the event's true errors exceed in neither
+            direction with probability `confidence`, lies in the shade where it is refuted.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        ValueError
+            If `epsilon` is negative or not a number.
+        """
+        from ._plot import plot_trade_off
+
+        return plot_trade_off(self, ax, epsilon)
+
+    def __repr__(self) -> str:
+        n = self.n_held_out
+        gaussian = "" if self.family is None else f"\n  mu >= {self.mu:.4g}: {_GAUSSIAN_ONLY}"
+        return (
+            f"<AuditResult epsilon >= {self.lower_bound:.4g} with confidence "
+            f"{self.confidence:.10g} (delta={self.delta:g}){gaussian}\n"
+            f"  event: {self.event}\n"
+            f"  held out: {self.counts[0]} of {n} on X, {self.counts[1]} of {n} on X_neighbour\n"
+            f"  largest bound that so many trials can give: {self.largest_bound:.3g}>"
+        )

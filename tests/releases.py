@@ -1,0 +1,250 @@
+"""Releases to audit, made quick: what a fit computes of the rows is computed once.
+
+An audit calls a release thousands of times, and differs from a fit in nothing but that.
+"""
+
+import numpy as np
+from sklearn.base import clone
+
+from skdpsumm import PINPClassifier, TDDLClassifier, TDILClassifier
+from skdpsumm.features import GRID
+from skdpsumm.learners import _exponential, _functional, _objective
+from skdpsumm.privacy import _choice, _float_noise, _noise
+from skdpsumm.summaries import Curator, Posted
+from skdpsumm.summaries._posted import _count_unit
+
+
+def seeded_noise(monkeypatch):
+    """Return a function that puts seeded sources, off by a factor, in place of all noise."""
+    rng = np.random.default_rng(0)
+    radial, choose = _float_noise.radial_noise, _choice.exponential_choice
+
+    def install(factor):
+        def put(draw):
+            return lambda v, s: v + np.rint(draw(0, s * factor, v.shape)).astype(np.int64)
+
+        monkeypatch.setattr(_noise, "_laplace_i64", put(rng.laplace))
+        monkeypatch.setattr(_noise, "_gaussian_i64", put(rng.normal))
+        for module in (_functional, _objective):
+            monkeypatch.setattr(module, "radial_noise", lambda n, s, _: radial(n, s * factor, rng))
+        monkeypatch.setattr(
+            _exponential, "exponential_choice", lambda u, s, _: choose(u, s * factor, rng)
+        )
+        monkeypatch.setattr(_exponential, "secret_generator", lambda seed: rng)
+
+    return install
+
+
+def linear(X, Y):
+    return X @ Y.T
+
+
+def rbf(X, Y, gamma=1.0):
+    """The Gaussian kernel, without scikit-learn's checks, which take longer than all the rest."""
+    return np.exp(-gamma * ((X[:, None] - Y[None]) ** 2).sum(axis=2))
+
+
+class Released:
+    """A learner that publishes again and again what one fit has planned and solved.
+
+    Validation, planning and the minimiser without a random term are functions of the data, so
+    they are not repeated: a fit would take some milliseconds.
+    """
+
+    def __init__(self, model, X, y, **fit_params):
+        self.model = clone(model)
+        publish = self.model._publish
+        self.model._publish = self._keep
+        self.model.fit(X, y, **fit_params)
+        self._publish_again = lambda: publish(self.plan, self.problem)
+        self.exact = self.problem.minimize()
+        self.solve = self.problem.minimize
+        object.__setattr__(
+            self.problem,
+            "minimize",
+            lambda **tilt: self.solve(**tilt) if "linear" in tilt else self.exact,
+        )
+
+    def _keep(self, plan, problem):
+        self.plan, self.problem = plan, problem
+
+    def __call__(self):
+        self._publish_again()
+        return self.model
+
+
+# ---- sketches and summaries
+
+
+class SketchAgain:
+    """What a sketcher publishes, again and again, of rows that it has summed once.
+
+    Parameters
+    ----------
+    sketcher : sketcher
+    X : rows
+    n_blocks : int, default=1
+        Calls of `partial_fit`.
+    """
+
+    def __init__(self, sketcher, X, n_blocks=1):
+        sketcher = clone(sketcher)
+        for rows in np.array_split(X, n_blocks):
+            sketcher.partial_fit(rows)
+        self.pending = sketcher._pending
+        self.sums, self.n_rows = self.pending.sums, self.pending.n_rows
+
+    def __call__(self):
+        """Return the sums, and the number of rows."""
+        self.pending.sums, self.pending.n_rows = self.sums, self.n_rows
+        sketch = self.pending.publish(postprocess=True)
+        return np.append(sketch.sums, sketch.n_released)
+
+    @property
+    def exact(self):
+        return np.append(self.sums / GRID, self.n_rows)
+
+    @property
+    def noise_std(self):
+        """The noise of each number; infinite for one that is public, or computed from the rest."""
+        std = self.pending.noise.std / GRID
+        return std if self.pending.counts_rows else np.append(std, np.inf)
+
+
+class TargetAgain:
+    """The mean of a target as it is broadcast, from a curator with default parameters."""
+
+    def __init__(self, X, **parameters):
+        curator = Curator(X, ["owner"], random_state=0, **parameters)
+        self.X, self.phi, self.target = X, curator.embedding, curator._plan.target
+
+    def __call__(self):
+        return self.target.release(self.X, None)
+
+    @property
+    def exact(self):
+        return self.phi.features(self.X).sum(axis=0, dtype=np.float64)
+
+    @property
+    def noise_std(self):
+        return np.ones(self.phi.n_features)  # alike for all
+
+
+class FeedbackAgain:
+    """All noisy sums of rows received that a protocol broadcasts, as one vector.
+
+    Under "posted" one row more is received in the first round; under "ask_all" it is kept from the
+    first round on, instead of another.
+    """
+
+    def __init__(self, rows, **parameters):
+        near, far = np.zeros((1, 1)), np.full((1, 1), 1e3)
+        curator = Curator(near, ["owner"], random_state=0, **parameters)
+        self.phi = curator.embedding
+        posted = isinstance(curator.protocol, Posted)
+        sums = curator._plan.release
+        self.noise = sums._noise if posted else sums
+        counts = sums.coefficients if posted else np.ones(len(self.noise.blocks), np.int64)
+        row = self.phi.sums(near if rows else far) * int(rows or not posted)
+        one = np.append(row, rows * _count_unit(self.phi)) if posted else row
+        self.values = [int(count) * one for count in counts]
+
+    def __call__(self):
+        return np.concatenate(
+            [self.noise.add_block(k, values, None) for k, values in enumerate(self.values)]
+        )
+
+    @property
+    def exact(self):
+        return np.concatenate(self.values).astype(float)
+
+    @property
+    def noise_std(self):
+        return self.noise.std
+
+
+def likelihood_ratio(releases, pure):
+    """Return the statistic that decides best between two releases."""
+    a, b = (release.exact for release in releases)
+    weights = 1 / releases[0].noise_std
+    if pure:
+        return lambda output: (np.abs(output - b) - np.abs(output - a)) @ weights
+    return lambda output: output @ ((b - a) * weights**2)
+
+
+# ---- kernel learners, each mechanism by a pair of neighbours that is hard for it
+
+SHARP = {"epsilon": 1.0, "delta": 0.2}
+SHARP_PURE = {"epsilon": 1.5, "delta": 0.0}
+# Margins stay below the kink, so that each row adds code phi / Lambda.
+AUDITED = {"loss": "hinge", "classes": [0, 1], "regularization": 8.0, "random_state": 0}
+ONE_UPDATE = {**AUDITED, "n_updates": 1, "failure_probability": 0.99, "regularization": 64.0}
+SMOOTH = {**AUDITED, "loss": "huberized_hinge", "huber_width": 0.5, "mechanism": "objective"}
+
+
+def coefficients(model, row):
+    return model.predictor_.coefficients.ravel()
+
+
+def adaptive_answers(model, row):
+    """Ask at the row, and then twice where the answer decides."""
+    first = model.answers_.ask(row)[0].item()
+    side = 0.5 * np.sign(first)
+    more = model.answers_.ask(row + side * np.array([[1], [2]]))[0]
+    return [first, side, *more.ravel()]
+
+
+def answers_and_freshness(model, row):
+    answers, fresh = model.answers_.ask(row + np.linspace(0, 1e-3, model.max_queries)[:, None])
+    return np.append(answers, fresh)
+
+
+def choice_and_measurement(model, row):
+    return [model.predictor_.points.item(), model.predictor_.coefficients.item()]
+
+
+def rows_alike(n):
+    """Return neighbours with n rows of one label, whose scores n Delta lie near a threshold."""
+    X, y = np.zeros((n + 1, 1)), np.ones(n + 1, dtype=int)
+    return (X[:-1], y[:-1]), (X, y)
+
+
+# Each with its output, its neighbours if they are special, and the part of the noise with which
+# it is caught. The papers' algorithms compose tests, choices and answers, whose worst cases are
+# no single pair's.
+LEARNERS = {
+    "weights": (TDILClassifier(**AUDITED, **SHARP), coefficients, None, 2),
+    "pure weights": (TDILClassifier(**AUDITED, **SHARP_PURE), coefficients, None, 2),
+    "span": (TDDLClassifier(kernel=rbf, **AUDITED, **SHARP), coefficients, None, 2),
+    "laplace": (
+        TDDLClassifier(
+            kernel=rbf, mechanism="laplace", norm_constraint=1e6, **AUDITED, **SHARP_PURE
+        ),
+        coefficients,
+        None,
+        2,
+    ),
+    "path": (PINPClassifier(kernel=rbf, **AUDITED, **SHARP), adaptive_answers, None, 2),
+    "svt": (
+        PINPClassifier(kernel=rbf, mechanism="svt", max_queries=10, **ONE_UPDATE, **SHARP_PURE),
+        answers_and_freshness,
+        rows_alike(9),
+        8,
+    ),
+    "threshold": (
+        PINPClassifier(kernel=rbf, mechanism="threshold", max_queries=3, **ONE_UPDATE, **SHARP),
+        answers_and_freshness,
+        rows_alike(19),
+        8,
+    ),
+    "objective": (TDILClassifier(**SMOOTH, **SHARP), coefficients, None, 3),
+    "pure objective": (TDILClassifier(**SMOOTH, **SHARP_PURE), coefficients, None, 3),
+    "exponential": (
+        TDILClassifier(
+            mechanism="exponential", n_rounds=1, candidates=[[1.0], [0.1]], **AUDITED, **SHARP_PURE
+        ),
+        choice_and_measurement,
+        None,
+        5,
+    ),
+}

@@ -1,0 +1,163 @@
+"""Every release of the library, audited at its default parameters; few trials, so that it is fast.
+
+Each bound must stay below the claim at confidence 1 - 1e-9, and exceed it with an eighth of the
+noise; with a 64th (a 256th of 1,000 numbers) where a row's Laplace noise is spread over so many
+numbers that none shows much, and for learners, whose rows tell less at their default Lambda. "svt"
+and "threshold" for their default 1,000 queries are beyond any audit; with fewer, and for factors of
+two, see `test_learner_noise`, `test_release_audits` and `test_summary_noise`. Thorough audits are
+in `tests/long`.
+"""
+
+import numpy as np
+import pytest
+from releases import (
+    FeedbackAgain,
+    Released,
+    SketchAgain,
+    TargetAgain,
+    likelihood_ratio,
+    seeded_noise,
+)
+from sklearn import config_context
+from sklearn.base import clone
+
+from skdpsumm import (
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    PINPClassifier,
+    PINPRegressor,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+    TDDLClassifier,
+    TDDLRegressor,
+    TDILClassifier,
+    TDILRegressor,
+    audit_epsilon,
+)
+from skdpsumm.audit import worst_case_neighbours
+from skdpsumm.audit._neighbours import sketcher_of
+from skdpsumm.privacy import GaussianDP
+from skdpsumm.summaries import AskAll, Posted
+
+EPSILON, DELTA = 1.0, 1e-6
+PURE = {"delta": 0.0, "adjacency": "replace_one"}
+
+
+@pytest.fixture
+def noise(monkeypatch):
+    with config_context(skip_parameter_validation=True):
+        yield seeded_noise(monkeypatch)
+
+
+def refuted(releases, mechanism, delta, statistic="auto", n_trials=300):
+    result = audit_epsilon(
+        lambda release: release(),
+        *releases,
+        delta=delta,
+        family="gaussian" if isinstance(mechanism, GaussianDP) else None,
+        statistic=statistic,
+        n_trials=n_trials,
+        confidence=1 - 1e-9,
+        random_state=0,
+    )
+    return result.refutes(EPSILON)
+
+
+SKETCHES = {
+    "rff": RFFSketcher(random_state=0),
+    "race": RACESketcher(bounds=(0, 1), random_state=0),
+    "histogram": HistogramSketcher(bounds=(0, 1), random_state=0),
+    "union": SketchUnion([HistogramSketcher(), RFFSketcher()], bounds=(0, 1), random_state=0),
+    "m2m": M2MEstimator(bounds=(0, 1), random_state=0),
+    "m2m classifier": M2MClassifier(bounds=(0, 1), random_state=0),
+    "m2m regressor": M2MRegressor(bounds=(0, 1), y_bounds=(0, 1), random_state=0),
+}
+
+
+@pytest.mark.parametrize("parameters", [{}, PURE], ids=["default", "pure-replace_one"])
+@pytest.mark.parametrize("name", SKETCHES)
+def test_sketches(name, parameters, noise):
+    """Streamed in three blocks, after each of which the exact sums are still in memory."""
+    sketcher, n_columns = sketcher_of(SKETCHES[name], 1)
+    sketcher.set_params(**parameters)
+    pair = worst_case_neighbours(sketcher, n_features=n_columns)
+    releases = [SketchAgain(sketcher, X, n_blocks=3) for X in pair]
+    statistic = likelihood_ratio(releases, pure=sketcher.delta == 0)
+    mechanism = releases[0].pending.privacy.mechanism
+    part = 8 if sketcher.delta else 64
+    for factor, caught in ((1, False), (1 / part, True)):
+        noise(factor)
+        assert refuted(releases, mechanism, sketcher.delta, statistic) is caught
+
+
+@pytest.mark.parametrize("parameters", [{}, PURE | {"n_target": 20}], ids=["default", "pure"])
+def test_target_of_a_summary(parameters, noise):
+    """What "propose", "posted" and "ask_all" broadcast of the target."""
+    near, far = np.zeros((20, 1)), np.full((1, 1), 1e3)
+    other = np.vstack([near[:-1] if parameters else near, far])
+    releases = [TargetAgain(X, **parameters) for X in (near, other)]
+    pure = bool(parameters)
+    statistic = likelihood_ratio(releases, pure=False)
+    for factor, caught in ((1, False), (1 / (256 if pure else 8), True)):
+        noise(factor)
+        target = releases[0].target
+        assert refuted(releases, target.mechanism, 0.0 if pure else DELTA, statistic) is caught
+
+
+@pytest.mark.parametrize("protocol", [Posted(), AskAll()])
+def test_feedback_of_a_summary(protocol, noise):
+    """All rounds of it. With Laplace noise on so many numbers, an audit sees nothing."""
+    releases = [FeedbackAgain(rows, protocol=protocol) for rows in (0, 1)]
+    statistic = likelihood_ratio(releases, pure=False)
+    projected = [lambda one=one: statistic(one()) for one in releases]
+    for factor, caught in ((1, False), (1 / 16, True)):
+        noise(factor)
+        assert refuted(projected, releases[0].noise.mechanism, DELTA) is caught
+
+
+LEARNERS = {
+    "tdil": TDILClassifier(classes=[0, 1], random_state=0),
+    "tdil regressor": TDILRegressor(y_bounds=(0, 1), random_state=0),
+    "tdil objective": TDILClassifier(classes=[0, 1], mechanism="objective", random_state=0),
+    "tdil exponential": TDILClassifier(
+        classes=[0, 1], mechanism="exponential", n_rounds=2, random_state=0
+    ),
+    "tddl": TDDLClassifier(classes=[0, 1], random_state=0),
+    "tddl regressor": TDDLRegressor(y_bounds=(0, 1), random_state=0),
+    "tddl laplace": TDDLClassifier(classes=[0, 1], mechanism="laplace", random_state=0),
+    "pinp": PINPClassifier(classes=[0, 1], random_state=0),
+    "pinp regressor": PINPRegressor(y_bounds=(0, 1), random_state=0),
+}
+
+
+def published(release, row):
+    model = release()
+    if hasattr(model, "answers_"):
+        return np.ravel(model.answers_.ask(row)[0])
+    return np.ravel(model.predictor_.scores(row))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learners(name, noise):
+    _test_learner(LEARNERS[name], noise)
+
+
+@pytest.mark.parametrize("name", ["tdil", "tdil objective"])
+def test_learners_with_a_pure_guarantee(name, noise):
+    _test_learner(clone(LEARNERS[name]).set_params(**PURE), noise)
+
+
+def _test_learner(model, noise):
+    """Audit the score of the row that the pair is made of."""
+    worlds = worst_case_neighbours(model)
+    row = worlds[0][0][:1]
+    public = {"X_public": row} if hasattr(model, "norm_constraint") else {}
+    releases = [Released(model, *data, **public) for data in worlds]
+    shown = [lambda one=one: published(one, row) for one in releases]
+    mechanism = releases[0].model.privacy_.mechanism
+    for factor, caught in ((1, False), (1 / 64, True)):
+        noise(factor)
+        assert refuted(shown, mechanism, model.delta, n_trials=160) is caught

@@ -1,0 +1,123 @@
+"""Worst-case neighbours: under the adjacency that is claimed, and as far apart as it allows for."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from skdpsumm import (
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    PrivateMMDSummarizer,
+    RFFSketcher,
+    SketchUnion,
+    SummarizedEstimator,
+)
+from skdpsumm.audit import worst_case_neighbours
+from skdpsumm.audit._neighbours import sketcher_of
+from skdpsumm.features import GRID
+from skdpsumm.privacy import gdp_mu
+
+ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+UNION = SketchUnion([HistogramSketcher(n_bins=8), RFFSketcher(10)], weights=[5, 1])
+SKETCHING = {
+    "union": clone(UNION).set_params(bounds=(0, 1), random_state=0),
+    "categories": HistogramSketcher(bounds=(0, 1), categories={0: ["a", "b", "c"]}, random_state=0),
+    "m2m": M2MEstimator(UNION, bounds=(-2, 3), random_state=0),
+    "m2m classifier": M2MClassifier(
+        sketcher=RFFSketcher(4, gamma=2.0), bounds=(0, 1), classes=["n", "y"], random_state=0
+    ),
+    "m2m regressor": M2MRegressor(
+        sketcher=RFFSketcher(4, gamma=2.0), bounds=(0, 1), y_bounds=(0, 9), random_state=0
+    ),
+}
+
+
+def spent(estimator):
+    """Return the part of epsilon (pure) or of mu that the pair makes the release spend."""
+    sketcher, n_columns = sketcher_of(estimator, 2)
+    X, neighbour = worst_case_neighbours(estimator, n_features=2)
+    if isinstance(X, tuple):
+        X, neighbour = (np.column_stack([x.astype(object), y]) for x, y in (X, neighbour))
+    phi = sketcher.preview_map(n_columns)
+    release = sketcher._prepare(phi)
+    moved = (phi.grid_sums(neighbour) - phi.grid_sums(X)).astype(float)
+    if release.counts_rows:
+        moved = np.append(moved, (len(neighbour) - len(X)) * GRID)
+    in_stds = np.abs(moved) / release.noise.std
+    if sketcher.delta == 0:
+        return in_stds.sum() * np.sqrt(2) / sketcher.epsilon
+    return np.linalg.norm(in_stds) / gdp_mu(sketcher.epsilon, sketcher.delta)
+
+
+@ADJACENCIES
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize("name", SKETCHING)
+def test_sketches_spend_what_is_claimed(name, delta, adjacency):
+    """All of it, but for Fourier features, whose two rows are never quite opposite."""
+    estimator = clone(SKETCHING[name])
+    (estimator.sketcher if name.startswith("m2m") else estimator).set_params(
+        delta=delta, adjacency=adjacency
+    )
+    least = 0.8 if adjacency == "replace_one" else 0.95
+    assert least < spent(estimator) <= 1 + 1e-9
+
+
+@ADJACENCIES
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_targets(adjacency, delta):
+    summarizer = PrivateMMDSummarizer(
+        5, n_components=4, adjacency=adjacency, delta=delta, n_target=6, random_state=0
+    )
+    one, other = worst_case_neighbours(summarizer, n_samples=6, n_features=2)
+    np.testing.assert_array_equal(one["X"], other["X"])
+    np.testing.assert_array_equal(one["owners"], other["owners"])
+    assert len(other["X_target"]) - len(one["X_target"]) == (adjacency == "add_remove")
+    phi = summarizer.fit(**one).embedding_
+    moved = phi.sums(other["X_target"]) - phi.sums(one["X_target"])
+    rows = 2 if adjacency == "replace_one" else 1
+    order, sensitivity = (
+        (1, phi.sensitivity(rows)[0])
+        if delta == 0
+        else (
+            2,
+            phi.sensitivity(rows)[1],
+        )
+    )
+    assert 0.85 * sensitivity < np.linalg.norm(moved, ord=order) <= sensitivity
+
+
+@ADJACENCIES
+@pytest.mark.parametrize("protocol", ["propose", "posted", "ask_all", "auction"])
+def test_owners(protocol, adjacency):
+    summarizer = PrivateMMDSummarizer(
+        5, protocol=protocol, n_components=4, adjacency=adjacency, n_target=300, random_state=0
+    )
+    one, other = worst_case_neighbours(summarizer, n_samples=300, side="owners")
+    np.testing.assert_array_equal(one["X_target"], other["X_target"])
+    mine = one["owners"] == "observer"
+    np.testing.assert_array_equal(one["X"][mine], other["X"][other["owners"] == "observer"])
+    assert len(other["X"]) - len(one["X"]) == (adjacency == "add_remove")
+    assert (other["X"][-1] == one["X_target"][0]).all()
+    assert (one["X"] != one["X_target"][0]).all()
+
+
+def test_what_is_not_known_is_refused():
+    with pytest.raises(TypeError, match="LogisticRegression"):
+        worst_case_neighbours(LogisticRegression())
+    with pytest.raises(TypeError, match="SummarizedEstimator"):
+        worst_case_neighbours(
+            SummarizedEstimator(LogisticRegression(), PrivateMMDSummarizer(random_state=0))
+        )
+    summarizer = PrivateMMDSummarizer(random_state=0)
+    with pytest.raises(ValueError, match=r"side must be .* 'both'"):
+        worst_case_neighbours(summarizer, side="both")
+    with pytest.raises(ValueError, match="target_is_owners"):
+        worst_case_neighbours(clone(summarizer).set_params(target_is_owners=True))
+    with pytest.raises(ValueError, match="shares"):
+        worst_case_neighbours(clone(summarizer).set_params(shares={"a": 1.0}))
+    for careless in (PrivateMMDSummarizer(), M2MEstimator(bounds=(0, 1)), RFFSketcher()):
+        with pytest.raises(ValueError, match="random_state must be an int"):
+            worst_case_neighbours(careless)
