@@ -240,7 +240,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         rng, seed = self._sources()
         base = seeded(self.estimator, seed).set_params(**self._settings(leaf, classes))
         # Drawn and tried before the charge, without a look at the rows.
-        law = self._law()
+        law, held_out = self._law(), rng.random(len(y)) < self.holdout
         drawn = [self._draw(base, rng) for _ in range(law.draw(rng))]
         trials = [(p, rehearse(leaf, e, score.plan, public)) for p, e in drawn]
         fallback = None if trials else rehearse(leaf, base, score.plan, public)
@@ -250,7 +250,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
                 fit_on(fallback, public.X, public.y, public)
                 best = _Result(-math.inf, {}, fallback)
             else:
-                table = _Table.parted(X, y, rng.random(len(y)) < self.holdout)
+                table = _Table.parted(X, y, held_out)
                 best = self._search(leaf, trials, table, score, public)
         self._publish(leaf, best, score, classes)
         return self

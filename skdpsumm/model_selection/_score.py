@@ -88,7 +88,7 @@ class PrivateScore:
         return int(self._on_grid(np.array([np.ravel(s)[0] for s in scores], np.float64)).sum())
 
     def _on_grid(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
-        clipped = np.clip(np.nan_to_num(scores, nan=self.low), self.low, self.high)
+        clipped = np.clip(np.where(np.isnan(scores), self.low, scores), self.low, self.high)
         steps = np.rint((clipped - self.low) / (self.high - self.low) * (2 * _GRID)) - _GRID
         return steps.astype(np.int64)
 
