@@ -11,6 +11,7 @@ from .learners import (
     TDILClassifier,
     TDILRegressor,
 )
+from .model_selection import PrivateSearchCV
 from .moments import Estimate, M2MClassifier, M2MEstimator, M2MRegressor
 from .privacy import (
     BudgetExceededError,
@@ -43,6 +44,7 @@ __all__ = [
     "PrivacyLeakWarning",
     "PrivacyLedger",
     "PrivateMMDSummarizer",
+    "PrivateSearchCV",
     "PrivateSketch",
     "Public",
     "PublicScaler",

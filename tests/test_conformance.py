@@ -19,6 +19,7 @@ from skdpsumm import (
     PINPClassifier,
     PINPRegressor,
     PrivateMMDSummarizer,
+    PrivateSearchCV,
     PublicScaler,
     RACESketcher,
     RFFSketcher,
@@ -113,6 +114,18 @@ def summarised(n_select=150, **budget):
     return [SummarizedEstimator(model, summarizer) for model in (LogisticRegression(), Ridge())]
 
 
+def searches(holdout=0.25, **budget):
+    """Return searches over a few values of Lambda."""
+    learner = {"norm_bound": 10.0, "fit_intercept": True}
+    common = {"expected_trials": 3, "holdout": holdout, **budget}
+    choices = {"regularization": [1.0] if holdout < 0.1 else [0.1, 1.0, 3.0]}
+    numbers = TDILRegressor(y_bounds=(-5, 5), **learner)
+    return [
+        PrivateSearchCV(TDILClassifier(**learner), choices, **common),
+        PrivateSearchCV(numbers, choices, score_bounds=(-5, 0), **common),
+    ]
+
+
 WITHOUT_BUDGET = [PublicScaler(bounds=BOUNDS)]
 # The epsilon is small enough for the noise to matter, and two adjacencies and kinds of noise occur.
 SEEDED = {"epsilon": 1.0, "noise_seed": 0}
@@ -123,17 +136,20 @@ WITHOUT_NOISE = [
     *summarizers(epsilon=np.inf),
     *summarised(epsilon=np.inf),
     *learners(epsilon=np.inf),
+    *searches(epsilon=np.inf),
     *WITHOUT_BUDGET,
 ]
 # scikit-learn wants good predictions from 200 rows, so models get a larger epsilon. With noise of
 # the system it also wants two fits to predict alike, which private models must not: at 1e9 the
-# noise is drawn, and rounds to zero; and a summary of more rows than there are has them all.
+# noise is drawn, and rounds to zero; a summary of more rows than there are has them all; and a
+# search that holds no row out always trains on the same.
 WITH_SEED = [
     *sketchers(**SEEDED),
     *models(**{**SEEDED, "epsilon": 1e4}),
     *summarizers(**SEEDED),
     *summarised(**SEEDED),
     *learners(**{**SEEDED, "epsilon": 1e6}),
+    *searches(**{**SEEDED, "epsilon": 1e6}),
 ]
 WITH_SYSTEM = [
     *sketchers(**PRIVATE),
@@ -141,6 +157,7 @@ WITH_SYSTEM = [
     *summarizers(**PRIVATE),
     *summarised(1000, **PRIVATE),
     *learners(**{**PRIVATE, "epsilon": 1e12}),
+    *searches(1e-12, **{**PRIVATE, "epsilon": 1e12}),
 ]
 
 

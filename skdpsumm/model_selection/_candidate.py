@@ -1,0 +1,220 @@
+"""A candidate: an estimator with the parameters of one trial, fitted on a run's budget."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+
+from ..privacy import PrivacyGuarantee
+from ._plan import RunPlan
+
+# Set by the search in every run.
+OWNED = ("epsilon", "delta", "adjacency", "noise_seed", "ledger", "classes")
+_MOST_REHEARSALS = 12
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The one step of an estimator that reads private rows, and where its budget is set.
+
+    Attributes
+    ----------
+    path : str
+        Of the step: "" or "name__".
+    budget : str
+        Of what has epsilon: the path, or that of the step's sketcher.
+    """
+
+    path: str
+    budget: str
+
+    @classmethod
+    def of(cls, estimator: Any) -> Leaf:
+        """Find the step.
+
+        Raises
+        ------
+        ValueError
+            If there is none whose budget could be set.
+        """
+        path, step = "", estimator
+        while isinstance(step, Pipeline):
+            name, step = step.steps[-1]
+            path += f"{name}__"
+        params = step.get_params() if hasattr(step, "get_params") else {}
+        if "epsilon" not in params and params.get("sketcher", 0) is None:
+            raise ValueError(
+                f"{type(step).__name__} has sketcher=None; give the sketcher, such as "
+                "RFFSketcher(gamma=2.0), so that the search can set its budget."
+            )
+        budget = path if "epsilon" in params else f"{path}sketcher__"
+        found = {f"{budget}{name}" for name in OWNED[:4]} <= set(_params(estimator))
+        if not found:
+            raise ValueError(
+                f"{type(step).__name__} has no epsilon to set: the search takes a private learner "
+                "of skdpsumm (TDILClassifier, M2MRegressor, ...), or a Pipeline that ends in one."
+            )
+        return cls(path, budget)
+
+    def settings(self, estimator: Any, classes: Any) -> dict[str, Any]:
+        """Return the parameters that are the same in all runs, but for epsilon."""
+        values = {f"{self.budget}ledger": None}
+        if classes is not None and f"{self.path}classes" in _params(estimator):
+            values[f"{self.path}classes"] = classes
+        return values
+
+    def check(self, estimator: Any, names: set[str]) -> None:
+        """Raise ValueError where the user has set what the search sets."""
+        owned = {f"{self.budget}{name}" for name in OWNED} | {f"{self.path}classes"}
+        taken = sorted(names & owned)
+        if taken:
+            raise ValueError(
+                f"param_distributions holds {taken[0]!r}, which the search sets itself; set it on "
+                "PrivateSearchCV (classes: on the estimator)."
+            )
+        if _params(estimator).get(f"{self.budget}ledger") is not None:
+            raise ValueError(
+                "The estimator has a ledger of its own; give it to PrivateSearchCV, which makes "
+                "one charge for the whole search, and set ledger=None on the estimator."
+            )
+
+
+def _params(estimator: Any) -> dict[str, Any]:
+    return estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+
+
+def last_step(estimator: Any) -> Any:
+    """Return the step that reads private rows."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def seeded(estimator: Any, seed: int) -> Any:
+    """Return a clone with public seeds where there were none, the same in every run."""
+    missing = {
+        name: seed
+        for name, value in _params(estimator).items()
+        if name.endswith("random_state") and value is None
+    }
+    return clone(estimator).set_params(**missing)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Keep what runs have to say to themselves: it would tell how many there are."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """Public rows, shaped like the private ones, on which candidates are tried.
+
+    Attributes
+    ----------
+    X : array or frame of shape (m, d)
+    y : ndarray of shape (m,)
+    X_public : array-like or None
+        What the user gave for `fit`.
+    """
+
+    X: Any
+    y: NDArray
+    X_public: Any = None
+
+    @classmethod
+    def like(cls, X: Any, d: int, classes: Any, X_public: Any) -> Rehearsal:
+        """Return rows uniform in [0, 1], a frame where X is one, with every class."""
+        rng = np.random.default_rng(0)
+        m = 20 if classes is None else max(20, 3 * len(classes))
+        values: Any = rng.random((m, d))
+        if hasattr(X, "columns"):
+            values = type(X)({name: values[:, j] for j, name in enumerate(X.columns)})
+        y = rng.random(m) if classes is None else np.resize(np.asarray(classes), m)
+        return cls(values, y, X_public)
+
+
+def fit_on(estimator: Any, X: Any, y: NDArray, public: Rehearsal) -> Any:
+    """Fit the last step to rows, and all before it to public ones, from which they learn nothing.
+
+    So a pipeline's transformers cost nothing, whatever they are.
+    """
+    points = public.X_public
+    while isinstance(estimator, Pipeline):
+        before, estimator = estimator[:-1], estimator.steps[-1][1]
+        if len(before):
+            before.fit(public.X, public.y)
+            public = replace(public, X=before.transform(public.X))
+            X = before.transform(X)
+            points = None if points is None else before.transform(points)
+    extra = {} if points is None else {"X_public": points}
+    return estimator.fit(X, y, **extra)
+
+
+def rehearse(leaf: Leaf, candidate: Any, plan: RunPlan, public: Rehearsal) -> Any:
+    """Return the candidate with an epsilon at which its fit costs no more than planned.
+
+    Most mechanisms take the plan's. Of those that state another cost than they were asked for, as
+    objective perturbation does, epsilon is lowered until it fits.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be fitted, or has no guarantee that the plan can hold.
+    """
+    epsilon = plan.epsilon
+    for _ in range(_MOST_REHEARSALS):
+        budget = {f"{leaf.budget}epsilon": epsilon, f"{leaf.budget}delta": plan.delta}
+        trial = clone(candidate.set_params(**budget))
+        with silent():
+            fit_on(trial, public.X, public.y, public)
+        check_shape(trial, public.X)
+        step = last_step(trial)
+        if getattr(step, "holds_private_data", False):
+            raise ValueError(
+                f"{type(step).__name__} keeps private rows to answer from, and cannot be the "
+                "result of a search; take TDDL or TDIL, which release a predictor."
+            )
+        excess = plan.excess(cost_of(step))
+        if excess <= 1:
+            return candidate
+        if not np.isfinite(excess):
+            break
+        epsilon /= excess * (1 + 1e-4)
+    raise ValueError(
+        f"{type(step).__name__} costs {cost_of(step)!r}, which does not compare with a run's "
+        f"{plan.base!r}: take a mechanism with Gaussian noise, or delta=0 for one that is pure."
+    )
+
+
+def check_shape(trial: Any, X: Any) -> None:
+    """Raise ValueError where a prediction of one row is not one value."""
+    if np.shape(trial.predict(_safe_indexing(X, [0]))) != (1,):
+        raise ValueError(f"{type(trial).__name__} must predict one value per row.")
+
+
+def cost_of(step: Any) -> Any:
+    """Return what a fitted step says that it cost."""
+    if not isinstance(getattr(step, "privacy_", None), PrivacyGuarantee):
+        raise ValueError(
+            f"{type(step).__name__} states no privacy_ of its rows, so no search can be priced."
+        )
+    return step.privacy_.mechanism
+
+
+def state(step: Any, privacy: PrivacyGuarantee) -> None:
+    """Have the released step, and its sketch, state the cost of the whole search."""
+    step.privacy_ = privacy
+    with suppress(AttributeError):
+        step.sketch_ = replace(step.sketch_, privacy=privacy)

@@ -1,0 +1,458 @@
+"""Search for parameters at a price that hardly depends on how many are tried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
+from sklearn.model_selection import ParameterSampler
+from sklearn.utils import _safe_indexing, check_random_state, get_tags
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from .._public import unwrap
+from .._validation import validate_table
+from ..privacy import PrivacyGuarantee, derived_seed, secret_generator, warn_of_seed
+from ._candidate import Leaf, Rehearsal, fit_on, last_step, rehearse, seeded, silent, state
+from ._plan import RunPlan, plan_runs
+from ._score import SCORES, PrivateScore
+from ._stopping import ETAS, stopping
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The private rows, parted by secret coins."""
+
+    X: Any
+    y: NDArray
+    rows: list[Any]
+    labels: NDArray
+
+    @classmethod
+    def parted(cls, X: Any, y: NDArray, held_out: NDArray[np.bool_]) -> _Table:
+        train, test = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+        rows = [_safe_indexing(X, [i]) for i in test]
+        return cls(_safe_indexing(X, train), y[train], rows, y[test])
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What a run returns."""
+
+    value: float
+    params: dict[str, Any]
+    estimator: Any
+
+
+def _has(method: str) -> Callable[[Any], bool]:
+    def check(self: PrivateSearchCV) -> bool:
+        getattr(getattr(self, "best_estimator_", self.estimator), method)  # its own AttributeError
+        return True
+
+    return check
+
+
+class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
+    """Choose the parameters of a private learner, for one budget in all.
+
+    A random number of candidates is drawn, each is fitted on one part of the rows and scored, with
+    noise, on the other, and the best is released. How many there were stays a secret, as does all
+    else about them; that is why ten trials cost about twice what one does, and a hundred little
+    more. There is no `cv_results_`, no progress of inner fits and no refit.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private learner (`TDDLClassifier`, `TDILRegressor`, `M2MClassifier` with a sketcher, ...)
+        or a `Pipeline` that ends in one, whose other steps are fitted to public rows, from which
+        they learn nothing. Its epsilon, delta, adjacency, noise_seed and ledger are set by the
+        search.
+    param_distributions : dict or list of dicts
+        As in `RandomizedSearchCV`: lists, or distributions with `rvs`. Every trial draws anew, so
+        the same candidate can come twice.
+    expected_trials : float, default=10
+        E[K], above 1.
+    distribution : {"logarithmic", "geometric", "poisson"} or float, default="logarithmic"
+        Of K. A float above -1 is eta of the truncated negative binomial law, 0 the logarithmic and
+        1 the geometric one: the smaller, the cheaper, and the more K varies. "poisson" varies
+        least and is cheap for few trials only; if K = 0, the estimator fitted to public rows is
+        the result.
+    scoring : str or callable, default=None
+        "accuracy", "neg_absolute_error", "neg_squared_error", or a function of a fitted estimator,
+        one row (of shape (1, d)) and its label, that returns a number, higher for better. None is
+        "accuracy" for classifiers and "neg_absolute_error" for regressors.
+    score_bounds : pair of float, default=None
+        Public (low, high) of a row's score, which is clipped to them. None is (0, 1) for accuracy;
+        others need it, such as (-2, 0).
+    holdout : float, default=0.25
+        Chance of a row to be held out for the score.
+    epsilon, delta : float, default=1.0, 1e-6
+        The guarantee of the whole search. ``delta=0`` needs mechanisms that are pure;
+        ``epsilon=np.inf`` adds no noise, and draws from `random_state` alone.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+    random_state : int, RandomState or None, default=None
+        Public randomness: seeds of candidates that have none, the same in all trials. It decides
+        neither K nor what is tried.
+    noise_seed : int or None, default=None
+        For simulations only: noise, K and candidates from a seed.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` makes one charge.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        Trained on the part that was not held out. Its `privacy_` is that of the search.
+    best_params_ : dict
+    best_sum_ : float
+        The private score: the noisy sum over held-out rows of (score - middle of score_bounds), the
+        largest of K, so it flatters. The number of rows is not released.
+    score_noise_std_ : float
+        Standard deviation of the noise in it.
+    privacy_ : PrivacyGuarantee
+        Always idealised: K and candidates are drawn in floating point.
+    classes_ : ndarray, for classifiers
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
+
+    Notes
+    -----
+    *A run.* Each row is held out by a secret coin of its own, thrown once for the search. Fit and
+    score get the whole budget of a run each. Under add-remove, give the rows that both data sets
+    have the same coins, and the row that one of them lacks a coin of its own: this leaves the law
+    of the coins as it is on either side. For given coins the row is in one part: if it is in the
+    training part the score is post-processing of what the fit released, else the fit is the same.
+    So given the coins a run costs what one of the two costs. This holds for every coin, thus also
+    on average, for the sum that defines delta(epsilon) is convex. Under replace-one a row keeps its
+    coin. (A rule by position would not do: a row that comes shifts the positions of all after it.)
+
+    *The search.* (epsilon, delta) from the runs' by the theorem in
+    `skdpsumm.model_selection._stopping`; docs/search.md has a table.
+
+    The time that a fit takes tells of K, and is not covered. A candidate that cannot be fitted to
+    the private rows counts as the worst; all are first tried on public ones, before any charge.
+    X must be numbers. `score` is exact, no release.
+
+    Source: Liu and Talwar (2019), Papernot and Steinke (2022), Koskela, Redberg and Wang (2024).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.kernel_approximation import RBFSampler
+    >>> from skdpsumm import PrivateSearchCV, TDILClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (4000, 2))
+    >>> y = X[:, 0] * X[:, 1] > 0
+    >>> maps = [RBFSampler(gamma=g, n_components=100, random_state=0) for g in (0.5, 1, 2, 4)]
+    >>> search = PrivateSearchCV(TDILClassifier(), {"feature_map": maps}, epsilon=3.0)
+    >>> search = search.fit(X, y)
+    >>> round(search.privacy_.epsilon(1e-6), 6)
+    3.0
+    >>> search.predict([[0.5, 0.5]]).shape
+    (1,)
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True}
+    _required_parameters: ClassVar[list[str]] = ["estimator", "param_distributions"]
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict"])],
+        "param_distributions": [dict, list],
+        "expected_trials": [Interval(Real, 1, None, closed="neither")],
+        "distribution": [
+            StrOptions({*ETAS, "poisson"}),
+            Interval(Real, -1, None, closed="neither"),
+        ],
+        "scoring": [None, StrOptions(set(SCORES)), callable],
+        "score_bounds": "no_validation",
+        "holdout": [Interval(Real, 0, 1, closed="neither")],
+        "epsilon": [Interval(Real, 0, np.inf, closed="right")],
+        "delta": [Interval(Real, 0, 1, closed="left")],
+        "adjacency": [StrOptions({"add_remove", "replace_one"})],
+        "random_state": ["random_state"],
+        "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
+        "ledger": "no_validation",
+    }
+
+    def __init__(
+        self,
+        estimator,
+        param_distributions,
+        *,
+        expected_trials=10,
+        distribution="logarithmic",
+        scoring=None,
+        score_bounds=None,
+        holdout=0.25,
+        epsilon=1.0,
+        delta=1e-6,
+        adjacency="add_remove",
+        random_state=None,
+        noise_seed=None,
+        ledger=None,
+    ):
+        self.estimator = estimator
+        self.param_distributions = param_distributions
+        self.expected_trials = expected_trials
+        self.distribution = distribution
+        self.scoring = scoring
+        self.score_bounds = score_bounds
+        self.holdout = holdout
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+
+    def fit(self, X, y, *, X_public=None):
+        """Search, and release the best candidate.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            One row per person (or other unit of protection).
+        y : array-like of shape (n_samples,)
+        X_public : array-like of shape (T, n_features) or `Public`, default=None
+            For estimators whose `fit` takes public points, such as TDDL.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters, candidates or data; nothing is charged. After the charge, only if
+            no candidate could be fitted to the private rows.
+        BudgetExceededError
+            If the ledger cannot hold epsilon and delta; nothing is charged.
+        """
+        leaf, score = self._check_parameters()
+        X, y, classes = self._validate(X, y, leaf)
+        public = Rehearsal.like(X, self.n_features_in_, classes, unwrap(X_public))
+        rng, seed = self._sources()
+        base = seeded(self.estimator, seed).set_params(**self._settings(leaf, classes))
+        # Drawn and tried before the charge, without a look at the rows.
+        law, held_out = self._law(), rng.random(len(y)) < self.holdout
+        drawn = [self._draw(base, rng) for _ in range(law.draw(rng))]
+        trials = [(p, rehearse(leaf, e, score.plan, public)) for p, e in drawn]
+        fallback = None if trials else rehearse(leaf, base, score.plan, public)
+        self._charge(score.plan)
+        with silent():
+            if fallback is not None:  # K = 0
+                fit_on(fallback, public.X, public.y, public)
+                best = _Result(-math.inf, {}, fallback)
+            else:
+                table = _Table.parted(X, y, held_out)
+                best = self._search(leaf, trials, table, score, public)
+        self._publish(leaf, best, score, classes)
+        return self
+
+    # ---- before the charge
+
+    def _check_parameters(self) -> tuple[Leaf, PrivateScore]:
+        """Raise for whatever can be told without data, before any are looked at."""
+        self._validate_params()
+        leaf = Leaf.of(self.estimator)
+        choices = self.param_distributions
+        choices = [choices] if isinstance(choices, dict) else choices
+        ParameterSampler(choices, 1)  # raises for values that are no distributions
+        names = {name for choice in choices for name in choice}
+        clone(self.estimator).set_params(**dict.fromkeys(names))  # raises for unknown names
+        leaf.check(self.estimator, names)
+        plan = plan_runs(self._law(), float(self.epsilon), float(self.delta))
+        score = self._make_score(plan)
+        if self.ledger is not None:
+            self.ledger.check(plan.total, adjacency=self.adjacency)
+        return leaf, score
+
+    def _law(self):
+        return stopping(self.distribution, self.expected_trials)
+
+    def _make_score(self, plan: RunPlan) -> PrivateScore:
+        if not (is_classifier(self.estimator) or is_regressor(self.estimator)):
+            raise ValueError(
+                f"{type(self.estimator).__name__} is neither a classifier nor a regressor, and the "
+                "search scores predictions of labels."
+            )
+        default = "accuracy" if is_classifier(self.estimator) else "neg_absolute_error"
+        scoring = default if self.scoring is None else self.scoring
+        bounds = (0.0, 1.0) if scoring == "accuracy" else None
+        bounds = bounds if self.score_bounds is None else self.score_bounds
+        if bounds is None:
+            raise ValueError(
+                f"score_bounds is missing: give the public (low, high) of a row's score, which "
+                f"scoring={scoring!r} has no default for; (-2, 0) clips errors at 2."
+            )
+        try:
+            low, high = (float(end) for end in bounds)
+        except (TypeError, ValueError):
+            low = high = np.nan
+        if not (np.isfinite([low, high, high - low]).all() and low < high):
+            raise ValueError(
+                f"score_bounds must be a pair of finite numbers low < high, got {bounds!r}."
+            )
+        return PrivateScore(SCORES.get(scoring, scoring), low, high, self.adjacency, plan)
+
+    def _validate(self, X: Any, y: Any, leaf: Leaf) -> tuple[Any, NDArray, Any]:
+        """Return the rows (a frame as it is), the labels, and the public classes."""
+        numeric = is_regressor(self.estimator)
+        options = {"y_numeric": numeric, "ensure_min_samples": 2}
+        checked, y = validate_table(self, X, y, **options)
+        X = X if hasattr(X, "columns") else checked
+        if numeric:
+            return X, y, None
+        check_classification_targets(y)
+        given = getattr(last_step(self.estimator), "classes", None)
+        classes = np.unique(y if given is None else np.asarray(given))
+        if len(classes) < 2:
+            raise ValueError(
+                f"A classifier needs at least two classes, got {len(classes)} class; list them all "
+                "in `classes` of the estimator."
+            )
+        if not np.isin(y, classes).all():
+            raise ValueError("y holds a label that is not in `classes` of the estimator.")
+        return X, y, classes
+
+    def _sources(self) -> tuple[np.random.Generator, int]:
+        """Return the secret generator, and the public seed of what has none."""
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        if math.isinf(self.epsilon):
+            return np.random.default_rng(seed), seed
+        return secret_generator(derived_seed(self.noise_seed, 0)), seed
+
+    def _settings(self, leaf: Leaf, classes: Any) -> dict[str, Any]:
+        own = {f"{leaf.budget}adjacency": self.adjacency, f"{leaf.budget}noise_seed": None}
+        return own | leaf.settings(self.estimator, classes)
+
+    def _draw(self, base: Any, rng: np.random.Generator) -> tuple[dict[str, Any], Any]:
+        """Return the parameters of one trial, drawn from the secret source, and its estimator."""
+        words = rng.integers(2**32, size=8, dtype=np.uint32)
+        source = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(words.tolist())))
+        (params,) = ParameterSampler(self.param_distributions, 1, random_state=source)
+        return params, clone(base).set_params(**clone(params, safe=False))
+
+    def _charge(self, plan: RunPlan) -> None:
+        if self.noise_seed is not None and np.isfinite(self.epsilon):
+            warn_of_seed()
+        if self.ledger is not None:
+            self.ledger.charge(
+                plan.total,
+                label=type(self).__name__,
+                adjacency=self.adjacency,
+                simulated=self.noise_seed is not None,
+            )
+
+    # ---- after it
+
+    def _search(
+        self,
+        leaf: Leaf,
+        trials: list[tuple[dict[str, Any], Any]],
+        table: _Table,
+        score: PrivateScore,
+        public: Rehearsal,
+    ) -> _Result:
+        """Return the best run. Of equal ones the first will do, for their order is random."""
+        results = [
+            self._run(leaf, params, estimator, table, score, public, j)
+            for j, (params, estimator) in enumerate(trials)
+        ]
+        return max(results, key=lambda result: result.value)
+
+    def _run(
+        self,
+        leaf: Leaf,
+        params: dict[str, Any],
+        estimator: Any,
+        table: _Table,
+        score: PrivateScore,
+        public: Rehearsal,
+        j: int,
+    ) -> _Result:
+        """Return the result of one base run; the worst where it fails."""
+        seeds = [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
+        try:
+            estimator = clone(estimator).set_params(**{f"{leaf.budget}noise_seed": seeds[0]})
+            fit_on(estimator, table.X, table.y, public)
+            step = last_step(estimator)
+            if not score.plan.covers(step.privacy_.mechanism):
+                return _Result(-math.inf, params, None)
+            value = score.release(score.exact(estimator, table.rows, table.labels), seeds[1])
+        except Exception:  # whatever it is, it must not stop the search
+            return _Result(-math.inf, params, None)
+        # The seed would tell which run this was.
+        return _Result(value, params, estimator.set_params(**{f"{leaf.budget}noise_seed": None}))
+
+    def _publish(self, leaf: Leaf, best: _Result, score: PrivateScore, classes: Any) -> None:
+        if best.estimator is None:
+            raise ValueError(
+                "No candidate could be fitted to the training part of the rows. The search was "
+                "charged, for that it failed is a result too. Try the estimator on public data."
+            )
+        facts = ["the parameters of the search"]
+        if classes is not None and getattr(last_step(self.estimator), "classes", None) is None:
+            facts.append("the set of labels in y")
+        if self.adjacency == "replace_one":
+            facts.append("the number of rows")
+        privacy = PrivacyGuarantee(
+            score.plan.total,
+            self.adjacency,
+            protects="the rows of X and y",
+            given=", and ".join(facts),
+            simulated=self.noise_seed is not None,
+            idealised=bool(np.isfinite(self.epsilon)),
+        )
+        state(last_step(best.estimator), privacy)
+        self.best_estimator_, self.best_params_ = best.estimator, best.params
+        self.best_sum_, self.score_noise_std_ = best.value, score.noise_std
+        self.privacy_ = privacy
+
+    # ---- the result
+
+    @available_if(_has("predict"))
+    def predict(self, X):
+        """Return the best estimator's prediction for each row of X."""
+        return self._call("predict", X)
+
+    @available_if(_has("predict_proba"))
+    def predict_proba(self, X):
+        """Return the best estimator's probability of each class, for each row of X."""
+        return self._call("predict_proba", X)
+
+    @available_if(_has("decision_function"))
+    def decision_function(self, X):
+        """Return the best estimator's decision function for each row of X."""
+        return self._call("decision_function", X)
+
+    @available_if(_has("score"))
+    def score(self, X, y):
+        """Return the best estimator's own score on X and y: exact, no private release."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.score(X, y)
+
+    @property
+    def classes_(self):
+        """The classes, sorted."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.classes_
+
+    def _call(self, method: str, X: Any) -> Any:
+        check_is_fitted(self, "best_estimator_")
+        return getattr(self.best_estimator_, method)(X)
+
+    def __sklearn_tags__(self):
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = inner.classifier_tags
+        tags.regressor_tags = inner.regressor_tags
+        tags.target_tags = inner.target_tags
+        tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
+        return tags
