@@ -14,6 +14,7 @@ from .learners import (
 from .moments import Estimate, M2MClassifier, M2MEstimator, M2MRegressor
 from .privacy import (
     BudgetExceededError,
+    BudgetWarning,
     PrivacyGuarantee,
     PrivacyLeakWarning,
     PrivacyLedger,
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AuditResult",
     "BudgetExceededError",
+    "BudgetWarning",
     "Estimate",
     "HistogramSketcher",
     "M2MClassifier",
