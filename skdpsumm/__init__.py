@@ -15,6 +15,7 @@ from .model_selection import PrivateSearchCV
 from .moments import Estimate, M2MClassifier, M2MEstimator, M2MRegressor
 from .privacy import (
     BudgetExceededError,
+    BudgetWarning,
     PrivacyGuarantee,
     PrivacyLeakWarning,
     PrivacyLedger,
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AuditResult",
     "BudgetExceededError",
+    "BudgetWarning",
     "Estimate",
     "HistogramSketcher",
     "M2MClassifier",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,6 @@ _HARMLESS = (
     "sample(s)",
     "feature",
     "Feature",
-    "Complex data",
     "parse data",
     "argument must be",
     "y cannot be None",
@@ -30,6 +31,7 @@ _RESHAPE = (
 _REPLACED = {
     "Expected 2D": _RESHAPE,
     "Found array with dim": _RESHAPE,
+    "Complex data": "Complex data not supported; give real numbers.",
     "inconsistent numbers": "X and y have different numbers of rows.",
     "1d array": "y should be a 1d array, with one value per row.",
 }
@@ -38,6 +40,22 @@ _NO_NUMBERS = (
     "values of such columns in `categories` where the estimator has it. (The message names no "
     "value, for the table is private.)"
 )
+
+
+_SCHEMA = ("n_features_in_", "feature_names_in_")
+
+
+@contextmanager
+def schema_kept(estimator: Any) -> Iterator[None]:
+    """Let a fit that fails leave the columns of the fit before it, or none."""
+    before = {name: vars(estimator)[name] for name in _SCHEMA if name in vars(estimator)}
+    try:
+        yield
+    except BaseException:
+        for name in _SCHEMA:
+            vars(estimator).pop(name, None)
+        vars(estimator).update(before)
+        raise
 
 
 class Schema(BaseEstimator):
@@ -75,6 +93,8 @@ def validate_table(
         checked = validate_data(estimator, X, y, dtype=dtype, order="C", **options)
         if options.get("y_numeric"):
             checked = checked[0], checked[1].astype(np.float64)
+    except OverflowError:
+        kind, message = ValueError, _NO_NUMBERS
     except (TypeError, ValueError) as error:
         kind, message = type(error), _without_values(str(error))
     else:

@@ -67,7 +67,7 @@ class Columns:
     def _spread(
         self, bounds: Any, values: list[Any]
     ) -> tuple[tuple[float, float] | None, ...] | None:
-        if not hasattr(bounds, "__len__"):
+        if not hasattr(bounds, "__len__") or (isinstance(bounds, np.ndarray) and not bounds.ndim):
             raise ValueError(f"bounds must be a (low, high) pair, or pairs; got {bounds!r}.")
         if isinstance(bounds, Mapping):
             by_index = {self.index(key, "bounds"): pair for key, pair in bounds.items()}
@@ -274,6 +274,8 @@ def _check_pair(pair: Any, name: str) -> tuple[float, float]:
 
 
 def _check_categories(key: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise ValueError(f"categories[{key!r}] must be a list of values, got {values!r}.")
     # Python scalars compare and serialise alike whatever container they came from.
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     if len(plain) < 2 or len(set(plain)) < len(plain):

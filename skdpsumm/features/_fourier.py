@@ -56,8 +56,8 @@ class FourierMap(FeatureMap):
         """Draw the spectral measure of exp(-gamma |x-y|_2^2) or exp(-gamma |x-y|_1)."""
         shape = (columns.n_encoded, n_features // 2)
         if kernel == "rbf":
-            return cls(columns, rng.normal(scale=np.sqrt(2 * gamma), size=shape))
-        return cls(columns, gamma * rng.standard_cauchy(size=shape))
+            return cls(columns, rng.normal(scale=np.sqrt(2 * float(gamma)), size=shape))
+        return cls(columns, float(gamma) * rng.standard_cauchy(size=shape))
 
     def matrix(self, X: NDArray) -> NDArray:
         return _engine.fourier_features(self._encode(X), self._turns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -51,10 +52,14 @@ class HistogramMap(OneHotMap):
                 f"bounds is missing for column {columns.name(missing[0])!r}: a histogram needs "
                 "the public (low, high) of every numeric column; nothing is read off the data."
             )
-        bins = [n_bins] * d if np.isscalar(n_bins) else list(n_bins)
-        if len(bins) != d or min(bins) < 1:
+        bins = [n_bins] * d if np.ndim(n_bins) == 0 else list(n_bins)
+        if len(bins) != d or not all(isinstance(n, Integral) and n >= 1 for n in bins):
             raise ValueError(f"n_bins must be positive, one or {d} of them; got {n_bins!r}.")
         if not np.isscalar(marginals):
+            if not all(isinstance(group, list | tuple) for group in marginals):
+                raise ValueError(
+                    f"marginals must be a number, or lists of columns, got {marginals!r}."
+                )
             groups = [tuple(columns.index(j, "marginals") for j in group) for group in marginals]
         elif 1 <= marginals <= d:
             groups = list(combinations(range(d), int(marginals)))

@@ -24,7 +24,7 @@ class RACEMap(OneHotMap):
     ----------
     columns : Columns
     projections : ndarray of shape (d, R)
-        w_r / bandwidth, for the encoded columns (`Columns.encode`).
+        w_r / float(bandwidth), for the encoded columns (`Columns.encode`).
     offsets : ndarray of shape (R,)
         b_r.
     n_buckets : int
@@ -53,7 +53,7 @@ class RACEMap(OneHotMap):
         rng: np.random.RandomState,
     ) -> RACEMap:
         """Draw the hashes."""
-        projections = rng.normal(size=(columns.n_encoded, n_repetitions)) / bandwidth
+        projections = rng.normal(size=(columns.n_encoded, n_repetitions)) / float(bandwidth)
         return cls(columns, projections, rng.uniform(size=n_repetitions), n_buckets)
 
     def _encode(self, X: NDArray) -> NDArray:

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._public import unwrap
-from .._validation import validate_table
+from .._validation import schema_kept, validate_table
 from ..privacy import PrivacyGuarantee, nominal_mechanism, warn_of_seed
 from ._erm import Problem
 from ._landmarks import draw_landmarks
@@ -23,7 +23,7 @@ from ._losses import Loss
 from ._precomputed import PrecomputedSpace
 from ._regularization import public_regularization
 from ._spaces import KERNELS, FeatureSpace, KernelSpace, Space
-from ._terms import Terms
+from ._terms import Terms, check_radius
 
 # A Gram matrix of more rows would not fit into the memory of common machines.
 _MOST_ROWS = 60_000
@@ -80,6 +80,10 @@ class BaseKernelLearner(BaseEstimator):
     # ---- the fit
 
     def _fit(self, X: Any, y: Any, X_public: Any = None) -> None:
+        with schema_kept(self):
+            self._fit_or_fail(X, y, X_public)
+
+    def _fit_or_fail(self, X: Any, y: Any, X_public: Any) -> None:
         self._check_parameters()
         X, y = self._validate(X, y)
         loss, coding, given = self._describe_target(y)
@@ -105,7 +109,8 @@ class BaseKernelLearner(BaseEstimator):
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""
         self._validate_params()
-        if self.delta == 0 and np.isfinite(self.epsilon) and self.mechanism not in self._pure:
+        claim = nominal_mechanism(self.epsilon, self.delta)  # which checks their range
+        if self.delta == 0 and self.epsilon != np.inf and self.mechanism not in self._pure:
             raise ValueError(
                 f"mechanism={self.mechanism!r} of {type(self).__name__} has no pure guarantee; set "
                 f"delta > 0, or take one of {sorted(self._pure)}."
@@ -117,7 +122,6 @@ class BaseKernelLearner(BaseEstimator):
                 "kernel='precomputed'."
             )
         if self.ledger is not None:
-            claim = nominal_mechanism(self.epsilon, self.delta)
             self.ledger.check(claim, adjacency=self.adjacency)
 
     def _validate(self, X: Any, y: Any) -> tuple[NDArray, NDArray]:
@@ -134,6 +138,7 @@ class BaseKernelLearner(BaseEstimator):
             space: Space = FeatureSpace.of(self.feature_map, n_columns, norm_bound, intercept, seed)
         else:
             space = KernelSpace(self.kernel, self._kernel_params(), norm_bound, intercept)
+            space.try_out(n_columns)
             if len(X) > _MOST_ROWS:
                 raise ValueError(
                     f"An exact kernel takes at most {_MOST_ROWS} rows; give an explicit "
@@ -158,7 +163,7 @@ class BaseKernelLearner(BaseEstimator):
                 "or an explicit feature_map."
             )
         names = getattr(self, "feature_names_in_", None)
-        return draw_landmarks(self.bounds, self.n_features_in_, self.n_landmarks, seed, names)
+        return draw_landmarks(self.bounds, self.n_features_in_, int(self.n_landmarks), seed, names)
 
     _takes_public_points: ClassVar[bool] = False
 
@@ -175,6 +180,7 @@ class BaseKernelLearner(BaseEstimator):
         return params
 
     def _make_terms(self, space: Space, loss: Loss, n_scores: int, public: NDArray | None) -> Terms:
+        check_radius(space.radius)
         terms = Terms(
             epsilon=float(self.epsilon),
             delta=float(self.delta),
@@ -185,9 +191,13 @@ class BaseKernelLearner(BaseEstimator):
             n_scores=n_scores,
             noise_seed=self.noise_seed,
         )
-        if self.regularization != "auto":
-            return replace(terms, regularization=float(self.regularization))
-        return replace(terms, regularization=self._auto_regularization(space, terms, public))
+        if self.regularization == "auto":
+            chosen = self._auto_regularization(space, terms, public)
+        else:
+            chosen = float(self.regularization)
+        terms = replace(terms, regularization=chosen)
+        terms.check()
+        return terms
 
     def _auto_regularization(self, space: Space, terms: Terms, public: NDArray | None) -> float:
         return public_regularization(

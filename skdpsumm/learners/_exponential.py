@@ -19,6 +19,7 @@ from ..privacy import (
     Mechanism,
     PureDP,
     ZeroConcentratedDP,
+    check_scale,
     exponential_choice,
     noisy_integers,
     nominal_mechanism,
@@ -64,6 +65,8 @@ class ExponentialQueries:
         # Rounding moves either neighbour's scores by half a unit each.
         self._unit = 1 / _GRID + math.sqrt(terms.n_scores)
         self.mechanism = self._calibrate()
+        if terms.is_private:
+            check_scale(max(self._scale, 2 * (self._unit + 1) / self._select))
 
     def _calibrate(self) -> Mechanism:
         """Set e_s and the scale of the measurements, and return the cost of all rounds."""

@@ -13,6 +13,7 @@ from ..privacy import (
     Mechanism,
     PureDP,
     ZeroConcentratedDP,
+    check_scale,
     noisy_integers,
     nominal_mechanism,
     on_grid,
@@ -61,6 +62,7 @@ class LaplaceAnswers:
         norm = math.sqrt(np.linalg.norm(self._gram, 2)) * terms.sensitivity / self._grid
         norm = norm * (1 + 1e-9) + math.sqrt(size)
         self.mechanism, scale = self._calibrate(norm, size)
+        check_scale(scale)
         self.scale = scale * self._grid
 
     def _calibrate(self, norm: float, size: int) -> tuple[Mechanism, float]:

@@ -88,7 +88,10 @@ class KernelSpace(Space):
         if self.kernel in UNIT_KERNELS:
             return 1.0
         p = self.params
-        return (p["gamma"] * self.norm_bound**2 + p["coef0"]) ** (p["degree"] / 2)
+        try:
+            return (p["gamma"] * self.norm_bound**2 + p["coef0"]) ** (p["degree"] / 2)
+        except OverflowError:
+            return math.inf  # which `Terms.check` refuses
 
     def gram(self, X, Y):
         # Far beyond any data, and below where squares overflow.
@@ -104,6 +107,21 @@ class KernelSpace(Space):
         if self.intercept:
             matrix += self.intercept**2
         return matrix
+
+    def try_out(self, n_columns: int) -> None:
+        """Raise ValueError for a function that is no kernel of two tables, on public zeros."""
+        if not callable(self.kernel):
+            return
+        try:
+            shape = self._call(np.zeros((2, n_columns)), np.zeros((1, n_columns))).shape
+            reason = f"returned shape {shape}"
+        except Exception as error:
+            shape, reason = None, f"raised {type(error).__name__}: {error}"
+        if shape != (2, 1):
+            raise ValueError(
+                "kernel must be a function of two tables, of shapes (n, d) and (m, d), and return "
+                f"their (n, m) matrix; for zeros of shapes (2, d) and (1, d) it {reason}."
+            )
 
     def _call(self, X: NDArray, Y: NDArray) -> Floats:
         with np.errstate(all="ignore"):
@@ -205,7 +223,7 @@ def clip_rows(X: Floats, norm: float) -> Floats:
 def _lengths(X: Floats, norm: float) -> Floats:
     """Return the norms of rows, right where they are above `norm`, whatever over- or underflows."""
     squares = np.einsum("ij,ij->i", X, X)
-    if _SQUARES[0] < norm**2 and squares.max(initial=0.0) < _SQUARES[1]:
+    if _SQUARES[0] < norm * norm and squares.max(initial=0.0) < _SQUARES[1]:
         return np.sqrt(squares)
     largest = np.max(np.abs(X), axis=1, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0)

@@ -29,7 +29,7 @@ class BaseTDDL(BaseKernelLearner):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseKernelLearner._parameter_constraints,
         "mechanism": [StrOptions({"functional", "laplace"})],
-        "norm_constraint": [None, Interval(Real, 0, None, closed="neither")],
+        "norm_constraint": [None, Interval(Real, 1e-60, 1e60, closed="both")],
         "bounds": "no_validation",
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
     }

@@ -10,8 +10,22 @@ from ._losses import Loss
 
 # The solver stops within this part of L R / Lambda from the minimiser; a kink makes it harder.
 _TOLERANCE_SMOOTH, _TOLERANCE_KINK = 1e-3, 1e-2
+# Squares and fourth powers of all public numbers are floats.
+_RANGE = 1e-60, 1e60
+# Of R^2: less than that is lost beside a row's curvature, and Newton's method crawls.
+_SMALLEST = 1e-15
 # What float64 may move, relative to the sensitivity: see docs/learners.md.
 _FLOAT_MARGIN = 1e-3
+
+
+def check_radius(radius: float) -> None:
+    """Raise ValueError for a radius whose square is no good number, before any is made of it."""
+    low, high = (math.sqrt(end) for end in _RANGE)
+    if not low <= radius <= high:
+        raise ValueError(
+            f"norm_bound, intercept_scaling, gamma, coef0 and degree make features of norm "
+            f"{radius:g}, and float64 needs it from {low:g} to {high:g}: bring them closer to 1."
+        )
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,22 @@ class Terms:
     radius: float
     n_scores: int
     noise_seed: int | None
+
+    def check(self) -> None:
+        """Raise ValueError for numbers that float64 cannot work with; all of them are public."""
+        low, high = _RANGE
+        if not (low <= self.regularization <= high and low <= self.step <= high):
+            raise ValueError(
+                f"regularization={self.regularization:g} makes the sensitivity {self.step:g}, and "
+                f"float64 needs both from {low:g} to {high:g}: bring it, norm_bound, and "
+                "huber_width or huber_threshold closer to 1."
+            )
+        if self.regularization < _SMALLEST * self.radius**2:
+            raise ValueError(
+                f"float64 cannot certify the minimiser with regularization={self.regularization:g} "
+                f"and features of norm {self.radius:g}: raise it to {_SMALLEST:g} times the square "
+                "of that, at least."
+            )
 
     @property
     def is_private(self) -> bool:

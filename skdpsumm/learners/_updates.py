@@ -19,6 +19,7 @@ from ..privacy import (
     PureDP,
     Unprotected,
     ZeroConcentratedDP,
+    check_scale,
     noisy_integers,
     zcdp_rho,
 )
@@ -76,10 +77,11 @@ class UpdateMechanism(ABC):
         self.grid = terms.sensitivity * space.radius * _GRID
         # Rounding moves either neighbour's score by half a unit.
         self.unit = 1 / _GRID + 1
-        self._log = math.log(2 * max_queries / failure_probability)
+        self._log = math.log(2 * max_queries) - math.log(failure_probability)
         self._n_drawn = 0
         if terms.is_private:
             self._calibrate()
+            check_scale(self.sigma / self.grid)  # the largest of all
         else:
             self.mechanism = Unprotected("epsilon is infinite and no noise was added")
             self.sigma = 0.0

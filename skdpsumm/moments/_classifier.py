@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._validation import validate_table
+from .._validation import schema_kept, validate_table
 from ._implicit import BaseImplicitM2M, estimator_has
 
 
@@ -106,10 +106,12 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         self
         """
         self._check_parameters()
-        checked, labels = validate_table(self, X, y)
-        check_classification_targets(labels)
-        given = "the set of labels in y" if self.classes is None else ""
-        return self._fit_table(X, checked, labels, given)
+        with schema_kept(self):
+            checked, labels = validate_table(self, X, y)
+            check_classification_targets(labels)
+            given = "the set of labels in y" if self.classes is None else ""
+            rng = self._sketch_table(X, checked, labels, given)
+        return self._train_on_release(rng)
 
     def _default_estimator(self):
         return LogisticRegression(max_iter=1000)

@@ -51,8 +51,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
     def _set_target(self, columns: Columns) -> None:
         """Set fitted attributes from the schema of the last column."""
 
-    def _fit_table(self, X, X_checked: NDArray, y: NDArray, given: str = ""):
-        """Sketch the table (X, y) with one charge, and train on the release.
+    def _sketch_table(self, X, X_checked: NDArray, y: NDArray, given: str = ""):
+        """Sketch the table (X, y) with one charge, and return the source of public randomness.
 
         `given` is what the guarantee takes as public beside the sketcher's own list.
         """
@@ -68,7 +68,11 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
             sketcher.privacy_ = privacy
             sketcher.sketch_ = replace(sketcher.sketch_, privacy=privacy)
         self.sketcher_ = sketcher
-        return self._train(sketcher.sketch_, table_of(sketcher.sketch_), rng)
+        return rng
+
+    def _train_on_release(self, rng):
+        sketch = self.sketcher_.sketch_
+        return self._train(sketch, table_of(sketch), rng)
 
     def _build_sketcher(self, n_features: int, y: NDArray, rng):
         """Return a sketcher of the table (X, y), whose map is drawn by an int."""

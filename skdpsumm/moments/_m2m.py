@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import validate_table
+from .._validation import schema_kept, validate_table
 from ..features import Columns
 from ..sketches import (
     HistogramSketcher,
@@ -148,12 +148,13 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         self._validate_params()
         rng = check_random_state(self.random_state)
         sketcher = self._build_sketcher(rng)
-        sketcher.check_budget()
-        array = validate_table(self, X, mixed=sketcher._has_categories())
-        names = getattr(self, "feature_names_in_", None)
-        columns = Columns.build(array.shape[1], *self._described(sketcher), names)
-        check_answerable(sketcher.preview_map(array.shape[1], names), columns, self.prior)
-        sketcher.fit(X)
+        with schema_kept(self):
+            sketcher.check_budget()
+            array = validate_table(self, X, mixed=sketcher._has_categories())
+            names = getattr(self, "feature_names_in_", None)
+            columns = Columns.build(array.shape[1], *self._described(sketcher), names)
+            check_answerable(sketcher.preview_map(array.shape[1], names), columns, self.prior)
+            sketcher.fit(X)
         self._frame = _library(X)
         self.sketcher_ = sketcher
         return self._prepare(sketcher.sketch_, columns, rng)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
 
-from .._validation import validate_table
+from .._validation import schema_kept, validate_table
 from ..features import Columns
 from ._implicit import BaseImplicitM2M
 
@@ -94,8 +94,10 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         self
         """
         self._check_parameters()
-        checked, target = validate_table(self, X, y, y_numeric=True)
-        return self._fit_table(X, checked, target)
+        with schema_kept(self):
+            checked, target = validate_table(self, X, y, y_numeric=True)
+            rng = self._sketch_table(X, checked, target)
+        return self._train_on_release(rng)
 
     def _default_estimator(self):
         return LinearRegression()
@@ -103,7 +105,11 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     def _describe_target(self, y):
         if self.y_bounds is None:
             raise ValueError("y_bounds is missing: give the public (low, high) of y.")
-        return Columns.build(1, [tuple(self.y_bounds)]).bound(0), None
+        try:
+            return Columns.build(1, [self.y_bounds]).bound(0), None
+        except ValueError:
+            pass
+        raise ValueError(f"y_bounds must be finite numbers low < high, got {self.y_bounds!r}.")
 
     def _set_target(self, columns):
         if columns.values(columns.n_columns - 1) is not None:

@@ -22,6 +22,7 @@ from ._noise import (
     RESERVE,
     Block,
     IntegerNoise,
+    check_scale,
     derived_seed,
     noisy_integers,
     nominal_mechanism,
@@ -29,12 +30,13 @@ from ._noise import (
     warn_of_seed,
 )
 from ._shifted import ShiftedGaussianDP
-from ._warnings import BudgetExceededError, PrivacyLeakWarning
+from ._warnings import BudgetExceededError, BudgetWarning, PrivacyLeakWarning
 
 __all__ = [
     "RESERVE",
     "Block",
     "BudgetExceededError",
+    "BudgetWarning",
     "Composed",
     "EventDP",
     "GaussianDP",
@@ -48,6 +50,7 @@ __all__ = [
     "Unprotected",
     "Worst",
     "ZeroConcentratedDP",
+    "check_scale",
     "compose",
     "derived_seed",
     "exponential_choice",

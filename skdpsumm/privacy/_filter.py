@@ -151,7 +151,7 @@ class Filter:
         cost = self._cost_of_one(mechanism)
         if not all(part >= 0 for part in cost):
             raise ValueError(f"A privacy cost must be at least 0, got {mechanism!r}.")
-        return cost
+        return Cost(*map(float, cost))
 
     def _cost_of_one(self, mechanism: Mechanism) -> Cost:
         match self.accountant, mechanism:

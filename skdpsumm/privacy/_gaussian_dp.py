@@ -55,7 +55,9 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     if gdp_delta(mu, 0.0) <= delta:
         return 0.0
     # Phi(mu/2 - eps/mu) alone bounds delta, and gives the upper end of the bracket.
-    high = mu * (mu / 2 - float(ndtri(delta))) + 1e-9
+    high = mu * (mu / 2 - float(ndtri(delta))) * (1 + 1e-9) + 1e-9
+    if math.isinf(high):
+        return math.inf
     near = _TOLERANCE * min(mu, 1.0)
     root = brentq(lambda e: gdp_delta(mu, e) - delta, 0.0, high, xtol=near, rtol=_TOLERANCE)
     return root * (1 + 2 * _TOLERANCE) + near

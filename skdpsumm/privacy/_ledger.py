@@ -6,11 +6,11 @@ import json
 import math
 import os
 import sqlite3
-from datetime import UTC, datetime
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from ._clones import CloneWatch, now
 from ._filter import Cost, Filter, Spent, add, paid_in, total
 from ._guarantee import ADJACENCIES, PrivacyGuarantee
 from ._ledger_dataset import Budget, LedgerDataset
@@ -35,7 +35,8 @@ class PrivacyLedger:
     Give the same ledger to every estimator that sees the data. A fit charges it before anything is
     computed, and is refused with `BudgetExceededError` where the cap cannot hold the charge.
     ``clone`` keeps the ledger's identity, and with a `path` so does sending it to another process,
-    so that every fit of a search or a cross-validation is counted.
+    so that every fit of a search or a cross-validation is counted; `BudgetWarning` says so at the
+    second, with the price of many.
 
     Parameters
     ----------
@@ -120,6 +121,7 @@ class PrivacyLedger:
         self.accountant: str = settings["accountant"]
         self._filter = Filter(self.epsilon, self.delta, self.accountant)
         self._store = LedgerStore(self.path, settings)
+        self._clones = CloneWatch()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> PrivacyLedger:
@@ -199,7 +201,7 @@ class PrivacyLedger:
         claim = _claim(mechanism, adjacency)
         cost = self._price(claim)
         row = {
-            "time": datetime.now(UTC).isoformat(),
+            "time": now(),
             "dataset": dataset,
             "label": str(label),
             "adjacency": claim.adjacency,
@@ -210,7 +212,17 @@ class PrivacyLedger:
         with self._store.writing() as db:
             self._refuse_excess(spent_by(db), dataset, cost)
             declare(db, dataset, None)
-            return add_charge(db, row, cost)
+            identifier = add_charge(db, row, cost)
+            spent = spent_by(db)
+            self._clones.watch(
+                db,
+                dataset,
+                row["label"],
+                cost,
+                self._filter,
+                lambda more: self._holds(spent, dataset, more),
+            )
+            return identifier
 
     def dataset(self, name: str, partition: str | None = None) -> LedgerDataset:
         """Return a handle on one data set, to give to an estimator in the ledger's place.
@@ -297,10 +309,13 @@ class PrivacyLedger:
             'adjacency="add_remove" on the estimator, or create the ledger with "replace_one".'
         )
 
-    def _refuse_excess(self, spent: dict[str, Spent], dataset: str, cost: Cost) -> None:
+    def _holds(self, spent: dict[str, Spent], dataset: str, cost: Cost) -> bool:
         paid = spent.get(dataset, Spent())
         after = spent | {dataset: paid._replace(cost=add([paid.cost, cost]))}
-        if not self._filter.fits(total(after)):
+        return self._filter.fits(total(after))
+
+    def _refuse_excess(self, spent: dict[str, Spent], dataset: str, cost: Cost) -> None:
+        if not self._holds(spent, dataset, cost):
             raise BudgetExceededError(self._excess(paid_in(spent, dataset), dataset, cost))
 
     def _excess(self, before: Cost, dataset: str, cost: Cost) -> str:
@@ -326,6 +341,7 @@ class PrivacyLedger:
         return "Ask for at most what is left, or release from data that the ledger does not cover."
 
     def __sklearn_clone__(self) -> PrivacyLedger:
+        self._clones.note_clone()
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -334,7 +350,7 @@ class PrivacyLedger:
                 "A ledger in memory cannot be copied or sent to another process, where its charges "
                 "would be lost. Give it a path: PrivacyLedger(path, epsilon=..., ...)."
             )
-        return type(self).open, (self.path,)
+        return _reopened, (self.path, self._clones.since)
 
     def __repr__(self) -> str:
         where = "" if self.path is None else f"{str(self.path)!r}, "
@@ -348,6 +364,13 @@ class PrivacyLedger:
             return f"<spent epsilon={self.spent.epsilon:.4g} in {len(self.entries())} entries>"
         except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:
             return f"<cannot be read: {type(error).__name__}>"
+
+
+def _reopened(path: Path, since: str | None) -> PrivacyLedger:
+    """Return a ledger out of a pickle, which knows that its estimators were cloned."""
+    ledger = PrivacyLedger.open(path)
+    ledger._clones = CloneWatch(since, is_copy=True)
+    return ledger
 
 
 def _claim(mechanism: Mechanism | PrivacyGuarantee, adjacency: str) -> PrivacyGuarantee:

@@ -64,4 +64,5 @@ class LedgerDataset:
         return [entry for entry in self.ledger.entries() if entry["dataset"] == self.name]
 
     def __sklearn_clone__(self) -> LedgerDataset:
+        self.ledger.__sklearn_clone__()
         return self

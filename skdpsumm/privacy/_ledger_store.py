@@ -37,6 +37,20 @@ _SPENT = """
            total(log_ratio), total(tail)
     FROM datasets LEFT JOIN charges ON dataset = name GROUP BY name
 """
+_PAID_SINCE = """
+    SELECT count(*),
+           CASE WHEN count(pure) = count(id) THEN total(pure) END,
+           CASE WHEN count(square) = count(id) THEN total(square) END,
+           total(log_ratio), total(tail)
+    FROM charges WHERE time >= ? AND dataset = ? AND label = ?
+"""
+# SQLite takes what is no number for zero when it sums up, which would be below the truth.
+_NO_COSTS = """
+    SELECT count(*) FROM charges
+    WHERE typeof(pure) NOT IN ('real', 'null') OR typeof(square) NOT IN ('real', 'null')
+       OR typeof(log_ratio) <> 'real' OR typeof(tail) <> 'real'
+       OR min(coalesce(pure, 0), coalesce(square, 0), log_ratio, tail) < 0
+"""
 _CHARGE = """
     INSERT INTO charges (time, dataset, label, adjacency, mechanism, simulated, pid,
                          pure, square, log_ratio, tail)
@@ -117,7 +131,10 @@ def settings_of(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
     settings = dict(row) if row else {}
     if settings.pop("format", None) != _FORMAT:
         raise ValueError(_NO_LEDGER.format(path))
-    if (version := settings.pop("version")) > _VERSION:
+    version = settings.pop("version")
+    if not isinstance(version, int) or version < 1:
+        raise ValueError(_NO_LEDGER.format(path))
+    if version > _VERSION:
         raise ValueError(
             f"{path} is a privacy ledger of format version {version}, and this skdpsumm reads "
             f"versions up to {_VERSION}. Upgrade skdpsumm."
@@ -127,6 +144,11 @@ def settings_of(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
 
 def spent_by(db: sqlite3.Connection) -> dict[str, Spent]:
     """Return what each data set has paid."""
+    if db.execute(_NO_COSTS).fetchone()[0]:
+        raise ValueError(
+            "The privacy ledger is damaged: it holds a cost that is no number, or negative. "
+            "Restore the file."
+        )
     return {
         name: Spent(Cost(*map(or_infinite, cost)), partition)
         for name, partition, *cost in db.execute(_SPENT)
@@ -147,10 +169,19 @@ def declare(db: sqlite3.Connection, name: str, partition: str | None) -> None:
 
 def add_charge(db: sqlite3.Connection, row: dict[str, Any], cost: Cost) -> int:
     """Write one charge and return its id."""
-    parts = {name: None if math.isinf(part) else part for name, part in cost._asdict().items()}
+    # SQLite would store a numpy.float32 as bytes, and sum them up as zero.
+    parts = {
+        name: None if math.isinf(part) else float(part) for name, part in cost._asdict().items()
+    }
     identifier = db.execute(_CHARGE, row | parts).lastrowid
     assert identifier is not None
     return identifier
+
+
+def paid_since(db: sqlite3.Connection, time: str, dataset: str, label: str) -> tuple[int, Cost]:
+    """Return the number and the sum of the charges of a label since some time."""
+    count, *cost = db.execute(_PAID_SINCE, (time, dataset, label)).fetchone()
+    return count, Cost(*map(or_infinite, cost))
 
 
 def charges(db: sqlite3.Connection) -> list[sqlite3.Row]:
@@ -215,6 +246,17 @@ _ERRORS: dict[int, tuple[type[Exception], str]] = {
         PermissionError,
         "The privacy ledger {} cannot be written. Nothing was charged. Make the file and its "
         "folder writable: a ledger that cannot be charged can release nothing.",
+    ),
+    sqlite3.SQLITE_FULL: (
+        OSError,
+        "The disk of the privacy ledger {} is full. Nothing was charged. Make room: a ledger that "
+        "cannot be charged can release nothing.",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        OSError,
+        "The privacy ledger {} could not be read or written: the disk failed or is full, or files "
+        "may not grow further. Nothing may be released; `entries` tells whether a charge was "
+        "written.",
     ),
     sqlite3.SQLITE_BUSY: (
         TimeoutError,

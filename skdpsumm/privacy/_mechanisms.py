@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import reduce
+from numbers import Real
 from typing import Any, ClassVar
 
 from ._gaussian_dp import (
@@ -270,8 +271,25 @@ def parallel(parts: Iterable[Mechanism]) -> Mechanism:
 
 
 def mechanism_from_dict(description: dict[str, Any]) -> Mechanism:
-    """Rebuild a mechanism from its `to_dict`."""
-    fields = dict(description)
+    """Rebuild a mechanism from its `to_dict`.
+
+    Raises
+    ------
+    ValueError
+        If the description is none of a mechanism, or a cost in it is no number of at least 0.
+    """
+    try:
+        mechanism = _from_fields(dict(description))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"This describes no mechanism: {description!r}.") from error
+    costs = [v for v in vars(mechanism).values() if not isinstance(v, str)]
+    numbers = isinstance(mechanism, PureDP | GaussianDP | ZeroConcentratedDP)
+    if numbers and not all(isinstance(v, Real) and v >= 0 for v in costs):
+        raise ValueError(f"The costs of a mechanism must be at least 0, got {description!r}.")
+    return mechanism
+
+
+def _from_fields(fields: dict[str, Any]) -> Mechanism:
     kind = fields.pop("kind")
     if kind in ("composed", "worst"):
         parts = tuple(mechanism_from_dict(part) for part in fields["parts"])

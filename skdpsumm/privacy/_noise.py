@@ -38,6 +38,10 @@ RESERVE = 1e-6
 _RESERVE_PER_RELEASE = 2.0**-20
 _LARGEST_SCALE = 2.0**56
 _LARGEST_VALUE = 2.0**60
+# Beyond this, hardly any sum would fit into 64 bits.
+_LARGEST_LIFT = 52
+# What float64 can calibrate, far beyond any use.
+_EPSILONS, _SMALLEST_DELTA = (1e-20, 1e20), 1e-200
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ class IntegerNoise:
 
     def __init__(self, blocks: Sequence[Block], *, epsilon: float, delta: float):
         self.blocks = tuple(blocks)
+        _check_range(epsilon, delta)
         epsilon, delta = float(epsilon), float(delta)  # float32 would round the noise down
         shares = [block.share for block in self.blocks]
         if not (min(shares) > 0 and math.fsum(shares) <= 1 + 1e-12):
@@ -99,10 +104,11 @@ class IntegerNoise:
             self._laplace(epsilon)
         else:
             self._gaussian(epsilon, delta)
-        if max(self._scales) > _LARGEST_SCALE:
+        check_scale(max(self._scales))
+        if self.lift > _LARGEST_LIFT:
             raise ValueError(
-                f"epsilon={epsilon!r} (delta={delta!r}) asks for noise beyond the range of 64-bit "
-                "integers; raise epsilon."
+                f"epsilon={epsilon!r} asks for so little noise that it is hardly any; lower "
+                "epsilon, or take np.inf for none."
             )
 
     def _laplace(self, epsilon: float) -> None:
@@ -121,7 +127,7 @@ class IntegerNoise:
         curvature = max(1 / 8, radius**2 / 24)
         # Sums are multiplied by 2**lift, a public power, until the discreteness fits the reserve.
         allowed = RESERVE * min(epsilon, 1.0) * _RESERVE_PER_RELEASE
-        needed = sum(b.size * curvature / s**2 for b, s in zip(self.blocks, scales, strict=True))
+        needed = sum(b.size * curvature / s / s for b, s in zip(self.blocks, scales, strict=True))
         self.lift = max(0, math.ceil(math.log2(max(needed / allowed, 1.0)) / 2))
         # Below two grid units the Poisson term would count; it is 1e-33 at sigma = 2.
         self.lift += max(0, math.ceil(math.log2(2 / (min(scales) * 2.0**self.lift))))
@@ -186,9 +192,13 @@ class IntegerNoise:
 def on_grid(values: NDArray[np.float64], step: float) -> NDArray[np.int64]:
     """Return values in units of `step`, rounded, and clipped to what noise may be added to.
 
-    Clipping brings no two vectors farther apart, so it costs no sensitivity.
+    Clipping brings no two vectors farther apart, so it costs no sensitivity. NaN, which would
+    become the smallest integer there is, becomes 0.
     """
-    return np.clip(np.rint(values / step), -_LARGEST_VALUE, _LARGEST_VALUE).astype(np.int64)
+    with np.errstate(over="ignore"):
+        units = np.rint(values / step)
+    units = np.clip(units, -_LARGEST_VALUE, _LARGEST_VALUE)
+    return np.where(np.isnan(units), 0.0, units).astype(np.int64)
 
 
 def noisy_integers(
@@ -214,8 +224,37 @@ def noisy_integers(
     return draw(values.ravel(), scale).reshape(values.shape)
 
 
+def check_scale(scale: float) -> None:
+    """Raise ValueError for noise that 64-bit integers cannot hold, when a release is planned."""
+    if not scale <= _LARGEST_SCALE:
+        raise ValueError(
+            "epsilon and delta ask for noise beyond the range of 64-bit integers; raise epsilon, "
+            "or the smallest share of it."
+        )
+
+
+def _check_range(epsilon: float, delta: float) -> None:
+    low, high = _EPSILONS
+    if not (low <= epsilon <= high or epsilon == math.inf):
+        raise ValueError(
+            f"epsilon must be from {low:g} to {high:g}, or np.inf for no noise, got {epsilon!r}."
+        )
+    if not (delta == 0 or _SMALLEST_DELTA <= delta < 1):
+        raise ValueError(
+            f"delta must be 0, for pure differential privacy, or from {_SMALLEST_DELTA:g} to below "
+            f"1, got {delta!r}."
+        )
+
+
 def nominal_mechanism(epsilon: float, delta: float) -> Mechanism:
-    """Return what a release calibrated to (epsilon, delta) costs, before its size is known."""
+    """Return what a release calibrated to (epsilon, delta) costs, before its size is known.
+
+    Raises
+    ------
+    ValueError
+        If epsilon or delta is out of the range that float64 can calibrate.
+    """
+    _check_range(epsilon, delta)
     epsilon, delta = float(epsilon), float(delta)
     if math.isinf(epsilon):
         return Unprotected("epsilon is infinite and no noise was added")

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import validate_table
+from .._validation import schema_kept, validate_table
 from ..features import GRID, Columns, FeatureMap
 from ..privacy import Block, IntegerNoise, PrivacyGuarantee, nominal_mechanism
 from ._pending import PendingRelease
@@ -112,6 +112,10 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         -------
         self
         """
+        with schema_kept(self):
+            return self._add_rows(X)
+
+    def _add_rows(self, X):
         pending = getattr(self, "_pending", None)
         first = pending is None
         if first:
@@ -139,8 +143,8 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         self._validate_params()
         self._check_denominator()
+        claim = nominal_mechanism(self.epsilon, self.delta)  # which checks their range
         if self.ledger is not None:
-            claim = nominal_mechanism(self.epsilon, self.delta)
             self.ledger.check(claim, adjacency=self.adjacency)
 
     def release(self):
@@ -198,6 +202,7 @@ class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         columns = Columns.build(X.shape[1], self.bounds, self.categories, names)
         pending = self._prepare(self._draw_map(columns, check_random_state(self.random_state)))
         _check_values(pending.feature_map, X)
+        pending.check_room(len(X))
         if self.ledger is not None:
             self.ledger.charge(
                 pending.privacy.mechanism,

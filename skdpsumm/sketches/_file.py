@@ -68,6 +68,18 @@ def read_sketch(path: str | os.PathLike) -> dict[str, Any]:
         )
     if header.pop("sha256", None) != _digest(header, arrays):
         raise ValueError(f"{os.fspath(path)!r} is damaged: its checksum does not match.")
+    # The checksum is no signature: whoever knows the format can write anything under it.
+    try:
+        content = _content(header, arrays)
+        sound = _is_sound(content)
+    except Exception as error:
+        raise ValueError(f"{os.fspath(path)!r} is no sketch file: its parts do not fit.") from error
+    if not sound:
+        raise ValueError(f"{os.fspath(path)!r} is no sketch file: its parts do not fit.")
+    return content
+
+
+def _content(header: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, Any]:
     own = {k.removeprefix("map."): a for k, a in arrays.items() if k.startswith("map.")}
     return {
         "feature_map": feature_map_from_state(header["map"], own),
@@ -79,6 +91,22 @@ def read_sketch(path: str | os.PathLike) -> dict[str, Any]:
         "postprocess": header["postprocess"],
         "n_from_sums": header["n_from_sums"],
     }
+
+
+def _is_sound(content: dict[str, Any]) -> bool:
+    """Return whether the numbers have their shapes and kinds, and belong to the map."""
+    shape = (content["feature_map"].n_features,)
+    arrays = [content["sums"], content["noise_std"]]
+    numbers = [content["n_released"], content["n_noise_std"]]
+    flags = [content["postprocess"], content["n_from_sums"]]
+    deviations = [*content["noise_std"].ravel(), content["n_noise_std"]]
+    return (
+        all(array.shape == shape and array.dtype == np.float64 for array in arrays)
+        and all(isinstance(number, float) for number in numbers)
+        and all(isinstance(flag, bool) for flag in flags)
+        and bool(np.isfinite([*content["sums"], *deviations, *numbers]).all())
+        and min(deviations) >= 0
+    )
 
 
 def _digest(header: dict[str, Any], arrays: dict[str, NDArray]) -> str:

@@ -14,6 +14,8 @@ from ..features import GRID, FeatureMap
 from ..privacy import IntegerNoise, PrivacyGuarantee, Unprotected
 from ._private_sketch import PrivateSketch, rows_from_sums
 
+_LARGEST = 2**62
+
 
 @dataclass(eq=False, repr=False)
 class PendingRelease:
@@ -45,8 +47,17 @@ class PendingRelease:
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
+    def check_room(self, n_rows: int) -> None:
+        """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
+        if not self._is_silent and (self.n_rows + n_rows) * GRID * 2**self.noise.lift > _LARGEST:
+            raise ValueError(
+                "With an epsilon so large, sums of so many rows exceed 64-bit integers: lower "
+                "epsilon, take np.inf for no noise, or sketch the rows in several parts."
+            )
+
     def add(self, X: NDArray, n_threads: int) -> None:
         """Add phi of each row of X, all or none."""
+        self.check_room(len(X))
         if self._is_silent:
             sums = self.feature_map.float_sums(X) * GRID
         else:

@@ -220,7 +220,17 @@ class PrivateSketch:
         ValueError
             If the file is no sketch, is damaged, or was written by a newer format.
         """
-        return cls(**read_sketch(path))
+        content = read_sketch(path)
+        try:
+            sketch = cls(**content)
+            readable = bool(repr(sketch)) and bool(np.isfinite(sketch.mean).all())
+        except Exception as error:  # of parts that fit each other, but make no sense
+            raise ValueError(
+                f"{os.fspath(path)!r} is no sketch file: it cannot be read."
+            ) from error
+        if not readable:
+            raise ValueError(f"{os.fspath(path)!r} is no sketch file: its mean is not finite.")
+        return sketch
 
     def __repr__(self) -> str:
         kinds = " + ".join(f"{m.kind} ({m.n_features})" for m, _ in self.blocks())

@@ -102,4 +102,6 @@ class RACESketcher(BaseSketcher):
         self.n_jobs = n_jobs
 
     def _draw_map(self, columns, rng):
-        return RACEMap.draw(columns, self.n_repetitions, self.n_buckets, self.bandwidth, rng)
+        return RACEMap.draw(
+            columns, int(self.n_repetitions), int(self.n_buckets), self.bandwidth, rng
+        )

@@ -168,14 +168,18 @@ random_state, noise_seed, ledger, n_jobs :
         if len(set(names)) < len(names):
             raise ValueError(f"names of sketchers must differ, got {names}.")
         weights = self._weights()
-        if len(weights) != len(self.sketchers) or not np.all(weights > 0):
+        if weights.shape != (len(self.sketchers),) or not np.all(weights > 0):
             raise ValueError(
                 f"weights must be {len(self.sketchers)} positive numbers, got {self.weights!r}."
             )
 
     def _weights(self):
-        weights = np.ones(len(self.sketchers)) if self.weights is None else self.weights
-        weights = np.asarray(weights, dtype=np.float64)
+        if self.weights is None:
+            return np.full(len(self.sketchers), 1 / len(self.sketchers))
+        try:
+            weights = np.atleast_1d(np.asarray(self.weights, dtype=np.float64))
+        except (TypeError, ValueError):
+            weights = np.full(len(self.sketchers), np.nan)
         return weights / weights.sum()
 
     def _shares(self, feature_map):

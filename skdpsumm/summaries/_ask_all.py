@@ -61,7 +61,7 @@ class AskAll(Protocol):
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         target = self.plan_target(embedding, terms)
-        n_releases = min(self.n_rounds, terms.n_select) - 1
+        n_releases = min(int(self.n_rounds), terms.n_select) - 1
         if n_releases == 0:
             return Plan(target, PureDP(0.0), None)
         swaps = 2 if terms.adjacency == "replace_one" else 1
@@ -72,7 +72,7 @@ class AskAll(Protocol):
 
     def converse(self, curator: Curator, plan: Plan) -> Conversation:
         embedding, p = curator.embedding, curator.terms.n_select
-        n_rounds = min(self.n_rounds, p)
+        n_rounds = min(int(self.n_rounds), p)
         kept: list[int] = []
         grid = np.empty((0, embedding.n_features), np.float32)
         direction = embedding.quantise(curator.target_mean)

@@ -19,6 +19,7 @@ from ..features import GRID
 from ..privacy import (
     PureDP,
     derived_seed,
+    nominal_mechanism,
     warn_of_seed,
 )
 from ._embedding import Embedding
@@ -146,6 +147,8 @@ class Curator:
         validate_parameter_constraints(CONSTRAINTS, given, caller_name="Curator")
         self.protocol = Propose() if protocol is None else protocol
         self.protocol._validate_params()
+        nominal_mechanism(epsilon, delta)  # which checks their range
+        epsilon, delta, n_select = float(epsilon), float(delta), int(n_select)
         self.terms = Terms(
             n_select, len(owners), epsilon, delta, adjacency, release, n_target, n_steps
         )

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array, gen_batches
+from sklearn.utils import gen_batches
+
+from .._validation import Schema, validate_table
 
 # Entries of the kernel matrix that are held at a time.
 _BLOCK = 2**22
@@ -54,7 +56,7 @@ def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = Fal
     >>> round(mmd2([[0.0]], [[1.0]]), 4)
     1.2642
     """
-    X, Y = check_array(X, dtype=np.float64), check_array(Y, dtype=np.float64)
+    X, Y = (validate_table(Schema(), table).astype(np.float64) for table in (X, Y))
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"X has {X.shape[1]} columns and Y has {Y.shape[1]}; give both the same.")
     check_gamma(gamma)

@@ -20,6 +20,7 @@ from ..privacy import (
     Mechanism,
     PureDP,
     ZeroConcentratedDP,
+    check_scale,
     exponential_choice,
 )
 
@@ -61,9 +62,12 @@ class MWEM:
         grid_step: float | None = None,
         average: bool = True,
     ):
-        self.n_steps, self.sensitivity = n_steps, sensitivity
+        self.n_steps, self.sensitivity = int(n_steps), sensitivity
         self.epsilon_select, self.epsilon_measure = epsilon_select, epsilon_measure
         self.grid_step, self.average = grid_step, average
+        # Noise beyond 64 bits is refused here, and not once the ledger has paid.
+        check_scale(sensitivity * GRID / epsilon_measure if epsilon_measure > 0 else math.inf)
+        check_scale(2 * sensitivity * GRID / epsilon_select if epsilon_select > 0 else math.inf)
 
     @classmethod
     def for_zcdp(cls, rho: float, n_steps: int, sensitivity: int, **options: Any) -> MWEM:
@@ -168,8 +172,7 @@ class _Noise:
 
     def laplace(self, value: int, scale: float) -> float:
         """Return `value` with discrete Laplace noise."""
-        noise = IntegerNoise([Block(1, 1.0, 1.0)], epsilon=1 / scale, delta=0)
-        return float(noise.add(np.array([value]))[0])
+        return float(_laplace_noise(scale).add(np.array([value]))[0])
 
 
 class _SimulatedNoise(_Noise):
@@ -183,6 +186,10 @@ class _SimulatedNoise(_Noise):
 
     def laplace(self, value: int, scale: float) -> float:
         return value + float(np.rint(self.rng.laplace(0.0, scale)))
+
+
+def _laplace_noise(scale: float) -> IntegerNoise:
+    return IntegerNoise([Block(1, 1.0, 1.0)], epsilon=1 / scale, delta=0)
 
 
 def mwem_noise(noise_seed: int | None) -> _Noise:

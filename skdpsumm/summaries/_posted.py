@@ -129,7 +129,7 @@ class Posted(Protocol):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "parsimony": [Interval(Real, 1, None, closed="left")],
+        "parsimony": [Interval(Real, 1, 1e9, closed="both")],
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
     }
 
@@ -143,7 +143,7 @@ class Posted(Protocol):
         # A replaced row is one that is gone from one round and one that is new in another.
         rows = 2 if terms.adjacency == "replace_one" else 1
         sums = RunningSums(
-            self.n_rounds,
+            int(self.n_rounds),
             embedding.n_features + 1,
             rows * (l1 + count),
             rows * math.hypot(l2, count),
@@ -154,10 +154,10 @@ class Posted(Protocol):
 
     def converse(self, curator: Curator, plan: Plan) -> Conversation:
         embedding, sums = curator.embedding, plan.release
-        posting = _Posting(self.parsimony * curator.terms.n_select, self.n_rounds)
+        posting = _Posting(self.parsimony * curator.terms.n_select, int(self.n_rounds))
         received = np.zeros(embedding.n_features + 1, np.int64)
         start = 0
-        for k in range(self.n_rounds):
+        for k in range(int(self.n_rounds)):
             noisy = sums.add(received, curator.release_seed)
             n_received = noisy[-1] / _count_unit(embedding)
             unit = embedding.scale / GRID

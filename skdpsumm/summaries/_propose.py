@@ -50,7 +50,7 @@ class Propose(Protocol):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "parsimony": [Interval(Real, 1, None, closed="left")],
+        "parsimony": [Interval(Real, 1, 1e9, closed="both")],
         "explore": [Interval(Real, 0, 1, closed="both")],
     }
 

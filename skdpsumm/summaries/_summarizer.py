@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._public import unwrap
-from .._validation import validate_table
+from .._validation import schema_kept, validate_table
 from ..privacy import PrivacyGuarantee, derived_seed, nominal_mechanism
 from ._ask_all import AskAll
 from ._auction import Auction
@@ -158,7 +158,7 @@ class PrivateMMDSummarizer(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
         "protocol": [StrOptions(set(PROTOCOLS)), HasMethods(["plan", "converse"])],
-        "parsimony": [Interval(Real, 1, None, closed="left")],
+        "parsimony": [Interval(Real, 1, 1e9, closed="both")],
         "explore": [Interval(Real, 0, 1, closed="both")],
         "n_rounds": [None, Interval(Integral, 1, None, closed="left")],
         "target_is_owners": [None, "boolean"],
@@ -269,10 +269,13 @@ class PrivateMMDSummarizer(BaseEstimator):
         BudgetExceededError
             If the ledger cannot hold the run; nothing is charged.
         """
+        with schema_kept(self):
+            return self._fit(X, X_target, owners)
+
+    def _fit(self, X: Any, X_target: Any, owners: Any) -> PrivateMMDSummarizer:
         self._validate_params()
         protocol = self._make_protocol()
-        if self.ledger is not None:
-            self._check_ledger(protocol)
+        self._check_budget(protocol)
         X_target, owners = unwrap(X_target), unwrap(owners)
         X = validate_table(self, X)
         target = X if X_target is None else validate_table(self, X_target, reset=False)
@@ -399,9 +402,11 @@ class PrivateMMDSummarizer(BaseEstimator):
         }
         return makers[self.protocol]()
 
-    def _check_ledger(self, protocol: Protocol) -> None:
-        if protocol.broadcasts_target() and self.release == "gaussian":
-            self.ledger.check(nominal_mechanism(self.epsilon, self.delta), adjacency=self.adjacency)
+    def _check_budget(self, protocol: Protocol) -> None:
+        claim = nominal_mechanism(self.epsilon, self.delta)  # which checks their range
+        charged = protocol.broadcasts_target() and self.release == "gaussian"
+        if self.ledger is not None and charged:
+            self.ledger.check(claim, adjacency=self.adjacency)
 
     def _is_of_owners(self, X: NDArray, target: NDArray) -> bool:
         if self.target_is_owners is not None:
@@ -433,7 +438,7 @@ class PrivateMMDSummarizer(BaseEstimator):
             warnings.warn(
                 f"n_select={self.n_select} is more than the rows received; lower it, or raise "
                 "parsimony.",
-                stacklevel=3,
+                stacklevel=4,
             )
         self.sample_indices_ = np.array([members[o][i] for o, i in chosen], np.int64)
         counts = Counter(owner for owner, _ in chosen)

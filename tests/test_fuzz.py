@@ -1,0 +1,386 @@
+"""Fuzzing: whatever is given as a parameter, a table or a file, there is an answer or an error.
+
+An answer is a fitted estimator, one charge for it, and a claim that is no larger than what was
+asked for. An error is raised on purpose, by a `raise` of this library or of scikit-learn's checks,
+and costs nothing. All examples come from fixed seeds, another for each parameter.
+"""
+
+import json
+import math
+import traceback
+import warnings
+import zlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from skdpsumm import (
+    BudgetExceededError,
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    PINPClassifier,
+    PINPRegressor,
+    PrivacyLedger,
+    PrivateMMDSummarizer,
+    PrivateSketch,
+    Public,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+    TDDLClassifier,
+    TDDLRegressor,
+    TDILClassifier,
+    TDILRegressor,
+    mmd2,
+)
+from skdpsumm.privacy import mechanism_from_dict
+from skdpsumm.sketches._file import _digest
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (24, 2))
+Y, T = np.where(X[:, 0] > 0, "a", "b"), np.sin(X[:, 0])
+BOX = {"bounds": (-1, 1)}
+M2M = {"sketcher": RFFSketcher(8), **BOX, "n_synthetic": 100}
+MARKS = {"bounds": (-1, 1), "n_landmarks": 5}
+SMALL = {"n_select": 4, "n_components": 8}
+PARTS = [HistogramSketcher(n_bins=4), RFFSketcher(4)]
+
+ESTIMATORS = {
+    "fourier": RFFSketcher(8),
+    "race": RACESketcher(n_repetitions=3, n_buckets=4),
+    "histogram": HistogramSketcher(n_bins=4, **BOX),
+    "union": SketchUnion(PARTS, **BOX),
+    "m2m": M2MEstimator(RFFSketcher(8), **BOX, n_synthetic=100),
+    "m2m classifier": M2MClassifier(**M2M),
+    "m2m regressor": M2MRegressor(y_bounds=(-1, 1), **M2M),
+    "propose": PrivateMMDSummarizer(**SMALL),
+    "mwem": PrivateMMDSummarizer(release="mwem", n_target=24, n_steps=3, **SMALL),
+    "posted": PrivateMMDSummarizer(protocol="posted", n_rounds=2, **SMALL),
+    "ask_all": PrivateMMDSummarizer(protocol="ask_all", n_rounds=2, **SMALL),
+    "path": PINPClassifier(max_points=30),
+    "svt": PINPClassifier(mechanism="svt"),
+    "threshold": PINPClassifier(mechanism="threshold"),
+    "path, numbers": PINPRegressor(y_bounds=(-1, 1), max_points=30),
+    "span": TDDLClassifier(**MARKS),
+    "span, numbers": TDDLRegressor(kernel="poly", y_bounds=(-1, 1), **MARKS),
+    "laplace": TDDLClassifier(mechanism="laplace", **MARKS),
+    "weights": TDILClassifier(fit_intercept=True),
+    "objective": TDILClassifier(mechanism="objective"),
+    "objective, numbers": TDILRegressor(mechanism="objective", y_bounds=(-1, 1)),
+    "exponential": TDILClassifier(mechanism="exponential", n_rounds=2),
+}
+CASES = [
+    (name, parameter)
+    for name, model in ESTIMATORS.items()
+    for parameter in model.get_params(deep=False)
+    if parameter not in ("ledger", "noise_seed", "verbose", "estimator", "sketchers", "sketcher")
+]
+
+EXTREMES = [0.0, 5e-324, 1e-300, 1e-160, 1e-30, 1e-9, 0.5, 1.0, 1e9, 1e30, 1e160, 1.7e308]
+NUMBERS = st.one_of(
+    st.sampled_from(EXTREMES),
+    st.sampled_from(EXTREMES).map(lambda x: -x),
+    st.sampled_from([math.nan, math.inf, -math.inf, True, False, 10**30, -(10**30)]),
+    st.floats(),
+    st.integers(-5, 40),
+    st.sampled_from([np.float32(0.1), np.float16(2), np.int8(3), np.float64(1), np.array(1.0)]),
+)
+WORDS = st.sampled_from(["", "x", "auto", "rbf", "linear", "poly", "chi2", "pure", b"x", "0"])
+THINGS = st.one_of(
+    NUMBERS,
+    WORDS,
+    st.none(),
+    st.lists(NUMBERS, max_size=3),
+    st.tuples(NUMBERS, NUMBERS),
+    st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=2),
+    st.dictionaries(st.one_of(WORDS, st.integers(-1, 3)), st.one_of(NUMBERS, WORDS), max_size=2),
+    st.dictionaries(st.integers(0, 2), st.lists(NUMBERS, max_size=3), max_size=2),
+    st.sampled_from([len, int, object(), Public(X), np.array([0, 1]), 1j, set(), range(3)]),
+)
+# What sizes memory is kept small: nobody is saved from asking for a terabyte.
+SIZES = ("n_", "max_", "degree")
+
+quick = settings(
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+def was_meant(error):
+    """Whether an error comes from a `raise` of ours or of scikit-learn's own checks."""
+    if isinstance(error, BudgetExceededError):
+        return True
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    ours = "skdpsumm" in last.filename or "sklearn" in last.filename
+    return isinstance(error, ValueError | TypeError) and ours and last.line.startswith("raise")
+
+
+def raised_by(work):
+    try:
+        work()
+    except Exception as error:
+        return error
+    return None
+
+
+def payer(model):
+    """Return the estimator that holds the ledger: the model, or its sketcher."""
+    return model.sketcher if "sketcher" in model.get_params(deep=False) else model
+
+
+def data_of(model):
+    if isinstance(model, HistogramSketcher | RACESketcher | RFFSketcher | SketchUnion):
+        return (X,)
+    if isinstance(model, M2MEstimator | PrivateMMDSummarizer):
+        return (X,)
+    return (X, T) if "Regressor" in type(model).__name__ else (X, Y)
+
+
+def attack(model, data, asked=None):
+    """Fit, and check that what comes of it is one of the two things that may."""
+    ledger = PrivacyLedger(epsilon=math.inf, delta=1e-5)
+    payer(model).set_params(ledger=ledger)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        error = raised_by(lambda: model.fit(*data))
+        if error is not None:
+            assert was_meant(error), repr(error)
+            assert str(error)
+            assert ledger.entries() == []
+            assert not hasattr(model, "privacy_")
+            assert not hasattr(model, "n_features_in_")
+            return
+        assert len(ledger.entries()) <= 1
+        check_answer(model, ledger)
+
+
+def check_answer(model, ledger):
+    assert repr(model)
+    assert repr(ledger)
+    claims = model.privacy_
+    claims = [claims] if hasattr(claims, "epsilon") else [claims.target, claims.owners]
+    budget = payer(model)
+    for claim in claims:
+        assert claim.epsilon(budget.delta) <= budget.epsilon * (1 + 1e-6)
+    if hasattr(model, "sketch_"):
+        assert np.isfinite(model.sketch_.mean).all()
+    if hasattr(model, "predict"):
+        found = model.predict(np.zeros((3, model.n_features_in_)))
+        assert found.dtype.kind != "f" or np.isfinite(found).all()
+
+
+@pytest.mark.parametrize(("name", "parameter"), CASES, ids=map("-".join, CASES))
+def test_any_parameter(name, parameter):
+    @seed(zlib.crc32(f"{name} {parameter}".encode()))
+    @given(THINGS)
+    @settings(quick, max_examples=8)
+    def run(value):
+        if parameter.startswith(SIZES) and isinstance(value, int) and value > 50:
+            value = 50
+        model = clone(ESTIMATORS[name])
+        model.set_params(**{parameter: value})
+        attack(model, data_of(model))
+
+    run()
+
+
+BUDGETS = st.tuples(
+    st.one_of(st.sampled_from([*EXTREMES, math.inf]), st.floats(0, exclude_min=True)),
+    st.one_of(st.sampled_from([0.0, 5e-324, 1e-300, 1e-150, 1e-30, 1e-6, 0.5, 1 - 2**-53])),
+    st.sampled_from(["add_remove", "replace_one"]),
+)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_any_budget(name):
+    @seed(zlib.crc32(name.encode()))
+    @given(BUDGETS)
+    @settings(quick, max_examples=15)
+    def run(budget):
+        model = clone(ESTIMATORS[name])
+        names = ("epsilon", "delta", "adjacency")
+        payer(model).set_params(**dict(zip(names, budget, strict=True)))
+        if isinstance(model, PrivateMMDSummarizer):
+            model.set_params(n_target=24)
+        attack(model, data_of(model))
+
+    run()
+
+
+# ------------------------------------------------------------------------------------- tables
+
+ENTRIES = st.one_of(
+    st.floats(width=32),
+    st.floats(),
+    st.sampled_from([None, "", "a", b"a", 10**400, 1j, [1.0], {}, True, np.nan, pd.NaT]),
+)
+TABLES = st.one_of(
+    st.lists(st.lists(ENTRIES, min_size=2, max_size=2), max_size=6),
+    st.lists(st.lists(ENTRIES, max_size=3), max_size=4),
+    st.sampled_from([None, 3, "table", [], [[]], np.zeros((0, 2)), np.zeros((3, 0)), {}, X[:, :1]]),
+    st.sampled_from([X[0], X[:, :, None], X[:1], X.astype("f2"), X.astype(str), X.astype("M8[s]")]),
+    st.sampled_from([pd.DataFrame(X).astype("string"), pd.DataFrame(X), X > 0, X.astype("c8")]),
+)
+LABELS = st.one_of(
+    st.lists(ENTRIES, max_size=6),
+    st.sampled_from([None, Y, T, T[:5], "y", np.zeros(24), np.arange(24), X, Y[:, None], [[]]]),
+)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_any_table(name):
+    @seed(zlib.crc32(name.encode()))
+    @given(TABLES, LABELS)
+    @settings(quick, max_examples=25)
+    def run(table, labels):
+        model = clone(ESTIMATORS[name])
+        attack(model, (table,) if len(data_of(model)) == 1 else (table, labels))
+
+    run()
+
+
+# ----------------------------------------------------------------------------------- the file
+
+JSON = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.sampled_from([-1, 0, 1, 2, 3, 8, 10**7, 10**20]),
+    st.floats(),
+    st.sampled_from(["", "x", "fourier", "histogram", "union", "pure", "gdp", "\x00"]),
+    st.lists(st.integers(-2, 5), max_size=3),
+    st.dictionaries(st.sampled_from(["kind", "columns", "x"]), st.integers(-1, 2), max_size=2),
+)
+ARRAYS = st.sampled_from(
+    [
+        np.zeros(0),
+        np.array(1.0),
+        *(np.full(8, value) for value in (np.nan, np.inf, -1.0, 1j, True, "x")),
+        np.zeros((2, 2)),
+    ]
+)
+
+
+def leaves(thing, path=()):
+    """Yield the way to every value of a header, however deep."""
+    yield path
+    items = thing.items() if isinstance(thing, dict) else enumerate(thing)
+    for key, value in items if isinstance(thing, dict | list) else ():
+        yield from leaves(value, (*path, key)) if isinstance(value, dict | list) else [(*path, key)]
+
+
+def put(header, path, value, drop):
+    for key in path[:-1]:
+        header = header[key]
+    if drop and isinstance(header, dict):
+        del header[path[-1]]
+    else:
+        header[path[-1]] = value
+
+
+def write(path, header, arrays):
+    """Write a file as `save` does, its checksum included: that is no signature."""
+    header = {name: value for name, value in header.items() if name != "sha256"}
+    header["sha256"] = _digest(header, arrays)
+    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    with open(path, "wb") as file:
+        np.savez_compressed(file, header=text, **arrays)
+
+
+def read(path):
+    """Load, and use all that a sketch is for; ValueError is the one way out."""
+    try:
+        sketch = PrivateSketch.load(path)
+    except ValueError:
+        return None
+    assert repr(sketch)
+    assert sketch.mean.shape == (sketch.feature_map.n_features,)
+    assert np.isfinite(sketch.mean).all()
+    assert sketch.privacy.epsilon(1e-6) >= 0
+    return sketch
+
+
+SKETCHES = {
+    name: clone(ESTIMATORS[name]).set_params(random_state=0).fit(X).sketch_
+    for name in ("fourier", "race", "histogram", "union")
+}
+
+
+@pytest.mark.parametrize("kind", SKETCHES)
+def test_any_header_with_a_right_checksum(tmp_path, kind):
+    """Someone wrote the file on purpose: nothing but ValueError, and never code that runs."""
+    path = tmp_path / "sketch"
+    SKETCHES[kind].save(path)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    whole = arrays.pop("header").tobytes()
+    ways = [way for way in leaves(json.loads(whole)) if way and way[0] != "sha256"]
+
+    @seed(zlib.crc32(kind.encode()))
+    @given(st.sampled_from(ways), JSON, st.booleans())
+    @settings(quick, max_examples=60)
+    def run(way, value, drop):
+        header = json.loads(whole)
+        put(header, way, value, drop)
+        write(path, header, arrays)
+        read(path)
+
+    run()
+
+
+@pytest.mark.parametrize("kind", SKETCHES)
+def test_any_array_with_a_right_checksum(tmp_path, kind):
+    path = tmp_path / "sketch"
+    SKETCHES[kind].save(path)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    header = json.loads(arrays.pop("header").tobytes())
+
+    @seed(zlib.crc32(kind.encode()))
+    @given(st.sampled_from([*arrays, "other"]), st.one_of(st.none(), ARRAYS))
+    @settings(quick, max_examples=40)
+    def run(name, array):
+        changed = {key: value for key, value in arrays.items() if key != name}
+        write(path, header, changed if array is None else changed | {name: array})
+        read(path)
+
+    run()
+
+
+@seed(0)
+@given(st.binary(max_size=300))
+@settings(quick, max_examples=60)
+def test_any_bytes(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "bytes"
+    path.write_bytes(content)
+    assert read(path) is None
+
+
+# ---------------------------------------------------------------------------------- functions
+
+
+@seed(0)
+@given(st.dictionaries(st.sampled_from(["kind", "epsilon", "mu", "rho", "parts"]), JSON))
+@settings(quick, max_examples=60)
+def test_any_mechanism(description):
+    try:
+        mechanism = mechanism_from_dict(description)
+    except ValueError:
+        return
+    assert mechanism.epsilon(1e-6) >= 0
+
+
+@seed(0)
+@given(TABLES, TABLES, st.floats())
+@settings(quick, max_examples=60)
+def test_any_distance(one, other, gamma):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        error = raised_by(lambda: mmd2(one, other, gamma=gamma))
+    assert error is None or was_meant(error), repr(error)

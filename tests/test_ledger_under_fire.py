@@ -1,0 +1,516 @@
+"""The ledger under fire: every backend, eight processes at once, kills, full and read-only disks.
+
+The truth is kept beside the ledger: `release` stands for a private answer, and appends a byte to a
+file that no crash takes back. In all that happens here the ledger's total is never below the
+truth, never above the cap, and its file is never damaged.
+"""
+
+import os
+import resource
+import signal
+import sqlite3
+import stat
+import tempfile
+import time
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from joblib import parallel_config
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from skdpsumm import BudgetWarning, TDILClassifier
+from skdpsumm.privacy import (
+    BudgetExceededError,
+    GaussianDP,
+    PrivacyLedger,
+    PureDP,
+    ZeroConcentratedDP,
+    _ledger,
+    _ledger_store,
+)
+
+PRICE, CAP = 0.1, 1.0
+X, Y = np.linspace(-1, 1, 24)[:, None], np.arange(24) % 2
+LIMIT = 60  # seconds, after which a child counts as hung
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.BudgetWarning"),
+]
+
+
+def release(truth):
+    """Let one private answer out: a byte that stays, whatever happens next."""
+    file = os.open(truth, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, b".")
+    os.close(file)
+
+
+def released(truth):
+    return os.path.getsize(truth) if os.path.exists(truth) else 0
+
+
+def in_child(work):
+    """Run `work` in a fork, and return how that ended: an exit code, or minus a signal."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return pid
+
+
+def ended(pid):
+    for _ in range(LIMIT * 100):
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return "hung"
+
+
+def is_sound(path):
+    """Whether SQLite finds no fault in the file, after it has undone what was not committed."""
+    with sqlite3.connect(path) as db:
+        found = db.execute("PRAGMA integrity_check").fetchone()[0]
+    db.close()
+    return found == "ok"
+
+
+def assert_true(path, truth, *, slack=0):
+    """Check that the ledger owns up to every release, to no more than `slack` others, and holds."""
+    assert is_sound(path)
+    ledger = PrivacyLedger.open(path)
+    n = released(truth)
+    assert n <= len(ledger.entries()) <= n + slack
+    assert ledger.spent.epsilon >= n * PRICE * (1 - 1e-9)
+    assert ledger.spent.epsilon <= ledger.epsilon * (1 + 1e-9)
+
+
+class Payer(ClassifierMixin, BaseEstimator):
+    """Pays, releases, and predicts zero."""
+
+    def __init__(self, ledger=None, truth=None, shift=0):
+        self.ledger = ledger
+        self.truth = truth
+        self.shift = shift
+
+    def fit(self, X, y):
+        self.ledger.charge(PureDP(PRICE), label="Payer")
+        release(self.truth)
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X), int)
+
+
+# --------------------------------------------------------------- searches, on every backend
+
+BACKENDS = {
+    "n_jobs=1": {"n_jobs": 1},
+    "threads": {"n_jobs": 2, "backend": "threading"},
+    "loky": {"n_jobs": 2, "backend": "loky"},
+    "fork": {"n_jobs": 2, "backend": "multiprocessing"},
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+@pytest.mark.filterwarnings("ignore:One or more of the test scores:UserWarning")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("cap", [CAP, 0.5])
+def test_a_search_is_charged_in_full(tmp_path, backend, cap):
+    """Nine fits of a search and its refit, or as many as the cap holds; then a cross-validation."""
+    if backend == "loky" and cap != CAP:
+        pytest.skip("test_ledger has it")
+    path, truth = tmp_path / "ledger", tmp_path / "truth"
+    model = Payer(PrivacyLedger(path, epsilon=cap), truth)
+    with parallel_config(backend=BACKENDS[backend].get("backend", "loky")):
+        jobs = {"n_jobs": BACKENDS[backend]["n_jobs"]}
+        search = GridSearchCV(model, {"shift": [0, 1, 2]}, cv=3, error_score=0.0, **jobs)
+        if cap == CAP:
+            search.fit(X, Y)
+        else:
+            with pytest.raises(BudgetExceededError):  # by the refit
+                search.fit(X, Y)
+        assert released(truth) == round(cap / PRICE)
+        with pytest.raises((ValueError, BudgetExceededError)):
+            cross_val_score(model, X, Y, cv=3, error_score="raise", **jobs)
+    assert_true(path, truth)
+
+
+@pytest.mark.parametrize("backend", ["n_jobs=1", "threads", "fork"])
+def test_a_real_learner_is_charged_in_full(tmp_path, backend):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=100, delta=1e-5)
+    model = TDILClassifier(ledger=ledger, epsilon=0.5, classes=[0, 1])
+    with parallel_config(backend=BACKENDS[backend].get("backend", "loky")):
+        jobs = BACKENDS[backend]["n_jobs"]
+        GridSearchCV(model, {"norm_bound": [1.0, 2.0]}, cv=2, n_jobs=jobs).fit(X, Y)
+        cross_val_score(model, X, Y, cv=2, n_jobs=jobs)
+    entries = ledger.entries()
+    assert len(entries) == 2 * 2 + 1 + 2
+    one = GaussianDP(entries[0]["mechanism"]["mu"])
+    assert ledger.spent.epsilon == pytest.approx(
+        GaussianDP(one.mu * 7**0.5).epsilon(1e-5), rel=1e-4
+    )
+
+
+# ------------------------------------------------------- the warning at the second charge
+
+
+def warned(work):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        work()
+    return [str(w.message) for w in caught if issubclass(w.category, BudgetWarning)]
+
+
+@pytest.mark.parametrize("place", ["memory", "file"])
+@pytest.mark.parametrize("of", [lambda ledger: ledger, lambda ledger: ledger.dataset("default")])
+def test_the_second_charge_by_clones_warns_with_the_price(tmp_path, place, of):
+    ledger = PrivacyLedger(None if place == "memory" else tmp_path / "ledger", epsilon=4.0)
+    model = Payer(of(ledger), tmp_path / "truth")
+    assert warned(lambda: clone(model).fit(X, Y)) == []
+    (message,) = warned(lambda: clone(model).fit(X, Y))
+    assert "2 charges to data set 'default' are by clones" in message
+    assert "(Payer)" in message
+    assert "these cost epsilon=0.2;" in message
+    assert "10 cost epsilon=1, 100 cost epsilon=10, and the cap holds 38 more" in message
+    assert warned(lambda: clone(model).fit(X, Y)) == []
+    assert len(ledger.entries()) == 3
+
+
+def test_fits_that_are_no_clones_do_not_warn(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=4.0)
+    north, south = (ledger.dataset(name, partition="region") for name in ("north", "south"))
+
+    def work():
+        model = Payer(ledger, tmp_path / "truth")
+        model.fit(X, Y).fit(X, Y)
+        for part in (north, south):
+            clone(model).set_params(ledger=part).fit(X, Y)
+
+    assert warned(work) == []
+
+
+def test_a_search_in_workers_warns_there_and_at_the_refit(tmp_path, capfd):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=4.0)
+    model = Payer(ledger, tmp_path / "truth")
+    with parallel_config(backend="loky"):
+        search = GridSearchCV(model, {"shift": [0, 1]}, cv=3, n_jobs=2)
+        (message,) = warned(lambda: search.fit(X, Y))
+    assert message.startswith("7 charges")
+    assert "these cost epsilon=0.7;" in message
+
+
+def test_a_warning_that_is_an_error_takes_its_charge_back(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=4.0)
+    model = Payer(ledger, tmp_path / "truth")
+    clone(model).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(BudgetWarning):
+            clone(model).fit(X, Y)
+    assert_true(tmp_path / "ledger", tmp_path / "truth")
+    assert ledger.spent.epsilon == PRICE
+
+
+@pytest.mark.parametrize("accountant", ["pure", "gdp", "zcdp"])
+@pytest.mark.parametrize("cap", [1.0, np.inf])
+def test_the_warning_can_be_written_for_every_accountant(accountant, cap):
+    ledger = PrivacyLedger(epsilon=cap, delta=1e-6, accountant=accountant)
+    cost = {"pure": PureDP(0.01), "gdp": GaussianDP(0.01), "zcdp": ZeroConcentratedDP(1e-5)}
+    clone(Payer(ledger))
+    ledger.charge(cost[accountant])
+    (message,) = warned(lambda: ledger.charge(cost[accountant]))
+    assert ("over 1,000,000 more" in message) == (cap == np.inf)
+
+
+# ------------------------------------------------------------------------- many processes
+
+
+@forks
+def test_eight_processes_charge_at_once(tmp_path):
+    path, truth, start = tmp_path / "ledger", tmp_path / "truth", tmp_path / "start"
+    ledger = PrivacyLedger(path, epsilon=4.0)
+
+    def work():
+        while not start.exists():
+            time.sleep(0.001)
+        for _ in range(10):
+            try:
+                ledger.charge(PureDP(PRICE))
+            except BudgetExceededError:
+                continue
+            release(truth)
+
+    children = [in_child(work) for _ in range(8)]
+    start.touch()
+    assert [ended(child) for child in children] == [0] * 8
+    assert released(truth) == 40
+    assert_true(path, truth)
+
+
+# --------------------------------------------------------------------------------- kills
+
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def statements_of_a_charge(path):
+    """Return the SQL of one charge, in order."""
+    seen, ledger = [], PrivacyLedger.open(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_ledger_store, "_connect", traced(seen.append))
+        ledger.charge(PureDP(PRICE))
+    return seen
+
+
+def traced(callback, connect=_ledger_store._connect):
+    def connect_and_trace(name):
+        db = connect(name)
+        db.set_trace_callback(callback)
+        return db
+
+    return connect_and_trace
+
+
+@forks
+def test_a_process_killed_before_any_statement_of_a_charge(tmp_path):
+    """Between check and charge, inside the transaction, at its commit: nothing is half done."""
+    path, truth = tmp_path / "ledger", tmp_path / "truth"
+    PrivacyLedger(path, epsilon=4.0)
+    for _ in range(2):  # the first charge of a data set has a statement more
+        statements = statements_of_a_charge(path)
+        release(truth)
+    assert any(s.startswith("BEGIN IMMEDIATE") for s in statements)
+    assert any(s.startswith("COMMIT") for s in statements)
+    ledger = PrivacyLedger.open(path)
+    for k in range(len(statements)):
+        calls = iter(range(len(statements) + 1))
+
+        def work(k=k, calls=calls):
+            ledger.check(PureDP(PRICE))
+            _ledger_store._connect = traced(lambda _: kill() if next(calls) == k else None)
+            ledger.charge(PureDP(PRICE))
+            release(truth)
+
+        assert ended(in_child(work)) == -signal.SIGKILL
+        assert_true(path, truth)
+    ledger.charge(PureDP(PRICE))
+    release(truth)
+    assert_true(path, truth)
+
+
+@forks
+def test_a_process_killed_between_its_charge_and_its_release(tmp_path):
+    """The one thing that may be lost is budget: never a release that was not paid for."""
+    path, truth = tmp_path / "ledger", tmp_path / "truth"
+    ledger = PrivacyLedger(path, epsilon=4.0)
+
+    def work():
+        ledger.charge(PureDP(PRICE))
+        kill()
+
+    assert ended(in_child(work)) == -signal.SIGKILL
+    assert_true(path, truth, slack=1)
+    assert len(ledger.entries()) == 1
+
+
+@forks
+def test_killed_processes_do_not_stop_the_others(tmp_path):
+    """Eight at once, of which every other one dies inside its third transaction."""
+    path, truth = tmp_path / "ledger", tmp_path / "truth"
+    ledger = PrivacyLedger(path, epsilon=4.0)
+
+    def work(dies):
+        for i in range(5):
+            if dies and i == 2:
+                _ledger.add_charge = lambda *_: kill()
+            ledger.charge(PureDP(PRICE))
+            release(truth)
+
+    children = [in_child(lambda k=k: work(k % 2 == 0)) for k in range(8)]
+    assert [ended(child) for child in children] == [-signal.SIGKILL, 0] * 4
+    assert released(truth) == 4 * 2 + 4 * 5
+    assert_true(path, truth)
+
+
+# ---------------------------------------------------------------- disks that are full, or closed
+
+
+@forks
+def test_a_full_disk_refuses_the_charge_and_spoils_nothing(tmp_path):
+    """No file may grow past a limit, which is set at every size that a charge would write."""
+    path, truth = tmp_path / "ledger", tmp_path / "truth"
+    ledger = PrivacyLedger(path, epsilon=1e6)
+
+    def work(limit):
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        for _ in range(200):
+            try:
+                ledger.charge(PureDP(PRICE), label="x" * 100)
+            except OSError as error:
+                os._exit(7 if "Nothing" in str(error) and "full" in str(error) else 8)
+            release(truth)
+
+    size = path.stat().st_size
+    for limit in (0, 100, 512, 1024, 4096, size - 1, size, size + 1, size + 5000, size + 9000):
+        assert ended(in_child(lambda limit=limit: work(limit))) == 7, limit
+        assert_true(path, truth)
+    assert released(truth) > 20
+    ledger.charge(PureDP(PRICE))
+
+
+def test_a_full_database_says_so(tmp_path, monkeypatch):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1e6)
+    connect = _ledger_store._connect
+
+    def small(name):
+        db = connect(name)
+        db.execute("PRAGMA max_page_count = 8")
+        return db
+
+    monkeypatch.setattr(_ledger_store, "_connect", small)
+    ledger.charge(PureDP(PRICE))
+    with pytest.raises(OSError, match=r"full.*Nothing was charged"):
+        ledger.charge(PureDP(PRICE), label="x" * 100_000)
+    assert len(ledger.entries()) == 1
+    assert is_sound(tmp_path / "ledger")
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that everyone can reach, unlike pytest's."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        yield folder
+        os.chmod(folder, 0o777)
+
+
+def as_nobody(work):
+    """Return `work`, done by a user whom permissions bind. They do not bind root."""
+
+    def bound():
+        if os.getuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+        work()
+
+    return bound
+
+
+@forks
+@pytest.mark.parametrize("closed", ["file", "folder", "both"])
+def test_a_file_that_cannot_be_written_is_read_but_not_charged(open_folder, closed):
+    path = os.path.join(open_folder, "ledger")
+    ledger = PrivacyLedger(path, epsilon=4.0)
+    ledger.charge(PureDP(PRICE))
+    os.chmod(path, stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH if closed != "folder" else 0o666)
+    if closed != "file":
+        os.chmod(open_folder, 0o555)
+
+    def work():
+        assert ledger.spent.epsilon == PRICE
+        ledger.check(PureDP(PRICE))
+        try:
+            ledger.charge(PureDP(PRICE))
+        except PermissionError as error:
+            os._exit(7 if "Nothing was charged" in str(error) else 8)
+
+    assert ended(in_child(as_nobody(work))) == 7
+    os.chmod(open_folder, 0o777)
+    assert is_sound(path)
+    assert len(ledger.entries()) == 1
+
+
+# ------------------------------------------------------------------- other versions, other bytes
+
+
+@pytest.mark.parametrize("version", ["0", "-1", "2", "1.5", "'new'", "NULL", "x'00'", "1e400"])
+def test_a_file_of_another_version_is_left_alone(tmp_path, version):
+    path = tmp_path / "ledger"
+    ledger = PrivacyLedger(path, epsilon=1.0)
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE meta SET version = {version}")
+    db.close()
+    before = path.read_bytes()
+    for use in (lambda: PrivacyLedger.open(path), lambda: ledger.charge(PureDP(PRICE))):
+        with pytest.raises(ValueError, match=r"version|not a privacy ledger"):
+            use()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("column", ["epsilon", "delta", "adjacency", "accountant", "format"])
+@pytest.mark.parametrize("value", ["NULL", "'x'", "-1", "x'00'"])
+def test_settings_that_make_no_sense_are_refused(tmp_path, column, value):
+    path = tmp_path / "ledger"
+    PrivacyLedger(path, epsilon=1.0)
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE meta SET {column} = {value}")
+    db.close()
+    with pytest.raises(ValueError, match=r"ledger|must be"):
+        PrivacyLedger.open(path)
+
+
+@pytest.mark.parametrize("value", ["'free'", "x'00'", "-1.0"])
+@pytest.mark.parametrize("column", ["pure", "square", "log_ratio", "tail"])
+def test_a_cost_that_is_no_number_does_not_count_as_nothing(tmp_path, column, value):
+    """SQLite sums up what is no number as zero: the total would be below the truth."""
+    path = tmp_path / "ledger"
+    ledger = PrivacyLedger(path, epsilon=1.0)
+    ledger.charge(PureDP(0.9))
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE charges SET {column} = {value}")
+    db.close()
+    for use in (lambda: ledger.spent, lambda: ledger.charge(PureDP(0.9))):
+        with pytest.raises(ValueError, match="damaged"):
+            use()
+
+
+@given(st.integers(0, 10**6), st.binary(min_size=1, max_size=64))
+@settings(max_examples=80, deadline=None, derandomize=True)
+def test_overwritten_bytes_raise_or_read(tmp_path_factory, place, noise):
+    """Never anything but ValueError: what was overwritten may be a label, or free space."""
+    path = tmp_path_factory.mktemp("bytes") / "ledger"
+    ledger = PrivacyLedger(path, epsilon=5.0)
+    for label in "abc":
+        ledger.charge(PureDP(PRICE), label=label)
+    whole = bytearray(path.read_bytes())
+    place %= len(whole)
+    whole[place : place + len(noise)] = noise
+    path.write_bytes(whole)
+    try:
+        other = PrivacyLedger.open(path)
+        other.charge(PureDP(PRICE))
+        other.entries()
+    except (ValueError, BudgetExceededError):
+        return
+    assert other.spent.epsilon >= PRICE
+
+
+@given(st.text(min_size=1), st.text(), st.sampled_from([np.float16, np.float32, np.float64, int]))
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_any_name_and_any_number_is_counted(dataset, label, kind):
+    """A float32 cost was once stored as bytes, which SQLite sums up as zero."""
+    ledger = PrivacyLedger(epsilon=10.0)
+    cost = kind(0.5) if kind is not int else 1
+    try:
+        ledger.charge(PureDP(cost), dataset=dataset, label=label)
+    except ValueError:  # lone surrogates cannot be written
+        assert ledger.entries() == []
+        return
+    (entry,) = ledger.entries()
+    assert (entry["dataset"], entry["label"], entry["epsilon"]) == (dataset, label, float(cost))
+    assert ledger.spent.epsilon == float(cost)
