@@ -408,10 +408,12 @@ def tilt_scale(budget, curvature, adjacency, name):
     symmetric = name == "huber"
     epsilon, delta = budget["epsilon"], budget["delta"]
     shift = math.log1p(curvature)
+    saturates = name in ("logistic", "soft hinge")
     if delta == 0:
         rows = {"add_remove": 1, "replace_one": 2}[adjacency]
+        shift = 0.0 if saturates and 4 * curvature < epsilon / rows else shift
         return rows / (epsilon * (1 - 1e-3) - shift)
-    shift = 0.0 if name == "logistic" and 4 * curvature < epsilon else shift
+    shift = 0.0 if saturates and 4 * curvature < epsilon else shift
     lengths = [1] * (2 if symmetric else 1)
     if adjacency == "replace_one":
         lengths = [2, 2, math.sqrt(2), math.sqrt(2)] if symmetric else [2, 1, 1]
@@ -423,7 +425,8 @@ def tilt_scale(budget, curvature, adjacency, name):
 
 
 OBJECTIVES = {
-    "huberized": (TDILClassifier(huber_width=0.5), 1.0, 1.0),
+    "huberized": (TDILClassifier(loss="huberized_hinge", huber_width=0.5), 1.0, 1.0),
+    "soft hinge": (TDILClassifier(), 1.0, 0.25),
     "logistic": (TDILClassifier(loss="logistic"), 1.0, 0.25),
     "huber": (TDILRegressor(y_bounds=(0, 1), huber_threshold=0.5), 0.5, 1.0),
 }

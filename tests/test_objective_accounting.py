@@ -61,11 +61,11 @@ class Scalar:
         self.corners, self.labels = corners, labels
 
 
-def logistic():
+def logistic(margin=0.0):
     return Scalar(
-        lambda f, y: -y * expit(-y * f),
-        lambda f, y: expit(f) * expit(-f),
-        lambda y: [0.0],
+        lambda f, y: -y * expit(margin - y * f),
+        lambda f, y: expit(y * f - margin) * expit(margin - y * f),
+        lambda y: [y * margin],
         1.0,
         0.25,
         {"vertices": 1, "hull": "polytope"},
@@ -104,6 +104,7 @@ SCALARS = {
     "huber-1": huber(1.0),
     "huber-0.3": huber(0.3),
 }
+SATURATING = {"logistic": logistic(), "soft hinge": logistic(3.0)}
 BASES = [(), ((0.6, 0), (-0.8, 1)), ((1.0, 0), (1.0, 0), (-1.0, 0))]
 
 
@@ -200,13 +201,14 @@ def test_no_exact_distribution_exceeds_the_claim(name, adjacency, regularization
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("name", SATURATING)
 @pytest.mark.parametrize(
     ("regularization", "unit"), [(0.05, 0.2), (0.3, 0.16), (0.3, 3.0), (1.0, 0.24), (5.0, 1.0)]
 )
 def test_no_exact_distribution_exceeds_the_claim_of_a_loss_that_saturates(
-    adjacency, regularization, unit
+    adjacency, name, regularization, unit
 ):
-    loss = SCALARS["logistic"]
+    loss = SATURATING[name]
     curvature = loss.smoothness / regularization
     epsilons = np.unique([*epsilons_for(loss, regularization, unit), curvature, 4 * curvature])
     exact = worst(loss, adjacency, regularization, unit, epsilons)
@@ -470,6 +472,31 @@ def test_pure_noise_bounds_the_ratio_of_densities(name, adjacency, regularizatio
     assert loudest <= epsilon
     if name.startswith("huberized"):  # both parts at once: the slope is L where curvature ends
         assert loudest > 0.95 * epsilon
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("name", SATURATING)
+@pytest.mark.parametrize("regularization", [0.05, 0.2, 5.0])
+def test_pure_noise_of_a_loss_that_saturates(name, adjacency, regularization):
+    """Within epsilon, not far below, and beyond it with the noise of a loss without curvature."""
+    loss, epsilon = SATURATING[name], 2.0
+    found = calibrate(
+        epsilon, 0.0, **ROW, regularization=regularization, adjacency=adjacency, saturating=True
+    )
+
+    def loudest(scale):
+        return max(
+            np.max(np.abs(log_ratio(loss, one, other, regularization, scale)))
+            for base in BASES
+            for one, other in neighbours(base, adjacency)
+        )
+
+    assert 0.3 * epsilon < loudest(found.noise_scale) <= epsilon
+    rows = {"add_remove": 1, "replace_one": 2}[adjacency]
+    free = 4 * loss.smoothness / regularization <= epsilon / rows
+    assert found.noise_scale == pytest.approx(rows / epsilon, rel=1e-9) or not free
+    if regularization == 0.05 and adjacency == "add_remove":
+        assert loudest(rows / epsilon) > epsilon
 
 
 def log_ratio(loss, one, other, regularization, scale):

@@ -20,7 +20,7 @@ from skdpsumm.learners._low_rank import cholesky_factor, low_rank_inverse
 from skdpsumm.learners._primal import solve_primal
 from skdpsumm.learners._rows import FeatureRows
 
-MARGIN_LOSSES = [Logistic(), HuberizedHinge(0.5), Hinge()]
+MARGIN_LOSSES = [Logistic(), Logistic(2.0), HuberizedHinge(0.5), Hinge()]
 CASES = [(loss, q) for loss in MARGIN_LOSSES for q in (1, 3)] + [(Softmax(), 3), (Huber(0.3), 1)]
 CASE_NAMES = [f"{type(loss).__name__}-{q}" for loss, q in CASES]
 SMOOTH = [case for case in CASES if not isinstance(case[0], Hinge)]

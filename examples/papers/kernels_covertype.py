@@ -87,8 +87,8 @@ class Comparison:
         """Return what the exact minimiser makes of the test rows; kept, as many models share it."""
         names = ("kernel", "feature_map", "loss", "huber_width", "norm_bound", "random_state")
         shared = {name: getattr(model, name) for name in names}
-        if model.mechanism == "objective" and model.huber_width is None:
-            shared["huber_width"] = 1.0
+        if model.mechanism == "objective" and model.loss == "auto":
+            shared["loss"] = "soft_hinge"
         shared["regularization"] = model.regularization_
         key = str(shared)
         if key not in self._exact:

@@ -26,7 +26,7 @@ from ..privacy import (
 from ._erm import Minimizer, Problem
 from ._losses import Huber, Logistic, Loss, MarginLoss, Softmax
 from ._objective_accounting import calibrate, discrete_slack, smallest_regularization
-from ._regularization import curvature_share
+from ._regularization import curvature_share, free_regularization
 from ._spaces import FeatureSpace
 from ._terms import Terms
 
@@ -139,21 +139,25 @@ def hull_of_gradients(loss: Loss, n_scores: int) -> dict[str, Any]:
         return {"vertices": 1, "saturating": isinstance(loss, Logistic)}
     raise ValueError(
         f"mechanism='objective' needs a smooth loss, and {type(loss).__name__} has a kink; take "
-        "loss='huberized_hinge' or 'logistic'."
+        "loss='soft_hinge', 'huberized_hinge' or 'logistic'."
     )
 
 
 def objective_regularization(space: FeatureSpace, terms: Terms) -> float:
-    """Return the public Lambda at which a row's curvature costs a fixed part of epsilon."""
+    """Return the public Lambda at which a row's curvature costs little of epsilon, or nothing."""
     if not terms.is_private:
         return space.radius**2
-    known = hull_of_gradients(terms.loss, terms.n_scores)
-    least = smallest_regularization(
-        min(terms.epsilon, _LARGEST_EPSILON),
-        curvature_share(terms.delta),
-        smoothness=terms.loss.smoothness,
-        radius=space.radius,
-        rank=known.get("rank", 1),
-        trace=known.get("trace"),
-    )
+    known, smoothness = hull_of_gradients(terms.loss, terms.n_scores), terms.loss.smoothness
+    epsilon = min(terms.epsilon, _LARGEST_EPSILON)
+    if known.get("saturating"):
+        least = free_regularization(smoothness, space.radius, epsilon, terms.delta)
+    else:
+        least = smallest_regularization(
+            epsilon,
+            curvature_share(terms.delta),
+            smoothness=smoothness,
+            radius=space.radius,
+            rank=known.get("rank", 1),
+            trace=known.get("trace"),
+        )
     return max(least, _SMALLEST * space.radius**2)

@@ -45,8 +45,9 @@ have inner products of 1/2 or 1 with those of the same label, and in [-1, 1/2] w
 most m differences are longer than sqrt(3) Z. For a loss that saturates, fix u' and argue as above:
 differences that hold the corner of u are shifted by a(g), the others by g + a(g).
 
-*Pure.* ``|b_D| - |b_D'|`` is at most L R, twice that for a replaced row: ``epsilon = L R / s + c``
-or ``2 L R / s + c``.
+*Pure.* ``|b_D| - |b_D'|`` is at most L R, twice that for a replaced row: ``epsilon = E + c`` or
+``2 E + c``, E = L R / s. Where the loss saturates, a row with t adds ``t E + log(1 + 4 k t (1-t))``
+at most, which is ``E + a(E)``, so that a(E) takes the place of c: with E >= 4 k it is free.
 
 *The minimiser in practice.* A solver returns some V with ``|V - W*| <= d`` always, and V plus noise
 is released. Given the data, B is a function of W*, so V is one of the data and W* (and of coins).
@@ -199,7 +200,8 @@ def calibrate(
     reach = float(lipschitz) * float(radius)
     if delta == 0 and shift < room:
         rows = 2 if adjacency == "replace_one" else 1
-        scale = rows * reach / (room - shift) * _MARGIN
+        unit = _pure_unit(room, shift, rows, saturating)
+        scale, shift = reach / unit * _MARGIN, max(0.0, room - rows * unit)
         output = 2 * distance / (share * epsilon) * _MARGIN if share else 0.0
         return Calibration(scale, output, PureDP(epsilon), shift)
     found = None
@@ -217,6 +219,22 @@ def calibrate(
     unit, shift, mechanism = found
     output = 2 * distance / (unit * math.sqrt(share)) * _MARGIN if share else 0.0
     return Calibration(reach / unit * _MARGIN, output, mechanism, shift)
+
+
+def _pure_unit(room: float, shift: float, rows: int, saturating: bool) -> float:
+    """Return E, the part of epsilon that is left for the noise per row that changes."""
+    plain = (room - shift) / rows
+    if not saturating:
+        return plain
+    curvature = math.expm1(shift)
+    low, high = plain, room / rows
+    if rows * high + _shift_beyond(high, curvature) <= room:
+        return high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        fits = rows * middle + _shift_beyond(middle, curvature) <= room
+        low, high = (middle, high) if fits else (low, middle)
+    return low
 
 
 def determinant_cost(

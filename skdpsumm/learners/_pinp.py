@@ -212,7 +212,7 @@ class PINPClassifier(ClassifierTarget, BasePINP):
         norm_bound=1.0,
         fit_intercept=False,
         intercept_scaling=1.0,
-        loss="huberized_hinge",
+        loss="auto",
         huber_width=None,
         classes=None,
         regularization="auto",

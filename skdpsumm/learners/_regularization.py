@@ -17,6 +17,8 @@ from ._losses import Huber, Loss, MarginLoss
 _OF_MARGIN, _OF_EACH_CLASS, _OF_NUMBER = 0.5, 0.25, 0.1
 # Part of epsilon that objective perturbation gives to the curvature of a row.
 _CURVATURE_SHARE, _PURE_CURVATURE_SHARE = 0.1, 0.05
+# Where a saturating loss has it free of charge: Lambda in units of the least for that.
+_FREE, _PURE_FREE = 1.0, 3.0
 # Of R^2, however large the budget.
 _SMALLEST = 0.1
 
@@ -72,3 +74,11 @@ def curvature_share(delta: float) -> float:
     noise is larger by the square root of the dimension, and asks for more Lambda.
     """
     return _CURVATURE_SHARE if delta > 0 else _PURE_CURVATURE_SHARE
+
+
+def free_regularization(smoothness: float, radius: float, epsilon: float, delta: float) -> float:
+    """Return Lambda for a loss that saturates: no less than ``4 beta R^2 / epsilon``.
+
+    From there on its curvature costs nothing in objective perturbation.
+    """
+    return (_FREE if delta > 0 else _PURE_FREE) * 4 * smoothness * radius**2 / epsilon

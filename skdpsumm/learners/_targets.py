@@ -18,6 +18,8 @@ from ._losses import Hinge, Huber, HuberizedHinge, Logistic, Loss, OneVsRest, So
 
 # A residual cannot exceed 2 while predictions stay in [-1, 1], so this is the squared loss there.
 _SQUARED = 2.0
+# The margin of "soft_hinge".
+_SOFT = 3.0
 
 
 def _is_logistic(self) -> bool:
@@ -28,7 +30,7 @@ class ClassifierTarget(ClassifierMixin):
     """Two classes or more, by the scores' margins or by multinomial logistic regression."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "loss": [StrOptions({"huberized_hinge", "logistic", "hinge"})],
+        "loss": [StrOptions({"auto", "huberized_hinge", "soft_hinge", "logistic", "hinge"})],
         "huber_width": [None, Interval(Real, 0, None, closed="neither")],
         "classes": [None, "array-like"],
     }
@@ -55,12 +57,20 @@ class ClassifierTarget(ClassifierMixin):
         given = "the set of labels in y" if self.classes is None else ""
         return loss, ClassCoding.of(known, loss), given
 
+    def _loss_name(self, two: bool) -> str:
+        if self.loss != "auto":
+            return self.loss
+        return "soft_hinge" if two and self.mechanism == "objective" else "huberized_hinge"
+
     def _make_loss(self, n_classes: int) -> Loss:
         two = n_classes == 2
-        if self.loss == "hinge":
+        name = self._loss_name(two)
+        if name == "hinge":
             return Hinge() if two else OneVsRest(Hinge(), n_classes)
-        if self.loss == "logistic":
+        if name == "logistic":
             return Logistic() if two else Softmax()
+        if name == "soft_hinge":
+            return Logistic(_SOFT) if two else Softmax(margin=_SOFT)
         width = self._default_width if self.huber_width is None else float(self.huber_width)
         return HuberizedHinge(width) if two else Softmax(temperature=width, margin=1.0)
 

@@ -156,7 +156,7 @@ class TDDLClassifier(ClassifierTarget, BaseTDDL):
         norm_bound=1.0,
         fit_intercept=False,
         intercept_scaling=1.0,
-        loss="huberized_hinge",
+        loss="auto",
         huber_width=None,
         classes=None,
         regularization="auto",
