@@ -122,9 +122,6 @@ LEARNERS = {
     "tdil": TDILClassifier(classes=[0, 1], random_state=0),
     "tdil regressor": TDILRegressor(y_bounds=(0, 1), random_state=0),
     "tdil objective": TDILClassifier(classes=[0, 1], mechanism="objective", random_state=0),
-    "tdil exponential": TDILClassifier(
-        classes=[0, 1], mechanism="exponential", n_rounds=2, random_state=0
-    ),
     "tddl": TDDLClassifier(classes=[0, 1], random_state=0),
     "tddl regressor": TDDLRegressor(y_bounds=(0, 1), random_state=0),
     "tddl laplace": TDDLClassifier(classes=[0, 1], mechanism="laplace", random_state=0),

@@ -6,9 +6,12 @@ mutant, at the same number of trials. Small maps and the budgets below make the 
 delta is large because so few trials see nothing of a smaller one.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone
 
 from skdpsumm import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion, audit_epsilon
 from skdpsumm.audit import worst_case_neighbours
@@ -30,6 +33,15 @@ SKETCHERS = {
         [HistogramSketcher(n_bins=2), RFFSketcher(2, gamma=0.5)], bounds=(0, 1), random_state=0
     ),
 }
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """scikit-learn looks at signatures in helpers that are called thousands of times here."""
+    names = cache(BaseEstimator._get_param_names.__func__)
+    monkeypatch.setattr(BaseEstimator, "_get_param_names", classmethod(names))
+    with config_context(skip_parameter_validation=True):
+        yield
 
 
 def refuted(sketcher, pair=None):

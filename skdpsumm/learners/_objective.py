@@ -143,14 +143,19 @@ def hull_of_gradients(loss: Loss, n_scores: int) -> dict[str, Any]:
     )
 
 
-def objective_regularization(space: FeatureSpace, terms: Terms) -> float:
-    """Return the public Lambda at which a row's curvature costs little of epsilon, or nothing."""
+def objective_regularization(space: FeatureSpace, terms: Terms, *, charged: bool) -> float:
+    """Return the public Lambda at which a row's curvature costs little of epsilon, or nothing.
+
+    Whether a ledger is charged matters, as it adds up Gaussians that dominate.
+    """
     if not terms.is_private:
         return space.radius**2
     known, smoothness = hull_of_gradients(terms.loss, terms.n_scores), terms.loss.smoothness
     epsilon = min(terms.epsilon, _LARGEST_EPSILON)
     if known.get("saturating"):
-        least = free_regularization(smoothness, space.radius, epsilon, terms.delta)
+        least = free_regularization(
+            smoothness, space.radius, epsilon=epsilon, delta=terms.delta, charged=charged
+        )
     else:
         least = smallest_regularization(
             epsilon,

@@ -81,7 +81,7 @@ class BaseTDIL(BaseKernelLearner):
 
     def _auto_regularization(self, space, terms, public):
         if self.mechanism == "objective":
-            return objective_regularization(space, terms)
+            return objective_regularization(space, terms, charged=self.ledger is not None)
         return super()._auto_regularization(space, terms, public)
 
     def _check_parameters(self):
