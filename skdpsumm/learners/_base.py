@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._public import unwrap
+from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
 from ..privacy import PrivacyGuarantee, nominal_mechanism, warn_of_seed
 from ._erm import Problem
@@ -29,7 +30,7 @@ from ._terms import Terms
 _MOST_ROWS = 60_000
 
 
-class BaseKernelLearner(BaseEstimator):
+class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
     """A regularised loss over a kernel's space, minimised to a certified distance.
 
     Subclasses say what is released of the minimiser (`_plan`), and what labels mean

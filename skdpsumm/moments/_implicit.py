@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._repr_html import PrivacyReprMixin
 from ..features import Columns, project_to_simplex
 from ..sketches import PrivateSketch, RFFSketcher, inherit_columns
 from ._m2m import _library, draws_noise, table_of
@@ -23,7 +24,7 @@ from ._priors import check_answerable, draw_points
 from ._regression import MomentRegression
 
 
-class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
+class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     """What the classifier and the regressor share: sketch (X, y), weight points, train.
 
     Subclasses describe the column of y (`_describe_target`) and split it off again.

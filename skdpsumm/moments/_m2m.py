@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
 from ..features import Columns
 from ..sketches import (
@@ -29,7 +31,7 @@ from ._regression import MomentRegression, evaluate_rows
 from ._statistics import StatisticsMixin
 
 
-class M2MEstimator(StatisticsMixin, BaseEstimator):
+class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
     """Estimate any statistic of a data set from one private sketch of it.
 
     The curator calls `fit`: one release, one charge. The analyst holds the sketch alone
@@ -354,7 +356,8 @@ def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
     parts = [part.columns for part, _ in sketch.blocks()]
     known = next((c.bounds for c in parts if c.bounds is not None), None)
     categories = {j: own.values(j) for j in range(own.n_columns) if own.values(j) is not None}
-    return Columns.build(own.n_columns, known if bounds is None else bounds, categories, own.names)
+    pairs = known if bounds is None else bounds
+    return replace(Columns.build(own.n_columns, pairs, categories, own.names), units=own.units)
 
 
 def _first(sketcher: Any, parameter: str) -> Any:
