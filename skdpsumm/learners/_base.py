@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._progress import progress
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
@@ -56,6 +57,7 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         "random_state": ["random_state"],
         "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
         "ledger": "no_validation",
+        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
     # ---- what subclasses say
@@ -99,7 +101,8 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
                 simulated=self.noise_seed is not None,
             )
         privacy = self._guarantee(plan, given)
-        self._publish(plan, problem)
+        with progress(f"{type(self).__name__}.fit", self.verbose):
+            self._publish(plan, problem)
         self._coding, self.privacy_ = coding, privacy
         self.regularization_, self.sensitivity_ = terms.regularization, terms.sensitivity
 

@@ -69,7 +69,9 @@ END = """
     noise_seed : int or None, default=None
         For simulations only: noise from a seed.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges the cost."""
+        Where `fit` charges the cost.
+    verbose : int, default=0
+        Show the solver's progress on the standard error stream; for the curator alone."""
 
 FITTED = """
     privacy_ : PrivacyGuarantee

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._progress import progress
 from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
 from ..features import Columns
@@ -68,6 +69,8 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         prior's value, not 0.
     random_state : int, RandomState or None, default=None
         Public randomness: synthetic points, and the sketcher's map if it has none of its own.
+    verbose : int, default=0
+        Show progress on the standard error stream.
 
     Attributes
     ----------
@@ -105,6 +108,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         ],
         "center": ["boolean"],
         "random_state": ["random_state"],
+        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
     def __init__(
@@ -118,6 +122,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         regularization="theory",
         center=True,
         random_state=None,
+        verbose=0,
     ):
         self.sketcher = sketcher
         self.bounds = bounds
@@ -127,6 +132,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         self.regularization = regularization
         self.center = center
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X, y=None):
         """Release a sketch of X (one charge) and prepare to answer from it.
@@ -171,6 +177,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         regularization="theory",
         center=True,
         random_state=None,
+        verbose=0,
     ) -> M2MEstimator:
         """Return a fitted estimator for an analyst who holds only the release.
 
@@ -179,7 +186,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         sketch : PrivateSketch
         bounds : pair, sequence of pairs or mapping, default=None
             None takes those in the sketch's schema.
-        prior, n_synthetic, regularization, center, random_state :
+        prior, n_synthetic, regularization, center, random_state, verbose :
             As in the constructor.
         """
         estimator = cls(
@@ -189,6 +196,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
             regularization=regularization,
             center=center,
             random_state=random_state,
+            verbose=verbose,
         )
         estimator._validate_params()
         columns = table_of(sketch, bounds)
@@ -306,9 +314,10 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         self.privacy_ = sketch.privacy
         self.columns_ = columns
         points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
-        self._regression = MomentRegression(
-            sketch, points, regularization=self.regularization, center=self.center
-        )
+        with progress(type(self).__name__, self.verbose):
+            self._regression = MomentRegression(
+                sketch, points, regularization=self.regularization, center=self.center
+            )
         return self
 
     def _answer(self, function, then=None, *, labels=()):

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
 
+from .._progress import advance, progress
 from .._public import unwrap
 from ..moments import Estimate, M2MEstimator
 from ..sketches import PrivateSketch
@@ -149,6 +150,7 @@ class PrivacyUtilityDisplay:
         fit_params: Mapping[str, Any] | None = None,
         label: str | None = None,
         reference: float | None = None,
+        verbose: int = 0,
     ) -> PrivacyUtilityDisplay:
         """Fit clones at each epsilon and score them on public rows. Every fit is paid for.
 
@@ -176,6 +178,8 @@ class PrivacyUtilityDisplay:
             More for `fit`: ``X_target``, ``owners``, ``X_public``.
         label, reference :
             As in the constructor; None names the scoring.
+        verbose : int, default=0
+            Show progress on the standard error stream: a step per fit.
 
         Returns
         -------
@@ -205,9 +209,13 @@ class PrivacyUtilityDisplay:
 
         def score(epsilon: float) -> float:
             model = clone(estimator).set_params(**{param_name: epsilon})
-            return float(scorer(model.fit(X, y, **(fit_params or {})), *test))
+            with progress("", verbose=False):  # its own steps are none of ours
+                found = float(scorer(model.fit(X, y, **(fit_params or {})), *test))
+            advance()
+            return found
 
-        scores = np.array([[score(float(e)) for _ in range(n_repeats)] for e in epsilons])
+        with progress(cls.__name__, verbose, n_repeats * len(epsilons)):
+            scores = np.array([[score(float(e)) for _ in range(n_repeats)] for e in epsilons])
         prefix = param_name.removesuffix("epsilon")
         return cls(
             epsilons,
