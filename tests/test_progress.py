@@ -74,9 +74,17 @@ def test_selection_counts_rows(capsys):
     assert "greedy_mmd_selection: 7 steps" in capsys.readouterr().err
 
 
+class Reporting(TDILClassifier):
+    """Reports steps while it scores, too."""
+
+    def score(self, X, y):
+        advance()
+        return super().score(X, y)
+
+
 def test_display_counts_fits_and_not_their_steps(capsys):
     PrivacyUtilityDisplay.from_estimator(
-        TDILClassifier(norm_bound=2.0),
+        Reporting(norm_bound=2.0),
         X,
         y,
         X_test=X,
