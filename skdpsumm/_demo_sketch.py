@@ -104,21 +104,18 @@ def draw(answers, curves, truth, X, path: Path) -> None:
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    from skdpsumm import Estimate
-    from skdpsumm.plotting import plot_against_epsilon, plot_cdf
+    from skdpsumm.plotting import CDFDisplay, PrivacyUtilityDisplay
 
     figure, axes = plt.subplots(1, 5, figsize=(17, 3.4), layout="constrained")
-    stacked = {
-        epsilon: Estimate(
-            np.array([float(p) for p in parts]),
-            lambda parts=parts: np.array([float(p.noise_std_error) for p in parts]),
+    for k, name in enumerate(STATISTICS):
+        estimates = {epsilon: parts[k] for epsilon, parts in answers.items()}
+        display = PrivacyUtilityDisplay.from_estimates(
+            estimates, label=name, delta=1e-6, reference=truth[k]
         )
-        for epsilon, parts in answers.items()
-    }
-    plot_against_epsilon(stacked, truth, names=STATISTICS, axes=axes[:4])
+        display.plot(axes[k])
     grid = np.linspace(6, 29, 93)
-    plot_cdf(curves[1.0], grid, ax=axes[4])
-    axes[4].plot(grid, (X[:, 0] <= grid[:, None]).mean(axis=1), color="0.4", lw=1)
-    axes[4].set(title="CDF of mean radius, epsilon=1", xlabel="mean radius")
+    shares = (X[:, 0] <= grid[:, None]).mean(axis=1)
+    display = CDFDisplay(grid, curves[1.0], label="mean radius", reference=shares)
+    display.plot(axes[4], name="private, epsilon=1")
     figure.savefig(path, dpi=110)
     print(f"\nPicture: {path.name}")

@@ -64,3 +64,35 @@ def test_tables():
     assert list(two().to_frame().index) == ["a", "b"]
     assert "noise std error" in repr(two())
     assert "<table>" in two()._repr_html_()
+
+
+def test_html_of_a_vector_is_a_table_of_three_columns():
+    html = two()._repr_html_()
+    assert "<tr><th>a</th><td>1</td><td>0.1</td></tr>" in html
+    assert "<th>noise std error</th>" in html
+
+
+def test_html_of_a_matrix_has_a_row_and_a_column_for_each():
+    square = Estimate(np.eye(2), lambda: np.full((2, 2), 0.5), labels=[["a", "b"], ["c", "d"]])
+    html = square._repr_html_()
+    assert "<tr><th></th><th>c</th><th>d</th></tr>" in html
+    assert "<tr><th>b</th><td>0 ± 0.5</td><td>1 ± 0.5</td></tr>" in html
+    assert "noise std error" in html
+
+
+def test_html_escapes_names():
+    named = Estimate(np.ones(1), lambda: np.ones(1), labels=[["<script>"]])
+    assert "<script>" not in named._repr_html_()
+    assert "&lt;script&gt;" in named._repr_html_()
+
+
+def test_html_of_a_number():
+    assert "<td>3</td><td>0.5</td>" in Estimate(np.array(3.0), lambda: np.array(0.5))._repr_html_()
+
+
+def test_to_frame_is_of_the_library_of_the_data():
+    table = two("polars").to_frame()
+    assert isinstance(table, pl.DataFrame)
+    assert table.columns == ["name", "value", "noise_std_error"]
+    assert table["name"].to_list() == ["a", "b"]
+    assert isinstance(two("pandas").to_frame(), pd.DataFrame)

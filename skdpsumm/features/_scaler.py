@@ -7,10 +7,11 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._public import Public
+from .._repr_html import PrivacyReprMixin
 from ._columns import Columns
 
 
-class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class PublicScaler(PrivacyReprMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Clip columns to public bounds and scale them to [0, 1], reading nothing off the data.
 
     Unlike `MinMaxScaler` or `StandardScaler`, which make everything after them depend on all

@@ -14,7 +14,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._progress import progress
 from .._public import unwrap
+from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
 from ..privacy import PrivacyGuarantee, nominal_mechanism, warn_of_seed
 from ._erm import Problem
@@ -29,7 +31,7 @@ from ._terms import Terms, check_radius
 _MOST_ROWS = 60_000
 
 
-class BaseKernelLearner(BaseEstimator):
+class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
     """A regularised loss over a kernel's space, minimised to a certified distance.
 
     Subclasses say what is released of the minimiser (`_plan`), and what labels mean
@@ -55,6 +57,7 @@ class BaseKernelLearner(BaseEstimator):
         "random_state": ["random_state"],
         "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
         "ledger": "no_validation",
+        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
     # ---- what subclasses say
@@ -102,7 +105,8 @@ class BaseKernelLearner(BaseEstimator):
                 simulated=self.noise_seed is not None,
             )
         privacy = self._guarantee(plan, given)
-        self._publish(plan, problem)
+        with progress(f"{type(self).__name__}.fit", self.verbose):
+            self._publish(plan, problem)
         self._coding, self.privacy_ = coding, privacy
         self.regularization_, self.sensitivity_ = terms.regularization, terms.sensitivity
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import vonmises_fisher
 
+from .._progress import advance
 from ..privacy import (
     Mechanism,
     PureDP,
@@ -106,6 +107,7 @@ class ExponentialQueries:
             gram = self.space.gram(asked, asked)
             coefficients = shrunk_least_squares(gram, np.array(answers), self._variance)
             hypothesis = Minimizer(self.space, coefficients, asked)
+            advance()
         return hypothesis
 
     def _choose(

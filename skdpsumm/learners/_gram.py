@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from .._blas import one_blas_thread
+from .._progress import advance
 
 _BLOCK_ROWS = 512
 
@@ -40,5 +41,6 @@ def symmetric_gram(
 
     pairs = [(i, j) for i in range(len(rows)) for j in range(i + 1)]
     with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
-        list(pool.map(fill, pairs))
+        for _ in pool.map(fill, pairs):
+            advance()
     return out

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from .._progress import advance
 from ._losses import Floats, Loss
 
 # How much better the system of a direction is solved where a rough solution did not do.
@@ -113,6 +114,7 @@ def minimise(problem: Problem, start: Floats, done: Callable[[Point], bool]) -> 
     point = problem.at(start)
     while not done(point):
         point = _step(point)
+        advance()
     return point
 
 

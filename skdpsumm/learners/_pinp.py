@@ -227,6 +227,7 @@ class PINPClassifier(ClassifierTarget, BasePINP):
         random_state=None,
         noise_seed=None,
         ledger=None,
+        verbose=0,
     ):
         self.kernel = kernel
         self.gamma = gamma
@@ -252,6 +253,7 @@ class PINPClassifier(ClassifierTarget, BasePINP):
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
+        self.verbose = verbose
 
 
 @shared_docs()
@@ -342,6 +344,7 @@ class PINPRegressor(RegressorTarget, BasePINP):
         random_state=None,
         noise_seed=None,
         ledger=None,
+        verbose=0,
     ):
         self.kernel = kernel
         self.gamma = gamma
@@ -367,3 +370,4 @@ class PINPRegressor(RegressorTarget, BasePINP):
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
+        self.verbose = verbose

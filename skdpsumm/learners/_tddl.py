@@ -170,6 +170,7 @@ class TDDLClassifier(ClassifierTarget, BaseTDDL):
         random_state=None,
         noise_seed=None,
         ledger=None,
+        verbose=0,
     ):
         self.kernel = kernel
         self.gamma = gamma
@@ -194,6 +195,7 @@ class TDDLClassifier(ClassifierTarget, BaseTDDL):
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
+        self.verbose = verbose
 
 
 @shared_docs(precomputed=_PRECOMPUTED)
@@ -276,6 +278,7 @@ class TDDLRegressor(RegressorTarget, BaseTDDL):
         random_state=None,
         noise_seed=None,
         ledger=None,
+        verbose=0,
     ):
         self.kernel = kernel
         self.gamma = gamma
@@ -300,3 +303,4 @@ class TDDLRegressor(RegressorTarget, BaseTDDL):
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
+        self.verbose = verbose

@@ -185,6 +185,7 @@ class TDILClassifier(ClassifierTarget, BaseTDIL):
         random_state=None,
         noise_seed=None,
         ledger=None,
+        verbose=0,
     ):
         self.kernel = kernel
         self.gamma = gamma
@@ -210,6 +211,7 @@ class TDILClassifier(ClassifierTarget, BaseTDIL):
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
+        self.verbose = verbose
 
 
 @shared_docs(kernel='"linear"')
@@ -297,6 +299,7 @@ class TDILRegressor(RegressorTarget, BaseTDIL):
         random_state=None,
         noise_seed=None,
         ledger=None,
+        verbose=0,
     ):
         self.kernel = kernel
         self.gamma = gamma
@@ -322,3 +325,4 @@ class TDILRegressor(RegressorTarget, BaseTDIL):
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
+        self.verbose = verbose

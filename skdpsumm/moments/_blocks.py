@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._progress import advance
 from ..features import FeatureMap
 
 
@@ -19,7 +20,7 @@ class FeatureBlocks:
     """
 
     def __init__(self, feature_map: FeatureMap, points: NDArray):
-        self.blocks: Sequence[Any] = [part.matrix(points) for part in feature_map.parts()]
+        self.blocks: Sequence[Any] = [_matrix(part, points) for part in feature_map.parts()]
         self.n_points = len(points)
         ends = np.cumsum([block.shape[1] for block in self.blocks])
         self._slices = [
@@ -55,4 +56,11 @@ class FeatureBlocks:
                 product = left.T @ self.blocks[j]
                 out[a, b] = product.toarray() if hasattr(product, "toarray") else product
                 out[b, a] = out[a, b].T
+            advance()
         return out
+
+
+def _matrix(part: FeatureMap, points: NDArray) -> Any:
+    matrix = part.matrix(points)
+    advance()
+    return matrix

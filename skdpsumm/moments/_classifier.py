@@ -39,6 +39,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     n_synthetic : int, default=100_000
     random_state : int, RandomState or None, default=None
         Public randomness: points, and the sketcher's map if it has none of its own.
+    verbose : int, default=0
+        Show progress on the standard error stream.
     classes : sequence or None, default=None
         All labels there can be. None takes those in y as public: a class that only one person
         has is then revealed, and `privacy_` says so.
@@ -82,6 +84,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         prior="auto",
         n_synthetic=100_000,
         random_state=None,
+        verbose=0,
         classes=None,
     ):
         self.sketcher = sketcher
@@ -91,6 +94,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         self.prior = prior
         self.n_synthetic = n_synthetic
         self.random_state = random_state
+        self.verbose = verbose
         self.classes = classes
 
     def fit(self, X, y):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -130,13 +131,21 @@ class Estimate(NDArrayOperatorsMixin):
         return np.stack([self._value - half, self._value + half], axis=-1)
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame: one row per entry, with value and noise standard error."""
+        """Return a data frame: one row per entry, with value and noise standard error.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            polars, with the names as a column "name", where the data were a polars frame.
+        """
+        columns = {"value": self._flat(), "noise_std_error": self._errors()}
+        if self.frame == "polars":
+            import polars as pl
+
+            return pl.DataFrame({"name": self._names()} | columns)
         import pandas as pd
 
-        return pd.DataFrame(
-            {"value": self._value.ravel(), "noise_std_error": self.noise_std_error.ravel()},
-            index=pd.Index(self._names()),
-        )
+        return pd.DataFrame(columns, index=pd.Index(self._names()))
 
     def __array__(self, dtype=None, copy=None):
         return np.array(self._value, dtype=dtype)
@@ -158,8 +167,17 @@ class Estimate(NDArrayOperatorsMixin):
     def __float__(self) -> float:
         return float(self._value)
 
+    def _flat(self) -> NDArray[np.float64]:
+        return self._value.ravel()
+
+    def _errors(self) -> NDArray[np.float64]:
+        return self.noise_std_error.ravel()
+
+    def _is_named(self) -> bool:
+        return bool(self.labels) and tuple(map(len, self.labels)) == self.shape
+
     def _names(self) -> list[str]:
-        if self.labels and tuple(len(names) for names in self.labels) == self.shape:
+        if self._is_named():
             grid = np.indices(self.shape).reshape(len(self.shape), -1).T
             return [
                 ", ".join(names[i] for names, i in zip(self.labels, where, strict=True))
@@ -170,19 +188,31 @@ class Estimate(NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         rows = [
             (name, f"{v:.5g}", f"{e:.2g}")
-            for name, v, e in zip(
-                self._names(), self._value.ravel(), self.noise_std_error.ravel(), strict=True
-            )
+            for name, v, e in zip(self._names(), self._flat(), self._errors(), strict=True)
         ]
         return "\n".join(_align([("", "value", "noise std error"), *rows]))
 
     def _repr_html_(self) -> str:
-        cells = zip(self._names(), self._value.ravel(), self.noise_std_error.ravel(), strict=True)
-        body = "".join(
-            f"<tr><th>{name}</th><td>{v:.5g}</td><td>{e:.2g}</td></tr>" for name, v, e in cells
-        )
-        head = "<tr><th></th><th>value</th><th>noise std error</th></tr>"
-        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+        cells = [f"{v:.5g} ± {e:.2g}" for v, e in zip(self._flat(), self._errors(), strict=True)]
+        if self._is_named() and len(self.shape) == 2:
+            heads, names = self.labels[1], self.labels[0]
+            rows = [cells[i : i + len(heads)] for i in range(0, len(cells), len(heads))]
+            return _html_table(["", *heads], names, rows, "value ± noise std error")
+        rows = [cell.split(" ± ") for cell in cells]
+        return _html_table(["", "value", "noise std error"], self._names(), rows)
+
+
+def _html_table(
+    heads: Sequence[str], names: Sequence[str], rows: Sequence[Sequence[str]], caption: str = ""
+) -> str:
+    """Return a table; names may be anything, such as a category of the data's schema."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    body = "".join(
+        f"<tr><th>{escape(name)}</th>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>"
+        for name, row in zip(names, rows, strict=True)
+    )
+    title = f"<caption>{caption}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _align(rows: list[tuple[str, str, str]]) -> list[str]:

@@ -15,6 +15,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._progress import progress
+from .._repr_html import PrivacyReprMixin
 from ..features import Columns, project_to_simplex
 from ..sketches import PrivateSketch, RFFSketcher, inherit_columns
 from ._m2m import _library, draws_noise, table_of
@@ -23,7 +25,7 @@ from ._priors import check_answerable, draw_points
 from ._regression import MomentRegression
 
 
-class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
+class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     """What the classifier and the regressor share: sketch (X, y), weight points, train.
 
     Subclasses describe the column of y (`_describe_target`) and split it off again.
@@ -37,6 +39,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
         "prior": [StrOptions({"auto", "uniform", "marginals"})],
         "n_synthetic": [Interval(Integral, 2, None, closed="left")],
         "random_state": ["random_state"],
+        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
     @abstractmethod
@@ -115,6 +118,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
         prior="auto",
         n_synthetic=100_000,
         random_state=None,
+        verbose=0,
     ):
         """Return a model trained from a release alone.
 
@@ -122,7 +126,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
         ----------
         sketch : PrivateSketch
             Of a table whose last column is the target, as `fit` releases it (`sketch_`).
-        estimator, weights, prior, n_synthetic, random_state :
+        estimator, weights, prior, n_synthetic, random_state, verbose :
             As in the constructor.
         """
         model = cls(
@@ -131,6 +135,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
             prior=prior,
             n_synthetic=n_synthetic,
             random_state=random_state,
+            verbose=verbose,
         )
         model._validate_params()
         columns = table_of(sketch)
@@ -147,10 +152,11 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseEstimator):
         self.privacy_ = sketch.privacy
         self._set_target(columns)
         points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
-        if self.weights == "maxent":
-            points, weights = maxent_points(sketch, points, columns, rng)
-        else:
-            weights = _ridge_weights(sketch, points)
+        with progress(type(self).__name__, self.verbose):
+            if self.weights == "maxent":
+                points, weights = maxent_points(sketch, points, columns, rng)
+            else:
+                weights = _ridge_weights(sketch, points)
         estimator = self._default_estimator() if self.estimator is None else clone(self.estimator)
         inputs = points[:, :-1].astype(np.float64)
         target = self._training_target(points[:, -1], weights)

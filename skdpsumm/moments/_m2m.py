@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -13,6 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._progress import progress
+from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
 from ..features import Columns
 from ..sketches import (
@@ -29,7 +32,7 @@ from ._regression import MomentRegression, evaluate_rows
 from ._statistics import StatisticsMixin
 
 
-class M2MEstimator(StatisticsMixin, BaseEstimator):
+class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
     """Estimate any statistic of a data set from one private sketch of it.
 
     The curator calls `fit`: one release, one charge. The analyst holds the sketch alone
@@ -66,6 +69,8 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         prior's value, not 0.
     random_state : int, RandomState or None, default=None
         Public randomness: synthetic points, and the sketcher's map if it has none of its own.
+    verbose : int, default=0
+        Show progress on the standard error stream.
 
     Attributes
     ----------
@@ -103,6 +108,7 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         ],
         "center": ["boolean"],
         "random_state": ["random_state"],
+        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
     def __init__(
@@ -116,6 +122,7 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         regularization="theory",
         center=True,
         random_state=None,
+        verbose=0,
     ):
         self.sketcher = sketcher
         self.bounds = bounds
@@ -125,6 +132,7 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         self.regularization = regularization
         self.center = center
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X, y=None):
         """Release a sketch of X (one charge) and prepare to answer from it.
@@ -170,6 +178,7 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         regularization="theory",
         center=True,
         random_state=None,
+        verbose=0,
     ) -> M2MEstimator:
         """Return a fitted estimator for an analyst who holds only the release.
 
@@ -178,7 +187,7 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         sketch : PrivateSketch
         bounds : pair, sequence of pairs or mapping, default=None
             None takes those in the sketch's schema.
-        prior, n_synthetic, regularization, center, random_state :
+        prior, n_synthetic, regularization, center, random_state, verbose :
             As in the constructor.
         """
         estimator = cls(
@@ -188,6 +197,7 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
             regularization=regularization,
             center=center,
             random_state=random_state,
+            verbose=verbose,
         )
         estimator._validate_params()
         columns = table_of(sketch, bounds)
@@ -305,9 +315,10 @@ class M2MEstimator(StatisticsMixin, BaseEstimator):
         self.privacy_ = sketch.privacy
         self.columns_ = columns
         points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
-        self._regression = MomentRegression(
-            sketch, points, regularization=self.regularization, center=self.center
-        )
+        with progress(type(self).__name__, self.verbose):
+            self._regression = MomentRegression(
+                sketch, points, regularization=self.regularization, center=self.center
+            )
         return self
 
     def _answer(self, function, then=None, *, labels=()):
@@ -355,7 +366,8 @@ def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
     parts = [part.columns for part, _ in sketch.blocks()]
     known = next((c.bounds for c in parts if c.bounds is not None), None)
     categories = {j: own.values(j) for j in range(own.n_columns) if own.values(j) is not None}
-    return Columns.build(own.n_columns, known if bounds is None else bounds, categories, own.names)
+    pairs = known if bounds is None else bounds
+    return replace(Columns.build(own.n_columns, pairs, categories, own.names), units=own.units)
 
 
 def _first(sketcher: Any, parameter: str) -> Any:

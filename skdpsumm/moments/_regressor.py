@@ -27,7 +27,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         Public (low, high) of y; values outside are clipped. Required by `fit`.
     estimator : regressor, default=None
         Takes `sample_weight`. None: `LinearRegression()`.
-    weights, prior, n_synthetic, random_state :
+    weights, prior, n_synthetic, random_state, verbose :
         As in `M2MClassifier`.
 
     Attributes
@@ -71,6 +71,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         prior="auto",
         n_synthetic=100_000,
         random_state=None,
+        verbose=0,
     ):
         self.sketcher = sketcher
         self.bounds = bounds
@@ -80,6 +81,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         self.prior = prior
         self.n_synthetic = n_synthetic
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X, y):
         """Release a sketch of (X, y), one charge, and train on it.

@@ -1,5 +1,21 @@
-"""Pictures; need matplotlib (the extra ``plot``)."""
+"""Pictures; need matplotlib (the extra ``plot``). They read well without colour."""
 
-from ._estimates import plot_against_epsilon, plot_cdf
+from ._cdf import CDFDisplay
+from ._covariance import CovarianceDisplay
+from ._ledger import LedgerDisplay
+from ._moments import MomentDisplay
+from ._owners import OwnersDisplay
+from ._privacy_profile import PrivacyProfileDisplay
+from ._privacy_utility import PrivacyUtilityDisplay
+from ._summary import SummaryDisplay
 
-__all__ = ["plot_against_epsilon", "plot_cdf"]
+__all__ = [
+    "CDFDisplay",
+    "CovarianceDisplay",
+    "LedgerDisplay",
+    "MomentDisplay",
+    "OwnersDisplay",
+    "PrivacyProfileDisplay",
+    "PrivacyUtilityDisplay",
+    "SummaryDisplay",
+]

@@ -87,6 +87,25 @@ class PrivacyGuarantee:
             lines.append("idealised: the noise was sampled in floating point")
         return f"<PrivacyGuarantee {self._cost()}\n  " + "\n  ".join(lines) + ">"
 
+    @property
+    def badge(self) -> str:
+        """One line, for headings: the price, and what it protects."""
+        adjacency = self.adjacency.replace("_", "-")
+        line = f"{self.price} ({adjacency}), protects {self.protects} against {self.against}"
+        if self.simulated:
+            return f"SIMULATED, protects nobody: {line}"
+        return f"{line}, idealised noise" if self.idealised else line
+
+    @property
+    def price(self) -> str:
+        """epsilon, at delta = 1e-6 where it is not pure."""
+        pure = self.mechanism.epsilon(0.0)
+        if math.isfinite(pure):
+            return f"epsilon={pure:.4g}, delta=0"
+        if isinstance(self.mechanism, Unprotected):
+            return "no guarantee: epsilon=inf"
+        return f"epsilon={self.epsilon(1e-6):.4g} at delta=1e-06"
+
     def _cost(self) -> str:
         pure = self.mechanism.epsilon(0.0)
         if math.isfinite(pure):

@@ -20,13 +20,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
 from ..features import GRID, Columns, FeatureMap
 from ..privacy import Block, IntegerNoise, PrivacyGuarantee, nominal_mechanism
 from ._pending import PendingRelease
 
 
-class BaseSketcher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class BaseSketcher(
+    PrivacyReprMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """A transformer phi whose `fit` releases the noisy sum of phi over the rows.
 
     Subclasses say which phi (`_draw_map`) and how the budget is shared (`_shares`).

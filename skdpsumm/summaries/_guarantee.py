@@ -49,6 +49,17 @@ class SummaryPrivacy:
             given="nothing",
         )
 
+    @property
+    def badge(self) -> str:
+        """One line, for headings: the price of each claim, worst first."""
+        common = f"({self.owners.adjacency.replace('_', '-')}), against {self.owners.against}"
+        line = (
+            f"chosen rows: no guarantee; target: {self.target.price}; "
+            f"rows of other owners: {self.owners.price} {common}"
+        )
+        simulated = self.target.simulated or self.owners.simulated
+        return f"SIMULATED, protects nobody: {line}" if simulated else line
+
     def __repr__(self) -> str:
         parts = {"consumer": self.consumer, "target": self.target, "owners": self.owners}
         if self.h2 is not None:

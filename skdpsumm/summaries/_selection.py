@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 from .._blas import one_blas_thread
+from .._progress import advance, progress
 from ..features import Columns, FourierMap
 from ._mmd import centred, check_gamma, kernel_column, mean_kernel
 
@@ -34,6 +35,7 @@ def greedy_mmd_selection(
     refine: bool = True,
     n_perturbations: int | str = "auto",
     random_state=None,
+    verbose: int = 0,
 ) -> NDArray[np.int64]:
     """Choose rows of X whose distribution is close to the target's, in MMD. Not private.
 
@@ -64,6 +66,8 @@ def greedy_mmd_selection(
         "auto" is 100, and less where n p is above 300,000, as gains are small there.
     random_state : int, RandomState or None, default=None
         For the perturbations and the Fourier features.
+    verbose : int, default=0
+        Show progress on the standard error stream: a step per row chosen and per perturbation.
 
     Returns
     -------
@@ -103,7 +107,7 @@ def greedy_mmd_selection(
     rng = check_random_state(random_state)
     if n_components is not None:
         _check_count("n_components", n_components)
-    with one_blas_thread():
+    with one_blas_thread(), progress("greedy_mmd_selection", verbose):
         search = _make_search(X, target, n_select, gamma, n_components, rng)
         return search.run(refine, n_perturbations, rng)
 
@@ -225,10 +229,12 @@ class SubsetSearch:
         self.chosen = np.zeros(self.n_select, np.int64)
         for slot in range(self.n_select):
             self._fill(slot, slot)
+            advance()
         if refine:
             self._swap(np.arange(self.n_select))
             for _ in range(n_perturbations if self.n_select > _N_DROPPED else 0):
                 self._perturb(rng)
+                advance()
             self._sort()
         return self.chosen
 

@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from .._public import unwrap
+from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
 from ._mmd import mmd2
 from ._summarizer import PrivateMMDSummarizer
@@ -71,7 +72,7 @@ def _distance(summarizer: PrivateMMDSummarizer, rows: Any, target: Any) -> float
     return math.sqrt(mmd2(tables[0], tables[1][::step], gamma=summarizer.gamma))
 
 
-class SummarizedEstimator(MetaEstimatorMixin, BaseEstimator):
+class SummarizedEstimator(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     """Select rows of many owners that match a target, and train an estimator on them.
 
     The summarizer is fitted inside `fit`, so both parts have parameters that a search can set:

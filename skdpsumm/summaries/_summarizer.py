@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._public import unwrap
+from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
 from ..privacy import PrivacyGuarantee, derived_seed, nominal_mechanism
 from ._ask_all import AskAll
@@ -44,7 +45,7 @@ def _unique(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
     return labels.tolist(), codes
 
 
-class PrivateMMDSummarizer(BaseEstimator):
+class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
     """Choose rows from many owners that match a target, while owners learn nothing of one another.
 
     A consumer holds a few rows D_v of the population he cares about; K owners hold many rows of

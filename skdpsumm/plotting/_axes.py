@@ -1,0 +1,86 @@
+"""What the displays share: axes, styles that differ without colour, and names with units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils._optional_dependencies import check_matplotlib_support
+
+from ..features import Columns
+
+# Line and marker: any two can be told apart in black and white.
+STYLES = (("-", "o"), ("--", "s"), ("-.", "^"), (":", "D"), ((0, (6, 1, 1, 1, 1, 1)), "v"))
+
+
+def need_matplotlib(caller: type, method: str = "plot") -> None:
+    """Raise ImportError if matplotlib is missing: first of all, before anything is spent."""
+    check_matplotlib_support(f"{caller.__name__}.{method}")
+
+
+def open_axes(display: Any, ax: Any, figsize: tuple[float, float] = (5.2, 3.6)) -> Any:
+    """Return the axes to draw on, new ones where `ax` is None, and note them on the display."""
+    need_matplotlib(type(display))
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=figsize, layout="constrained")
+    display.ax_, display.figure_ = ax, ax.figure
+    return ax
+
+
+def next_style(ax: Any) -> dict[str, Any]:
+    """Return colour, line and marker that no curve on the axes has so far."""
+    k = count(ax, "curve")
+    line, marker = STYLES[k % len(STYLES)]
+    return {"color": f"C{k}", "ls": line, "marker": marker, "gid": "curve"}
+
+
+def reference_style(ax: Any, label: str) -> dict[str, Any]:
+    """Return the style of a line drawn for comparison; the first of them is in the legend."""
+    style = {"color": "0.45", "lw": 1.5, "ls": (0, (1, 1)), "gid": "reference"}
+    return style | {"label": "_" + label if count(ax, "reference") else label}
+
+
+def legend_above(ax: Any) -> None:
+    """Put the legend where no data can be."""
+    style = {"frameon": False, "fontsize": "small", "borderaxespad": 0.2}
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, **style)
+
+
+def count(ax: Any, gid: str) -> int:
+    """Return how many lines on the axes are of a kind, "curve" or "reference"."""
+    return sum(line.get_gid() == gid for line in ax.get_lines())
+
+
+def with_unit(name: str, unit: str | None) -> str:
+    """Return a label: the name, and the unit in brackets where there is one."""
+    return name if not unit else f"{name} ({unit})"
+
+
+def units_of(columns: Columns, units: Mapping[str, str] | None) -> list[str | None]:
+    """Return the unit of each column: those given, else those of the schema.
+
+    Raises
+    ------
+    ValueError
+        If `units` names a column that the data do not have.
+    """
+    known = list(columns.units or [None] * columns.n_columns)
+    names = [columns.name(j) for j in range(columns.n_columns)]
+    for name, unit in (units or {}).items():
+        if name not in names:
+            raise ValueError(f"units names column {name!r}, which the data do not have.")
+        known[names.index(name)] = unit
+    return known
+
+
+def same_length(of: str, first: Any, /, **arrays: Any) -> None:
+    """Raise ValueError for an array that is not as long as the first, which is named `of`."""
+    for name, array in arrays.items():
+        if array is not None and len(np.asarray(array)) != len(first):
+            raise ValueError(
+                f"{name} has {len(np.asarray(array))} entries, but {of} has {len(first)}; give "
+                "one for each."
+            )

@@ -1,0 +1,190 @@
+"""What a ledger has paid, for what, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..privacy import PrivacyLedger
+from ._axes import need_matplotlib, open_axes
+
+# One for each data set, told apart in black and white.
+_HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
+_GREYS = ("0.55", "0.75", "0.85", "0.65", "0.95", "0.8")
+
+
+class LedgerDisplay:
+    """A bar per charge, and lines where all together and the cap stand.
+
+    Each bar is what the charge costs alone. Together they cost less than the sum of the bars
+    (under "gdp" and "zcdp", and in partitions), so the total is drawn as the ledger counts it.
+
+    Parameters
+    ----------
+    entries : sequence of dict
+        As of `PrivacyLedger.entries`: id, label, dataset, epsilon, simulated.
+    spent, cap : float
+        epsilon, all together and at most.
+    delta : float, default=0.0
+        At which all epsilons are stated.
+    accountant, adjacency : str, default="pure", "add_remove"
+        The ledger's, for the axis.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    bars_ : matplotlib BarContainer
+
+    Examples
+    --------
+    >>> from skdpsumm.plotting import LedgerDisplay
+    >>> from skdpsumm.privacy import PrivacyLedger, PureDP
+    >>> ledger = PrivacyLedger(epsilon=1.0)
+    >>> ledger.charge(PureDP(0.3), label="histogram of ages")
+    1
+    >>> display = LedgerDisplay.from_ledger(ledger).plot()
+    >>> float(display.bars_[0].get_width()), display.spent, display.cap
+    (0.3, 0.3, 1.0)
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Mapping[str, Any]],
+        *,
+        spent: float,
+        cap: float,
+        delta: float = 0.0,
+        accountant: str = "pure",
+        adjacency: str = "add_remove",
+    ):
+        self.entries = list(entries)
+        self.spent = spent
+        self.cap = cap
+        self.delta = delta
+        self.accountant = accountant
+        self.adjacency = adjacency
+
+    def plot(self, ax: Any = None, *, max_entries: int = 30) -> LedgerDisplay:
+        """Draw the charges, the first on top.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        max_entries : int, default=30
+            Draw the last so many.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        ValueError
+            If `max_entries` is no positive integer.
+        """
+        if not isinstance(max_entries, int) or max_entries < 1:
+            raise ValueError(f"max_entries must be a positive integer, got {max_entries!r}.")
+        shown = self.entries[-max_entries:]
+        ax = open_axes(self, ax, (6.4, 1.9 + 0.28 * len(shown)))
+        widths = np.array([entry["epsilon"] for entry in shown], dtype=np.float64)
+        # Infinite charges reach to the edge.
+        right = 1.08 * max([*_finite([*widths, self.spent, self.cap]), 1e-9])
+        self.bars_ = ax.barh(range(len(shown)), np.where(np.isinf(widths), right, widths), 0.7)
+        self._hatch(ax, shown)
+        spent = f"all together: {self.spent:.4g}"
+        cap = f"cap: {self.cap:.4g}"
+        for value, label, line in ((self.spent, spent, "--"), (self.cap, cap, "-")):
+            places = [value] * 2 if np.isfinite(value) else [np.nan] * 2
+            style = {"color": "k", "ls": line, "lw": 1.4, "label": label}
+            ax.plot(places, [0, 1], transform=ax.get_xaxis_transform(), **style)
+        ax.set_yticks(range(len(shown)), [_name(entry) for entry in shown])
+        ax.set(ylim=(max(len(shown), 1) - 0.5, -0.5), xlim=(0, right))
+        at = f" at delta={self.delta:g}, {self.accountant}" if self.delta else ""
+        ax.set_xlabel(f"epsilon{at} ({self.adjacency.replace('_', '-')})")
+        left_out = len(self.entries) - len(shown)
+        if left_out:
+            ax.set_title(f"the last {len(shown)} of {len(self.entries)} charges", fontsize="medium")
+        ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        return self
+
+    def _hatch(self, ax: Any, shown: list[Mapping[str, Any]]) -> None:
+        """Give the bars of each data set a hatch of their own, and a place in the legend."""
+        datasets = list(dict.fromkeys(entry["dataset"] for entry in shown))
+        for bar, entry in zip(self.bars_, shown, strict=True):
+            k = datasets.index(entry["dataset"]) % len(_HATCHES)
+            bar.set(hatch=_HATCHES[k], facecolor=_GREYS[k], edgecolor="0.2")
+        for k, name in enumerate(datasets if len(datasets) > 1 else []):
+            style = {"hatch": _HATCHES[k % len(_HATCHES)], "fc": _GREYS[k % len(_GREYS)]}
+            ax.bar(0, 0, 0, label=f"data set {name!r}", ec="0.2", **style)
+
+    @classmethod
+    def from_ledger(cls, ledger: PrivacyLedger) -> LedgerDisplay:
+        """Return the display of a ledger as it stands.
+
+        Parameters
+        ----------
+        ledger : PrivacyLedger
+
+        Returns
+        -------
+        LedgerDisplay
+            Not drawn yet: call `plot`.
+        """
+        need_matplotlib(cls, "from_ledger")
+        return cls(
+            ledger.entries(),
+            spent=ledger.spent.epsilon,
+            cap=ledger.epsilon,
+            delta=ledger.spent.delta,
+            accountant=ledger.accountant,
+            adjacency=ledger.adjacency,
+        )
+
+    @classmethod
+    def from_estimator(cls, estimator: Any) -> LedgerDisplay:
+        """Return the display of the ledger that an estimator charges.
+
+        Parameters
+        ----------
+        estimator : estimator
+            With a parameter `ledger`, its own or a part's.
+
+        Returns
+        -------
+        LedgerDisplay
+
+        Raises
+        ------
+        ValueError
+            If it has no ledger, or parts of it have different ones.
+        """
+        need_matplotlib(cls, "from_estimator")
+        params = estimator.get_params(deep=True).items()
+        found = [value for name, value in params if name.split("__")[-1] == "ledger"]
+        ledgers = {id(one): one for one in map(_whole, found) if one is not None}
+        if len(ledgers) != 1:
+            raise ValueError(
+                f"{type(estimator).__name__} charges {len(ledgers) or 'no'} ledgers; draw one with "
+                "LedgerDisplay.from_ledger."
+            )
+        return cls.from_ledger(next(iter(ledgers.values())))
+
+
+def _whole(ledger: Any) -> Any:
+    """Return the ledger behind one data set's view of it."""
+    return getattr(ledger, "ledger", ledger)
+
+
+def _finite(values: list[float]) -> list[float]:
+    return [value for value in values if np.isfinite(value)]
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    simulated = " (simulated)" if entry.get("simulated") else ""
+    return f"{entry['id']}. {entry['label'] or 'no label'}{simulated}"

@@ -1,0 +1,171 @@
+"""Notebooks: each private estimator shows its guarantee in one line, and no private value."""
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from skdpsumm import (
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    PINPClassifier,
+    PrivateMMDSummarizer,
+    PublicScaler,
+    RFFSketcher,
+    SummarizedEstimator,
+    TDILClassifier,
+    _repr_html,
+)
+from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP, Unprotected
+
+rng = np.random.default_rng(0)
+X = rng.random((200, 2))
+y = (X[:, 0] > 0.5).astype(int)
+SMALL = {"n_select": 17, "n_components": 32}
+BADGE = "epsilon=1 at delta=1e-06 (add-remove), protects the rows of X"
+
+
+def html(estimator):
+    text = estimator._repr_html_()
+    return re.sub(r"<(style|script)>.*?</\1>", "", text, flags=re.DOTALL)
+
+
+def fitted():
+    m2m = {"sketcher": RFFSketcher(10), "bounds": (0, 1), "n_synthetic": 100}
+    return [
+        RFFSketcher(10).fit(X),
+        HistogramSketcher(bounds=(0, 1)).fit(X),
+        M2MEstimator(**m2m).fit(X),
+        M2MClassifier(estimator=LogisticRegression(), **m2m).fit(X, y),
+        TDILClassifier(norm_bound=2.0).fit(X, y),
+        PINPClassifier(kernel="linear", norm_bound=2.0).fit(X, y),
+    ]
+
+
+@pytest.mark.parametrize("estimator", fitted(), ids=lambda e: type(e).__name__)
+def test_badge_of_what_is_fitted_and_of_nothing_else(estimator):
+    assert html(estimator).count(BADGE) == 1
+    assert "holds private data" not in html(estimator)
+    assert "epsilon=1 at" not in html(clone(estimator))
+
+
+def test_badge_is_in_pipelines_and_searches():
+    pipeline = make_pipeline(PublicScaler(), TDILClassifier(norm_bound=2.0))
+    assert BADGE not in html(pipeline)
+    assert html(pipeline.fit(X, y)).count(BADGE) == 1
+    nested = M2MClassifier(sketcher=RFFSketcher(10), bounds=(0, 1), n_synthetic=100)
+    assert html(make_pipeline(PublicScaler(), nested).fit(X, y)).count(BADGE) == 1
+    search = GridSearchCV(TDILClassifier(norm_bound=2.0), {"norm_bound": [2.0]}, cv=2).fit(X, y)
+    assert BADGE in html(search)
+
+
+def test_parts_of_an_estimator_are_still_shown():
+    shown = html(fitted()[3])
+    assert "sketcher: RFFSketcher" in shown
+    assert "estimator: LogisticRegression" in shown
+
+
+def test_what_holds_private_data_says_so_and_shows_none():
+    summarizer = PrivateMMDSummarizer(**SMALL).fit(X, X_target=X[:40].copy(), owners=y)
+    model = SummarizedEstimator(LogisticRegression(), PrivateMMDSummarizer(**SMALL))
+    model.fit(X, y, X_target=X[:40].copy(), owners=y)
+    for one in (summarizer, model):
+        shown = html(one)
+        assert "holds private data" in shown
+        assert "chosen rows: no guarantee" in shown
+        for private in ("sample_indices_", "owner_counts_", "owner_values_", "n_accessed_", "mmd_"):
+            assert private not in shown
+        assert "classes_" not in shown
+        assert str(summarizer.sample_indices_[0]) + "," not in shown
+
+
+def test_interactive_learners_and_sums_in_the_making_hold_private_data():
+    learner = PINPClassifier().fit(X, y)
+    assert f"{BADGE} and y against public; holds private data" in html(learner)
+    assert "answers_" not in html(learner)
+    sketcher = RFFSketcher(10).partial_fit(X)
+    assert "holds private data" in html(sketcher)
+    assert "epsilon=1 at" not in html(sketcher)
+
+
+def test_public_things_have_no_badge():
+    assert "epsilon" not in html(PublicScaler().fit(X))
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "line"),
+    [
+        (
+            PrivacyGuarantee(PureDP(0.5), "replace_one"),
+            "epsilon=0.5, delta=0 (replace-one), protects the rows of X against public",
+        ),
+        (
+            PrivacyGuarantee(Unprotected("of a test")),
+            "no guarantee: epsilon=inf (add-remove), protects the rows of X against public",
+        ),
+        (
+            PrivacyGuarantee(PureDP(0.5), simulated=True),
+            "SIMULATED, protects nobody: epsilon=0.5, delta=0 (add-remove), protects the rows of X "
+            "against public",
+        ),
+        (
+            PrivacyGuarantee(GaussianDP(0.5), idealised=True),
+            "epsilon=2.254 at delta=1e-06 (add-remove), protects the rows of X against public, "
+            "idealised noise",
+        ),
+    ],
+    ids=["pure", "none", "simulated", "idealised"],
+)
+def test_badges(guarantee, line):
+    assert guarantee.badge == line
+
+
+def test_simulations_say_so():
+    with pytest.warns(match="noise_seed"):
+        model = RFFSketcher(10, noise_seed=0).fit(X)
+    assert "SIMULATED, protects nobody" in html(model)
+
+
+# ---- links
+
+
+@pytest.fixture
+def site(monkeypatch):
+    monkeypatch.setattr(_repr_html, "docs_address", lambda: "https://docs.example/stable")
+
+
+@pytest.mark.usefixtures("site")
+def test_links_lead_to_the_page_of_the_class():
+    page = "https://docs.example/stable/generated/skdpsumm.learners.TDILClassifier.html"
+    assert f'href="{page}' in html(TDILClassifier())
+    assert f'href="{page}' in html(make_pipeline(PublicScaler(), TDILClassifier()))
+    assert "generated/skdpsumm.features.PublicScaler.html" in html(PublicScaler())
+
+
+def test_without_an_address_there_are_no_links(monkeypatch):
+    monkeypatch.setattr(_repr_html, "docs_address", lambda: "")
+    assert TDILClassifier()._get_doc_link() == ""
+
+
+@pytest.mark.parametrize(
+    ("urls", "address"),
+    [
+        (None, ""),
+        (["Source, https://code.example"], ""),
+        (["Source, https://x", "Documentation, https://docs.example/"], "https://docs.example"),
+    ],
+)
+def test_the_address_is_that_of_the_metadata(urls, address, monkeypatch):
+    class Metadata:
+        def get_all(self, key):
+            return urls if key == "Project-URL" else None
+
+    monkeypatch.setattr(_repr_html, "metadata", lambda name: Metadata())
+    _repr_html.docs_address.cache_clear()
+    assert _repr_html.docs_address() == address
+    _repr_html.docs_address.cache_clear()

@@ -1,0 +1,503 @@
+"""Displays: what is drawn, in which units, without colour; and nothing that was not released."""
+
+import inspect
+import re
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.linear_model import LogisticRegression
+
+from skdpsumm import (
+    Estimate,
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    PrivacyLedger,
+    PrivateMMDSummarizer,
+    Public,
+    RFFSketcher,
+    SummarizedEstimator,
+    mmd2,
+    plotting,
+)
+from skdpsumm.plotting import (
+    CDFDisplay,
+    CovarianceDisplay,
+    LedgerDisplay,
+    MomentDisplay,
+    OwnersDisplay,
+    PrivacyProfileDisplay,
+    PrivacyUtilityDisplay,
+    SummaryDisplay,
+)
+from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP
+from skdpsumm.summaries import OwnerValues
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+
+BOUNDS = {"height": (100, 220), "weight": (0, 200), "load": (-1, 3)}
+UNITS = {"height": "cm", "weight": "kg"}
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def table(n_rows=2000):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    columns = [rng.normal(mean, 8, n_rows) for mean in (170, 80)]
+    return pd.DataFrame(dict(zip(BOUNDS, [*columns, rng.random(n_rows)], strict=True)))
+
+
+@pytest.fixture(scope="module")
+def sketch():
+    sketcher = HistogramSketcher(bounds=BOUNDS, n_bins=16, epsilon=1.0, noise_seed=0)
+    with pytest.warns(match="noise_seed"):
+        return sketcher.fit(table()).sketch_.with_units(UNITS)
+
+
+@pytest.fixture(scope="module")
+def m2m(sketch):
+    return M2MEstimator.from_sketch(sketch, n_synthetic=2000, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def choice():
+    """Return a summarizer without privacy, one with, their rows, and public ones."""
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(0, 1, (200, 2)), rng.normal(2, 1, (200, 2))])
+    target = rng.normal(2, 1, (100, 2))
+    fitted = [
+        PrivateMMDSummarizer(30, gamma=0.5, n_components=64, epsilon=epsilon, random_state=0).fit(
+            X, X_target=target, owners=np.repeat(["north", "south"], 200)
+        )
+        for epsilon in (np.inf, 1.0)
+    ]
+    return (*fitted, X, rng.normal(2, 1, (80, 2)))
+
+
+def estimate(value, std=0.1, **options):
+    value = np.asarray(value, dtype=float)
+    return Estimate(value, lambda: np.full(value.shape, std), **options)
+
+
+def examples():
+    """Return one display of each kind, made by hand."""
+    entries = [{"id": 1, "label": "ages", "dataset": "default", "epsilon": 0.5}]
+    return [
+        CDFDisplay([1, 2, 3], estimate([0.1, 0.5, 0.9])),
+        CovarianceDisplay(estimate(np.eye(2)), names=["a", "b"]),
+        LedgerDisplay(entries, spent=0.5, cap=1.0),
+        MomentDisplay(estimate([1.0, 2.0]), [(0, 2), (0, 4)], names=["a", "b"]),
+        OwnersDisplay({"north": 0.2, "south": 0.7}, noise_std=0.1),
+        PrivacyProfileDisplay(PrivacyGuarantee(GaussianDP(1.0))),
+        PrivacyUtilityDisplay([0.1, 1], [1.0, 2.0], intervals=[(0, 2), (1, 3)]),
+        SummaryDisplay([1, 2, 4], [1.0, 0.5, 0.2], expected=[1.0, 0.7, 0.5]),
+    ]
+
+
+KINDS = pytest.mark.parametrize("display", examples(), ids=lambda d: type(d).__name__)
+
+
+# ---- what all displays have in common
+
+
+def test_all_are_exported_and_tested():
+    assert {type(display).__name__ for display in examples()} == set(plotting.__all__)
+
+
+@KINDS
+def test_draws_on_new_axes_and_again_on_given_ones(display):
+    assert display.plot() is display
+    first = display.figure_
+    figure, ax = plt.subplots()
+    plt.figure()  # the current one is no other's
+    display.plot(ax=ax)
+    assert display.ax_ is ax
+    assert display.figure_ is figure is not first
+    assert ax.get_xlabel() or isinstance(display, CovarianceDisplay)
+
+
+@KINDS
+def test_drawing_twice_on_the_same_axes_is_well(display):
+    ax = display.plot().ax_
+    assert display.plot(ax=ax).ax_ is ax
+    ax.figure.canvas.draw()
+
+
+@KINDS
+def test_without_matplotlib_it_says_what_to_install(display, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=rf"{type(display).__name__}\.plot requires matplotlib"):
+        display.plot()
+
+
+@pytest.mark.parametrize("name", plotting.__all__)
+def test_class_methods_complain_before_anything_is_spent(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    kind = getattr(plotting, name)
+    makers = [m for m, f in inspect.getmembers(kind, inspect.ismethod) if m.startswith("from_")]
+    assert makers
+    for maker in makers:
+        method = getattr(kind, maker)
+        needed = [
+            p.name
+            for p in inspect.signature(method).parameters.values()
+            if p.default is p.empty and p.kind is not p.VAR_KEYWORD
+        ]
+        with pytest.raises(ImportError, match=rf"{name}\.{maker} requires matplotlib"):
+            method(**dict.fromkeys(needed))
+
+
+@pytest.mark.parametrize(
+    "display",
+    [d for d in examples() if "name" in inspect.signature(d.plot).parameters],
+    ids=lambda d: type(d).__name__,
+)
+def test_nothing_relies_on_colour(display):
+    """Curves on the same axes differ in line and marker."""
+    ax = None
+    for name in "abcde":
+        ax = display.plot(ax, name=name).ax_
+    curves = [line for line in ax.get_lines() if line.get_gid() == "curve"]
+    assert len({str(line._unscaled_dash_pattern) for line in curves}) == len(curves) == 5
+    assert len({line.get_label() for line in curves}) == 5
+    references = [line.get_label() for line in ax.get_lines() if line.get_gid() == "reference"]
+    assert sum(not label.startswith("_") for label in references) <= 1
+
+
+# ---- each display
+
+
+def test_cdf(m2m):
+    display = CDFDisplay.from_estimator(m2m, "height", thresholds=[150, 170, 190]).plot(level=0.9)
+    expected = m2m.cdf("height", [150, 170, 190])
+    assert np.array_equal(display.line_.get_ydata(), np.asarray(expected))
+    assert np.array_equal(display.line_.get_xdata(), [150, 170, 190])
+    band = set(display.band_.get_paths()[0].vertices[:, 1])
+    assert band >= set(np.clip(expected.interval(0.9), 0, 1).ravel())
+    assert not band >= set(np.clip(expected.interval(0.95), 0, 1).ravel())
+    assert display.ax_.get_xlabel() == "height (cm)"
+    assert CDFDisplay.from_estimator(m2m, 2).label == "load"
+    assert CDFDisplay.from_estimator(m2m, 2, unit="t").label == "load (t)"
+
+
+def test_cdf_of_a_sketch_takes_the_bounds(sketch):
+    display = CDFDisplay.from_sketch(sketch, 0, random_state=0)
+    assert display.thresholds[[0, -1]].tolist() == [100, 220]
+
+
+def test_cdf_draws_a_reference_only_where_one_is_given():
+    cdf = estimate([0.1, 0.9])
+    assert len(CDFDisplay([1, 2], cdf).plot().ax_.get_lines()) == 1
+    lines = CDFDisplay([1, 2], cdf, reference=[0, 1]).plot().ax_.get_lines()
+    assert [0, 1] in [line.get_ydata().tolist() for line in lines]
+
+
+def test_moments(m2m):
+    display = MomentDisplay.from_estimator(m2m).plot()
+    means = np.asarray(m2m.mean())
+    ranges = np.array(list(BOUNDS.values()))
+    shares = (means - ranges[:, 0]) / np.ptp(ranges, axis=1)
+    assert np.allclose(display.errorbar_[0].get_xdata(), shares)
+    assert [t.get_text() for t in display.ax_.get_yticklabels()] == [
+        "height (cm)",
+        "weight (kg)",
+        "load",
+    ]
+    assert f"{means[0]:.4g} ±" in display.texts_[0].get_text()
+
+
+def test_bars_of_moments_are_the_intervals(m2m):
+    display = MomentDisplay.from_estimator(m2m).plot(level=0.5)
+    (segments,) = [bar.get_segments() for bar in display.errorbar_[2]]
+    half = np.ptp(m2m.mean().interval(0.5), axis=-1) / [120, 200, 4]
+    assert np.allclose([np.ptp(s[:, 0]) for s in segments], half)
+
+
+def test_powers_have_powers_of_units_and_ranges(m2m):
+    display = MomentDisplay.from_estimator(m2m, order=2)
+    assert display.units == ["cm^2", "kg^2", None]
+    assert display.ranges.tolist() == [[100**2, 220**2], [0, 200**2], [0, 9]]
+    assert "power 2" in display.plot().ax_.get_xlabel()
+
+
+def test_units_must_name_columns(m2m):
+    with pytest.raises(ValueError, match="units names column 'hieght'"):
+        MomentDisplay.from_estimator(m2m, units={"hieght": "cm"})
+
+
+def test_covariance(m2m):
+    display = CovarianceDisplay.from_estimator(m2m).plot()
+    matrix = np.asarray(m2m.covariance())
+    spread = np.sqrt(np.diag(matrix))
+    shades = np.asarray(display.image_.get_array())
+    assert np.allclose(shades, matrix / spread / spread[:, None])
+    assert display.texts_[1].get_text().startswith(f"{matrix[0, 1]:.3g}\n±")
+    labels = [t.get_text() for t in display.ax_.get_xticklabels()]
+    assert labels == ["height (cm)", "weight (kg)", "load"]
+    # In grey, a larger correlation is darker.
+    greys = display.image_.cmap(np.linspace(0, 1, 20))[:, :3].mean(axis=1)
+    assert (np.diff(greys) < 0).all()
+
+
+def test_correlation_has_no_units_and_large_ones_no_numbers(m2m, sketch):
+    display = CovarianceDisplay.from_sketch(sketch, statistic="correlation", random_state=0).plot()
+    assert [t.get_text() for t in display.ax_.get_yticklabels()] == list(BOUNDS)
+    assert not display.plot(annotate=False).texts_
+    large = CovarianceDisplay(estimate(np.eye(11)), names=list("abcdefghijk"))
+    assert not large.plot().texts_
+    assert len(large.plot(annotate=True).texts_) == 121
+    with pytest.raises(ValueError, match="statistic must be"):
+        CovarianceDisplay.from_estimator(m2m, statistic="cov")
+    with pytest.raises(ValueError, match="square"):
+        CovarianceDisplay(estimate(np.ones((2, 3))), names="ab")
+
+
+def test_profile_is_the_guarantee():
+    guarantee = PrivacyGuarantee(GaussianDP(0.5))
+    display = PrivacyProfileDisplay(guarantee).plot()
+    x, y = display.line_.get_data()
+    assert y[50] == guarantee.delta(x[50])
+    assert y[-1] < 1e-11
+    assert display.ax_.get_yscale() == "log"
+    assert display.ax_.get_xlabel() == "epsilon (add-remove)"
+
+
+def test_profile_says_what_is_simulated(sketch):
+    display = PrivacyProfileDisplay.from_sketch(sketch).plot(name="mine")
+    assert "SIMULATED" in display.line_.get_label()
+
+
+def test_profile_without_a_guarantee_stays_at_one(choice):
+    display = PrivacyProfileDisplay.from_estimator(choice[0], claim="target")
+    assert (display.deltas == 1).all()
+
+
+def test_profile_of_a_summary_must_be_told_which(choice, sketch):
+    summarizer = choice[1]
+    display = PrivacyProfileDisplay.from_estimator(summarizer, claim="owners")
+    assert display.guarantee == summarizer.privacy_.owners
+    with pytest.raises(ValueError, match="claim must be 'target' or 'owners'"):
+        PrivacyProfileDisplay.from_estimator(summarizer)
+    with pytest.raises(ValueError, match="claim must be None"):
+        PrivacyProfileDisplay.from_estimator(
+            M2MEstimator.from_sketch(sketch, n_synthetic=10), claim="owners"
+        )
+    with pytest.raises(ValueError, match="epsilons must be"):
+        PrivacyProfileDisplay(summarizer.privacy_.owners, epsilons=[-1])
+
+
+def a_ledger():
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    ledger.charge(GaussianDP(0.2), label="means")
+    ledger.charge(GaussianDP(0.1), label="counts", dataset="north", simulated=True)
+    return ledger
+
+
+def test_ledger():
+    ledger = a_ledger()
+    display = LedgerDisplay.from_ledger(ledger).plot()
+    paid = [entry["epsilon"] for entry in ledger.entries()]
+    assert [bar.get_width() for bar in display.bars_] == paid
+    lines = {line.get_label(): line.get_xdata()[0] for line in display.ax_.get_lines()}
+    # Gaussian charges add up to less than the sum: the total is the ledger's own.
+    assert sum(paid) > ledger.spent.epsilon
+    assert list(lines.values()) == [ledger.spent.epsilon, 2.0]
+    assert display.ax_.get_xlabel() == "epsilon at delta=1e-05, gdp (add-remove)"
+    names = [t.get_text() for t in display.ax_.get_yticklabels()]
+    assert names == ["1. means", "2. counts (simulated)"]
+    assert len({bar.get_hatch() for bar in display.bars_}) == 2
+
+
+def test_ledger_leaves_out_old_entries_and_draws_no_endless_cap():
+    ledger = PrivacyLedger(epsilon=np.inf)
+    for k in range(5):
+        ledger.charge(PureDP(0.1), label=str(k))
+    display = LedgerDisplay.from_ledger(ledger).plot(max_entries=2)
+    assert len(display.bars_) == 2
+    assert "last 2 of 5" in display.ax_.get_title()
+    assert np.isfinite(display.ax_.get_xlim()).all()
+    with pytest.raises(ValueError, match="max_entries must be"):
+        display.plot(max_entries=0)
+
+
+def test_ledger_of_an_estimator():
+    ledger = PrivacyLedger(epsilon=1.0)
+    ledger.charge(PureDP(0.25))
+    model = M2MEstimator(RFFSketcher(ledger=ledger.dataset("north")))
+    assert LedgerDisplay.from_estimator(model).spent == 0.25
+    with pytest.raises(ValueError, match="charges no ledgers"):
+        LedgerDisplay.from_estimator(M2MEstimator())
+
+
+def test_an_empty_ledger_can_be_drawn():
+    display = LedgerDisplay.from_ledger(PrivacyLedger(epsilon=1.0)).plot()
+    assert len(display.bars_) == 0
+
+
+def test_summary_is_the_distance_to_public_rows(choice):
+    exact, _, X, public = choice
+    display = SummaryDisplay.from_estimator(exact, X, Public(public))
+    rows = X[exact.sample_indices_]
+    assert display.sizes[-1] == len(rows)
+    for size in (1, 7, 30):
+        at = display.sizes.tolist().index(size)
+        assert np.isclose(display.mmd[at] ** 2, mmd2(rows[:size], public, gamma=0.5), atol=1e-12)
+    drawn = display.plot()
+    assert np.array_equal(drawn.line_.get_ydata(), display.mmd)
+    assert "no guarantee" in drawn.ax_.get_title()
+
+
+def test_summary_is_compared_with_random_rows_of_the_target():
+    rng = np.random.default_rng(0)
+    public = rng.normal(size=(60, 2))
+    display = SummaryDisplay.from_rows(public[:9], public, gamma=0.5)
+    draws = [mmd2(public[rng.integers(60, size=9)], public, gamma=0.5) for _ in range(500)]
+    assert np.isclose(display.expected[-1] ** 2, np.mean(draws), rtol=0.1)
+
+
+def test_summary_of_a_trained_model(choice):
+    _, private, X, public = choice
+    model = SummarizedEstimator(LogisticRegression(), private)
+    model.fit(X, X[:, 0] > 1, X_target=public, owners=np.arange(400) % 3)
+    display = SummaryDisplay.from_estimator(model, X, public)
+    assert display.sizes[-1] == 30
+    with pytest.raises(ValueError, match="columns"):
+        SummaryDisplay.from_rows(X, public[:, :1], gamma=1.0)
+    with pytest.raises(ValueError, match="gamma"):
+        SummaryDisplay.from_rows(X, public, gamma=0)
+
+
+def test_owners_are_counted_only_where_nothing_is_private(choice):
+    exact, private, _, _ = choice
+    display = OwnersDisplay.from_estimator(exact).plot()
+    counts = exact.owner_counts_
+    assert {"north": 0, "south": 0} | display.values == counts
+    assert [bar.get_width() for bar in display.bars_] == list(counts.values())
+    with pytest.raises(ValueError, match="noisy_owner_values") as refusal:
+        OwnersDisplay.from_estimator(private)
+    assert not re.search(r"\d", str(refusal.value))
+
+
+def test_released_values_of_owners_have_laplace_intervals():
+    privacy = PrivacyGuarantee(PureDP(5.0))
+    release = OwnerValues({"north": 0.2, "south": 0.6}, 0.1, privacy)
+    display = OwnersDisplay.from_release(release).plot(level=0.9)
+    assert [bar.get_width() for bar in display.bars_] == [0.2, 0.6]
+    segment = display.bars_.errorbar[2][0].get_segments()[0]
+    noise = np.random.default_rng(0).laplace(scale=0.1 / np.sqrt(2), size=100_000)
+    assert np.isclose(np.mean(np.abs(noise) < np.ptp(segment[:, 0]) / 2), 0.9, atol=0.005)
+    assert "epsilon=5" in display.ax_.get_title()
+    with pytest.raises(ValueError, match="level"):
+        display.plot(level=1)
+
+
+def test_utility_of_answers(sketch):
+    other = HistogramSketcher(bounds=BOUNDS, n_bins=16, epsilon=3.0).fit(table()).sketch_
+    display = PrivacyUtilityDisplay.from_sketch(
+        [other, sketch], lambda m2m: m2m.mean()[0], random_state=0, label="height (cm)", delta=1e-9
+    ).plot()
+    assert display.epsilons.tolist() == [s.privacy.epsilon(1e-9) for s in (sketch, other)]
+    answer = M2MEstimator.from_sketch(sketch, random_state=0).mean()[0]
+    assert display.line_.get_ydata()[0] == display.values[0] == float(answer)
+    assert np.array_equal(display.intervals[0], answer.interval())
+    bars = display.errorbar_[2][0].get_segments()
+    assert np.allclose([np.ptp(bar[:, 1]) for bar in bars], np.ptp(display.intervals, axis=1))
+    assert display.ax_.get_ylabel() == "height (cm)"
+    assert display.ax_.get_xlabel() == "epsilon at delta=1e-09 (add-remove)"
+
+
+class Constant(BaseEstimator):
+    """Scores ten times epsilon plus the number of its fit."""
+
+    fits = 0
+
+    def __init__(self, epsilon=1.0, delta=0.0, adjacency="replace_one", ledger=None):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.ledger = ledger
+
+    def fit(self, X, y=None, *, bonus=0):
+        if self.ledger is not None:
+            self.ledger.charge(PureDP(self.epsilon))
+        Constant.fits += 1
+        self.score_ = 10 * self.epsilon + Constant.fits + bonus
+        return self
+
+    def score(self, X, y=None):
+        return self.score_ + len(X)
+
+
+def test_utility_of_an_estimator_fits_clones_and_pays_for_each():
+    Constant.fits, ledger = 0, PrivacyLedger(epsilon=100)
+    model = Constant(ledger=ledger)
+    display = PrivacyUtilityDisplay.from_estimator(
+        model,
+        None,
+        X_test=Public([1, 2]),
+        epsilons=[3, 1],
+        n_repeats=3,
+        fit_params={"bonus": 100},
+    )
+    assert display.epsilons.tolist() == [1, 3]
+    assert display.values.tolist() == [10 + 5 + 102, 30 + 2 + 102]
+    assert display.intervals.tolist() == [[116, 118], [133, 135]]
+    assert ledger.spent.epsilon == 3 * (3 + 1)
+    assert not hasattr(model, "score_")
+    assert display.plot().ax_.get_xlabel() == "epsilon at delta=0 (replace-one)"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"epsilons": [0.0, 1.0]},
+        {"epsilons": [1.0, np.inf]},
+        {"epsilons": [1.0, 1.0]},
+        {"n_repeats": 0},
+        {"param_name": "sketcher__epsilon"},
+    ],
+    ids=str,
+)
+def test_utility_refuses_before_it_spends(bad):
+    ledger = PrivacyLedger(epsilon=100)
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        PrivacyUtilityDisplay.from_estimator(Constant(ledger=ledger), None, X_test=[0], **bad)
+    assert not ledger.entries()
+
+
+def test_utility_sets_the_parameter_of_a_part():
+    X = np.random.default_rng(0).random((200, 2))
+    model = M2MClassifier(sketcher=RFFSketcher(10, delta=1e-5), bounds=(0, 1), n_synthetic=100)
+    display = PrivacyUtilityDisplay.from_estimator(
+        model,
+        X,
+        X[:, 0] > 0.5,
+        X_test=X,
+        y_test=X[:, 0] > 0.5,
+        epsilons=[1e4],
+        param_name="sketcher__epsilon",
+        scoring="roc_auc",
+    )
+    assert display.delta == 1e-5
+    assert display.label == "roc_auc"
+
+
+def test_utility_wants_single_numbers():
+    with pytest.raises(ValueError, match="single numbers"):
+        PrivacyUtilityDisplay.from_estimates({1.0: estimate([1, 2])})
+
+
+def test_lengths_must_agree():
+    with pytest.raises(ValueError, match="cdf has 2 entries, but thresholds has 3"):
+        CDFDisplay([1, 2, 3], estimate([0, 1]))
+    with pytest.raises(ValueError, match="names has 1 entries"):
+        MomentDisplay(estimate([0, 1]), [(0, 1), (0, 1)], names=["a"])

@@ -1,0 +1,136 @@
+"""Progress: shown where asked for, by tqdm where installed, and never else."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from skdpsumm import (
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    PINPClassifier,
+    RFFSketcher,
+    TDDLClassifier,
+    TDDLRegressor,
+    TDILClassifier,
+    TDILRegressor,
+    _progress,
+    greedy_mmd_selection,
+)
+from skdpsumm._progress import advance, progress
+from skdpsumm.plotting import PrivacyUtilityDisplay
+
+X = np.random.default_rng(0).random((120, 2))
+y = (X[:, 0] > 0.5).astype(int)
+M2M = {"sketcher": RFFSketcher(6), "bounds": (0, 1), "n_synthetic": 50}
+
+
+@pytest.fixture(autouse=True)
+def _without_tqdm(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+
+
+def slow():
+    """Return one of each that can take more than two seconds."""
+    return [
+        M2MEstimator(**M2M),
+        M2MClassifier(**M2M),
+        M2MRegressor(y_bounds=(0, 1), **M2M),
+        PINPClassifier(),
+        TDDLClassifier(bounds=(0, 1), n_landmarks=10),
+        TDDLRegressor(bounds=(0, 1), y_bounds=(0, 1), n_landmarks=10),
+        TDILClassifier(norm_bound=2.0),
+        TDILRegressor(norm_bound=2.0, y_bounds=(0, 1)),
+    ]
+
+
+@pytest.mark.parametrize("estimator", slow(), ids=lambda e: type(e).__name__)
+def test_fits_show_steps_only_where_asked(estimator, capsys):
+    estimator.fit(X, y)
+    assert capsys.readouterr() == ("", "")
+    estimator.set_params(verbose=1).fit(X, y)
+    out, err = capsys.readouterr()
+    assert out == ""
+    name, steps = err.strip().splitlines()[-1].split(": ")
+    assert name.startswith(type(estimator).__name__)
+    assert int(steps.split()[0]) > 0
+    assert steps.endswith("done")
+
+
+@pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier])
+def test_analysts_see_progress_as_well(kind, capsys):
+    sketch = M2MClassifier(**M2M).fit(X, y).sketch_
+    kind.from_sketch(sketch, n_synthetic=50, verbose=1)
+    assert kind.__name__ in capsys.readouterr().err
+
+
+def test_selection_counts_rows(capsys):
+    options = {"n_select": 7, "refine": False}
+    greedy_mmd_selection(X, **options)
+    assert capsys.readouterr().err == ""
+    greedy_mmd_selection(X, verbose=1, **options)
+    assert "greedy_mmd_selection: 7 steps" in capsys.readouterr().err
+
+
+class Reporting(TDILClassifier):
+    """Reports steps while it scores, too."""
+
+    def score(self, X, y):
+        advance()
+        return super().score(X, y)
+
+
+def test_display_counts_fits_and_not_their_steps(capsys):
+    PrivacyUtilityDisplay.from_estimator(
+        Reporting(norm_bound=2.0),
+        X,
+        y,
+        X_test=X,
+        y_test=y,
+        epsilons=[1, 10],
+        n_repeats=2,
+        verbose=1,
+    )
+    assert "PrivacyUtilityDisplay: 4 of 4 steps" in capsys.readouterr().err
+
+
+def test_lines_come_every_other_second(capsys, monkeypatch):
+    now = iter(np.arange(0, 100, 0.75))
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: next(now))
+    with progress("work", 1, 6):
+        for _ in range(6):
+            advance()
+    lines = capsys.readouterr().err.splitlines()
+    assert 2 <= len(lines) < 6
+    assert lines[0].startswith("work: ")
+    assert lines[-1].startswith("work: 6 of 6 steps")
+
+
+def test_tqdm_is_used_where_installed(monkeypatch, capsys):
+    log = []
+
+    class Bar:
+        def __init__(self, **about):
+            log.append(about)
+
+        def update(self, n):
+            log.append(n)
+
+        def close(self):
+            log.append("closed")
+
+    monkeypatch.setitem(sys.modules, "tqdm.auto", types.SimpleNamespace(tqdm=Bar))
+
+    def fail():
+        with progress("work", True, 3):
+            advance(2)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert log == [{"desc": "work", "total": 3, "unit": "step"}, 2, "closed"]
+    assert capsys.readouterr().err == ""
+    advance()  # nothing is shown any more, so nothing happens
+    assert len(log) == 3
