@@ -51,9 +51,10 @@ from skdpsumm.learners import (
 )
 from skdpsumm.learners._answers import AnsweredQueries
 from skdpsumm.learners._erm import Minimizer
-from skdpsumm.learners._losses import Huber
+from skdpsumm.learners._losses import Huber, Logistic
 from skdpsumm.learners._path import PathAnswers
 from skdpsumm.learners._rows import FeatureRows
+from skdpsumm.learners._spaces import FeatureSpace
 from skdpsumm.learners._terms import Terms
 from skdpsumm.learners._threshold_accounting import threshold_ratio
 from skdpsumm.privacy import gdp_delta, gdp_mu, zcdp_rho
@@ -477,7 +478,23 @@ def test_objective_asks_the_solver_for_what_it_promised(budget, shift):
     else:
         covered = plan.output_scale * math.sqrt(1e-3) / plan.noise_scale / 2
         tolerance += plan.noise_scale * 2.0**-31 * math.sqrt(2) / model.regularization
+        tolerance += plan.output_scale * 2.0**-25 * math.sqrt(2)
     assert tolerance <= covered
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (1e-3, 1e-10), (1e-4, 1e-3)])
+def test_the_output_noise_covers_its_own_rounding(epsilon, delta):
+    terms = Terms(epsilon, delta, "add_remove", Logistic(), 1.0 / epsilon, 1.0, 1, None)
+    plan = _objective.ObjectivePerturbation(FeatureSpace(None, 5000, 1.0, 0.0), terms)
+    roundings = plan.noise_scale / terms.regularization / 2, plan.output_scale / 2
+    distance = plan.demands["tolerance"] + 2.0**-24 * math.sqrt(5000) * sum(roundings)
+    assert distance <= plan.output_scale * math.sqrt(1e-3) / plan.noise_scale / 2
+
+
+def test_too_many_features_for_a_tiny_epsilon_are_refused():
+    terms = Terms(1e-4, 1e-9, "add_remove", Logistic(), 1e4, 1.0, 1, None)
+    with pytest.raises(ValueError, match="too small for so many features"):
+        _objective.ObjectivePerturbation(FeatureSpace(None, 5000, 1.0, 0.0), terms)
 
 
 # ---- Algorithm 3

@@ -5,6 +5,7 @@ file that no crash takes back. In all that happens here the ledger's total is ne
 truth, never above the cap, and its file is never damaged.
 """
 
+import contextlib
 import os
 import resource
 import signal
@@ -22,7 +23,7 @@ from joblib import parallel_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from skdpsumm import BudgetWarning, TDILClassifier
+from skdpsumm import BudgetWarning, HistogramSketcher, TDILClassifier
 from skdpsumm.privacy import (
     BudgetExceededError,
     GaussianDP,
@@ -514,3 +515,26 @@ def test_any_name_and_any_number_is_counted(dataset, label, kind):
     (entry,) = ledger.entries()
     assert (entry["dataset"], entry["label"], entry["epsilon"]) == (dataset, label, float(cost))
     assert ledger.spent.epsilon == float(cost)
+
+
+def test_a_hook_of_warnings_that_writes_to_the_ledger_cannot_undo_a_charge(monkeypatch):
+    """Nothing is released where the charge was undone: it raises."""
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-3)
+    estimator = HistogramSketcher(bounds=(0, 1), epsilon=1.0, delta=1e-6, ledger=ledger)
+    X = np.zeros((30, 1))
+    clone(estimator).fit(X)
+
+    def hook(*_, **__):
+        with contextlib.suppress(Exception):
+            ledger.charge(PureDP(0.1), label="hook")
+
+    monkeypatch.setattr(warnings, "showwarning", hook)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = hook
+        paid = len(ledger.entries())
+        try:
+            clone(estimator).fit(X)
+        except Exception:
+            return
+    assert len(ledger.entries()) > paid

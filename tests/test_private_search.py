@@ -16,8 +16,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skdpsumm import (
     BudgetExceededError,
@@ -36,7 +36,7 @@ from skdpsumm import (
     audit_epsilon,
 )
 from skdpsumm.model_selection import _private_search, _score
-from skdpsumm.model_selection._candidate import Leaf, Rehearsal
+from skdpsumm.model_selection._candidate import Leaf, Rehearsal, transform_rows
 from skdpsumm.model_selection._plan import RunPlan, plan_runs
 from skdpsumm.model_selection._private_search import _Table
 from skdpsumm.model_selection._stopping import Poisson, TruncatedNegativeBinomial, stopping
@@ -278,7 +278,7 @@ class Constant(ClassifierMixin, BaseEstimator):
         if self.label == "fails" and len(X) > 25:
             raise RuntimeError("too many rows")
         self.classes_ = np.unique(y)
-        self.privacy_ = PrivacyGuarantee(PureDP(self.epsilon))
+        self.privacy_ = PrivacyGuarantee(PureDP(self.epsilon), self.adjacency)
         return self
 
     def predict(self, X):
@@ -600,9 +600,65 @@ def test_a_candidate_that_fails_counts_as_the_worst():
         model = search(Constant(), {"label": labels}, delta=0.0, noise_seed=seed, expected_trials=6)
         assert model.fit(X, Y).best_params_ == {"label": 0}
     ledger = PrivacyLedger(epsilon=1.0)
-    with pytest.raises(ValueError, match="No candidate could be fitted"):
-        search(Constant("fails"), {}, delta=0.0, ledger=ledger).fit(X, Y)
+    model = search(Constant("fails"), {}, delta=0.0, ledger=ledger).fit(X, Y)  # to public rows
     assert len(ledger.entries()) == 1
+    assert model.best_sum_ < 0
+
+
+@seeded
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_a_candidate_with_steps_of_its_own_gets_the_terms_of_the_search(adjacency):
+    """Whole learners, or sketchers, among the candidates: adjacency, ledger, classes, seeds."""
+    other = {"add_remove": "replace_one", "replace_one": "add_remove"}[adjacency]
+    ledger = PrivacyLedger(epsilon=50.0, delta=1e-3)
+    own = {"ledger": ledger, "adjacency": other, "noise_seed": 7}
+    pipe = Pipeline([("map", RBFSampler(n_components=5)), ("clf", TDILClassifier())])
+    found = {"clf": [TDILClassifier(**own)], "map": [RBFSampler(gamma=2.0, n_components=5)]}
+    model = search(pipe, found, adjacency=adjacency).fit(X, np.where(Y, 3, 1))
+    clf = model.best_estimator_[-1]
+    assert (clf.adjacency, clf.ledger, clf.noise_seed) == (adjacency, None, None)
+    assert clf.classes_.tolist() == [1, 3] == list(clf.classes)
+    assert model.best_estimator_[0].random_state is not None
+    assert ledger.entries() == []
+    sketchers = {"sketcher": [RFFSketcher(20, gamma=1.0, **own)]}
+    m2m = M2MClassifier(sketcher=RFFSketcher(20, gamma=0.5), bounds=(-1, 1), n_synthetic=300)
+    found = search(m2m, sketchers, adjacency=adjacency).fit(X, Y).best_estimator_
+    assert found.sketcher.adjacency == adjacency
+    stated = [found.privacy_, found.sketch_.privacy, found.sketcher_.privacy_]
+    assert all(p.epsilon(1e-6) == stated[0].epsilon(1e-6) for p in stated)
+    assert ledger.entries() == []
+
+
+@seeded
+def test_a_candidate_that_reads_rows_elsewhere_is_refused():
+    pipe = Pipeline([("clf", TDILClassifier())])
+    with pytest.raises(ValueError, match="another place"):
+        search(pipe, {"clf": [M2MClassifier(sketcher=RFFSketcher(20, gamma=0.5))]}).fit(X, Y)
+
+
+def test_steps_before_the_learner_see_one_row_at_a_time():
+    """A transformer that mixes rows of its input, or fails on one, moves no other row."""
+    mixing = FunctionTransformer(lambda rows: rows / np.abs(rows).max(axis=0)).fit(X)
+    alone = [transform_rows(mixing, rows, X[:3]) for rows in (X, np.vstack([X, 100 * X[:1]]))]
+    np.testing.assert_array_equal(alone[0], alone[1][:-1])
+    failing = FunctionTransformer(np.log).fit(X)
+    with np.errstate(all="ignore"):
+        logs = transform_rows(failing, X, X[:3])
+    assert np.isfinite(logs).all()
+    np.testing.assert_array_equal(logs[X <= 0], 0.0)
+
+
+def test_a_row_whose_score_fails_counts_as_low():
+    score = scorer(score="accuracy")
+    object.__setattr__(score, "row_score", lambda *_: 1 / 0)
+    assert score.exact(None, [X[:1]] * 5, Y[:5]) == score.worst(5)
+
+
+@seeded
+def test_runs_say_nothing(capfd, recwarn):
+    loud = TDILClassifier(verbose=1)
+    search(loud, {"norm_bound": [1.0, 2.0]}, expected_trials=5).fit(X, Y)
+    assert "TDIL" not in "".join(capfd.readouterr())
 
 
 @seeded

@@ -66,7 +66,7 @@ class ObjectivePerturbation:
         # The second noise is a little larger than the first, and so is its grid. The output is
         # rounded, too, to a grid that is as much finer than its noise.
         rounding = 2 * first * _GRID * math.sqrt(math.prod(self._shape)) / terms.regularization
-        found = self._calibrate((self._tolerance + rounding) * 1.001)
+        found = self._calibrate_rounded((self._tolerance + rounding) * 1.001)
         self.noise_scale, self.output_scale = found.noise_scale, found.output_scale
         self.mechanism = self._with_slack(found.mechanism)
 
@@ -82,6 +82,21 @@ class ObjectivePerturbation:
             adjacency=terms.adjacency,
             distance=distance,
             **hull_of_gradients(terms.loss, terms.n_scores),
+        )
+
+    def _calibrate_rounded(self, distance: float) -> Any:
+        """Return the noise where the output is rounded to a grid of its own noise as well."""
+        rounding = 0.0 if self.idealised else _GRID * math.sqrt(math.prod(self._shape)) / 2
+        covered = distance
+        for _ in range(30):
+            found = self._calibrate(covered)
+            needed = distance + found.output_scale * rounding
+            if needed <= covered:
+                return found
+            covered = needed * 1.01
+        raise ValueError(
+            f"epsilon={self.terms.epsilon!r} is too small for so many features under "
+            "mechanism='objective': raise it, or take 'functional'."
         )
 
     @property

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
@@ -100,13 +102,27 @@ def last_step(estimator: Any) -> Any:
 
 
 def seeded(estimator: Any, seed: int) -> Any:
-    """Return a clone with public seeds where there were none, the same in every run."""
-    missing = {
-        name: seed
-        for name, value in _params(estimator).items()
-        if name.endswith("random_state") and value is None
-    }
-    return clone(estimator).set_params(**missing)
+    """Return a clone with public seeds where there were none, the same in every run, and quiet."""
+    given = _params(estimator)
+    missing = {k: seed for k, v in given.items() if k.endswith("random_state") and v is None}
+    loud = {k: 0 for k, v in given.items() if k.split("__")[-1] == "verbose" and v}
+    return clone(estimator).set_params(**missing, **loud)
+
+
+def settled(leaf: Leaf, candidate: Any, settings: dict[str, Any], seed: int) -> Any:
+    """Return a candidate, whose steps may be its own, with all that the search decides.
+
+    Raises
+    ------
+    ValueError
+        If its budget is set elsewhere than that of the search's estimator.
+    """
+    if Leaf.of(candidate) != leaf:
+        raise ValueError(
+            "A candidate in param_distributions reads private rows in another place than the "
+            "estimator of the search; give a search of its own to each kind."
+        )
+    return seeded(candidate, seed).set_params(**settings)
 
 
 @contextmanager
@@ -156,10 +172,34 @@ def fit_on(estimator: Any, X: Any, y: NDArray, public: Rehearsal) -> Any:
         if len(before):
             before.fit(public.X, public.y)
             public = replace(public, X=before.transform(public.X))
-            X = before.transform(X)
+            X = transform_rows(before, X, public.X)
             points = None if points is None else before.transform(points)
     extra = {} if points is None else {"X_public": points}
     return estimator.fit(X, y, **extra)
+
+
+def transform_rows(before: Any, X: Any, like: Any) -> Any:
+    """Transform every row by itself, so that no row moves another; zeros where that fails.
+
+    Parameters
+    ----------
+    before : fitted transformer
+    X : array or frame of shape (n, d)
+    like : array or frame of shape (m, p)
+        What it makes of public rows.
+    """
+    width = like.shape[1]
+    values = np.zeros((len(X), width))
+    with config_context(assume_finite=True):
+        for i in range(len(X)):
+            with suppress(Exception):
+                row = before.transform(_safe_indexing(X, [i]))
+                row = row.toarray() if issparse(row) else np.asarray(row, dtype=np.float64)
+                values[i] = row.reshape(width)
+    values[~np.isfinite(values)] = 0.0
+    if not hasattr(like, "columns"):
+        return values
+    return type(like)({name: values[:, j] for j, name in enumerate(like.columns)})
 
 
 def rehearse(leaf: Leaf, candidate: Any, plan: RunPlan, public: Rehearsal) -> Any:
@@ -179,12 +219,16 @@ def rehearse(leaf: Leaf, candidate: Any, plan: RunPlan, public: Rehearsal) -> An
         trial = clone(candidate.set_params(**budget))
         with silent():
             fit_on(trial, public.X, public.y, public)
-        check_shape(trial, public.X)
+            check_shape(trial, public.X)
         step = last_step(trial)
         if getattr(step, "holds_private_data", False):
             raise ValueError(
                 f"{type(step).__name__} keeps private rows to answer from, and cannot be the "
                 "result of a search; take TDDL or TDIL, which release a predictor."
+            )
+        if step.privacy_.adjacency != _params(trial)[f"{leaf.budget}adjacency"]:
+            raise ValueError(
+                f"{type(step).__name__} claims {step.privacy_.adjacency!r}, whatever its adjacency."
             )
         excess = plan.excess(cost_of(step))
         if excess <= 1:
@@ -214,7 +258,11 @@ def cost_of(step: Any) -> Any:
 
 
 def state(step: Any, privacy: PrivacyGuarantee) -> None:
-    """Have the released step, and its sketch, state the cost of the whole search."""
+    """Have the released step, its sketcher and its sketch state the cost of the whole search."""
     step.privacy_ = privacy
-    with suppress(AttributeError):
-        step.sketch_ = replace(step.sketch_, privacy=privacy)
+    inner = getattr(step, "sketcher_", None)
+    if inner is not None:
+        inner.privacy_, inner.noise_seed = privacy, None
+    for owner in (step, inner):
+        with suppress(AttributeError):
+            owner.sketch_ = replace(owner.sketch_, privacy=privacy)

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._public import unwrap
 from .._validation import validate_table
 from ..privacy import PrivacyGuarantee, derived_seed, secret_generator, warn_of_seed
-from ._candidate import Leaf, Rehearsal, fit_on, last_step, rehearse, seeded, silent, state
+from ._candidate import Leaf, Rehearsal, fit_on, last_step, rehearse, settled, silent, state
 from ._plan import RunPlan, plan_runs
 from ._score import SCORES, PrivateScore
 from ._stopping import ETAS, stopping
@@ -229,8 +229,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For bad parameters, candidates or data; nothing is charged. After the charge, only if
-            no candidate could be fitted to the private rows.
+            For bad parameters, candidates or data; nothing is charged.
         BudgetExceededError
             If the ledger cannot hold epsilon and delta; nothing is charged.
         """
@@ -238,11 +237,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         X, y, classes = self._validate(X, y, leaf)
         public = Rehearsal.like(X, self.n_features_in_, classes, unwrap(X_public))
         rng, seed = self._sources()
-        base = seeded(self.estimator, seed).set_params(**self._settings(leaf, classes))
+        base = self._settled(leaf, self.estimator, classes, seed)
         # Drawn and tried before the charge, without a look at the rows.
         law, held_out = self._law(), rng.random(len(y)) < self.holdout
         drawn = [self._draw(base, rng) for _ in range(law.draw(rng))]
-        trials = [(p, rehearse(leaf, e, score.plan, public)) for p, e in drawn]
+        whole = [(p, self._settled(leaf, e, classes, seed)) for p, e in drawn]
+        trials = [(p, rehearse(leaf, e, score.plan, public)) for p, e in whole]
         fallback = None if trials else rehearse(leaf, base, score.plan, public)
         self._charge(score.plan)
         with silent():
@@ -328,16 +328,18 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return np.random.default_rng(seed), seed
         return secret_generator(derived_seed(self.noise_seed, 0)), seed
 
-    def _settings(self, leaf: Leaf, classes: Any) -> dict[str, Any]:
+    def _settled(self, leaf: Leaf, estimator: Any, classes: Any, seed: int) -> Any:
+        """Return the estimator, or a candidate with steps of its own, with what the search sets."""
         own = {f"{leaf.budget}adjacency": self.adjacency, f"{leaf.budget}noise_seed": None}
-        return own | leaf.settings(self.estimator, classes)
+        return settled(leaf, estimator, own | leaf.settings(estimator, classes), seed)
 
     def _draw(self, base: Any, rng: np.random.Generator) -> tuple[dict[str, Any], Any]:
         """Return the parameters of one trial, drawn from the secret source, and its estimator."""
         words = rng.integers(2**32, size=8, dtype=np.uint32)
         source = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(words.tolist())))
         (params,) = ParameterSampler(self.param_distributions, 1, random_state=source)
-        return params, clone(base).set_params(**clone(params, safe=False))
+        with silent():
+            return params, clone(base).set_params(**clone(params, safe=False))
 
     def _charge(self, plan: RunPlan) -> None:
         if self.noise_seed is not None and np.isfinite(self.epsilon):
@@ -377,26 +379,22 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
         public: Rehearsal,
         j: int,
     ) -> _Result:
-        """Return the result of one base run; the worst where it fails."""
+        """Return the result of one base run; where it fails, that of public rows, scored low."""
         seeds = [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
+        estimator = clone(estimator).set_params(**{f"{leaf.budget}noise_seed": seeds[0]})
         try:
-            estimator = clone(estimator).set_params(**{f"{leaf.budget}noise_seed": seeds[0]})
             fit_on(estimator, table.X, table.y, public)
-            step = last_step(estimator)
-            if not score.plan.covers(step.privacy_.mechanism):
-                return _Result(-math.inf, params, None)
-            value = score.release(score.exact(estimator, table.rows, table.labels), seeds[1])
+            if not score.plan.covers(last_step(estimator).privacy_.mechanism):
+                raise ValueError("The run cost more than was planned.")
+            exact = score.exact(estimator, table.rows, table.labels)
         except Exception:  # whatever it is, it must not stop the search
-            return _Result(-math.inf, params, None)
+            fit_on(estimator, public.X, public.y, public)
+            exact = score.worst(len(table.rows))
+        value = score.release(exact, seeds[1])
         # The seed would tell which run this was.
         return _Result(value, params, estimator.set_params(**{f"{leaf.budget}noise_seed": None}))
 
     def _publish(self, leaf: Leaf, best: _Result, score: PrivateScore, classes: Any) -> None:
-        if best.estimator is None:
-            raise ValueError(
-                "No candidate could be fitted to the training part of the rows. The search was "
-                "charged, for that it failed is a result too. Try the estimator on public data."
-            )
         facts = ["the parameters of the search"]
         if classes is not None and getattr(last_step(self.estimator), "classes", None) is None:
             facts.append("the set of labels in y")

@@ -55,7 +55,7 @@ class PrivateScore:
     row_score : callable
         Takes an estimator, a row of shape (1, d) and its label of shape (1,); higher is better.
     low, high : float
-        Public bounds, to which a row's score is clipped. NaN counts as low.
+        Public bounds, to which a row's score is clipped. NaN, and an error, count as low.
     adjacency : {"add_remove", "replace_one"}
     plan : RunPlan
     """
@@ -84,8 +84,19 @@ class PrivateScore:
     def exact(self, estimator: Any, rows: list[Any], y: NDArray) -> int:
         """Return the sum over rows, in grid units: private."""
         with config_context(assume_finite=True, skip_parameter_validation=True):
-            scores = [self.row_score(estimator, row, y[[i]]) for i, row in enumerate(rows)]
-        return int(self._on_grid(np.array([np.ravel(s)[0] for s in scores], np.float64)).sum())
+            scores = [self._of_row(estimator, row, y[[i]]) for i, row in enumerate(rows)]
+        return int(self._on_grid(np.array(scores, np.float64)).sum())
+
+    def _of_row(self, estimator: Any, row: Any, label: NDArray) -> float:
+        """Return a row's score; low where it has none, so that no row can stop a run."""
+        try:
+            return float(np.ravel(self.row_score(estimator, row, label))[0])
+        except Exception:
+            return self.low
+
+    def worst(self, n_rows: int) -> int:
+        """Return the sum of as many rows that are all scored low."""
+        return -_GRID * n_rows
 
     def _on_grid(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
         clipped = np.clip(np.where(np.isnan(scores), self.low, scores), self.low, self.high)

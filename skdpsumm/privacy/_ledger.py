@@ -222,6 +222,8 @@ class PrivacyLedger:
                 self._filter,
                 lambda more: self._holds(spent, dataset, more),
             )
+            if not db.in_transaction:  # a hook of warnings wrote to this ledger, which undid it
+                raise RuntimeError("The charge was interrupted by a warning's hook; charge again.")
             return identifier
 
     def dataset(self, name: str, partition: str | None = None) -> LedgerDataset:
