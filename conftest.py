@@ -10,3 +10,11 @@ for library in ("OPENBLAS", "OMP", "MKL"):
 collect_ignore = []
 if importlib.util.find_spec("numba") is None:
     collect_ignore.append("skdpsumm/features/_engine_numba.py")
+
+
+_LONG = ("test_summary_noise.py", "test_release_audits.py", "test_learner_noise.py")
+
+
+def pytest_collection_modifyitems(items):
+    """Put the longest tests first, so that no worker of pytest-xdist ends with one alone."""
+    items.sort(key=lambda item: item.path.name not in _LONG)
