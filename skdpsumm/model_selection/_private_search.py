@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -18,7 +17,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from .._delegation import DelegatingMixin, inner_has
 from .._public import unwrap
+from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
 from ..privacy import PrivacyGuarantee, derived_seed, secret_generator, warn_of_seed
 from ._candidate import Leaf, Rehearsal, fit_on, last_step, rehearse, settled, silent, state
@@ -52,15 +53,7 @@ class _Result:
     estimator: Any
 
 
-def _has(method: str) -> Callable[[Any], bool]:
-    def check(self: PrivateSearchCV) -> bool:
-        getattr(getattr(self, "best_estimator_", self.estimator), method)  # its own AttributeError
-        return True
-
-    return check
-
-
-class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
+class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     """Choose the parameters of a private learner, for one budget in all.
 
     A random number of candidates is drawn, each is fitted on one part of the rows and scored, with
@@ -161,6 +154,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True}
     _required_parameters: ClassVar[list[str]] = ["estimator", "param_distributions"]
+    _inner = "best_estimator_"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"])],
         "param_distributions": [dict, list],
@@ -415,36 +409,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     # ---- the result
 
-    @available_if(_has("predict"))
-    def predict(self, X):
-        """Return the best estimator's prediction for each row of X."""
-        return self._call("predict", X)
-
-    @available_if(_has("predict_proba"))
-    def predict_proba(self, X):
-        """Return the best estimator's probability of each class, for each row of X."""
-        return self._call("predict_proba", X)
-
-    @available_if(_has("decision_function"))
-    def decision_function(self, X):
-        """Return the best estimator's decision function for each row of X."""
-        return self._call("decision_function", X)
-
-    @available_if(_has("score"))
+    @available_if(inner_has("score"))
     def score(self, X, y):
         """Return the best estimator's own score on X and y: exact, no private release."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(X, y)
-
-    @property
-    def classes_(self):
-        """The classes, sorted."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.classes_
-
-    def _call(self, method: str, X: Any) -> Any:
-        check_is_fitted(self, "best_estimator_")
-        return getattr(self.best_estimator_, method)(X)
 
     def __sklearn_tags__(self):
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,7 +12,6 @@ from sklearn.utils import _safe_indexing, check_array, get_tags, indexable
 from sklearn.utils._metadata_requests import _routing_enabled
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_method_params,
     _num_features,
@@ -21,6 +19,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from .._delegation import DelegatingMixin
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
@@ -31,14 +30,6 @@ from ._summarizer import PrivateMMDSummarizer
 _MOST_TARGET_ROWS = 10_000
 _ROUTED = ("X_target", "owners", "X_holdout", "y_holdout")
 _USE = "the model was trained on real rows of the owners, which it may reveal"
-
-
-def _has(method: str) -> Callable[[Any], bool]:
-    def check(self: SummarizedEstimator) -> bool:
-        getattr(getattr(self, "estimator_", self.estimator), method)  # its own AttributeError
-        return True
-
-    return check
 
 
 def _both(X: Any, y: Any, like: Any = None) -> tuple[Any, Any] | None:
@@ -72,7 +63,7 @@ def _distance(summarizer: PrivateMMDSummarizer, rows: Any, target: Any) -> float
     return math.sqrt(mmd2(tables[0], tables[1][::step], gamma=summarizer.gamma))
 
 
-class SummarizedEstimator(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
+class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     """Select rows of many owners that match a target, and train an estimator on them.
 
     The summarizer is fitted inside `fit`, so both parts have parameters that a search can set:
@@ -128,6 +119,7 @@ class SummarizedEstimator(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     __metadata_request__fit: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED, True)
     __metadata_request__score: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED[2:], False)
 
+    _inner = "estimator_"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit"])],
         "summarizer": [None, HasMethods(["fit_resample"])],
@@ -222,41 +214,11 @@ class SummarizedEstimator(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self.estimator_.score(_inputs(self.summarizer_, holdout[0]), holdout[1], **weights)
 
-    @available_if(_has("predict"))
-    def predict(self, X):
-        """Return the estimator's prediction for each row of X."""
-        return self._call("predict", X)
-
-    @available_if(_has("predict_proba"))
-    def predict_proba(self, X):
-        """Return the estimator's probability of each class, for each row of X."""
-        return self._call("predict_proba", X)
-
-    @available_if(_has("predict_log_proba"))
-    def predict_log_proba(self, X):
-        """Return the logarithm of `predict_proba`."""
-        return self._call("predict_log_proba", X)
-
-    @available_if(_has("decision_function"))
-    def decision_function(self, X):
-        """Return the estimator's decision function for each row of X."""
-        return self._call("decision_function", X)
-
-    @available_if(_has("transform"))
-    def transform(self, X):
-        """Return the estimator's transform of X."""
-        return self._call("transform", X)
-
     @property
     def privacy_(self):
         """The summarizer's guarantees, and that the model was trained on real rows."""
         check_is_fitted(self, "estimator_")
         return replace(self.summarizer_.privacy_, use=_USE)
-
-    @property
-    def classes_(self):
-        """The classes among the chosen rows."""
-        return self.estimator_.classes_
 
     @property
     def n_features_in_(self):
@@ -286,9 +248,8 @@ class SummarizedEstimator(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         text = super().__repr__(N_CHAR_MAX)
         return f"<{text} holds_private_data=True>" if self.holds_private_data else text
 
-    def _call(self, method: str, X: Any) -> Any:
-        check_is_fitted(self, "estimator_")
-        return getattr(self.estimator_, method)(_inputs(self.summarizer_, X))
+    def _inner_input(self, X: Any) -> Any:
+        return _inputs(self.summarizer_, X)
 
     def __sklearn_tags__(self):
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
