@@ -3,6 +3,8 @@
 import importlib.util
 import os
 
+import pytest
+
 # Those of several test processes would fight for the cores.
 for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
@@ -10,6 +12,15 @@ for library in ("OPENBLAS", "OMP", "MKL"):
 collect_ignore = []
 if importlib.util.find_spec("numba") is None:
     collect_ignore.append("skdpsumm/features/_engine_numba.py")
+
+
+@pytest.fixture
+def quick_fits():
+    """scikit-learn looks at signatures in helpers that an audit calls thousands of times."""
+    from sklearn import config_context  # the number of BLAS threads is set before numpy's import
+
+    with config_context(skip_parameter_validation=True):
+        yield
 
 
 _LONG = ("test_summary_noise.py", "test_release_audits.py", "test_learner_noise.py")

@@ -18,7 +18,6 @@ from releases import (
     likelihood_ratio,
     seeded_noise,
 )
-from sklearn import config_context
 from sklearn.base import clone
 
 from skdpsumm import (
@@ -46,10 +45,12 @@ EPSILON, DELTA = 1.0, 1e-6
 PURE = {"delta": 0.0, "adjacency": "replace_one"}
 
 
+pytestmark = pytest.mark.usefixtures("quick_fits")
+
+
 @pytest.fixture
 def noise(monkeypatch):
-    with config_context(skip_parameter_validation=True):
-        yield seeded_noise(monkeypatch)
+    return seeded_noise(monkeypatch)
 
 
 def refuted(releases, mechanism, delta, statistic="auto", n_trials=300):

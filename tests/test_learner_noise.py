@@ -28,7 +28,6 @@ from releases import (
 from scipy.integrate import cumulative_trapezoid
 from scipy.optimize import brentq
 from scipy.stats import gamma, kstest, laplace, norm
-from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.kernel_approximation import RBFSampler
 
@@ -70,11 +69,7 @@ CLAIMS = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(autouse=True)
-def _quick():
-    """scikit-learn looks at signatures in helpers that are called thousands of times here."""
-    with config_context(skip_parameter_validation=True):
-        yield
+pytestmark = pytest.mark.usefixtures("quick_fits")
 
 
 @pytest.fixture

@@ -131,8 +131,6 @@ BACKENDS = {
 @pytest.mark.parametrize("cap", [CAP, 0.5])
 def test_a_search_is_charged_in_full(tmp_path, backend, cap):
     """Nine fits of a search and its refit, or as many as the cap holds; then a cross-validation."""
-    if backend == "loky" and cap != CAP:
-        pytest.skip("test_ledger has it")
     path, truth = tmp_path / "ledger", tmp_path / "truth"
     model = Payer(PrivacyLedger(path, epsilon=cap), truth)
     with parallel_config(backend=BACKENDS[backend].get("backend", "loky")):

@@ -10,7 +10,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 
 from skdpsumm import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion, audit_epsilon
@@ -35,13 +34,14 @@ SKETCHERS = {
 }
 
 
+pytestmark = pytest.mark.usefixtures("quick_fits")
+
+
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    """scikit-learn looks at signatures in helpers that are called thousands of times here."""
+def _remembered_names(monkeypatch):
+    """A fifth of a small fit goes into looking up the names of parameters."""
     names = cache(BaseEstimator._get_param_names.__func__)
     monkeypatch.setattr(BaseEstimator, "_get_param_names", classmethod(names))
-    with config_context(skip_parameter_validation=True):
-        yield
 
 
 def refuted(sketcher, pair=None):

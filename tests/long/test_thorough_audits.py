@@ -14,7 +14,6 @@ import os
 import numpy as np
 import pytest
 from releases import LEARNERS, FeedbackAgain, Released, SketchAgain, TargetAgain, likelihood_ratio
-from sklearn import config_context
 from sklearn.base import clone
 
 from skdpsumm import (
@@ -41,10 +40,7 @@ ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"]
 DELTAS = pytest.mark.parametrize("delta", [1e-6, 0.0], ids=["gaussian", "pure"])
 
 
-@pytest.fixture(autouse=True)
-def _quick():
-    with config_context(skip_parameter_validation=True):
-        yield
+pytestmark = pytest.mark.usefixtures("quick_fits")
 
 
 @pytest.fixture
