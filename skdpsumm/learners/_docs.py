@@ -33,8 +33,9 @@ CLASSIFIER = """
         "auto" is "huberized_hinge", which has the most signal per unit of noise: its slope is L at
         small scores, where the logistic loss has half of that. For two classes and "objective" it
         is "soft_hinge", log(1 + exp(3 - margin)), whose curvature vanishes as its slope nears L,
-        and is free of charge for that. With more than two classes losses are multinomial, so that
-        the noise does not grow with their number ("hinge" is one-vs-rest: it does).
+        and is free of charge at the default Lambda. With more than two classes losses are
+        multinomial, so that the noise does not grow with their number ("hinge" is one-vs-rest: it
+        does).
     huber_width : float, default=None
         h: the hinge's kink is a parabola for margins from 1 - h to 1 + h (with more than two
         classes, the temperature of a softmax in place of a maximum). None is 0.5, and 1 for

@@ -83,8 +83,9 @@ def free_regularization(
 ) -> float:
     """Return Lambda for a loss that saturates: no less than ``4 beta R^2 / epsilon``.
 
-    From there on its curvature costs nothing in objective perturbation, unless what is `charged`
-    is a Gaussian that dominates it.
+    From there on its curvature costs nothing in objective perturbation where a row comes or goes
+    (pure noise for a row that is replaced: from twice that on), unless what is `charged` is a
+    Gaussian that dominates it.
     """
     least = 4 * smoothness * radius**2 / epsilon
     if delta == 0:

@@ -40,7 +40,8 @@ runs.
 probability `tail`. Here such a step hides in K runs, of which one is seen. If at most k are made,
 densities of all runs are within exp(k log_ratio); the rest has a probability of at most
 ``E[K] tail + P(K > k)``, and as it is not seen it counts on both data sets: (1 + exp(epsilon))
-times, in whatever else the release is composed with, up to epsilon = 12.
+times, in whatever else the release is composed with, up to epsilon = 12. A search by itself needs
+no such limit: the theorem holds for the discrete run as it is, whose delta(e) includes both.
 
 References
 ----------
