@@ -23,7 +23,7 @@ from joblib import parallel_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from skdpsumm import BudgetWarning, HistogramSketcher, TDILClassifier
+from skdpsumm import BudgetWarning, HistogramSketcher, M2MClassifier, TDILClassifier
 from skdpsumm.privacy import (
     BudgetExceededError,
     GaussianDP,
@@ -536,3 +536,13 @@ def test_a_hook_of_warnings_that_writes_to_the_ledger_cannot_undo_a_charge(monke
         except Exception:
             return
     assert len(ledger.entries()) > paid
+
+
+def test_fits_that_clone_their_own_parts_are_no_search(recwarn):
+    """A model copies the sketcher that it is given; only clones made outside count as trials."""
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-3)
+    sketcher = HistogramSketcher(epsilon=0.5, delta=1e-6, ledger=ledger)
+    for _ in range(2):
+        M2MClassifier(sketcher=sketcher, bounds=(-1, 1), n_synthetic=50).fit(X, Y)
+    assert len(ledger.entries()) == 2
+    assert not [w for w in recwarn if issubclass(w.category, BudgetWarning)]

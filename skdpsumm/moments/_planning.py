@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from ..features import Columns
+from ..privacy import own_clone
 from ..sketches import PrivateSketch
 from ._blocks import FeatureBlocks
 from ._priors import draw_points
@@ -34,7 +34,7 @@ class _Plan:
         self.sketcher._validate_params()
         self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))
         prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior
-        empty = self._release(clone(self.sketcher))
+        empty = self._release(own_clone(self.sketcher))
         points = draw_points(prior, empty, columns, estimator.n_synthetic, rng)
         values, self.is_scalar = evaluate_rows(f, points)
         features = FeatureBlocks(self.map, points)
@@ -53,7 +53,7 @@ class _Plan:
 
     def error(self, epsilon: float) -> NDArray[np.float64]:
         """Return the square root of Theorem 3.1's bound, per output of f."""
-        sketch = self._release(clone(self.sketcher).set_params(epsilon=epsilon))
+        sketch = self._release(own_clone(self.sketcher).set_params(epsilon=epsilon))
         ridge = penalties(self.estimator.regularization, sketch.noise_std, sketch.n_samples)
         noise = (sketch.noise_std / self.n_samples) ** 2
         a = cho_solve(factor(self.gram.copy(), ridge), self.cross)

@@ -1,6 +1,7 @@
 """The privacy floor: guarantees, the ledger, exact noise and its calibration."""
 
 from ._choice import exponential_choice
+from ._clones import own_clone
 from ._float_noise import radial_noise, secret_generator
 from ._gaussian_dp import gdp_delta, gdp_epsilon, gdp_mu, zcdp_delta, zcdp_epsilon, zcdp_rho
 from ._guarantee import PrivacyGuarantee
@@ -61,6 +62,7 @@ __all__ = [
     "noisy_integers",
     "nominal_mechanism",
     "on_grid",
+    "own_clone",
     "parallel",
     "radial_noise",
     "secret_generator",

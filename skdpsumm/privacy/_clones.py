@@ -5,7 +5,11 @@ from __future__ import annotations
 import sqlite3
 import warnings
 from collections.abc import Callable
+from contextvars import ContextVar
 from datetime import UTC, datetime
+from typing import Any
+
+from sklearn.base import clone
 
 from ._filter import Cost, Filter
 from ._ledger_store import paid_since
@@ -14,6 +18,19 @@ from ._warnings import BudgetWarning
 # Numbers of fits that the warning prices: a few candidates by a few folds, and many.
 _SEARCHES = (10, 100)
 _MANY = 10**6
+
+
+# Whether the library itself clones, to fit once what the user gave it.
+_own = ContextVar("own", default=False)
+
+
+def own_clone(estimator: Any) -> Any:
+    """Return a clone that is no trial of a search, and starts no count."""
+    token = _own.set(True)
+    try:
+        return clone(estimator)
+    finally:
+        _own.reset(token)
 
 
 def now() -> str:
@@ -43,7 +60,8 @@ class CloneWatch:
 
     def note_clone(self) -> None:
         """Start to count, unless this was done."""
-        self.since = self.since or now()
+        if not _own.get():
+            self.since = self.since or now()
 
     def watch(
         self,

@@ -14,7 +14,6 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    clone,
 )
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -23,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
 from ..features import GRID, Columns, FeatureMap
-from ..privacy import Block, IntegerNoise, PrivacyGuarantee, nominal_mechanism
+from ..privacy import Block, IntegerNoise, PrivacyGuarantee, nominal_mechanism, own_clone
 from ._pending import PendingRelease
 
 
@@ -69,7 +68,7 @@ class BaseSketcher(
 
     def preview_map(self, n_columns: int, names: Any = None) -> FeatureMap:
         """Return the map that `fit` will draw for such a table; no data, no cost."""
-        copy = clone(self)
+        copy = own_clone(self)
         columns = Columns.build(n_columns, copy.bounds, copy.categories, names)
         return copy._draw_map(columns, check_random_state(copy.random_state))
 

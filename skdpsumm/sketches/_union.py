@@ -6,10 +6,10 @@ from collections import Counter
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from ..features import UnionMap
+from ..privacy import own_clone
 from ._base import BaseSketcher
 
 
@@ -203,7 +203,7 @@ random_state, noise_seed, ledger, n_jobs :
 
 def inherit_columns(sketcher, bounds, categories):
     """Return a clone of `sketcher` that takes `bounds` and `categories` where it has none."""
-    copy = clone(sketcher)
+    copy = own_clone(sketcher)
     if copy.bounds is None:
         copy.bounds = bounds
     if copy.categories is None:

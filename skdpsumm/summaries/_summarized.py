@@ -23,6 +23,7 @@ from .._delegation import DelegatingMixin
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
+from ..privacy import own_clone
 from ._mmd import mmd2
 from ._summarizer import PrivateMMDSummarizer
 
@@ -171,7 +172,8 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         if _routing_enabled():
             params = process_routing(self, "fit", **params).estimator.fit
         X, y = indexable(X, y)
-        summarizer = PrivateMMDSummarizer() if self.summarizer is None else clone(self.summarizer)
+        given = PrivateMMDSummarizer() if self.summarizer is None else self.summarizer
+        summarizer = own_clone(given)
         summarizer.fit(X, y, X_target=X_target, owners=owners)
         chosen = summarizer.sample_indices_
         rows = _safe_indexing(X, chosen)
