@@ -428,3 +428,32 @@ def test_line_search_takes_the_minimum_along_a_direction():
     point, direction = problem.at(np.zeros((2, 1, 1))), np.full((2, 1, 1), 1000.0)
     step = _newton._step_length(point, direction, direction[1])
     assert 0.9 * 5.2 < 1000 * step < 5.3  # F' = 0 at 5.24
+
+
+def test_first_rows_that_cancel_up_to_rounding():
+    """Their gradient at zero is rounding errors alone, and no step makes it ten thousandth."""
+    p, n_blocks = 5, 20
+    rng = np.random.default_rng(18)
+    order = np.concatenate([200 * k + rng.permutation(200) for k in range(n_blocks)])
+    X = np.repeat(rows_in_ball(100 * n_blocks, p), 2, axis=0)[order]
+    y = np.tile([1.0, -1.0], 100 * n_blocks)[order, None]
+    rows = FeatureRows(np.asarray, X, radius=1.5)
+    found = solve_primal(rows, y, Logistic(), 1.0, 1e-3)
+    assert np.linalg.norm(found) <= 1e-3
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge()])
+def test_a_solver_that_never_agrees_with_itself_raises(monkeypatch, loss):
+    """A hang would be an event of the private rows, and so would be its end by hand."""
+    X, y = np.ones((2, 1)), np.array([[1.0], [-1.0]])
+    monkeypatch.setattr(_newton, "_MOST_STEPS", 50)
+    with monkeypatch.context() as patch:
+        patch.setattr(_certify, "distance_bound", lambda point, hinge=None: math.inf)
+        with pytest.raises(_newton.NotConvergedError, match="raise regularization"):
+            solve_dual(X @ X.T, y, loss, 1.0, 1e-3)
+    distrusted = []
+    monkeypatch.setattr(_dual._Dual, "careful", lambda self, point: distrusted.append(1) or point)
+    monkeypatch.setattr(_certify, "_MARGIN", 1e6)
+    with pytest.raises(_newton.NotConvergedError):
+        solve_dual(X @ X.T, np.ones((2, 1)), loss, 1.0, 1e-3)
+    assert len(distrusted) == 100

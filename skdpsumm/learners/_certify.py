@@ -20,12 +20,14 @@ import numpy as np
 from ._careful import UNIT
 from ._hinge import follow_hinge
 from ._losses import Floats, Hinge, Loss, MarginLoss, Softmax
-from ._newton import Point, Problem, minimise
+from ._newton import NotConvergedError, Point, Problem, minimise
 
 # Errors of a slope relative to L, and of a term of the gap relative to its parts.
 _TERM_ERROR = 16 * UNIT
 # Newton stops a little below the tolerance, so that a careful evaluation agrees.
 _MARGIN = 0.9
+# Careful evaluations that may disagree before the solver gives up.
+_MOST_ROUNDS = 100
 
 
 def distance_bound(point: Point, hinge: Hinge | None = None) -> float:
@@ -85,6 +87,11 @@ def certified_minimum(
     Returns
     -------
     ndarray, a vector of the problem
+
+    Raises
+    ------
+    NotConvergedError
+        Not for tolerances that `check_tolerance` lets pass, as far as we know.
     """
     hinge = loss if isinstance(loss, Hinge) else None
 
@@ -94,7 +101,7 @@ def certified_minimum(
     def certified(point: Point) -> bool:
         return bound(point) <= _MARGIN * tolerance
 
-    while True:
+    for _ in range(_MOST_ROUNDS):
         if hinge is None:
             point = minimise(problem_of(loss), start, certified)
         else:
@@ -103,6 +110,7 @@ def certified_minimum(
         if bound(careful) <= tolerance:
             return careful.x
         start = careful.x
+    raise NotConvergedError
 
 
 def smallest_distance(

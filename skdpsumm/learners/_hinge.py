@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from ._losses import Floats, HuberizedHinge, Loss
-from ._newton import Point, Problem, minimise
+from ._newton import NotConvergedError, Point, Problem, minimise
 
 FIRST_WIDTH = 0.5
 _NARROWER = 1 / 8
+_MOST_WIDTHS = 100
 # Part of a distance bound that the gradient may be when the loss is narrowed.
 _BALANCE = 0.3
 _ACCURACY = 1e-3
@@ -47,7 +48,7 @@ def follow_hinge(
         return near or certified(point)
 
     width = FIRST_WIDTH
-    while True:
+    for _ in range(_MOST_WIDTHS):
         point = minimise(problem_of(HuberizedHinge(width)), start, done)
         if certified(point):
             return point
@@ -55,6 +56,7 @@ def follow_hinge(
         ahead = problem_of(_Frozen(width, narrower)).at(point.x)
         start = ahead.x + ahead.problem.direction(ahead, _ACCURACY)
         width = narrower
+    raise NotConvergedError
 
 
 class _Frozen(HuberizedHinge):

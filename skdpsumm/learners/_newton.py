@@ -18,8 +18,20 @@ from ._losses import Floats, Loss
 
 # How much better the system of a direction is solved where a rough solution did not do.
 _ACCURACIES = (0.1, 1e-6, 1e-10)
+# Problems that can be certified took up to some hundred, and slow directions some thousand.
+_MOST_STEPS = 10_000
 # A step is taken in full if F falls by this part of what its slope promises.
 _SUFFICIENT = 0.1
+
+
+class NotConvergedError(ArithmeticError):
+    """Rounding keeps a solver from the accuracy that a guarantee rests on."""
+
+    def __init__(self):
+        super().__init__(
+            "float64 has not led to the accuracy that the guarantee rests on, so nothing was "
+            "released: raise regularization."
+        )
 
 
 class Problem(ABC):
@@ -109,13 +121,16 @@ def minimise(problem: Problem, start: Floats, done: Callable[[Point], bool]) -> 
 
     Every step lowers F by at least a fixed multiple of the squared norm of the gradient, because
     a direction that does not promise that is replaced by the gradient. So that norm falls below
-    any positive bound, at the linear rate of gradient descent or faster.
+    any positive bound, at the linear rate of gradient descent or faster. What the proof leaves
+    out, rounding, ends in NotConvergedError: a fit that hangs would tell more of the rows.
     """
     point = problem.at(start)
-    while not done(point):
+    for _ in range(_MOST_STEPS):
+        if done(point):
+            return point
         point = _step(point)
         advance()
-    return point
+    raise NotConvergedError
 
 
 def _step(point: Point) -> Point:

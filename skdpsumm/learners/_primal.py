@@ -144,7 +144,9 @@ def _head_minimum(rows, codes, loss, regularization, linear):
     smooth = HuberizedHinge(FIRST_WIDTH) if isinstance(loss, Hinge) else loss
     share = n / rows.n_rows
     problem = _Primal(head, codes[:n], smooth, share * regularization, share * linear)
-    goal = _HEAD_ACCURACY * problem.at(start).norm
+    # Rows that cancel leave a gradient of rounding errors alone, which no step makes smaller.
+    size = max(problem.at(start).norm, _HEAD_ACCURACY * smooth.lipschitz * problem.norms)
+    goal = _HEAD_ACCURACY * size
     return minimise(problem, start, lambda point: point.norm <= goal).x
 
 
