@@ -286,6 +286,27 @@ def test_frames(library):
     assert np.asarray(model.mean())[0] == pytest.approx(40, abs=1.2)
     assert np.allclose(model.histogram("sex"), [2 / 3, 1 / 3], atol=0.01)
     assert float(model.count(lambda rows: rows[:, 1] == "F")) == pytest.approx(600, abs=10)
+    by_name = model.count(lambda rows: (rows["sex"] == "F") & (np.log(rows["age"]) > 0))
+    assert float(by_name) == float(model.count(lambda rows: rows[:, 1] == "F"))
+    asked = {"n_samples": 900}
+    assert model.predict_error(lambda rows: rows["age"], **asked) == model.predict_error(
+        lambda rows: rows[:, 0].astype(float), **asked
+    )
+
+
+def test_a_name_is_taken_of_whole_rows_alone():
+    """A part of them, or columns in another order, would give a name to the wrong place."""
+    sketcher = HistogramSketcher(n_bins=20, epsilon=np.inf, bounds={"age": (0, 9), "pay": (0, 5)})
+    X = pd.DataFrame({"age": [3.0, 4.0], "pay": [2.0, 1.0]})
+    model = M2MEstimator(sketcher, n_synthetic=500, random_state=0).fit(X)
+    assert float(model.estimate(lambda rows: rows["pay"] - rows[:, 1])) == 0
+    with pytest.raises(ValueError, match="A question names column 'salary'"):
+        model.estimate(lambda rows: rows["salary"])
+    for part in (lambda rows: rows[:, ::-1]["pay"], lambda rows: rows[rows["age"] > 3]["pay"]):
+        with pytest.raises(IndexError):
+            model.estimate(part)
+    with pytest.raises(ValueError, match="as they were given"):
+        model.estimate(lambda rows: (rows + 0.0)["pay"])
 
 
 @pytest.mark.parametrize(

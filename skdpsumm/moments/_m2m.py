@@ -215,7 +215,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         ----------
         f : callable
             Vectorised: takes rows, an array of shape (n, d) in the columns' units, and returns
-            (n,) or (n, k).
+            (n,) or (n, k). Columns go by number, ``rows[:, 0]``, or by name, ``rows["age"]``.
 
         Returns
         -------
@@ -326,7 +326,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         model = self._regression
 
         def evaluate() -> tuple[NDArray, bool]:
-            return evaluate_rows(function, model.points)
+            return evaluate_rows(function, model.points, self.columns_)
 
         values, is_scalar = evaluate()
         answer = model.weights @ values

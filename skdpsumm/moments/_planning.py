@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,14 +29,16 @@ class _Plan:
         self.estimator, self.n_samples = estimator, n_samples
         self.sketcher = estimator._build_sketcher(rng)
         bounds, categories = estimator._described(self.sketcher)
-        columns = Columns.build(_width(bounds, n_features), bounds, categories)
+        names = _names(bounds, categories)
+        width = _width(bounds, n_features) if names is None else len(names)
+        columns = Columns.build(width, bounds, categories, names)
         columns.require_bounds()
         self.sketcher._validate_params()
         self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))
         prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior
         empty = self._release(own_clone(self.sketcher))
         points = draw_points(prior, empty, columns, estimator.n_synthetic, rng)
-        values, self.is_scalar = evaluate_rows(f, points)
+        values, self.is_scalar = evaluate_rows(f, points, columns)
         features = FeatureBlocks(self.map, points)
         offset = features.mean() if estimator.center else np.zeros(self.map.n_features)
         centre = values.mean(axis=0) if estimator.center else np.zeros(values.shape[1])
@@ -92,6 +94,13 @@ def calibrate_epsilon(
         middle = (low + high) / 2
         low, high = (low, middle) if plan.error(np.exp(middle)).max() <= error else (middle, high)
     return float(np.exp(high))
+
+
+def _names(bounds: Any, categories: Any) -> list[str] | None:
+    """Return the columns' names where those are the keys of what is known of them."""
+    if not isinstance(bounds, Mapping) or any(not isinstance(key, str) for key in bounds):
+        return None
+    return list(dict.fromkeys([*bounds, *(categories or {})]))
 
 
 def _width(bounds: Any, n_features: int | None) -> int:

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from ..features import Columns
 from ..sketches import PrivateSketch
 from ._blocks import FeatureBlocks
+from ._named_rows import NamedRows
 
 _N_REPLICATES = 100
 
@@ -114,9 +116,11 @@ def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDAr
     )
 
 
-def evaluate_rows(function: Callable[[Any], ArrayLike], points: NDArray) -> tuple[NDArray, bool]:
+def evaluate_rows(
+    function: Callable[[Any], ArrayLike], points: NDArray, columns: Columns
+) -> tuple[NDArray, bool]:
     """Return f(points) as floats of shape (n, k), and whether f returned one number per row."""
-    values = np.asarray(function(points), dtype=np.float64)
+    values = np.asarray(function(NamedRows.of(points, columns)), dtype=np.float64)
     if values.shape[:1] != (len(points),) or values.ndim > 2:
         raise ValueError(
             f"f must be vectorised: for rows of shape {points.shape} it must return an array of "

@@ -103,7 +103,8 @@ class StatisticsMixin:
         Parameters
         ----------
         query : callable
-            Vectorised predicate of an array of rows (n, d), returning (n,) or (n, k).
+            Vectorised predicate of an array of rows (n, d), returning (n,) or (n, k). Columns go
+            by number, ``rows[:, 0]``, or by name, ``rows["age"]``.
         """
         return self._answer(query, lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None])
 
