@@ -31,6 +31,22 @@ def test_items_keep_their_errors():
     assert float(two()[0].bias_bound) == 1.0
 
 
+def test_items_by_name():
+    assert float(two()["b"]) == 2.0
+    matrix = Estimate(
+        np.arange(6.0).reshape(2, 3), lambda: np.ones((2, 3)), labels=[["a", "b"], list("xyz")]
+    )
+    assert float(matrix["b", "z"]) == 5.0
+    assert float(matrix[0, "y"]) == 1.0
+    assert matrix["b"].shape == (3,)
+    for wrong in ("c", ("a", "a"), ("a", "x", "x")):
+        with pytest.raises(KeyError, match="is no entry"):
+            matrix[wrong]
+    with pytest.raises(KeyError, match="no names"):
+        two()[0]["a"]
+    assert repr(two()["b"]) == "2 +- 0.2 (noise std error)"
+
+
 def test_interval_covers_what_it_says():
     narrow = two().interval(0.95)
     wide = two().interval(0.95, covers="noise+bias")

@@ -158,6 +158,7 @@ class Estimate(NDArrayOperatorsMixin):
         return len(self._value)
 
     def __getitem__(self, key) -> Estimate:
+        key = self._places(key)
         bias = None if self._bias_bound is None else (lambda: self.bias_bound[key])
         return Estimate(self._value[key], lambda: self.noise_std_error[key], bias_bound=bias)
 
@@ -176,6 +177,20 @@ class Estimate(NDArrayOperatorsMixin):
     def _is_named(self) -> bool:
         return bool(self.labels) and tuple(map(len, self.labels)) == self.shape
 
+    def _places(self, key: Any) -> Any:
+        """Return an index with the names in it, which stand for one entry each, replaced."""
+        keys = key if isinstance(key, tuple) else (key,)
+        if not any(isinstance(k, str) for k in keys):
+            return key
+        labels = self.labels if self._is_named() else ()
+        for axis, k in enumerate(keys):
+            if isinstance(k, str) and (axis >= len(labels) or k not in labels[axis]):
+                known = ", ".join(map(repr, labels[axis])) if axis < len(labels) else "no names"
+                raise KeyError(f"{k!r} is no entry of this estimate, which has {known}.")
+        return tuple(
+            labels[axis].index(k) if isinstance(k, str) else k for axis, k in enumerate(keys)
+        )
+
     def _names(self) -> list[str]:
         if self._is_named():
             grid = np.indices(self.shape).reshape(len(self.shape), -1).T
@@ -186,6 +201,8 @@ class Estimate(NDArrayOperatorsMixin):
         return [str(i) for i in range(self._value.size)]
 
     def __repr__(self) -> str:
+        if not self.shape:
+            return f"{float(self):.5g} +- {float(self.noise_std_error):.2g} (noise std error)"
         rows = [
             (name, f"{v:.5g}", f"{e:.2g}")
             for name, v, e in zip(self._names(), self._flat(), self._errors(), strict=True)
