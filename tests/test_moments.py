@@ -170,6 +170,15 @@ def test_predicted_error_is_met_and_not_missed_by_far():
     assert np.all(rmse > 0.2 * predicted)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_features_of_one_column_that_depend_on_one_another(seed):
+    """Without noise nothing but rounding keeps the system of 20 waves on a line apart."""
+    X = np.random.default_rng(0).uniform(15, 45, size=(442, 1))
+    sketcher = RFFSketcher(20, epsilon=np.inf)
+    model = M2MEstimator(sketcher, bounds=[(15, 45)], random_state=seed).fit(X)
+    assert model.mean()[0] == pytest.approx(X.mean(), abs=0.05)
+
+
 def test_predict_error_uses_no_data_and_spends_nothing():
     ledger = FakeLedger()
     model = M2MEstimator(RFFSketcher(20, ledger=ledger), bounds=(0, 1), n_synthetic=500)

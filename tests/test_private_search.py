@@ -571,6 +571,12 @@ def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
         (PINPClassifier(mechanism="svt"), {}, {"delta": 0.0}, "keeps private rows"),
         (TDILClassifier(mechanism="exponential"), {}, {}, "does not compare"),
         (TDILClassifier(mechanism="objective", loss="hinge"), {}, {}, "has a kink"),
+        (
+            TDILClassifier(mechanism="objective", regularization=2.0),
+            {},
+            {"epsilon": 0.4},
+            "times what a run of the search may.*regularization, which pays",
+        ),
         (clone(LEARNER).set_params(ledger=PrivacyLedger(epsilon=1.0)), {}, {}, "ledger of its own"),
         (clone(LEARNER).set_params(classes=[1, 2]), {}, {}, "not in `classes`"),
     ],
@@ -681,6 +687,16 @@ def test_transformers_learn_nothing_from_private_rows():
 
 
 @seeded
+@pytest.mark.parametrize("regularization", [2.0, 3.0, 4.0, 5.0])
+def test_a_curvature_that_costs_as_much_as_a_run_leaves_some_epsilon(regularization):
+    """From some epsilon down the cost is nearly all curvature, and falls again far below."""
+    learner = TDILClassifier(mechanism="objective", regularization=regularization)
+    plan = plan_runs(stopping("logarithmic", 3), 2.0, 1e-6)
+    model = search(learner, {}, epsilon=2.0).fit(X, Y)
+    found = clone(model.best_estimator_).set_params(noise_seed=0).fit(X, Y)
+    assert 0.7 < plan.excess(found.privacy_.mechanism) <= 1
+
+
 def test_objective_perturbation_is_lowered_until_it_fits():
     model = search(TDILClassifier(mechanism="objective"), {}, epsilon=2.0).fit(X, Y)
     assert model.privacy_.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)

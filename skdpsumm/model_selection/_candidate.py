@@ -21,7 +21,9 @@ from ._plan import RunPlan
 
 # Set by the search in every run.
 OWNED = ("epsilon", "delta", "adjacency", "noise_seed", "ledger", "classes")
-_MOST_REHEARSALS = 12
+_MOST_REHEARSALS = 16
+# How far above the epsilon that fits the least that does not may be.
+_NEAR = 1.1
 
 
 @dataclass(frozen=True)
@@ -213,33 +215,74 @@ def rehearse(leaf: Leaf, candidate: Any, plan: RunPlan, public: Rehearsal) -> An
     ValueError
         If it cannot be fitted, or has no guarantee that the plan can hold.
     """
-    epsilon = plan.epsilon
+    step, excess = _rehearsed(leaf, candidate, plan.epsilon, plan, public)
+    if excess <= 1:
+        return candidate
+    if not np.isfinite(excess):
+        raise ValueError(
+            f"{type(step).__name__} costs {cost_of(step)!r}, which does not compare with a run's "
+            f"{plan.base!r}: take a mechanism with Gaussian noise, or delta=0 for one that is pure."
+        )
+    return _with_less(leaf, candidate, excess, plan, public)
+
+
+def _with_less(leaf: Leaf, candidate: Any, excess: float, plan: RunPlan, public: Rehearsal) -> Any:
+    """Lower epsilon until the candidate fits, and not much further: a cost grows with epsilon.
+
+    A part of it may not: a row's curvature, of objective perturbation. So steps grow, and below
+    some epsilon the estimator refuses.
+    """
+    fits, low, high, power = None, 0.0, plan.epsilon, 1.0
     for _ in range(_MOST_REHEARSALS):
-        budget = {f"{leaf.budget}epsilon": epsilon, f"{leaf.budget}delta": plan.delta}
-        trial = clone(candidate.set_params(**budget))
-        with silent():
-            fit_on(trial, public.X, public.y, public)
-            check_shape(trial, public.X)
-        step = last_step(trial)
-        if getattr(step, "holds_private_data", False):
-            raise ValueError(
-                f"{type(step).__name__} keeps private rows to answer from, and cannot be the "
-                "result of a search; take TDDL or TDIL, which release a predictor."
-            )
-        if step.privacy_.adjacency != _params(trial)[f"{leaf.budget}adjacency"]:
-            raise ValueError(
-                f"{type(step).__name__} claims {step.privacy_.adjacency!r}, whatever its adjacency."
-            )
-        excess = plan.excess(cost_of(step))
-        if excess <= 1:
-            return candidate
-        if not np.isfinite(excess):
+        if low:
+            epsilon = float(np.sqrt(low * high))
+        else:
+            epsilon, power = high / (excess**power * (1 + 1e-4)), 2 * power
+        try:
+            _, found = _rehearsed(leaf, candidate, epsilon, plan, public)
+        except ValueError:
+            low = epsilon
+            continue
+        if found <= 1:
+            fits = low = epsilon
+        else:
+            excess, high = found, epsilon
+        if fits and high < _NEAR * fits:
             break
-        epsilon /= excess * (1 + 1e-4)
-    raise ValueError(
-        f"{type(step).__name__} costs {cost_of(step)!r}, which does not compare with a run's "
-        f"{plan.base!r}: take a mechanism with Gaussian noise, or delta=0 for one that is pure."
-    )
+    if fits is None:
+        raise ValueError(
+            f"{type(last_step(candidate)).__name__} costs at least {excess:.3g} times what a run "
+            "of the search may, whatever its epsilon. Raise the search's epsilon, or lower "
+            "expected_trials; with mechanism='objective', raise regularization, which pays for a "
+            "row's curvature."
+        )
+    return _with_budget(leaf, candidate, fits, plan)
+
+
+def _with_budget(leaf: Leaf, candidate: Any, epsilon: float, plan: RunPlan) -> Any:
+    budget = {f"{leaf.budget}epsilon": epsilon, f"{leaf.budget}delta": plan.delta}
+    return candidate.set_params(**budget)
+
+
+def _rehearsed(
+    leaf: Leaf, candidate: Any, epsilon: float, plan: RunPlan, public: Rehearsal
+) -> tuple[Any, float]:
+    """Fit a clone at an epsilon on public rows; return its step, and what it costs per planned."""
+    trial = clone(_with_budget(leaf, candidate, epsilon, plan))
+    with silent():
+        fit_on(trial, public.X, public.y, public)
+        check_shape(trial, public.X)
+    step = last_step(trial)
+    if getattr(step, "holds_private_data", False):
+        raise ValueError(
+            f"{type(step).__name__} keeps private rows to answer from, and cannot be the "
+            "result of a search; take TDDL or TDIL, which release a predictor."
+        )
+    if step.privacy_.adjacency != _params(trial)[f"{leaf.budget}adjacency"]:
+        raise ValueError(
+            f"{type(step).__name__} claims {step.privacy_.adjacency!r}, whatever its adjacency."
+        )
+    return step, plan.excess(cost_of(step))
 
 
 def check_shape(trial: Any, X: Any) -> None:

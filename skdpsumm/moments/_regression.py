@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..features import Columns
 from ..sketches import PrivateSketch
@@ -92,14 +92,22 @@ class MomentRegression:
 
 
 def factor(gram: NDArray, penalty: NDArray) -> tuple[NDArray, bool]:
-    """Return the Cholesky factor of ``gram + diag(penalty)``; `gram` is overwritten.
+    """Return the Cholesky factor of ``gram + diag(penalty)``; the diagonal of `gram` is changed.
 
-    The penalty is raised to the rounding error of the factorisation, so that a sketch without
-    noise, whose features may depend on one another, gives a system that can be solved.
+    The penalty is raised to the rounding errors of the matrix and its factorisation, so that a
+    sketch without noise, whose features may depend on one another, gives a system that can be
+    solved.
     """
-    rounding = len(gram) * np.finfo(np.float64).eps * np.trace(gram)
-    gram[np.diag_indices_from(gram)] += np.maximum(penalty, rounding)
-    return cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    diagonal = np.diagonal(gram).copy()
+    rounding = len(gram) * np.finfo(np.float64).eps * diagonal.sum()
+    while True:
+        gram[np.diag_indices_from(gram)] = diagonal + np.maximum(penalty, rounding)
+        try:
+            return cho_factor(gram, lower=True, check_finite=False)
+        except LinAlgError:  # a sum over many points has lost more digits than that
+            if not 0 < rounding < diagonal.sum():
+                raise
+            rounding *= 10
 
 
 def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDArray:
