@@ -59,7 +59,7 @@ sketch.privacy
 # An analyst who holds the sketch asks. Each answer comes with the standard deviation that the
 # privacy noise gives it.
 
-m2m = M2MEstimator.from_sketch(sketch, random_state=0)
+m2m = M2MEstimator.from_sketch(sketch, n_synthetic=20_000, random_state=0)
 m2m.mean()
 
 # %%

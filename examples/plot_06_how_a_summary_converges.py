@@ -84,11 +84,11 @@ right.legend(frameon=False, fontsize="small", title="at epsilon = 1")
 plt.show()
 
 # %%
-# *Left: MMD between the first s rows chosen and 210 public rows like the target's, kernel exp(-0.15
-# |x - y|²), delta = 1e-6; dotted: the root mean squared MMD of s rows drawn at random from those
-# public rows themselves. Right: how many of the first s rows at epsilon = 1 came from each owner.*
-# There are no error bars, for each curve is one run with noise of its own. Expect the curve of
-# epsilon = 1 close to that without privacy, and that of 0.1 to flatten earlier. A uniform choice
+# *Left: MMD between the first s rows chosen and 210 public rows like the target's, Gaussian kernel
+# of gamma = 0.15, delta = 1e-6; dotted: the root mean squared MMD of s rows drawn at random from
+# those public rows themselves. Right: how many of the first s rows at epsilon = 1 came from each
+# owner.* There are no error bars, for each curve is one run with noise of its own. Expect the curve
+# of epsilon = 1 close to that without privacy, and that of 0.1 to flatten earlier. A uniform choice
 # keeps the distance that the populations have. All curves have a floor, as the public rows are not
 # the target's.
 #
