@@ -15,10 +15,10 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.model_selection import train_test_split
 
 from skdpsumm import (
-    HistogramSketcher,
     M2MEstimator,
     PrivateMMDSummarizer,
     PublicScaler,
+    RFFSketcher,
     TDILClassifier,
     uniform_selection,
 )
@@ -33,7 +33,7 @@ def sketches(ax):
     X = load_diabetes(scaled=False).data[:, [2]]
     answers = {}
     for epsilon in (0.3, 1.0, 3.0, 10.0):
-        sketcher = HistogramSketcher(n_bins=20, epsilon=epsilon, delta=DELTA)
+        sketcher = RFFSketcher(20, epsilon=epsilon, delta=DELTA)
         m2m = M2MEstimator(sketcher, bounds=(15, 50), n_synthetic=20_000, random_state=0)
         answers[epsilon] = m2m.fit(X).mean()[0]
     display = PrivacyUtilityDisplay.from_estimates(answers, label="mean body mass index (kg/m²)")
@@ -63,7 +63,7 @@ def summaries(ax):
     for name, chosen in rows.items():
         display = SummaryDisplay.from_rows(X[chosen], public, gamma=gamma).plot(ax, name=name)
         display.line_.set_markevery(5)
-    ax.set(title="", ylabel="MMD to the target (no unit)", xlabel="rows chosen of five owners")
+    ax.set(title="", ylabel="MMD to public rows (no unit)", xlabel="rows chosen of five owners")
     ax.set_xticks([1, 3, 10, 30, 60], ["1", "3", "10", "30", "60"])
     ax.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
     ax.minorticks_off()
@@ -81,7 +81,7 @@ def learners(ax):
     for marker, face, label, name in (("o", "w", 1, "benign"), ("^", "0.4", 0, "malignant")):
         style = {"marker": marker, "facecolor": face, "edgecolor": "0.4", "linewidths": 0.5}
         ax.scatter(*X_test[y_test == label].T, s=12, label=name, **style)
-    for epsilon, style in ((1.0, {"colors": "C0"}), (np.inf, {"colors": "k", "linestyles": "--"})):
+    for epsilon, style in ((3.0, {"colors": "C0"}), (np.inf, {"colors": "k", "linestyles": "--"})):
         model = TDILClassifier(
             kernel="rbf", gamma=8.0, bounds=(0, 1), epsilon=epsilon, delta=DELTA, random_state=0
         )
@@ -89,7 +89,7 @@ def learners(ax):
             model.fit(scaler.transform(X), y)
             heights = model.decision_function(places).reshape(grid[0].shape)
             ax.contour(*grid, heights, levels=[0], linewidths=1.2, **style)
-    ax.plot([], [], "C0", lw=1.2, label="epsilon=1, six fits")
+    ax.plot([], [], "C0", lw=1.2, label="epsilon=3, six fits")
     ax.plot([], [], "k--", lw=1.2, label="without privacy")
     ax.set(xlabel="worst radius (data set's unit)", ylabel="worst texture (grey levels)")
     ax.set(xlim=bounds[0], ylim=bounds[1])
