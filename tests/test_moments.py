@@ -57,6 +57,12 @@ def test_dependence_needs_a_joint_sketch():
     assert abs(fitted(SKETCHERS["histogram"], X).correlation().value[0, 1]) < 0.1
 
 
+def test_a_correlation_with_itself_has_no_noise():
+    found = fitted(SKETCHERS["union"], table(500), epsilon=1.0).correlation()
+    assert np.array_equal(np.diag(found), np.ones(3))
+    assert np.array_equal(np.diag(found.noise_std_error), np.zeros(3))
+
+
 def test_answers_obey_their_own_laws():
     model = fitted(SKETCHERS["rff"], table(200), epsilon=0.3)
     cdf = np.asarray(model.cdf(0, np.linspace(0.01, 0.99, 50)))

@@ -93,7 +93,10 @@ class StatisticsMixin:
             covariance = assemble(t)
             spread = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 1e-300))
             raw = covariance / spread[..., :, None] / spread[..., None, :]
-            return np.clip(raw, -1.0, 1.0)
+            found = np.clip(raw, -1.0, 1.0)
+            # A column's correlation with itself has no noise, not even that of rounding.
+            np.einsum("...ii->...i", found)[...] = spread > 1e-150
+            return found
 
         return self._answer(products, scaled, labels=[names, names])
 

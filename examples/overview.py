@@ -1,0 +1,122 @@
+"""Draw the picture of the README: one panel for each job of the library.
+
+    python examples/overview.py [--output docs/images/overview.png]
+
+Noise is fresh in every run, so the picture is another one each time. All data are scikit-learn's,
+and public in truth: that is why exact values may be drawn beside.
+"""
+
+import argparse
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+from sklearn.model_selection import train_test_split
+
+from skdpsumm import (
+    M2MEstimator,
+    PrivateMMDSummarizer,
+    PublicScaler,
+    RFFSketcher,
+    TDILClassifier,
+    uniform_selection,
+)
+from skdpsumm.plotting import PrivacyUtilityDisplay, SummaryDisplay
+
+DELTA = 1e-6
+HERE = Path(__file__).resolve().parent
+
+
+def sketches(ax):
+    """Draw a mean against epsilon; the bounds are public knowledge of the body mass index."""
+    X = load_diabetes(scaled=False).data[:, [2]]
+    answers = {}
+    for epsilon in (0.3, 1.0, 3.0, 10.0):
+        sketcher = RFFSketcher(20, epsilon=epsilon, delta=DELTA)
+        m2m = M2MEstimator(sketcher, bounds=(15, 50), n_synthetic=20_000, random_state=0)
+        answers[epsilon] = m2m.fit(X).mean()[0]
+    display = PrivacyUtilityDisplay.from_estimates(answers, label="mean body mass index (kg/m²)")
+    display.plot(ax, name="private, 95% of noise")
+    ax.axhline(X.mean(), color="0.45", ls=(0, (1, 1)), label="exact")
+    ax.set_xlabel("epsilon (delta=1e-06)")
+    ax.legend(frameon=False, loc="lower right")
+
+
+def summaries(ax):
+    """Draw the MMD of summaries against their size; pixels have a public range."""
+    rng = np.random.default_rng(0)
+    images, digits = load_digits(return_X_y=True)
+    images = images / 16
+    wanted = [rng.permutation(np.flatnonzero(digits == digit)) for digit in (3, 8, 9)]
+    target, public = (
+        images[np.concatenate([rows[part] for rows in wanted])]
+        for part in (slice(0, 40), slice(40, 110))
+    )
+    rest = np.setdiff1d(np.arange(len(digits)), np.concatenate([rows[:110] for rows in wanted]))
+    X, owners, gamma = images[rest], digits[rest] // 2, 0.15
+    rows = {"uniform choice": uniform_selection(len(X), 60, random_state=0)}
+    for epsilon in (0.1, 1.0):
+        summarizer = PrivateMMDSummarizer(60, gamma=gamma, epsilon=epsilon, delta=DELTA)
+        summarizer.fit(X, X_target=target, owners=owners)
+        rows[f"summary, epsilon={epsilon:g}"] = summarizer.sample_indices_
+    for name, chosen in rows.items():
+        display = SummaryDisplay.from_rows(X[chosen], public, gamma=gamma).plot(ax, name=name)
+        display.line_.set_markevery(5)
+    ax.set(title="", ylabel="MMD to public rows (no unit)", xlabel="rows chosen of five owners")
+    ax.set_xticks([1, 3, 10, 30, 60], ["1", "3", "10", "30", "60"])
+    ax.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
+    ax.minorticks_off()
+    ax.legend(frameon=False, loc="lower left")
+
+
+def learners(ax):
+    """Draw the decision boundaries of several fits within public bounds."""
+    data, bounds = load_breast_cancer(as_frame=True), [(5, 40), (10, 50)]
+    X = data.data[["worst radius", "worst texture"]].to_numpy()
+    scaler = PublicScaler(bounds=bounds).fit(X)
+    X, X_test, y, y_test = train_test_split(X, data.target, test_size=0.3, random_state=0)
+    grid = np.meshgrid(*[np.linspace(*bound, 120) for bound in bounds])
+    places = scaler.transform(np.column_stack([axis.ravel() for axis in grid]))
+    for marker, face, label, name in (("o", "w", 1, "benign"), ("^", "0.4", 0, "malignant")):
+        style = {"marker": marker, "facecolor": face, "edgecolor": "0.4", "linewidths": 0.5}
+        ax.scatter(*X_test[y_test == label].T, s=12, label=name, **style)
+    for epsilon, style in ((3.0, {"colors": "C0"}), (np.inf, {"colors": "k", "linestyles": "--"})):
+        model = TDILClassifier(
+            kernel="rbf", gamma=8.0, bounds=(0, 1), epsilon=epsilon, delta=DELTA, random_state=0
+        )
+        for _ in range(6 if np.isfinite(epsilon) else 1):
+            model.fit(scaler.transform(X), y)
+            heights = model.decision_function(places).reshape(grid[0].shape)
+            ax.contour(*grid, heights, levels=[0], linewidths=1.2, **style)
+    ax.plot([], [], "C0", lw=1.2, label="epsilon=3, six fits")
+    ax.plot([], [], "k--", lw=1.2, label="without privacy")
+    ax.set(xlabel="worst radius (data set's unit)", ylabel="worst texture (grey levels)")
+    ax.set(xlim=bounds[0], ylim=bounds[1])
+    ax.legend(frameon=True, framealpha=0.9, edgecolor="w", loc="lower right")
+
+
+PANELS = {
+    "1. Sketch once, ask forever": sketches,
+    "2. Choose rows from many owners": summaries,
+    "3. Learn with kernels": learners,
+}
+
+
+def main():
+    """Draw and save."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=HERE.parent / "docs/images/overview.png")
+    path = parser.parse_args().output
+    with plt.rc_context({"font.size": 9, "legend.fontsize": 7.5}):
+        figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4), layout="constrained")
+        for ax, (title, draw) in zip(axes, PANELS.items(), strict=True):
+            draw(ax)
+            ax.set_title(title, fontsize=10, loc="left", weight="bold")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=125)
+    print(path.name)
+
+
+if __name__ == "__main__":
+    main()
