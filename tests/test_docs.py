@@ -2,7 +2,8 @@
 
 A ```python block runs, by itself, if it stands on one of the pages `EXECUTED`, or below a comment
 ``<!-- runs -->``; a ```text block that follows is what it prints (``...`` stands for anything, and
-white space does not count). Of all other blocks the imports run.
+white space does not count), or, below "It prints, for instance:", what it prints but for the
+numbers. Of all other blocks the imports run.
 """
 
 import ast
@@ -17,19 +18,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXECUTED = {"choosing.md", "errata.md", "known_limits.md", "privacy_promise.md"}
+EXECUTED = {"README.md", "choosing.md", "errata.md", "known_limits.md", "privacy_promise.md"}
 
 _FENCED = re.compile(
     r"^(?P<mark><!-- runs -->\n\n?)?```python\n(?P<code>.*?)^```\n"
-    r"(?:\n?```text\n(?P<printed>.*?)^```\n)?",
+    r"(?:\n?(?P<instance>It prints, for instance:\n\n)?```text\n(?P<printed>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
 _LINK = re.compile(r"\[[^\]]*\]\((?!https?:)([^)\s]*)\)")
+_NUMBER = re.compile(r"-?\d[\d.]*(e[+-]?\d+)?")
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def blocks():
-    """Return code, what it prints or None, and whether it runs, of every block."""
+    """Return code, what it prints or None, if but for numbers, and if it runs, of every block."""
     found = []
     for page in PAGES:
         text = page.read_text()
@@ -37,7 +39,8 @@ def blocks():
             line = text.count("\n", 0, match.start("code"))
             runs = page.name in EXECUTED or match["mark"] is not None
             name = f"{page.name}:{line}"
-            found.append(pytest.param(match["code"], match["printed"], runs, id=name))
+            instance = match["instance"] is not None
+            found.append(pytest.param(match["code"], match["printed"], instance, runs, id=name))
     return found
 
 
@@ -56,21 +59,25 @@ def imports_of(code):
     return ast.unparse(tree)
 
 
-def agree(expected, printed):
+def agree(expected, printed, instance=False):
+    if instance:
+        expected, printed = (_NUMBER.sub("#", text) for text in (expected, printed))
     return doctest.OutputChecker().check_output(expected, printed, _FLAGS)
 
 
-@pytest.mark.parametrize(("code", "expected", "runs"), blocks())
-def test_blocks_run_and_print_what_is_shown(code, expected, runs, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("code", "expected", "instance", "runs"), blocks())
+def test_blocks_run_and_print_what_is_shown(code, expected, instance, runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     printed = run(code if runs else imports_of(code))
     if runs:
-        assert agree(expected or "", printed), f"shown:\n{expected}\nprinted:\n{printed}"
+        assert agree(expected or "", printed, instance), f"shown:\n{expected}\nprinted:\n{printed}"
 
 
 def test_a_wrong_number_is_seen():
     assert agree("1 2 ...\n", "1  2 3\n")
     assert not agree("1 2\n", "1 3\n")
+    assert agree("x: 0.5 [1 2]\n", "x: -1e-7 [10  0]\n", instance=True)
+    assert not agree("x: 0.5\n", "x: nan\n", instance=True)
 
 
 def anchors(page):
