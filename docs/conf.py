@@ -118,9 +118,7 @@ def link_public_name(app, env, node, contnode):
     found = env.domains["py"].objects.get(target)
     if found is None or not isinstance(contnode, nodes.Node):
         return None
-    return make_refnode(
-        app.builder, node["refdoc"], found.docname, found.node_id, contnode, target
-    )
+    return make_refnode(app.builder, node["refdoc"], found.docname, found.node_id, contnode, target)
 
 
 def skip_foreign(app, what, name, obj, skip, options):
