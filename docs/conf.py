@@ -1,11 +1,12 @@
 """Sphinx configuration: ``python -m sphinx -W --keep-going -b html docs docs/_build/html``.
 
-The gallery runs every ``examples/plot_*.py``. With ``SKDPSUMM_GALLERY=0`` in the environment, or
-``-D plot_gallery=0``, its examples are shown and not run.
+The gallery runs every ``examples/plot_*.py``, and a failure fails the build. With
+``SKDPSUMM_GALLERY=0`` in the environment its examples are shown and not run.
 """
 
 import importlib
 import os
+import re
 from pathlib import Path
 
 from docutils import nodes
@@ -58,7 +59,7 @@ if EXAMPLES:
         "examples_dirs": str(ROOT / "examples"),
         "gallery_dirs": "auto_examples",
         "filename_pattern": r"plot_",
-        "ignore_pattern": r"^(?!.*[/\\]plot_[^/\\]*\.py$)",
+        "ignore_pattern": r"^(?!(.*[/\\])?plot_[^/\\]*\.py$)",
         "within_subsection_order": "FileNameSortKey",
         "abort_on_example_error": True,
         "plot_gallery": os.environ.get("SKDPSUMM_GALLERY", "1") != "0",
@@ -68,29 +69,53 @@ if EXAMPLES:
         "backreferences_dir": None,
     }
     exclude_patterns.append("auto_examples/*.ipynb")
-else:
-    suppress_warnings = ["toc.empty_glob"]  # of the index, which names the gallery
-
-# -- Pages of the repository's root -------------------------------------------------------------
-
-ROOT_PAGES = ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")
 
 
-def copy_root_pages(app):
-    """Make pages of README and its neighbours, with their links to ``docs/`` turned around."""
-    (HERE / "project").mkdir(exist_ok=True)
-    for name in ROOT_PAGES:
-        text = (ROOT / f"{name}.md").read_text()
-        text = text.replace("](docs/", "](../").replace("](examples/", "](../../examples/")
-        copy = HERE / "project" / f"{name}.md"
-        if not copy.exists() or copy.read_text() != text:  # an untouched page is not read again
-            copy.write_text(text)
+def add_gallery(app, docname, source):
+    """List the gallery behind the user guide, where there is one."""
+    if docname == "index" and EXAMPLES:
+        source[0] = source[0].replace("guide/index\n", "guide/index\nauto_examples/index\n", 1)
 
 
-def link_root_pages(app, docname, source):
-    """Let links of the pages to ``../README.md`` lead to its copy."""
-    for name in ROOT_PAGES:
-        source[0] = source[0].replace(f"](../{name}.md", f"](project/{name}.md")
+# -- Pages that move ----------------------------------------------------------------------------
+
+# README and its neighbours lie outside this folder, and "search" is Sphinx's own page.
+MOVED = {
+    HERE / "search.md": HERE / "pages/private_search.md",
+    **{
+        ROOT / name: HERE / "pages" / name
+        for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+    },
+}
+exclude_patterns.append("search.md")
+
+_LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
+
+
+def relinked(text, page, place):
+    """Return the Markdown of a page with links that hold at another place."""
+
+    def turn(match):
+        target = (page.parent / match[1]).resolve()
+        return "](" + os.path.relpath(MOVED.get(target, target), place.parent)
+
+    return _LINK.sub(turn, text)
+
+
+def copy_moved_pages(app):
+    """Write the pages to where they move to; one that has not changed is not read again."""
+    for page, place in MOVED.items():
+        place.parent.mkdir(exist_ok=True)
+        text = relinked(page.read_text(), page, place)
+        if not place.exists() or place.read_text() != text:
+            place.write_text(text)
+
+
+def link_to_moved_pages(app, docname, source):
+    """Let links to pages that move lead to where they are."""
+    page = Path(app.env.doc2path(docname))
+    if page.suffix == ".md":
+        source[0] = relinked(source[0], page, page)
 
 
 # -- The API ------------------------------------------------------------------------------------
@@ -129,7 +154,8 @@ def skip_foreign(app, what, name, obj, skip, options):
 
 def setup(app):
     """Connect the hooks above."""
-    app.connect("builder-inited", copy_root_pages)
-    app.connect("source-read", link_root_pages)
+    app.connect("builder-inited", copy_moved_pages)
+    app.connect("source-read", add_gallery)
+    app.connect("source-read", link_to_moved_pages)
     app.connect("autodoc-skip-member", skip_foreign)
     app.connect("missing-reference", link_public_name)
