@@ -42,6 +42,8 @@ numpydoc_class_members_toctree = False
 html_theme = "pydata_sphinx_theme"
 html_title = f"skdpsumm {version}"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 html_theme_options = {
     "show_nav_level": 2,
     "navigation_with_keys": False,
