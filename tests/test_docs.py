@@ -3,12 +3,15 @@
 A ```python block runs, by itself, if it stands on one of the pages `EXECUTED`, or below a comment
 ``<!-- runs -->``; a ```text block that follows is what it prints (``...`` stands for anything, and
 white space does not count), or, below "It prints, for instance:", what it prints but for the
-numbers. Of all other blocks the imports run.
+numbers. Of all other blocks the imports run. A block below ``<!-- needs x -->`` is left out where
+the package x is not installed. The blocks of a chapter of the user guide run one after the other,
+as one program.
 """
 
 import ast
 import contextlib
 import doctest
+import importlib.util
 import io
 import re
 import warnings
@@ -17,11 +20,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+CHAPTERS = sorted((ROOT / "docs/user_guide").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXECUTED = {"README.md", "choosing.md", "errata.md", "known_limits.md", "privacy_promise.md"}
+EXECUTED = {
+    "README.md",
+    "choosing.md",
+    "errata.md",
+    "known_limits.md",
+    "pitfalls.md",
+    "privacy_promise.md",
+    "which_tool.md",
+}
 
 _FENCED = re.compile(
-    r"^(?P<mark><!-- runs -->\n\n?)?```python\n(?P<code>.*?)^```\n"
+    r"^(?:<!-- (?P<mark>runs|needs (?P<needs>\w+)) -->\n\n?)?```python\n(?P<code>.*?)^```\n"
     r"(?:\n?(?P<instance>It prints, for instance:\n\n)?```text\n(?P<printed>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
@@ -36,6 +48,8 @@ def blocks():
     for page in PAGES:
         text = page.read_text()
         for match in _FENCED.finditer(text):
+            if match["needs"] and importlib.util.find_spec(match["needs"]) is None:
+                continue
             line = text.count("\n", 0, match.start("code"))
             runs = page.name in EXECUTED or match["mark"] is not None
             name = f"{page.name}:{line}"
@@ -44,12 +58,13 @@ def blocks():
     return found
 
 
-def run(code):
-    """Return what the code prints; each block has a namespace of its own."""
+def run(code, namespace=None):
+    """Return what the code prints; each block has a namespace of its own, if none is given."""
+    namespace = {"__name__": "__main__"} if namespace is None else namespace
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exec(compile(code, "<example>", "exec"), {"__name__": "__main__"})
+        exec(compile(code, "<example>", "exec"), namespace)
     return printed.getvalue()
 
 
@@ -73,6 +88,15 @@ def test_blocks_run_and_print_what_is_shown(code, expected, instance, runs, tmp_
         assert agree(expected or "", printed, instance), f"shown:\n{expected}\nprinted:\n{printed}"
 
 
+@pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.name)
+def test_chapters_run_from_top_to_bottom(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for match in _FENCED.finditer(page.read_text()):
+        printed, expected = run(match["code"], namespace), match["printed"] or ""
+        assert agree(expected, printed), f"shown:\n{expected}\nprinted:\n{printed}"
+
+
 def test_a_wrong_number_is_seen():
     assert agree("1 2 ...\n", "1  2 3\n")
     assert not agree("1 2\n", "1 3\n")
@@ -87,7 +111,7 @@ def anchors(page):
     return {heading.replace(" ", "-") for heading in kept}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES + CHAPTERS, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for link in _LINK.findall(page.read_text()):
         path, _, anchor = link.partition("#")

@@ -53,7 +53,7 @@ class FourierMap(FeatureMap):
         kernel: str,
         rng: np.random.RandomState,
     ) -> FourierMap:
-        """Draw the spectral measure of exp(-gamma |x-y|_2^2) or exp(-gamma |x-y|_1)."""
+        """Draw the spectral measure of ``exp(-gamma |x-y|_2^2)`` or ``exp(-gamma |x-y|_1)``."""
         shape = (columns.n_encoded, n_features // 2)
         if kernel == "rbf":
             return cls(columns, rng.normal(scale=np.sqrt(2 * float(gamma)), size=shape))

@@ -24,9 +24,9 @@ class PublicScaler(PrivacyReprMixin, OneToOneFeatureMixin, TransformerMixin, Bas
 
     Attributes
     ----------
-    scale_ : ndarray of shape (n_features_in_,)
+    scale_ : ndarray of shape (n_features,)
         ``1 / (high - low)``.
-    low_ : ndarray of shape (n_features_in_,)
+    low_ : ndarray of shape (n_features,)
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 

@@ -85,7 +85,10 @@ def pure_to_gdp(epsilon: float) -> float:
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Return a delta at which every rho-zCDP mechanism is (epsilon, delta)-DP [2]_."""
+    """Return a delta at which every rho-zCDP mechanism is (epsilon, delta)-DP.
+
+    Canonne, Kamath and Steinke (2020), Proposition 12.
+    """
     if rho == 0:
         return 0.0
     if math.isinf(rho):
@@ -101,7 +104,10 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Return an epsilon at which every rho-zCDP mechanism is (epsilon, delta)-DP [2]_."""
+    """Return an epsilon at which every rho-zCDP mechanism is (epsilon, delta)-DP.
+
+    Canonne, Kamath and Steinke (2020), Proposition 12.
+    """
     if rho == 0 or delta >= 1:
         return 0.0
     if math.isinf(rho) or delta <= 0:

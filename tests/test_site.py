@@ -1,0 +1,86 @@
+"""The site has a page for everything public, at the address that estimators link to.
+
+Sphinx is not needed here: `.ci/run` builds the site.
+"""
+
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import skdpsumm
+from skdpsumm import _repr_html
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ["skdpsumm"] + [
+    f"skdpsumm.{module.name}"
+    for module in pkgutil.iter_modules(skdpsumm.__path__)
+    if module.ispkg and not module.name.startswith("_")
+]
+
+_MODULE = re.compile(r"^\.\. currentmodule:: (\S+)$")
+_ENTRY = re.compile(r"^   ([A-Za-z]\w*)$")
+_DATA = re.compile(r"^\.\. data:: (\w+)$")
+
+
+def api_entries(text):
+    """Return the full names that the API reference lists: tables and data, by module."""
+    module, found = "", []
+    for line in text.splitlines():
+        if match := _MODULE.match(line):
+            module = match[1]
+        elif match := _ENTRY.match(line) or _DATA.match(line):
+            found.append(f"{module}.{match[1]}")
+    return found
+
+
+ENTRIES = api_entries((ROOT / "docs/api.rst").read_text())
+
+
+def look_up(name):
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def test_entries_are_public_and_listed_once():
+    assert len(ENTRIES) > 100
+    assert len(set(ENTRIES)) == len(ENTRIES)
+    for name in ENTRIES:
+        module, _, attribute = name.rpartition(".")
+        assert attribute in importlib.import_module(module).__all__, name
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_in_the_api_reference(package):
+    module = importlib.import_module(package)
+    names = {f"{package}.{name}" for name in module.__all__}
+    if package == "skdpsumm":  # most of it is listed where it lives
+        listed = {id(look_up(entry)) for entry in ENTRIES}
+        names = {name for name in names if id(look_up(name)) not in listed}
+    assert names <= set(ENTRIES), f"docs/api.rst lacks {sorted(names - set(ENTRIES))}"
+
+
+def test_a_forgotten_name_is_seen():
+    table = ".. currentmodule:: a.b\n\n.. autosummary::\n   :nosignatures:\n\n   One\n"
+    assert api_entries(table + "\n.. data:: TWO\n\n   Text.\n") == ["a.b.One", "a.b.TWO"]
+
+
+def links(entry):
+    """Whether the HTML of its instances has a link to the documentation."""
+    found = look_up(entry)
+    return isinstance(found, type) and issubclass(found, _repr_html.PrivacyReprMixin)
+
+
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if links(entry)])
+def test_estimators_link_to_their_page(entry, monkeypatch):
+    """Autosummary writes ``generated/<full name>.html`` for each entry of its tables."""
+    monkeypatch.setattr(_repr_html, "docs_address", lambda: "https://docs.example")
+    estimator = object.__new__(look_up(entry))  # the address hangs on the class alone
+    assert estimator._get_doc_link() == f"https://docs.example/generated/{entry}.html"
+
+
+def test_tables_write_their_pages_into_generated():
+    text = (ROOT / "docs/api.rst").read_text()
+    assert text.count(".. autosummary::") == text.count(":toctree: generated/")
