@@ -68,6 +68,11 @@ class FeatureMap(ABC):
         """Return the maps that this one is made of: itself, unless it is a union."""
         return [self]
 
+    def check_values(self, X: NDArray) -> None:
+        """Raise ValueError for values that some part of the map cannot take."""
+        for part in self.parts():
+            part.columns.check(X)
+
     def grid_sums(self, X: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
         """Return the exact sum of phi over the rows of X, in grid units of 2**-15.
 

@@ -10,10 +10,13 @@ Set the environment variable ``SKDPSUMM_ENGINE`` to ``numpy`` or ``numba`` to fo
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from importlib.metadata import version
 from types import ModuleType
 
 import numpy as np
@@ -25,6 +28,7 @@ from ._engine_numpy import fourier_features
 
 __all__ = [
     "engine_name",
+    "engine_signature",
     "fourier_features",
     "fourier_grid",
     "fourier_sums",
@@ -122,6 +126,22 @@ def engine_name() -> str:
     if name not in ("numba", "numpy"):
         raise ValueError(f"SKDPSUMM_ENGINE must be 'numba' or 'numpy', got {name!r}.")
     return name
+
+
+def engine_signature() -> str:
+    """Return what decides the last bit of a row's contribution.
+
+    Sums of processes may be added where they agree in it. Else what a row adds would hang on the
+    process that happened to take it, which no sensitivity allows.
+    """
+    name = engine_name()
+    return f"skdpsumm {version('skdpsumm')}, {name}, {_digest() if name == 'numpy' else ''}"
+
+
+@lru_cache
+def _digest() -> str:
+    # numpy's cosine may differ by processor.
+    return hashlib.sha256(_engine_numpy.circle().tobytes()).hexdigest()[:16]
 
 
 def _fastest() -> str:
