@@ -32,10 +32,6 @@ class Fault:
     kind: type[Exception]
     message: str
 
-    def throw(self) -> None:
-        """Raise it."""
-        raise self.kind(self.message)
-
 
 @dataclass(frozen=True)
 class PartitionSchema:
@@ -71,10 +67,10 @@ class PartitionSchema:
         """
         example = _example(X)
         options = {"ensure_min_samples": 0, "reset": reset}
-        checked = validate_table(estimator, example, mixed=mixed, **options)
+        width = validate_table(estimator, example, mixed=mixed, **options).shape[1]
         labels = tuple(example.columns) if hasattr(example, "columns") else None
         name = type(estimator).__name__
-        return cls(name, checked.shape[1], labels, is_float32(example), mixed)
+        return cls(name, width, labels, is_float32(example), mixed)
 
     def check(self, rows: Any) -> NDArray:
         """Return a partition as `validate_table` would return it as a part of the whole table."""
@@ -97,6 +93,13 @@ class PartitionSchema:
     def _stand_in(self) -> Schema:
         """Return what messages name in place of the estimator, which stays where it is."""
         return type(self.caller, (Schema,), {})()
+
+
+def count_columns(estimator: Any, X: Any, *, mixed: bool = False) -> int:
+    """Check X as far as it is in memory, set the estimator's columns, and return their number."""
+    if is_dask(X):
+        return PartitionSchema.of(estimator, X, mixed=mixed).n_columns
+    return validate_table(estimator, X, mixed=mixed).shape[1]
 
 
 def _example(X: Any) -> Any:
@@ -169,14 +172,25 @@ def compute(tasks: Sequence[Any]) -> list[Any]:
     """
     import dask
 
+    kind = None
     try:
-        return list(dask.compute(*tasks))
+        found = dask.compute(*tasks)
     except Exception as error:
         kind = type(error).__name__
-    raise RuntimeError(
-        f"Dask could not compute the partitions of X ({kind}). What it said is not repeated, for "
-        "it may hold private values; X.map_partitions(len).compute() shows it."
-    )
+    if kind is not None:
+        raise RuntimeError(
+            f"Dask could not compute the partitions of X ({kind}). What it said is not repeated, "
+            "for it may hold private values; compute X by itself to see it."
+        )
+    return list(found)
+
+
+def sound(found: Sequence[Any]) -> Sequence[Any]:
+    """Return results of tasks, or raise the first `Fault` among them."""
+    for result in found:
+        if isinstance(result, Fault):
+            raise result.kind(result.message)
+    return found
 
 
 def _guarded(task: Callable[..., Any], rows: Any, shared: Any, *own: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from .._dask import Fault, PartitionSchema, compute, on_partitions, partitions, reduced
+from .._dask import Fault, PartitionSchema, compute, on_partitions, partitions, reduced, sound
 from ..features import FeatureMap
 from ..features._engine import engine_signature
 from ._pending import sums_of
@@ -50,9 +50,7 @@ def sum_partitions(
     """
     plan = _Plan(schema, feature_map, silent, engine_signature())
     tasks = on_partitions(_sum, partitions(X), plan)
-    (total,) = compute([reduced(_merge, tasks)])
-    if isinstance(total, Fault):
-        total.throw()
+    (total,) = sound(compute([reduced(_merge, tasks)]))
     schema.check_size(total.n_rows)
     return total.sums, total.n_rows
 
