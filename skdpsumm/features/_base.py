@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -80,14 +81,14 @@ class FeatureMap(ABC):
         contribution depends on that row alone.
         """
         total = np.zeros(self.n_features, np.int64)
-        for rows in gen_batches(X.shape[0], _ROWS_PER_BATCH):
+        for rows in _batches(len(X)):
             total += self._grid_sums(X[rows], n_threads)
         return total
 
     def float_sums(self, X: NDArray) -> NDArray[np.float64]:
         """Return the sum of phi in float64, for epsilon = inf."""
         total = np.zeros(self.n_features)
-        for rows in gen_batches(X.shape[0], _ROWS_PER_BATCH):
+        for rows in _batches(len(X)):
             total += np.asarray(self.matrix(X[rows]).sum(axis=0, dtype=np.float64)).ravel()
         return total
 
@@ -100,3 +101,7 @@ class FeatureMap(ABC):
             and my_arrays.keys() == their_arrays.keys()
             and all(np.array_equal(a, their_arrays[k]) for k, a in my_arrays.items())
         )
+
+
+def _batches(n: int) -> Iterable[slice]:
+    return gen_batches(n, _ROWS_PER_BATCH) if n else ()  # which takes no empty partitions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,17 +41,16 @@ class PartitionOwners:
         ends = np.cumsum(sizes).tolist()
         self._schema.check_size(ends[-1])
         self.members = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
-        self._seeds: Sequence[Any] = [None] * len(sizes)
+        self._seeds: Mapping[int, Any] = dict.fromkeys(range(len(sizes)))
 
     @property
     def n_rows(self) -> int:
         """Number of rows of X."""
         return self.members[-1].stop
 
-    def seed(self, seeds: Sequence[Any]) -> PartitionOwners:
+    def seed(self, seeds: Mapping[int, Any]) -> None:
         """Set the seeds of the owners' coins; None draws them where the rows are."""
         self._seeds = seeds
-        return self
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(len(self.members)))

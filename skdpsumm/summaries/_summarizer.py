@@ -316,11 +316,12 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
                 "X and X_target have as many rows; set target_is_owners to True if they are the "
                 "same, else to False."
             )
-        names = list(parties)
         rng = check_random_state(self.random_state)
-        curator = self._make_curator(protocol, target, names, bool(self.target_is_owners), rng)
-        parties.seed([self._coins_seed(k, rng) for k in names])
-        return self._run(curator, parties, dict(zip(names, parties.members, strict=True)))
+        of_owners = bool(self.target_is_owners)
+        curator = self._make_curator(protocol, target, list(parties), of_owners, rng)
+        names = list(curator.shares)
+        parties.seed({name: self._coins_seed(k, rng) for k, name in enumerate(names)})
+        return self._run(curator, parties, {name: parties.members[name] for name in names})
 
     def _make_curator(
         self,
