@@ -457,12 +457,14 @@ def cluster():
             client = Client(started)
         yield client
     pids = [nanny.process.pid for nanny in started.workers.values()]
-    with within(30), contextlib.suppress(TimeoutError):
-        client.close()
-        started.close(timeout=20)
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    try:
+        with within(30):
+            client.close()
+            started.close(timeout=20)
+    except TimeoutError:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def die_once(block, marker, block_id):

@@ -1,13 +1,14 @@
 """Time and memory of a sketch of more rows than memory holds: Dask against the bare loop.
 
-    python examples/benchmarks/scaling.py [--rows 1e6 1e7] [--repeats 3] [--engines loop threads]
+    python examples/benchmarks/scaling.py [--rows 1e6 1e7] [--repeats 3] [--engines threads]
 
 Rows of 10 float32 columns are made chunk by chunk on two cores, and no more chunks exist at a time
-than are being worked on. "loop" hands chunks to a pool of two threads and adds the sums of 200
-Fourier features; "threads" is `RFFSketcher.fit` of a Dask array on Dask's threads, "cluster" the
-same on a LocalCluster of two processes. Each line is a fresh process, after a warm-up; memory is
-the peak over all its processes, with pages that they share counted once (PSS), and what one fit
-adds to what was there before it.
+than are being worked on. The bare loop hands chunks to a pool of two threads and adds the exact
+sums of 200 Fourier features. Against it runs `RFFSketcher.fit` of a Dask array: on Dask's threads
+("threads"), or on a LocalCluster of two processes ("cluster"). The two alternate in one fresh
+process per line, after a warm-up. Medians; CPU seconds are of all processes, and tell more than
+the clock where others use the machine. Memory is the peak over all processes during one more fit,
+pages that they share counted once (PSS), and what that is above the state before.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from skdpsumm import RFFSketcher
 from skdpsumm.features import _engine
 
 COLUMNS = 10
-ENGINES = ("loop", "threads", "cluster")
+ENGINES = ("threads", "cluster")
 
 
 def chunk(rows, seed):
@@ -64,7 +65,7 @@ def fit(n_chunks, rows):
 @contextlib.contextmanager
 def scheduler(engine):
     """Set Dask's scheduler: two threads, or a cluster of two processes on this machine."""
-    if engine != "cluster":
+    if engine == "threads":
         with dask.config.set(scheduler="threads", num_workers=2):
             yield
         return
@@ -75,50 +76,70 @@ def scheduler(engine):
         yield
 
 
+def family():
+    """Return this process and all that it has started."""
+    me = psutil.Process()
+    return [me, *me.children(recursive=True)]
+
+
+def cpu_seconds():
+    """Return what the family has used."""
+    return sum(sum(process.cpu_times()[:2]) for process in family())
+
+
 class Memory:
-    """The peak, in MiB, of this process and its children while the block runs."""
+    """The peak, in MiB, of the family while blocks of `watch` run."""
 
-    def __enter__(self):
+    def __init__(self):
         self.before = self.peak = self._now()
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-        self._thread.start()
-        return self
 
-    def __exit__(self, *error):
-        self._end.set()
-        self._thread.join()
+    @contextlib.contextmanager
+    def watch(self):
+        """Look ten times a second."""
+        end = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(end,))
+        thread.start()
+        yield
+        end.set()
+        thread.join()
 
-    def _watch(self):
-        while not self._end.wait(0.1):
+    def _watch(self, end):
+        while not end.wait(0.1):
             self.peak = max(self.peak, self._now())
 
     def _now(self):
-        total, me = 0, psutil.Process()
-        for process in [me, *me.children(recursive=True)]:
+        total = 0
+        for process in family():
             with contextlib.suppress(psutil.Error):
                 total += process.memory_full_info().pss
         return total / 2**20
 
 
+def timed(task, *arguments):
+    """Return the seconds that a task took: by the clock, and of CPU."""
+    cpu, start = cpu_seconds(), time.perf_counter()
+    task(*arguments)
+    return time.perf_counter() - start, cpu_seconds() - cpu
+
+
 def measure(engine, n_rows, rows, repeats):
-    """Print one line: median seconds, nanoseconds per row, memory."""
-    task = bare_loop if engine == "loop" else fit
-    n_chunks = n_rows // rows
+    """Print one line."""
+    case = n_rows // rows, rows
+    loops, fits = [], []
     with scheduler(engine):
-        for _ in range(2):
+        for task in (bare_loop, fit, fit):
             task(4, rows)  # imports, compiles, and fills allocators
-        times = []
-        with Memory() as memory:
-            for _ in range(repeats):
-                start = time.perf_counter()
-                task(n_chunks, rows)
-                times.append(time.perf_counter() - start)
-    seconds = float(np.median(times))
-    spread = f"{min(times):.2f} to {max(times):.2f}"
+        memory = Memory()
+        for _ in range(repeats):
+            loops.append(timed(bare_loop, *case))
+            fits.append(timed(fit, *case))
+        with memory.watch():  # which takes time itself
+            fit(*case)
+    (loop, loop_cpu), (dasked, cpu) = np.median(loops, axis=0), np.median(fits, axis=0)
     print(
-        f"{engine:<9}{n_rows:>13,}{n_chunks:>7}{seconds:>10.2f}{spread:>19}"
-        f"{seconds / n_rows * 1e9:>10.1f}{memory.peak:>10.0f}{memory.peak - memory.before:>8.0f}",
+        f"{engine:<9}{n_rows:>12,}{case[0]:>7}{loop:>9.2f}{dasked:>9.2f}{dasked / loop - 1:>+9.0%}"
+        f"{loop_cpu:>9.2f}{cpu:>9.2f}{cpu / loop_cpu - 1:>+9.0%}{cpu / n_rows * 1e9:>9.1f}"
+        f"{memory.peak:>10.0f}{memory.peak - memory.before:>7.0f}",
         flush=True,
     )
 
@@ -140,8 +161,8 @@ def main():
         return
     print(f"{COLUMNS} columns, 200 features, engine {_engine.engine_name()}")
     print(
-        f"{'':<9}{'rows':>13}{'chunks':>7}{'median s':>10}{'range':>19}{'ns / row':>10}"
-        f"{'peak MiB':>10}{'added':>8}",
+        f"{'':<9}{'rows':>12}{'chunks':>7}{'loop s':>9}{'Dask s':>9}{'':>9}{'loop CPU':>9}"
+        f"{'Dask CPU':>9}{'':>9}{'ns / row':>9}{'peak MiB':>10}{'added':>7}",
         flush=True,
     )
     options = ["--one", "--chunk", str(arguments.chunk), "--repeats", str(arguments.repeats)]

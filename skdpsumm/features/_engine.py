@@ -134,14 +134,14 @@ def engine_signature() -> str:
     Sums of processes may be added where they agree in it. Else what a row adds would hang on the
     process that happened to take it, which no sensitivity allows.
     """
-    name = engine_name()
-    return f"skdpsumm {version('skdpsumm')}, {name}, {_digest() if name == 'numpy' else ''}"
+    return _signature(engine_name())
 
 
 @lru_cache
-def _digest() -> str:
-    # numpy's cosine may differ by processor.
-    return hashlib.sha256(_engine_numpy.circle().tobytes()).hexdigest()[:16]
+def _signature(name: str) -> str:
+    # numpy's cosine may differ by processor; numba's engine has none.
+    table = _engine_numpy.circle().tobytes() if name == "numpy" else b""
+    return f"skdpsumm {version('skdpsumm')}, {name}, {hashlib.sha256(table).hexdigest()[:16]}"
 
 
 def _fastest() -> str:
