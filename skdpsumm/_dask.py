@@ -116,9 +116,9 @@ def _example(X: Any) -> Any:
 
 def partitions(X: Any) -> list[Any]:
     """Return the partitions of X, each with all columns, as `dask.delayed.Delayed` s."""
-    if hasattr(X, "chunks"):
-        X = X.rechunk({1: -1})
-    return np.ravel(X.to_delayed()).tolist()
+    if not hasattr(X, "chunks"):
+        return list(X.to_delayed())
+    return X.rechunk({1: -1}).to_delayed().ravel().tolist()
 
 
 def on_partitions(

@@ -13,19 +13,22 @@ pages that they share counted once (PSS), and what that is above the state befor
 
 import argparse
 import contextlib
+import pickle
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import cloudpickle
 import dask
 import dask.array as da
 import numpy as np
 import psutil
 
-from skdpsumm import RFFSketcher
+from skdpsumm import RFFSketcher, _dask
 from skdpsumm.features import _engine
+from skdpsumm.sketches import _partitions
 
 COLUMNS = 10
 ENGINES = ("threads", "cluster")
@@ -144,6 +147,30 @@ def measure(engine, n_rows, rows, repeats):
     )
 
 
+def constants(n_chunks=1000):
+    """Print what an extrapolation needs: bytes that travel, and what a task costs beside sums."""
+    seen = []
+
+    def computing(tasks):
+        seen.append(dict(tasks[0].dask))
+        return _dask.compute(tasks)
+
+    _partitions.compute = computing
+    sketch = fit(n_chunks, 1).feature_map_
+    _partitions.compute = _dask.compute
+    part = _partitions._Part(np.zeros(sketch.n_features, np.int64), 1)
+    print(f"answer of a partition, 200 features: {len(pickle.dumps(part)):,} bytes")
+    plan = next(task for key, task in seen[0].items() if str(key).startswith("shared"))
+    print(f"what a worker is told, once: {len(cloudpickle.dumps(plan)):,} bytes")
+    print(f"graph: {len(cloudpickle.dumps(seen[0])) / n_chunks:,.0f} bytes per partition")
+    for engine in ENGINES:
+        with scheduler(engine):
+            fit(n_chunks, 1)
+            seconds, cpu = np.median([timed(fit, n_chunks, 1) for _ in range(3)], axis=0)
+        per = 1e3 / n_chunks
+        print(f"{engine}: {seconds * per:.2f} ms per partition of one row, {cpu * per:.2f} of CPU")
+
+
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(
@@ -153,8 +180,12 @@ def main():
     parser.add_argument("--chunk", type=int, default=250_000, help="rows per chunk")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
+    parser.add_argument("--constants", action="store_true", help="of docs/scaling.md")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.constants:
+        constants()
+        return
     if arguments.one:
         (engine,), (n_rows,) = arguments.engines, arguments.rows
         measure(engine, int(n_rows), arguments.chunk, arguments.repeats)
