@@ -247,13 +247,17 @@ def test_other_columns_are_refused():
     with pytest.raises(ValueError, match="2 features"):
         sketcher.partial_fit(da.from_array(X[:, :2]))
 
-    def rename_some(part):
-        return part.rename(columns={"a": "Mallory"}) if len(part) else part
-
-    odd = frame(X, None).map_partitions(rename_some, meta=frame(X, None)._meta)
-    odd = dd.from_delayed(odd.to_delayed(), meta=odd._meta, verify_meta=False)
-    assert "Mallory" not in raised(RFFSketcher(20), odd)[1]
     sketcher.release()
+
+
+def test_a_partition_with_other_columns_is_refused_and_not_quoted():
+    tables = [pd.DataFrame(part, columns=NAMES) for part in np.array_split(rows(), 3)]
+    for odd in (tables[1].rename(columns={"a": "Mallory"}), tables[1][["b", "a", "c"]]):
+        parts = [dask.delayed(table) for table in (tables[0], odd, tables[2])]
+        lazily = dd.from_delayed(parts, meta=tables[0][:0], verify_meta=False)
+        kind, message = raised(RFFSketcher(20), lazily)
+        assert (kind, "other columns" in message) == (ValueError, True)
+        assert "Mallory" not in message
 
 
 def counted(X, calls):

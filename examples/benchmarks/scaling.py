@@ -131,7 +131,7 @@ def measure(engine, n_rows, rows, repeats):
     loops, fits = [], []
     with scheduler(engine):
         for task in (bare_loop, fit, fit):
-            task(4, rows)  # imports, compiles, and fills allocators
+            task(2, rows)  # imports, compiles, and fills allocators
         memory = Memory()
         for _ in range(repeats):
             loops.append(timed(bare_loop, *case))
@@ -177,7 +177,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=float, nargs="+", default=[1e6, 1e7])
-    parser.add_argument("--chunk", type=int, default=250_000, help="rows per chunk")
+    parser.add_argument("--chunk", type=int, default=500_000, help="rows per chunk")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
     parser.add_argument("--constants", action="store_true", help="of docs/scaling.md")
