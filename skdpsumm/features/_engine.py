@@ -16,7 +16,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from importlib.metadata import version
 from types import ModuleType
 
 import numpy as np
@@ -141,7 +140,8 @@ def engine_signature() -> str:
 def _signature(name: str) -> str:
     # numpy's cosine may differ by processor; numba's engine has none.
     table = _engine_numpy.circle().tobytes() if name == "numpy" else b""
-    return f"skdpsumm {version('skdpsumm')}, {name}, {hashlib.sha256(table).hexdigest()[:16]}"
+    version = importlib.import_module("..", __package__).__version__
+    return f"skdpsumm {version}, {name}, {hashlib.sha256(table).hexdigest()[:16]}"
 
 
 def _fastest() -> str:
