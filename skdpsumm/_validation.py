@@ -63,7 +63,13 @@ class Schema(BaseEstimator):
 
 
 def validate_table(
-    estimator: Any, X: Any, y: Any = "no_validation", *, mixed: bool = False, **options: Any
+    estimator: Any,
+    X: Any,
+    y: Any = "no_validation",
+    *,
+    mixed: bool = False,
+    float32: bool | None = None,
+    **options: Any,
 ) -> Any:
     """Check X (and y) as scikit-learn does and return them as arrays.
 
@@ -79,6 +85,9 @@ def validate_table(
     y : array-like, default="no_validation"
     mixed : bool, default=False
         Whether X may hold categories: numbers are then left as they are, but for floats.
+    float32 : bool, default=None
+        Whether all of it is float32 on purpose; None looks at X. A partition is told, for its own
+        dtypes may differ from those of the table.
     **options
         For `sklearn.utils.validation.validate_data`.
 
@@ -87,8 +96,8 @@ def validate_table(
     ValueError, TypeError
         As scikit-learn does, in words that name no value of the table.
     """
-    float32 = _is_float32(X)
-    dtype = None if mixed else (np.float32 if float32 else np.float64)
+    float32 = is_float32(X) if float32 is None else float32
+    dtype = np.float32 if float32 else None if mixed else np.float64
     try:
         checked = validate_data(estimator, X, y, dtype=dtype, order="C", **options)
         if options.get("y_numeric"):
@@ -103,7 +112,8 @@ def validate_table(
     raise kind(message)
 
 
-def _is_float32(X: Any) -> bool:
+def is_float32(X: Any) -> bool:
+    """Whether all of X is float32."""
     dtypes = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", ()))
     return len(dtypes) > 0 and all(str(dtype).lower() == "float32" for dtype in dtypes)
 

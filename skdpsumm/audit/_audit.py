@@ -78,7 +78,8 @@ def audit_epsilon(
     random_state : int, RandomState instance or None, default=None
         Decides which trials train and which are held out. It does not reach `release`.
     n_jobs : int, default=None
-        Processes that call `release`, as in joblib. None is one, without pickling. Otherwise
+        Processes that call `release`, as in joblib. None is one, without pickling, or what
+        ``joblib.parallel_config`` sets (such as "dask", for a cluster). Otherwise
         `release` must pickle, and must not carry a random generator: each process would get
         a copy, in the same state. Where this shows, an error is raised.
     verbose : int, default=0

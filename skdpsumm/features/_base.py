@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -68,6 +69,11 @@ class FeatureMap(ABC):
         """Return the maps that this one is made of: itself, unless it is a union."""
         return [self]
 
+    def check_values(self, X: NDArray) -> None:
+        """Raise ValueError for values that some part of the map cannot take."""
+        for part in self.parts():
+            part.columns.check(X)
+
     def grid_sums(self, X: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
         """Return the exact sum of phi over the rows of X, in grid units of 2**-15.
 
@@ -75,14 +81,14 @@ class FeatureMap(ABC):
         contribution depends on that row alone.
         """
         total = np.zeros(self.n_features, np.int64)
-        for rows in gen_batches(X.shape[0], _ROWS_PER_BATCH):
+        for rows in _batches(len(X)):
             total += self._grid_sums(X[rows], n_threads)
         return total
 
     def float_sums(self, X: NDArray) -> NDArray[np.float64]:
         """Return the sum of phi in float64, for epsilon = inf."""
         total = np.zeros(self.n_features)
-        for rows in gen_batches(X.shape[0], _ROWS_PER_BATCH):
+        for rows in _batches(len(X)):
             total += np.asarray(self.matrix(X[rows]).sum(axis=0, dtype=np.float64)).ravel()
         return total
 
@@ -95,3 +101,7 @@ class FeatureMap(ABC):
             and my_arrays.keys() == their_arrays.keys()
             and all(np.array_equal(a, their_arrays[k]) for k, a in my_arrays.items())
         )
+
+
+def _batches(n: int) -> Iterable[slice]:
+    return gen_batches(n, _ROWS_PER_BATCH) if n else ()  # which takes no empty partitions

@@ -10,10 +10,12 @@ Set the environment variable ``SKDPSUMM_ENGINE`` to ``numpy`` or ``numba`` to fo
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from types import ModuleType
 
 import numpy as np
@@ -25,6 +27,7 @@ from ._engine_numpy import fourier_features
 
 __all__ = [
     "engine_name",
+    "engine_signature",
     "fourier_features",
     "fourier_grid",
     "fourier_sums",
@@ -122,6 +125,23 @@ def engine_name() -> str:
     if name not in ("numba", "numpy"):
         raise ValueError(f"SKDPSUMM_ENGINE must be 'numba' or 'numpy', got {name!r}.")
     return name
+
+
+def engine_signature() -> str:
+    """Return what decides the last bit of a row's contribution.
+
+    Sums of processes may be added where they agree in it. Else what a row adds would hang on the
+    process that happened to take it, which no sensitivity allows.
+    """
+    return _signature(engine_name())
+
+
+@lru_cache
+def _signature(name: str) -> str:
+    # numpy's cosine may differ by processor; numba's engine has none.
+    table = _engine_numpy.circle().tobytes() if name == "numpy" else b""
+    version = importlib.import_module("..", __package__).__version__
+    return f"skdpsumm {version}, {name}, {hashlib.sha256(table).hexdigest()[:16]}"
 
 
 def _fastest() -> str:

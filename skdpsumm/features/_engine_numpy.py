@@ -93,7 +93,7 @@ def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
     for angles in product(X):
         found = pairs[: len(angles)]
         # The codes are in range; mode="clip" spares numpy a copy of `out`.
-        np.take(_circle(), _angle_codes(angles), out=found, mode="clip")
+        np.take(circle(), _angle_codes(angles), out=found, mode="clip")
         total += found.sum(axis=0)
     # At most 16384 sines up to 2**15: their sum fills the low half, with its sign.
     sines = (total + 2**31) % 2**32 - 2**31
@@ -124,7 +124,7 @@ def _angle_codes(angles: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 @lru_cache
-def _circle() -> NDArray[np.int64]:
+def circle() -> NDArray[np.int64]:
     """Return all pairs on the grid, as 2**32 times the cosine plus the sine."""
     cosines, sines = _grid_points()
     return cosines * 2**32 + sines

@@ -15,6 +15,7 @@ from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from .._delegation import DelegatingMixin, inner_has
@@ -129,7 +130,9 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
     *The search.* (epsilon, delta) from the runs' by the theorem in
     `skdpsumm.model_selection._stopping`; docs/search.md has a table.
 
-    The time that a fit takes tells of K, and is not covered. A candidate that cannot be fitted to
+    Trials run in parallel inside ``joblib.parallel_config("loky")`` or ``("dask")``, with the same
+    result; who watches their workers sees K. The time that a fit takes tells of K, too, and is not
+    covered. A candidate that cannot be fitted to
     the private rows counts as the worst; all are first tried on public ones, before any charge.
     X must be numbers. `score` is exact, no release.
 
@@ -357,36 +360,16 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         public: Rehearsal,
     ) -> _Result:
         """Return the best run. Of equal ones the first will do, for their order is random."""
-        results = [
-            self._run(leaf, params, estimator, table, score, public, j)
+        run = delayed(_run)
+        results = Parallel()(
+            run(leaf, params, estimator, table, score, public, self._seeds(j))
             for j, (params, estimator) in enumerate(trials)
-        ]
+        )
         return max(results, key=lambda result: result.value)
 
-    def _run(
-        self,
-        leaf: Leaf,
-        params: dict[str, Any],
-        estimator: Any,
-        table: _Table,
-        score: PrivateScore,
-        public: Rehearsal,
-        j: int,
-    ) -> _Result:
-        """Return the result of one base run; where it fails, that of public rows, scored low."""
-        seeds = [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
-        estimator = clone(estimator).set_params(**{f"{leaf.budget}noise_seed": seeds[0]})
-        try:
-            fit_on(estimator, table.X, table.y, public)
-            if not score.plan.covers(last_step(estimator).privacy_.mechanism):
-                raise ValueError("The run cost more than was planned.")
-            exact = score.exact(estimator, table.rows, table.labels)
-        except Exception:  # whatever it is, it must not stop the search
-            fit_on(estimator, public.X, public.y, public)
-            exact = score.worst(len(table.rows))
-        value = score.release(exact, seeds[1])
-        # The seed would tell which run this was.
-        return _Result(value, params, estimator.set_params(**{f"{leaf.budget}noise_seed": None}))
+    def _seeds(self, j: int) -> list[int | None]:
+        """Return the seeds of the noise of fit and score in trial j."""
+        return [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
 
     def _publish(self, leaf: Leaf, best: _Result, score: PrivateScore, classes: Any) -> None:
         facts = ["the parameters of the search"]
@@ -423,3 +406,31 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         tags.target_tags = inner.target_tags
         tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
         return tags
+
+
+def _run(
+    leaf: Leaf,
+    params: dict[str, Any],
+    estimator: Any,
+    table: _Table,
+    score: PrivateScore,
+    public: Rehearsal,
+    seeds: list[int | None],
+) -> _Result:
+    """Return the result of one base run; where it fails, that of public rows, scored low.
+
+    It may run in a process of its own, which gets neither the search nor its ledger.
+    """
+    estimator = clone(estimator).set_params(**{f"{leaf.budget}noise_seed": seeds[0]})
+    with silent():
+        try:
+            fit_on(estimator, table.X, table.y, public)
+            if not score.plan.covers(last_step(estimator).privacy_.mechanism):
+                raise ValueError("The run cost more than was planned.")
+            exact = score.exact(estimator, table.rows, table.labels)
+        except Exception:  # whatever it is, it must not stop the search
+            fit_on(estimator, public.X, public.y, public)
+            exact = score.worst(len(table.rows))
+        value = score.release(exact, seeds[1])
+    # The seed would tell which run this was.
+    return _Result(value, params, estimator.set_params(**{f"{leaf.budget}noise_seed": None}))

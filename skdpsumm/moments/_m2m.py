@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._dask import count_columns
 from .._progress import progress
 from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
@@ -139,7 +140,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or frame of shape (n_samples, n_features)
+        X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
         y : ignored
 
         Returns
@@ -158,10 +159,10 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         sketcher = self._build_sketcher(rng)
         with schema_kept(self):
             sketcher.check_budget()
-            array = validate_table(self, X, mixed=sketcher._has_categories())
+            n_columns = count_columns(self, X, mixed=sketcher._has_categories())
             names = getattr(self, "feature_names_in_", None)
-            columns = Columns.build(array.shape[1], *self._described(sketcher), names)
-            check_answerable(sketcher.preview_map(array.shape[1], names), columns, self.prior)
+            columns = Columns.build(n_columns, *self._described(sketcher), names)
+            check_answerable(sketcher.preview_map(n_columns, names), columns, self.prior)
             sketcher.fit(X)
         self._frame = _library(X)
         self.sketcher_ = sketcher

@@ -19,10 +19,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._dask import PartitionSchema, is_dask
 from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
 from ..features import GRID, Columns, FeatureMap
 from ..privacy import Block, IntegerNoise, PrivacyGuarantee, nominal_mechanism, own_clone
+from ._partitions import sum_partitions
 from ._pending import PendingRelease
 
 
@@ -82,8 +84,10 @@ class BaseSketcher(
 
         Parameters
         ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            One row per person (or other unit of protection).
+        X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
+            One row per person (or other unit of protection). Partitions of Dask are summed where
+            they are, by the scheduler that is set; the result is that of one process, bit for bit
+            before noise (to rounding with ``epsilon=np.inf``). `n_jobs` is not used then.
         y : ignored
 
         Returns
@@ -96,6 +100,8 @@ class BaseSketcher(
             For bad parameters or data; nothing is charged.
         BudgetExceededError
             If the ledger cannot hold epsilon and delta; nothing is charged.
+        RuntimeError
+            If Dask cannot compute the partitions; nothing is charged.
         """
         self.__dict__.pop("_pending", None)
         return self.partial_fit(X).release()
@@ -107,7 +113,7 @@ class BaseSketcher(
 
         Parameters
         ----------
-        X : array-like or frame of shape (n_samples, n_features)
+        X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
         y : ignored
 
         Returns
@@ -122,14 +128,30 @@ class BaseSketcher(
         first = pending is None
         if first:
             self.check_budget()
+        if is_dask(X):
+            self._pending = self._add_partitions(X, pending)
+            return self
         X = self._validate(X, reset=first)
         if first:
             pending = self._open(X)
         else:
-            _check_values(pending.feature_map, X)
+            pending.feature_map.check_values(X)
         pending.add(X, effective_n_jobs(self.n_jobs))
         self._pending = pending
         return self
+
+    def _add_partitions(self, X: Any, pending: PendingRelease | None) -> PendingRelease:
+        """Add rows that are seen only while they are summed: what fails by then costs nothing."""
+        first = pending is None
+        schema = PartitionSchema.of(self, X, mixed=self._has_categories(), reset=first)
+        if pending is None:
+            pending = self._draft(schema.n_columns)
+        sums, n_rows = sum_partitions(X, schema, pending.feature_map, silent=pending.is_silent)
+        pending.check_room(n_rows)
+        if first:
+            self._charge(pending)
+        pending.add_sums(sums, n_rows)
+        return pending
 
     def check_budget(self) -> None:
         """Raise what `fit` would raise for bad parameters or a ledger that is too full.
@@ -199,12 +221,20 @@ class BaseSketcher(
         """Check parameters further, as far as no data are needed."""
 
     def _open(self, X: NDArray) -> PendingRelease:
-        """Draw the map, calibrate the noise and pay for the release."""
-        names = getattr(self, "feature_names_in_", None)
-        columns = Columns.build(X.shape[1], self.bounds, self.categories, names)
-        pending = self._prepare(self._draw_map(columns, check_random_state(self.random_state)))
-        _check_values(pending.feature_map, X)
+        """Draft a release for rows that are in memory, check them, and pay."""
+        pending = self._draft(X.shape[1])
+        pending.feature_map.check_values(X)
         pending.check_room(len(X))
+        self._charge(pending)
+        return pending
+
+    def _draft(self, n_columns: int) -> PendingRelease:
+        """Draw the map and calibrate the noise of a release that is not paid for yet."""
+        names = getattr(self, "feature_names_in_", None)
+        columns = Columns.build(n_columns, self.bounds, self.categories, names)
+        return self._prepare(self._draw_map(columns, check_random_state(self.random_state)))
+
+    def _charge(self, pending: PendingRelease) -> None:
         if self.ledger is not None:
             self.ledger.charge(
                 pending.privacy.mechanism,
@@ -212,7 +242,6 @@ class BaseSketcher(
                 adjacency=self.adjacency,
                 simulated=self.noise_seed is not None,
             )
-        return pending
 
     def _prepare(self, feature_map: FeatureMap) -> PendingRelease:
         """Fix what the guarantee states; later set_params do not reach the release."""
@@ -252,9 +281,3 @@ class BaseSketcher(
         tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
         tags.input_tags.string = self._has_categories()
         return tags
-
-
-def _check_values(feature_map: FeatureMap, X: NDArray) -> None:
-    """Raise ValueError for values that some part of the map cannot take."""
-    for part in feature_map.parts():
-        part.columns.check(X)

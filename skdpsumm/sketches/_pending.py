@@ -49,7 +49,7 @@ class PendingRelease:
 
     def check_room(self, n_rows: int) -> None:
         """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
-        if not self._is_silent and (self.n_rows + n_rows) * GRID * 2**self.noise.lift > _LARGEST:
+        if not self.is_silent and (self.n_rows + n_rows) * GRID * 2**self.noise.lift > _LARGEST:
             raise ValueError(
                 "With an epsilon so large, sums of so many rows exceed 64-bit integers: lower "
                 "epsilon, take np.inf for no noise, or sketch the rows in several parts."
@@ -58,13 +58,13 @@ class PendingRelease:
     def add(self, X: NDArray, n_threads: int) -> None:
         """Add phi of each row of X, all or none."""
         self.check_room(len(X))
-        if self._is_silent:
-            sums = self.feature_map.float_sums(X) * GRID
-        else:
-            sums = self.feature_map.grid_sums(X, n_threads)
+        self.add_sums(sums_of(self.feature_map, X, self.is_silent, n_threads), len(X))
+
+    def add_sums(self, sums: NDArray, n_rows: int) -> None:
+        """Add sums of phi over so many rows, for which there is room (`check_room`)."""
         with self._lock:
             self._check_is_ours()
-            self.sums, self.n_rows = self.sums + sums, self.n_rows + X.shape[0]
+            self.sums, self.n_rows = self.sums + sums, self.n_rows + n_rows
 
     def publish(self, *, postprocess: bool) -> PrivateSketch:
         """Return the sums with noise, and forget them."""
@@ -73,7 +73,7 @@ class PendingRelease:
             sums, n_rows = self.sums, self.n_rows
             self.sums, self.n_rows = None, 0
         values = np.append(sums, n_rows * GRID) if self.counts_rows else sums
-        noisy = values if self._is_silent else self.noise.add(values, self.noise_seed)
+        noisy = values if self.is_silent else self.noise.add(values, self.noise_seed)
         return self.to_sketch(noisy / GRID, n_rows, postprocess=postprocess)
 
     def to_sketch(self, noisy: NDArray, n_rows: int, *, postprocess: bool) -> PrivateSketch:
@@ -100,7 +100,8 @@ class PendingRelease:
         )
 
     @property
-    def _is_silent(self) -> bool:
+    def is_silent(self) -> bool:
+        """Whether no noise will be added."""
         return isinstance(self.noise.mechanism, Unprotected)
 
     def _check_is_ours(self) -> None:
@@ -118,3 +119,8 @@ class PendingRelease:
             "or copied: each copy would draw noise of its own for one charge. Call release first; "
             "sketches of disjoint rows can be added."
         )
+
+
+def sums_of(feature_map: FeatureMap, X: NDArray, silent: bool, n_threads: int) -> NDArray:
+    """Return the sum of phi over rows in grid units: exact integers, floats where no noise is."""
+    return feature_map.float_sums(X) * GRID if silent else feature_map.grid_sums(X, n_threads)

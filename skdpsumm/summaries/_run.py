@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from joblib import effective_n_jobs
@@ -16,7 +16,7 @@ from ._owner import DataOwner
 
 def run_protocol(
     curator: Curator,
-    owners: Mapping[Any, DataOwner],
+    owners: Mapping[Any, DataOwner] | Any,
     *,
     n_jobs: int | None = None,
     timeout: float | None = None,
@@ -29,7 +29,8 @@ def run_protocol(
     curator : Curator
         Not opened yet.
     owners : mapping from name to DataOwner
-        Anything with a method `answer` will do.
+        Anything with a method `answer` will do, and so will one object, an iterable of names, with
+        a method `answer_all` from all messages of a round to the answers.
     n_jobs : int, default=None
         How many owners think at the same time, in threads. The result does not depend on it.
     timeout : float, default=None
@@ -45,16 +46,26 @@ def run_protocol(
     """
     if set(owners) != set(curator.shares):
         raise ValueError("owners must be those that the curator was made for.")
-    threads = len(owners) if timeout is not None else effective_n_jobs(n_jobs)
+    ask = _asker(owners, n_jobs, timeout)
     with one_blas_thread():
         messages, n_rounds = curator.open(), 0
         while messages:
             n_rounds += 1
             n_asked = len(messages)
-            messages = curator.receive(_ask(owners, messages, threads, timeout))
+            messages = curator.receive(ask(messages))
             if verbose:
                 print(f"round {n_rounds}: {n_asked} asked, {len(curator.pool)} rows received")
     return curator
+
+
+def _asker(
+    owners: Any, n_jobs: int | None, timeout: float | None
+) -> Callable[[Mapping[Any, Any]], dict[Any, Any]]:
+    """Return what gets the answers to the messages of a round."""
+    if hasattr(owners, "answer_all"):
+        return owners.answer_all
+    threads = len(owners) if timeout is not None else effective_n_jobs(n_jobs)
+    return lambda messages: _ask(owners, messages, threads, timeout)
 
 
 def _ask(

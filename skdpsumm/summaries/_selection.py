@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 from .._blas import one_blas_thread
+from .._dask import is_dask
 from .._progress import advance, progress
 from ..features import Columns, FourierMap
 from ._mmd import centred, check_gamma, kernel_column, mean_kernel
@@ -45,10 +47,11 @@ def greedy_mmd_selection(
 
     Parameters
     ----------
-    X : array-like of shape (n, d)
-        float32 is twice as fast and good to an MMD^2 of about 1e-6.
+    X : array-like, Dask array or Dask frame, of shape (n, d)
+        float32 is twice as fast and good to an MMD^2 of about 1e-6. Of each partition of Dask,
+        `n_select` rows are chosen where it is, and from all those the result.
     X_target : array-like of shape (m, d), default=None
-        None chooses a summary of X itself.
+        None chooses a summary of X itself; for Dask that needs `n_components`.
     n_select : int, default=100
         p, the number of rows to choose; at most n are.
     gamma : float, default=1.0
@@ -82,7 +85,8 @@ def greedy_mmd_selection(
     Notes
     -----
     Sources: Kim, Khanna and Koyejo (2016), algorithm 1; section 2 of the data summarization paper.
-    Refinement is a local search with restarts (iterated local search).
+    Refinement is a local search with restarts (iterated local search). The two rounds of
+    partitions are those of Mirzasoleiman, Karbasi, Sarkar and Krause (2013).
 
     Examples
     --------
@@ -94,39 +98,79 @@ def greedy_mmd_selection(
     >>> bool(mmd2(X[chosen], target) < 0.01 * mmd2(X[:20], target))
     True
     """
-    X = check_array(X, dtype=[np.float64, np.float32])
-    target = X if X_target is None else check_array(X_target, dtype=X.dtype)
-    if target.shape[1] != X.shape[1]:
-        raise ValueError(
-            f"X_target has {target.shape[1]} columns and X has {X.shape[1]}; give both the same."
-        )
     _check_count("n_select", n_select)
     check_gamma(gamma)
     if n_perturbations != "auto":
         _check_count("n_perturbations", n_perturbations, least=0)
-    rng = check_random_state(random_state)
     if n_components is not None:
         _check_count("n_components", n_components)
-    with one_blas_thread(), progress("greedy_mmd_selection", verbose):
-        search = _make_search(X, target, n_select, gamma, n_components, rng)
-        return search.run(refine, n_perturbations, rng)
+    rng = check_random_state(random_state)
+    options = SearchOptions(n_select, gamma, n_components, refine, n_perturbations)
+    if is_dask(X):
+        from ._partition_selection import select_from_partitions
+
+        return select_from_partitions(X, X_target, options, rng)
+    X = check_array(X, dtype=[np.float64, np.float32])
+    target = X if X_target is None else check_array(X_target, dtype=X.dtype)
+    check_columns(X.shape[1], target)
+    with progress("greedy_mmd_selection", verbose):
+        return options.goal(target, rng).select(X, rng)
 
 
-def _make_search(
-    X: NDArray,
-    target: NDArray,
-    n_select: int,
-    gamma: float,
-    n_components: int | None,
-    rng: np.random.RandomState,
-) -> SubsetSearch:
-    if n_components is None:
-        return exact_search(X, target, n_select, gamma)
-    columns = Columns(X.shape[1])
-    features = FourierMap.draw(columns, n_components + n_components % 2, gamma, "rbf", rng)
-    target_mean = unit_features(features, target).mean(axis=0)
-    # Column by column, products with one row read memory in order.
-    return feature_search(np.asfortranarray(unit_features(features, X)), target_mean, n_select)
+def check_columns(n_columns: int, target: NDArray) -> None:
+    """Raise ValueError unless the target has as many columns."""
+    if target.shape[1] != n_columns:
+        raise ValueError(
+            f"X_target has {target.shape[1]} columns and X has {n_columns}; give both the same."
+        )
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Parameters of `greedy_mmd_selection`, checked."""
+
+    n_select: int
+    gamma: float
+    n_components: int | None
+    refine: bool
+    n_perturbations: int | str
+
+    def features(self, n_columns: int, rng: np.random.RandomState) -> FourierMap | None:
+        """Draw the features, None for the exact kernel."""
+        if self.n_components is None:
+            return None
+        n_features = self.n_components + self.n_components % 2
+        return FourierMap.draw(Columns(n_columns), n_features, self.gamma, "rbf", rng)
+
+    def goal(self, target: NDArray, rng: np.random.RandomState) -> Goal:
+        """Return what to search for, given the rows to match."""
+        features = self.features(target.shape[1], rng)
+        if features is None:
+            return Goal(self, None, target)
+        return Goal(self, features, unit_features(features, target).mean(axis=0))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What rows are to match: the target's rows, or the mean of their features."""
+
+    options: SearchOptions
+    features: FourierMap | None
+    target: NDArray
+
+    def select(self, X: NDArray, rng: np.random.RandomState) -> NDArray[np.int64]:
+        """Choose rows of X."""
+        with one_blas_thread():
+            search = self._search(X)
+            return search.run(self.options.refine, self.options.n_perturbations, rng)
+
+    def _search(self, X: NDArray) -> SubsetSearch:
+        n_select = self.options.n_select
+        if self.features is None:
+            return exact_search(X, self.target, n_select, self.options.gamma)
+        # Column by column, products with one row read memory in order.
+        phi = np.asfortranarray(unit_features(self.features, X))
+        return feature_search(phi, self.target, n_select)
 
 
 def uniform_selection(n_rows: int, n_select: int, *, random_state=None) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from sklearn.utils._metadata_requests import RequestMethod
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._dask import is_dask
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
@@ -24,6 +26,7 @@ from ._auction import Auction
 from ._curator import Curator
 from ._owner import DataOwner
 from ._owner_values import OwnerValueRelease, OwnerValues
+from ._partition_owners import PartitionOwners
 from ._posted import Posted
 from ._propose import Pool, Propose
 from ._protocol import Protocol
@@ -248,8 +251,9 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            The rows of all owners.
+        X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
+            The rows of all owners. The partitions of a Dask collection are owners, named 0, 1, ...
+            ("propose" and "pool" only); they answer where they are.
         y : ignored
             Labels play no part in the choice.
         X_target : array-like or frame of shape (m, n_features), default=None
@@ -278,11 +282,56 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         protocol = self._make_protocol()
         self._check_budget(protocol)
         X_target, owners = unwrap(X_target), unwrap(owners)
+        if is_dask(X):
+            return self._fit_partitions(protocol, X, X_target, owners)
         X = validate_table(self, X)
         target = X if X_target is None else validate_table(self, X_target, reset=False)
         names, members = self._group(X, owners)
         rng = check_random_state(self.random_state)
-        curator = Curator(
+        curator = self._make_curator(protocol, target, names, self._is_of_owners(X, target), rng)
+        parties = {
+            name: DataOwner(X[rows], seed=self._coins_seed(k, rng))
+            for k, (name, rows) in enumerate(zip(names, members, strict=True))
+        }
+        return self._run(curator, parties, dict(zip(names, members, strict=True)))
+
+    def _fit_partitions(
+        self, protocol: Protocol, X: Any, X_target: Any, owners: Any
+    ) -> PrivateMMDSummarizer:
+        """Run a protocol of one round with the partitions of a Dask collection as owners."""
+        if not isinstance(protocol, Propose):
+            raise ValueError(
+                f"protocol={self.protocol!r} has many rounds, and partitions keep nothing between "
+                'them: use "propose" or "pool", or rows in memory.'
+            )
+        if X_target is None or owners is not None:
+            raise ValueError(
+                "The owners of a Dask collection are its partitions: leave `owners` out, and give "
+                "the target as X_target, in memory."
+            )
+        parties = PartitionOwners(self, X)
+        target = validate_table(self, X_target, reset=False)
+        if self.target_is_owners is None and len(target) == parties.n_rows:
+            raise ValueError(
+                "X and X_target have as many rows; set target_is_owners to True if they are the "
+                "same, else to False."
+            )
+        rng = check_random_state(self.random_state)
+        of_owners = bool(self.target_is_owners)
+        curator = self._make_curator(protocol, target, list(parties), of_owners, rng)
+        names = list(curator.shares)
+        parties.seed({name: self._coins_seed(k, rng) for k, name in enumerate(names)})
+        return self._run(curator, parties, {name: parties.members[name] for name in names})
+
+    def _make_curator(
+        self,
+        protocol: Protocol,
+        target: NDArray,
+        names: list[Any],
+        target_is_owners: bool,
+        rng: np.random.RandomState,
+    ) -> Curator:
+        return Curator(
             target,
             names,
             n_select=self.n_select,
@@ -297,17 +346,17 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
             n_steps=self.n_steps,
             reveal=self.reveal,
             shares=self.shares,
-            target_is_owners=self._is_of_owners(X, target),
+            target_is_owners=target_is_owners,
             ledger=self.ledger,
             random_state=rng,
             noise_seed=self.noise_seed,
         )
-        parties = {
-            name: DataOwner(X[rows], seed=self._coins_seed(k, rng))
-            for k, (name, rows) in enumerate(zip(names, members, strict=True))
-        }
+
+    def _run(
+        self, curator: Curator, parties: Any, members: dict[Any, Sequence[int]]
+    ) -> PrivateMMDSummarizer:
         run_protocol(curator, parties, n_jobs=self.n_jobs, verbose=self.verbose)
-        self._publish(curator, dict(zip(names, members, strict=True)))
+        self._publish(curator, members)
         return self
 
     def fit_resample(self, X, y=None, *, X_target=None, owners=None):
@@ -330,6 +379,11 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         y_resampled : of the kind of y, shape (n_selected,)
             Only if y is given.
         """
+        if is_dask(X):
+            raise ValueError(
+                "fit_resample takes rows in memory; with a Dask collection call fit, and take the "
+                "rows of sample_indices_ (of a frame, by to_dask_array(lengths=True))."
+            )
         X, y = indexable(X, y)
         self.fit(X, y, X_target=X_target, owners=owners)
         if self.reveal == "features":
@@ -433,13 +487,13 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         seed = derived_seed(self.noise_seed, _COINS, k)
         return rng.randint(2**31) if self.epsilon == np.inf else seed
 
-    def _publish(self, curator: Curator, members: dict[Any, NDArray]) -> None:
+    def _publish(self, curator: Curator, members: dict[Any, Sequence[int]]) -> None:
         chosen = curator.chosen
         if len(chosen) < self.n_select:
             warnings.warn(
                 f"n_select={self.n_select} is more than the rows received; lower it, or raise "
                 "parsimony.",
-                stacklevel=4,
+                stacklevel=5,
             )
         self.sample_indices_ = np.array([members[o][i] for o, i in chosen], np.int64)
         counts = Counter(owner for owner, _ in chosen)

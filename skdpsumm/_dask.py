@@ -1,0 +1,210 @@
+"""Tables in partitions: Dask's arrays and frames, known by what they can do, never imported here.
+
+What travels to a worker is public, and what comes back are sums, rows that were asked for, or a
+`Fault`. A task of ours never raises: Dask would log its arguments, and with them rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._validation import Schema, is_float32, validate_table
+
+# Results that one task brings together: the reduction is a tree of this width.
+_WIDTH = 32
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array, frame or series."""
+    return all(hasattr(X, name) for name in ("__dask_graph__", "to_delayed", "_meta"))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a partition, in words that hold no value of it."""
+
+    kind: type[Exception]
+    message: str
+
+
+@dataclass(frozen=True)
+class PartitionSchema:
+    """What is public of a table in partitions, and true of each: none changes it by its own rows.
+
+    Parameters
+    ----------
+    caller : str
+        The class that the messages name.
+    n_columns : int
+    labels : tuple or None
+        Labels of the columns, of frames.
+    float32, mixed : bool
+        As in `validate_table`.
+    """
+
+    caller: str
+    n_columns: int
+    labels: tuple[Any, ...] | None
+    float32: bool
+    mixed: bool
+
+    @classmethod
+    def of(
+        cls, estimator: Any, X: Any, *, mixed: bool = False, reset: bool = True
+    ) -> PartitionSchema:
+        """Check what is known of a Dask collection without computing anything.
+
+        Raises
+        ------
+        ValueError
+            As `validate_table` does, and where the number of columns is unknown.
+        """
+        example = _example(X)
+        options = {"ensure_min_samples": 0, "reset": reset}
+        width = validate_table(estimator, example, mixed=mixed, **options).shape[1]
+        labels = tuple(example.columns) if hasattr(example, "columns") else None
+        name = type(estimator).__name__
+        return cls(name, width, labels, is_float32(example), mixed)
+
+    def check(self, rows: Any) -> NDArray:
+        """Return a partition as `validate_table` would return it as a part of the whole table."""
+        labels = tuple(rows.columns) if hasattr(rows, "columns") else None
+        if labels == self.labels:
+            options = {"float32": self.float32, "ensure_min_samples": 0}
+            rows = validate_table(self._stand_in(), rows, mixed=self.mixed, **options)
+            if rows.shape[1] == self.n_columns:
+                return rows
+        raise ValueError(
+            "A partition has other columns than the collection says. Make them alike, such as by "
+            "map_partitions with the right `meta`."
+        )
+
+    def check_size(self, n_rows: int) -> None:
+        """Raise what one process would raise for a table with so many rows, if that is none."""
+        if n_rows == 0:
+            validate_table(self._stand_in(), np.empty((0, self.n_columns)))
+
+    def _stand_in(self) -> Schema:
+        """Return what messages name in place of the estimator, which stays where it is."""
+        return type(self.caller, (Schema,), {})()
+
+
+def count_columns(estimator: Any, X: Any, *, mixed: bool = False) -> int:
+    """Check X as far as it is in memory, set the estimator's columns, and return their number."""
+    if is_dask(X):
+        return PartitionSchema.of(estimator, X, mixed=mixed).n_columns
+    return validate_table(estimator, X, mixed=mixed).shape[1]
+
+
+def _example(X: Any) -> Any:
+    """Return a table without rows that has the columns and dtypes of X."""
+    if not hasattr(X, "shape") or not hasattr(X, "chunks"):
+        return X._meta
+    if len(X.shape) == 2 and not math.isfinite(X.shape[1]):
+        raise ValueError(
+            "The number of columns of X is unknown. Call X.compute_chunk_sizes() first, or give a "
+            "Dask frame."
+        )
+    return np.empty((0, *X.shape[1:]), X.dtype)
+
+
+def partitions(X: Any) -> list[Any]:
+    """Return the partitions of X, each with all columns, as `dask.delayed.Delayed` s."""
+    if not hasattr(X, "chunks"):
+        return list(X.to_delayed())
+    return X.rechunk({1: -1}).to_delayed().ravel().tolist()
+
+
+def on_partitions(
+    task: Callable[..., Any], parts: Sequence[Any], shared: Any, own: Sequence[Any] = ()
+) -> list[Any]:
+    """Return ``task(partition, shared)``, to be computed, for each partition.
+
+    Parameters
+    ----------
+    task : callable
+        A function of a module. What it raises becomes a `Fault`.
+    parts : sequence of Delayed
+    shared : object
+        Public; sent once to a worker, not once per task.
+    own : sequence, default=()
+        A further argument for each partition.
+    """
+    from dask import delayed
+
+    # Keys are random, not hashes of content: no two computations are ever taken for one.
+    sent = delayed(shared, name=_key("shared"), pure=False, traverse=False)
+    run = delayed(_guarded, pure=False, traverse=False)
+    name = f"skdpsumm{task.__name__}"
+    extras = [(item,) for item in own] if len(own) else [()] * len(parts)
+    return [
+        run(task, part, sent, *extra, dask_key_name=_key(name))
+        for part, extra in zip(parts, extras, strict=True)
+    ]
+
+
+def reduced(merge: Callable[[Sequence[Any]], Any], tasks: Sequence[Any]) -> Any:
+    """Return one result for many, merged in order by a tree of tasks, to be computed."""
+    from dask import delayed
+
+    run = delayed(merge, pure=False)
+    tasks = list(tasks)
+    while len(tasks) > 1:
+        groups = [tasks[k : k + _WIDTH] for k in range(0, len(tasks), _WIDTH)]
+        tasks = [run(group, dask_key_name=_key("skdpsumm_merge")) for group in groups]
+    return tasks[0]
+
+
+def compute(tasks: Sequence[Any]) -> list[Any]:
+    """Compute tasks by whatever scheduler is set.
+
+    Raises
+    ------
+    RuntimeError
+        If Dask cannot. What was raised in the graph that made the partitions may hold values, so
+        its kind alone is told.
+    """
+    import dask
+
+    kind = None
+    try:
+        found = dask.compute(*tasks)
+    except Exception as error:
+        kind = type(error).__name__
+    if kind is not None:
+        raise RuntimeError(
+            f"Dask could not compute the partitions of X ({kind}). What it said is not repeated, "
+            "for it may hold private values; compute X by itself to see it."
+        )
+    return list(found)
+
+
+def sound(found: Sequence[Any]) -> Sequence[Any]:
+    """Return results of tasks, or raise the first `Fault` among them."""
+    for result in found:
+        if isinstance(result, Fault):
+            raise result.kind(result.message)
+    return found
+
+
+def _guarded(task: Callable[..., Any], rows: Any, shared: Any, *own: Any) -> Any:
+    """Run a task on a worker; it never raises."""
+    try:
+        return task(rows, shared, *own)
+    except Exception as error:
+        kind = type(error)
+        if kind in (TypeError, ValueError):  # those of validation, whose messages hold no value
+            return Fault(kind, str(error))
+        return Fault(RuntimeError, f"A worker failed on a partition: {kind.__name__}.")
+
+
+def _key(name: str) -> str:
+    from uuid import uuid4
+
+    return f"{name}-{uuid4().hex}"

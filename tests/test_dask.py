@@ -1,0 +1,555 @@
+"""Dask: the same bits as in one process, one charge, one noise, and nothing private in a message.
+
+Most run on Dask's threads; those with `cluster` start two worker processes on this machine.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.multiclass import OneVsRestClassifier
+
+from skdpsumm import (
+    BudgetExceededError,
+    HistogramSketcher,
+    M2MEstimator,
+    PrivacyLedger,
+    PrivateMMDSummarizer,
+    PrivateSearchCV,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+    TDILClassifier,
+    audit_epsilon,
+    greedy_mmd_selection,
+    mmd2,
+)
+from skdpsumm import _dask as partitions
+from skdpsumm.privacy import IntegerNoise
+from skdpsumm.sketches import _partitions
+
+dask = pytest.importorskip("dask")
+pytest.importorskip("distributed")
+pytest.importorskip("pyarrow")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+cloudpickle = pytest.importorskip("cloudpickle")
+
+pytestmark = [
+    pytest.mark.dask,
+    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+]
+
+N, NAMES = 3000, ["a", "b", "c"]
+SEEDED = {"noise_seed": 7, "random_state": 0}
+SKETCHERS = {
+    "rff": RFFSketcher(20, **SEEDED),
+    "race": RACESketcher(4, n_buckets=8, **SEEDED),
+    "histogram": HistogramSketcher(n_bins=5, bounds=(-2, 2), **SEEDED),
+    "union": SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(10)], bounds=(-2, 2), **SEEDED),
+}
+
+
+def rows(dtype=np.float64, n=N):
+    return np.random.default_rng(0).normal(size=(n, 3)).astype(dtype)
+
+
+def blocks_of_columns(X, folder):
+    return da.from_array(X, chunks=(701, 2))
+
+
+def unknown_sizes(X, folder):
+    return frame(X, folder).to_dask_array()
+
+
+def frame(X, folder):
+    return dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=5)
+
+
+def with_empty_partitions(X, folder):
+    whole = frame(np.vstack([X, np.full((N, 3), 9, X.dtype)]), folder)
+    return whole[whole.a < 9]
+
+
+def parquet(X, folder):
+    for k, part in enumerate(np.array_split(X, 3)):
+        pd.DataFrame(part, columns=NAMES).to_parquet(folder / f"{k}.parquet")
+    return dd.read_parquet(folder / "*.parquet")
+
+
+def same(a, b):
+    return np.array_equal(a.sums, b.sums) and a.n_released == b.n_released
+
+
+@contextlib.contextmanager
+def within(seconds):
+    """Fail rather than hang."""
+
+    def give_up(*_):
+        raise TimeoutError(f"not done after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# ---- the same bits
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", SKETCHERS)
+def test_partitions_give_the_bits_of_one_process(name, dtype, tmp_path):
+    X, sketcher = rows(dtype), SKETCHERS[name]
+    expected = sketcher.fit(X).sketch_
+    for make in (blocks_of_columns, unknown_sizes, frame, with_empty_partitions, parquet):
+        assert same(sketcher.fit(make(X, tmp_path)).sketch_, expected), make.__name__
+    framed = sketcher.fit(pd.DataFrame(X, columns=NAMES))
+    lazily = sketcher.fit(frame(X, tmp_path))
+    assert lazily.sketch_.feature_map.same_as(framed.sketch_.feature_map)
+    assert lazily.feature_names_in_.tolist() == NAMES
+
+
+def test_without_noise_sums_agree_to_rounding():
+    X = rows()
+    for sketcher in (RFFSketcher(20, epsilon=np.inf, random_state=0), SKETCHERS["histogram"]):
+        sums = [sketcher.fit(table).sketch_.sums for table in (X, blocks_of_columns(X, None))]
+        np.testing.assert_allclose(*sums, rtol=1e-12, atol=1e-9)
+
+
+def people(n=600):
+    rng = np.random.default_rng(1)
+    return pd.DataFrame(
+        {
+            "city": rng.choice(["Ulm", "Bonn", "Kiel"], n),
+            "size": rng.integers(1, 4, n),
+            "age": rng.uniform(20, 60, n),
+        }
+    )
+
+
+def test_categories_in_any_column_type(tmp_path):
+    table = people()
+    sketcher = HistogramSketcher(
+        bounds={"age": (20, 60)},
+        categories={"city": ["Bonn", "Kiel", "Ulm"], "size": [1, 2, 3]},
+        n_bins=4,
+        marginals=2,
+        **SEEDED,
+    )
+    expected = sketcher.fit(table).sketch_
+    known = table.astype({"city": "category", "size": "category"})
+    sizes = np.repeat([250, 0, 350], [1, 1, 1]).cumsum()
+    for k, (start, stop) in enumerate(zip([0, *sizes[:-1]], sizes, strict=True)):
+        part = table.iloc[start:stop].astype({"city": "category"})  # each knows its own values only
+        part.to_parquet(tmp_path / f"{k}.parquet")
+    unknown = dd.read_parquet(tmp_path / "*.parquet", categories=["city"])
+    for lazily in (dd.from_pandas(table, 4), dd.from_pandas(known, 4), unknown):
+        assert same(sketcher.fit(lazily).sketch_, expected)
+
+
+@pytest.mark.parametrize(("whole", "part"), [(np.float32, np.float64), (np.float64, np.float32)])
+def test_a_partition_does_not_choose_the_precision(whole, part):
+    """What others add, and what it adds itself, is in the precision that all were promised."""
+    X = rows(np.float32)
+    tables = [pd.DataFrame(p, columns=NAMES) for p in np.array_split(X, 3)]
+    tables[1] = tables[1].astype(part)
+    parts = [dask.delayed(table.copy)() for table in tables]
+    lazily = dd.from_delayed(parts, meta=tables[0].astype(whole), verify_meta=False)
+    sketcher = RFFSketcher(20, gamma=50.0, **SEEDED)
+    assert same(sketcher.fit(lazily).sketch_, sketcher.fit(X.astype(whole)).sketch_)
+    other = np.float64 if whole == np.float32 else np.float32
+    assert not same(sketcher.fit(lazily).sketch_, sketcher.fit(X.astype(other)).sketch_)
+
+
+def test_blocks_from_memory_and_from_partitions_make_one_release():
+    X = rows()
+    sketcher = RFFSketcher(20, ledger=PrivacyLedger(epsilon=2, delta=1e-5), **SEEDED)
+    sketcher.partial_fit(da.from_array(X[:2000], chunks=(600, 3))).partial_fit(X[2000:2500])
+    sketcher.partial_fit(da.from_array(X[2500:], chunks=(99, 3))).release()
+    assert same(sketcher.sketch_, RFFSketcher(20, **SEEDED).fit(X).sketch_)
+    assert len(sketcher.ledger.entries()) == 1
+
+
+def test_models_of_a_sketch_take_partitions():
+    X = rows()
+    model = M2MEstimator(RFFSketcher(20, **SEEDED), bounds=(-4, 4), n_synthetic=500, random_state=0)
+    lazily, memory = (model.fit(t).sketch_ for t in (blocks_of_columns(X, None), X))
+    assert same(lazily, memory)
+
+
+# ---- order, cost and words
+
+
+def raised(sketcher, table):
+    with pytest.raises((ValueError, TypeError, RuntimeError)) as caught:
+        sketcher.fit(table)
+    error = caught.value
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    return type(error), str(error)
+
+
+def spoilt(value, dtype=np.float64):
+    X = rows().astype(dtype)
+    X[1234, 1] = value
+    return X
+
+
+BAD = {
+    "nan": spoilt(np.nan),
+    "infinity": spoilt(-np.inf),
+    "words": spoilt("Mallory", object),
+    "complex": rows().astype(complex),
+    "one column": rows()[:, 0],
+    "a cube": rows()[:, :, None],
+    "no rows": rows()[:0],
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_row_costs_nothing_and_says_what_one_process_says(case):
+    X = BAD[case]
+    sketcher = RFFSketcher(20, ledger=PrivacyLedger(epsilon=2, delta=1e-5), **SEEDED)
+    expected = raised(sketcher, X)
+    assert raised(sketcher, da.from_array(X, chunks=(700, *X.shape[1:]))) == expected
+    assert "Mallory" not in expected[1]
+    assert sketcher.ledger.entries() == []
+    assert not sketcher.holds_private_data
+    assert not hasattr(sketcher, "n_features_in_")
+
+
+def test_a_value_that_is_not_listed_is_not_named():
+    table = people()
+    table.loc[500, "city"] = "Mallory"
+    sketcher = HistogramSketcher(
+        bounds={"age": (20, 60), "size": (1, 4)}, categories={"city": ["Bonn", "Kiel", "Ulm"]}
+    )
+    expected = raised(sketcher, table)
+    assert raised(sketcher, dd.from_pandas(table, 4)) == expected
+    assert "Mallory" not in expected[1]
+
+
+def test_other_columns_are_refused():
+    X = rows()
+    sketcher = RFFSketcher(20, **SEEDED).partial_fit(frame(X, None))
+    with pytest.raises(ValueError, match="feature names"):
+        sketcher.partial_fit(frame(X, None).rename(columns={"a": "z"}))
+    with pytest.raises(ValueError, match="2 features"):
+        sketcher.partial_fit(da.from_array(X[:, :2]))
+
+    sketcher.release()
+
+
+def test_a_partition_with_other_columns_is_refused_and_not_quoted():
+    tables = [pd.DataFrame(part, columns=NAMES) for part in np.array_split(rows(), 3)]
+    for odd in (tables[1].rename(columns={"a": "Mallory"}), tables[1][["b", "a", "c"]]):
+        parts = [dask.delayed(table) for table in (tables[0], odd, tables[2])]
+        lazily = dd.from_delayed(parts, meta=tables[0][:0], verify_meta=False)
+        kind, message = raised(RFFSketcher(20), lazily)
+        assert (kind, "other columns" in message) == (ValueError, True)
+        assert "Mallory" not in message
+
+
+def counted(X, calls):
+    """Return a Dask array that notes whenever one of its blocks is computed."""
+
+    def note(block):
+        calls.append(1)
+        return block
+
+    return da.from_array(X, chunks=(1000, 3)).map_blocks(note, dtype=X.dtype, meta=X[:0])
+
+
+def test_whatever_can_be_told_without_rows_is_told_without_them():
+    calls = []
+    X = counted(rows(), calls)
+    small = PrivacyLedger(epsilon=0.1, delta=1e-5)
+    with pytest.raises(BudgetExceededError):
+        RFFSketcher(20, ledger=small).fit(X)
+    with pytest.raises(ValueError, match="gamma"):
+        RFFSketcher(20, gamma=-1).fit(X)
+    with pytest.raises(ValueError, match="bounds"):
+        RFFSketcher(20, bounds={"z": (0, 1)}).fit(X)
+    with pytest.raises(ValueError, match="row_sums"):
+        RFFSketcher(20, denominator="row_sums").fit(X)
+    assert calls == []
+    assert small.entries() == []
+
+
+def test_the_charge_is_between_the_sums_and_the_noise(monkeypatch):
+    calls, seen = [], []
+    ledger = PrivacyLedger(epsilon=2, delta=1e-5)
+    charge, add = PrivacyLedger.charge, IntegerNoise.add
+
+    def charging(self, *args, **options):
+        seen.append(f"charge after {sum(calls)} blocks")
+        return charge(self, *args, **options)
+
+    def adding(self, *args):
+        seen.append("noise")
+        return add(self, *args)
+
+    monkeypatch.setattr(PrivacyLedger, "charge", charging)
+    monkeypatch.setattr(IntegerNoise, "add", adding)
+    RFFSketcher(20, ledger=ledger, **SEEDED).fit(counted(rows(), calls))
+    assert seen == ["charge after 3 blocks", "noise"]
+    assert len(ledger.entries()) == 1
+
+
+def test_a_graph_that_fails_costs_nothing_and_keeps_its_secret():
+    def fail(block):
+        raise KeyError("Mallory")
+
+    X = da.from_array(rows(), chunks=(1000, 3)).map_blocks(fail, dtype=float, meta=rows()[:0])
+    sketcher = RFFSketcher(20, ledger=PrivacyLedger(epsilon=2, delta=1e-5))
+    kind, message = raised(sketcher, X)
+    assert kind is RuntimeError
+    assert "KeyError" in message
+    assert "Mallory" not in message
+    assert sketcher.ledger.entries() == []
+
+
+def test_workers_get_no_ledger_and_no_noise(monkeypatch, tmp_path):
+    """The graph without the rows: map and schema are all there is."""
+    graphs = []
+    compute = partitions.compute
+    monkeypatch.setattr(
+        _partitions,
+        "compute",
+        lambda tasks: (graphs.append(dict(tasks[0].dask)), compute(tasks))[1],
+    )
+    ledger = PrivacyLedger(tmp_path / "Mallory.ledger", epsilon=2, delta=1e-5)
+    sketcher = RFFSketcher(20, noise_seed=987654321987, random_state=0, ledger=ledger)
+    sketcher.fit(blocks_of_columns(rows(), None))
+    sent = b"".join(cloudpickle.dumps(task) for task in graphs[0].values())
+    assert sketcher.feature_map_.frequencies.tobytes() in sent  # or the test sees nothing
+    seed = (987654321987).to_bytes(5, "little")
+    for secret in (b"Mallory", seed, b"IntegerNoise", b"RFFSketcher(", b"ledger"):
+        assert secret not in sent
+
+
+def test_answers_of_workers_do_not_show_themselves():
+    part = _partitions._Part(np.array([123456]), 99)
+    assert "123456" not in repr(part)
+    assert "99" not in repr(part)
+
+
+def test_a_worker_with_another_engine_is_refused(monkeypatch):
+    """Else a row would add other bits by the worker that it happened to be given to."""
+    names = iter(["numba", "numba", "numpy", "numba", "numba", "numba"])
+    monkeypatch.setattr(_partitions, "engine_signature", lambda: next(names))
+    sketcher = RFFSketcher(20, ledger=PrivacyLedger(epsilon=2, delta=1e-5))
+    kind, message = raised(sketcher, da.from_array(rows(), chunks=(1000, 3)))
+    assert (kind, "SKDPSUMM_ENGINE" in message) == (RuntimeError, True)
+    assert sketcher.ledger.entries() == []
+
+
+def test_dask_is_not_imported():
+    code = (
+        "import sys, numpy, skdpsumm\n"
+        "skdpsumm.RFFSketcher(4, epsilon=numpy.inf).fit(numpy.zeros((5, 2)))\n"
+        "assert not {'dask', 'distributed'} & set(sys.modules)\n"
+    )
+    environment = os.environ | {"SKDPSUMM_ENGINE": "numpy"}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100, env=environment)
+
+
+# ---- owners and selection
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(0, 1, (1500, 2)), rng.normal(3, 1, (500, 2))])
+    return rng.permutation(X), rng.normal(3, 1, (100, 2))
+
+
+@pytest.mark.parametrize("protocol", ["propose", "pool"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"noise_seed": 3},
+        {"epsilon": np.inf},
+        {"noise_seed": 3, "reveal": "features", "shares": {2: 1, 0: 2, 3: 1, 1: 1}},
+    ],
+    ids=["noisy", "exact", "features"],
+)
+def test_partitions_are_owners(mixture, protocol, how):
+    X, target = mixture
+    summarizer = PrivateMMDSummarizer(
+        20, protocol=protocol, gamma=0.5, n_components=200, random_state=0, **how
+    )
+    owners = np.repeat(np.arange(4), [600, 600, 600, 200])
+    memory = summarizer.fit(X, X_target=target, owners=owners)
+    expected = memory.sample_indices_, memory.owner_counts_, memory.privacy_.target.epsilon(1e-6)
+    lazily = summarizer.fit(da.from_array(X, chunks=(600, 1)), X_target=target)
+    np.testing.assert_array_equal(lazily.sample_indices_, expected[0])
+    assert (lazily.owner_counts_, lazily.privacy_.target.epsilon(1e-6)) == expected[1:]
+    assert lazily.dropped_owners_ == {}
+
+
+def test_bad_owners_cost_nothing(mixture):
+    X, target = mixture
+    ledger = PrivacyLedger(epsilon=2, delta=1e-5)
+    options = {"n_components": 50, "ledger": ledger}
+    lazily = da.from_array(X, chunks=(600, 2))
+    bad = X.copy()
+    bad[700, 1] = np.nan
+    with pytest.raises(ValueError, match="Input X contains NaN") as memory:
+        PrivateMMDSummarizer(5, **options).fit(bad, X_target=target)
+    with pytest.raises(ValueError, match="Input X contains NaN") as partitioned:
+        PrivateMMDSummarizer(5, **options).fit(da.from_array(bad, chunks=(600, 2)), X_target=target)
+    assert str(memory.value) == str(partitioned.value)
+    with pytest.raises(ValueError, match="many rounds"):
+        PrivateMMDSummarizer(5, protocol="posted", **options).fit(lazily, X_target=target)
+    with pytest.raises(ValueError, match="X_target"):
+        PrivateMMDSummarizer(5, **options).fit(lazily)
+    with pytest.raises(ValueError, match="target_is_owners"):
+        PrivateMMDSummarizer(5, **options).fit(lazily, X_target=X)
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("n_components", [None, 200])
+def test_selection_in_two_rounds_is_nearly_as_good(mixture, n_components):
+    X, target = mixture
+    lazily = dd.from_pandas(pd.DataFrame(X, columns=["a", "b"]), npartitions=5)
+    options = {"n_select": 15, "gamma": 0.5, "n_components": n_components, "random_state": 0}
+    goals = [target] if n_components is None else [target, None]
+    for goal in goals:
+        whole = greedy_mmd_selection(X, goal, **options)
+        parts = greedy_mmd_selection(lazily, goal, **options)
+        wanted = X if goal is None else goal
+        assert len(set(parts.tolist())) == 15
+        assert mmd2(X[parts], wanted) < 2 * mmd2(X[whole], wanted) < 0.5 * mmd2(X[:15], wanted)
+        np.testing.assert_array_equal(parts, greedy_mmd_selection(lazily, goal, **options))
+
+
+def test_selection_of_a_whole_collection_needs_features(mixture):
+    lazily = da.from_array(mixture[0], chunks=(600, 2))
+    with pytest.raises(ValueError, match="n_components"):
+        greedy_mmd_selection(lazily, n_select=5)
+    with pytest.raises(ValueError, match="NaN"):
+        greedy_mmd_selection(da.log(-abs(lazily)), mixture[1], n_select=5)
+
+
+# ---- a cluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two worker processes, ended by their ids whatever happens.
+
+    On numpy, which they inherit: numba takes them seconds to load.
+    """
+    from distributed import Client, LocalCluster
+
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SKDPSUMM_ENGINE", "numpy")
+        with within(120):
+            started = LocalCluster(**options, host="127.0.0.1", memory_limit=0, silence_logs=50)
+            client = Client(started)
+        yield client
+    pids = [nanny.process.pid for nanny in started.workers.values()]
+    try:
+        with within(30):
+            client.close()
+            started.close(timeout=20)
+    except TimeoutError:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def die_once(block, marker, block_id):
+    """Return the block, but kill the process that is first to compute the eighth."""
+    with contextlib.suppress(FileExistsError):
+        if block_id[0] == 7:
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+            os.kill(os.getpid(), signal.SIGKILL)
+    return block
+
+
+def test_a_worker_that_dies_changes_nothing(cluster, tmp_path):
+    X = rows()
+    marker = str(tmp_path / "died")
+    lazily = da.from_array(X, chunks=(150, 3))
+    lazily = lazily.map_blocks(die_once, marker, dtype=X.dtype, meta=X[:0])
+    ledger = PrivacyLedger(tmp_path / "budget.ledger", epsilon=5, delta=1e-5)
+    sketcher = RFFSketcher(20, ledger=ledger, **SEEDED)
+    before = {nanny.process.pid for nanny in cluster.cluster.workers.values()}
+    with within(90):
+        sketcher.fit(lazily)
+    after = {nanny.process.pid for nanny in cluster.cluster.workers.values()}
+    assert os.path.exists(marker)
+    assert len(before & after) == 1
+    assert len(ledger.entries()) == 1
+    assert same(sketcher.sketch_, RFFSketcher(20, **SEEDED).fit(X).sketch_)
+
+
+def test_no_value_reaches_the_logs_of_workers(cluster):
+    X = spoilt("Mallory", object)
+    with within(60):
+        kind, message = raised(RFFSketcher(20), da.from_array(X, chunks=(1000, 3)))
+        logs = str(cluster.get_worker_logs())
+    assert kind is ValueError
+    assert "Mallory" not in message
+    assert "Mallory" not in logs
+    assert "Compute Failed" not in logs
+
+
+def noisy_count(rows):
+    return len(rows) + np.random.default_rng().laplace(scale=0.5)
+
+
+def labelled():
+    X = np.random.default_rng(0).uniform(-1, 1, (600, 2))
+    return X, np.select([X[:, 0] > 0.3, X[:, 1] > 0], [0, 1], 2)
+
+
+def searched(context):
+    X, y = labelled()
+    choices = {"regularization": [0.01, 0.1, 1.0]}
+    search = PrivateSearchCV(
+        TDILClassifier(), choices, expected_trials=3, epsilon=3.0, noise_seed=4, random_state=0
+    )
+    with context:
+        search.fit(X, y > 0)
+    return search.best_sum_, search.best_params_
+
+
+def one_against_rest(context):
+    X, y = labelled()
+    learner = OneVsRestClassifier(TDILClassifier(noise_seed=3, random_state=0))
+    with context:
+        return learner.fit(X, y).decision_function(X[:20])
+
+
+@pytest.mark.parametrize("backend", ["dask", "loky"])
+def test_joblib_carries_trials(backend, request):
+    """Of the audit, of the search, and one learner per class: the results of one process."""
+    if backend == "dask":
+        request.getfixturevalue("cluster")
+
+    def parallel():
+        return joblib.parallel_config(backend=backend, n_jobs=2)
+
+    one = contextlib.nullcontext
+    with within(120):
+        with parallel():
+            audit = audit_epsilon(
+                noisy_count, np.ones(10), np.ones(9), n_trials=2000, random_state=0
+            )
+        assert (audit.refutes(1.0), audit.refutes(2.0)) == (True, False)
+        assert searched(parallel()) == searched(one())
+        np.testing.assert_array_equal(one_against_rest(parallel()), one_against_rest(one()))
