@@ -1,0 +1,111 @@
+"""All that reached an owner and all that left him, in a file that he can read."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ._refusal import Refusal
+
+
+class OwnerLog:
+    """One line of JSON per event; the file is the record and the memory, and is only added to.
+
+    Nothing is answered that is not on disk here first. Events: ``received`` (a question came),
+    ``granted`` (it will be answered; rows are counted here), ``sent`` and ``refused``, the last
+    with ``detail`` for the owner's eyes alone. Arrays stand as shape, dtype and SHA-256.
+
+    Parameters
+    ----------
+    path : path-like
+        Made where there is none. Whoever deletes it starts counting anew.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skdpsumm.federated import OwnerLog
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = OwnerLog(Path(folder) / "log.jsonl")
+    ...     log.add("received", run=1, question="ab12", content={"kind": "ProposeRows"})
+    ...     [entry["event"] for entry in log.entries()]
+    ['received']
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = Path(path)
+
+    def add(self, event: str, **entry: Any) -> None:
+        """Write one event, to the disk."""
+        with self._locked() as file:
+            _write(file, event, entry)
+
+    def grant(self, run: int, question: str, n_rows: int, max_rows: int) -> None:
+        """Allow a question its one answer, and count the rows that it may take along.
+
+        Parameters
+        ----------
+        run : int
+            Flower's id of the run.
+        question : str
+            Digest of the question.
+        n_rows, max_rows : int
+            Asked for now, and allowed over all runs.
+
+        Raises
+        ------
+        Refusal
+            If the run has asked the same before, or more rows than the owner lets go.
+        """
+        with self._locked() as file:
+            granted = [entry for entry in _read(file) if entry["event"] == "granted"]
+            if any(e["run"] == run and e["question"] == question for e in granted):
+                raise Refusal("the same was asked before in this run; each question has one answer")
+            if n_rows and sum(entry["rows"] for entry in granted) + n_rows > max_rows:
+                raise Refusal("max_rows: the owner lets no more rows go")
+            _write(file, "granted", {"run": run, "question": question, "rows": n_rows})
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return all events, in order."""
+        with self._locked() as file:
+            return _read(file)
+
+    def received(self, kind: str, run: int | None = None) -> list[Mapping[str, Any]]:
+        """Return what came, of one kind: to compare with ``describe`` of a transcript."""
+        return [
+            entry["content"]
+            for entry in self.entries()
+            if entry["event"] == "received"
+            and entry["content"].get("kind") == kind
+            and run in (None, entry["run"])
+        ]
+
+    @contextmanager
+    def _locked(self) -> Iterator[Any]:
+        with self.path.open("a+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+
+
+def _read(file: Any) -> list[dict[str, Any]]:
+    file.seek(0)
+    try:
+        return [json.loads(line) for line in file]
+    except ValueError as error:
+        raise ValueError(
+            "The owner's log is damaged, and what was granted cannot be counted. Move it away if "
+            "you accept that counting starts anew."
+        ) from error
+
+
+def _write(file: Any, event: str, entry: Mapping[str, Any]) -> None:
+    line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **entry}
+    file.write(json.dumps(line) + "\n")
+    file.flush()
+    os.fsync(file.fileno())
