@@ -36,6 +36,15 @@ from skdpsumm.summaries import Curator, DataOwner, run_protocol
 OWNERS = ["north", "south", "east", "west", "centre"]
 TEMPLATE = Path(__file__).parent / "federated" / "pyproject.toml"
 START_SECONDS = 60
+# As `flwr supernode register <file> here --name <owner>` for each, but flwr is imported once.
+_REGISTER = """
+import sys
+from pathlib import Path
+from flwr.cli.app import app
+for path in sys.argv[1:]:
+    command = ["supernode", "register", path, "here", "--name", Path(path).stem]
+    app(command, standalone_mode=False)
+"""
 
 
 class Loopback:
@@ -59,6 +68,8 @@ class Loopback:
         self.environment = {
             **os.environ,
             "FLWR_HOME": str(self.folder / "flwr"),
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
         }
@@ -90,8 +101,8 @@ class Loopback:
             f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{self.port}"\n'
             f'root-certificates = "{at / "ca.pem"}"\n'
         )
-        for owner in self.tables:
-            self.flwr("supernode", "register", at / f"{owner}.pub", "here", "--name", owner)
+        names = [str(at / f"{owner}.pub") for owner in self.tables]
+        self._call("-c", _REGISTER, *names)
 
     def start_supernode(self, owner, key=None):
         """Start an owner's node, with his key or another."""
@@ -110,20 +121,22 @@ class Loopback:
         return int(printed.split("started run ")[1].split()[0])
 
     def finish(self, run, seconds):
-        """Wait for a run to end, and return its status."""
-
-        def over():
-            listed = json.loads(self.flwr("list", "--run-id", str(run), "--format", "json", "here"))
-            status = listed["runs"][0]["status"]
-            return status if status.startswith("finished") else None
-
-        return wait_until(over, f"run {run}", seconds, pause=2.0)
+        """Wait for a run to end, and return its report."""
+        path = self.folder / "result" / str(run) / "report.json"
+        wait_until(path.exists, f"run {run}", seconds)
+        return json.loads(path.read_text())
 
     def flwr(self, *arguments):
         """Run one of Flower's commands, and return what it printed."""
-        command = [sys.executable, "-m", "skdpsumm.federated", "flwr", *map(str, arguments)]
+        return self._call("-m", "skdpsumm.federated", "flwr", *arguments)
+
+    def _call(self, *arguments):
         done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=START_SECONDS
+            [sys.executable, *map(str, arguments)],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS,
         )
         if done.returncode:
             raise RuntimeError(f"{arguments} failed:\n{done.stdout}\n{done.stderr}")
@@ -154,6 +167,11 @@ class Loopback:
     def log(self, owner):
         """Return the owner's log."""
         return OwnerLog(self.folder / owner / "log.jsonl")
+
+    def chosen(self, run):
+        """Return whose rows a run chose, and which, as `Curator.chosen`."""
+        with np.load(self.folder / "result" / str(run) / "summary.npz") as file:
+            return list(zip(file["owner"].tolist(), file["index"].tolist(), strict=True))
 
     def output(self, name):
         """Return what a process has printed so far."""
@@ -333,25 +351,19 @@ def main():
             print(f"started in {time.monotonic() - start:.1f} s")
             start = time.monotonic()
             run = parties.run()
-            status = parties.finish(run, 900)
-            print(f"{status} after {time.monotonic() - start:.1f} s")
-            print((folder / "result" / "report.json").read_text())
+            report = parties.finish(run, 900)
+            print(f"finished after {time.monotonic() - start:.1f} s")
+            print(json.dumps(report, indent=2))
             start = time.monotonic()
             curator = parties.in_process()
             print(f"in one process: {time.monotonic() - start:.2f} s")
-            with np.load(folder / "result" / "summary.npz") as file:
-                over = list(zip(file["owner"].tolist(), file["index"].tolist(), strict=True))
-            print("the same rows were chosen:", over == curator.chosen)
+            print("the same rows were chosen:", parties.chosen(run) == curator.chosen)
             same = [
-                [_message(entry) for entry in parties.log(owner).received("ProposeRows")]
+                parties.log(owner).received("ask", run)
                 == [describe(message) for message in curator.transcript[owner]]
                 for owner in tables
             ]
             print("the logs equal the transcript:", all(same))
-
-
-def _message(entry):
-    return {k: v for k, v in entry.items() if k != "agreement"}
 
 
 if __name__ == "__main__":

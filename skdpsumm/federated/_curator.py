@@ -92,7 +92,7 @@ class FederatedRun:
             np.savez_compressed(folder / "summary.npz", **arrays)
         if self.sketches:
             self.sketch.save(folder / "merged.sketch")
-        (folder / "report.json").write_text(json.dumps(self.report(), indent=2) + "\n")
+        _write_report(folder, self.report())
 
 
 def run_over_grid(
@@ -217,23 +217,35 @@ def run_app(grid: Grid, context: Context) -> None:
     ----------
     grid : Grid
     context : Context
-        ``run_config`` has ``project`` (the folder of the pyproject.toml) and ``result`` (a folder),
-        ``target`` (a table) where rows are chosen, and may have ``timeout``, ``wait``,
+        ``run_config`` has ``project`` (the folder of the pyproject.toml) and ``result`` (a folder, in
+        which each run has one of its own), ``target`` (a table) where rows are chosen, and may have ``timeout``, ``wait``,
         ``min-owners``, ``ledger`` and, for simulations, ``noise-seed``.
     """
     config = context.run_config
     agreement = Agreement.load(str(config["project"]))
+    folder = Path(str(config["result"])).expanduser() / str(context.run_id)
     curator = None if agreement.rows is None else _make_curator(agreement, config)
-    run = run_over_grid(
-        agreement,
-        grid,
-        curator,
-        timeout=float(config.get("timeout", 600)),
-        wait=float(config.get("wait", 60)),
-        min_owners=int(config.get("min-owners", 1)),
-    )
-    run.save(Path(str(config["result"])).expanduser())
+    try:
+        run = run_over_grid(
+            agreement,
+            grid,
+            curator,
+            timeout=float(config.get("timeout", 600)),
+            wait=float(config.get("wait", 60)),
+            min_owners=int(config.get("min-owners", 1)),
+        )
+    except ValueError as error:
+        _write_report(folder, {"agreement": agreement.digest, "error": str(error)})
+        raise
+    run.save(folder)
     print(json.dumps(run.report(), indent=2))
+
+
+def _write_report(folder: Path, report: Mapping[str, Any]) -> None:
+    """Write it last of all, and in one step: a report that is there is complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.part").write_text(json.dumps(report, indent=2) + "\n")
+    (folder / "report.part").replace(folder / "report.json")
 
 
 def _make_curator(agreement: Agreement, config: Mapping[str, Any]) -> Curator:

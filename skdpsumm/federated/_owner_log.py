@@ -33,7 +33,7 @@ class OwnerLog:
     >>> from skdpsumm.federated import OwnerLog
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = OwnerLog(Path(folder) / "log.jsonl")
-    ...     log.add("received", run=1, question="ab12", content={"kind": "ProposeRows"})
+    ...     log.add("received", run=1, ask="sketch", question="ab12", content={})
     ...     [entry["event"] for entry in log.entries()]
     ['received']
     """
@@ -76,14 +76,24 @@ class OwnerLog:
         with self._locked() as file:
             return _read(file)
 
-    def received(self, kind: str, run: int | None = None) -> list[Mapping[str, Any]]:
-        """Return what came, of one kind: to compare with ``describe`` of a transcript."""
+    def received(self, kind: str, run: int | None = None) -> list[dict[str, Any]]:
+        """Return the questions of one kind that came, in order.
+
+        Parameters
+        ----------
+        kind : {"sign", "ask", "sketch"}
+        run : int or None, default=None
+            None is all runs.
+
+        Returns
+        -------
+        list of dict
+            Of "ask": what ``describe`` makes of the owner's part of `Curator.transcript`.
+        """
         return [
-            entry["content"]
+            {name: value for name, value in entry["content"].items() if name != "agreement"}
             for entry in self.entries()
-            if entry["event"] == "received"
-            and entry["content"].get("kind") == kind
-            and run in (None, entry["run"])
+            if entry["event"] == "received" and entry["ask"] == kind and run in (None, entry["run"])
         ]
 
     @contextmanager

@@ -109,12 +109,13 @@ class OwnerSite:
         """
         log = OwnerLog(self.log)
         question = digest({"kind": kind, **content})
-        log.add("received", run=run, question=question, content={"kind": kind, **describe(content)})
+        log.add("received", run=run, ask=kind, question=question, content=describe(content))
         try:
             reply = _ANSWERS[kind](self, run, question, dict(content))
         except Refusal as refusal:
             reply = {"kind": "Refusal", "reason": str(refusal)}
-            log.add("refused", run=run, question=question, reason=str(refusal))
+            detail = refusal.detail
+            log.add("refused", run=run, question=question, reason=str(refusal), detail=detail)
         except BaseException:
             # The text of any other error may hold values of the table: it stays here.
             reply = {"kind": "Refusal", "reason": GENERIC}
@@ -133,7 +134,8 @@ class OwnerSite:
         ours = Agreement.load(self.agreement)
         difference = ours.difference(theirs)
         if difference is not None:
-            raise Refusal(f"the agreement differs from the owner's copy: {difference}")
+            entry = difference.split(": ")[0]
+            raise Refusal(f"the agreement differs from the owner's copy in {entry}", difference)
         self._check(ours)
         if ours.sketch is not None and self.ledger is None:
             raise Refusal(_NO_LEDGER)
