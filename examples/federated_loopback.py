@@ -10,6 +10,7 @@ chosen rows are those of the same protocol in one process. All seeds are fixed: 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import ipaddress
 import json
@@ -38,7 +39,8 @@ TEMPLATE = Path(__file__).parent / "federated" / "pyproject.toml"
 START_SECONDS = 60
 # As `flwr supernode register <file> here --name <owner>` for each, but flwr is imported once.
 _REGISTER = """
-import sys
+import os, sys
+os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 from pathlib import Path
 from flwr.cli.app import app
 for path in sys.argv[1:]:
@@ -68,8 +70,6 @@ class Loopback:
         self.environment = {
             **os.environ,
             "FLWR_HOME": str(self.folder / "flwr"),
-            "FLWR_TELEMETRY_ENABLED": "0",
-            "FLWR_DISABLE_UPDATE_CHECK": "1",
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
         }
@@ -77,6 +77,7 @@ class Loopback:
         write_certificates(self.folder)
         for k, owner in enumerate(tables):
             self._write_owner(owner, k)
+        self.agree()
 
     def __enter__(self):
         return self
@@ -84,6 +85,12 @@ class Loopback:
     def __exit__(self, *_):
         for name in list(self.processes):
             self.kill(name)
+
+    def agree(self):
+        """Give each owner a copy of the curator's pyproject.toml."""
+        for owner in self.tables:
+            copy = self.folder / owner / "pyproject.toml"
+            copy.write_text((self.project / "pyproject.toml").read_text())
 
     def start_superlink(self):
         """Start it with TLS and the authentication of nodes, and register all owners' keys."""
@@ -98,8 +105,8 @@ class Loopback:
         wait_until(lambda: is_open(self.port), "the SuperLink")
         (at / "flwr").mkdir(exist_ok=True)
         (at / "flwr" / "config.toml").write_text(
-            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{self.port}"\n'
-            f'root-certificates = "{at / "ca.pem"}"\n'
+            f'[superlink]\ndefault = "here"\n\n[superlink.here]\n'
+            f'address = "127.0.0.1:{self.port}"\nroot-certificates = "{at / "ca.pem"}"\n'
         )
         names = [str(at / f"{owner}.pub") for owner in self.tables]
         self._call("-c", _REGISTER, *names)
@@ -158,10 +165,8 @@ class Loopback:
     def kill(self, name):
         """End a process and all that it started, by the id of their group."""
         process = self.processes.pop(name)
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait()
 
     def log(self, owner):
@@ -214,7 +219,6 @@ class Loopback:
         home = self.folder / owner
         home.mkdir()
         write_table(home / "table.parquet", *self.tables[owner])
-        (home / "pyproject.toml").write_text((self.project / "pyproject.toml").read_text())
         (home / "owner.toml").write_text(
             f'name = "{owner}"\ntable = "table.parquet"\nagreement = "pyproject.toml"\n'
             f'log = "log.jsonl"\nledger = "ledger"\nmax_rows = 1000\nseed = {k}\n'

@@ -217,9 +217,9 @@ def run_app(grid: Grid, context: Context) -> None:
     ----------
     grid : Grid
     context : Context
-        ``run_config`` has ``project`` (the folder of the pyproject.toml) and ``result`` (a folder, in
-        which each run has one of its own), ``target`` (a table) where rows are chosen, and may have ``timeout``, ``wait``,
-        ``min-owners``, ``ledger`` and, for simulations, ``noise-seed``.
+        ``run_config`` has ``project`` (the folder of the pyproject.toml), ``result`` (a folder, in
+        which each run has its own) and, where rows are chosen, ``target`` (a table). It may have
+        ``timeout``, ``wait``, ``min-owners``, ``ledger`` and, for simulations, ``noise-seed``.
     """
     config = context.run_config
     agreement = Agreement.load(str(config["project"]))

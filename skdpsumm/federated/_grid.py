@@ -87,12 +87,14 @@ def ask(
     for owner in [owner for owner, identifier in pending.items() if identifier is None]:
         del pending[owner]
         outcome.faults[owner] = "could not be reached"
-    while pending and time.monotonic() - start < timeout:
+    deadline = time.monotonic() + timeout
+    while True:
         # One by one: what one owner sends may be such that reading it fails.
         for owner in list(pending):
             _collect(grid, owner, pending, outcome)
-        if pending:
-            time.sleep(_POLL_SECONDS)
+        if not pending or time.monotonic() >= deadline:
+            break
+        time.sleep(_POLL_SECONDS)
     outcome.faults |= dict.fromkeys(pending, _LATE.format(timeout))
     outcome.seconds = time.monotonic() - start
     return outcome
