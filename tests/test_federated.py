@@ -343,7 +343,7 @@ def at(stage, content):
     ("content", "reason"),
     [
         (None, "did not answer within"),
-        (Error(code=1, reason="SECRET"), "Flower's error 1"),
+        (Error(code=1, reason="SECRET"), "Flower says LOAD_CLIENT_APP_EXCEPTION"),
         (RecordDict({"x": ConfigRecord({"a": 1})}), "cannot be read"),
         (pack({"kind": "Rows"}), "sent no rows"),
         (rows_reply(X=np.ones((4, 2))), "another shape"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 from flwr.app import Message, RecordDict
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from ._wire import pack, unpack
@@ -128,7 +129,9 @@ class _FlowerError(Exception):
 
 def _content(reply: Message) -> dict[str, Any]:
     if reply.has_error():
-        raise _FlowerError(f"did not answer (Flower's error {int(reply.error.code)})")
+        names = {code: name for name, code in vars(ErrorCode).items() if isinstance(code, int)}
+        name = names.get(reply.error.code, "unknown")
+        raise _FlowerError(f"did not answer (Flower says {name})")
     return unpack(reply.content)
 
 
