@@ -13,7 +13,7 @@ collect_ignore = []
 if importlib.util.find_spec("numba") is None:
     collect_ignore.append("skdpsumm/features/_engine_numba.py")
 if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow") is None:
-    collect_ignore.append("skdpsumm/federated")
+    collect_ignore += ["skdpsumm/federated", "tests/flower_double.py"]
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def test_a_federation_on_one_machine(tmp_path):
         all_owners_take_part(parties, run, report)
         telemetry_is_off(parties)
         slowest = max(r["seconds"] for r in report["rounds"])
-        crashes_and_strangers(parties, max(10, round(2 * slowest)), module.wait_until)
+        crashes_and_strangers(parties, max(15, round(1.5 * slowest)), module.wait_until)
 
 
 def all_owners_take_part(parties, run, report):
@@ -130,6 +130,7 @@ def crashes_and_strangers(parties, timeout, wait_until):
     assert set(report["left_out"]) == {"north", "south", "east"}
     assert parties.chosen(run) == parties.in_process(report["left_out"]).chosen
     assert not events(parties, "east", run, "received")
+    assert "Failed to activate SuperNode" in parties.output("east")
     assert "SuperNode ID" not in parties.output("east").split("Starting Flower SuperNode")[-1]
     assert not evidence.exists()
 

@@ -46,30 +46,29 @@ class OwnerLog:
         with self._locked() as file:
             _write(file, event, entry)
 
-    def grant(self, run: int, question: str, n_rows: int, max_rows: int) -> None:
-        """Allow a question its one answer, and count the rows that it may take along.
+    def grant(self, run: int, ask: str, n_rows: int, max_rows: int) -> None:
+        """Allow a run its one answer of a kind, and count the rows that it may take along.
 
         Parameters
         ----------
         run : int
             Flower's id of the run.
-        question : str
-            Digest of the question.
+        ask : {"ask", "sketch"}
         n_rows, max_rows : int
             Asked for now, and allowed over all runs.
 
         Raises
         ------
         Refusal
-            If the run has asked the same before, or more rows than the owner lets go.
+            If the run has had its answer, or asks for more rows than the owner lets go.
         """
         with self._locked() as file:
             granted = [entry for entry in _read(file) if entry["event"] == "granted"]
-            if any(e["run"] == run and e["question"] == question for e in granted):
-                raise Refusal("the same was asked before in this run; each question has one answer")
+            if any(e["run"] == run and e["ask"] == ask for e in granted):
+                raise Refusal(f"{ask!r} was asked before in this run, and has one answer a run")
             if n_rows and sum(entry["rows"] for entry in granted) + n_rows > max_rows:
                 raise Refusal("max_rows: the owner lets no more rows go")
-            _write(file, "granted", {"run": run, "question": question, "rows": n_rows})
+            _write(file, "granted", {"run": run, "ask": ask, "rows": n_rows})
 
     def entries(self) -> list[dict[str, Any]]:
         """Return all events, in order."""

@@ -111,7 +111,7 @@ class OwnerSite:
         question = digest({"kind": kind, **content})
         log.add("received", run=run, ask=kind, question=question, content=describe(content))
         try:
-            reply = _ANSWERS[kind](self, run, question, dict(content))
+            reply = _ANSWERS[kind](self, run, dict(content))
         except Refusal as refusal:
             reply = {"kind": "Refusal", "reason": str(refusal)}
             detail = refusal.detail
@@ -125,7 +125,7 @@ class OwnerSite:
             log.add("sent", run=run, question=question, content=describe(reply))
         return reply
 
-    def _sign(self, run: int, question: str, content: dict[str, Any]) -> dict[str, Any]:
+    def _sign(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Sign the agreement off, if it is the one that the owner has and his table fits it."""
         try:
             theirs = Agreement.from_dict(json.loads(content["agreement"]))
@@ -141,7 +141,7 @@ class OwnerSite:
             raise Refusal(_NO_LEDGER)
         return {"kind": "SignOff", "owner": self.name, "agreement": ours.digest}
 
-    def _ask(self, run: int, question: str, content: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Propose rows."""
         ours = self._signed(content, "rows")
         try:
@@ -149,20 +149,20 @@ class OwnerSite:
         except ValueError as error:
             raise Refusal(str(error)) from error
         _check_question(message, ours)
-        OwnerLog(self.log).grant(run, question, int(message.most_rows()), self.max_rows)
+        OwnerLog(self.log).grant(run, "ask", int(message.most_rows()), self.max_rows)
         X, y = read_table(self.table, ours)
         with one_blas_thread():
             return rows_content(DataOwner(X, y, seed=self.seed).answer(message))
 
-    def _sketch(self, run: int, question: str, content: dict[str, Any]) -> dict[str, Any]:
+    def _sketch(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Release a sketch, whose noise is drawn here and whose price is charged here."""
         ours = self._signed(content, "sketch")
         if self.ledger is None:
             raise Refusal(_NO_LEDGER)
         folder = self.log.with_name(self.log.name + ".releases")
-        path = folder / f"{run}-{question}.sketch"
+        path = folder / f"{run}.sketch"
         if not path.exists():  # what was paid for once is sent again, should it get lost
-            OwnerLog(self.log).grant(run, question, 0, 0)
+            OwnerLog(self.log).grant(run, "sketch", 0, 0)
             release = self._release(ours)
             folder.mkdir(exist_ok=True)
             release.save(path)
