@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import skdpsumm.federated  # isort: skip  # noqa: F401  (before flwr, whose telemetry it turns off)
 from flwr.app import Context, Message, RecordDict
 from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 from flwr.supercore.task_identity import TaskIdentity

@@ -16,13 +16,15 @@ if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow
     pytest.skip("needs the extra flower", allow_module_level=True)
 
 import skdpsumm.federated  # isort: skip  (before flwr, whose telemetry it turns off)
+import flwr.supercore.constant
 import flwr.supercore.telemetry
 import pandas as pd
 from flower_double import GridDouble, wired
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, RecordDict
 
 from skdpsumm import PrivacyLeakWarning, PrivacyLedger
-from skdpsumm.federated import Agreement, OwnerLog, OwnerSite, describe, run_over_grid
+from skdpsumm.federated import Agreement, OwnerLog, OwnerSite, _commands, describe, run_over_grid
+from skdpsumm.federated.__main__ import main
 from skdpsumm.federated._refusal import GENERIC
 from skdpsumm.federated._wire import message_content, message_of, pack, unpack
 from skdpsumm.summaries import Curator, DataOwner, ProposeRows, SendBest, run_protocol
@@ -385,14 +387,18 @@ def sketch_bytes(tmp_path, text=AGREEMENT, change=None):
         warnings.simplefilter("ignore", PrivacyLeakWarning)
         made = agreed(text).sketcher(noise_seed=1).fit(frame(1)[COLUMNS]).sketch_
     if change is not None:
-        change(made.sums)
+        change(made)
     made.save(tmp_path / "made")
     octets = np.frombuffer((tmp_path / "made").read_bytes(), np.uint8)
     return pack({"kind": "Sketch", "file": octets})
 
 
-def spoil(sums):
-    sums[0] = 1e6
+def spoil(sketch):
+    sketch.sums[0] = 1e6
+
+
+def understate(sketch):
+    sketch.noise_std[:] /= 2
 
 
 @pytest.mark.parametrize(
@@ -400,6 +406,7 @@ def spoil(sums):
     [
         (AGREEMENT.replace("= 5\n", "= 6\n"), None, "another feature map"),
         (AGREEMENT.replace("epsilon = 1.0", "epsilon = 0.5"), None, "other noise"),
+        (AGREEMENT, understate, "other noise"),
         (AGREEMENT, spoil, "no table has"),
     ],
 )
@@ -497,6 +504,20 @@ def test_the_template_is_sound():
     assert len(ours.columns) == 64
     assert "px{0..63}" not in ours.columns
     assert not list(project.glob("*.py")), "no code is to be sent to owners"
+
+
+def test_a_flower_that_starts_apps_otherwise_is_not_run(monkeypatch):
+    commands = {kind: "flwr-runtime" for kind in flwr.supercore.constant.TaskType}
+    monkeypatch.setattr("flwr.supercore.constant.TASK_TYPE_TO_COMMAND", commands)
+    for start in (lambda: _commands.supernode([]), _commands.clientapp):
+        with pytest.raises(RuntimeError, match="might execute what the curator sends"):
+            start()
+
+
+def test_the_digest_of_an_agreement_is_printed(homes, capsys):
+    assert main(["agreement", str(home_of(homes, "north"))]) == 0
+    assert agreed().digest in capsys.readouterr().out
+    assert main([]) == 2
 
 
 def test_telemetry_is_off():
