@@ -1,4 +1,4 @@
-"""What every test run needs: one BLAS thread per process, and no doctests that need numba."""
+"""What every test run needs: one BLAS thread per process, and no doctests that need an extra."""
 
 import importlib.util
 import os
@@ -12,6 +12,8 @@ for library in ("OPENBLAS", "OMP", "MKL"):
 collect_ignore = []
 if importlib.util.find_spec("numba") is None:
     collect_ignore.append("skdpsumm/features/_engine_numba.py")
+if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow") is None:
+    collect_ignore += ["skdpsumm/federated", "tests/flower_double.py"]
 
 
 @pytest.fixture
@@ -23,7 +25,12 @@ def quick_fits():
         yield
 
 
-_LONG = ("test_summary_noise.py", "test_release_audits.py", "test_learner_noise.py")
+_LONG = (
+    "test_federated_loopback.py",
+    "test_summary_noise.py",
+    "test_release_audits.py",
+    "test_learner_noise.py",
+)
 
 
 def pytest_collection_modifyitems(items):

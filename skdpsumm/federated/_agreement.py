@@ -1,0 +1,268 @@
+"""What owners and curator agree on before any row is touched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sklearn.utils import check_random_state
+
+from ..sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
+from ..summaries import Pool, Propose, Protocol
+from ..summaries._embedding import Embedding
+
+DTYPES = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+LABEL_DTYPES = ("int64", "float64", "bool", "string")
+_PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool}
+_SKETCHERS = {"fourier": RFFSketcher, "histogram": HistogramSketcher, "race": RACESketcher}
+# Of the parameters of sketchers, those that are not for the owner alone to set.
+_RELEASE = ("epsilon", "delta", "adjacency", "random_state", "denominator", "denominator_share")
+_PRIVATE = {"ledger", "noise_seed", "n_jobs", "bounds", "categories", *_RELEASE}
+_RANGE = re.compile(r"^(.*)\{(\d+)\.\.(\d+)\}$")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The schema of the tables, the public map, and what will be asked: signed off by all.
+
+    Each owner keeps a copy that he has read. The curator's must be equal to it, entry by entry,
+    or the owner answers nothing and says which entry differs.
+
+    Parameters
+    ----------
+    owners : list of str
+        Names, as the curator registered them with the SuperLink.
+    columns : list of str
+        In the order of phi. ``"px{0..63}"`` stands for 64 names.
+    dtypes : str or list of str, default="float64"
+        Of each column, or of all: one of float32, float64, int8 to int64, uint8 to uint32. Rows
+        travel as float32 if all columns are, and as float64 otherwise.
+    labels : str or None, default=None
+        The column of labels that go with the rows.
+    labels_dtype : {"int64", "float64", "bool", "string"}, default="int64"
+    rows : mapping or None, default=None
+        What chooses rows: ``protocol`` ("propose" or "pool"), and of `Curator` and the protocol:
+        ``n_select``, ``gamma``, ``n_components``, ``epsilon``, ``delta``, ``adjacency``,
+        ``n_target``, ``random_state`` (an int: the frequencies are public), ``parsimony``,
+        ``explore``.
+    sketch : mapping or None, default=None
+        What each owner releases: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
+        "histogram" or "race", and its parameters), ``bounds`` (a pair, or one per column),
+        ``epsilon``, ``delta``, ``adjacency``, ``random_state``, ``denominator`` and
+        ``denominator_share``.
+
+    Raises
+    ------
+    ValueError
+        For entries that are unknown, missing or no good, by name.
+
+    Examples
+    --------
+    >>> from skdpsumm.federated import Agreement
+    >>> ours = Agreement(["north", "south"], ["age", "income"],
+    ...                  rows={"protocol": "pool", "n_select": 10, "random_state": 0})
+    >>> ours.rows_per_owner
+    20
+    >>> theirs = Agreement(["north", "south"], ["income", "age"], rows=ours.rows)
+    >>> ours.difference(theirs)
+    "columns[0]: 'age' here, 'income' there"
+    """
+
+    owners: list[str]
+    columns: list[str]
+    dtypes: Any = "float64"
+    labels: str | None = None
+    labels_dtype: str = "int64"
+    rows: Mapping[str, Any] | None = field(default=None)
+    sketch: Mapping[str, Any] | None = field(default=None)
+
+    def __post_init__(self):
+        _set(self, "owners", _names("owners", self.owners))
+        _set(self, "columns", _names("columns", [n for c in self.columns for n in _expand(c)]))
+        given = [self.dtypes] * len(self.columns) if isinstance(self.dtypes, str) else self.dtypes
+        _set(self, "dtypes", list(given))
+        if len(self.dtypes) != len(self.columns) or not set(self.dtypes) <= set(DTYPES):
+            raise ValueError(f"dtypes must be one of {DTYPES}, for all columns or for each.")
+        if self.labels_dtype not in LABEL_DTYPES or self.labels in self.columns:
+            raise ValueError(
+                f"labels must be no column of phi, and labels_dtype one of {LABEL_DTYPES}."
+            )
+        if self.rows is None and self.sketch is None:
+            raise ValueError("An agreement needs `rows`, `sketch` or both: what will be asked.")
+        if self.rows is not None:
+            self.protocol()  # checks them
+        if self.sketch is not None:
+            self.sketcher()
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Agreement:
+        """Read the table ``tool.skdpsumm.agreement`` of a pyproject.toml.
+
+        Parameters
+        ----------
+        path : path-like
+            The file, or its folder.
+        """
+        path = Path(path).expanduser()
+        text = (path / "pyproject.toml" if path.is_dir() else path).read_text()
+        return cls.from_dict(tomllib.loads(text).get("tool", {}).get("skdpsumm", {}), "agreement")
+
+    @classmethod
+    def from_dict(cls, content: Any, key: str | None = None) -> Agreement:
+        """Return the agreement that `to_json` wrote, as json.loads reads it."""
+        table = content if key is None else content.get(key)
+        if not isinstance(table, dict):
+            raise ValueError("There is no table [tool.skdpsumm.agreement].")
+        unknown = set(table) - set(cls.__dataclass_fields__)
+        if unknown or not {"owners", "columns"} <= set(table):
+            raise ValueError(
+                f"The agreement has unknown entries {sorted(unknown)}, or lacks owners or columns."
+            )
+        return cls(**table)
+
+    def to_json(self) -> str:
+        """Return the agreement as text that depends on its content alone."""
+        return json.dumps(asdict(self), sort_keys=True, allow_nan=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `to_json`: what is signed off."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def difference(self, other: Agreement) -> str | None:
+        """Return the first entry that differs, by name, or None."""
+        return _difference("", asdict(self), asdict(other))
+
+    @property
+    def dtype(self) -> str:
+        """Of the table of all columns."""
+        return "float32" if set(self.dtypes) == {"float32"} else "float64"
+
+    def protocol(self) -> Protocol:
+        """Return the protocol that chooses rows."""
+        given = dict(self._table("rows"))
+        kind = _PROTOCOLS.get(given.pop("protocol", None))
+        if kind is None:
+            raise ValueError(f"rows.protocol must be one of {sorted(_PROTOCOLS)}.")
+        if not isinstance(given.get("random_state"), int):
+            raise ValueError("rows.random_state must be an int: owners check the map with it.")
+        unknown = set(given) - _CURATOR - set(kind().get_params())
+        if unknown or "n_select" not in given:
+            raise ValueError(f"rows lacks n_select, or has unknown entries {sorted(unknown)}.")
+        protocol = kind(**{k: v for k, v in given.items() if k in kind().get_params()})
+        protocol._validate_params()
+        return protocol
+
+    def curator_parameters(self) -> dict[str, Any]:
+        """Return what `Curator` is to be made with, its target and own affairs left out."""
+        given = {k: v for k, v in self._table("rows").items() if k in _CURATOR}
+        return {"owners": self.owners, "protocol": self.protocol(), **given}
+
+    @property
+    def rows_per_owner(self) -> int:
+        """How many rows each owner may be asked for."""
+        protocol, n_select = self.protocol(), self._table("rows")["n_select"]
+        return math.ceil(protocol.parsimony * n_select / len(self.owners) - 1e-9)
+
+    def embedding(self) -> Embedding:
+        """Return the map that the curator will draw."""
+        given = self._table("rows")
+        return Embedding.draw(
+            len(self.columns),
+            given.get("n_components", 1000),
+            given.get("gamma", 1.0),
+            self.protocol().embedding_kind,
+            check_random_state(given["random_state"]),
+        )
+
+    def sketcher(self, **own: Any) -> Any:
+        """Return the sketcher that each owner runs at home.
+
+        Parameters
+        ----------
+        **own
+            `ledger`, `noise_seed` or `n_jobs`: for the owner alone to choose.
+        """
+        given = dict(self._table("sketch"))
+        parts = [_sketcher(part) for part in given.pop("sketchers", [])]
+        bounds = given.pop("bounds", None)
+        unknown = set(given) - set(_RELEASE)
+        if not parts or unknown:
+            raise ValueError(f"sketch needs sketchers; unknown entries: {sorted(unknown)}.")
+        if not isinstance(given.get("random_state"), int):
+            raise ValueError("sketch.random_state must be an int: maps must be equal to be added.")
+        common = {"bounds": bounds, **given, **own}
+        made = parts[0].set_params(**common) if len(parts) == 1 else SketchUnion(parts, **common)
+        made._validate_params()
+        made.preview_map(len(self.columns), self.columns)
+        return made
+
+    def _table(self, name: str) -> Mapping[str, Any]:
+        table = getattr(self, name)
+        if not isinstance(table, Mapping):
+            raise ValueError(f"The agreement has no table `{name}`.")
+        return table
+
+
+_CURATOR = {
+    *("n_select", "gamma", "n_components", "epsilon", "delta"),
+    *("adjacency", "n_target", "random_state"),
+}
+
+
+def _set(agreement: Agreement, name: str, value: Any) -> None:
+    object.__setattr__(agreement, name, value)
+
+
+def _names(parameter: str, names: Any) -> list[str]:
+    names = list(names)
+    if not names or not all(isinstance(n, str) and n for n in names):
+        raise ValueError(f"{parameter} must be a list of names.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"{parameter} has a name twice.")
+    return names
+
+
+def _expand(name: str) -> list[str]:
+    found = _RANGE.match(name)
+    if found is None:
+        return [name]
+    stem, first, last = found.groups()
+    return [f"{stem}{j}" for j in range(int(first), int(last) + 1)]
+
+
+def _sketcher(part: Mapping[str, Any]) -> Any:
+    given = dict(part)
+    kind = _SKETCHERS.get(given.pop("kind", None))
+    if kind is None:
+        raise ValueError(f"Each of sketch.sketchers needs a kind: one of {sorted(_SKETCHERS)}.")
+    unknown = set(given) - (set(kind().get_params()) - _PRIVATE)
+    if unknown:
+        raise ValueError(f"sketch.sketchers has unknown entries {sorted(unknown)}.")
+    return kind(**given)
+
+
+def _difference(path: str, here: Any, there: Any) -> str | None:
+    if isinstance(here, dict) and isinstance(there, dict):
+        keys = [(f"{path}.{k}" if path else k, k) for k in sorted({*here, *there})]
+        pairs = [(name, here.get(k), there.get(k)) for name, k in keys]
+    elif isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
+        pairs = [(f"{path}[{j}]", *p) for j, p in enumerate(zip(here, there, strict=True))]
+    else:
+        same = type(here) is type(there) and here == there
+        return None if same else f"{path}: {_short(here)} here, {_short(there)} there"
+    return next((d for d in (_difference(*pair) for pair in pairs) if d), None)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        return f"{len(value)} entries"
+    return "nothing" if value is None else repr(value)[:80]

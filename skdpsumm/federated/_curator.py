@@ -1,0 +1,259 @@
+"""The curator's side: `Curator` and sketches, asked for over Flower's grid."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+from flwr.serverapp import Grid
+
+from .._blas import one_blas_thread
+from ..privacy import PrivacyLedger
+from ..sketches import PrivateSketch
+from ..summaries import Curator
+from ._agreement import Agreement
+from ._grid import Round, ask, find_nodes
+from ._merge import merge_sketches, sketch_of
+from ._table import read_table
+from ._wire import message_content, rows_of
+
+
+@dataclass
+class FederatedRun:
+    """What a run over Flower brought. Holds the owners' rows.
+
+    Parameters
+    ----------
+    agreement : Agreement
+    curator : Curator or None
+        Finished, with `chosen`, `X`, `y`, `privacy` and `transcript`; None if no rows were chosen.
+    sketches : dict from owner to PrivateSketch
+        As released.
+    left_out : dict from owner to str
+        Who is not in the result, at which question, and why.
+    rounds : list of Round
+        With seconds and bytes.
+    """
+
+    agreement: Agreement
+    curator: Curator | None = None
+    sketches: dict[str, PrivateSketch] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    rounds: list[Round] = field(default_factory=list)
+
+    @property
+    def sketch(self) -> PrivateSketch | None:
+        """The sum of all sketches."""
+        return merge_sketches(self.sketches) if self.sketches else None
+
+    @property
+    def active(self) -> list[str]:
+        """The owners that are still taking part."""
+        return [owner for owner in self.agreement.owners if owner not in self.left_out]
+
+    def report(self) -> dict[str, Any]:
+        """Return what may be told of the run, as json.dumps takes it."""
+        chosen = [] if self.curator is None else [owner for owner, _ in self.curator.chosen]
+        privacy = {} if self.curator is None else {"rows": repr(self.curator.privacy)}
+        if self.sketches:
+            privacy["sketch"] = repr(self.sketch.privacy)
+        return {
+            "agreement": self.agreement.digest,
+            "left_out": self.left_out,
+            "rows_by_owner": {owner: chosen.count(owner) for owner in self.agreement.owners},
+            "sketches_of": list(self.sketches),
+            "privacy": privacy,
+            "rounds": [
+                {
+                    "question": r.kind,
+                    "answers": len(r.answers),
+                    "seconds": round(r.seconds, 2),
+                    "bytes_sent": r.bytes_sent,
+                    "bytes_received": r.bytes_received,
+                }
+                for r in self.rounds
+            ],
+        }
+
+    def save(self, folder: str | Path) -> None:
+        """Write report.json, and summary.npz and merged.sketch as far as there are any."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.curator is not None:
+            owners, indices = zip(*self.curator.chosen, strict=True)
+            arrays = {"X": self.curator.X, "owner": np.array(owners), "index": np.array(indices)}
+            if self.curator.y is not None:
+                arrays["y"] = self.curator.y
+            np.savez_compressed(folder / "summary.npz", **arrays)
+        if self.sketches:
+            self.sketch.save(folder / "merged.sketch")
+        _write_report(folder, self.report())
+
+
+def run_over_grid(
+    agreement: Agreement,
+    grid: Grid,
+    curator: Curator | None = None,
+    *,
+    timeout: float = 600.0,
+    wait: float = 60.0,
+    min_owners: int = 1,
+) -> FederatedRun:
+    """Have the agreement signed off, then ask for rows, sketches or both.
+
+    Parameters
+    ----------
+    agreement : Agreement
+    grid : Grid
+        Of Flower.
+    curator : Curator or None
+        Not opened yet, made with ``agreement.curator_parameters()``. It is opened, and the ledger
+        of the target charged, once `min_owners` have signed.
+    timeout : float, default=600.0
+        Seconds to wait for the answers to each question. Who is later, crashes or sends rubbish is
+        left out from then on.
+    wait : float, default=60.0
+        Seconds to wait for owners to connect.
+    min_owners : int, default=1
+        Fewer that sign off end the run, before anything is spent.
+
+    Returns
+    -------
+    FederatedRun
+
+    Raises
+    ------
+    ValueError
+        If fewer than `min_owners` signed off, or none is left.
+    """
+    run = FederatedRun(agreement, curator)
+    nodes = find_nodes(grid, agreement.owners, wait)
+    _leave_out(run, "sign", {o: "is not connected" for o in agreement.owners if o not in nodes})
+    _sign(run, grid, nodes, timeout)
+    if len(run.active) < min_owners:
+        raise ValueError(
+            f"{len(run.active)} of {len(agreement.owners)} owners signed off, fewer than "
+            f"min_owners={min_owners}; nothing was spent. {run.left_out}"
+        )
+    if curator is not None:
+        _choose_rows(run, grid, nodes, timeout)
+    if agreement.sketch is not None:
+        _gather_sketches(run, grid, nodes, timeout)
+    return run
+
+
+def _sign(run: FederatedRun, grid: Grid, nodes: Mapping[str, int], timeout: float) -> None:
+    question = {"agreement": run.agreement.to_json()}
+    answers = _ask(run, grid, nodes, "sign", dict.fromkeys(run.active, question), timeout)
+    for owner, content in answers.items():
+        wanted = {"kind": "SignOff", "owner": owner, "agreement": run.agreement.digest}
+        if content != wanted:
+            _leave_out(run, "sign", {owner: "signed something else off"})
+
+
+def _choose_rows(run: FederatedRun, grid: Grid, nodes: Mapping[str, int], timeout: float) -> None:
+    """Carry messages as `run_protocol` does, but over the grid."""
+    agreement, curator = run.agreement, run.curator
+    labels = agreement.labels_dtype if agreement.labels else None
+    with one_blas_thread():
+        messages = curator.open()
+        while messages:
+            questions = {
+                owner: {"agreement": agreement.digest, **message_content(messages[owner])}
+                for owner in run.active
+                if owner in messages
+            }
+            answers: dict[str, Any] = {}
+            for owner, content in _ask(run, grid, nodes, "ask", questions, timeout).items():
+                try:
+                    answers[owner] = rows_of(content, agreement.dtype, labels)
+                except ValueError as error:
+                    _leave_out(run, "ask", {owner: str(error)})
+            if not answers:
+                raise ValueError(f"No owner is left. {run.left_out}")
+            messages = curator.receive(answers)
+            _leave_out(run, "ask", curator.dropped_owners)
+
+
+def _gather_sketches(
+    run: FederatedRun, grid: Grid, nodes: Mapping[str, int], timeout: float
+) -> None:
+    questions = {owner: {"agreement": run.agreement.digest} for owner in run.active}
+    for owner, content in _ask(run, grid, nodes, "sketch", questions, timeout).items():
+        try:
+            run.sketches[owner] = sketch_of(content, run.agreement)
+        except ValueError as error:
+            _leave_out(run, "sketch", {owner: str(error)})
+
+
+def _ask(
+    run: FederatedRun,
+    grid: Grid,
+    nodes: Mapping[str, int],
+    kind: str,
+    questions: Mapping[str, Any],
+    timeout: float,
+) -> dict[str, dict[str, Any]]:
+    outcome = ask(grid, nodes, kind, questions, timeout)
+    run.rounds.append(outcome)
+    _leave_out(run, kind, outcome.faults)
+    return outcome.answers
+
+
+def _leave_out(run: FederatedRun, kind: str, faults: Mapping[str, str]) -> None:
+    for owner, fault in faults.items():
+        run.left_out.setdefault(owner, f"{kind}: {fault}")
+
+
+def run_app(grid: Grid, context: Context) -> None:
+    """Do what the run configuration of a pyproject.toml says, and save the result.
+
+    Parameters
+    ----------
+    grid : Grid
+    context : Context
+        ``run_config`` has ``project`` (the folder of the pyproject.toml), ``result`` (a folder, in
+        which each run has its own) and, where rows are chosen, ``target`` (a table). It may have
+        ``timeout``, ``wait``, ``min-owners``, ``ledger`` and, for simulations, ``noise-seed``.
+    """
+    config = context.run_config
+    agreement = Agreement.load(str(config["project"]))
+    folder = Path(str(config["result"])).expanduser() / str(context.run_id)
+    curator = None if agreement.rows is None else _make_curator(agreement, config)
+    try:
+        run = run_over_grid(
+            agreement,
+            grid,
+            curator,
+            timeout=float(config.get("timeout", 600)),
+            wait=float(config.get("wait", 60)),
+            min_owners=int(config.get("min-owners", 1)),
+        )
+    except ValueError as error:
+        _write_report(folder, {"agreement": agreement.digest, "error": str(error)})
+        raise
+    run.save(folder)
+    print(json.dumps(run.report(), indent=2))
+
+
+def _write_report(folder: Path, report: Mapping[str, Any]) -> None:
+    """Write it last of all, and in one step: a report that is there is complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.part").write_text(json.dumps(report, indent=2) + "\n")
+    (folder / "report.part").replace(folder / "report.json")
+
+
+def _make_curator(agreement: Agreement, config: Mapping[str, Any]) -> Curator:
+    target, _ = read_table(Path(str(config["target"])).expanduser(), agreement, labels=False)
+    ledger = config.get("ledger")
+    return Curator(
+        target,
+        ledger=None if ledger is None else PrivacyLedger.open(Path(str(ledger)).expanduser()),
+        noise_seed=config.get("noise-seed"),
+        **agreement.curator_parameters(),
+    )

@@ -1,0 +1,120 @@
+"""All that reached an owner and all that left him, in a file that he can read."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ._refusal import Refusal
+
+
+class OwnerLog:
+    """One line of JSON per event; the file is the record and the memory, and is only added to.
+
+    Nothing is answered that is not on disk here first. Events: ``received`` (a question came),
+    ``granted`` (it will be answered; rows are counted here), ``sent`` and ``refused``, the last
+    with ``detail`` for the owner's eyes alone. Arrays stand as shape, dtype and SHA-256.
+
+    Parameters
+    ----------
+    path : path-like
+        Made where there is none. Whoever deletes it starts counting anew.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skdpsumm.federated import OwnerLog
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = OwnerLog(Path(folder) / "log.jsonl")
+    ...     log.add("received", run=1, ask="sketch", question="ab12", content={})
+    ...     [entry["event"] for entry in log.entries()]
+    ['received']
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = Path(path)
+
+    def add(self, event: str, **entry: Any) -> None:
+        """Write one event, to the disk."""
+        with self._locked() as file:
+            _write(file, event, entry)
+
+    def grant(self, run: int, ask: str, n_rows: int, max_rows: int) -> None:
+        """Allow a run its one answer of a kind, and count the rows that it may take along.
+
+        Parameters
+        ----------
+        run : int
+            Flower's id of the run.
+        ask : {"ask", "sketch"}
+        n_rows, max_rows : int
+            Asked for now, and allowed over all runs.
+
+        Raises
+        ------
+        Refusal
+            If the run has had its answer, or asks for more rows than the owner lets go.
+        """
+        with self._locked() as file:
+            granted = [entry for entry in _read(file) if entry["event"] == "granted"]
+            if any(e["run"] == run and e["ask"] == ask for e in granted):
+                raise Refusal(f"{ask!r} was asked before in this run, and has one answer a run")
+            if n_rows and sum(entry["rows"] for entry in granted) + n_rows > max_rows:
+                raise Refusal("max_rows: the owner lets no more rows go")
+            _write(file, "granted", {"run": run, "ask": ask, "rows": n_rows})
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return all events, in order."""
+        with self._locked() as file:
+            return _read(file)
+
+    def received(self, kind: str, run: int | None = None) -> list[dict[str, Any]]:
+        """Return the questions of one kind that came, in order.
+
+        Parameters
+        ----------
+        kind : {"sign", "ask", "sketch"}
+        run : int or None, default=None
+            None is all runs.
+
+        Returns
+        -------
+        list of dict
+            Of "ask": what ``describe`` makes of the owner's part of `Curator.transcript`.
+        """
+        return [
+            {name: value for name, value in entry["content"].items() if name != "agreement"}
+            for entry in self.entries()
+            if entry["event"] == "received" and entry["ask"] == kind and run in (None, entry["run"])
+        ]
+
+    @contextmanager
+    def _locked(self) -> Iterator[Any]:
+        with self.path.open("a+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+
+
+def _read(file: Any) -> list[dict[str, Any]]:
+    file.seek(0)
+    try:
+        return [json.loads(line) for line in file]
+    except ValueError as error:
+        raise ValueError(
+            "The owner's log is damaged, and what was granted cannot be counted. Move it away if "
+            "you accept that counting starts anew."
+        ) from error
+
+
+def _write(file: Any, event: str, entry: Mapping[str, Any]) -> None:
+    line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **entry}
+    file.write(json.dumps(line) + "\n")
+    file.flush()
+    os.fsync(file.fileno())

@@ -1,0 +1,525 @@
+"""Over Flower's wire: the same rows, nothing more said, nothing asked twice, and no one trusted."""
+
+import importlib.util
+import io
+import json
+import pickle
+import warnings
+from functools import reduce
+from operator import add
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow") is None:
+    pytest.skip("needs the extra flower", allow_module_level=True)
+
+import skdpsumm.federated  # isort: skip  (before flwr, whose telemetry it turns off)
+import flwr.supercore.constant
+import flwr.supercore.telemetry
+import pandas as pd
+from flower_double import GridDouble, wired
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, RecordDict
+
+from skdpsumm import PrivacyLeakWarning, PrivacyLedger
+from skdpsumm.federated import Agreement, OwnerLog, OwnerSite, _commands, describe, run_over_grid
+from skdpsumm.federated.__main__ import main
+from skdpsumm.federated._refusal import GENERIC
+from skdpsumm.federated._wire import message_content, message_of, pack, unpack
+from skdpsumm.summaries import Curator, DataOwner, ProposeRows, SendBest, run_protocol
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+
+NAMES = ["north", "south", "east"]
+COLUMNS = ["a", "b", "c"]
+AGREEMENT = """
+[tool.skdpsumm.agreement]
+owners = ["north", "south", "east"]
+columns = ["a", "b", "c"]
+labels = "y"
+
+[tool.skdpsumm.agreement.rows]
+protocol = "propose"
+n_select = 6
+gamma = 0.5
+n_components = 40
+random_state = 3
+
+[tool.skdpsumm.agreement.sketch]
+bounds = [-4.0, 4.0]
+epsilon = 1.0
+delta = 1e-6
+random_state = 5
+sketchers = [{ kind = "histogram", n_bins = 4 }, { kind = "fourier", n_components = 10 }]
+"""
+TARGET = np.random.default_rng(9).normal(1.0, 1.0, (30, 3))
+
+
+def table(k, n=60):
+    rng = np.random.default_rng(k)
+    return rng.normal(k - 1, 1.0, (n, 3)), rng.integers(0, 5, n)
+
+
+def frame(k):
+    X, y = table(k)
+    return pd.DataFrame({"y": y, "c": X[:, 2], "a": X[:, 0], "b": X[:, 1], "other": X[:, 0]})
+
+
+def make_home(folder, k, *, agreement=AGREEMENT, cap=2.5, max_rows=100):
+    folder.mkdir()
+    frame(k).to_parquet(folder / "table.parquet")
+    (folder / "pyproject.toml").write_text(agreement)
+    PrivacyLedger(folder / "ledger", epsilon=cap, delta=1e-5)
+    (folder / "owner.toml").write_text(
+        f'name = "{NAMES[k]}"\ntable = "table.parquet"\nagreement = "pyproject.toml"\n'
+        f'log = "log.jsonl"\nledger = "ledger"\nmax_rows = {max_rows}\nseed = {k}\n'
+    )
+    return folder / "owner.toml"
+
+
+@pytest.fixture
+def homes(tmp_path):
+    return {name: make_home(tmp_path / name, k) for k, name in enumerate(NAMES)}
+
+
+def agreed(text=AGREEMENT):
+    import tomllib
+
+    return Agreement.from_dict(tomllib.loads(text)["tool"]["skdpsumm"]["agreement"])
+
+
+def curator(agreement, **own):
+    return Curator(TARGET, noise_seed=7, **agreement.curator_parameters(), **own)
+
+
+def run(homes, agreement=None, *, odd=(), run_id=1, rows=True, **options):
+    agreement = agreed() if agreement is None else agreement
+    grid = GridDouble(homes, odd, run_id)
+    ours = curator(agreement) if rows and agreement.rows else None
+    return run_over_grid(agreement, grid, ours, **{"timeout": 0.05, "wait": 0.0, **options})
+
+
+def in_process(agreement, without=()):
+    def absent(message):
+        raise TimeoutError
+
+    owners = {name: DataOwner(*table(k), seed=k) for k, name in enumerate(NAMES)}
+    for name in without:
+        owners[name].answer = absent
+    return run_protocol(curator(agreement), owners)
+
+
+def home_of(homes, name):
+    return homes[name].parent
+
+
+def log_of(homes, name):
+    return OwnerLog(home_of(homes, name) / "log.jsonl")
+
+
+def pool_text():
+    return AGREEMENT.replace('"propose"', '"pool"')
+
+
+@pytest.mark.parametrize("text", [AGREEMENT, pool_text()], ids=["propose", "pool"])
+def test_the_same_rows_and_no_more_said(homes, text):
+    for path in homes.values():
+        (path.parent / "pyproject.toml").write_text(text)
+    over, here = run(homes, agreed(text)), in_process(agreed(text))
+    assert over.left_out == {}
+    assert over.curator.chosen == here.chosen
+    np.testing.assert_array_equal(over.curator.X, here.X)
+    np.testing.assert_array_equal(over.curator.y, here.y)
+    for name in NAMES:
+        transcript = [describe(message) for message in here.transcript[name]]
+        assert log_of(homes, name).received("ask") == transcript
+        kinds = [e["ask"] for e in log_of(homes, name).entries() if e["event"] == "received"]
+        assert kinds == ["sign", "ask", "sketch"]
+
+
+def test_sketches_are_those_made_at_home_and_are_added(homes):
+    over = run(homes, rows=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        made = [
+            agreed().sketcher(noise_seed=k).fit(frame(k)[COLUMNS]).sketch_
+            for k in range(len(NAMES))
+        ]
+    np.testing.assert_array_equal(over.sketch.sums, reduce(add, made).sums)
+    assert over.sketch.privacy.epsilon(1e-6) <= 1.0
+    assert over.sketch.privacy.simulated
+    assert over.sketch.columns.names == tuple(COLUMNS)
+
+
+def test_without_a_seed_the_noise_is_fresh_and_no_simulation(homes):
+    releases = []
+    for run_id in (1, 2):
+        for path in homes.values():
+            path.write_text("\n".join(t for t in path.read_text().split("\n") if "seed" not in t))
+        releases.append(run(homes, rows=False, run_id=run_id).sketch)
+    assert not releases[0].privacy.simulated
+    assert not np.array_equal(releases[0].sums, releases[1].sums)
+
+
+def test_csv_gives_the_same_as_parquet(homes):
+    before = run(homes)
+    for k, path in enumerate(homes.values()):
+        frame(k).to_csv(path.parent / "table.csv", index=False)
+        path.write_text(path.read_text().replace("table.parquet", "table.csv"))
+    after = run(homes, run_id=2)
+    assert after.curator.chosen == before.curator.chosen
+    np.testing.assert_allclose(after.curator.X, before.curator.X, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "entry"),
+    [
+        ('["a", "b", "c"]', '["b", "a", "c"]', "columns[0]"),
+        ('labels = "y"', 'labels = "y"\ndtypes = ["float64", "float32", "float64"]', "dtypes[1]"),
+        ("random_state = 3", "random_state = 4", "rows.random_state"),
+        ("n_select = 6", "n_select = 60", "rows.n_select"),
+        ("epsilon = 1.0", "epsilon = 9.0", "sketch.epsilon"),
+        ("n_bins = 4", "n_bins = 5", "sketch.sketchers[0].n_bins"),
+    ],
+)
+def test_another_agreement_is_refused_by_name(homes, old, new, entry):
+    (home_of(homes, "south") / "pyproject.toml").write_text(AGREEMENT.replace(old, new))
+    over = run(homes)
+    reason = f"sign: refused: the agreement differs from the owner's copy in {entry}"
+    assert over.left_out == {"south": reason}
+    assert over.curator.chosen == in_process(agreed(), ["south"]).chosen
+    assert [kind for name, kind in received(homes, "south")] == ["sign"]
+
+
+def received(homes, name):
+    events = log_of(homes, name).entries()
+    return [(name, e["ask"]) for e in events if e["event"] == "received"]
+
+
+def test_a_question_under_another_agreement_is_refused(homes):
+    site = OwnerSite.load(homes["north"])
+    for kind in ("ask", "sketch"):
+        reply = site.answer(kind, 1, {"agreement": agreed(pool_text()).digest})
+        assert "another agreement" in reply["reason"]
+    assert site.answer("train", 1, {})["reason"] == GENERIC
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda t: t.drop(columns="b"), "columns: the table has no column 'b'"),
+        (lambda t: t.astype({"b": "float32"}), "dtypes: column 'b' is not float64 in the table"),
+        (lambda t: t.drop(columns="y"), "columns: the table has no column 'y'"),
+    ],
+)
+def test_another_table_is_refused_by_name(homes, change, reason):
+    change(frame(1)).to_parquet(home_of(homes, "south") / "table.parquet")
+    assert run(homes).left_out == {"south": f"sign: refused: {reason}"}
+
+
+@pytest.mark.parametrize("fault", ["words", "missing", "gone", "label"])
+def test_errors_in_the_data_stay_at_home(homes, fault):
+    home = home_of(homes, "south")
+    t = frame(1).astype({"a": object, "y": object})
+    if fault == "words":
+        t.loc[3, "a"] = "SECRET-4711"
+    elif fault == "missing":
+        t.loc[3, "a"] = None
+    elif fault == "label":
+        t.loc[3, "y"] = "SECRET-4711"
+    t.to_csv(home / "table.csv", index=False)
+    homes["south"].write_text(homes["south"].read_text().replace("table.parquet", "table.csv"))
+    if fault == "gone":
+        (home / "table.csv").unlink()
+    over = run(homes)
+    stage = "sign" if fault == "gone" else "ask"
+    assert over.left_out == {"south": f"{stage}: refused: {GENERIC}"}
+    assert "SECRET" not in json.dumps(over.report())
+    refused = [e for e in log_of(homes, "south").entries() if e["event"] == "refused"]
+    assert "Traceback" in refused[0]["detail"]
+
+
+def test_what_flower_would_tell_of_a_crash_is_not_told(homes):
+    homes["south"].write_text("name = SECRET")
+    over = run(homes)
+    assert over.left_out == {"south": f"sign: refused: {GENERIC}"}
+
+
+def question(**changes):
+    ours = agreed()
+    plan = {"n_herd": 6, "n_uniform": 2, "direction": np.ones(40), "embedding": ours.embedding()}
+    message = ProposeRows(**{**plan, **changes})
+    return {"agreement": ours.digest, **message_content(message)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"n_herd": 7}, "n_select: more rows"),
+        ({"reveal": "features"}, "reveal"),
+        ({"direction": None}, "protocol: 'propose' sends"),
+        ({"direction": np.ones(39)}, "another length"),
+        ({"embedding": agreed(AGREEMENT.replace("= 3", "= 4")).embedding()}, "feature map"),
+    ],
+)
+def test_questions_beyond_the_agreement_are_refused(homes, changes, reason):
+    site = OwnerSite.load(homes["north"])
+    assert reason in site.answer("ask", 1, question(**changes))["reason"]
+    assert site.answer("ask", 1, question())["kind"] == "Rows"
+
+
+def test_a_pool_owner_takes_no_direction(homes):
+    (home_of(homes, "north") / "pyproject.toml").write_text(pool_text())
+    asked = question() | {"agreement": agreed(pool_text()).digest}
+    reply = OwnerSite.load(homes["north"]).answer("ask", 1, asked)
+    assert "protocol: 'pool'" in reply["reason"]
+
+
+def test_rows_are_asked_for_once_and_counted_over_all_runs(homes):
+    homes["north"].write_text(homes["north"].read_text().replace("= 100", "= 20"))
+    site = OwnerSite.load(homes["north"])
+    answers = [site.answer("ask", r, question()) for r in (1, 1, 2, 3)]
+    assert [a["kind"] for a in answers] == ["Rows", "Refusal", "Rows", "Refusal"]
+    assert "asked before" in answers[1]["reason"]
+    assert "max_rows" in answers[3]["reason"]
+    other = site.answer("ask", 1, question(direction=np.zeros(40), n_herd=1))
+    assert "asked before" in other["reason"]
+
+
+def test_a_crash_after_the_grant_does_not_give_a_second_answer(homes, monkeypatch):
+    site = OwnerSite.load(homes["north"])
+    with monkeypatch.context() as patch:
+        patch.setattr("skdpsumm.federated._site.read_table", lambda *_, **__: 1 / 0)
+        assert site.answer("ask", 1, question())["reason"] == GENERIC
+    assert "asked before" in site.answer("ask", 1, question())["reason"]
+
+
+def test_a_sketch_is_charged_once_per_run_and_never_drawn_twice(homes):
+    site, asked = OwnerSite.load(homes["north"]), {"agreement": agreed().digest}
+    ledger = PrivacyLedger.open(home_of(homes, "north") / "ledger")
+    first, again = (site.answer("sketch", 1, asked | more) for more in ({}, {"x": 1}))
+    np.testing.assert_array_equal(first["file"], again["file"])
+    assert len(ledger.entries()) == 1
+    kinds = []
+    for run_id in range(2, 12):
+        kinds.append(site.answer("sketch", run_id, dict(asked))["kind"])
+    n_charged = len(ledger.entries())
+    assert kinds == ["Sketch"] * (n_charged - 1) + ["Refusal"] * (11 - n_charged)
+    assert 2 <= n_charged < 10
+    assert ledger.spent.epsilon <= 2.5
+    assert not ledger_reason(site, asked).count("0.")  # how much is left is nobody's business
+
+
+def ledger_reason(site, asked):
+    reason = site.answer("sketch", 99, dict(asked))["reason"]
+    assert reason.startswith("ledger:")
+    return reason
+
+
+def test_no_ledger_no_sketch(homes):
+    text = homes["north"].read_text().replace('ledger = "ledger"', "")
+    homes["north"].write_text(text)
+    assert "ledger" in run(homes).left_out["north"]
+
+
+def test_a_damaged_log_grants_nothing(homes):
+    site = OwnerSite.load(homes["north"])
+    assert site.answer("ask", 1, question())["kind"] == "Rows"
+    with site.log.open("a") as file:
+        file.write("{ no json\n")
+    assert site.answer("ask", 2, question())["reason"] == GENERIC
+
+
+def rows_reply(**changes):
+    plan = {"kind": "Rows", "indices": np.arange(4), "X": np.ones((4, 3)), "y": np.arange(4)}
+    return pack({**plan, **changes})
+
+
+def at(stage, content):
+    """Answer as the app does, and with `content` at one stage."""
+    return lambda kind: content if kind == stage else NotImplemented
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "did not answer within"),
+        (Error(code=1, reason="SECRET"), "Flower says LOAD_CLIENT_APP_EXCEPTION"),
+        (RecordDict({"x": ConfigRecord({"a": 1})}), "cannot be read"),
+        (pack({"kind": "Rows"}), "sent no rows"),
+        (rows_reply(X=np.ones((4, 2))), "another shape"),
+        (rows_reply(X=np.ones((4, 3), np.float32)), "another dtype"),
+        (rows_reply(X=np.full((4, 3), np.nan)), "not finite"),
+        (rows_reply(y=np.array(list("abcd"))), "labels of another dtype"),
+        (rows_reply(indices=np.zeros(4, int)), "a row twice"),
+        (rows_reply(X=np.ones((9, 3)), indices=np.arange(9), y=np.arange(9)), "more rows"),
+        (pack({"kind": "Refusal", "reason": "no\x1b[2J"}), "refused: no[2J"),
+    ],
+)
+def test_who_sends_rubbish_or_nothing_is_left_out(homes, content, reason):
+    over = run(homes, odd={"south": at("ask", content)})
+    assert list(over.left_out) == ["south"]
+    assert over.left_out["south"].startswith("ask: ")
+    assert reason in over.left_out["south"]
+    assert "SECRET" not in json.dumps(over.report())
+    assert over.curator.chosen == in_process(agreed(), ["south"]).chosen
+    assert list(over.sketches) == ["north", "east"]
+
+
+def test_a_pickle_is_not_opened():
+    class Trap:
+        def __reduce__(self):
+            return (pytest.fail, ("a pickle was opened",))
+
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([Trap()], object), allow_pickle=True)
+    array = Array("object", (1,), "numpy.ndarray", buffer.getvalue())
+    raw = Array("float64", (1,), "numpy.ndarray", pickle.dumps(Trap()))
+    for trap in (array, raw):
+        parts = {"scalars": ConfigRecord({"kind": "Rows"}), "arrays": ArrayRecord({"X": trap})}
+        with pytest.raises(ValueError, match="cannot be read"):
+            unpack(wired(RecordDict(parts)))
+
+
+def sketch_bytes(tmp_path, text=AGREEMENT, change=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        made = agreed(text).sketcher(noise_seed=1).fit(frame(1)[COLUMNS]).sketch_
+    if change is not None:
+        change(made)
+    made.save(tmp_path / "made")
+    octets = np.frombuffer((tmp_path / "made").read_bytes(), np.uint8)
+    return pack({"kind": "Sketch", "file": octets})
+
+
+def spoil(sketch):
+    sketch.sums[0] = 1e6
+
+
+def understate(sketch):
+    sketch.noise_std[:] /= 2
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "reason"),
+    [
+        (AGREEMENT.replace("= 5\n", "= 6\n"), None, "another feature map"),
+        (AGREEMENT.replace("epsilon = 1.0", "epsilon = 0.5"), None, "other noise"),
+        (AGREEMENT, understate, "other noise"),
+        (AGREEMENT, spoil, "no table has"),
+    ],
+)
+def test_a_sketch_that_was_not_agreed_is_not_added(homes, tmp_path, text, change, reason):
+    reply = sketch_bytes(tmp_path, text, change)
+    over = run(homes, odd={"south": at("sketch", reply)})
+    assert reason in over.left_out["south"]
+    assert list(over.sketches) == ["north", "east"]
+    octets = pack({"kind": "Sketch", "file": np.arange(50, dtype=np.uint8)})
+    assert (
+        "no sketch" in run(homes, odd={"south": at("sketch", octets)}, run_id=2).left_out["south"]
+    )
+
+
+def test_who_signs_something_else_or_for_another_is_left_out(homes):
+    signed = {"kind": "SignOff", "owner": "east", "agreement": agreed().digest}
+    over = run(homes, odd={"south": at("sign", pack(signed))}, rows=False)
+    assert over.left_out == {"south": "sign: signed something else off"}
+
+
+def test_too_few_owners_spend_nothing(homes, tmp_path):
+    (home_of(homes, "south") / "pyproject.toml").write_text(pool_text())
+    ledger = PrivacyLedger(tmp_path / "target.ledger", epsilon=10, delta=1e-3)
+    grid, agreement = GridDouble(homes), agreed()
+    ours = curator(agreement, ledger=ledger)
+    with pytest.raises(ValueError, match="2 of 3 owners signed off"):
+        run_over_grid(agreement, grid, ours, timeout=0.05, wait=0.0, min_owners=3)
+    assert ledger.entries() == []
+    assert {kind for _, kind in grid.asked} == {"sign"}
+
+
+def test_two_nodes_of_one_name_are_none(homes):
+    grid = GridDouble(homes)
+    twin = [*grid.get_nodes(), grid.get_nodes()[0]]
+    grid.get_nodes = lambda: twin
+    over = run_over_grid(agreed(), grid, None, timeout=0.05, wait=0.0)
+    assert over.left_out == {"north": "sign: is not connected"}
+
+
+def test_messages_come_out_as_they_went_in():
+    sent = ProposeRows(
+        n_herd=3, n_uniform=1, direction=np.arange(40.0) / 7, embedding=agreed().embedding()
+    )
+    got = message_of(unpack(wired(pack(message_content(sent)))))
+    assert describe(got) == describe(sent)
+    np.testing.assert_array_equal(got.direction, sent.direction)
+    np.testing.assert_array_equal(got.embedding.frequencies, sent.embedding.frequencies)
+    with pytest.raises(ValueError, match="SendBest does not go over Flower"):
+        message_content(SendBest(direction=np.ones(3), n=1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "SendBest"},
+        {"n_herd": -1},
+        {"n_herd": 1.5},
+        {"n_herd": True},
+        {"extra": 1},
+        {"direction": np.array([np.inf])},
+        {"direction": np.ones(3, np.float32)},
+        {"reveal": "all"},
+    ],
+)
+def test_messages_with_other_entries_are_refused(change):
+    content = message_content(ProposeRows(n_herd=3, n_uniform=1)) | change
+    with pytest.raises(ValueError, match="message"):
+        message_of(content)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("n_select = 6", "n_selekt = 6", "n_select"),
+        ('"propose"', '"auction"', "protocol"),
+        ("random_state = 3", "", "random_state"),
+        ("random_state = 5", "", "random_state"),
+        ('kind = "fourier"', 'kind = "cosine"', "kind"),
+        ("n_bins = 4", 'n_bins = 4, ledger = "x"', "ledger"),
+        ("n_bins = 4", "n_bins = 4, noise_seed = 1", "noise_seed"),
+        ('labels = "y"', 'labels = "a"', "labels"),
+        ('labels = "y"', 'dtypes = "object"', "dtypes"),
+        ('["a", "b", "c"]', '["a", "a", "c"]', "twice"),
+    ],
+)
+def test_bad_agreements_are_named(old, new, reason):
+    with pytest.raises(ValueError, match=reason):
+        agreed(AGREEMENT.replace(old, new, 1))
+
+
+def test_the_template_is_sound():
+    project = Path(__file__).resolve().parent.parent / "examples" / "federated"
+    ours = Agreement.load(project)
+    assert ours.rows_per_owner == 48
+    assert len(ours.columns) == 64
+    assert "px{0..63}" not in ours.columns
+    assert not list(project.glob("*.py")), "no code is to be sent to owners"
+
+
+def test_a_flower_that_starts_apps_otherwise_is_not_run(monkeypatch):
+    commands = {kind: "flwr-runtime" for kind in flwr.supercore.constant.TaskType}
+    monkeypatch.setattr("flwr.supercore.constant.TASK_TYPE_TO_COMMAND", commands)
+    for start in (lambda: _commands.supernode([]), _commands.clientapp):
+        with pytest.raises(RuntimeError, match="might execute what the curator sends"):
+            start()
+
+
+def test_the_digest_of_an_agreement_is_printed(homes, capsys):
+    assert main(["agreement", str(home_of(homes, "north"))]) == 0
+    assert agreed().digest in capsys.readouterr().out
+    assert main([]) == 2
+
+
+def test_telemetry_is_off():
+    assert flwr.supercore.telemetry.FLWR_TELEMETRY_ENABLED == "0"
+    assert skdpsumm.federated.os.environ["FLWR_DISABLE_UPDATE_CHECK"] == "1"
