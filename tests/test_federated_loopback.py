@@ -10,6 +10,9 @@ import pytest
 if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow") is None:
     pytest.skip("needs the extra flower", allow_module_level=True)
 
+if os.environ.get("SKDPSUMM_LOOPBACK") != "1":
+    pytest.skip("takes minutes of waiting: set SKDPSUMM_LOOPBACK=1", allow_module_level=True)
+
 import skdpsumm.federated
 from skdpsumm import PrivacyLedger, PrivateSketch
 from skdpsumm.federated import merge_sketches

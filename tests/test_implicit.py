@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
@@ -265,3 +266,26 @@ def test_errors_about_the_target_name_no_value():
         assert "Alice" not in str(caught.value)
         assert "2]" not in str(caught.value)
         assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("library", ["pandas", "array"])
+def test_a_sketch_with_categories_besides_the_label(library):
+    """Each category has an indicator of its own: the label hangs on nothing else."""
+    rng = np.random.default_rng(0)
+    group = rng.choice(["a", "b", "c"], 900)
+    X = pd.DataFrame({"age": rng.uniform(20, 60, 900), "group": group})
+    X["label"] = np.where(group == "b", "yes", "no")
+    sketcher = HistogramSketcher(
+        n_bins=4,
+        marginals=2,
+        epsilon=np.inf,
+        bounds=[(20, 60), None, None],
+        categories={1: ["a", "b", "c"], 2: ["no", "yes"]},
+    )
+    table = X if library == "pandas" else X.to_numpy(dtype=object)
+    sketch = sketcher.fit(table).sketch_
+    model = M2MClassifier.from_sketch(sketch, n_synthetic=2000, random_state=0)
+    rows = table[["age", "group"]] if library == "pandas" else table[:, :2]
+    assert model.score(rows, X["label"]) == 1.0
+    assert model.estimator_.n_features_in_ == 4
+    assert model.predict_proba(rows).shape == (900, 2)

@@ -3,7 +3,7 @@
 Sphinx is not needed here: `.ci/run` builds the site.
 """
 
-import importlib
+import importlib.util
 import pkgutil
 import re
 from pathlib import Path
@@ -14,11 +14,14 @@ import skdpsumm
 from skdpsumm import _repr_html
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ["skdpsumm"] + [
+# Cannot be imported without the extra flower.
+MISSING = {"skdpsumm.federated"} if importlib.util.find_spec("flwr") is None else set()
+PACKAGES = {"skdpsumm"} | {
     f"skdpsumm.{module.name}"
     for module in pkgutil.iter_modules(skdpsumm.__path__)
     if module.ispkg and not module.name.startswith("_")
-]
+}
+PACKAGES = sorted(PACKAGES - MISSING)
 
 _MODULE = re.compile(r"^\.\. currentmodule:: (\S+)$")
 _ENTRY = re.compile(r"^   ([A-Za-z]\w*)$")
@@ -33,7 +36,7 @@ def api_entries(text):
             module = match[1]
         elif match := _ENTRY.match(line) or _DATA.match(line):
             found.append(f"{module}.{match[1]}")
-    return found
+    return [name for name in found if name.rpartition(".")[0] not in MISSING]
 
 
 ENTRIES = api_entries((ROOT / "docs/api.rst").read_text())

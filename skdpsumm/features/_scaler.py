@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .._public import Public
 from .._repr_html import PrivacyReprMixin
+from .._validation import validate_table
 from ._columns import Columns
 
 
@@ -55,7 +56,7 @@ class PublicScaler(PrivacyReprMixin, OneToOneFeatureMixin, TransformerMixin, Bas
         """
         if self.bounds is None:
             raise ValueError("bounds is missing: give the public (low, high) of the columns.")
-        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        X = validate_table(self, X)
         names = getattr(self, "feature_names_in_", None)
         pairs = np.array(Columns.build(X.shape[1], self.bounds, names=names).bounds)
         self.low_ = pairs[:, 0]
@@ -77,7 +78,7 @@ class PublicScaler(PrivacyReprMixin, OneToOneFeatureMixin, TransformerMixin, Bas
         check_is_fitted(self)
         if isinstance(X, Public):
             return Public(self.transform(X.table))
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = validate_table(self, X, reset=False)
         return np.clip((X - self.low_) * self.scale_, 0, 1).astype(X.dtype)
 
     def __sklearn_tags__(self):

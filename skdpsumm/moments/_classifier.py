@@ -135,7 +135,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         known = columns.values(columns.n_columns - 1)
         if known is None:
             raise ValueError(
-                "The last column of the sketch is not categorical; M2MRegressor learns numbers."
+                "The last column of the sketch is what is learnt, and it is not categorical. "
+                "Sketch the table with the label as its last column, named in `categories`; "
+                "M2MRegressor learns numbers."
             )
         self.classes_ = np.array(known)
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._progress import progress
 from .._repr_html import PrivacyReprMixin
+from .._validation import validate_table
 from ..features import Columns, project_to_simplex
 from ..sketches import PrivateSketch, RFFSketcher, inherit_columns
 from ._m2m import _library, draws_noise, table_of
@@ -125,7 +126,9 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         sketch : PrivateSketch
-            Of a table whose last column is the target, as `fit` releases it (`sketch_`).
+            Of a table whose last column is the target, as `fit` releases it (`sketch_`). Other
+            columns may be categories: `estimator` is given an indicator of each of their values,
+            in the order of `categories`, in their place.
         estimator, weights, prior, n_synthetic, random_state, verbose :
             As in the constructor.
         """
@@ -158,7 +161,8 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
             else:
                 weights = _ridge_weights(sketch, points)
         estimator = self._default_estimator() if self.estimator is None else clone(self.estimator)
-        inputs = points[:, :-1].astype(np.float64)
+        self._columns = columns
+        inputs = self._encoded(points[:, :-1])
         target = self._training_target(points[:, -1], weights)
         kept = weights > weights.max() * 1e-9
         self.estimator_ = estimator.fit(
@@ -172,7 +176,23 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _checked(self, X) -> NDArray:
         check_is_fitted(self, "estimator_")
+        if self._has_categories():
+            return self._encoded(validate_table(self, X, mixed=True, reset=False))
         return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _has_categories(self) -> bool:
+        return any(self._columns.values(j) for j in range(self.n_features_in_))
+
+    def _encoded(self, X: NDArray) -> NDArray[np.float64]:
+        """Return what the estimator is given: numbers, and an indicator for each category."""
+        if not self._has_categories():
+            return X.astype(np.float64)
+        known = [self._columns.values(j) for j in range(X.shape[1])]
+        parts = [
+            X[:, [j]] if values is None else X[:, [j]] == np.array(values, dtype=object)
+            for j, values in enumerate(known)
+        ]
+        return np.hstack([part.astype(np.float64) for part in parts])
 
     def predict(self, X):
         """Predict with the trained estimator.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -201,7 +201,9 @@ def uniform_selection(n_rows: int, n_select: int, *, random_state=None) -> NDArr
 
 def _check_count(name: str, value: Any, least: int = 1) -> None:
     if not (isinstance(value, Integral) and value >= least):
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+        # A table given by mistake must not end up in a message.
+        shown = repr(value) if isinstance(value, Real | str | None) else f"a {type(value).__name__}"
+        raise ValueError(f"{name} must be an integer of at least {least}, got {shown}.")
 
 
 def unit_features(feature_map: FourierMap, X: NDArray) -> NDArray:
