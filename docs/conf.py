@@ -7,7 +7,6 @@ The gallery runs every ``examples/plot_*.py``, and a failure fails the build. Wi
 import importlib
 import os
 import re
-from importlib.util import find_spec
 from pathlib import Path
 
 from docutils import nodes
@@ -36,8 +35,6 @@ default_role = "py:obj"
 
 myst_heading_anchors = 4  # links to headings, as hosting sites have them
 
-# The pages of skdpsumm.federated do not need its engine.
-autodoc_mock_imports = [name for name in ("flwr", "pyarrow") if find_spec(name) is None]
 autodoc_typehints = "none"  # numpydoc has the types
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
