@@ -212,7 +212,7 @@ class Loopback:
         place = lines.index("[tool.flwr.app.config]") + 1
         text = "\n".join([*lines[:place], "noise-seed = 7", *lines[place:]])
         (self.project / "pyproject.toml").write_text(text)
-        (self.project / "README.md").write_text("A run on one machine.\n")
+        (self.project / "HOWTO.md").write_text("A run on one machine.\n")
         write_table(self.folder / "target.parquet", self.target)
 
     def _write_owner(self, owner, k):

@@ -106,7 +106,7 @@ def crashes_and_strangers(parties, timeout, wait_until):
     text = (parties.project / "pyproject.toml").read_text()
     start = text.index("[tool.skdpsumm.agreement.sketch]")
     text = text[:start].replace("skdpsumm.federated.apps:owner", "spoiled:owner")
-    text = text.replace('["README.md"]', '["README.md", "spoiled.py"]')
+    text = text.replace('["HOWTO.md"]', '["HOWTO.md", "spoiled.py"]')
     (parties.project / "pyproject.toml").write_text(text)
     evidence = parties.folder / "evidence"
     (parties.project / "spoiled.py").write_text(SPOILED.format(path=str(evidence)))
