@@ -24,6 +24,7 @@ from skdpsumm import (
     PINPRegressor,
     PrivacyLedger,
     PrivateMMDSummarizer,
+    PublicScaler,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
@@ -31,6 +32,7 @@ from skdpsumm import (
     TDDLRegressor,
     TDILClassifier,
     TDILRegressor,
+    uniform_selection,
 )
 
 N = 90
@@ -374,3 +376,20 @@ def test_the_steps_of_a_sketch_do_not_depend_on_values(name):
 def test_steps_that_depend_on_values_are_noticed():
     steps = [steps_of(lambda table=table: TDILClassifier().fit(table, Y)) for table in TABLES[::3]]
     assert steps[0] != steps[1]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda: PublicScaler(bounds=(-1, 1)).fit([[0.5], [WORD]]),
+        lambda: PublicScaler(bounds=(-1, 1)).fit([[0.5]]).transform([[WORD]]),
+        lambda: uniform_selection(pd.DataFrame(X), 5),
+        lambda: uniform_selection(90, X),
+    ],
+)
+def test_helpers_tell_no_value(work):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        work()
+    told = "".join(traceback.format_exception(caught.value))
+    assert WORD not in told.replace(f"[[{WORD}", "")
+    assert not any(repr(float(value))[:8] in told for value in X[:5].ravel())

@@ -85,8 +85,12 @@ class FederatedRun:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         if self.curator is not None:
-            owners, indices = zip(*self.curator.chosen, strict=True)
-            arrays = {"X": self.curator.X, "owner": np.array(owners), "index": np.array(indices)}
+            chosen = self.curator.chosen  # may be none
+            arrays = {
+                "X": self.curator.X,
+                "owner": np.array([owner for owner, _ in chosen], np.str_),
+                "index": np.array([index for _, index in chosen], np.int64),
+            }
             if self.curator.y is not None:
                 arrays["y"] = self.curator.y
             np.savez_compressed(folder / "summary.npz", **arrays)

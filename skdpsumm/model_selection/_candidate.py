@@ -237,7 +237,9 @@ def _with_less(leaf: Leaf, candidate: Any, excess: float, plan: RunPlan, public:
         if low:
             epsilon = float(np.sqrt(low * high))
         else:
-            epsilon, power = high / (excess**power * (1 + 1e-4)), 2 * power
+            # Not a power of excess, which may overflow.
+            epsilon = high * float(np.exp(-power * np.log(excess) - 1e-4))
+            power *= 2
         try:
             _, found = _rehearsed(leaf, candidate, epsilon, plan, public)
         except ValueError:

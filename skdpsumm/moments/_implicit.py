@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .._progress import progress
 from .._repr_html import PrivacyReprMixin
@@ -176,9 +176,8 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _checked(self, X) -> NDArray:
         check_is_fitted(self, "estimator_")
-        if self._has_categories():
-            return self._encoded(validate_table(self, X, mixed=True, reset=False))
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        mixed = self._has_categories()
+        return self._encoded(validate_table(self, X, mixed=mixed, reset=False))
 
     def _has_categories(self) -> bool:
         return any(self._columns.values(j) for j in range(self.n_features_in_))
