@@ -142,8 +142,10 @@ def test_a_search_is_charged_in_full(tmp_path, backend, cap):
             with pytest.raises(BudgetExceededError):  # by the refit
                 search.fit(X, Y)
         assert released(truth) == round(cap / PRICE)
+        # A pool of forks that a task's exception ends early may hang: joblib's issue 1034.
+        error_score = np.nan if backend == "fork" else "raise"
         with pytest.raises((ValueError, BudgetExceededError)):
-            cross_val_score(model, X, Y, cv=3, error_score="raise", **jobs)
+            cross_val_score(model, X, Y, cv=3, error_score=error_score, **jobs)
     assert_true(path, truth)
 
 
