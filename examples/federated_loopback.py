@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -35,6 +36,7 @@ from skdpsumm.federated import Agreement, OwnerLog, describe
 from skdpsumm.summaries import Curator, DataOwner, run_protocol
 
 OWNERS = ["north", "south", "east", "west", "centre"]
+CSV_OWNER = "centre"  # the others have Parquet
 TEMPLATE = Path(__file__).parent / "federated" / "pyproject.toml"
 START_SECONDS = 60
 # As `flwr supernode register <file> here --name <owner>` for each, but flwr is imported once.
@@ -218,9 +220,10 @@ class Loopback:
     def _write_owner(self, owner, k):
         home = self.folder / owner
         home.mkdir()
-        write_table(home / "table.parquet", *self.tables[owner])
+        table = "table.csv" if owner == CSV_OWNER else "table.parquet"
+        write_table(home / table, *self.tables[owner])
         (home / "owner.toml").write_text(
-            f'name = "{owner}"\ntable = "table.parquet"\nagreement = "pyproject.toml"\n'
+            f'name = "{owner}"\ntable = "{table}"\nagreement = "pyproject.toml"\n'
             f'log = "log.jsonl"\nledger = "ledger"\nmax_rows = 1000\nseed = {k}\n'
         )
         PrivacyLedger(home / "ledger", epsilon=2.5, delta=1e-5)
@@ -256,10 +259,11 @@ def wait_until(holds, what, seconds=START_SECONDS, pause=0.1):
 
 
 def write_table(path, X, y=None):
-    """Write px0, px1, ... and, where there are labels, digit."""
+    """Write px0, px1, ... and, where there are labels, digit, as the file's name says."""
     columns = {f"px{j}": X[:, j] for j in range(X.shape[1])}
     labels = {} if y is None else {"digit": y}
-    pyarrow.parquet.write_table(pa.table({**columns, **labels}), path)
+    write = pyarrow.csv.write_csv if path.suffix == ".csv" else pyarrow.parquet.write_table
+    write(pa.table({**columns, **labels}), path)
 
 
 def write_key(private, public):

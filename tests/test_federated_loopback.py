@@ -10,9 +10,6 @@ import pytest
 if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow") is None:
     pytest.skip("needs the extra flower", allow_module_level=True)
 
-if os.environ.get("SKDPSUMM_LOOPBACK") != "1":
-    pytest.skip("takes minutes of waiting: set SKDPSUMM_LOOPBACK=1", allow_module_level=True)
-
 import skdpsumm.federated
 from skdpsumm import PrivacyLedger, PrivateSketch
 from skdpsumm.federated import merge_sketches
@@ -25,6 +22,14 @@ import os
 from flwr.clientapp import ClientApp
 open({path!r}, "w").write("the curator's code ran here")
 owner = ClientApp()
+"""
+POOL = """
+[tool.skdpsumm.agreement.rows]
+protocol = "pool"
+n_select = 20
+gamma = 0.001
+n_components = 500
+random_state = 0
 """
 
 
@@ -102,12 +107,12 @@ def facts_of(pid):
 
 
 def crashes_and_strangers(parties, timeout, wait_until):
-    """Two owners are killed, one comes with a wrong key, and the curator sends code."""
+    """In a "pool" two are killed, one comes with a wrong key, and the curator sends code."""
     text = (parties.project / "pyproject.toml").read_text()
-    start = text.index("[tool.skdpsumm.agreement.sketch]")
+    start = text.index("[tool.skdpsumm.agreement.rows]")
     text = text[:start].replace("skdpsumm.federated.apps:owner", "spoiled:owner")
     text = text.replace('["HOWTO.md"]', '["HOWTO.md", "spoiled.py"]')
-    (parties.project / "pyproject.toml").write_text(text)
+    (parties.project / "pyproject.toml").write_text(text + POOL)
     evidence = parties.folder / "evidence"
     (parties.project / "spoiled.py").write_text(SPOILED.format(path=str(evidence)))
     parties.agree()

@@ -32,7 +32,7 @@ CLASSIFIER = """
     loss : {"auto", "huberized_hinge", "soft_hinge", "logistic", "hinge"}, default="auto"
         "auto" is "huberized_hinge", which has the most signal per unit of noise: its slope is L at
         small scores, where the logistic loss has half of that. For two classes and "objective" it
-        is "soft_hinge", log(1 + exp(3 - margin)), whose curvature vanishes as its slope nears L,
+        is "soft_hinge", log(1 + exp(m - margin)), whose curvature vanishes as its slope nears L,
         and is free of charge at the default Lambda. With more than two classes losses are
         multinomial, so that the noise does not grow with their number ("hinge" is one-vs-rest: it
         does).
@@ -40,6 +40,9 @@ CLASSIFIER = """
         h: the hinge's kink is a parabola for margins from 1 - h to 1 + h (with more than two
         classes, the temperature of a softmax in place of a maximum). None is 0.5, and 1 for
         "objective", where curvature costs privacy.
+    soft_margin : float, default=3.0
+        m of "soft_hinge"; 0 is the logistic loss. 3 does best with a few thousand rows; with tens
+        of thousands try 1 to 2, and less `regularization` (docs/learners.md).
     classes : sequence or None, default=None
         All labels there can be. None takes those in y as public: a class that only one person
         has is then revealed, and `privacy_` says so."""

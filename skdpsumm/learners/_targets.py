@@ -18,8 +18,6 @@ from ._losses import Hinge, Huber, HuberizedHinge, Logistic, Loss, OneVsRest, So
 
 # A residual cannot exceed 2 while predictions stay in [-1, 1], so this is the squared loss there.
 _SQUARED = 2.0
-# The margin of "soft_hinge".
-_SOFT = 3.0
 
 
 def _is_logistic(self) -> bool:
@@ -32,6 +30,7 @@ class ClassifierTarget(ClassifierMixin):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [StrOptions({"auto", "huberized_hinge", "soft_hinge", "logistic", "hinge"})],
         "huber_width": [None, Interval(Real, 0, None, closed="neither")],
+        "soft_margin": [Interval(Real, 0, None, closed="left")],
         "classes": [None, "array-like"],
     }
 
@@ -70,7 +69,8 @@ class ClassifierTarget(ClassifierMixin):
         if name == "logistic":
             return Logistic() if two else Softmax()
         if name == "soft_hinge":
-            return Logistic(_SOFT) if two else Softmax(margin=_SOFT)
+            margin = float(self.soft_margin)
+            return Logistic(margin) if two else Softmax(margin=margin)
         width = self._default_width if self.huber_width is None else float(self.huber_width)
         return HuberizedHinge(width) if two else Softmax(temperature=width, margin=1.0)
 

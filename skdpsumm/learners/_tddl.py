@@ -158,6 +158,7 @@ class TDDLClassifier(ClassifierTarget, BaseTDDL):
         intercept_scaling=1.0,
         loss="auto",
         huber_width=None,
+        soft_margin=3.0,
         classes=None,
         regularization="auto",
         epsilon=1.0,
@@ -183,6 +184,7 @@ class TDDLClassifier(ClassifierTarget, BaseTDDL):
         self.intercept_scaling = intercept_scaling
         self.loss = loss
         self.huber_width = huber_width
+        self.soft_margin = soft_margin
         self.classes = classes
         self.regularization = regularization
         self.epsilon = epsilon

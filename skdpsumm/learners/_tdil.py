@@ -172,6 +172,7 @@ class TDILClassifier(ClassifierTarget, BaseTDIL):
         intercept_scaling=1.0,
         loss="auto",
         huber_width=None,
+        soft_margin=3.0,
         classes=None,
         regularization="auto",
         epsilon=1.0,
@@ -198,6 +199,7 @@ class TDILClassifier(ClassifierTarget, BaseTDIL):
         self.intercept_scaling = intercept_scaling
         self.loss = loss
         self.huber_width = huber_width
+        self.soft_margin = soft_margin
         self.classes = classes
         self.regularization = regularization
         self.epsilon = epsilon
