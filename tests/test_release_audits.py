@@ -66,8 +66,15 @@ def make(name, budget, adjacency="add_remove"):
     return clone(SKETCHERS[name]).set_params(**budget, adjacency=adjacency)
 
 
-@pytest.mark.parametrize(("budget", "adjacency"), [(PURE, "add_remove"), (GAUSSIAN, "replace_one")])
-@pytest.mark.parametrize("name", SKETCHERS)
+@pytest.mark.parametrize(
+    ("name", "budget", "adjacency"),
+    [
+        ("rff", GAUSSIAN, "replace_one"),
+        ("race", PURE, "add_remove"),
+        ("histogram", GAUSSIAN, "replace_one"),
+        ("union", PURE, "add_remove"),
+    ],
+)
 def test_bound_stays_below_the_claim(name, budget, adjacency):
     assert not refuted(make(name, budget, adjacency))
 
