@@ -55,6 +55,9 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         where the sketcher has bounds.
     categories : mapping from column to list of values, default=None
         Categorical columns, handed on like `bounds`.
+    steps : float, sequence or mapping from column to float, default=None
+        Columns whose values are low, low + step, ..., high: ``{"age": 1}``. Handed on like
+        `bounds`; synthetic points have such values, too.
     prior : {"auto", "uniform", "marginals"} or array of shape (k, d), default="auto"
         Where synthetic points are drawn: on the bounds ("uniform", the paper's), from the
         sketch's own private histograms ("marginals", which removes most of the error on skewed
@@ -79,7 +82,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         The release; all that is needed to answer.
     privacy_ : PrivacyGuarantee
     columns_ : Columns
-        Names, bounds and categories.
+        Names, bounds, categories and steps.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
@@ -101,6 +104,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         "sketcher": [None, HasMethods(["fit", "check_budget"])],
         "bounds": "no_validation",
         "categories": [None, dict],
+        "steps": "no_validation",
         "prior": [StrOptions({"auto", "uniform", "marginals"}), "array-like"],
         "n_synthetic": [Interval(Integral, 2, None, closed="left")],
         "regularization": [
@@ -118,6 +122,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         *,
         bounds=None,
         categories=None,
+        steps=None,
         prior="auto",
         n_synthetic=100_000,
         regularization="theory",
@@ -128,6 +133,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         self.sketcher = sketcher
         self.bounds = bounds
         self.categories = categories
+        self.steps = steps
         self.prior = prior
         self.n_synthetic = n_synthetic
         self.regularization = regularization
@@ -161,7 +167,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
             sketcher.check_budget()
             n_columns = count_columns(self, X, mixed=sketcher._has_categories())
             names = getattr(self, "feature_names_in_", None)
-            columns = Columns.build(n_columns, *self._described(sketcher), names)
+            columns = self._table(sketcher, n_columns, names)
             check_answerable(sketcher.preview_map(n_columns, names), columns, self.prior)
             sketcher.fit(X)
         self._frame = _library(X)
@@ -300,14 +306,18 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         sketcher = self.sketcher
         if sketcher is None:
             sketcher = SketchUnion([HistogramSketcher(n_bins=32), RFFSketcher()])
-        sketcher = inherit_columns(sketcher, self.bounds, self.categories)
+        sketcher = inherit_columns(sketcher, self.bounds, self.categories, self.steps)
         if sketcher.random_state is None:
             sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
         return sketcher
 
     def _described(self, sketcher):
-        bounds = self.bounds if self.bounds is not None else _first(sketcher, "bounds")
-        return bounds, self.categories or _first(sketcher, "categories")
+        bounds = self.bounds if self.bounds is not None else first_of(sketcher, "bounds")
+        return bounds, self.categories or first_of(sketcher, "categories")
+
+    def _table(self, sketcher, n_columns, names):
+        steps = self.steps if self.steps is not None else first_of(sketcher, "steps")
+        return Columns.build(n_columns, *self._described(sketcher), names, steps)
 
     def _prepare(self, sketch, columns, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
@@ -366,12 +376,14 @@ def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
     own = sketch.columns
     parts = [part.columns for part, _ in sketch.blocks()]
     known = next((c.bounds for c in parts if c.bounds is not None), None)
+    steps = [next((c.step(j) for c in parts if c.step(j)), None) for j in range(own.n_columns)]
     categories = {j: own.values(j) for j in range(own.n_columns) if own.values(j) is not None}
     pairs = known if bounds is None else bounds
-    return replace(Columns.build(own.n_columns, pairs, categories, own.names), units=own.units)
+    table = Columns.build(own.n_columns, pairs, categories, own.names, steps)
+    return replace(table, units=own.units)
 
 
-def _first(sketcher: Any, parameter: str) -> Any:
+def first_of(sketcher: Any, parameter: str) -> Any:
     """Return the first value of a parameter that the sketcher or one of its parts has."""
     found = (getattr(one, parameter) for one in [sketcher, *sketcher.sub_sketchers()])
     return next((value for value in found if value is not None), None)

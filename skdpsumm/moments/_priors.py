@@ -45,7 +45,8 @@ def draw_points(
     if prior == "uniform" or _missing_histogram(sketch.feature_map, columns) is not None:
         return columns.sample(n_points, rng)
     found = [_marginal(sketch, j) for j in range(columns.n_columns)]
-    return stack_columns([_from_histogram(*one, j, n_points, rng) for j, one in enumerate(found)])
+    drawn = (_from_histogram(*one, j, n_points, rng) for j, one in enumerate(found))
+    return stack_columns([columns.on_grid(values, j) for j, values in enumerate(drawn)])
 
 
 def check_answerable(feature_map: FeatureMap, columns: Columns, prior: Any) -> None:
@@ -66,6 +67,11 @@ def check_answerable(feature_map: FeatureMap, columns: Columns, prior: Any) -> N
                 raise ValueError(
                     f"bounds of column {columns.name(j)!r} are {own} in the sketch, which clips to "
                     f"them, and {columns.bound(j)} here; give them once, or alike."
+                )
+            if part.columns.step(j) not in (None, columns.step(j)):
+                raise ValueError(
+                    f"steps of column {columns.name(j)!r} are {part.columns.step(j)} in the "
+                    f"sketch, and {columns.step(j)} here; give them once, or alike."
                 )
     if not isinstance(prior, str):
         _public_points(prior, columns)
@@ -119,7 +125,7 @@ def _from_histogram(
     if histogram.columns.values(j) is not None:
         return histogram.columns.decode(j, codes)
     edges = histogram.edges(j)
-    return edges[codes] + rng.uniform(size=n_points) * (edges[1] - edges[0])
+    return edges[codes] + rng.uniform(size=n_points) * np.diff(edges)[codes]
 
 
 def _public_points(points: Any, columns: Columns) -> NDArray:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ._private_sketch import PrivateSketch
 
 FORMAT = "skdpsumm.PrivateSketch"
-VERSION = 1
+VERSION = 2  # since when columns have steps, and histograms edges of their own
 
 
 def write_sketch(sketch: PrivateSketch, path: str | os.PathLike) -> None:
