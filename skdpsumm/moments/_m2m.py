@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -26,11 +28,13 @@ from ..sketches import (
     SketchUnion,
     inherit_columns,
 )
+from ._coarse_bins import warn_of_coarse_bins
 from ._estimate import Estimate
 from ._planning import calibrate_epsilon, predicted_error
 from ._priors import check_answerable, draw_points
 from ._regression import MomentRegression, evaluate_rows
 from ._statistics import StatisticsMixin
+from ._warnings import AnswerWarning
 
 
 class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
@@ -229,7 +233,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         Estimate
             A number, or an array of shape (k,), with its error.
         """
-        return self._answer(f)
+        return self._answer(f, asked=True)
 
     def score(self, X, y=None) -> float:
         """Return minus the root mean squared error of means and covariances, in units of range.
@@ -330,34 +334,41 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
             self._regression = MomentRegression(
                 sketch, points, regularization=self.regularization, center=self.center
             )
+        warn_of_coarse_bins(self._regression, columns)
         return self
 
-    def _answer(self, function, then=None, *, labels=()):
+    def _answer(self, function, then=None, *, bound=None, labels=(), asked=False):
         check_is_fitted(self, "_regression")
         model = self._regression
 
-        def evaluate() -> tuple[NDArray, bool]:
+        def evaluate() -> tuple[NDArray, bool, bool]:
             return evaluate_rows(function, model.points, self.columns_)
 
-        values, is_scalar = evaluate()
+        values, is_scalar, is_truth = evaluate()
+        if asked and is_truth:
+            _warn_of_constants(values)
         answer = model.weights @ values
         if then is not None:
             answer = then(answer, np.asarray(model.sketch.n_samples))
 
+        @cache
+        def slope() -> NDArray:
+            return model.coefficients(evaluate()[0])
+
         def std_error() -> NDArray:
-            values, _ = evaluate()
             if then is None and model.sketch.is_linear:
-                return model.linear_std_error(values)
-            draws, n_rows = model.replicates(values)
+                return model.sketch.linear_noise_std(slope())
+            draws, n_rows = model.replicates(evaluate()[0])
             return np.std(draws if then is None else then(draws, n_rows), axis=0)
 
         def bias_bound() -> NDArray:
-            return np.abs(model.residuals(evaluate()[0])).max(axis=0)
+            largest = np.abs(model.residuals(evaluate()[0], slope())).max(axis=0)
+            return largest if bound is None else bound(largest, model.sketch.n_samples)
 
         return Estimate(
             answer[0] if is_scalar and np.shape(answer) == (1,) else answer,
             std_error,
-            bias_bound=bias_bound if then is None else None,
+            bias_bound=bias_bound if then is None or bound is not None else None,
             labels=labels,
             frame=self._frame,
         )
@@ -381,6 +392,21 @@ def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
     pairs = known if bounds is None else bounds
     table = Columns.build(own.n_columns, pairs, categories, own.names, steps)
     return replace(table, units=own.units)
+
+
+def _warn_of_constants(truths: NDArray) -> None:
+    """Warn of a question that all synthetic points answer alike; it touches nothing private."""
+    constant = np.flatnonzero(np.all(truths == truths[0], axis=0))
+    if len(constant):
+        which = "" if truths.shape[1] == 1 else f" (outputs {constant.tolist()})"
+        held = sorted({"everywhere" if truths[0, k] else "nowhere" for k in constant})
+        warnings.warn(
+            f"The question holds {' or '.join(held)} on the synthetic points{which}: is a category "
+            "misspelt, or a threshold outside the bounds? If not, such rows, or all others, are so "
+            "few that the sketch shows none, and the error bar does not hold.",
+            AnswerWarning,
+            stacklevel=4,
+        )
 
 
 def first_of(sketcher: Any, parameter: str) -> Any:

@@ -44,7 +44,7 @@ def draw_points(
         return _public_points(prior, columns)
     if prior == "uniform" or _missing_histogram(sketch.feature_map, columns) is not None:
         return columns.sample(n_points, rng)
-    found = [_marginal(sketch, j) for j in range(columns.n_columns)]
+    found = [private_marginal(sketch, j) for j in range(columns.n_columns)]
     drawn = (_from_histogram(*one, j, n_points, rng) for j, one in enumerate(found))
     return stack_columns([columns.on_grid(values, j) for j, values in enumerate(drawn)])
 
@@ -86,14 +86,19 @@ def check_answerable(feature_map: FeatureMap, columns: Columns, prior: Any) -> N
         )
 
 
+def histogram_columns(feature_map: FeatureMap) -> set[int]:
+    """Return the columns that some histogram of the map counts."""
+    histograms = [part for part in feature_map.parts() if isinstance(part, HistogramMap)]
+    return {j for part in histograms for group in part.groups for j in group}
+
+
 def _missing_histogram(feature_map: FeatureMap, columns: Columns) -> str | None:
     """Return the name of a column without a histogram, None if there is none."""
-    histograms = [part for part in feature_map.parts() if isinstance(part, HistogramMap)]
-    seen = {j for part in histograms for group in part.groups for j in group}
+    seen = histogram_columns(feature_map)
     return next((columns.name(j) for j in range(columns.n_columns) if j not in seen), None)
 
 
-def _marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArray]:
+def private_marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArray]:
     """Return a histogram map and the private probabilities of the bins of column `j`."""
     candidates = []
     mean = sketch.mean
