@@ -99,13 +99,10 @@ class FeatureMap(ABC):
 
     def difference(self, other: FeatureMap) -> str | None:
         """Return what differs first between two maps, by name; None where they are equal."""
-        (mine, my_arrays), (theirs, their_arrays) = self.to_state(), other.to_state()
-        found = first_difference(mine, theirs)
-        if found is None and my_arrays.keys() == their_arrays.keys():
-            return next(
-                (k for k, a in my_arrays.items() if not np.array_equal(a, their_arrays[k])), None
-            )
-        return found or "arrays"
+        (mine, arrays), (theirs, their_arrays) = self.to_state(), other.to_state()
+        unequal = (k for k, a in arrays.items() if not np.array_equal(a, their_arrays.get(k)))
+        # Maps with equal descriptions have arrays of the same names.
+        return first_difference(mine, theirs) or next((f"{k} differ" for k in unequal), None)
 
 
 def _batches(n: int) -> Iterable[slice]:
