@@ -309,7 +309,7 @@ def read(path):
 
 SKETCHES = {
     name: clone(ESTIMATORS[name]).set_params(random_state=0).fit(X).sketch_
-    for name in ("fourier", "race", "histogram", "union")
+    for name in ("fourier", "race", "histogram", "grid", "union")
 }
 
 

@@ -100,7 +100,7 @@ class Columns:
         if isinstance(steps, Mapping):
             by_index = {self.index(key, "steps"): step for key, step in steps.items()}
             steps = [by_index.get(j) for j in range(self.n_columns)]
-        elif not isinstance(steps, list | tuple | np.ndarray):
+        elif not isinstance(steps, list | tuple) and getattr(steps, "ndim", 0) == 0:
             steps = [steps if self.values(j) is None else None for j in range(self.n_columns)]
         if len(steps) != self.n_columns:
             raise ValueError(
