@@ -12,7 +12,7 @@ from .learners import (
     TDILRegressor,
 )
 from .model_selection import PrivateSearchCV
-from .moments import Estimate, M2MClassifier, M2MEstimator, M2MRegressor
+from .moments import AnswerWarning, Estimate, M2MClassifier, M2MEstimator, M2MRegressor
 from .privacy import (
     BudgetExceededError,
     BudgetWarning,
@@ -32,6 +32,7 @@ from .summaries import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "AnswerWarning",
     "AuditResult",
     "BudgetExceededError",
     "BudgetWarning",

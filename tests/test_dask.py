@@ -52,6 +52,9 @@ SKETCHERS = {
     "rff": RFFSketcher(20, **SEEDED),
     "race": RACESketcher(4, n_buckets=8, **SEEDED),
     "histogram": HistogramSketcher(n_bins=5, bounds=(-2, 2), **SEEDED),
+    "grid histogram": HistogramSketcher(
+        bounds=(-2, 2), steps=[0.5, None, None], edges={1: [-2, 0, 0.1, 2]}, **SEEDED
+    ),
     "union": SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(10)], bounds=(-2, 2), **SEEDED),
 }
 

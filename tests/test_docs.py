@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from skdpsumm import AnswerWarning
+
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "docs/user_guide").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -64,6 +66,7 @@ def run(code, namespace=None):
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        warnings.simplefilter("error", AnswerWarning)  # none of which a page shows unasked
         exec(compile(code, "<example>", "exec"), namespace)
     return printed.getvalue()
 

@@ -44,7 +44,7 @@ def test_items_by_name():
             matrix[wrong]
     with pytest.raises(KeyError, match="no names"):
         two()[0]["a"]
-    assert repr(two()["b"]) == "2 +- 0.2 (noise std error)"
+    assert repr(matrix["b", "z"]) == "5 +- 1 (noise std error)"
 
 
 def test_interval_covers_what_it_says():
@@ -63,6 +63,16 @@ def test_interval_refuses(bad):
 def test_interval_without_a_bound_says_so():
     with pytest.raises(ValueError, match="No bound"):
         Estimate(np.array([1.0]), lambda: np.array([0.1])).interval(covers="noise+bias")
+
+
+def test_a_repr_names_the_bound_that_it_does_not_compute():
+    calls = []
+    bound = lambda: calls.append(1) or np.zeros(1)  # noqa: E731
+    answer = Estimate(np.zeros(1), lambda: np.ones(1), bias_bound=bound)
+    for text in (repr(answer), repr(answer[0]), answer._repr_html_()):
+        assert "bias_bound" in text
+    assert not calls
+    assert "bias_bound" not in repr(Estimate(np.zeros(1), lambda: np.ones(1)))
 
 
 def test_std_error_is_computed_once_and_only_when_asked():

@@ -192,6 +192,26 @@ def test_another_agreement_is_refused_by_name(homes, old, new, entry):
     assert [kind for name, kind in received(homes, "south")] == ["sign"]
 
 
+def test_agreements_carry_steps_and_edges():
+    ours = {
+        "bounds": [[17, 90], [0, 99]],
+        "steps": {"age": 1},
+        "random_state": 0,
+        "sketchers": [
+            {"kind": "histogram", "n_bins": 74, "edges": {"gain": [0, 1, 5, 20, 99]}},
+            {"kind": "fourier"},
+        ],
+    }
+    agreement = Agreement(["north"], ["age", "gain"], sketch=ours)
+    released = agreement.sketcher().preview_map(2, ["age", "gain"])
+    assert released.columns.steps == (1.0, None)
+    assert released.maps[0].n_bins == (74, 4)
+    theirs = Agreement(["north"], ["age", "gain"], sketch=ours | {"steps": {"age": 0.5}})
+    assert agreement.difference(theirs) == "sketch.steps.age: 1 here, 0.5 there"
+    with pytest.raises(ValueError, match="unknown entries"):
+        Agreement(["north"], ["age"], sketch=ours | {"sketchers": [{"kind": "race", "steps": 1}]})
+
+
 def received(homes, name):
     events = log_of(homes, name).entries()
     return [(name, e["ask"]) for e in events if e["event"] == "received"]

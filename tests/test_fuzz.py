@@ -55,6 +55,7 @@ ESTIMATORS = {
     "fourier": RFFSketcher(8),
     "race": RACESketcher(n_repetitions=3, n_buckets=4),
     "histogram": HistogramSketcher(n_bins=4, **BOX),
+    "grid": HistogramSketcher(n_bins=4, steps=0.25, edges={1: [-1, 0, 1]}, **BOX),
     "union": SketchUnion(PARTS, **BOX),
     "m2m": M2MEstimator(RFFSketcher(8), **BOX, n_synthetic=100),
     "m2m classifier": M2MClassifier(**M2M),
@@ -308,7 +309,7 @@ def read(path):
 
 SKETCHES = {
     name: clone(ESTIMATORS[name]).set_params(random_state=0).fit(X).sketch_
-    for name in ("fourier", "race", "histogram", "union")
+    for name in ("fourier", "race", "histogram", "grid", "union")
 }
 
 

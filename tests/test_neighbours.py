@@ -25,6 +25,7 @@ UNION = SketchUnion([HistogramSketcher(n_bins=8), RFFSketcher(10)], weights=[5, 
 SKETCHING = {
     "union": clone(UNION).set_params(bounds=(0, 1), random_state=0),
     "categories": HistogramSketcher(bounds=(0, 1), categories={0: ["a", "b", "c"]}, random_state=0),
+    "grid": HistogramSketcher(bounds=(0, 9), steps=1, edges={0: [0, 2, 9]}, random_state=0),
     "m2m": M2MEstimator(UNION, bounds=(-2, 3), random_state=0),
     "m2m classifier": M2MClassifier(
         sketcher=RFFSketcher(4, gamma=2.0), bounds=(0, 1), classes=["n", "y"], random_state=0

@@ -43,6 +43,7 @@ from skdpsumm.privacy import (
     PureDP,
     Unprotected,
 )
+from skdpsumm.sketches._file import VERSION
 
 FITS = 400
 SIGMA = get_sigma_gaussian(1.0, 1e-6)
@@ -61,6 +62,10 @@ def race(**params):
 
 def histogram(**params):
     return HistogramSketcher(**{"bounds": (0, 1), "n_bins": 5} | params)
+
+
+def grid(**params):
+    return histogram(**{"steps": 0.25, "edges": {1: [0, 0.5, 1]}} | params)
 
 
 def union(**params):
@@ -708,16 +713,17 @@ own = {
         "marginals": st.sampled_from([1, 2, [[0], [2, 1]]]),
         "bounds": bounds | st.lists(bounds, min_size=3, max_size=3),
     },
+    "grid": {"steps": st.sampled_from([0.25, {0: 0.5}, [None, 1, 0.125]])},
     "union": {"weights": st.lists(st.floats(0.1, 9), min_size=3, max_size=3)},
 }
 
 
-@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("kind", [*MAKERS, "grid"])
 @settings(deadline=None, max_examples=20)
 @given(data=st.data())
 def test_files_give_back_the_sketch(tmp_path_factory, kind, data):
     params = data.draw(st.fixed_dictionaries({}, optional=common | own[kind]))
-    sketch = MAKERS[kind](**params).fit(X3).sketch_
+    sketch = {**MAKERS, "grid": grid}[kind](**params).fit(X3).sketch_
     path = tmp_path_factory.mktemp("sketch") / "a.sketch"
     sketch.save(path)
     loaded = PrivateSketch.load(path)
@@ -846,8 +852,8 @@ def rewrite(path, **changes):
 
 
 def test_a_newer_file_is_refused_with_advice(file):
-    rewrite(file, version=2, map={"kind": "wavelet"})
-    with pytest.raises(ValueError, match=r"version 2.*Upgrade"):
+    rewrite(file, version=VERSION + 1, map={"kind": "wavelet"})
+    with pytest.raises(ValueError, match=rf"version {VERSION + 1}.*Upgrade"):
         PrivateSketch.load(file)
 
 
@@ -972,6 +978,9 @@ BAD_PARAMETERS = [
     *((make, {"bounds": (0, np.nan)}) for make in MAKERS.values()),
     *((make, {"bounds": 3.0}) for make in MAKERS.values()),
     *((make, {"categories": {9: [0, 1]}}) for make in MAKERS.values()),
+    *((make, {"steps": {9: 1}}) for make in MAKERS.values()),
+    *((make, {"steps": 0.3, "bounds": (0, 1)}) for make in MAKERS.values()),
+    (histogram, {"edges": {0: [0, 2]}}),
     *((make, {"categories": {0: [1, 1]}}) for make in MAKERS.values()),
     *((make, {"epsilon": 1e-18, "delta": 0.0}) for make in MAKERS.values()),
     *((rff, {"n_components": n}) for n in (0, -2, 3.0)),

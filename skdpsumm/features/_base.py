@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import gen_batches
 
+from .._difference import first_difference
 from ._columns import Columns
 
 # Contributions are integers in units of 2**-GRID_BITS.
@@ -94,13 +95,14 @@ class FeatureMap(ABC):
 
     def same_as(self, other: FeatureMap) -> bool:
         """Whether both maps are equal, so that sums of phi may be added."""
-        mine, my_arrays = self.to_state()
-        theirs, their_arrays = other.to_state()
-        return (
-            mine == theirs
-            and my_arrays.keys() == their_arrays.keys()
-            and all(np.array_equal(a, their_arrays[k]) for k, a in my_arrays.items())
-        )
+        return self.difference(other) is None
+
+    def difference(self, other: FeatureMap) -> str | None:
+        """Return what differs first between two maps, by name; None where they are equal."""
+        (mine, arrays), (theirs, their_arrays) = self.to_state(), other.to_state()
+        unequal = (k for k, a in arrays.items() if not np.array_equal(a, their_arrays.get(k)))
+        # Maps with equal descriptions have arrays of the same names.
+        return first_difference(mine, theirs) or next((f"{k} differ" for k in unequal), None)
 
 
 def _batches(n: int) -> Iterable[slice]:

@@ -1,10 +1,11 @@
-"""The public description of a table: names, bounds, categories, units."""
+"""The public description of a table: names, bounds, categories, steps, units."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
+from decimal import Decimal
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ class Columns:
     names : tuple of str, default=None
     units : tuple of str or None, default=None
         Physical units, for the reader of a sketch file.
+    steps : tuple of float or None, default=None
+        Step of each column whose values are low, low + step, ..., high; None for any other.
     """
 
     n_columns: int
@@ -32,6 +35,7 @@ class Columns:
     categories: tuple[tuple[Any, ...] | None, ...] | None = None
     names: tuple[str, ...] | None = None
     units: tuple[str | None, ...] | None = None
+    steps: tuple[float | None, ...] | None = None
 
     @classmethod
     def build(
@@ -40,8 +44,9 @@ class Columns:
         bounds: Any = None,
         categories: Mapping[Any, Sequence[Any]] | None = None,
         names: ArrayLike | None = None,
+        steps: Any = None,
     ) -> Columns:
-        """Check user-given `bounds` and `categories` against the number and names of columns.
+        """Check what the user says of columns against their number and names.
 
         Parameters
         ----------
@@ -50,11 +55,14 @@ class Columns:
             One (low, high) for all columns or one per column; None at a categorical column.
         categories : mapping from column (index or name) to values, default=None
         names : sequence of str, default=None
+        steps : float, sequence, or mapping from column to float, default=None
+            One for all numeric columns or one per column; None where the values are on no grid.
 
         Raises
         ------
         ValueError
-            For bounds the wrong way round, missing or not finite, and for unknown columns.
+            For bounds the wrong way round, missing or not finite, for steps that do not lead from
+            low to high, and for unknown columns.
         """
         labels = None if names is None else tuple(str(name) for name in np.asarray(names))
         listed = cls(n_columns, names=labels)
@@ -62,7 +70,8 @@ class Columns:
         for key, known in (categories or {}).items():
             values[listed.index(key, "categories")] = _check_categories(key, known)
         pairs = None if bounds is None else listed._spread(bounds, values)
-        return replace(listed, bounds=pairs, categories=tuple(values) if any(values) else None)
+        table = replace(listed, bounds=pairs, categories=tuple(values) if any(values) else None)
+        return table if steps is None else replace(table, steps=table._spread_steps(steps))
 
     def _spread(
         self, bounds: Any, values: list[Any]
@@ -86,6 +95,40 @@ class Columns:
             None if known else _check_pair(pair, self.name(j)) for pair, known, j in checked
         )
         return known_pairs if any(known_pairs) else None
+
+    def _spread_steps(self, steps: Any) -> tuple[float | None, ...] | None:
+        if isinstance(steps, Mapping):
+            by_index = {self.index(key, "steps"): step for key, step in steps.items()}
+            steps = [by_index.get(j) for j in range(self.n_columns)]
+        elif not isinstance(steps, list | tuple) and getattr(steps, "ndim", 0) == 0:
+            steps = [steps if self.values(j) is None else None for j in range(self.n_columns)]
+        if len(steps) != self.n_columns:
+            raise ValueError(
+                f"steps has {len(steps)} entries for {self.n_columns} columns; give one step for "
+                "all columns, one per column, or a mapping from column to step."
+            )
+        known = tuple(None if s is None else self._check_step(s, j) for j, s in enumerate(steps))
+        return known if any(known) else None
+
+    def _check_step(self, step: Any, j: int) -> float:
+        bound, given = self.bound(j), f"steps[{self.name(j)!r}]={step!r}"
+        if self.values(j) is not None:
+            raise ValueError(f"{given} is of a categorical column; leave it out.")
+        if bound is None:
+            raise ValueError(f"{given} needs `bounds` of that column, its first and last value.")
+        if not isinstance(step, Real) or not 0 < step < 1e308:
+            raise ValueError(f"{given} must be a positive number, the distance of two values.")
+        low, high = bound
+        n_steps = (high - low) / float(step)
+        # Finer, and half a step would be lost in the rounding of the values.
+        if step < 16 * np.spacing(max(-low, high)) or n_steps < 0.5:
+            raise ValueError(f"{given} is too fine or too wide for bounds {bound}; leave it out.")
+        if abs(n_steps - round(n_steps)) > 1e-6:
+            raise ValueError(
+                f"{given} does not lead from one of the bounds {bound} to the other; give bounds "
+                "that are values of the column."
+            )
+        return float(step)
 
     def index(self, key: Any, parameter: str) -> int:
         """Return the position of a column given by name or index."""
@@ -111,6 +154,28 @@ class Columns:
     def bound(self, j: int) -> tuple[float, float] | None:
         """Return the (low, high) of column `j`, None where it has none."""
         return None if self.bounds is None else self.bounds[j]
+
+    def step(self, j: int) -> float | None:
+        """Return the step of column `j`, None where its values are on no grid."""
+        return None if self.steps is None else self.steps[j]
+
+    def n_values(self, j: int) -> int | None:
+        """Return the number of values of numeric column `j`, None where they are on no grid."""
+        bound, step = self.bound(j), self.step(j)
+        return None if bound is None or step is None else round((bound[1] - bound[0]) / step) + 1
+
+    def on_grid(self, values: NDArray, j: int) -> NDArray:
+        """Return each of `values` moved to the closest value that column `j` has.
+
+        Where the column has no step they are returned as they are.
+        """
+        bound, step = self.bound(j), self.step(j)
+        if bound is None or step is None:
+            return values
+        low, high = bound
+        last = round((high - low) / step)
+        k = np.clip(np.rint((np.asarray(values, np.float64) - low) / step), 0, last)
+        return np.where(k == last, high, _as_written(low + k * step, bound, step))
 
     @property
     def is_numeric(self) -> bool:
@@ -140,13 +205,15 @@ class Columns:
         return codes
 
     def number(self, X: NDArray, j: int) -> NDArray:
-        """Return numeric column `j` as floats, clipped to its bounds where it has any.
+        """Return numeric column `j` as floats, clipped to its bounds and moved to its grid if any.
 
         Bounds are applied in float64: they may be infinite in float32, and give NaN.
         """
         column = X[:, j] if X.dtype.kind == "f" else self._floats(X, j)
         bound = self.bound(j)
-        return column if bound is None else np.clip(column, *bound, dtype=np.float64)
+        if bound is None:
+            return column
+        return self.on_grid(np.clip(column, *bound, dtype=np.float64), j)
 
     def _floats(self, X: NDArray, j: int) -> NDArray[np.float64]:
         try:
@@ -205,7 +272,8 @@ class Columns:
                 f"bounds is missing for column {self.name(j)!r}: give its public (low, high), "
                 "inside which synthetic points are drawn."
             )
-        return bound[0] + u * (bound[1] - bound[0])
+        half = (self.step(j) or 0.0) / 2  # which the first and the last value extend beyond bounds
+        return self.on_grid(bound[0] - half + u * (bound[1] - bound[0] + 2 * half), j)
 
     def require_bounds(self) -> None:
         """Raise ValueError if a numeric column has no bounds."""
@@ -227,6 +295,7 @@ class Columns:
                 "bounds": self.bound(j),
                 "categories": self.values(j),
                 "unit": None if self.units is None else self.units[j],
+                "step": self.step(j),
             }
             for j in range(self.n_columns)
         ]
@@ -235,16 +304,15 @@ class Columns:
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> Columns:
         """Rebuild from `to_dict`."""
-        columns = description["columns"]
+        columns = [{"step": None} | column for column in description["columns"]]  # version 1: none
 
         def gather(key: str) -> tuple[Any, ...] | None:
             found = [column[key] for column in columns]
             tuples = [tuple(v) if isinstance(v, list) else v for v in found]
             return None if all(v is None for v in tuples) else tuple(tuples)
 
-        return cls(
-            len(columns), gather("bounds"), gather("categories"), gather("name"), gather("unit")
-        )
+        keys = ("bounds", "categories", "name", "unit", "step")
+        return cls(len(columns), *map(gather, keys))
 
 
 def stratified(n_points: int, rng: np.random.RandomState) -> NDArray[np.float64]:
@@ -271,6 +339,15 @@ def _check_pair(pair: Any, name: str) -> tuple[float, float]:
     if not 1e-300 < high - low < np.inf:  # else scaling would overflow, to NaN
         raise ValueError(f"bounds must be finite and increasing: {remedy} ({low!r}, {high!r}).")
     return low, high
+
+
+def _as_written(values: NDArray, bound: tuple[float, float], step: float) -> NDArray:
+    """Return the decimals that people write for low + k * step: 0.1 * 3 is more than 0.3."""
+    places = [-int(Decimal(repr(x)).normalize().as_tuple().exponent) for x in (bound[0], step)]
+    # Beyond 22 places, or for values of more than 53 bits, these products are not exact.
+    scale = 10.0 ** min(max(0, *places), 23)
+    exact = scale < 1e23 and max(-bound[0], bound[1]) * scale < 2**53
+    return np.rint(values * scale) / scale if exact else values
 
 
 def _check_categories(key: Any, values: Sequence[Any]) -> tuple[Any, ...]:

@@ -22,29 +22,48 @@ class HistogramMap(OneHotMap):
     columns : Columns
         With bounds for every numeric column.
     n_bins : sequence of int, one per column
-        Number of equal bins between the bounds; ignored for categorical columns.
+        Number of equal bins between the bounds; ignored for categorical columns. A column with a
+        step has at most as many bins as values, and each holds whole values.
     groups : sequence of tuples of column indices
         One histogram per group; its cells are the products of its columns' bins, last fastest.
+    own_edges : sequence of tuples or None, one per column, default=None
+        Increasing edges, from bound to bound, in place of equal bins. A bin holds its left edge,
+        the last one both.
     """
 
     kind = "histogram"
 
-    def __init__(self, columns: Columns, n_bins: Sequence[int], groups: Sequence[Sequence[int]]):
+    def __init__(
+        self,
+        columns: Columns,
+        n_bins: Sequence[int],
+        groups: Sequence[Sequence[int]],
+        own_edges: Sequence[Sequence[float] | None] | None = None,
+    ):
         self.columns = columns
-        self.n_bins = tuple(
-            int(n_bins[j]) if columns.values(j) is None else len(columns.values(j) or ())
-            for j in range(columns.n_columns)
-        )
+        given = [None] * columns.n_columns if own_edges is None else own_edges
+        self.own_edges = tuple(None if e is None else tuple(map(float, e)) for e in given)
+        self.n_bins = tuple(self._n_bins(j, n_bins[j]) for j in range(columns.n_columns))
         self.groups = tuple(tuple(int(j) for j in group) for group in groups)
         self.sizes = np.array([self._size(group) for group in self.groups], np.int64)
         self.n_features = int(self.sizes.sum())
+
+    def _n_bins(self, j: int, n_bins: int) -> int:
+        known, edges = self.columns.values(j), self.own_edges[j]
+        if known is not None:
+            return len(known)
+        if edges is not None:
+            return len(edges) - 1
+        return min(int(n_bins), self.columns.n_values(j) or int(n_bins))
 
     def _size(self, group: Sequence[int]) -> int:
         return int(np.prod([self.n_bins[j] for j in group]))
 
     @classmethod
-    def build(cls, columns: Columns, n_bins: Any, marginals: Any) -> HistogramMap:
-        """Check user-given `n_bins` and `marginals` (`HistogramSketcher`) against the table."""
+    def build(
+        cls, columns: Columns, n_bins: Any, marginals: Any, edges: Any = None
+    ) -> HistogramMap:
+        """Check what the user gave to a `HistogramSketcher` against the table."""
         d = columns.n_columns
         missing = [j for j in range(d) if columns.values(j) is None and columns.bound(j) is None]
         if missing:
@@ -67,14 +86,21 @@ class HistogramMap(OneHotMap):
             raise ValueError(f"marginals={marginals!r} needs that many columns; there are {d}.")
         if not groups or any(len(set(g)) < max(len(g), 1) for g in groups):
             raise ValueError(f"marginals must list groups of different columns, got {marginals!r}.")
-        return cls(columns, bins, groups)
+        own: list[Any] = [None] * d
+        for key, given in (edges or {}).items():
+            j = columns.index(key, "edges")
+            own[j] = _check_edges(given, columns, j)
+        return cls(columns, bins, groups, own)
 
     def column_codes(self, X: NDArray, j: int) -> NDArray[np.int64]:
         """Return the bin of each entry of column `j`; entries outside the bounds are clipped."""
         if self.columns.values(j) is not None:
             return self.columns.code(X, j)
+        values = self.columns.number(X, j)
+        if self.own_edges[j] is not None or self.columns.step(j) is not None:
+            return np.searchsorted(self.edges(j)[1:-1], values, side="right")
         low, high = self.columns.bound(j) or (0.0, 1.0)
-        scaled = (self.columns.number(X, j) - low) * (self.n_bins[j] / (high - low))
+        scaled = (values - low) * (self.n_bins[j] / (high - low))
         return np.clip(scaled.astype(np.int64), 0, self.n_bins[j] - 1)
 
     def codes(self, X: NDArray) -> NDArray[np.int64]:
@@ -87,15 +113,29 @@ class HistogramMap(OneHotMap):
         return out
 
     def edges(self, j: int) -> NDArray[np.float64]:
-        """Return the ``n_bins[j] + 1`` edges of the bins of numeric column `j`."""
+        """Return the ``n_bins[j] + 1`` edges of the bins of numeric column `j`.
+
+        Where the column has a step they lie half a step below the first value of each bin, and
+        half a step above the last one.
+        """
         low, high = self.columns.bound(j) or (0.0, 1.0)
-        return np.linspace(low, high, self.n_bins[j] + 1)
+        own, step, n = self.own_edges[j], self.columns.step(j), self.n_bins[j]
+        if step is None:
+            return np.linspace(low, high, n + 1) if own is None else np.array(own)
+        if own is None:
+            # Value k is in bin k * n // n_values.
+            (whole, rest), k = divmod(self.columns.n_values(j) or n, n), np.arange(n + 1)
+            first = k * whole - (-k * rest // n)
+        else:
+            first = _first_values(own, low, step)
+        return low + (first - 0.5) * step
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         state = {
             "kind": self.kind,
             "n_bins": list(self.n_bins),
             "groups": [list(group) for group in self.groups],
+            "edges": [None if edges is None else list(edges) for edges in self.own_edges],
             **self.columns.to_dict(),
         }
         return state, {}
@@ -103,4 +143,30 @@ class HistogramMap(OneHotMap):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> HistogramMap:
         """Rebuild from `to_state`."""
-        return cls(Columns.from_dict(state), state["n_bins"], state["groups"])
+        edges = state.get("edges")  # which files of version 1 lack
+        return cls(Columns.from_dict(state), state["n_bins"], state["groups"], edges)
+
+
+def _check_edges(edges: Any, columns: Columns, j: int) -> list[float]:
+    given, bound = f"edges[{columns.name(j)!r}]={edges!r}", columns.bound(j)
+    try:
+        found = [float(edge) for edge in edges]
+    except (TypeError, ValueError, OverflowError):
+        found = []
+    if bound is None or columns.values(j) is not None:
+        raise ValueError(f"{given} is of a categorical column; leave it out.")
+    if len(found) < 2 or not np.all(np.diff(found) > 0):
+        raise ValueError(f"{given} must be a list of at least two increasing numbers.")
+    if (found[0], found[-1]) != bound:
+        raise ValueError(f"{given} must begin and end at the bounds of the column, {bound}.")
+    step = columns.step(j)
+    if step is not None and not np.all(np.diff(_first_values(found, bound[0], step)) > 0):
+        raise ValueError(f"{given} makes a bin without a value, for the step is {step}; join bins.")
+    return found
+
+
+def _first_values(edges: Sequence[float], low: float, step: float) -> NDArray[np.float64]:
+    """Return the position on the grid of the first value of each bin, and one beyond the last."""
+    first = np.ceil((np.array(edges) - low) / step - 1e-6)
+    first[-1] = round((edges[-1] - low) / step) + 1
+    return first

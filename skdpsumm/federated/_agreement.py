@@ -15,6 +15,7 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
+from .._difference import first_difference
 from ..sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 from ..summaries import Pool, Propose, Protocol
 from ..summaries._embedding import Embedding
@@ -25,7 +26,7 @@ _PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool}
 _SKETCHERS = {"fourier": RFFSketcher, "histogram": HistogramSketcher, "race": RACESketcher}
 # Of the parameters of sketchers, those that are not for the owner alone to set.
 _RELEASE = ("epsilon", "delta", "adjacency", "random_state", "denominator", "denominator_share")
-_PRIVATE = {"ledger", "noise_seed", "n_jobs", "bounds", "categories", *_RELEASE}
+_PRIVATE = {"ledger", "noise_seed", "n_jobs", "bounds", "categories", "steps", *_RELEASE}
 _RANGE = re.compile(r"^(.*)\{(\d+)\.\.(\d+)\}$")
 
 
@@ -56,8 +57,8 @@ class Agreement:
     sketch : mapping or None, default=None
         What each owner releases: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
         "histogram" or "race", and its parameters), ``bounds`` (a pair, or one per column),
-        ``epsilon``, ``delta``, ``adjacency``, ``random_state``, ``denominator`` and
-        ``denominator_share``.
+        ``steps`` (as in `RFFSketcher`), ``epsilon``, ``delta``, ``adjacency``, ``random_state``,
+        ``denominator`` and ``denominator_share``.
 
     Raises
     ------
@@ -139,7 +140,7 @@ class Agreement:
 
     def difference(self, other: Agreement) -> str | None:
         """Return the first entry that differs, by name, or None."""
-        return _difference("", asdict(self), asdict(other))
+        return first_difference(asdict(self), asdict(other))
 
     @property
     def dtype(self) -> str:
@@ -193,13 +194,13 @@ class Agreement:
         """
         given = dict(self._table("sketch"))
         parts = [_sketcher(part) for part in given.pop("sketchers", [])]
-        bounds = given.pop("bounds", None)
+        known = {key: given.pop(key, None) for key in ("bounds", "steps")}
         unknown = set(given) - set(_RELEASE)
         if not parts or unknown:
             raise ValueError(f"sketch needs sketchers; unknown entries: {sorted(unknown)}.")
         if not isinstance(given.get("random_state"), int):
             raise ValueError("sketch.random_state must be an int: maps must be equal to be added.")
-        common = {"bounds": bounds, **given, **own}
+        common = {**known, **given, **own}
         made = parts[0].set_params(**common) if len(parts) == 1 else SketchUnion(parts, **common)
         made._validate_params()
         made.preview_map(len(self.columns), self.columns)
@@ -248,21 +249,3 @@ def _sketcher(part: Mapping[str, Any]) -> Any:
     if unknown:
         raise ValueError(f"sketch.sketchers has unknown entries {sorted(unknown)}.")
     return kind(**given)
-
-
-def _difference(path: str, here: Any, there: Any) -> str | None:
-    if isinstance(here, dict) and isinstance(there, dict):
-        keys = [(f"{path}.{k}" if path else k, k) for k in sorted({*here, *there})]
-        pairs = [(name, here.get(k), there.get(k)) for name, k in keys]
-    elif isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
-        pairs = [(f"{path}[{j}]", *p) for j, p in enumerate(zip(here, there, strict=True))]
-    else:
-        same = type(here) is type(there) and here == there
-        return None if same else f"{path}: {_short(here)} here, {_short(there)} there"
-    return next((d for d in (_difference(*pair) for pair in pairs) if d), None)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, list):
-        return f"{len(value)} entries"
-    return "nothing" if value is None else repr(value)[:80]

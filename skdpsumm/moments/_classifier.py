@@ -25,7 +25,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     sketcher : sketcher, default=None
         What is released, of the table with the label as its last, categorical column. None:
         200 Fourier features of the columns scaled to [0, 1], gamma = 2 (sigma = 1/2), at
-        epsilon = 1, delta = 1e-6. Its bounds and categories are set by `fit`.
+        epsilon = 1, delta = 1e-6. Its bounds and categories are set by `fit`;
+        its `steps` and `edges` may name columns of X.
     bounds : pair, sequence of pairs or mapping, default=None
         Public (low, high) of the columns of X. Required by `fit`.
     estimator : classifier, default=None

@@ -11,6 +11,8 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+_REST = "bias_bound bounds the rest"
+
 
 class Estimate(NDArrayOperatorsMixin):
     """A statistic computed from a private sketch, which behaves as an array.
@@ -46,6 +48,15 @@ class Estimate(NDArrayOperatorsMixin):
        value  noise std error
     a      1              0.1
     b      2              0.2
+
+    Where a bound on the rest of the error is known, it is named; it takes longer to compute, so
+    it is not shown unasked:
+
+    >>> bounded = Estimate(3.0, lambda: 0.5, bias_bound=lambda: 0.2)
+    >>> bounded
+    3 +- 0.5 (noise std error; bias_bound bounds the rest)
+    >>> float(bounded.bias_bound)
+    0.2
     """
 
     def __init__(
@@ -201,13 +212,16 @@ class Estimate(NDArrayOperatorsMixin):
         return [str(i) for i in range(self._value.size)]
 
     def __repr__(self) -> str:
+        bounded = self._bias_bound is not None
         if not self.shape:
-            return f"{float(self):.5g} +- {float(self.noise_std_error):.2g} (noise std error)"
+            kind = f"noise std error; {_REST}" if bounded else "noise std error"
+            return f"{float(self):.5g} +- {float(self.noise_std_error):.2g} ({kind})"
         rows = [
             (name, f"{v:.5g}", f"{e:.2g}")
             for name, v, e in zip(self._names(), self._flat(), self._errors(), strict=True)
         ]
-        return "\n".join(_align([("", "value", "noise std error"), *rows]))
+        lines = _align([("", "value", "noise std error"), *rows])
+        return "\n".join([*lines, f"(error of noise alone; {_REST})"] if bounded else lines)
 
     def _repr_html_(self) -> str:
         cells = [f"{v:.5g} ± {e:.2g}" for v, e in zip(self._flat(), self._errors(), strict=True)]
@@ -216,7 +230,8 @@ class Estimate(NDArrayOperatorsMixin):
             rows = [cells[i : i + len(heads)] for i in range(0, len(cells), len(heads))]
             return _html_table(["", *heads], names, rows, "value ± noise std error")
         rows = [cell.split(" ± ") for cell in cells]
-        return _html_table(["", "value", "noise std error"], self._names(), rows)
+        rest = "" if self._bias_bound is None else f"error of noise alone; {_REST}"
+        return _html_table(["", "value", "noise std error"], self._names(), rows, rest)
 
 
 def _html_table(

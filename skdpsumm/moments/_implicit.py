@@ -20,7 +20,7 @@ from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
 from ..features import Columns, project_to_simplex
 from ..sketches import PrivateSketch, RFFSketcher, inherit_columns
-from ._m2m import _library, draws_noise, table_of
+from ._m2m import _library, draws_noise, first_of, table_of
 from ._maxent import maxent_points
 from ._priors import check_answerable, draw_points
 from ._regression import MomentRegression
@@ -63,10 +63,12 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         n_features = X_checked.shape[1]
         rng = check_random_state(self.random_state)
         sketcher = self._build_sketcher(n_features, y, rng)
-        columns = Columns.build(n_features + 1, sketcher.bounds, sketcher.categories)
-        check_answerable(sketcher.preview_map(n_features + 1), columns, self.prior)
-        table = X if hasattr(self, "feature_names_in_") else X_checked
-        sketcher.fit(_append(table, X_checked, y))
+        table = _append(X if hasattr(self, "feature_names_in_") else X_checked, X_checked, y)
+        names = None if _library(table) is None else list(table.columns)
+        known = sketcher.bounds, sketcher.categories, names, first_of(sketcher, "steps")
+        columns = Columns.build(n_features + 1, *known)
+        check_answerable(sketcher.preview_map(n_features + 1, names), columns, self.prior)
+        sketcher.fit(table)
         if given:
             privacy = replace(sketcher.privacy_, given=f"{sketcher.privacy_.given}, and {given}")
             sketcher.privacy_ = privacy

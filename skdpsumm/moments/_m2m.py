@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -26,11 +28,13 @@ from ..sketches import (
     SketchUnion,
     inherit_columns,
 )
+from ._coarse_bins import warn_of_coarse_bins
 from ._estimate import Estimate
 from ._planning import calibrate_epsilon, predicted_error
 from ._priors import check_answerable, draw_points
 from ._regression import MomentRegression, evaluate_rows
 from ._statistics import StatisticsMixin
+from ._warnings import AnswerWarning
 
 
 class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
@@ -55,6 +59,9 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         where the sketcher has bounds.
     categories : mapping from column to list of values, default=None
         Categorical columns, handed on like `bounds`.
+    steps : float, sequence or mapping from column to float, default=None
+        Columns whose values are low, low + step, ..., high: ``{"age": 1}``. Handed on like
+        `bounds`; synthetic points have such values, too.
     prior : {"auto", "uniform", "marginals"} or array of shape (k, d), default="auto"
         Where synthetic points are drawn: on the bounds ("uniform", the paper's), from the
         sketch's own private histograms ("marginals", which removes most of the error on skewed
@@ -79,7 +86,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         The release; all that is needed to answer.
     privacy_ : PrivacyGuarantee
     columns_ : Columns
-        Names, bounds and categories.
+        Names, bounds, categories and steps.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
@@ -101,6 +108,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         "sketcher": [None, HasMethods(["fit", "check_budget"])],
         "bounds": "no_validation",
         "categories": [None, dict],
+        "steps": "no_validation",
         "prior": [StrOptions({"auto", "uniform", "marginals"}), "array-like"],
         "n_synthetic": [Interval(Integral, 2, None, closed="left")],
         "regularization": [
@@ -118,6 +126,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         *,
         bounds=None,
         categories=None,
+        steps=None,
         prior="auto",
         n_synthetic=100_000,
         regularization="theory",
@@ -128,6 +137,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         self.sketcher = sketcher
         self.bounds = bounds
         self.categories = categories
+        self.steps = steps
         self.prior = prior
         self.n_synthetic = n_synthetic
         self.regularization = regularization
@@ -161,7 +171,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
             sketcher.check_budget()
             n_columns = count_columns(self, X, mixed=sketcher._has_categories())
             names = getattr(self, "feature_names_in_", None)
-            columns = Columns.build(n_columns, *self._described(sketcher), names)
+            columns = self._table(sketcher, n_columns, names)
             check_answerable(sketcher.preview_map(n_columns, names), columns, self.prior)
             sketcher.fit(X)
         self._frame = _library(X)
@@ -223,7 +233,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         Estimate
             A number, or an array of shape (k,), with its error.
         """
-        return self._answer(f)
+        return self._answer(f, asked=True)
 
     def score(self, X, y=None) -> float:
         """Return minus the root mean squared error of means and covariances, in units of range.
@@ -300,14 +310,18 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         sketcher = self.sketcher
         if sketcher is None:
             sketcher = SketchUnion([HistogramSketcher(n_bins=32), RFFSketcher()])
-        sketcher = inherit_columns(sketcher, self.bounds, self.categories)
+        sketcher = inherit_columns(sketcher, self.bounds, self.categories, self.steps)
         if sketcher.random_state is None:
             sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
         return sketcher
 
     def _described(self, sketcher):
-        bounds = self.bounds if self.bounds is not None else _first(sketcher, "bounds")
-        return bounds, self.categories or _first(sketcher, "categories")
+        bounds = self.bounds if self.bounds is not None else first_of(sketcher, "bounds")
+        return bounds, self.categories or first_of(sketcher, "categories")
+
+    def _table(self, sketcher, n_columns, names):
+        steps = self.steps if self.steps is not None else first_of(sketcher, "steps")
+        return Columns.build(n_columns, *self._described(sketcher), names, steps)
 
     def _prepare(self, sketch, columns, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
@@ -320,34 +334,41 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
             self._regression = MomentRegression(
                 sketch, points, regularization=self.regularization, center=self.center
             )
+        warn_of_coarse_bins(self._regression, columns)
         return self
 
-    def _answer(self, function, then=None, *, labels=()):
+    def _answer(self, function, then=None, *, bound=None, labels=(), asked=False):
         check_is_fitted(self, "_regression")
         model = self._regression
 
-        def evaluate() -> tuple[NDArray, bool]:
+        def evaluate() -> tuple[NDArray, bool, bool]:
             return evaluate_rows(function, model.points, self.columns_)
 
-        values, is_scalar = evaluate()
+        values, is_scalar, is_truth = evaluate()
+        if asked and is_truth:
+            _warn_of_constants(values)
         answer = model.weights @ values
         if then is not None:
             answer = then(answer, np.asarray(model.sketch.n_samples))
 
+        @cache
+        def slope() -> NDArray:
+            return model.coefficients(evaluate()[0])
+
         def std_error() -> NDArray:
-            values, _ = evaluate()
             if then is None and model.sketch.is_linear:
-                return model.linear_std_error(values)
-            draws, n_rows = model.replicates(values)
+                return model.sketch.linear_noise_std(slope())
+            draws, n_rows = model.replicates(evaluate()[0])
             return np.std(draws if then is None else then(draws, n_rows), axis=0)
 
         def bias_bound() -> NDArray:
-            return np.abs(model.residuals(evaluate()[0])).max(axis=0)
+            largest = np.abs(model.residuals(evaluate()[0], slope())).max(axis=0)
+            return largest if bound is None else bound(largest, model.sketch.n_samples)
 
         return Estimate(
             answer[0] if is_scalar and np.shape(answer) == (1,) else answer,
             std_error,
-            bias_bound=bias_bound if then is None else None,
+            bias_bound=bias_bound if then is None or bound is not None else None,
             labels=labels,
             frame=self._frame,
         )
@@ -366,12 +387,29 @@ def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
     own = sketch.columns
     parts = [part.columns for part, _ in sketch.blocks()]
     known = next((c.bounds for c in parts if c.bounds is not None), None)
+    steps = [next((c.step(j) for c in parts if c.step(j)), None) for j in range(own.n_columns)]
     categories = {j: own.values(j) for j in range(own.n_columns) if own.values(j) is not None}
     pairs = known if bounds is None else bounds
-    return replace(Columns.build(own.n_columns, pairs, categories, own.names), units=own.units)
+    table = Columns.build(own.n_columns, pairs, categories, own.names, steps)
+    return replace(table, units=own.units)
 
 
-def _first(sketcher: Any, parameter: str) -> Any:
+def _warn_of_constants(truths: NDArray) -> None:
+    """Warn of a question that all synthetic points answer alike; it touches nothing private."""
+    constant = np.flatnonzero(np.all(truths == truths[0], axis=0))
+    if len(constant):
+        which = "" if truths.shape[1] == 1 else f" (outputs {constant.tolist()})"
+        held = sorted({"everywhere" if truths[0, k] else "nowhere" for k in constant})
+        warnings.warn(
+            f"The question holds {' or '.join(held)} on the synthetic points{which}: is a category "
+            "misspelt, or a threshold outside the bounds? If not, such rows, or all others, are so "
+            "few that the sketch shows none, and the error bar does not hold.",
+            AnswerWarning,
+            stacklevel=4,
+        )
+
+
+def first_of(sketcher: Any, parameter: str) -> Any:
     """Return the first value of a parameter that the sketcher or one of its parts has."""
     found = (getattr(one, parameter) for one in [sketcher, *sketcher.sub_sketchers()])
     return next((value for value in found if value is not None), None)

@@ -154,7 +154,7 @@ def _spread(
             column[fresh] = columns.decode(j, rng.randint(len(known), size=int(fresh.sum())))
             parts.append(column)
         else:
-            parts.append(column.astype(np.float64))
+            parts.append(columns.on_grid(column.astype(np.float64), j))
     return stack_columns(parts)
 
 

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve
 from sklearn.utils import check_random_state
 
-from ..features import Columns
 from ..privacy import own_clone
 from ..sketches import PrivateSketch
 from ._blocks import FeatureBlocks
@@ -31,14 +30,14 @@ class _Plan:
         bounds, categories = estimator._described(self.sketcher)
         names = _names(bounds, categories)
         width = _width(bounds, n_features) if names is None else len(names)
-        columns = Columns.build(width, bounds, categories, names)
+        columns = estimator._table(self.sketcher, width, names)
         columns.require_bounds()
         self.sketcher._validate_params()
         self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))
         prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior
         empty = self._release(own_clone(self.sketcher))
         points = draw_points(prior, empty, columns, estimator.n_synthetic, rng)
-        values, self.is_scalar = evaluate_rows(f, points, columns)
+        values, self.is_scalar, _ = evaluate_rows(f, points, columns)
         features = FeatureBlocks(self.map, points)
         offset = features.mean() if estimator.center else np.zeros(self.map.n_features)
         centre = values.mean(axis=0) if estimator.center else np.zeros(values.shape[1])

@@ -44,8 +44,9 @@ def draw_points(
         return _public_points(prior, columns)
     if prior == "uniform" or _missing_histogram(sketch.feature_map, columns) is not None:
         return columns.sample(n_points, rng)
-    found = [_marginal(sketch, j) for j in range(columns.n_columns)]
-    return stack_columns([_from_histogram(*one, j, n_points, rng) for j, one in enumerate(found)])
+    found = [private_marginal(sketch, j) for j in range(columns.n_columns)]
+    drawn = (_from_histogram(*one, j, n_points, rng) for j, one in enumerate(found))
+    return stack_columns([columns.on_grid(values, j) for j, values in enumerate(drawn)])
 
 
 def check_answerable(feature_map: FeatureMap, columns: Columns, prior: Any) -> None:
@@ -67,6 +68,11 @@ def check_answerable(feature_map: FeatureMap, columns: Columns, prior: Any) -> N
                     f"bounds of column {columns.name(j)!r} are {own} in the sketch, which clips to "
                     f"them, and {columns.bound(j)} here; give them once, or alike."
                 )
+            if part.columns.step(j) not in (None, columns.step(j)):
+                raise ValueError(
+                    f"steps of column {columns.name(j)!r} are {part.columns.step(j)} in the "
+                    f"sketch, and {columns.step(j)} here; give them once, or alike."
+                )
     if not isinstance(prior, str):
         _public_points(prior, columns)
         return
@@ -80,14 +86,19 @@ def check_answerable(feature_map: FeatureMap, columns: Columns, prior: Any) -> N
         )
 
 
+def histogram_columns(feature_map: FeatureMap) -> set[int]:
+    """Return the columns that some histogram of the map counts."""
+    histograms = [part for part in feature_map.parts() if isinstance(part, HistogramMap)]
+    return {j for part in histograms for group in part.groups for j in group}
+
+
 def _missing_histogram(feature_map: FeatureMap, columns: Columns) -> str | None:
     """Return the name of a column without a histogram, None if there is none."""
-    histograms = [part for part in feature_map.parts() if isinstance(part, HistogramMap)]
-    seen = {j for part in histograms for group in part.groups for j in group}
+    seen = histogram_columns(feature_map)
     return next((columns.name(j) for j in range(columns.n_columns) if j not in seen), None)
 
 
-def _marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArray]:
+def private_marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArray]:
     """Return a histogram map and the private probabilities of the bins of column `j`."""
     candidates = []
     mean = sketch.mean
@@ -119,7 +130,7 @@ def _from_histogram(
     if histogram.columns.values(j) is not None:
         return histogram.columns.decode(j, codes)
     edges = histogram.edges(j)
-    return edges[codes] + rng.uniform(size=n_points) * (edges[1] - edges[0])
+    return edges[codes] + rng.uniform(size=n_points) * np.diff(edges)[codes]
 
 
 def _public_points(points: Any, columns: Columns) -> NDArray:

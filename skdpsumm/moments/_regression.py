@@ -68,16 +68,10 @@ class MomentRegression:
         covariance -= np.outer(self.offset, values.mean(axis=0))
         return cho_solve(self._factor, covariance, check_finite=False)
 
-    def residuals(self, values: NDArray) -> NDArray:
+    def residuals(self, values: NDArray, slope: NDArray) -> NDArray:
         """Return f - its approximation at the synthetic points, shape (n_synthetic, k)."""
-        slope = self.coefficients(values)
         fitted = self.features.dot(slope) - self.offset @ slope
         return values - fitted - (values.mean(axis=0) if self.center else 0.0)
-
-    def linear_std_error(self, values: NDArray) -> NDArray:
-        """Return the standard error of answers that are linear in the release, shape (k,)."""
-        slope = self.coefficients(values)
-        return self.sketch.linear_noise_std(slope)
 
     @cached_property
     def _replicates(self) -> tuple[NDArray, NDArray]:
@@ -126,9 +120,10 @@ def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDAr
 
 def evaluate_rows(
     function: Callable[[Any], ArrayLike], points: NDArray, columns: Columns
-) -> tuple[NDArray, bool]:
-    """Return f(points) as floats of shape (n, k), and whether f returned one number per row."""
-    values = np.asarray(function(NamedRows.of(points, columns)), dtype=np.float64)
+) -> tuple[NDArray, bool, bool]:
+    """Return f(points) as floats of shape (n, k), if f gave one number per row, and if truths."""
+    found = np.asarray(function(NamedRows.of(points, columns)))
+    values = found.astype(np.float64)
     if values.shape[:1] != (len(points),) or values.ndim > 2:
         raise ValueError(
             f"f must be vectorised: for rows of shape {points.shape} it must return an array of "
@@ -136,4 +131,4 @@ def evaluate_rows(
         )
     if not np.all(np.isfinite(values)):
         raise ValueError("f returned NaN or infinite values inside the bounds; it must be finite.")
-    return values.reshape(len(points), -1), values.ndim == 1
+    return values.reshape(len(points), -1), values.ndim == 1, found.dtype == bool

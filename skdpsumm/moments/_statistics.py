@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from itertools import combinations_with_replacement, pairwise
@@ -13,6 +14,7 @@ from sklearn.isotonic import isotonic_regression
 
 from ..features import Columns, project_to_simplex
 from ._estimate import Estimate
+from ._warnings import AnswerWarning
 
 
 class StatisticsMixin:
@@ -22,7 +24,10 @@ class StatisticsMixin:
 
     @abstractmethod
     def _answer(self, function: Callable, then: Callable | None = None, **about: Any) -> Estimate:
-        """Estimate the mean of `function` over the rows, and apply `then` to it."""
+        """Estimate the mean of `function` over the rows, and apply `then` to it.
+
+        ``bound``, where given, turns bounds on the bias of the mean into such of the answer.
+        """
 
     def _numeric(self) -> list[int]:
         columns = self.columns_
@@ -109,7 +114,13 @@ class StatisticsMixin:
             Vectorised predicate of an array of rows (n, d), returning (n,) or (n, k). Columns go
             by number, ``rows[:, 0]``, or by name, ``rows["age"]``.
         """
-        return self._answer(query, lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None])
+        return self._answer(
+            query,
+            lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None],
+            # The truth is in [0, 1], so clipping brings nothing farther from it.
+            bound=lambda bias, n: bias * n,
+            asked=True,
+        )
 
     def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
         """Return P(x_column <= t) for each threshold: within [0, 1] and non-decreasing.
@@ -123,14 +134,27 @@ class StatisticsMixin:
         cuts = np.asarray(thresholds, dtype=np.float64)
         if cuts.ndim != 1 or np.any(np.diff(cuts) <= 0):
             raise ValueError("thresholds must be an increasing one-dimensional array.")
+        low, high = self.columns_.bound(j) or (-np.inf, np.inf)
+        if np.any((cuts < low) | (cuts > high)):
+            warnings.warn(
+                f"thresholds of column {self.columns_.name(j)!r} reach outside its bounds "
+                f"({low:g}, {high:g}), to which its values are clipped: nothing is known there.",
+                AnswerWarning,
+                stacklevel=2,
+            )
         return self._answer(
             lambda X: _floats(X, [j]) <= cuts,
             lambda t, n: np.clip(_monotone(t), 0.0, 1.0),
+            # Isotonic regression is the max-min of means over ranges: it is monotone and commutes
+            # with shifts, so it enlarges no largest difference, and it leaves the truth as it is.
+            bound=lambda bias, n: np.full_like(bias, bias.max()),
             labels=[[f"{self.columns_.name(j)} <= {c:.12g}" for c in cuts]],
         )
 
     def quantile(self, column: int | str, q: ArrayLike) -> Estimate:
         """Return quantiles of a column, by inverting its CDF on 512 steps between its bounds.
+
+        A column with a step has quantiles among its values, exactly if these are at most 513.
 
         Parameters
         ----------
@@ -142,16 +166,20 @@ class StatisticsMixin:
         if np.any((levels < 0) | (levels > 1)):
             raise ValueError("q must lie in [0, 1].")
         low, high = self._bound(j)
-        grid = np.linspace(low, high, 513)
+        grid = np.unique(self.columns_.on_grid(np.linspace(low, high, 513), j))
+        stepped = self.columns_.step(j) is not None
+        # Of a continuous column nothing lies at the lower bound.
+        first = 0 if stepped else 1
+        invert = _first_reached if len(grid) == self.columns_.n_values(j) else _inverse
 
         def inverse(t: NDArray, n: NDArray) -> NDArray:
             curves = np.clip(_monotone(np.atleast_2d(t)), 0.0, 1.0)
-            curves = np.pad(curves, ((0, 0), (1, 1)), constant_values=((0, 0), (0.0, 1.0)))
-            found = np.array([_inverse(curve, grid, levels) for curve in curves])
-            return found.reshape(*t.shape[:-1], len(levels))
+            curves = np.pad(curves, ((0, 0), (first, 1)), constant_values=((0, 0), (0.0, 1.0)))
+            found = np.array([invert(curve, grid, levels) for curve in curves])
+            return self.columns_.on_grid(found, j).reshape(*t.shape[:-1], len(levels))
 
         return self._answer(
-            lambda X: _floats(X, [j]) <= grid[1:-1],
+            lambda X: _floats(X, [j]) <= grid[first:-1],
             inverse,
             labels=[[f"{self.columns_.name(j)} {level:.12g}" for level in levels]],
         )
@@ -254,6 +282,10 @@ def _monotone(curves: NDArray) -> NDArray:
 def _inverse(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:
     distinct = np.concatenate([[True], np.diff(curve) > 0])
     return np.interp(levels, curve[distinct], grid[distinct])
+
+
+def _first_reached(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:
+    return grid[np.searchsorted(curve, levels)]
 
 
 def _nearest_psd(matrices: NDArray) -> NDArray:

@@ -55,6 +55,7 @@ class BaseSketcher(
 
     bounds = None
     categories = None
+    steps = None
 
     @abstractmethod
     def _draw_map(self, columns: Columns, rng: np.random.RandomState) -> FeatureMap:
@@ -71,8 +72,7 @@ class BaseSketcher(
     def preview_map(self, n_columns: int, names: Any = None) -> FeatureMap:
         """Return the map that `fit` will draw for such a table; no data, no cost."""
         copy = own_clone(self)
-        columns = Columns.build(n_columns, copy.bounds, copy.categories, names)
-        return copy._draw_map(columns, check_random_state(copy.random_state))
+        return copy._draw_map(copy._table(n_columns, names), check_random_state(copy.random_state))
 
     @property
     def holds_private_data(self) -> bool:
@@ -231,8 +231,11 @@ class BaseSketcher(
     def _draft(self, n_columns: int) -> PendingRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""
         names = getattr(self, "feature_names_in_", None)
-        columns = Columns.build(n_columns, self.bounds, self.categories, names)
+        columns = self._table(n_columns, names)
         return self._prepare(self._draw_map(columns, check_random_state(self.random_state)))
+
+    def _table(self, n_columns: int, names: Any) -> Columns:
+        return Columns.build(n_columns, self.bounds, self.categories, names, self.steps)
 
     def _charge(self, pending: PendingRelease) -> None:
         if self.ledger is not None:

@@ -1,4 +1,8 @@
-"""The file format of a sketch: a zip of numpy arrays and one JSON header, with a checksum."""
+"""The file format of a sketch: a zip of numpy arrays and one JSON header, with a checksum.
+
+Version 2 has a `step` for each column (null where it has none), and the `edges` of each column of a
+histogram (null for equal bins). Files of version 1 lack both, and are read as if all were null.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from ._private_sketch import PrivateSketch
 
 FORMAT = "skdpsumm.PrivateSketch"
-VERSION = 1
+VERSION = 2
 
 
 def write_sketch(sketch: PrivateSketch, path: str | os.PathLike) -> None:

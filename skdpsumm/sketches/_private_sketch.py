@@ -180,11 +180,12 @@ class PrivateSketch:
         """
         if not isinstance(other, PrivateSketch):
             return NotImplemented
-        if not self.feature_map.same_as(other.feature_map):
+        difference = self.feature_map.difference(other.feature_map)
+        if difference is not None:
             raise ValueError(
-                "The two sketches live in different feature spaces and cannot be added: fit both "
-                "with the same sketcher parameters, the same columns and the same integer "
-                "random_state."
+                f"The two sketches live in different feature spaces ({difference}) and cannot be "
+                "added: fit both with the same sketcher parameters, the same columns and the same "
+                "integer random_state."
             )
         return PrivateSketch(
             self.feature_map,

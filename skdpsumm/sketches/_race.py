@@ -27,7 +27,8 @@ class RACESketcher(BaseSketcher):
     bandwidth : float, default=0.1
         Width of a bucket along a projection, per unit of the columns, or of their range where
         `bounds` are given. The paper's value, for columns in [0, 1].
-    bounds, categories, epsilon, adjacency, postprocess, random_state, noise_seed, ledger, n_jobs :
+    bounds, categories, steps, epsilon, adjacency, postprocess, random_state, noise_seed, ledger, \
+n_jobs :
         As in `RFFSketcher`. Post-processing projects each array onto the simplex.
     delta : float, default=1e-6
         0 gives Laplace noise of scale R / epsilon; otherwise Gaussian noise of scale
@@ -64,6 +65,7 @@ class RACESketcher(BaseSketcher):
         "bandwidth": [Interval(Real, 0, None, closed="neither")],
         "bounds": "no_validation",
         "categories": [None, dict],
+        "steps": "no_validation",
     }
 
     def __init__(
@@ -74,6 +76,7 @@ class RACESketcher(BaseSketcher):
         bandwidth=0.1,
         bounds=None,
         categories=None,
+        steps=None,
         epsilon=1.0,
         delta=1e-6,
         adjacency="add_remove",
@@ -90,6 +93,7 @@ class RACESketcher(BaseSketcher):
         self.bandwidth = bandwidth
         self.bounds = bounds
         self.categories = categories
+        self.steps = steps
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency

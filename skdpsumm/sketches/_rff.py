@@ -33,6 +33,10 @@ class RFFSketcher(BaseSketcher):
         scaled to [0, 1] first, so that `gamma` has no unit. None takes columns as they are.
     categories : mapping from column to list of values, default=None
         Categorical columns; different values are at distance one.
+    steps : float, sequence or mapping from column to float, default=None
+        ``{"age": 1}`` says that the values of the column are low, low + 1, ..., high of its
+        `bounds`, one number that this holds for all numeric columns. Public. Other values go to
+        the closest of these, and what is computed from the sketch knows of no other.
     epsilon : float, default=1.0
         Total epsilon of one `fit`; ``np.inf`` for none.
     delta : float, default=1e-6
@@ -90,6 +94,7 @@ class RFFSketcher(BaseSketcher):
         "kernel": [StrOptions({"rbf", "laplacian"})],
         "bounds": "no_validation",
         "categories": [None, dict],
+        "steps": "no_validation",
     }
 
     def __init__(
@@ -100,6 +105,7 @@ class RFFSketcher(BaseSketcher):
         kernel="rbf",
         bounds=None,
         categories=None,
+        steps=None,
         epsilon=1.0,
         delta=1e-6,
         adjacency="add_remove",
@@ -116,6 +122,7 @@ class RFFSketcher(BaseSketcher):
         self.kernel = kernel
         self.bounds = bounds
         self.categories = categories
+        self.steps = steps
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency

@@ -24,12 +24,12 @@ class SketchUnion(BaseSketcher):
     sketchers : list of sketchers or of (name, sketcher) pairs
         They give the feature maps. Their own `epsilon`, `delta`, `adjacency`, `denominator` and
         `postprocess` are not used; they must have no `ledger` and no `noise_seed`. A sketcher
-        without `bounds` or `categories` takes those of the union.
+        without `bounds`, `categories` or `steps` takes those of the union.
     weights : sequence of float, default=None
         Share of the budget of each sketcher, up to a factor: of epsilon under pure DP, of mu^2
         under Gaussian noise. None gives equal shares.
-    bounds, categories, epsilon, delta, adjacency, denominator, denominator_share, postprocess, \
-random_state, noise_seed, ledger, n_jobs :
+    bounds, categories, steps, epsilon, delta, adjacency, denominator, denominator_share, \
+postprocess, random_state, noise_seed, ledger, n_jobs :
         As in `RFFSketcher`. With "auto" the number of rows comes from the histograms or RACE
         arrays among the parts, where there are any.
 
@@ -64,6 +64,7 @@ random_state, noise_seed, ledger, n_jobs :
         "weights": [None, "array-like"],
         "bounds": "no_validation",
         "categories": [None, dict],
+        "steps": "no_validation",
     }
 
     def __init__(
@@ -73,6 +74,7 @@ random_state, noise_seed, ledger, n_jobs :
         weights=None,
         bounds=None,
         categories=None,
+        steps=None,
         epsilon=1.0,
         delta=1e-6,
         adjacency="add_remove",
@@ -88,6 +90,7 @@ random_state, noise_seed, ledger, n_jobs :
         self.weights = weights
         self.bounds = bounds
         self.categories = categories
+        self.steps = steps
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
@@ -194,18 +197,19 @@ random_state, noise_seed, ledger, n_jobs :
         maps = []
         for _, sketcher in self._named():
             own = None if sketcher.random_state is None else sketcher.random_state
-            part = inherit_columns(sketcher, self.bounds, self.categories)
-            names = columns.names
-            table = type(columns).build(columns.n_columns, part.bounds, part.categories, names)
+            part = inherit_columns(sketcher, self.bounds, self.categories, self.steps)
+            table = part._table(columns.n_columns, columns.names)
             maps.append(part._draw_map(table, rng if own is None else check_random_state(own)))
         return UnionMap(maps)
 
 
-def inherit_columns(sketcher, bounds, categories):
-    """Return a clone of `sketcher` that takes `bounds` and `categories` where it has none."""
+def inherit_columns(sketcher, bounds, categories, steps=None):
+    """Return a clone of `sketcher` that takes what is known of columns where it has none."""
     copy = own_clone(sketcher)
     if copy.bounds is None:
         copy.bounds = bounds
     if copy.categories is None:
         copy.categories = categories
+    if copy.steps is None:
+        copy.steps = steps
     return copy

@@ -1,0 +1,499 @@
+"""Columns on a grid, bins with edges of their own, and answers that say how good they are."""
+
+import base64
+import math
+import re
+import warnings
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import softmax
+from sklearn.base import clone
+
+from skdpsumm import (
+    AnswerWarning,
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    PrivacyLedger,
+    PrivateSketch,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+)
+from skdpsumm.features import GRID, Columns, HistogramMap
+from skdpsumm.moments._statistics import _monotone
+from skdpsumm.sketches._file import VERSION
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+quick = settings(deadline=None, database=None, derandomize=True, max_examples=40)
+
+AGE, GAIN = (17, 90), (0, 99_999)
+EDGES = [0, 1, 5000, 20_000, 99_999]
+BOUNDS = {"age": AGE, "gain": GAIN}
+GRIDDED = {"bounds": BOUNDS, "steps": 1, "edges": {"gain": EDGES}}
+
+
+def people(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    gain = np.where(rng.random(n) < 0.9, 0, rng.integers(1, 30_000, n))
+    return pd.DataFrame({"age": rng.integers(17, 91, n), "gain": gain})
+
+
+def gridded(n_bins=30, steps=(1.0, 0.5, None), edges=None):
+    """A map of three columns: ages, halves with edges of their own, and any number."""
+    columns = Columns.build(3, [AGE, (-2, 2), (0, 10)], steps=list(steps))
+    own = {1: [-2, -0.5, 0.25, 2], 2: [0, 0.1, 7, 10]} if edges is None else edges
+    return HistogramMap.build(columns, n_bins, [[0], [1, 2]], own)
+
+
+# ------------------------------------------------------------------------------------- the grid
+
+
+@quick
+@given(st.integers(-5000, 5000), st.integers(0, 3), st.integers(1, 99), st.integers(2, 200))
+def test_values_of_a_grid_are_the_decimals_that_people_write(first, places, step, n):
+    unit = Decimal(1).scaleb(-places)
+    written = [float((first + k * step) * unit) for k in range(n)]
+    columns = Columns.build(1, [(written[0], written[-1])], steps=float(step * unit))
+    assert columns.n_values(0) == n
+    rng = np.random.default_rng(0)
+    moved = np.array(written) + float(step * unit) * rng.uniform(-0.49, 0.49, n)
+    assert columns.number(moved[:, None], 0).tolist() == written
+    assert set(columns.sample(500, np.random.RandomState(0))[:, 0]) <= set(written)
+
+
+def test_a_third_leads_to_the_bounds():
+    columns = Columns.build(1, (0, 10), steps=1 / 3)
+    assert columns.on_grid(np.array([-5.0, 0.4, 9.9, 11.0]), 0).tolist() == [0, 1 / 3, 10, 10]
+    assert Columns.build(1, (0, 10), steps=0.3333333333).on_grid(np.array([11.0]), 0) == [10]
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ({"age": 0}, "positive"),
+        ({"age": -1.0}, "positive"),
+        ({"age": math.nan}, "positive"),
+        ({"age": math.inf}, "positive"),
+        ({"age": "1"}, "positive"),
+        ({"age": [1]}, "positive"),
+        ({"age": 7}, r"steps\['age'\]=7 does not lead .* \(17.0, 90.0\)"),
+        ({"age": 200}, "too fine or too wide"),
+        ({"age": 1e-16}, "too fine or too wide"),
+        ({"wage": 1}, "'wage', which the data do not have"),
+        ({"sex": 1}, "categorical"),
+        ([1, None], "2 entries for 3"),
+        ("daily", "positive"),
+    ],
+)
+def test_bad_steps_are_refused(steps, message):
+    known = {"categories": {"sex": ["F", "M"]}, "names": ["age", "sex", "pay"]}
+    with pytest.raises(ValueError, match=message):
+        Columns.build(3, [AGE, None, (0, 1)], steps=steps, **known)
+
+
+def test_steps_need_bounds():
+    with pytest.raises(ValueError, match=r"steps\['x0'\]=1 needs `bounds`"):
+        RFFSketcher(steps=1).fit(np.ones((3, 1)))
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([17], "at least two increasing"),
+        ([17, 40, 40, 90], "at least two increasing"),
+        ([17, math.nan, 90], "at least two increasing"),
+        ("ab", "at least two increasing"),
+        (3, "at least two increasing"),
+        ([0, 90], r"begin and end at the bounds of the column, \(17.0, 90.0\)"),
+        ([17, 40.2, 40.8, 90], "a bin without a value"),
+    ],
+)
+def test_bad_edges_are_refused_and_cost_nothing(edges, message):
+    ledger = PrivacyLedger(epsilon=1, delta=1e-5)
+    sketcher = HistogramSketcher(bounds=BOUNDS, steps=1, edges={"age": edges}, ledger=ledger)
+    with pytest.raises(ValueError, match=message):
+        sketcher.fit(people(9))
+    assert ledger.entries() == []
+
+
+def test_edges_are_of_numeric_columns_that_exist():
+    options = {"bounds": {"age": AGE}, "categories": {"sex": ["F", "M"]}}
+    X = pd.DataFrame({"age": [20.0, 30], "sex": ["F", "M"]})
+    for key, message in (("sex", "categorical"), ("pay", "do not have")):
+        with pytest.raises(ValueError, match=message):
+            HistogramSketcher(**options, edges={key: [0, 1]}).fit(X)
+
+
+# ------------------------------------------------------------------------------------- the bins
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 7, 30, 73, 74, 1000])
+def test_bins_hold_whole_values(n_bins):
+    feature_map = HistogramMap.build(Columns.build(1, AGE, steps=1), n_bins, 1)
+    ages = np.arange(17, 91.0)
+    size = min(n_bins, 74)
+    codes = feature_map.column_codes(ages[:, None], 0)
+    assert codes.tolist() == [k * size // 74 for k in range(74)]
+    edges = feature_map.edges(0)
+    assert np.histogram(ages, edges)[0].tolist() == np.bincount(codes).tolist()
+    assert np.all(edges % 1 == 0.5)
+    assert (edges[0], edges[-1]) == (16.5, 90.5)
+    for nudge in (-0.49, 0.49):  # to the closest value
+        assert feature_map.column_codes(ages[:, None] + nudge, 0).tolist() == codes.tolist()
+
+
+def test_own_edges_are_those_of_numpy():
+    X = np.random.default_rng(0).uniform(-3, 12, (5000, 3)).clip(0, 10)
+    X[:5] = np.array([0, 0.1, 0.25, 7, 10])[:, None]
+    for steps, edges in ((None, [0, 0.1, 7, 10]), (0.25, [0, 0.25, 7, 10])):
+        feature_map = HistogramMap.build(Columns.build(3, (0, 10), steps=steps), 4, 1, {1: edges})
+        values = X[:, 1] if steps is None else np.round(X[:, 1] * 4) / 4
+        counts = np.bincount(feature_map.column_codes(X, 1), minlength=3)
+        assert counts.tolist() == np.histogram(values, edges)[0].tolist()
+        assert np.histogram(values, feature_map.edges(1))[0].tolist() == counts.tolist()
+    assert feature_map.n_bins == (4, 3, 4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, object])
+def test_a_row_adds_what_it_adds_whatever_the_others_are(dtype):
+    rows = np.random.default_rng(0).uniform(-200, 200, (400, 3))
+    rows[:9] = np.array([16.5, 17.5, 40.5, -0.5, 0.25, 0.1, 7, 1e30, -1e30])[:, None]
+    X, feature_map = rows.astype(dtype), gridded()
+    singles = [feature_map.grid_sums(X[[i]]) for i in range(len(X))]
+    assert np.array_equal(feature_map.grid_sums(X), sum(singles))
+    assert np.array_equal(feature_map.grid_sums(X[::-1]), sum(singles))
+    assert np.array_equal(feature_map.grid_sums(X[:77]), sum(singles[:77]))
+
+
+@quick
+@given(st.lists(st.floats(-1e308, 1e308), min_size=6, max_size=6))
+def test_no_pair_of_rows_exceeds_the_sensitivity(values):
+    feature_map, (row, other) = gridded(), np.reshape(values, (2, 1, 3))
+    added, replaced = feature_map.grid_sums(row), feature_map.grid_sums(other)
+    assert (added.sum(), np.linalg.norm(added)) == feature_map.sensitivity("add_remove")
+    l1, l2 = feature_map.sensitivity("replace_one")
+    assert np.abs(added - replaced).sum() <= l1
+    assert np.linalg.norm(added - replaced) <= l2 * (1 + 1e-15)
+
+
+def test_the_sensitivity_is_reached():
+    feature_map = gridded()
+    here, there = (feature_map.grid_sums(np.array([row])) for row in ([17.0, -2, 0], [90.0, 2, 10]))
+    assert feature_map.sensitivity("add_remove") == (2 * GRID, math.sqrt(2) * GRID)
+    assert np.abs(here - there).sum() == feature_map.sensitivity("replace_one")[0] == 4 * GRID
+
+
+# ------------------------------------------------------------------------- merges and the file
+
+
+@st.composite
+def tables_of_bins(draw):
+    n = draw(st.integers(1, 40))
+    steps = draw(st.sampled_from([None, 1, 0.5, {"a": 2}, [0.25, None]]))
+    inner = draw(st.lists(st.integers(1, 9), unique=True).map(sorted))
+    edges = draw(st.sampled_from([None, {"b": [0, *inner, 10]}]))
+    return {"n_bins": n, "steps": steps, "edges": edges}
+
+
+@pytest.mark.parametrize("kind", ["histogram", "union"])
+@quick
+@given(options=tables_of_bins(), cut=st.integers(1, 49))
+def test_a_sum_of_sketches_is_the_sketch_of_the_union_and_files_keep_it(
+    tmp_path_factory, kind, options, cut
+):
+    X = pd.DataFrame(np.random.default_rng(cut).uniform(-1, 11, (50, 2)), columns=["a", "b"])
+    sketcher = HistogramSketcher(bounds=(0, 10), epsilon=np.inf, **options)
+    if kind == "union":
+        parts = [HistogramSketcher(n_bins=options["n_bins"], edges=options["edges"])]
+        parts += [RFFSketcher(4), RACESketcher(2, n_buckets=3)]
+        sketcher = SketchUnion(
+            parts, bounds=(0, 10), steps=options["steps"], epsilon=np.inf, random_state=0
+        )
+    whole, one, other = (sketcher.fit(part).sketch_ for part in (X, X[:cut], X[cut:]))
+    total = one + other
+    np.testing.assert_allclose(total.sums, whole.sums, atol=1e-9)
+    path = tmp_path_factory.mktemp("sketch") / "a"
+    whole.save(path)
+    loaded = PrivateSketch.load(path)
+    assert loaded.feature_map.same_as(whole.feature_map)
+    assert loaded.columns == whole.columns
+    assert np.array_equal(
+        loaded.feature_map.grid_sums(X.to_numpy()), whole.feature_map.grid_sums(X.to_numpy())
+    )
+    assert np.array_equal((loaded + one).sums, (whole + one).sums)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"steps": {"gain": 1}}, r"columns\[0\].step: nothing here, 1.0 there"),
+        ({"steps": {"age": 0.5, "gain": 1}}, r"columns\[0\].step: 0.5 here, 1.0 there"),
+        ({"edges": {"gain": [0, 2, *EDGES[2:]]}}, r"edges\[1\]\[1\]: 2.0 here, 1.0 there"),
+        ({"edges": None}, r"edges\[1\]: nothing here, 5 entries there"),
+    ],
+)
+def test_other_steps_and_edges_are_not_added_and_named(options, name):
+    ours = HistogramSketcher(**GRIDDED).fit(people(9)).sketch_
+    theirs = HistogramSketcher(**GRIDDED | options).fit(people(9)).sketch_
+    with pytest.raises(ValueError, match=f"{name}.*cannot be added"):
+        theirs + ours
+
+
+# Written before there were steps and edges.
+OLD_FILE = base64.b64decode(
+    """
+    UEsDBC0AAAAIAAAAIQD5xfAi//////////8KABQAaGVhZGVyLm5weQEAEACEBAAAAAAAADwCAAAAAAAAzVRNj9sgEN1e+ysQ
+    l7SSa4G/2R+wt61Wqiq1iqIIA3bo2mABTltt91f0D3cgWWXTY0/1wfLMe/MYmId/f/x8//D1zc3x5mkjlRduc4s2v1a6ydBm
+    sC44bvbWSRXzd3zyCvL+wBcF8TtKii57n6Fn9K/P2ycMq8w84FuE/aNc/DrP+YPTRx7Up0cVxAFnCB+V89oaIFGIZr7A1xN+
+    1EbGutVE7AR4SGwv0EH7YEfH5wibfa9NItQZKnaQGZ1dTyVbAvGW7mJW2GmdzVnJ8FlFJT6qqNHb1cgE0TonGWLwTjXQ72id
+    VhEz6zRlqa9wjp4zdJHy6seV1Jl+JbHFd5Fzj3d/Ce2S1Mv+BrtCgcP/f9exb5iAU5PiXsXmKaU56VjVEtoVtGrKMjGM1V7t
+    fUgUkhPWsaIipG1oTUgDlMX6sDgrlI9LBreqVDc4O+/BPq+SS/SR+JnMMitx4Eb7+co6o1yScVYISF6UTUsqWrG6btuuIGAT
+    PNlx73jQFhh1XlVNW7dlRxrSFm2jPtDYdOB6ApjlNQhUJW0q0hQ1gCxumstvXCiT+oBAwhnM9pjmAtsISoTYMg4HhZz97pEd
+    0JcI8pGDXdPNWNZ+0gJfDhVbk9gxNeqjMi8KPt0ZuK4eLRx8rwJcHcSNRBE9e2SDTlNM+VcDBDGv53WCjLycopaKT/o0syH+
+    AuKm4B9Q1E1ctacFkx0TpeoYk5Vo1VDJOFUmqrIt6l7StikZLZqaClG1rKA9aVU9sLIXPa3x8x9QSwMELQAAAAgAAAAhAKl9
+    AUv//////////xUAFABtYXAuMS5mcmVxdWVuY2llcy5ucHkBABAAmAAAAAAAAABfAAAAAAAAAJvsF+obEMnIUMZQrZ6SWpxc
+    pG6loG6TZqGuo6Cell9UUpSYF59flJIKEndLzClOBYoXZyQWpAL5GsY6CoaaOgq1CmQDrmcM3CdtvzI7VIRVTHol/cj+VHLS
+    nhLVb/YAUEsDBC0AAAAIAAAAIQC/x9Tp//////////8IABQAc3Vtcy5ucHkBABAAyAAAAAAAAAB6AAAAAAAAAJvsF+obEMnI
+    UMZQrZ6SWpxcpG6loG6TZqGuo6Cell9UUpSYF59flJIKEndLzClOBYoXZyQWpAL5GpY6mjoKtQoUAC4GBgaOREl/ByDNwJln
+    CKITnpnbg/kLclbaA6mGaddlQPwDHOLBYHnTN2D5FUzBLiDawm95kAMAUEsDBC0AAAAIAAAAIQBQ9lMt//////////8NABQA
+    bm9pc2Vfc3RkLm5weQEAEADIAAAAAAAAAFcAAAAAAAAAm+wX6hsQychQxlCtnpJanFykbqWgbpNmoa6joJ6WX1RSlJgXn1+U
+    kgoSd0vMKU4FihdnJBakAvkaljqaOgq1ChQArhPPr/oKP1NwIJW2tLFsVHomDqcBUEsBAi0DLQAAAAgAAAAhAPnF8CI8AgAA
+    hAQAAAoAAAAAAAAAAAAAAIABAAAAAGhlYWRlci5ucHlQSwECLQMtAAAACAAAACEAqX0BS18AAACYAAAAFQAAAAAAAAAAAAAA
+    gAF4AgAAbWFwLjEuZnJlcXVlbmNpZXMubnB5UEsBAi0DLQAAAAgAAAAhAL/H1Ol6AAAAyAAAAAgAAAAAAAAAAAAAAIABHgMA
+    AHN1bXMubnB5UEsBAi0DLQAAAAgAAAAhAFD2Uy1XAAAAyAAAAA0AAAAAAAAAAAAAAIAB0gMAAG5vaXNlX3N0ZC5ucHlQSwUG
+    AAAAAAQABADsAAAAaAQAAAAA
+    """
+)
+
+
+def test_a_file_from_before_loads_and_adds(tmp_path):
+    (tmp_path / "old").write_bytes(OLD_FILE)
+    old = PrivateSketch.load(tmp_path / "old")
+    X = pd.DataFrame({"age": [20.0, 30, 40, 50] * 25, "sex": list("FMFF") * 25})
+    known = {"bounds": {"age": (15, 95)}, "categories": {"sex": ["F", "M"]}}
+    parts = [HistogramSketcher(n_bins=5), RFFSketcher(2)]
+    new = SketchUnion(parts, random_state=0, noise_seed=0, **known).fit(X).sketch_
+    assert np.allclose(old.sums, new.sums, atol=1e-3)  # to the rounding of another engine
+    assert np.array_equal((old + new).sums, old.sums + new.sums)
+    assert old.columns.steps is None
+    assert M2MEstimator.from_sketch(old, n_synthetic=500).mean().shape == (1,)
+    old.save(tmp_path / "new")
+    assert VERSION > 1, "who knows no steps would take bins for others"
+    assert PrivateSketch.load(tmp_path / "new").feature_map.same_as(new.feature_map)
+
+
+# ----------------------------------------------------------------------------------- the answers
+
+
+def answering(sketcher=None, X=None, **options):
+    sketcher = HistogramSketcher(**GRIDDED, n_bins=74) if sketcher is None else clone(sketcher)
+    options = {"n_synthetic": 20_000, "random_state": 0} | options
+    sketcher.set_params(epsilon=options.pop("epsilon", np.inf))
+    return M2MEstimator(sketcher, **options).fit(people() if X is None else X)
+
+
+def test_whole_numbers_are_answered_exactly():
+    X, model = people(), answering()
+    assert float(model.mean()["age"]) == pytest.approx(X["age"].mean(), abs=1e-6)
+    for year in (17, 40, 66, 89):
+        older = model.count(lambda rows, year=year: rows["age"] > year)
+        also = model.count(lambda rows, year=year: rows["age"] >= year + 1)
+        assert float(older) == float(also)
+        assert float(older) == pytest.approx((X["age"] > year).sum(), abs=1e-3)
+    assert float(model.count(lambda rows: rows["gain"] == 0)) == pytest.approx(
+        (X["gain"] == 0).sum(), abs=1e-3
+    )
+    levels = np.linspace(0.0101, 0.9901, 50)
+    truth = np.quantile(X["age"], levels, method="inverted_cdf")
+    assert np.asarray(model.quantile("age", levels)).tolist() == truth.tolist()
+    assert model.quantile("gain", [0.1, 0.5])._value.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginals"])
+def test_synthetic_points_lie_on_the_grid(prior):
+    union = SketchUnion([HistogramSketcher(n_bins=10, edges={"gain": EDGES}), RFFSketcher(20)])
+    model = answering(union, bounds=BOUNDS, steps={"age": 1, "gain": 1}, prior=prior)
+    points = model._regression.points
+    assert np.all(points == np.rint(points))
+    ages, counts = np.unique(points[:, 0], return_counts=True)
+    assert ages.tolist() == list(range(17, 91))
+    if prior == "uniform":
+        assert counts.min() > 0.9 * counts.max(), "the first and the last value are not halved"
+    assert model.columns_.steps == (1.0, 1.0)
+    again = M2MEstimator.from_sketch(model.sketch_, prior=prior, n_synthetic=500)
+    assert again.columns_.steps == (1.0, 1.0)
+    assert np.all(again._regression.points % 1 == 0)
+
+
+def test_points_fill_bins_of_unequal_width():
+    X = np.random.default_rng(0).uniform(0, 10, (2000, 1))
+    sketcher = HistogramSketcher(bounds=(0, 10), edges={0: [0, 1, 9, 10]})
+    points = answering(sketcher, X)._regression.points[:, 0]
+    cuts = [0, 1, 5, 9, 10]
+    found = np.histogram(points, cuts)[0] / len(points)
+    assert found == pytest.approx([0.1, 0.4, 0.4, 0.1], abs=0.03)
+
+
+def test_models_train_on_the_grid(monkeypatch):
+    X, seen = people(), []
+    monkeypatch.setattr(
+        "skdpsumm.moments._implicit.BaseImplicitM2M._encoded",
+        lambda self, points: seen.append(points) or points.astype(float),
+    )
+    options = {"bounds": BOUNDS, "n_synthetic": 1000, "random_state": 0}
+    union = SketchUnion(
+        [HistogramSketcher(n_bins=10, steps={"age": 1}, edges={"gain": EDGES}), RFFSketcher(6)]
+    )
+    M2MClassifier(sketcher=union, **options).fit(X, X["age"] > 40)
+    M2MRegressor(sketcher=RFFSketcher(6, steps={"age": 1}), y_bounds=(0, 9), **options).fit(
+        X, np.arange(len(X)) % 10
+    )
+    for points in seen:
+        assert np.all(points[:, 0] % 1 == 0)
+        assert np.any(points[:, 1] % 1 != 0)
+
+
+def test_parts_with_other_steps_cost_nothing():
+    ledger = PrivacyLedger(epsilon=1, delta=1e-5)
+    union = SketchUnion(
+        [HistogramSketcher(steps={"age": 1}), RFFSketcher(4)], bounds=BOUNDS, ledger=ledger
+    )
+    with pytest.raises(ValueError, match=r"steps of column 'age' are 1\.0 in the sketch"):
+        M2MEstimator(union, steps={"age": 0.5}).fit(people())
+    assert ledger.entries() == []
+    own = union.set_params(ledger=None).fit(people()).sketch_
+    assert M2MEstimator.from_sketch(own, n_synthetic=500).columns_.steps == (1.0, None)
+
+
+# -------------------------------------------------------------------------------- the error bars
+
+
+@quick
+@given(st.lists(st.floats(-2, 2), min_size=1, max_size=30), st.integers(0, 99))
+def test_monotone_curves_are_no_farther_from_a_true_one(curve, seed):
+    truth = np.sort(np.random.default_rng(seed).random(len(curve)))
+    error = np.abs(np.array(curve) - truth).max()
+    assert np.abs(np.clip(_monotone(np.array(curve)), 0, 1) - truth).max() <= error + 1e-12
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_hold_for_any_data_among_the_points(seed):
+    """Shrinkage makes a large bias; data as unlike the prior as can be must stay within."""
+    rng = np.random.default_rng(seed)
+    settings = {"prior": "uniform", "regularization": 1e-2, "bounds": (0, 1)}
+    sketcher = SketchUnion([HistogramSketcher(n_bins=3), RFFSketcher(10)], random_state=0)
+    blank = answering(sketcher, rng.random((9, 2)), n_synthetic=500, **settings)
+    points = blank._regression.points
+    X = points[rng.choice(500, 800, p=softmax(rng.normal(size=2) * 9 @ points.T))]
+    model = answering(sketcher, X, n_synthetic=500, **settings)
+    assert np.array_equal(model._regression.points, points)
+    cuts = np.linspace(0.05, 0.95, 10)
+    count = model.count(lambda rows: rows[:, [0, 1]] > 0.4)
+    cdf = model.cdf(0, cuts)
+    for answer, truth in (
+        (count, (X > 0.4).sum(axis=0)),
+        (cdf, (X[:, [0]] <= cuts).mean(axis=0)),
+    ):
+        low, high = np.moveaxis(answer.interval(covers="noise+bias"), -1, 0)
+        assert np.all((low - 1e-9 <= truth) & (truth <= high + 1e-9))
+        assert np.abs(answer.value - truth).max() > 1e-3, "the bound is put to the test"
+    assert np.ptp(cdf.bias_bound) == 0
+    assert count.bias_bound.max() > 1, "of rows, not of shares"
+
+
+def test_no_bound_is_claimed_where_none_is_known():
+    model = answering()
+    for answer in (model.covariance(), model.quantile("age", 0.5), model.histogram("age")):
+        with pytest.raises(ValueError, match="No bound"):
+            answer.interval(covers="noise+bias")
+
+
+# ----------------------------------------------------------------------------------- the warnings
+
+
+def told(work):
+    """Return the texts of the answer warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        work()
+    found = [w for w in caught if issubclass(w.category, AnswerWarning)]
+    assert all(w.filename == __file__ for w in found), "they point to whoever asked"
+    return [str(w.message) for w in found]
+
+
+COARSE = HistogramSketcher(bounds=BOUNDS)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_coarse_bins_are_told(epsilon):
+    sketcher = clone(COARSE).set_params(epsilon=epsilon, noise_seed=1)
+    (text,) = told(lambda: M2MEstimator(sketcher, n_synthetic=5000).fit(people(30_000)))
+    assert "'gain'" in text
+    assert "from 0 to 999.99" in text
+    assert all(remedy in text for remedy in ("`edges`", "`steps`", "`n_bins`"))
+
+
+FLAGS = (np.arange(3000) % 5 == 0).astype(float)[:, None]
+FINE = {
+    "edges": HistogramSketcher(**GRIDDED),
+    "many bins": HistogramSketcher(bounds=BOUNDS, n_bins=2000),
+    "noise": clone(COARSE).set_params(epsilon=1.0, noise_seed=1),
+    "drowned": clone(COARSE).set_params(epsilon=1e-4, noise_seed=1),
+    "one bin drowned": clone(COARSE).set_params(epsilon=1e-4, noise_seed=1, n_bins=1),
+    "waves": SketchUnion(
+        [HistogramSketcher(n_bins=1), RFFSketcher(60)], bounds=BOUNDS, epsilon=np.inf
+    ),
+    "no histogram": RFFSketcher(60, bounds=BOUNDS),
+}
+
+
+@pytest.mark.parametrize("sketcher", FINE.values(), ids=FINE)
+def test_what_is_fine_or_lost_in_noise_is_not_told(sketcher):
+    X = people()
+    assert told(lambda: M2MEstimator(sketcher, n_synthetic=5000, random_state=0).fit(X)) == []
+
+
+def test_a_bin_of_one_value_is_never_coarse():
+    for steps, expected in ((1, 0), (0.5, 0), (None, 1)):
+        sketcher = HistogramSketcher(bounds=(0, 1), n_bins=4, steps=steps)
+        # Shrinkage that is much too strong moves the value; but the sketch does tell where it is.
+        for strength in ("theory", 1.0):
+            model = M2MEstimator(sketcher, n_synthetic=500, regularization=strength)
+            assert len(told(lambda m=model: m.fit(FLAGS))) == expected
+
+
+def test_questions_that_hold_nowhere_or_everywhere_are_told():
+    X = people().assign(sex=np.where(np.arange(3000) % 2, "F", "M"))
+    sketcher = HistogramSketcher(**GRIDDED, categories={"sex": ["F", "M"]})
+    model = answering(sketcher, X)
+    questions = {
+        "nowhere": lambda rows: rows["sex"] == "W",
+        "everywhere": lambda rows: rows["age"] < 1000,
+        r"nowhere on the synthetic points \(outputs \[1\]\)": lambda rows: (
+            rows["age"][:, None] > [20, 99]
+        ),
+    }
+    for where, question in questions.items():
+        for ask in (model.count, model.estimate):
+            (text,) = told(lambda a=ask, q=question: a(q))
+            assert re.search(where, text)
+            assert "misspelt" in text
+    (text,) = told(lambda: model.cdf("age", [16, 40]))
+    assert "bounds (17, 90)" in text
+    fine = [
+        lambda: model.count(lambda rows: rows["sex"] == "F"),
+        lambda: model.estimate(lambda rows: np.ones(len(rows))),
+        lambda: model.cdf("age", [17, 40, 90]),
+        lambda: model.histogram("age"),
+        lambda: model.quantile("gain", 0.99),
+        lambda: model.count(lambda rows: rows["age"] > 40).noise_std_error,
+    ]
+    assert [told(work) for work in fine] == [[]] * len(fine)
