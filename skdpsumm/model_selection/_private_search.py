@@ -29,6 +29,7 @@ from ._candidate import Leaf, last_step, silent, state
 from ._choices import Choices
 from ._maps import Maps, groups_of, steps_before
 from ._plan import RunPlan, plan_runs
+from ._price import check_ledger
 from ._public_rows import Listed, PublicRows, check_rows, listed_values, lists_values
 from ._rehearsal import Stage, fit_last
 from ._score import SCORES, PrivateScore
@@ -59,7 +60,10 @@ class _Table:
         cls, X: Any, y: NDArray, held_out: NDArray[np.bool_], as_given: bool, maps: Maps
     ) -> _Table:
         """Return the rows as a learner meets them, those held out as they were given if asked."""
-        values, good = maps(X)
+        try:
+            values, good = maps(X)
+        except Exception:  # out of memory, with the number of rows in the message: all runs fail
+            values, good = np.empty((len(y), 0)), np.zeros(len(y), np.bool_)
         train, test = np.flatnonzero(~held_out), np.flatnonzero(held_out)
         source, good = (X, np.ones(len(y), np.bool_)) if as_given else (values, good)
         rows = [_safe_indexing(source, [i]) if good[i] else None for i in test]
@@ -285,7 +289,8 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         plan = plan_runs(self._law(), float(self.epsilon), float(self.delta))
         score = self._make_score(plan)
         if self.ledger is not None:
-            self.ledger.check(plan.total, adjacency=self.adjacency)
+            budget = float(self.epsilon), float(self.delta)
+            check_ledger(self.ledger, self._law(), *budget, self.adjacency)
         return leaf, choices, score
 
     def _law(self):
@@ -343,7 +348,7 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         names = getattr(self, "feature_names_in_", None)
         columns = Columns.build(self.n_features_in_, names=names)
         X = X if is_frame else checked
-        listed = listed_values(self.estimator, X, columns)
+        listed = listed_values(self.estimator, X, self.n_features_in_)
         check_rows(checked, columns, listed)
         return X, y, listed
 

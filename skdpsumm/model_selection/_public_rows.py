@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -88,10 +88,10 @@ def _frame(X: Any, values: NDArray, listed: set[int]) -> Any:
     return frame
 
 
-def listed_values(estimator: Any, X: Any, columns: Columns) -> tuple[Listed, ...]:
+def listed_values(estimator: Any, X: Any, n_columns: int) -> tuple[Listed, ...]:
     """Return what the first step of an estimator lists of the columns of X.
 
-    That is `categories` of an encoder, also in a `ColumnTransformer`, or of a learner or sketcher.
+    That is `categories` of an encoder, which may be in a `ColumnTransformer`.
 
     Raises
     ------
@@ -100,20 +100,18 @@ def listed_values(estimator: Any, X: Any, columns: Columns) -> tuple[Listed, ...
     """
     step = _first_step(estimator)
     if not isinstance(step, ColumnTransformer):
-        return tuple(_listed_by(step, list(range(columns.n_columns)), columns))
+        return tuple(_listed_by(step, list(range(n_columns))))
     schema = _safe_indexing(X, slice(0, 0))
     return tuple(
         one
         for _, inner, chosen in step.transformers
-        for one in _listed_by(_first_step(inner), _positions(schema, chosen), columns)
+        for one in _listed_by(_first_step(inner), _positions(schema, chosen))
     )
 
 
 def lists_values(estimator: Any) -> bool:
     """Return whether an estimator may list values of columns, so that an array can hold them."""
-    step = _first_step(estimator)
-    lists = isinstance(step, ColumnTransformer | OneHotEncoder | OrdinalEncoder)
-    return lists or any(getattr(owner, "categories", None) for owner in _owners(step))
+    return isinstance(_first_step(estimator), ColumnTransformer | OneHotEncoder | OrdinalEncoder)
 
 
 def _first_step(step: Any) -> Any:
@@ -130,32 +128,17 @@ def _positions(schema: Any, chosen: Any) -> list[int]:
     return [int(j) for j in _get_column_indices(schema, chosen)]
 
 
-def _listed_by(step: Any, positions: list[int], columns: Columns) -> Iterator[Listed]:
-    if isinstance(step, OneHotEncoder | OrdinalEncoder):
-        if isinstance(step.categories, str):
-            raise ValueError(
-                f"{type(step).__name__} has categories={step.categories!r}, which would be read "
-                "off the private rows; list the public values of its columns: categories=[[...], "
-                "...]."
-            )
-        strict = step.handle_unknown == "error"
-        for j, values in zip(positions, step.categories, strict=True):
-            yield Listed(j, np.asarray(values, dtype=object).tolist(), strict)
+def _listed_by(step: Any, positions: list[int]) -> Iterator[Listed]:
+    if not isinstance(step, OneHotEncoder | OrdinalEncoder):
         return
-    for owner in _owners(step):
-        known = getattr(owner, "categories", None)
-        if isinstance(known, Mapping):
-            for key, values in known.items():
-                plain = np.asarray(values, dtype=object).tolist()
-                yield Listed(columns.index(key, "categories"), plain, True)
-            return
-
-
-def _owners(step: Any) -> list[Any]:
-    """Return a learner, its sketcher and what that is made of."""
-    sketcher = getattr(step, "sketcher", None)
-    parts = sketcher.sub_sketchers() if hasattr(sketcher, "sub_sketchers") else []
-    return [step, sketcher, *parts]
+    if isinstance(step.categories, str):
+        raise ValueError(
+            f"{type(step).__name__} has categories={step.categories!r}, which would be read off "
+            "the private rows; list the public values of its columns: categories=[[...], ...]."
+        )
+    strict = step.handle_unknown == "error"
+    for j, values in zip(positions, step.categories, strict=False):  # it complains itself
+        yield Listed(j, np.asarray(values, dtype=object).tolist(), strict)
 
 
 def check_rows(X: NDArray, columns: Columns, listed: tuple[Listed, ...]) -> None:
