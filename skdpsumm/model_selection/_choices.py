@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 
-# Candidates that are tried on public rows whatever is drawn.
-_MOST_TRIED = 100
+# Candidates that are tried on public rows whatever is drawn: of a grid, and of distributions.
+_OF_A_GRID, _OF_DISTRIBUTIONS = 100, 10
 
 
 class Choices:
@@ -41,8 +41,8 @@ class Choices:
         return params
 
     def to_try(self) -> Iterator[dict[str, Any]]:
-        """Yield all parameters where they are at most 100, else 100 that never change."""
-        n = _MOST_TRIED
+        """Yield all parameters of a small grid, else some that never change."""
+        n = _OF_DISTRIBUTIONS
         if self._is_finite:
-            n = min(n, len(ParameterGrid(self._given)))
+            n = min(_OF_A_GRID, len(ParameterGrid(self._given)))
         yield from ParameterSampler(self._given, n, random_state=0)

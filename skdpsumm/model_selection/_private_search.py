@@ -92,8 +92,8 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
     estimator : estimator
         A private learner (`TDDLClassifier`, `TDILRegressor`, `M2MClassifier` with a sketcher, ...)
         or a `Pipeline` that ends in one, whose other steps are fitted to public rows, from which
-        they learn nothing. Its epsilon, delta, adjacency, noise_seed and ledger are set by the
-        search.
+        they learn nothing, and take each private row by itself. Its epsilon, delta, adjacency,
+        noise_seed and ledger are set by the search; memory and verbose are off.
     param_distributions : dict or list of dicts
         As in `RandomizedSearchCV`: lists, or distributions with `rvs`. Every trial draws anew, so
         the same candidate can come twice.
@@ -157,9 +157,14 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
 
     Trials run in parallel inside ``joblib.parallel_config("loky")`` or ``("dask")``, with the same
     result; who watches their workers sees K. The time that a fit takes tells of K, too, and is not
-    covered. A candidate that cannot be fitted to
-    the private rows counts as the worst; all are first tried on public ones, before any charge.
-    X must be numbers. `score` is exact, no release.
+    covered. A candidate that cannot be fitted to the private rows counts as the worst; all of a
+    grid of at most 100 (of others some, and what is drawn) are tried on public ones before any
+    charge. X must be numbers, but for columns whose `categories` the first step of a Pipeline
+    lists (`OneHotEncoder`, `OrdinalEncoder`, also in a `ColumnTransformer`). `score` is exact, no
+    release.
+
+    *In a ledger* with delta > 0 a search counts as the Gaussian that dominates it, whose epsilon is
+    about three times its own; one with delta=0 as its own, where all charges are pure.
 
     Source: Liu and Talwar (2019), Papernot and Steinke (2022), Koskela, Redberg and Wang (2024).
 
@@ -251,9 +256,10 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         Raises
         ------
         ValueError
-            For bad parameters, candidates or data; nothing is charged.
+            For bad parameters, data, or candidates, which are named; nothing is charged.
         BudgetExceededError
-            If the ledger cannot hold epsilon and delta; nothing is charged.
+            If the ledger cannot hold the search, which counts as more than its epsilon there (see
+            Notes); nothing is charged, and the message tells the epsilon that would fit.
         """
         leaf, choices, score = self._check_parameters()
         X, y, classes, listed = self._validate(X, y)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from ._candidate import Leaf, cost_of, last_step, settled
-from ._maps import Maps
+from ._maps import Maps, alike
 from ._plan import RunPlan
 from ._public_rows import PublicRows
 
@@ -44,6 +44,7 @@ class Stage:
     adjacency: str
     classes: Any
     seed: int
+    _done: list[tuple[dict[str, Any], Any]] = field(default_factory=list)
 
     def _settled(self, estimator: Any) -> Any:
         """Return an estimator, whose steps may be its own, with all that the search decides."""
@@ -60,9 +61,13 @@ class Stage:
         ValueError
             If it cannot. The message tells of parameters and public rows alone.
         """
+        for known, candidate in self._done:
+            if alike(known, params):
+                return candidate
         try:
             candidate = self._settled(self.estimator).set_params(**clone(params, safe=False))
-            return _affordable(self.leaf, self._settled(candidate), self.plan, self.public)
+            candidate = self._settled(candidate)
+            candidate = _affordable(self.leaf, candidate, self.plan, self.public)
         except Exception as error:
             if not params:
                 raise
@@ -71,6 +76,8 @@ class Stage:
                 f"rows: {error} Take it out, so that no search fails by the luck of the draw; "
                 "nothing was charged."
             ) from error
+        self._done.append((params, candidate))
+        return candidate
 
 
 def fit_last(step: Any, X: Any, y: NDArray, public: PublicRows) -> Any:
