@@ -146,7 +146,7 @@ def _fill(values: NDArray[np.float64], steps: list[Any], X: Any) -> None:
             X = _in_a_block(step, X)
             done += 1
         else:
-            values[...] = X
+            values[...] = _dense(X)
             return
     except Exception:
         _fill_halves(values, steps[done:], X)
@@ -165,16 +165,12 @@ def _fill_halves(values: NDArray[np.float64], steps: list[Any], X: Any) -> None:
 
 
 def _in_a_block(step: Any, X: Any) -> Any:
-    if type(step) is RBFSampler:
-        return _own_loop(step, X)
-    found = step.transform(X)
-    # Sparse or dense is a matter of the whole block, and later steps may ask.
-    return found.toarray() if issparse(found) else found
+    return _own_loop(step, X) if type(step) is RBFSampler else step.transform(X)
 
 
 def _own_loop(step: RBFSampler, X: Any) -> NDArray[np.float64]:
     """Return what `RBFSampler.transform` does, with a product for each row."""
-    X = np.ascontiguousarray(X, dtype=np.float64)
+    X = np.ascontiguousarray(_dense(X))
     features = np.empty((len(X), step.n_components))
     for row, angles in zip(X, features, strict=True):
         np.cos(row @ step.random_weights_ + step.random_offset_, out=angles)
@@ -185,30 +181,31 @@ def _own_loop(step: RBFSampler, X: Any) -> NDArray[np.float64]:
 def _one_row(steps: list[Any], row: Any) -> NDArray[np.float64]:
     for step in steps:
         row = step.transform(row)
-    return row.toarray() if issparse(row) else np.asarray(row, dtype=np.float64)
+    return _dense(row)
+
+
+def _dense(X: Any) -> NDArray[np.float64]:
+    return np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
 
 
 def _takes_blocks(step: Any) -> bool:
-    """Return whether a fitted step maps each row by itself, bit for bit, in any block.
-
-    Subclasses may do anything, so types are compared exactly. Of unions only simple ones: inside,
-    a step could ask whether a block came out sparse.
-    """
-    if type(step) is RBFSampler:
-        return True
-    if type(step) is ColumnTransformer:
-        return all(_is_simple(inner) for _, inner, _ in step.transformers_)
-    if type(step) is FeatureUnion:
-        return all(_is_simple(inner) for _, inner in step.transformer_list)
-    return _is_simple(step)
+    """Return whether a fitted step maps each row by itself, bit for bit, in any block."""
+    # Inside another step, which calls it by itself, its products are those of a block.
+    return type(step) is RBFSampler or _is_by_entry(step)
 
 
-def _is_simple(step: Any) -> bool:
-    if type(step) is Pipeline:
-        return all(_is_simple(inner) for _, inner in step.steps)
-    if type(step) is FunctionTransformer:  # what becomes of "passthrough"
+def _is_by_entry(step: Any) -> bool:
+    """Return whether this type is known; subclasses may do anything, so they are not."""
+    kind = type(step)
+    if kind is Pipeline:
+        return all(_is_by_entry(inner) for _, inner in step.steps)
+    if kind is FeatureUnion:
+        return all(_is_by_entry(inner) for _, inner in step.transformer_list)
+    if kind is ColumnTransformer:
+        return all(_is_by_entry(inner) for _, inner, _ in step.transformers_)
+    if kind is FunctionTransformer:  # what becomes of "passthrough"
         return step.func is None
-    return type(step) in _BY_ENTRY or (isinstance(step, str | None) and step in _NOTHING)
+    return kind in _BY_ENTRY or (isinstance(step, str | None) and step in _NOTHING)
 
 
 # ---- which candidates share their maps
