@@ -35,14 +35,14 @@ from skdpsumm import (
     TDILRegressor,
     audit_epsilon,
 )
-from skdpsumm.model_selection import _private_search, _score
+from skdpsumm.model_selection import _private_search, _run, _score
 from skdpsumm.model_selection._candidate import Leaf
 from skdpsumm.model_selection._choices import Choices
 from skdpsumm.model_selection._maps import Maps
 from skdpsumm.model_selection._plan import RunPlan, plan_runs
-from skdpsumm.model_selection._private_search import _Table
 from skdpsumm.model_selection._public_rows import PublicRows
 from skdpsumm.model_selection._rehearsal import Stage
+from skdpsumm.model_selection._run import Table
 from skdpsumm.model_selection._stopping import Poisson, TruncatedNegativeBinomial, stopping
 from skdpsumm.privacy import GaussianDP, PureDP, _noise, gdp_delta, gdp_mu
 
@@ -392,7 +392,7 @@ def toy(plan, law, rng):
     stage = Stage(Leaf("", ""), plan, PublicRows(None, None), None, "add_remove", None, 0)
 
     def release(kinds):
-        table = _Table(None, None, [()] * len(kinds), np.array(kinds))
+        table = Table(None, None, [()] * len(kinds), np.array(kinds))
         trials = [candidates[int(rng.random() < 0.9)] for _ in range(law.draw(rng))]
         best = search._search(trials, lambda maps: table, score, stage)
         return [float(best.params["label"]), best.value]
@@ -408,7 +408,8 @@ def _seeded_laplace(monkeypatch):
         "_laplace_i64",
         lambda v, s: v + np.rint(rng.laplace(0, s, v.shape)).astype(np.int64),
     )
-    monkeypatch.setattr(_private_search, "clone", lambda e, **_: e)
+    for module in (_private_search, _run):
+        monkeypatch.setattr(module, "clone", lambda e, **_: e)
     monkeypatch.setattr(_score, "config_context", lambda **_: nullcontext())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
-from sklearn.utils import _safe_indexing, check_random_state, get_tags
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -31,52 +30,10 @@ from ._maps import Maps, groups_of, steps_before
 from ._plan import RunPlan, plan_runs
 from ._price import check_ledger
 from ._public_rows import Listed, PublicRows, check_rows, listed_values, lists_values
-from ._rehearsal import Stage, fit_last
+from ._rehearsal import Stage
+from ._run import Result, Table, no_run, run
 from ._score import SCORES, PrivateScore
 from ._stopping import ETAS, stopping
-
-
-@dataclass(frozen=True)
-class _Table:
-    """The private rows, parted by secret coins.
-
-    Attributes
-    ----------
-    X, y : array or frame of shape (n, d), ndarray of shape (n,)
-        To train on.
-    rows : list of arrays or frames of shape (1, d), or of None
-        Held out; None where a row cannot be mapped, which is scored low.
-    labels : ndarray
-        Of them.
-    """
-
-    X: Any
-    y: NDArray
-    rows: list[Any]
-    labels: NDArray
-
-    @classmethod
-    def parted(
-        cls, X: Any, y: NDArray, held_out: NDArray[np.bool_], as_given: bool, maps: Maps
-    ) -> _Table:
-        """Return the rows as a learner meets them, those held out as they were given if asked."""
-        try:
-            values, good = maps(X)
-        except Exception:  # out of memory, with the number of rows in the message: all runs fail
-            values, good = np.empty((len(y), 0)), np.zeros(len(y), np.bool_)
-        train, test = np.flatnonzero(~held_out), np.flatnonzero(held_out)
-        source, good = (X, np.ones(len(y), np.bool_)) if as_given else (values, good)
-        rows = [_safe_indexing(source, [i]) if good[i] else None for i in test]
-        return cls(_safe_indexing(values, train), y[train], rows, y[test])
-
-
-@dataclass(frozen=True)
-class _Result:
-    """What a run returns."""
-
-    value: float
-    params: dict[str, Any]
-    estimator: Any
 
 
 class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
@@ -276,10 +233,11 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             trials = [(params, stage.tried(params)) for params in drawn]
         self._charge(score.plan)
         with silent():
-            parted = partial(_Table.parted, X, y, held_out, not score.predicts)
-            best = (
-                self._search(trials, parted, score, stage) if trials else _nothing(fallback, public)
-            )
+            parted = partial(Table.parted, X, y, held_out, not score.predicts)
+            if trials:
+                best = self._search(trials, parted, score, stage)
+            else:
+                best = no_run(fallback, public)
         self._publish(leaf, best, score, classes)
         return self
 
@@ -381,10 +339,10 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
     def _search(
         self,
         trials: list[tuple[dict[str, Any], Any]],
-        parted: Callable[[Maps], _Table],
+        parted: Callable[[Maps], Table],
         score: PrivateScore,
         stage: Stage,
-    ) -> _Result:
+    ) -> Result:
         """Return the best run. Of equal ones the first will do, for their order is random."""
         groups = groups_of([estimator for _, estimator in trials], steps_before)
         results = Parallel(verbose=0)(self._runs(groups, trials, parted, score, stage))
@@ -395,7 +353,7 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         self,
         groups: list[list[int]],
         trials: list[tuple[dict[str, Any], Any]],
-        parted: Callable[[Maps], _Table],
+        parted: Callable[[Maps], Table],
         score: PrivateScore,
         stage: Stage,
     ) -> Iterator[Any]:
@@ -408,13 +366,13 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             table = parted(maps)
             for j in group:
                 seeds = self._seeds(j)
-                yield delayed(_run)(stage.leaf, *trials[j], maps, table, score, seeds)
+                yield delayed(run)(stage.leaf, *trials[j], maps, table, score, seeds)
 
     def _seeds(self, j: int) -> list[int | None]:
         """Return the seeds of the noise of fit and score in trial j."""
         return [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
 
-    def _publish(self, leaf: Leaf, best: _Result, score: PrivateScore, classes: Any) -> None:
+    def _publish(self, leaf: Leaf, best: Result, score: PrivateScore, classes: Any) -> None:
         facts = ["the parameters of the search"]
         if classes is not None and getattr(last_step(self.estimator), "classes", None) is None:
             facts.append("the set of labels in y")
@@ -449,47 +407,3 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         tags.target_tags = inner.target_tags
         tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
         return tags
-
-
-def _run(
-    leaf: Leaf,
-    params: dict[str, Any],
-    estimator: Any,
-    maps: Maps,
-    table: _Table,
-    score: PrivateScore,
-    seeds: list[int | None],
-) -> _Result:
-    """Return the result of one base run; where it fails, that of public rows, scored low.
-
-    It may run in a process of its own, which gets neither the search nor its ledger.
-    """
-    with silent():
-        whole = clone(estimator).set_params(**{f"{leaf.budget}noise_seed": seeds[0]})
-        fitted = clone(whole)
-        exact = _fit_and_score(fitted, maps, table, score)
-        if exact is None:  # nothing of what failed may be left
-            fitted, exact = clone(whole), score.worst(len(table.rows))
-            fit_last(maps.lend(fitted), maps.public.X, maps.public.y, maps.public)
-        value = score.release(exact, seeds[1])
-        # The seed would tell which run this was.
-        fitted.set_params(**{f"{leaf.budget}noise_seed": None})
-    return _Result(value, params, fitted)
-
-
-def _fit_and_score(estimator: Any, maps: Maps, table: _Table, score: PrivateScore) -> int | None:
-    """Fit an estimator in place and return its exact score; None if anything fails."""
-    try:
-        learner = fit_last(maps.lend(estimator), table.X, table.y, maps.public)
-        if not score.plan.covers(learner.privacy_.mechanism):
-            return None
-        return score.exact(learner if score.predicts else estimator, table.rows, table.labels)
-    except Exception:  # whatever it is, it must not stop the search
-        return None
-
-
-def _nothing(estimator: Any, public: PublicRows) -> _Result:
-    """Return the result of no run, K = 0."""
-    maps = Maps.fitted(estimator, public)
-    fit_last(last_step(estimator), maps.public.X, public.y, maps.public)
-    return _Result(-math.inf, {}, estimator)
