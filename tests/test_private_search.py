@@ -35,10 +35,14 @@ from skdpsumm import (
     TDILRegressor,
     audit_epsilon,
 )
-from skdpsumm.model_selection import _private_search, _score
-from skdpsumm.model_selection._candidate import Leaf, Rehearsal, transform_rows
+from skdpsumm.model_selection import _private_search, _run, _score
+from skdpsumm.model_selection._candidate import Leaf
+from skdpsumm.model_selection._choices import Choices
+from skdpsumm.model_selection._maps import Maps
 from skdpsumm.model_selection._plan import RunPlan, plan_runs
-from skdpsumm.model_selection._private_search import _Table
+from skdpsumm.model_selection._public_rows import PublicRows
+from skdpsumm.model_selection._rehearsal import Stage
+from skdpsumm.model_selection._run import Table
 from skdpsumm.model_selection._stopping import Poisson, TruncatedNegativeBinomial, stopping
 from skdpsumm.privacy import GaussianDP, PureDP, _noise, gdp_delta, gdp_mu
 
@@ -385,10 +389,12 @@ def toy(plan, law, rng):
         lambda e, row, y: KINDS[y[0]][e.label], -1.0, 1.0, "add_remove", plan
     )
 
+    stage = Stage(Leaf("", ""), plan, PublicRows(None, None), None, "add_remove", None, 0)
+
     def release(kinds):
-        table = _Table(None, None, [None] * len(kinds), np.array(kinds))
+        table = Table(None, None, [()] * len(kinds), np.array(kinds))
         trials = [candidates[int(rng.random() < 0.9)] for _ in range(law.draw(rng))]
-        best = search._search(Leaf("", ""), trials, table, score, Rehearsal(None, None))
+        best = search._search(trials, lambda maps: table, score, stage)
         return [float(best.params["label"]), best.value]
 
     return release
@@ -402,7 +408,8 @@ def _seeded_laplace(monkeypatch):
         "_laplace_i64",
         lambda v, s: v + np.rint(rng.laplace(0, s, v.shape)).astype(np.int64),
     )
-    monkeypatch.setattr(_private_search, "clone", lambda e, **_: e)
+    for module in (_private_search, _run):
+        monkeypatch.setattr(module, "clone", lambda e, **_: e)
     monkeypatch.setattr(_score, "config_context", lambda **_: nullcontext())
 
 
@@ -534,22 +541,19 @@ def test_runs_are_alike():
 @seeded
 def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
     seen = {}
-    draw = PrivateSearchCV._draw
+    draw = Choices.draw
     for seed in (0, 1):
         for public in (0, 1):
             found = seen[seed, public] = []
             monkeypatch.setattr(
-                PrivateSearchCV,
-                "_draw",
-                lambda self, base, rng, found=found: (
-                    found.append(draw(self, base, rng)) or found[-1]
-                ),
+                Choices,
+                "draw",
+                lambda self, rng, found=found: found.append(draw(self, rng)) or found[-1],
             )
             search(expected_trials=4, noise_seed=seed, random_state=public).fit(X, Y)
-    tried = {key: [params for params, _ in found] for key, found in seen.items()}
-    assert tried[0, 0] == tried[0, 1]
-    assert tried[1, 0] == tried[1, 1]
-    assert tried[0, 0] != tried[1, 0]
+    assert seen[0, 0] == seen[0, 1]
+    assert seen[1, 0] == seen[1, 1]
+    assert seen[0, 0] != seen[1, 0]
 
 
 @seeded
@@ -642,15 +646,21 @@ def test_a_candidate_that_reads_rows_elsewhere_is_refused():
         search(pipe, {"clf": [M2MClassifier(sketcher=RFFSketcher(20, gamma=0.5))]}).fit(X, Y)
 
 
+def mapped(*steps, public=X[:3]):
+    """Return the maps of a pipeline with these steps, fitted to public rows."""
+    rows = PublicRows(public, np.zeros(len(public)))
+    return Maps.fitted(make_pipeline(*steps, LEARNER), rows)
+
+
 def test_steps_before_the_learner_see_one_row_at_a_time():
     """A transformer that mixes rows of its input, or fails on one, moves no other row."""
-    mixing = FunctionTransformer(lambda rows: rows / np.abs(rows).max(axis=0)).fit(X)
-    alone = [transform_rows(mixing, rows, X[:3]) for rows in (X, np.vstack([X, 100 * X[:1]]))]
+    mixing = mapped(FunctionTransformer(lambda rows: rows / np.abs(rows).max(axis=0)))
+    alone = [mixing(rows)[0] for rows in (X, np.vstack([X, 100 * X[:1]]))]
     np.testing.assert_array_equal(alone[0], alone[1][:-1])
-    failing = FunctionTransformer(np.log).fit(X)
     with np.errstate(all="ignore"):
-        logs = transform_rows(failing, X, X[:3])
+        logs, good = mapped(FunctionTransformer(np.log))(X)
     assert np.isfinite(logs).all()
+    np.testing.assert_array_equal(good, (X > 0).all(axis=1))
     np.testing.assert_array_equal(logs[X <= 0], 0.0)
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
-from sklearn.model_selection import ParameterSampler
-from sklearn.utils import _safe_indexing, check_random_state, get_tags
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -22,36 +22,18 @@ from .._delegation import DelegatingMixin, inner_has
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
+from ..features._columns import Columns
 from ..privacy import PrivacyGuarantee, derived_seed, secret_generator, warn_of_seed
-from ._candidate import Leaf, Rehearsal, fit_on, last_step, rehearse, settled, silent, state
+from ._candidate import Leaf, last_step, silent, state
+from ._choices import Choices
+from ._maps import Maps, groups_of, steps_before
 from ._plan import RunPlan, plan_runs
+from ._price import check_ledger
+from ._public_rows import Listed, PublicRows, check_rows, listed_values, lists_values
+from ._rehearsal import Stage
+from ._run import Result, Table, no_run, run
 from ._score import SCORES, PrivateScore
 from ._stopping import ETAS, stopping
-
-
-@dataclass(frozen=True)
-class _Table:
-    """The private rows, parted by secret coins."""
-
-    X: Any
-    y: NDArray
-    rows: list[Any]
-    labels: NDArray
-
-    @classmethod
-    def parted(cls, X: Any, y: NDArray, held_out: NDArray[np.bool_]) -> _Table:
-        train, test = np.flatnonzero(~held_out), np.flatnonzero(held_out)
-        rows = [_safe_indexing(X, [i]) for i in test]
-        return cls(_safe_indexing(X, train), y[train], rows, y[test])
-
-
-@dataclass(frozen=True)
-class _Result:
-    """What a run returns."""
-
-    value: float
-    params: dict[str, Any]
-    estimator: Any
 
 
 class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
@@ -67,8 +49,8 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
     estimator : estimator
         A private learner (`TDDLClassifier`, `TDILRegressor`, `M2MClassifier` with a sketcher, ...)
         or a `Pipeline` that ends in one, whose other steps are fitted to public rows, from which
-        they learn nothing. Its epsilon, delta, adjacency, noise_seed and ledger are set by the
-        search.
+        they learn nothing, and take each private row by itself. Its epsilon, delta, adjacency,
+        noise_seed and ledger are set by the search; memory and verbose are off.
     param_distributions : dict or list of dicts
         As in `RandomizedSearchCV`: lists, or distributions with `rvs`. Every trial draws anew, so
         the same candidate can come twice.
@@ -132,9 +114,14 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
 
     Trials run in parallel inside ``joblib.parallel_config("loky")`` or ``("dask")``, with the same
     result; who watches their workers sees K. The time that a fit takes tells of K, too, and is not
-    covered. A candidate that cannot be fitted to
-    the private rows counts as the worst; all are first tried on public ones, before any charge.
-    X must be numbers. `score` is exact, no release.
+    covered. A candidate that cannot be fitted to the private rows counts as the worst; all of a
+    grid of at most 100 (of others some, and what is drawn) are tried on public ones before any
+    charge. X must be numbers, but for columns whose `categories` the first step of a Pipeline
+    lists (`OneHotEncoder`, `OrdinalEncoder`, also in a `ColumnTransformer`). `score` is exact, no
+    release.
+
+    *In a ledger* with delta > 0 a search counts as the Gaussian that dominates it, whose epsilon is
+    about three times its own; one with delta=0 as its own, where all charges are pure.
 
     Source: Liu and Talwar (2019), Papernot and Steinke (2022), Koskela, Redberg and Wang (2024).
 
@@ -226,49 +213,49 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         Raises
         ------
         ValueError
-            For bad parameters, candidates or data; nothing is charged.
+            For bad parameters, data, or candidates, which are named; nothing is charged.
         BudgetExceededError
-            If the ledger cannot hold epsilon and delta; nothing is charged.
+            If the ledger cannot hold the search, which counts as more than its epsilon there (see
+            Notes); nothing is charged, and the message tells the epsilon that would fit.
         """
-        leaf, score = self._check_parameters()
-        X, y, classes = self._validate(X, y, leaf)
-        public = Rehearsal.like(X, self.n_features_in_, classes, unwrap(X_public))
+        leaf, choices, score = self._check_parameters()
+        X, y, classes, listed = self._validate(X, y)
+        public = PublicRows.like(X, self.n_features_in_, classes, unwrap(X_public), listed)
         rng, seed = self._sources()
-        base = self._settled(leaf, self.estimator, classes, seed)
-        # Drawn and tried before the charge, without a look at the rows.
+        stage = Stage(leaf, score.plan, public, self.estimator, self.adjacency, classes, seed)
         law, held_out = self._law(), rng.random(len(y)) < self.holdout
-        drawn = [self._draw(base, rng) for _ in range(law.draw(rng))]
-        whole = [(p, self._settled(leaf, e, classes, seed)) for p, e in drawn]
-        trials = [(p, rehearse(leaf, e, score.plan, public)) for p, e in whole]
-        fallback = None if trials else rehearse(leaf, base, score.plan, public)
+        drawn = [choices.draw(rng) for _ in range(law.draw(rng))]
+        # Before the charge, and without a look at the rows.
+        with silent():
+            fallback = stage.tried({}) if law.generating(0.0) > 0 else None  # of K = 0
+            for params in choices.to_try():
+                stage.tried(params)
+            trials = [(params, stage.tried(params)) for params in drawn]
         self._charge(score.plan)
         with silent():
-            if fallback is not None:  # K = 0
-                fit_on(fallback, public.X, public.y, public)
-                best = _Result(-math.inf, {}, fallback)
+            parted = partial(Table.parted, X, y, held_out, not score.predicts)
+            if trials:
+                best = self._search(trials, parted, score, stage)
             else:
-                table = _Table.parted(X, y, held_out)
-                best = self._search(leaf, trials, table, score, public)
+                best = no_run(fallback, public)
         self._publish(leaf, best, score, classes)
         return self
 
     # ---- before the charge
 
-    def _check_parameters(self) -> tuple[Leaf, PrivateScore]:
+    def _check_parameters(self) -> tuple[Leaf, Choices, PrivateScore]:
         """Raise for whatever can be told without data, before any are looked at."""
         self._validate_params()
         leaf = Leaf.of(self.estimator)
-        choices = self.param_distributions
-        choices = [choices] if isinstance(choices, dict) else choices
-        ParameterSampler(choices, 1)  # raises for values that are no distributions
-        names = {name for choice in choices for name in choice}
-        clone(self.estimator).set_params(**dict.fromkeys(names))  # raises for unknown names
-        leaf.check(self.estimator, names)
+        choices = Choices(self.param_distributions)
+        clone(self.estimator).set_params(**dict.fromkeys(choices.names))  # raises for unknown names
+        leaf.check(self.estimator, choices.names)
         plan = plan_runs(self._law(), float(self.epsilon), float(self.delta))
         score = self._make_score(plan)
         if self.ledger is not None:
-            self.ledger.check(plan.total, adjacency=self.adjacency)
-        return leaf, score
+            budget = float(self.epsilon), float(self.delta)
+            check_ledger(self.ledger, self._law(), *budget, self.adjacency)
+        return leaf, choices, score
 
     def _law(self):
         return stopping(self.distribution, self.expected_trials)
@@ -298,14 +285,12 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             )
         return PrivateScore(SCORES.get(scoring, scoring), low, high, self.adjacency, plan)
 
-    def _validate(self, X: Any, y: Any, leaf: Leaf) -> tuple[Any, NDArray, Any]:
-        """Return the rows (a frame as it is), the labels, and the public classes."""
+    def _validate(self, X: Any, y: Any) -> tuple[Any, NDArray, Any, tuple[Listed, ...]]:
+        """Return the rows (a frame as it is), the labels, the public classes and categories."""
         numeric = is_regressor(self.estimator)
-        options = {"y_numeric": numeric, "ensure_min_samples": 2}
-        checked, y = validate_table(self, X, y, **options)
-        X = X if hasattr(X, "columns") else checked
+        X, y, listed = self._validate_rows(X, y, y_numeric=numeric, ensure_min_samples=2)
         if numeric:
-            return X, y, None
+            return X, y, None, listed
         check_classification_targets(y)
         given = getattr(last_step(self.estimator), "classes", None)
         classes = np.unique(y if given is None else np.asarray(given))
@@ -316,7 +301,20 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             )
         if not np.isin(y, classes).all():
             raise ValueError("y holds a label that is not in `classes` of the estimator.")
-        return X, y, classes
+        return X, y, classes, listed
+
+    def _validate_rows(self, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray, Any]:
+        is_frame = hasattr(X, "columns")
+        mixed = is_frame or lists_values(self.estimator)
+        checked, y = validate_table(self, X, y, mixed=mixed, **options)
+        if not mixed:
+            return checked, y, ()
+        names = getattr(self, "feature_names_in_", None)
+        columns = Columns.build(self.n_features_in_, names=names)
+        X = X if is_frame else checked
+        listed = listed_values(self.estimator, X, self.n_features_in_)
+        check_rows(checked, columns, listed)
+        return X, y, listed
 
     def _sources(self) -> tuple[np.random.Generator, int]:
         """Return the secret generator, and the public seed of what has none."""
@@ -324,19 +322,6 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         if math.isinf(self.epsilon):
             return np.random.default_rng(seed), seed
         return secret_generator(derived_seed(self.noise_seed, 0)), seed
-
-    def _settled(self, leaf: Leaf, estimator: Any, classes: Any, seed: int) -> Any:
-        """Return the estimator, or a candidate with steps of its own, with what the search sets."""
-        own = {f"{leaf.budget}adjacency": self.adjacency, f"{leaf.budget}noise_seed": None}
-        return settled(leaf, estimator, own | leaf.settings(estimator, classes), seed)
-
-    def _draw(self, base: Any, rng: np.random.Generator) -> tuple[dict[str, Any], Any]:
-        """Return the parameters of one trial, drawn from the secret source, and its estimator."""
-        words = rng.integers(2**32, size=8, dtype=np.uint32)
-        source = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(words.tolist())))
-        (params,) = ParameterSampler(self.param_distributions, 1, random_state=source)
-        with silent():
-            return params, clone(base).set_params(**clone(params, safe=False))
 
     def _charge(self, plan: RunPlan) -> None:
         if self.noise_seed is not None and np.isfinite(self.epsilon):
@@ -353,25 +338,41 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
 
     def _search(
         self,
-        leaf: Leaf,
         trials: list[tuple[dict[str, Any], Any]],
-        table: _Table,
+        parted: Callable[[Maps], Table],
         score: PrivateScore,
-        public: Rehearsal,
-    ) -> _Result:
+        stage: Stage,
+    ) -> Result:
         """Return the best run. Of equal ones the first will do, for their order is random."""
-        run = delayed(_run)
-        results = Parallel()(
-            run(leaf, params, estimator, table, score, public, self._seeds(j))
-            for j, (params, estimator) in enumerate(trials)
-        )
-        return max(results, key=lambda result: result.value)
+        groups = groups_of([estimator for _, estimator in trials], steps_before)
+        results = Parallel(verbose=0)(self._runs(groups, trials, parted, score, stage))
+        order = np.argsort([j for group in groups for j in group])
+        return max((results[i] for i in order), key=lambda result: result.value)
+
+    def _runs(
+        self,
+        groups: list[list[int]],
+        trials: list[tuple[dict[str, Any], Any]],
+        parted: Callable[[Maps], Table],
+        score: PrivateScore,
+        stage: Stage,
+    ) -> Iterator[Any]:
+        """Yield calls of runs, those with the same maps one after another.
+
+        So a table is mapped once for all of them, and one is kept at a time.
+        """
+        for group in groups:
+            maps = Maps.fitted(clone(trials[group[0]][1]), stage.public)
+            table = parted(maps)
+            for j in group:
+                seeds = self._seeds(j)
+                yield delayed(run)(stage.leaf, *trials[j], maps, table, score, seeds)
 
     def _seeds(self, j: int) -> list[int | None]:
         """Return the seeds of the noise of fit and score in trial j."""
         return [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
 
-    def _publish(self, leaf: Leaf, best: _Result, score: PrivateScore, classes: Any) -> None:
+    def _publish(self, leaf: Leaf, best: Result, score: PrivateScore, classes: Any) -> None:
         facts = ["the parameters of the search"]
         if classes is not None and getattr(last_step(self.estimator), "classes", None) is None:
             facts.append("the set of labels in y")
@@ -406,31 +407,3 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         tags.target_tags = inner.target_tags
         tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
         return tags
-
-
-def _run(
-    leaf: Leaf,
-    params: dict[str, Any],
-    estimator: Any,
-    table: _Table,
-    score: PrivateScore,
-    public: Rehearsal,
-    seeds: list[int | None],
-) -> _Result:
-    """Return the result of one base run; where it fails, that of public rows, scored low.
-
-    It may run in a process of its own, which gets neither the search nor its ledger.
-    """
-    estimator = clone(estimator).set_params(**{f"{leaf.budget}noise_seed": seeds[0]})
-    with silent():
-        try:
-            fit_on(estimator, table.X, table.y, public)
-            if not score.plan.covers(last_step(estimator).privacy_.mechanism):
-                raise ValueError("The run cost more than was planned.")
-            exact = score.exact(estimator, table.rows, table.labels)
-        except Exception:  # whatever it is, it must not stop the search
-            fit_on(estimator, public.X, public.y, public)
-            exact = score.worst(len(table.rows))
-        value = score.release(exact, seeds[1])
-    # The seed would tell which run this was.
-    return _Result(value, params, estimator.set_params(**{f"{leaf.budget}noise_seed": None}))

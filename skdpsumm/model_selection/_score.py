@@ -87,8 +87,15 @@ class PrivateScore:
             scores = [self._of_row(estimator, row, y[[i]]) for i, row in enumerate(rows)]
         return int(self._on_grid(np.array(scores, np.float64)).sum())
 
+    @property
+    def predicts(self) -> bool:
+        """Whether nothing but predictions is asked of an estimator."""
+        return self.row_score in SCORES.values()
+
     def _of_row(self, estimator: Any, row: Any, label: NDArray) -> float:
         """Return a row's score; low where it has none, so that no row can stop a run."""
+        if row is None:
+            return self.low
         try:
             return float(np.ravel(self.row_score(estimator, row, label))[0])
         except Exception:

@@ -1,0 +1,477 @@
+"""The private search over pipelines: rows that move no other row, names, grids, and silence."""
+
+import json
+import math
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import uniform
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
+
+from skdpsumm import (
+    BudgetExceededError,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    PrivateSearchCV,
+    PublicScaler,
+    TDILClassifier,
+)
+from skdpsumm.model_selection import _maps, _private_search
+from skdpsumm.model_selection._choices import Choices
+from skdpsumm.model_selection._maps import Maps, alike, groups_of, steps_before
+from skdpsumm.model_selection._public_rows import PublicRows
+from skdpsumm.model_selection._stopping import Poisson, TruncatedNegativeBinomial
+from skdpsumm.privacy import PureDP
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (101, 6))
+Y = (X[:, 0] * X[:, 1] > 0).astype(int)
+FRAME = pd.DataFrame(
+    {"job": RNG.choice(["a", "b", "c"], 101), "age": RNG.integers(18, 90, 101), "height": X[:, 0]}
+)
+NAMES = (FRAME["job"] == "a").to_numpy()
+JOBS = OneHotEncoder(categories=[["a", "b", "c"]])
+LEARNER = TDILClassifier(norm_bound=3.0)
+
+
+def mapped(*steps, rows=X):
+    """Return the maps of a pipeline with these steps, fitted to ten of the rows."""
+    public = PublicRows(rows[:10], np.arange(10) % 2)
+    return Maps.fitted(make_pipeline(*steps, LEARNER), public)
+
+
+def search(estimator, choices, **params):
+    params = {"expected_trials": 3, "epsilon": 8.0, "noise_seed": 0, "random_state": 0} | params
+    return PrivateSearchCV(estimator, choices, **params)
+
+
+# ------------------------------------------------------------------ no row moves another
+
+
+def one_by_one(maps, rows):
+    """Return what the steps make of each row alone: the definition."""
+    found = []
+    for i in range(len(rows)):
+        row = rows[i : i + 1]
+        for before in maps.before:
+            row = before.transform(row)
+        found.append(np.asarray(row.toarray() if hasattr(row, "toarray") else row, np.float64))
+    return np.concatenate(found)
+
+
+def moves_another(maps, rows):
+    """Return whether any row's values differ, by a bit, with its place or its company."""
+    whole, good = maps(rows)
+    other = np.arange(len(rows))[::-1]
+    parts = [rows[a:b] for a, b in ((0, 1), (1, 8), (8, 9), (9, len(rows)))]
+    shuffled = rows.iloc[other] if hasattr(rows, "iloc") else rows[other]
+    same = (
+        np.array_equal(whole, one_by_one(maps, rows)),
+        np.array_equal(whole, maps(shuffled)[0][other]),
+        np.array_equal(whole, np.concatenate([maps(part)[0] for part in parts])),
+        good.all(),
+    )
+    return not all(same)
+
+
+SCALE = PublicScaler(bounds=(-1, 1))
+STEPS = {
+    "scaler": [SCALE],
+    "polynomials": [SCALE, PolynomialFeatures(3)],
+    "fourier": [SCALE, RBFSampler(gamma=0.7, n_components=37, random_state=0)],
+    "scalers": [StandardScaler(), MinMaxScaler(clip=True), MaxAbsScaler(), RobustScaler()],
+    "bins": [SCALE, KBinsDiscretizer(3, strategy="uniform")],
+    "signs": [Binarizer(), OrdinalEncoder(categories=[[0.0, 1.0]] * 6)],
+    "union": [FeatureUnion([("a", MinMaxScaler()), ("b", Binarizer()), ("c", "passthrough")])],
+    "nested": [make_pipeline(SCALE, "passthrough"), PolynomialFeatures(2)],
+    "nested union": [ColumnTransformer([("all", FeatureUnion([("a", SCALE)]), [0, 3])])],
+    "fourier in a union": [FeatureUnion([("a", RBFSampler(n_components=20, random_state=0))])],
+    "others": [SCALE, Normalizer(), RBFSampler(n_components=20, random_state=0)],
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("block_rows", [4096, 16])
+def test_no_row_moves_another(monkeypatch, name, block_rows):
+    monkeypatch.setattr(_maps, "_BLOCK_ROWS", block_rows)
+    assert not moves_another(mapped(*STEPS[name]), X)
+
+
+def test_no_row_of_a_frame_moves_another():
+    numbers = ("numbers", make_pipeline(SCALE, PolynomialFeatures(2)), ["age", "height"])
+    union = ColumnTransformer([("jobs", JOBS, ["job"]), numbers])
+    for steps in ([union], [union, StandardScaler()]):
+        assert not moves_another(mapped(*steps, rows=FRAME), FRAME)
+    assert not moves_another(mapped(*STEPS["scaler"]), X.astype(np.float32))
+
+
+def test_whether_a_block_is_sparse_is_no_matter():
+    """A ColumnTransformer decides that by the public rows: StandardScaler may refuse it or not."""
+    jobs = OneHotEncoder(categories=[list("abcde")])
+    union = make_column_transformer((jobs, ["job"]), remainder="passthrough")
+    rows = FRAME.assign(age=np.arange(101) % 2, height=np.arange(101) % 2)
+    for public in (rows[::2][:10], rows[1::2][:10]):
+        maps = Maps.fitted(make_pipeline(union, LEARNER), PublicRows(public, np.zeros(10)))
+        outputs = [maps.before[0].transform(part) for part in (rows[:1], rows[1:2], rows)]
+        assert len({type(output) for output in outputs}) == 1
+        assert not moves_another(maps, rows)
+
+
+class Centred(TransformerMixin, BaseEstimator):
+    """A transformer that mixes rows, against all advice."""
+
+    def fit(self, X, y=None):
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X):
+        return X - X.mean(axis=0)
+
+
+class CentredScaler(PublicScaler):
+    """Looks like one that is known."""
+
+    def transform(self, X):
+        return super().transform(X) - np.mean(X)
+
+
+@pytest.mark.parametrize("step", [Centred(), CentredScaler(bounds=(-1, 1))])
+def test_unknown_types_get_one_row_at_a_time(monkeypatch, step):
+    assert not moves_another(mapped(step), X)
+    # The check sees what would happen were they taken for row-wise ones.
+    monkeypatch.setattr(_maps, "_BY_ENTRY", _maps._BY_ENTRY | {type(step)})
+    assert moves_another(mapped(step), X)
+
+
+def test_a_row_that_a_step_refuses_moves_no_other():
+    maps = mapped(make_column_transformer((JOBS, ["job"]), remainder="passthrough"), rows=FRAME)
+    bad = FRAME.astype({"job": object})
+    bad.loc[[7, 8, 50], "job"] = ["private", None, 3]
+    values, good = maps(bad)
+    np.testing.assert_array_equal(np.flatnonzero(~good), [7, 8, 50])
+    np.testing.assert_array_equal(values[good], maps(FRAME)[0][good])
+    assert not values[~good].any()
+    # Also where what is no number is left to the last conversion.
+    kept = mapped(make_column_transformer(("passthrough", ["age"])), rows=FRAME)
+    odd = FRAME.astype({"age": object})
+    odd.loc[3, "age"] = "private"
+    np.testing.assert_array_equal(np.flatnonzero(~kept(odd)[1]), [3])
+
+
+# ------------------------------------------------------------------ once per setting
+
+
+@pytest.mark.parametrize("n_trials", [1, 6])
+def test_a_row_is_mapped_once_for_all_trials(monkeypatch, n_trials):
+    seen = []
+    monkeypatch.setattr(TruncatedNegativeBinomial, "draw", lambda self, rng: n_trials)
+    spy = FunctionTransformer(lambda rows: seen.append(rows.tobytes()) or rows)
+    model = search(make_pipeline(spy, LEARNER), {"tdilclassifier__regularization": [1.0, 2.0]})
+    model.fit(X, Y)
+    assert [seen.count(row.tobytes()) for row in X] == [1] * len(X)
+
+
+def test_sharing_maps_changes_nothing(monkeypatch):
+    pipe = Pipeline([("map", RBFSampler(n_components=10)), ("learner", LEARNER)])
+    choices = {"map__gamma": [0.5, 1.0, 2.0], "learner__regularization": [1.0, 3.0]}
+    found = []
+    for group in (groups_of, lambda items, key: [[j] for j in range(len(items))]):
+        monkeypatch.setattr(_private_search, "groups_of", group)
+        model = search(pipe, choices, expected_trials=8).fit(X, Y)
+        found.append((model.best_params_, model.best_sum_, model.predict(X).tolist()))
+    assert found[0] == found[1]
+
+
+def test_alike_takes_nothing_on_trust():
+    fitted = [FrozenEstimator(StandardScaler().fit(k * X)) for k in (1, 2)]
+    functions = [FunctionTransformer(lambda rows, k=k: k * rows) for k in (1, 2)]
+    scalers = [PublicScaler(bounds=np.array([0.0, k])) for k in (1, 2)]
+    for a, b in (fitted, functions, scalers, (1, True), (1, 1.0), ([1], (1,)), ({1: 2}, {1: 3})):
+        assert not alike(a, b)
+    for a in (fitted[0], functions[0], make_pipeline(*scalers), [np.nan], {"a": [1, "b"]}):
+        assert alike(a, a)
+    assert alike(make_pipeline(JOBS, RBFSampler()), make_pipeline(JOBS, RBFSampler()))
+    pipes = [make_pipeline(RBFSampler(gamma=g), LEARNER) for g in (1.0, 2.0, 1.0)]
+    assert groups_of(pipes, steps_before) == [[0, 2], [1]]
+
+
+def test_predictions_are_scored_as_the_pipeline_makes_them():
+    """By what a row was mapped to, or by the whole pipeline: the same sum."""
+    pipe = make_pipeline(SCALE, PolynomialFeatures(2), LEARNER)
+
+    def accuracy(estimator, row, label):
+        return estimator.predict(row) == label
+
+    sums = [
+        search(pipe, {}, scoring=scoring, score_bounds=(0, 1)).fit(X, Y).best_sum_
+        for scoring in ("accuracy", accuracy)
+    ]
+    assert sums[0] == sums[1]
+
+
+def test_public_points_go_through_the_maps():
+    from skdpsumm import TDDLClassifier
+
+    pipe = make_pipeline(PublicScaler(bounds=(-1, 1)), TDDLClassifier(gamma=1.0))
+    model = search(pipe, {}).fit(X, Y, X_public=X[:20])
+    points = model.best_estimator_[-1].predictor_.points
+    np.testing.assert_array_equal(points, (X[:20] + 1) / 2)
+
+
+# ------------------------------------------------------------------ names
+
+
+NUMBERS = (PublicScaler(bounds=[(18, 90), (-1, 1)]), ["age", "height"])
+
+
+@pytest.mark.parametrize(
+    ("jobs", "rows"),
+    [
+        (["job"], FRAME),
+        (make_column_selector(dtype_include="category"), FRAME.astype({"job": "category"})),
+        ([True, False, False], FRAME),
+    ],
+)
+def test_frames_with_names(jobs, rows):
+    columns = make_column_transformer((JOBS, jobs), NUMBERS)
+    choices = {"tdilclassifier__regularization": [0.1, 1.0]}
+    model = search(make_pipeline(columns, LEARNER), choices, epsilon=100.0).fit(rows, NAMES)
+    assert list(model.feature_names_in_) == list(rows.columns)
+    assert model.score(rows, NAMES) > 0.9
+
+
+def test_arrays_with_names_and_unknown_values():
+    known = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
+    columns = make_column_transformer((known, [0]), (PublicScaler(bounds=(18, 90)), [1]))
+    model = search(make_pipeline(columns, LEARNER), {}, epsilon=100.0)
+    assert model.fit(FRAME.to_numpy(), NAMES).score(FRAME.to_numpy(), NAMES) > 0.9
+    codes = OrdinalEncoder(categories=[["a", "b", "c"]])
+    model = search(make_pipeline(codes, LEARNER), {}).fit(FRAME[["job"]], NAMES)
+    assert model.n_features_in_ == 1
+
+
+SCALED = make_column_transformer(NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        (make_column_transformer((OneHotEncoder(), ["job"])), "list the public values"),
+        (make_column_transformer((OneHotEncoder(categories=[["a", "b"]]), ["job"])), "not among"),
+        (make_column_transformer((JOBS, ["height"])), "'job' must hold finite numbers"),
+        (SCALED, "'job' must hold finite numbers.*list them in `categories`"),
+        ("passthrough", "'job' must hold finite numbers"),
+    ],
+)
+def test_names_that_are_not_listed_cost_nothing(first, message):
+    ledger = PrivacyLedger(epsilon=100.0, delta=1e-5)
+    rows = FRAME.replace({"job": {"c": "secret"}}) if first is SCALED else FRAME
+    with pytest.raises(ValueError, match=message) as caught:
+        search(make_pipeline(first, LEARNER), {}, ledger=ledger).fit(rows, NAMES)
+    assert "secret" not in str(caught.value)
+    assert ledger.entries() == []
+
+
+# ------------------------------------------------------------------ all of a grid is tried first
+
+
+@pytest.mark.parametrize("noise_seed", range(4))
+def test_a_grid_with_a_bad_candidate_fails_always(noise_seed):
+    ledger = PrivacyLedger(epsilon=100.0, delta=1e-5)
+    choices = {"regularization": [1.0, 2.0, 3.0, 4.0, -5.0]}
+    model = search(LEARNER, choices, ledger=ledger, noise_seed=noise_seed, expected_trials=1.01)
+    with pytest.raises(ValueError, match=r"draw \{'regularization': -5\.0\}.*'regularization' par"):
+        model.fit(X, Y)
+    assert ledger.entries() == []
+
+
+def test_a_candidate_is_tried_once(monkeypatch):
+    """M2M takes seconds to fit to any table, and is often drawn again."""
+    fits = []
+    fit = TDILClassifier.fit
+    monkeypatch.setattr(TDILClassifier, "fit", lambda self, X, y: fits.append(X) or fit(self, X, y))
+    monkeypatch.setattr(TruncatedNegativeBinomial, "draw", lambda self, rng: 7)
+    search(TDILClassifier(), {"regularization": [1.0, 2.0, np.float64(3.0)]}).fit(X, Y)
+    assert len(fits) == 3 + 7
+
+
+def test_what_is_tried_does_not_change():
+    small = Choices({"a": [1, 2], "b": [3, 4, 5]})
+    assert len(list(small.to_try())) == 6
+    tried = [json.dumps(params, sort_keys=True) for params in small.to_try()]
+    assert len(set(tried)) == 6
+    for n, given in ((100, {"a": list(range(1000))}), (10, [{"a": uniform(0, 1)}, {}])):
+        first, again = (list(Choices(given).to_try()) for _ in range(2))
+        assert first == again
+        assert len(first) == n
+
+
+def test_the_result_of_no_trial_is_tried_whatever_is_drawn(monkeypatch):
+    monkeypatch.setattr(Poisson, "draw", lambda self, rng: 1)
+    bad = TDILClassifier(regularization=-1.0)
+    with pytest.raises(ValueError, match="'regularization' parameter"):
+        search(bad, {"regularization": [1.0]}, distribution="poisson").fit(X, Y)
+
+
+@pytest.mark.parametrize("law", [TruncatedNegativeBinomial(0.0, 10), Poisson(10.0)])
+def test_a_search_again_after_failures_costs_no_more(law):
+    """K of those that did not fail has weights q^k more: the same law, of a smaller mean."""
+    q = 0.9
+    if isinstance(law, Poisson):
+        tilted = Poisson(law.mean * q)
+    else:
+        part = 1 - (1 - law.gamma) * q
+        mean = (1 - part) / part / -math.log(part)
+        tilted = TruncatedNegativeBinomial(0.0, mean)
+    for z in (0.2, 0.7, 1.0):
+        assert tilted.generating(z) == pytest.approx(law.generating(q * z) / law.generating(q))
+    for run in (PureDP(0.1), PureDP(1.0)):
+        assert tilted.price(run).epsilon(0.0) <= law.price(run).epsilon(0.0)
+
+
+# ------------------------------------------------------------------ silence
+
+
+def test_nothing_else_tells_of_trials(monkeypatch, capfd, tmp_path, recwarn):
+    """Neither joblib's messages, nor those of a pipeline, nor what it would keep on the disk."""
+    monkeypatch.setattr(TruncatedNegativeBinomial, "draw", lambda self, rng: 5)
+    pipe = Pipeline(
+        [("scale", SCALE), ("map", RBFSampler(n_components=5)), ("learner", LEARNER)],
+        memory=str(tmp_path),
+        verbose=True,
+    )
+    with joblib.parallel_config(backend="sequential", verbose=50):
+        model = search(pipe, {"map__gamma": uniform(0.1, 1.0)}).fit(X, Y)
+    assert "".join(capfd.readouterr()) == ""
+    assert list(tmp_path.iterdir()) == []
+    assert (model.best_estimator_.memory, model.best_estimator_.verbose) == (None, False)
+    assert {str(w.message)[:10] for w in recwarn} <= {"noise_seed"}
+
+
+class Charges(TransformerMixin, BaseEstimator):
+    """A step that charges a ledger by itself."""
+
+    def __init__(self, ledger=None):
+        self.ledger = ledger
+
+    def fit(self, X, y=None):
+        self.n_features_in_ = X.shape[1]
+        if self.ledger is not None:
+            self.ledger.charge(PureDP(0.1))
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def test_a_ledger_in_another_step_would_count_trials():
+    ledger = PrivacyLedger(epsilon=100.0)
+    with pytest.raises(ValueError, match="ledger of its own"):
+        search(make_pipeline(Charges(ledger), LEARNER), {}).fit(X, Y)
+    pipe = Pipeline([("charges", Charges()), ("learner", LEARNER)])
+    search(pipe, {"charges": [Charges(ledger)]}).fit(X, Y)
+    search(pipe, {"charges__ledger": [ledger]}).fit(X, Y)
+    assert ledger.entries() == []
+
+
+class Leaves(ClassifierMixin, BaseEstimator):
+    """A learner that fails on the private rows, with some of them in its hands and its mouth."""
+
+    def __init__(
+        self, epsilon=1.0, delta=0.0, adjacency="add_remove", noise_seed=None, ledger=None, odd=None
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.odd = odd
+
+    def fit(self, X, y):
+        if len(X) > 25:
+            self.rows_ = X
+            raise RuntimeError(f"The first row is {X[0]}.")
+        self.classes_ = np.unique(y)
+        self.privacy_ = PrivacyGuarantee(PureDP(self.epsilon), self.adjacency)
+        if self.odd:  # breaks when it is fitted to public rows again
+            self.odd.append(1)
+            if len(self.odd) > 2:
+                raise RuntimeError("It fails on public rows, too.")
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X), int)
+
+
+class Shared(list):
+    """A list that its copies share."""
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def test_a_run_that_fails_leaves_nothing():
+    model = search(Leaves(), {}, delta=0.0).fit(X, Y)
+    assert not hasattr(model.best_estimator_, "rows_")
+    with pytest.raises(RuntimeError, match="on public rows") as caught:
+        search(Leaves(odd=Shared([1])), {}, delta=0.0).fit(X, Y)
+    error = caught.value
+    while error is not None:
+        assert "first row" not in str(error)
+        error = error.__cause__ or error.__context__
+
+
+def test_a_table_that_memory_does_not_hold_tells_no_size(monkeypatch):
+    def no_memory(self, X):
+        raise MemoryError(f"Unable to allocate an array with shape {X.shape}")
+
+    monkeypatch.setattr(Maps, "__call__", no_memory)
+    ledger = PrivacyLedger(epsilon=100.0, delta=1e-5)
+    model = search(make_pipeline(SCALE, LEARNER), {}, ledger=ledger).fit(X, Y)
+    assert model.best_sum_ < 0
+    assert len(ledger.entries()) == 1
+
+
+# ------------------------------------------------------------------ the price in a ledger
+
+
+@pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
+def test_a_refusal_tells_what_would_fit(accountant):
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-6, accountant=accountant)
+    with pytest.raises(BudgetExceededError, match=r"epsilon=(0\.\d+) would fit") as caught:
+        search(LEARNER, {}, epsilon=1.0, ledger=ledger).fit(X, Y)
+    fits = float(str(caught.value).split(" would fit")[0].split("epsilon=")[-1])
+    with pytest.raises(BudgetExceededError):
+        search(LEARNER, {}, epsilon=1.05 * fits, ledger=ledger).fit(X, Y)
+    search(LEARNER, {}, epsilon=fits, ledger=ledger).fit(X, Y)
+    assert len(ledger.entries()) == 1
+
+
+def test_a_pure_search_costs_what_it_says():
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
+    search(LEARNER, {}, epsilon=0.9, delta=0.0, ledger=ledger).fit(X, Y)
+    assert ledger.spent.epsilon == pytest.approx(0.9)
+    with pytest.raises(BudgetExceededError) as caught:
+        search(LEARNER, {}, epsilon=0.9, delta=0.0, ledger=ledger).fit(X, Y)
+    assert "would fit" not in str(caught.value)
