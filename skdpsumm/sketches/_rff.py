@@ -30,7 +30,9 @@ class RFFSketcher(BaseSketcher):
     kernel : {"rbf", "laplacian"}, default="rbf"
     bounds : pair, sequence of pairs or mapping, default=None
         Public (low, high) of the columns, in their units. Where given, columns are clipped and
-        scaled to [0, 1] first, so that `gamma` has no unit. None takes columns as they are.
+        scaled to [0, 1] first, so that `gamma` has no unit. None takes columns as they are;
+        privacy needs no bounds, but whoever asks the sketch (`M2MEstimator.from_sketch`) then has
+        to know them.
     categories : mapping from column to list of values, default=None
         Categorical columns; different values are at distance one.
     epsilon : float, default=1.0
