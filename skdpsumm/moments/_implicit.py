@@ -94,6 +94,7 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         )
         if sketcher.random_state is None:
             sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
+        sketcher.verbose = max(sketcher.verbose, self.verbose)
         return sketcher
 
     def _check_parameters(self) -> None:

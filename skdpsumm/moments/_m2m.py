@@ -305,6 +305,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         sketcher = inherit_columns(sketcher, self.bounds, self.categories)
         if sketcher.random_state is None:
             sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
+        sketcher.verbose = max(sketcher.verbose, self.verbose)
         return sketcher
 
     def _described(self, sketcher):

@@ -30,7 +30,7 @@ class HistogramSketcher(BaseSketcher):
         of histograms k as k (pure) or sqrt(k) (Gaussian), whatever their sizes.
     categories : mapping from column to list of values, default=None
         Categorical columns, with all their values.
-    epsilon, adjacency, postprocess, random_state, noise_seed, ledger, n_jobs :
+    epsilon, adjacency, postprocess, random_state, noise_seed, ledger, n_jobs, verbose :
         As in `RFFSketcher`. Post-processing projects each histogram onto the simplex.
     delta : float, default=1e-6
         0 gives Laplace noise of scale k / epsilon for k histograms; otherwise Gaussian noise of
@@ -88,6 +88,7 @@ class HistogramSketcher(BaseSketcher):
         noise_seed=None,
         ledger=None,
         n_jobs=None,
+        verbose=0,
     ):
         self.bounds = bounds
         self.n_bins = n_bins
@@ -103,6 +104,7 @@ class HistogramSketcher(BaseSketcher):
         self.noise_seed = noise_seed
         self.ledger = ledger
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _draw_map(self, columns, rng):
         return HistogramMap.build(columns, self.n_bins, self.marginals)

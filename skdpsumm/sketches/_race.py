@@ -27,7 +27,8 @@ class RACESketcher(BaseSketcher):
     bandwidth : float, default=0.1
         Width of a bucket along a projection, per unit of the columns, or of their range where
         `bounds` are given. The paper's value, for columns in [0, 1].
-    bounds, categories, epsilon, adjacency, postprocess, random_state, noise_seed, ledger, n_jobs :
+    bounds, categories, epsilon, adjacency, postprocess, random_state, noise_seed, ledger, n_jobs, \
+verbose :
         As in `RFFSketcher`. Post-processing projects each array onto the simplex.
     delta : float, default=1e-6
         0 gives Laplace noise of scale R / epsilon; otherwise Gaussian noise of scale
@@ -84,6 +85,7 @@ class RACESketcher(BaseSketcher):
         noise_seed=None,
         ledger=None,
         n_jobs=None,
+        verbose=0,
     ):
         self.n_repetitions = n_repetitions
         self.n_buckets = n_buckets
@@ -100,6 +102,7 @@ class RACESketcher(BaseSketcher):
         self.noise_seed = noise_seed
         self.ledger = ledger
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _draw_map(self, columns, rng):
         return RACEMap.draw(

@@ -57,6 +57,9 @@ class RFFSketcher(BaseSketcher):
         Where `fit` charges its cost.
     n_jobs : int or None, default=None
         Threads for the sum. The result does not depend on it, bit for bit.
+    verbose : int, default=0
+        Show progress on the standard error stream, a step per 65,536 rows; for the curator alone,
+        as it tells the number of rows. Dask has a display of its own.
 
     Attributes
     ----------
@@ -112,6 +115,7 @@ class RFFSketcher(BaseSketcher):
         noise_seed=None,
         ledger=None,
         n_jobs=None,
+        verbose=0,
     ):
         self.n_components = n_components
         self.gamma = gamma
@@ -128,6 +132,7 @@ class RFFSketcher(BaseSketcher):
         self.noise_seed = noise_seed
         self.ledger = ledger
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _draw_map(self, columns, rng):
         # Not an error: scikit-learn's checks set n_components=1.
