@@ -264,6 +264,51 @@ def test_public_points_through_a_pipeline():
         assert np.allclose(pipeline[-1].predictor_.points, (Z + 1) / 2)
 
 
+@pytest.mark.parametrize("routed", [True, False])
+def test_public_points_that_pass_by_a_scaler_are_warned_of(routed, recwarn):
+    """Unscaled ones are far from each other, and farther from all rows: public facts."""
+    scale = np.array([100.0, 2000.0, 50.0])
+    scaler = PublicScaler(bounds=[(-high, high) for high in scale])
+    with config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(scaler, TDDLClassifier(gamma=4.0))
+        pipeline.transform_input = ["X_public"] if routed else None
+        pipeline.fit(X * scale, DISC, X_public=Z * scale)
+    told = [str(warning.message) for warning in recwarn if "X_public" in str(warning.message)]
+    assert len(told) == (0 if routed else 1)
+    assert all("transform_input=['X_public']" in text for text in told)
+
+
+def test_isolated_public_points_are_told_of_before_anything_is_charged():
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match=r"a gamma of about 0\.5 or less"):
+            TDDLClassifier(gamma=1e4, ledger=ledger).fit(X, DISC, X_public=Z)
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize(
+    ("model", "public"),
+    [
+        (TDDLClassifier(gamma=1e4), Z[:10]),  # too few to tell
+        (TDDLClassifier(kernel="poly"), 1e6 * Z),
+        (TDDLClassifier(kernel="linear"), 1e6 * Z),
+        (TDDLClassifier(gamma=2.0), np.repeat(Z[:1], 40, axis=0)),
+    ],
+    ids=["few", "poly", "linear", "equal"],
+)
+def test_public_points_near_each_other_are_not(model, public, recwarn):
+    model.fit(X, DISC, X_public=public)
+    assert not [warning for warning in recwarn if "X_public" in str(warning.message)]
+
+
+def test_public_points_of_other_columns_are_refused():
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
+    with pytest.raises(ValueError, match="2 features"):
+        TDDLClassifier(ledger=ledger).fit(X, DISC, X_public=Z[:, :2])
+    assert not ledger.entries()
+
+
 def test_a_search_does_not_cut_public_points():
     with config_context(enable_metadata_routing=True):
         search = GridSearchCV(TDDLClassifier(), {"gamma": [1.0, 2.0]}, cv=2)

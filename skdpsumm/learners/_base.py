@@ -20,7 +20,7 @@ from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
 from ..privacy import PrivacyGuarantee, nominal_mechanism, warn_of_seed
 from ._erm import Problem
-from ._landmarks import draw_landmarks, warn_of_blindness
+from ._landmarks import draw_landmarks, warn_of_blindness, warn_of_isolation
 from ._losses import Loss
 from ._precomputed import PrecomputedSpace
 from ._regularization import public_regularization
@@ -158,6 +158,8 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         if X_public is not None:
             points = validate_table(self, X_public, reset=False).astype(np.float64)
             space.check(points)
+            if isinstance(space, KernelSpace):
+                warn_of_isolation(space, points, self.kernel)
             return points
         if isinstance(space, FeatureSpace) or not self._needs_landmarks():
             return None
