@@ -47,7 +47,7 @@ Y = np.where(X[:, 0] + X[:, 1] > 0, 1, 0)
 WORD = "canary-7316"
 NEW = RNG.uniform(-1, 1, (5, 2))
 BOX = {"bounds": (-1, 1)}
-M2M = {"sketcher": RFFSketcher(8), **BOX, "n_synthetic": 200}
+M2M = {"sketcher": RFFSketcher(8), **BOX, "n_synthetic": 600}
 MARKS = {"bounds": (-1, 1), "n_landmarks": 6}
 
 UNLABELLED = {
