@@ -36,8 +36,9 @@ def sketches(ax):
         sketcher = RFFSketcher(20, epsilon=epsilon, delta=DELTA)
         m2m = M2MEstimator(sketcher, bounds=(15, 50), n_synthetic=20_000, random_state=0)
         answers[epsilon] = m2m.fit(X).mean()[0]
-    display = PrivacyUtilityDisplay.from_estimates(answers, label="mean body mass index (kg/m²)")
-    display.plot(ax, name="private, 95% of noise")
+    PrivacyUtilityDisplay.from_estimates(
+        answers, label="mean body mass index (kg/m²)", ax=ax, name="private, 95% of noise"
+    )
     ax.axhline(X.mean(), color="0.45", ls=(0, (1, 1)), label="exact")
     ax.set_xlabel("epsilon (delta=1e-06)")
     ax.legend(frameon=False, loc="lower right")
@@ -61,7 +62,7 @@ def summaries(ax):
         summarizer.fit(X, X_target=target, owners=owners)
         rows[f"summary, epsilon={epsilon:g}"] = summarizer.sample_indices_
     for name, chosen in rows.items():
-        display = SummaryDisplay.from_rows(X[chosen], public, gamma=gamma).plot(ax, name=name)
+        display = SummaryDisplay.from_rows(X[chosen], public, gamma=gamma, ax=ax, name=name)
         display.line_.set_markevery(5)
     ax.set(title="", ylabel="MMD to public rows (no unit)", xlabel="rows chosen of five owners")
     ax.set_xticks([1, 3, 10, 30, 60], ["1", "3", "10", "30", "60"])

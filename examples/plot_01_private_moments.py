@@ -67,7 +67,7 @@ m2m.mean()
 # table must not be drawn.
 
 fig, ax = plt.subplots(figsize=(5.2, 2.0), layout="constrained")
-MomentDisplay.from_estimator(m2m, reference=table.mean()).plot(ax)
+MomentDisplay.from_estimator(m2m, reference=table.mean(), ax=ax)
 ax.set_xlim(0.25, 0.55)
 plt.show()
 
@@ -80,7 +80,7 @@ plt.show()
 # Correlations need more of the sketch than means do, and their noise is far larger.
 
 fig, ax = plt.subplots(figsize=(4.4, 3.4), layout="constrained")
-CovarianceDisplay.from_estimator(m2m, statistic="correlation").plot(ax)
+CovarianceDisplay.from_estimator(m2m, statistic="correlation", ax=ax)
 plt.show()
 
 # %%

@@ -63,10 +63,9 @@ fig, axes = plt.subplots(1, 2, figsize=(6.9, 2.6), sharey=True, layout="constrai
 for ax, column in zip(axes, BOUNDS, strict=True):
     grid = np.linspace(*BOUNDS[column], 141)
     exact = (table[column].to_numpy() <= grid[:, None]).mean(axis=1)
-    display = CDFDisplay.from_estimator(
-        m2m, column, thresholds=grid, unit=UNITS[column], reference=exact
+    CDFDisplay.from_estimator(
+        m2m, column, thresholds=grid, unit=UNITS[column], reference=exact, ax=ax
     )
-    display.plot(ax)
     found = m2m.quantile(column, QUARTILES)
     reach = np.abs(found.interval(0.95) - np.asarray(found)[:, None]).T
     style = {"fmt": "ks", "ms": 4, "mfc": "w", "capsize": 3, "label": "private quartiles"}

@@ -59,8 +59,9 @@ for name, learner in learners.items():
         fit_params=given,
         label="accuracy (share of test images)",
         reference=exact.fit(X[private], y[private], **given).score(X[test], y[test]),
+        ax=ax,
+        name=name,
     )
-    display.plot(ax, name=name)
     limit = f"{name.split()[-1]},\nno noise"
     ax.text(1.02, display.reference, limit, transform=ax.get_yaxis_transform(), va="center")
 plt.show()

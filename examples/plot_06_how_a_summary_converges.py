@@ -67,7 +67,7 @@ uniform = uniform_selection(len(X), N_SELECT, random_state=0)
 curves = {"uniform choice": uniform}
 curves |= {name: runs[epsilon].sample_indices_ for epsilon, name in names.items()}
 for name, rows in curves.items():
-    display = SummaryDisplay.from_rows(X[rows], public, gamma=GAMMA).plot(left, name=name)
+    display = SummaryDisplay.from_rows(X[rows], public, gamma=GAMMA, ax=left, name=name)
     display.line_.set_markevery(5)
 left.set_title("")
 left.set_xticks([1, 3, 10, 30, 60], ["1", "3", "10", "30", "60"])

@@ -96,14 +96,12 @@ pd.DataFrame(
 # would cost alone. Together they cost less than their sum, as Gaussian noise composes.
 
 days = [question.split(":")[0] for question in QUESTIONS]
-display = LedgerDisplay.from_ledger(ledger)
-for entry, question in zip(display.entries, single, strict=True):
-    entry["label"] = question
 
 fig, (left, right) = plt.subplots(
     1, 2, figsize=(6.9, 2.4), width_ratios=(1.2, 1), layout="constrained"
 )
-display.plot(left)
+LedgerDisplay.from_ledger(ledger, ax=left)
+left.set_yticklabels(f"{k}. {question}" for k, question in enumerate(single, 1))
 left.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 at_once = [saving.spent.epsilon] * 5
 style = {"where": "post", "ms": 4, "markevery": slice(1, None)}

@@ -109,10 +109,9 @@ def draw(answers, curves, truth, X, path: Path) -> None:
     figure, axes = plt.subplots(1, 5, figsize=(17, 3.4), layout="constrained")
     for k, name in enumerate(STATISTICS):
         estimates = {epsilon: parts[k] for epsilon, parts in answers.items()}
-        display = PrivacyUtilityDisplay.from_estimates(
-            estimates, label=name, delta=1e-6, reference=truth[k]
+        PrivacyUtilityDisplay.from_estimates(
+            estimates, label=name, delta=1e-6, reference=truth[k], ax=axes[k]
         )
-        display.plot(axes[k])
     grid = np.linspace(6, 29, 93)
     shares = (X[:, 0] <= grid[:, None]).mean(axis=1)
     display = CDFDisplay(grid, curves[1.0], label="mean radius", reference=shares)

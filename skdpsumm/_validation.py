@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,19 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_array, validate_data
 
-# Messages of scikit-learn that hold no value of the table, by a part of each.
-_HARMLESS = (
-    "NaN",
-    "infinity",
-    "sample(s)",
-    "feature",
-    "Feature",
-    "parse data",
-    "argument must be",
-    "y cannot be None",
-    "requires y",
+# Messages of scikit-learn that hold no value of the table, by how they begin: further on, a value
+# may stand in them that looks like anything.
+_HARMLESS = re.compile(
+    r"Input (\w+ )?contains (NaN|infinity)"
+    r"|Found array with \d+ (sample|feature)\(s\)"
+    r"|X has \d+ features|The feature names should|Feature names are only"
+    r"|Sparse data was|y cannot be None"
+    r"|(This \w+ e|E)stimator.* requires y"
+    r"|(float|int|complex)\(\) argument must be"
 )
 _RESHAPE = (
     "Expected 2D array, got another number of dimensions. Reshape your data either using "
@@ -36,10 +36,12 @@ _REPLACED = {
     "1d array": "y should be a 1d array, with one value per row.",
 }
 _NO_NUMBERS = (
-    "The table holds values that are not numbers, or cannot be read. Convert them, or list the "
-    "values of such columns in `categories` where the estimator has it. (The message names no "
+    "The table holds values that are not numbers, or cannot be read{where}. Convert them, or list "
+    "the values of such columns in `categories` where the estimator has it. (The message names no "
     "value, for the table is private.)"
 )
+_MISSING = re.compile(r"Input X contains (NaN|infinity or a value too large for dtype\(\S+\))")
+_MOST_NAMED = 10
 
 
 _SCHEMA = ("n_features_in_", "feature_names_in_")
@@ -94,7 +96,7 @@ def validate_table(
     Raises
     ------
     ValueError, TypeError
-        As scikit-learn does, in words that name no value of the table.
+        As scikit-learn does, in words that name the columns at fault and no value of the table.
     """
     float32 = is_float32(X) if float32 is None else float32
     dtype = np.float32 if float32 else None if mixed else np.float64
@@ -102,14 +104,12 @@ def validate_table(
         checked = validate_data(estimator, X, y, dtype=dtype, order="C", **options)
         if options.get("y_numeric"):
             checked = checked[0], checked[1].astype(np.float64)
-    except OverflowError:
-        kind, message = ValueError, _NO_NUMBERS
-    except (TypeError, ValueError) as error:
-        kind, message = type(error), _without_values(str(error))
+    except (TypeError, ValueError, OverflowError) as error:
+        kind, message = _kind(error), _without_values(str(error))
     else:
         return _floats_alike(checked, float32)
     # Raised out here, for the error above may hold a value of the table.
-    raise kind(message)
+    raise kind(_naming_columns(message, X, dtype))
 
 
 def is_float32(X: Any) -> bool:
@@ -129,8 +129,66 @@ def _has_other_floats(X: NDArray) -> bool:
     return X.dtype.kind == "f" and X.dtype != np.float64
 
 
+def _kind(error: Exception) -> type[Exception]:
+    return TypeError if isinstance(error, TypeError) else ValueError
+
+
 def _without_values(message: str) -> str:
-    for part, replacement in _REPLACED.items():
-        if part in message:
-            return replacement
-    return message if any(part in message for part in _HARMLESS) else _NO_NUMBERS
+    if _HARMLESS.match(message):
+        return message
+    replacements = (new for part, new in _REPLACED.items() if part in message)
+    return next(replacements, _NO_NUMBERS)
+
+
+def _naming_columns(message: str, X: Any, dtype: Any) -> str:
+    """Return a message about the values of X with the columns that it is about, if any."""
+    missing = _MISSING.match(message)
+    if missing:
+        start = missing.group()
+        found = _failing(X, dtype, start)
+        return message.replace(start, f"{start} in {found}", 1) if found else message
+    if message is not _NO_NUMBERS:
+        return message
+    # The dtypes of a frame are public. An array has one for all, so its values are looked at.
+    found = _of_no_numbers(X) if hasattr(X, "columns") else _failing(X, dtype)
+    return message.format(where=f": {found}" if found else "")
+
+
+def _of_no_numbers(X: Any) -> str:
+    dtypes = enumerate(getattr(X, "dtypes", ()))
+    return _listed(X, [j for j, dtype in dtypes if not _is_numeric(dtype)])
+
+
+def _is_numeric(dtype: Any) -> bool:
+    """Whether a dtype of pandas or polars is one of numbers."""
+    if hasattr(dtype, "is_numeric"):
+        return bool(dtype.is_numeric() or str(dtype) == "Boolean")
+    return getattr(dtype, "kind", "O") in "biuf"
+
+
+def _failing(X: Any, dtype: Any, start: str = "") -> str:
+    """Return the columns of X that are refused by themselves, in words that begin so."""
+    try:
+        table = X if hasattr(X, "columns") else np.asarray(X)
+    except ValueError:  # rows of different lengths
+        return ""
+    n_columns = table.shape[1] if len(table.shape) == 2 else 0
+    return _listed(table, [j for j in range(n_columns) if _refused(table, j, dtype, start)])
+
+
+def _refused(X: Any, j: int, dtype: Any, start: str) -> bool:
+    try:
+        check_array(_safe_indexing(X, [j], axis=1), dtype=dtype, input_name="X")
+    except Exception as error:  # whatever values do
+        return str(error).startswith(start)
+    return False
+
+
+def _listed(X: Any, which: list[int]) -> str:
+    if not which:
+        return ""
+    names = list(getattr(X, "columns", ()))
+    known = len(names) > 0 and all(isinstance(name, str) for name in names)
+    told = [repr(names[j] if known else f"x{j}") for j in which[:_MOST_NAMED]]
+    more = " and others" if len(which) > _MOST_NAMED else ""
+    return f"column{'s' if len(which) > 1 else ''} {', '.join(told)}{more}"

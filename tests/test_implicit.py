@@ -190,6 +190,121 @@ def test_sketch_of_numbers_is_no_classifier():
         M2MRegressor.from_sketch(sketch)
 
 
+def skewed(n=3000, d=15):
+    X = np.random.default_rng(0).beta(2, 8, (n, d))
+    return X, (X[:, :3].sum(axis=1) > 0.6).astype(int)
+
+
+FEW = {"bounds": (0, 1), "n_synthetic": 2000, "random_state": 0}
+
+
+@pytest.mark.parametrize(
+    ("settings", "remedy"),
+    [
+        ({}, "SketchUnion"),
+        ({"weights": "ridge", "n_synthetic": 200}, "weights='maxent'"),
+    ],
+    ids=["maxent", "ridge"],
+)
+def test_weights_that_collapse_are_warned_of_with_the_remedy(settings, remedy):
+    X, y = skewed()
+    sketcher = RFFSketcher(100, gamma=0.1, epsilon=np.inf, random_state=0)
+    with pytest.warns(UserWarning, match="effective_sample_size_") as caught:
+        model = M2MClassifier(sketcher=sketcher, **FEW | settings).fit(X, y)
+    assert model.effective_sample_size_ < 10 * 16
+    (told,) = (str(w.message) for w in caught if "effective_sample_size_" in str(w.message))
+    assert f"are worth {model.effective_sample_size_:.0f} of" in told
+    assert remedy in told
+    with pytest.warns(UserWarning, match="effective_sample_size_"):
+        M2MClassifier.from_sketch(model.sketch_, **FEW | settings)
+
+
+def test_a_uniform_prior_is_told_of_the_marginals(recwarn):
+    X, y = skewed()
+    settings = FEW | {"n_synthetic": 150}
+    union = SketchUnion(
+        [HistogramSketcher(n_bins=10), RFFSketcher(20)], epsilon=np.inf, random_state=0
+    )
+    M2MClassifier(sketcher=union, prior="uniform", **settings).fit(X, y)
+    assert any("prior='marginals'" in str(w.message) for w in recwarn)
+
+
+def test_weights_that_hold_are_not_warned_of(recwarn):
+    X, y = skewed()
+    union = SketchUnion(
+        [HistogramSketcher(n_bins=10), RFFSketcher(20)], epsilon=np.inf, random_state=0
+    )
+    M2MClassifier(sketcher=union, **FEW).fit(X, y)
+    assert not [w for w in recwarn if "effective_sample_size_" in str(w.message)]
+
+
+def patients(n=3000):
+    rng = np.random.default_rng(0)
+    age = rng.uniform(20, 80, n)
+    ill = np.where(age + 10 * rng.normal(size=n) > 55, "yes", "no")
+    return pd.DataFrame({"ill": ill, "age": age, "dose": age / 20 + rng.uniform(0, 1, n)})
+
+
+def test_any_column_of_a_sketch_can_be_learnt():
+    """The same numbers as where the target is the last one; its name, or its number."""
+    table = patients()
+    bounds = {"age": (20, 80), "dose": (0, 6)}
+    union = SketchUnion(
+        [HistogramSketcher(n_bins=8), RFFSketcher(60, gamma=2.0)],
+        bounds=bounds,
+        categories={"ill": ["no", "yes"]},
+        epsilon=np.inf,
+        random_state=0,
+    )
+    sketch = union.fit(table).sketch_
+    settings = {"n_synthetic": 4000, "random_state": 0}
+    for target in ("ill", 0):
+        model = M2MClassifier.from_sketch(sketch, target=target, **settings)
+        assert list(model.feature_names_in_) == ["age", "dose"]
+        assert list(model.classes_) == ["no", "yes"]
+        assert model.score(table[["age", "dose"]], table["ill"]) > 0.8
+    number = M2MRegressor.from_sketch(sketch, target="age", **settings)
+    inputs = table[["ill", "dose"]]
+    assert number.score(inputs, table["age"]) > 0.7
+    assert number.estimator_.coef_.shape == (3,)  # an indicator of each category, and the dose
+    last = M2MRegressor.from_sketch(sketch, **settings)
+    assert list(last.feature_names_in_) == ["ill", "age"]
+    assert last.score(table[["ill", "age"]], table["dose"]) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "message"),
+    [
+        (M2MClassifier, None, "Column 'dose' of the sketch would be learnt.* Name .* `target`"),
+        (M2MClassifier, "age", "Column 'age' of the sketch would be learnt"),
+        (M2MRegressor, "ill", "Column 'ill' of the sketch would be learnt.*M2MClassifier"),
+        (M2MRegressor, "illness", "target names column 'illness', which"),
+        (M2MRegressor, 3, "target names column 3"),
+    ],
+)
+def test_a_column_that_cannot_be_learnt_is_named(kind, target, message):
+    bounds = {"age": (20, 80), "dose": (0, 6)}
+    sketcher = HistogramSketcher(bounds=bounds, categories={"ill": ["no", "yes"]}, n_bins=4)
+    with pytest.raises(ValueError, match=message):
+        kind.from_sketch(sketcher.fit(patients(100)).sketch_, target=target, n_synthetic=10)
+
+
+def test_a_sketch_without_bounds_is_given_them_by_the_analyst():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([10 * rng.random((3000, 2)), rng.normal(size=3000)])
+    X[:, 2] = X[:, 0] - X[:, 1]
+    sketch = RFFSketcher(100, gamma=0.02, epsilon=np.inf, random_state=0).fit(X).sketch_
+    for kind in (M2MEstimator, M2MRegressor):
+        with pytest.raises(ValueError, match=r"Give from_sketch the public .* of the columns"):
+            kind.from_sketch(sketch)
+    bounds = [(0, 10), (0, 10), (-10, 10)]
+    settings = {"bounds": bounds, "n_synthetic": 4000, "random_state": 0}
+    assert np.allclose(M2MEstimator.from_sketch(sketch, **settings).mean(), X.mean(0), atol=0.5)
+    model = M2MRegressor.from_sketch(sketch, **settings)
+    assert model.score(X[:, :2], X[:, 2]) > 0.8
+    assert model.bounds is None  # those of the constructor are of X alone
+
+
 def test_regression():
     rng = np.random.default_rng(0)
     X = rng.beta(2, 4, size=(5000, 3))

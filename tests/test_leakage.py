@@ -47,7 +47,7 @@ Y = np.where(X[:, 0] + X[:, 1] > 0, 1, 0)
 WORD = "canary-7316"
 NEW = RNG.uniform(-1, 1, (5, 2))
 BOX = {"bounds": (-1, 1)}
-M2M = {"sketcher": RFFSketcher(8), **BOX, "n_synthetic": 200}
+M2M = {"sketcher": RFFSketcher(8), **BOX, "n_synthetic": 600}
 MARKS = {"bounds": (-1, 1), "n_landmarks": 6}
 
 UNLABELLED = {
@@ -274,6 +274,85 @@ def test_errors_tell_no_value(name, kind):
     model, y = RELEASED[name]
     texts = told(lambda: fitted(model, y, spoilt(kind)))
     assert not any(in_text(text, digits=4) for text in texts), texts
+
+
+DISGUISES = [
+    "NaN",
+    "Input X contains NaN",
+    "a feature",
+    "requires y",
+    "argument must be",
+    "1d array",
+]
+
+
+@pytest.mark.parametrize("words", DISGUISES)
+@pytest.mark.parametrize("kind", [np.array, pd.DataFrame], ids=["array", "frame"])
+def test_a_value_that_reads_like_a_message_is_told_by_none(words, kind):
+    """What scikit-learn says of strings quotes them, with words that its harmless messages use."""
+    table = kind([[f"{words} {WORD}", 1.0], ["2", 3.0]])
+    texts = told(lambda: RFFSketcher(8).fit(table))
+    assert not any(WORD in text for text in texts), texts
+
+
+NAN = {"a": [1.0, 2.0, 3.0], "b": [1.0, np.nan, 3.0], "c": [np.nan, 2.0, np.nan]}
+INF = {"a": [1.0, 2.0, 3.0], "b": [1.0, np.inf, 3.0]}
+TEXT = {"a": [1.0, 2.0, 3.0], "b": [1, 2, 3], "c": ["x", WORD, "x"], "d": [True, False, True]}
+
+
+def table_of(columns, library):
+    if library == "array":
+        return np.array(list(columns.values()), dtype=object).T
+    return pytest.importorskip(library).DataFrame(columns)
+
+
+@pytest.mark.parametrize("library", ["array", "pandas", "polars"])
+@pytest.mark.parametrize(
+    ("columns", "words", "at_fault"),
+    [
+        (NAN, "Input X contains NaN in columns", "bc"),
+        (INF, "infinity", "b"),
+        (TEXT, "not num", "c"),
+    ],
+    ids=["nan", "inf", "text"],
+)
+def test_messages_name_the_columns_and_no_row(columns, words, at_fault, library):
+    """Columns at fault are named, and what is said is the same however many rows are."""
+    names = list(columns) if library != "array" else [f"x{j}" for j in range(len(columns))]
+    wanted = [names[list(columns).index(name)] for name in at_fault]
+    messages = set()
+    for times in (1, 2):
+        spread = {name: values * times for name, values in columns.items()}
+        with pytest.raises(ValueError, match=words) as caught:
+            RFFSketcher(8).fit(table_of(spread, library))
+        messages.add(str(caught.value))
+    (message,) = messages
+    assert [name for name in names if repr(name) in message] == wanted
+    assert WORD not in message
+
+
+def test_the_dtype_of_a_frame_alone_decides_which_columns_are_called_no_numbers():
+    """Which of two columns of strings holds a word is a fact about the rows."""
+    told_of = set()
+    for first in ("1", "x"):
+        table = pd.DataFrame({"a": [first, "2"], "b": ["3", WORD], "c": [1.0, 2.0]}, dtype=object)
+        with pytest.raises(ValueError, match="columns 'a', 'b'") as caught:
+            RFFSketcher(8).fit(table.astype({"c": float}))
+        told_of.add(str(caught.value))
+    assert len(told_of) == 1
+
+
+@pytest.mark.parametrize("table", [WORD, [[1, 2], [3]], pd.DataFrame({0: [1.0, np.nan]})], ids=str)
+def test_what_has_no_columns_to_name_is_refused_as_before(table):
+    with pytest.raises(ValueError, match=r"not numbers|2D array|NaN in column 'x0'"):
+        RFFSketcher(8).fit(table)
+
+
+def test_of_many_columns_some_are_named():
+    table = np.full((3, 50), np.nan)
+    with pytest.raises(ValueError, match=r"'x9' and others\.") as caught:
+        RFFSketcher(8).fit(table)
+    assert "x10" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", [*CLASSIFIERS, "weights, numbers", "span, numbers"])

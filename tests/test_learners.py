@@ -3,6 +3,7 @@
 import copy
 import multiprocessing
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -30,6 +31,8 @@ from skdpsumm import (
     TDILClassifier,
     TDILRegressor,
 )
+from skdpsumm.learners._landmarks import seen_share
+from skdpsumm.learners._spaces import KernelSpace
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (400, 3))
@@ -261,6 +264,51 @@ def test_public_points_through_a_pipeline():
         assert np.allclose(pipeline[-1].predictor_.points, (Z + 1) / 2)
 
 
+@pytest.mark.parametrize("routed", [True, False])
+def test_public_points_that_pass_by_a_scaler_are_warned_of(routed, recwarn):
+    """Unscaled ones are far from each other, and farther from all rows: public facts."""
+    scale = np.array([100.0, 2000.0, 50.0])
+    scaler = PublicScaler(bounds=[(-high, high) for high in scale])
+    with config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(scaler, TDDLClassifier(gamma=4.0))
+        pipeline.transform_input = ["X_public"] if routed else None
+        pipeline.fit(X * scale, DISC, X_public=Z * scale)
+    told = [str(warning.message) for warning in recwarn if "X_public" in str(warning.message)]
+    assert len(told) == (0 if routed else 1)
+    assert all("transform_input=['X_public']" in text for text in told)
+
+
+def test_isolated_public_points_are_told_of_before_anything_is_charged():
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match=r"a gamma of about 0\.5 or less"):
+            TDDLClassifier(gamma=1e4, ledger=ledger).fit(X, DISC, X_public=Z)
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize(
+    ("model", "public"),
+    [
+        (TDDLClassifier(gamma=1e4), Z[:10]),  # too few to tell
+        (TDDLClassifier(kernel="poly"), 1e6 * Z),
+        (TDDLClassifier(kernel="linear"), 1e6 * Z),
+        (TDDLClassifier(gamma=2.0), np.repeat(Z[:1], 40, axis=0)),
+    ],
+    ids=["few", "poly", "linear", "equal"],
+)
+def test_public_points_near_each_other_are_not(model, public, recwarn):
+    model.fit(X, DISC, X_public=public)
+    assert not [warning for warning in recwarn if "X_public" in str(warning.message)]
+
+
+def test_public_points_of_other_columns_are_refused():
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
+    with pytest.raises(ValueError, match="2 features"):
+        TDDLClassifier(ledger=ledger).fit(X, DISC, X_public=Z[:, :2])
+    assert not ledger.entries()
+
+
 def test_a_search_does_not_cut_public_points():
     with config_context(enable_metadata_routing=True):
         search = GridSearchCV(TDDLClassifier(), {"gamma": [1.0, 2.0]}, cv=2)
@@ -488,6 +536,67 @@ def test_a_failed_refit_leaves_the_model():
     with pytest.raises(ValueError, match="different numbers"):
         model.fit(X, DISC[:-1])
     assert np.array_equal(before, model.decision_function(NEW))
+
+
+HOT = np.eye(7)[RNG.integers(7, size=(200, 7))].reshape(200, 49)
+
+
+@pytest.mark.parametrize("learner", [TDILClassifier, TDDLClassifier])
+def test_landmarks_that_see_nothing_are_warned_of_before_anything_is_charged(learner):
+    ledger = PrivacyLedger(epsilon=10.0)
+    settings = {"n_landmarks": 64, "random_state": 0, "ledger": ledger}
+    model = learner(kernel="rbf", bounds=(0, 1), delta=0, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match=r"near chance\. Take a gamma of about 0\.1 or less"):
+            model.fit(HOT, DISC[:200])
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize("rows", [HOT, HOT * 0.0, HOT + 0.5], ids=["hot", "zero", "moved"])
+def test_the_warning_of_landmarks_depends_on_no_row(rows):
+    model = TDILClassifier(kernel="rbf", bounds=(0, 1), n_landmarks=16, random_state=0)
+    with pytest.warns(UserWarning, match="landmarks") as caught:
+        model.fit(rows, DISC[:200])
+    with pytest.warns(UserWarning, match="landmarks") as again:
+        clone(model).fit(HOT[::-1], DISC[:200])
+    assert str(caught[0].message) == str(again[0].message)
+
+
+@pytest.mark.parametrize(
+    ("model", "rows"),
+    [
+        (TDILClassifier(kernel="rbf", gamma=0.1, bounds=(0, 1)), HOT),
+        (TDILClassifier(kernel="poly", bounds=(0, 1)), HOT),
+        (TDILClassifier(kernel="rbf", bounds=(-1, 1), fit_intercept=True), X[:200]),
+        (TDILClassifier(kernel="rbf", bounds=(-1, 1), n_landmarks=8), X[:200]),
+        (TDDLClassifier(mechanism="laplace", bounds=(-1, 1)), X[:200]),
+        (TDILClassifier(kernel="cosine", mechanism="exponential", bounds=(0, 1)), HOT),
+    ],
+    ids=["reach", "poly", "intercept", "few", "laplace", "candidates"],
+)
+def test_landmarks_that_see_something_are_not(model, rows, recwarn):
+    model.set_params(random_state=0).fit(rows, DISC[:200])
+    assert not [warning for warning in recwarn if "landmarks" in str(warning.message)]
+
+
+@pytest.mark.parametrize("kernel", ["laplacian", "chi2", rbf_kernel])
+def test_landmarks_are_tried_out_for_any_kernel_and_without_the_intercept(kernel):
+    settings = {"gamma": 9.0, "kernel_params": {"gamma": 1.0}, "random_state": 0}
+    model = TDILClassifier(kernel=kernel, bounds=(0, 1), fit_intercept=True, **settings)
+    with pytest.warns(UserWarning, match="landmarks drawn from bounds see"):
+        model.fit(HOT, DISC[:200])
+
+
+def test_the_share_that_landmarks_see_is_a_projection():
+    """Of a point among them all, of one far from all nothing; in between, by least squares."""
+    space = KernelSpace("rbf", {"gamma": 1.0}, 1.0, 0.0)
+    marks = RNG.uniform(-1, 1, (5, 3))
+    for point, share in ((marks[:1], 1.0), (marks[:1] + 100, 0.0)):
+        assert np.isclose(seen_share(space, marks, point), share, atol=1e-6)
+    gram, across = space.gram(marks, marks), space.gram(marks, NEW[:1])
+    left = 1 - 2 * across.T @ (best := np.linalg.solve(gram, across)) + best.T @ gram @ best
+    assert np.isclose(seen_share(space, marks, NEW[:1]), 1 - left[0, 0], atol=1e-6)
 
 
 def test_a_seed_warns_and_shows():

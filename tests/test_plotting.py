@@ -139,6 +139,98 @@ def test_without_matplotlib_it_says_what_to_install(display, monkeypatch):
         display.plot()
 
 
+def makers():
+    """Return every class method of every display that makes one, as (kind, name)."""
+    kinds = [getattr(plotting, name) for name in plotting.__all__]
+    return [
+        (kind, name)
+        for kind in kinds
+        for name, _ in inspect.getmembers(kind, inspect.ismethod)
+        if name.startswith("from_")
+    ]
+
+
+@pytest.fixture(scope="module")
+def given(sketch, m2m, choice):
+    """Return what each class method is called with."""
+    exact, _, X, public = choice
+    ledger = a_ledger()
+    fit = {"X_test": [0], "epsilons": [1.0]}
+    return {
+        ("CDFDisplay", "from_estimator"): ((m2m, 0), {}),
+        ("CDFDisplay", "from_sketch"): ((sketch, 0), {"random_state": 0}),
+        ("CovarianceDisplay", "from_estimator"): ((m2m,), {}),
+        ("CovarianceDisplay", "from_sketch"): ((sketch,), {"random_state": 0}),
+        ("LedgerDisplay", "from_estimator"): ((RFFSketcher(ledger=ledger.dataset("a")),), {}),
+        ("LedgerDisplay", "from_ledger"): ((ledger,), {}),
+        ("MomentDisplay", "from_estimator"): ((m2m,), {}),
+        ("MomentDisplay", "from_sketch"): ((sketch,), {"random_state": 0}),
+        ("OwnersDisplay", "from_estimator"): ((exact,), {}),
+        ("OwnersDisplay", "from_release"): (
+            (OwnerValues({"north": 0.2}, 0.1, PrivacyGuarantee(PureDP(5.0))),),
+            {},
+        ),
+        ("PrivacyProfileDisplay", "from_estimator"): ((exact,), {"claim": "target"}),
+        ("PrivacyProfileDisplay", "from_sketch"): ((sketch,), {}),
+        ("PrivacyUtilityDisplay", "from_estimates"): (({1.0: estimate(0.5)},), {}),
+        ("PrivacyUtilityDisplay", "from_estimator"): ((Constant(), None), fit),
+        ("PrivacyUtilityDisplay", "from_sketch"): (
+            ([sketch], lambda m2m: m2m.mean()[0]),
+            {"random_state": 0},
+        ),
+        ("SummaryDisplay", "from_estimator"): ((exact, X, public), {}),
+        ("SummaryDisplay", "from_rows"): ((X[:5], public), {"gamma": 0.5}),
+    }
+
+
+# A value of each keyword of a `plot` that is not its default.
+UNUSUAL = {"level": 0.5, "name": "mine", "annotate": False, "max_entries": 1}
+# Nothing is noisy there, so that no interval has a level.
+WITHOUT = {("OwnersDisplay", "from_estimator"): {"level"}}
+
+
+@pytest.mark.parametrize(("kind", "maker"), makers(), ids=lambda one: getattr(one, "__name__", one))
+def test_class_methods_draw_once_as_plot_would(kind, maker, given, monkeypatch):
+    drawn, plot = [], kind.plot
+
+    def spy(self, ax=None, **options):
+        drawn.append((ax, options))
+        return plot(self, ax, **options)
+
+    monkeypatch.setattr(kind, "plot", spy)
+    args, options = given[kind.__name__, maker]
+    make = getattr(kind, maker)
+    display = make(*args, **options)
+    assert isinstance(display, kind)
+    assert len(drawn) == len(plt.get_fignums()) == 1  # one figure
+    assert display.ax_.has_data()
+
+    wanted = {name: UNUSUAL[name] for name in list(inspect.signature(plot).parameters)[2:]}
+    for name in WITHOUT.get((kind.__name__, maker), ()):
+        del wanted[name]
+    _, ax = plt.subplots()
+    display = make(*args, **options, ax=ax, **wanted)
+    assert display.ax_ is ax
+    assert ax.has_data()
+    assert len(plt.get_fignums()) == len(drawn) == 2
+    assert drawn[1][0] is ax
+    assert drawn[1][1] == wanted
+
+    assert display.plot().ax_ is not ax
+
+
+def test_all_axes_at_once_are_refused_before_anything_is_spent():
+    _, axes = plt.subplots(1, 2)
+    ledger = PrivacyLedger(epsilon=100)
+    with pytest.raises(TypeError, match="ax must be a matplotlib Axes or None, got ndarray"):
+        PrivacyUtilityDisplay.from_estimator(
+            Constant(ledger=ledger), None, X_test=[0], epsilons=[1.0], ax=axes
+        )
+    assert not ledger.entries()
+    with pytest.raises(TypeError, match="ax must be"):
+        examples()[0].plot(axes)
+
+
 @pytest.mark.parametrize("name", plotting.__all__)
 def test_class_methods_complain_before_anything_is_spent(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -177,7 +269,7 @@ def test_nothing_relies_on_colour(display):
 
 
 def test_cdf(m2m):
-    display = CDFDisplay.from_estimator(m2m, "height", thresholds=[150, 170, 190]).plot(level=0.9)
+    display = CDFDisplay.from_estimator(m2m, "height", thresholds=[150, 170, 190], level=0.9)
     expected = m2m.cdf("height", [150, 170, 190])
     assert np.array_equal(display.line_.get_ydata(), np.asarray(expected))
     assert np.array_equal(display.line_.get_xdata(), [150, 170, 190])
@@ -202,7 +294,7 @@ def test_cdf_draws_a_reference_only_where_one_is_given():
 
 
 def test_moments(m2m):
-    display = MomentDisplay.from_estimator(m2m).plot()
+    display = MomentDisplay.from_estimator(m2m)
     means = np.asarray(m2m.mean())
     ranges = np.array(list(BOUNDS.values()))
     shares = (means - ranges[:, 0]) / np.ptp(ranges, axis=1)
@@ -216,7 +308,7 @@ def test_moments(m2m):
 
 
 def test_bars_of_moments_are_the_intervals(m2m):
-    display = MomentDisplay.from_estimator(m2m).plot(level=0.5)
+    display = MomentDisplay.from_estimator(m2m, level=0.5)
     (segments,) = [bar.get_segments() for bar in display.errorbar_[2]]
     half = np.ptp(m2m.mean().interval(0.5), axis=-1) / [120, 200, 4]
     assert np.allclose([np.ptp(s[:, 0]) for s in segments], half)
@@ -226,7 +318,7 @@ def test_powers_have_powers_of_units_and_ranges(m2m):
     display = MomentDisplay.from_estimator(m2m, order=2)
     assert display.units == ["cm^2", "kg^2", None]
     assert display.ranges.tolist() == [[100**2, 220**2], [0, 200**2], [0, 9]]
-    assert "power 2" in display.plot().ax_.get_xlabel()
+    assert "power 2" in display.ax_.get_xlabel()
 
 
 def test_units_must_name_columns(m2m):
@@ -235,7 +327,7 @@ def test_units_must_name_columns(m2m):
 
 
 def test_covariance(m2m):
-    display = CovarianceDisplay.from_estimator(m2m).plot()
+    display = CovarianceDisplay.from_estimator(m2m)
     matrix = np.asarray(m2m.covariance())
     spread = np.sqrt(np.diag(matrix))
     shades = np.asarray(display.image_.get_array())
@@ -249,7 +341,7 @@ def test_covariance(m2m):
 
 
 def test_correlation_has_no_units_and_large_ones_no_numbers(m2m, sketch):
-    display = CovarianceDisplay.from_sketch(sketch, statistic="correlation", random_state=0).plot()
+    display = CovarianceDisplay.from_sketch(sketch, statistic="correlation", random_state=0)
     assert [t.get_text() for t in display.ax_.get_yticklabels()] == list(BOUNDS)
     assert not display.plot(annotate=False).texts_
     large = CovarianceDisplay(estimate(np.eye(11)), names=list("abcdefghijk"))
@@ -272,7 +364,7 @@ def test_profile_is_the_guarantee():
 
 
 def test_profile_says_what_is_simulated(sketch):
-    display = PrivacyProfileDisplay.from_sketch(sketch).plot(name="mine")
+    display = PrivacyProfileDisplay.from_sketch(sketch, name="mine")
     assert "SIMULATED" in display.line_.get_label()
 
 
@@ -304,7 +396,7 @@ def a_ledger():
 
 def test_ledger():
     ledger = a_ledger()
-    display = LedgerDisplay.from_ledger(ledger).plot()
+    display = LedgerDisplay.from_ledger(ledger)
     paid = [entry["epsilon"] for entry in ledger.entries()]
     assert [bar.get_width() for bar in display.bars_] == paid
     lines = {line.get_label(): line.get_xdata()[0] for line in display.ax_.get_lines()}
@@ -321,7 +413,7 @@ def test_ledger_leaves_out_old_entries_and_draws_no_endless_cap():
     ledger = PrivacyLedger(epsilon=np.inf)
     for k in range(5):
         ledger.charge(PureDP(0.1), label=str(k))
-    display = LedgerDisplay.from_ledger(ledger).plot(max_entries=2)
+    display = LedgerDisplay.from_ledger(ledger, max_entries=2)
     assert len(display.bars_) == 2
     assert "last 2 of 5" in display.ax_.get_title()
     assert np.isfinite(display.ax_.get_xlim()).all()
@@ -339,7 +431,7 @@ def test_ledger_of_an_estimator():
 
 
 def test_an_empty_ledger_can_be_drawn():
-    display = LedgerDisplay.from_ledger(PrivacyLedger(epsilon=1.0)).plot()
+    display = LedgerDisplay.from_ledger(PrivacyLedger(epsilon=1.0))
     assert len(display.bars_) == 0
 
 
@@ -351,9 +443,8 @@ def test_summary_is_the_distance_to_public_rows(choice):
     for size in (1, 7, 30):
         at = display.sizes.tolist().index(size)
         assert np.isclose(display.mmd[at] ** 2, mmd2(rows[:size], public, gamma=0.5), atol=1e-12)
-    drawn = display.plot()
-    assert np.array_equal(drawn.line_.get_ydata(), display.mmd)
-    assert "no guarantee" in drawn.ax_.get_title()
+    assert np.array_equal(display.line_.get_ydata(), display.mmd)
+    assert "no guarantee" in display.ax_.get_title()
 
 
 def test_summary_is_compared_with_random_rows_of_the_target():
@@ -378,7 +469,7 @@ def test_summary_of_a_trained_model(choice):
 
 def test_owners_are_counted_only_where_nothing_is_private(choice):
     exact, private, _, _ = choice
-    display = OwnersDisplay.from_estimator(exact).plot()
+    display = OwnersDisplay.from_estimator(exact)
     counts = exact.owner_counts_
     assert {"north": 0, "south": 0} | display.values == counts
     assert [bar.get_width() for bar in display.bars_] == list(counts.values())
@@ -390,7 +481,7 @@ def test_owners_are_counted_only_where_nothing_is_private(choice):
 def test_released_values_of_owners_have_laplace_intervals():
     privacy = PrivacyGuarantee(PureDP(5.0))
     release = OwnerValues({"north": 0.2, "south": 0.6}, 0.1, privacy)
-    display = OwnersDisplay.from_release(release).plot(level=0.9)
+    display = OwnersDisplay.from_release(release, level=0.9)
     assert [bar.get_width() for bar in display.bars_] == [0.2, 0.6]
     segment = display.bars_.errorbar[2][0].get_segments()[0]
     noise = np.random.default_rng(0).laplace(scale=0.1 / np.sqrt(2), size=100_000)
@@ -404,7 +495,7 @@ def test_utility_of_answers(sketch):
     other = HistogramSketcher(bounds=BOUNDS, n_bins=16, epsilon=3.0).fit(table()).sketch_
     display = PrivacyUtilityDisplay.from_sketch(
         [other, sketch], lambda m2m: m2m.mean()[0], random_state=0, label="height (cm)", delta=1e-9
-    ).plot()
+    )
     assert display.epsilons.tolist() == [s.privacy.epsilon(1e-9) for s in (sketch, other)]
     answer = M2MEstimator.from_sketch(sketch, random_state=0).mean()[0]
     assert display.line_.get_ydata()[0] == display.values[0] == float(answer)
@@ -453,7 +544,7 @@ def test_utility_of_an_estimator_fits_clones_and_pays_for_each():
     assert display.intervals.tolist() == [[116, 118], [133, 135]]
     assert ledger.spent.epsilon == 3 * (3 + 1)
     assert not hasattr(model, "score_")
-    assert display.plot().ax_.get_xlabel() == "epsilon at delta=0 (replace-one)"
+    assert display.ax_.get_xlabel() == "epsilon at delta=0 (replace-one)"
 
 
 @pytest.mark.parametrize(

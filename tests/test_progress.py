@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 from skdpsumm import (
+    HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
     M2MRegressor,
     PINPClassifier,
+    RACESketcher,
     RFFSketcher,
+    SketchUnion,
     TDDLClassifier,
     TDDLRegressor,
     TDILClassifier,
@@ -24,7 +27,7 @@ from skdpsumm.plotting import PrivacyUtilityDisplay
 
 X = np.random.default_rng(0).random((120, 2))
 y = (X[:, 0] > 0.5).astype(int)
-M2M = {"sketcher": RFFSketcher(6), "bounds": (0, 1), "n_synthetic": 50}
+M2M = {"sketcher": RFFSketcher(6), "bounds": (0, 1), "n_synthetic": 400}
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +38,10 @@ def _without_tqdm(monkeypatch):
 def slow():
     """Return one of each that can take more than two seconds."""
     return [
+        RFFSketcher(6),
+        RACESketcher(n_repetitions=3, n_buckets=4),
+        HistogramSketcher(bounds=(0, 1), n_bins=4),
+        SketchUnion([RFFSketcher(6)], epsilon=np.inf),
         M2MEstimator(**M2M),
         M2MClassifier(**M2M),
         M2MRegressor(y_bounds=(0, 1), **M2M),
@@ -59,10 +66,20 @@ def test_fits_show_steps_only_where_asked(estimator, capsys):
     assert steps.endswith("done")
 
 
+def test_models_show_that_their_rows_are_sketched(capsys):
+    M2MEstimator(**M2M, verbose=1).fit(X)
+    M2MEstimator(bounds=(0, 1), n_synthetic=50, verbose=1).fit(X)
+    M2MClassifier(**M2M, verbose=1).fit(X, y)
+    shown = [line.split(":")[0] for line in capsys.readouterr().err.strip().splitlines()]
+    assert shown[::2] == ["RFFSketcher.fit", "SketchUnion.fit", "RFFSketcher.fit"]
+    assert shown[1::2] == ["M2MEstimator", "M2MEstimator", "M2MClassifier"]
+    assert M2M["sketcher"].verbose == 0  # it is a copy that shows them
+
+
 @pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier])
 def test_analysts_see_progress_as_well(kind, capsys):
     sketch = M2MClassifier(**M2M).fit(X, y).sketch_
-    kind.from_sketch(sketch, n_synthetic=50, verbose=1)
+    kind.from_sketch(sketch, n_synthetic=400, verbose=1)
     assert kind.__name__ in capsys.readouterr().err
 
 

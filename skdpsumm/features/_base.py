@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils import gen_batches
 
 from .._difference import first_difference
+from .._progress import advance
 from ._columns import Columns
 
 # Contributions are integers in units of 2**-GRID_BITS.
@@ -84,6 +85,7 @@ class FeatureMap(ABC):
         total = np.zeros(self.n_features, np.int64)
         for rows in _batches(len(X)):
             total += self._grid_sums(X[rows], n_threads)
+            advance()
         return total
 
     def float_sums(self, X: NDArray) -> NDArray[np.float64]:
@@ -91,6 +93,7 @@ class FeatureMap(ABC):
         total = np.zeros(self.n_features)
         for rows in _batches(len(X)):
             total += np.asarray(self.matrix(X[rows]).sum(axis=0, dtype=np.float64)).ravel()
+            advance()
         return total
 
     def same_as(self, other: FeatureMap) -> bool:

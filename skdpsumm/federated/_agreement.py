@@ -26,7 +26,7 @@ _PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool}
 _SKETCHERS = {"fourier": RFFSketcher, "histogram": HistogramSketcher, "race": RACESketcher}
 # Of the parameters of sketchers, those that are not for the owner alone to set.
 _RELEASE = ("epsilon", "delta", "adjacency", "random_state", "denominator", "denominator_share")
-_PRIVATE = {"ledger", "noise_seed", "n_jobs", "bounds", "categories", "steps", *_RELEASE}
+_PRIVATE = {*_RELEASE, "bounds", "categories", "ledger", "n_jobs", "noise_seed", "steps", "verbose"}
 _RANGE = re.compile(r"^(.*)\{(\d+)\.\.(\d+)\}$")
 
 
@@ -190,7 +190,7 @@ class Agreement:
         Parameters
         ----------
         **own
-            `ledger`, `noise_seed` or `n_jobs`: for the owner alone to choose.
+            `ledger`, `noise_seed`, `n_jobs` or `verbose`: for the owner alone to choose.
         """
         given = dict(self._table("sketch"))
         parts = [_sketcher(part) for part in given.pop("sketchers", [])]

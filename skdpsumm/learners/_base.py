@@ -20,7 +20,7 @@ from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
 from ..privacy import PrivacyGuarantee, nominal_mechanism, warn_of_seed
 from ._erm import Problem
-from ._landmarks import draw_landmarks
+from ._landmarks import draw_landmarks, warn_of_blindness, warn_of_isolation
 from ._losses import Loss
 from ._precomputed import PrecomputedSpace
 from ._regularization import public_regularization
@@ -29,6 +29,8 @@ from ._terms import Terms, check_radius
 
 # A Gram matrix of more rows would not fit into the memory of common machines.
 _MOST_ROWS = 60_000
+# Public points at which landmarks are tried out.
+_N_PROBES = 64
 
 
 class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
@@ -156,6 +158,8 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         if X_public is not None:
             points = validate_table(self, X_public, reset=False).astype(np.float64)
             space.check(points)
+            if isinstance(space, KernelSpace):
+                warn_of_isolation(space, points, self.kernel)
             return points
         if isinstance(space, FeatureSpace) or not self._needs_landmarks():
             return None
@@ -167,7 +171,11 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
                 "or an explicit feature_map."
             )
         names = getattr(self, "feature_names_in_", None)
-        return draw_landmarks(self.bounds, self.n_features_in_, int(self.n_landmarks), seed, names)
+        box = self.bounds, self.n_features_in_
+        landmarks = draw_landmarks(*box, int(self.n_landmarks), seed, names)
+        others = draw_landmarks(*box, _N_PROBES, seed + 1, names)
+        warn_of_blindness(space, landmarks, others, self.kernel)
+        return landmarks
 
     _takes_public_points: ClassVar[bool] = False
 

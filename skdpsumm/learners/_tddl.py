@@ -44,8 +44,10 @@ class BaseTDDL(BaseKernelLearner):
         y : array-like of shape (n_samples,)
         X_public : array-like of shape (T, n_features) or `Public`, default=None
             Z, unlabelled rows that are no secret: of the test set, or like it. Wrap them in
-            `Public` where a search or cross-validation would otherwise cut them into folds. None
-            draws landmarks from `bounds`; explicit features need neither.
+            `Public` where a search or cross-validation would otherwise cut them into folds. In a
+            `Pipeline` they pass by the steps that X goes through, unless it is made with
+            ``transform_input=["X_public"]`` (scikit-learn 1.6). None draws landmarks from
+            `bounds`; explicit features need neither.
 
         Returns
         -------

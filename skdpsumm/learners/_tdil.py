@@ -115,7 +115,8 @@ class TDILClassifier(ClassifierTarget, BaseTDIL):
         the paper's Algorithm 3, worse, shown for comparison.
     bounds : pair or sequence of pairs, default=None
         Public (low, high) of the columns, from which landmarks are drawn; required for kernels
-        other than "linear" without a `feature_map`.
+        other than "linear" without a `feature_map`. In many columns landmarks are far from all
+        rows: `fit` warns, from public numbers, where `gamma` is too large for them to see any.
     n_landmarks : int, default=256
         The noise on a prediction does not grow with it.
     n_rounds : int, default=10
@@ -234,7 +235,8 @@ class TDILRegressor(RegressorTarget, BaseTDIL):
         the paper's Algorithm 3, worse, shown for comparison.
     bounds : pair or sequence of pairs, default=None
         Public (low, high) of the columns, from which landmarks are drawn; required for kernels
-        other than "linear" without a `feature_map`.
+        other than "linear" without a `feature_map`. In many columns landmarks are far from all
+        rows: `fit` warns, from public numbers, where `gamma` is too large for them to see any.
     n_landmarks : int, default=256
         The noise on a prediction does not grow with it.
     n_rounds : int, default=10

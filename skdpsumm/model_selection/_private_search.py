@@ -204,7 +204,8 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             One row per person (or other unit of protection).
         y : array-like of shape (n_samples,)
         X_public : array-like of shape (T, n_features) or `Public`, default=None
-            For estimators whose `fit` takes public points, such as TDDL.
+            For estimators whose `fit` takes public points, such as TDDL. A `Pipeline` passes them
+            by its transformers, unless it has ``transform_input=["X_public"]`` (scikit-learn 1.6).
 
         Returns
         -------

@@ -18,7 +18,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     The sketch is released once; synthetic labelled rows are weighted to match it, and the
     estimator is trained on them. Whoever holds the sketch can train as many models as they like
-    (`from_sketch`).
+    (`from_sketch`), of any column: `fit` puts the label last.
 
     Parameters
     ----------
@@ -54,7 +54,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         The release, of the columns of X and the label.
     privacy_ : PrivacyGuarantee
     effective_sample_size_ : float
-        Number of equally weighted points that the weights are worth.
+        Number of equally weighted points that the weights are worth. Training warns where they
+        are fewer than ten for each input, for then few points match the sketch.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
@@ -132,12 +133,13 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
             raise ValueError("y holds a label that is not in `classes`; list all labels there.")
         return None, known.tolist()
 
-    def _set_target(self, columns):
-        known = columns.values(columns.n_columns - 1)
+    def _set_target(self, columns, target):
+        known = columns.values(target)
         if known is None:
             raise ValueError(
-                "The last column of the sketch is what is learnt, and it is not categorical. "
-                "Sketch the table with the label as its last column, named in `categories`; "
+                f"Column {columns.name(target)!r} of the sketch would be learnt, and it is not "
+                "categorical. Name the column of the label as `target` of from_sketch (None is "
+                "the last one); it must have been sketched with its labels in `categories`. "
                 "M2MRegressor learns numbers."
             )
         self.classes_ = np.array(known)

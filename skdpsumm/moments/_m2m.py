@@ -197,7 +197,9 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         ----------
         sketch : PrivateSketch
         bounds : pair, sequence of pairs or mapping, default=None
-            None takes those in the sketch's schema.
+            Public (low, high) of the columns, in the units in which they were sketched. None takes
+            those in the sketch's schema; a sketch without any (`RFFSketcher` and `RACESketcher`
+            need none) has to be given them here.
         prior, n_synthetic, regularization, center, random_state, verbose :
             As in the constructor.
         """
@@ -313,6 +315,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         sketcher = inherit_columns(sketcher, self.bounds, self.categories, self.steps)
         if sketcher.random_state is None:
             sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
+        sketcher.verbose = max(sketcher.verbose, self.verbose)
         return sketcher
 
     def _described(self, sketcher):
@@ -390,6 +393,12 @@ def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
     steps = [next((c.step(j) for c in parts if c.step(j)), None) for j in range(own.n_columns)]
     categories = {j: own.values(j) for j in range(own.n_columns) if own.values(j) is not None}
     pairs = known if bounds is None else bounds
+    if pairs is None and len(categories) < own.n_columns:
+        raise ValueError(
+            "bounds is missing: this sketch was made without, and synthetic points are drawn "
+            "inside them. Give from_sketch the public (low, high) of the columns as bounds, in the "
+            "units in which they were sketched: one pair for all, or one per column."
+        )
     table = Columns.build(own.n_columns, pairs, categories, own.names, steps)
     return replace(table, units=own.units)
 

@@ -42,7 +42,7 @@ def draw_points(
     """
     if not isinstance(prior, str):
         return _public_points(prior, columns)
-    if prior == "uniform" or _missing_histogram(sketch.feature_map, columns) is not None:
+    if prior == "uniform" or missing_histogram(sketch.feature_map, columns) is not None:
         return columns.sample(n_points, rng)
     found = [private_marginal(sketch, j) for j in range(columns.n_columns)]
     drawn = (_from_histogram(*one, j, n_points, rng) for j, one in enumerate(found))
@@ -78,7 +78,7 @@ def check_answerable(feature_map: FeatureMap, columns: Columns, prior: Any) -> N
         return
     if prior not in PRIORS:
         raise ValueError(f"prior must be one of {PRIORS} or an array of points, got {prior!r}.")
-    missing = _missing_histogram(feature_map, columns)
+    missing = missing_histogram(feature_map, columns)
     if prior == "marginals" and missing is not None:
         raise ValueError(
             f"prior='marginals' needs a histogram of column {missing!r} in the sketch; add a "
@@ -92,7 +92,7 @@ def histogram_columns(feature_map: FeatureMap) -> set[int]:
     return {j for part in histograms for group in part.groups for j in group}
 
 
-def _missing_histogram(feature_map: FeatureMap, columns: Columns) -> str | None:
+def missing_histogram(feature_map: FeatureMap, columns: Columns) -> str | None:
     """Return the name of a column without a histogram, None if there is none."""
     seen = histogram_columns(feature_map)
     return next((columns.name(j) for j in range(columns.n_columns) if j not in seen), None)

@@ -37,7 +37,8 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         The release, of the columns of X and the target.
     privacy_ : PrivacyGuarantee
     effective_sample_size_ : float
-        Number of equally weighted points that the weights are worth.
+        Number of equally weighted points that the weights are worth. Training warns where they
+        are fewer than ten for each input, for then few points match the sketch.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
@@ -113,10 +114,12 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
             pass
         raise ValueError(f"y_bounds must be finite numbers low < high, got {self.y_bounds!r}.")
 
-    def _set_target(self, columns):
-        if columns.values(columns.n_columns - 1) is not None:
+    def _set_target(self, columns, target):
+        if columns.values(target) is not None:
             raise ValueError(
-                "The last column of the sketch is categorical; M2MClassifier learns classes."
+                f"Column {columns.name(target)!r} of the sketch would be learnt, and it is "
+                "categorical. Name the column of the number as `target` of from_sketch (None is "
+                "the last one); M2MClassifier learns classes."
             )
 
     def _training_target(self, target, weights):

@@ -22,12 +22,21 @@ def need_matplotlib(caller: type, method: str = "plot") -> None:
 def open_axes(display: Any, ax: Any, figsize: tuple[float, float] = (5.2, 3.6)) -> Any:
     """Return the axes to draw on, new ones where `ax` is None, and note them on the display."""
     need_matplotlib(type(display))
+    check_axes(ax)
     import matplotlib.pyplot as plt
 
     if ax is None:
         _, ax = plt.subplots(figsize=figsize, layout="constrained")
     display.ax_, display.figure_ = ax, ax.figure
     return ax
+
+
+def check_axes(ax: Any) -> None:
+    """Raise TypeError for what cannot be drawn on, such as the array of several axes."""
+    from matplotlib.axes import Axes
+
+    if ax is not None and not isinstance(ax, Axes):
+        raise TypeError(f"ax must be a matplotlib Axes or None, got {type(ax).__name__}.")
 
 
 def next_style(ax: Any) -> dict[str, Any]:

@@ -49,8 +49,7 @@ class CDFDisplay:
     >>> from skdpsumm.plotting import CDFDisplay
     >>> X = np.random.default_rng(0).beta(2, 5, size=(5000, 1))
     >>> m2m = M2MEstimator(bounds=(0, 1), n_synthetic=1000, random_state=0).fit(X)
-    >>> display = CDFDisplay.from_estimator(m2m, 0, unit="m")
-    >>> display.plot().ax_.get_xlabel()
+    >>> CDFDisplay.from_estimator(m2m, 0, unit="m").ax_.get_xlabel()
     'x0 (m)'
     """
 
@@ -112,8 +111,11 @@ class CDFDisplay:
         thresholds: ArrayLike | None = None,
         unit: str | None = None,
         reference: ArrayLike | None = None,
+        ax: Any = None,
+        level: float = 0.95,
+        name: str = "private",
     ) -> CDFDisplay:
-        """Return the display of one column of a fitted estimator. It costs no privacy.
+        """Draw one column of a fitted estimator. It costs no privacy.
 
         Parameters
         ----------
@@ -126,24 +128,27 @@ class CDFDisplay:
             Of the column. None takes the schema's (`PrivateSketch.with_units`).
         reference : array-like of shape (k,), default=None
             As in the constructor.
+        ax, level, name :
+            As in `plot`.
 
         Returns
         -------
         CDFDisplay
-            Not drawn yet: call `plot`.
         """
         need_matplotlib(cls, "from_estimator")
         columns, j = estimator.columns_, estimator._column(column)
         if thresholds is None:
             thresholds = np.linspace(*estimator._bound(j), 101)
         label = with_unit(columns.name(j), unit or units_of(columns, None)[j])
-        return cls(thresholds, estimator.cdf(column, thresholds), label=label, reference=reference)
+        cdf = estimator.cdf(column, thresholds)
+        display = cls(thresholds, cdf, label=label, reference=reference)
+        return display.plot(ax, level=level, name=name)
 
     @classmethod
     def from_sketch(
         cls, sketch: PrivateSketch, column: int | str, *, random_state: Any = None, **options: Any
     ) -> CDFDisplay:
-        """Return the display of one column of a release.
+        """Draw one column of a release. It costs no privacy.
 
         Parameters
         ----------

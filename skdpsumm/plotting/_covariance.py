@@ -48,7 +48,7 @@ class CovarianceDisplay:
     >>> from skdpsumm.plotting import CovarianceDisplay
     >>> X = np.random.default_rng(0).random((5000, 2))
     >>> m2m = M2MEstimator(bounds=(0, 1), n_synthetic=1000, random_state=0).fit(X)
-    >>> display = CovarianceDisplay.from_estimator(m2m, statistic="correlation").plot()
+    >>> display = CovarianceDisplay.from_estimator(m2m, statistic="correlation")
     >>> display.colorbar_.ax.get_ylabel()
     'correlation'
     """
@@ -128,8 +128,10 @@ class CovarianceDisplay:
         *,
         statistic: str = "covariance",
         units: Mapping[str, str] | None = None,
+        ax: Any = None,
+        annotate: bool | None = None,
     ) -> CovarianceDisplay:
-        """Return the display of the numeric columns of a fitted estimator. It costs no privacy.
+        """Draw the numeric columns of a fitted estimator. It costs no privacy.
 
         Parameters
         ----------
@@ -137,28 +139,30 @@ class CovarianceDisplay:
         statistic : {"covariance", "correlation"}, default="covariance"
         units : mapping from column name to str, default=None
             Units of the columns. None takes the schema's (`PrivateSketch.with_units`).
+        ax, annotate :
+            As in `plot`.
 
         Returns
         -------
         CovarianceDisplay
-            Not drawn yet: call `plot`.
         """
         need_matplotlib(cls, "from_estimator")
         _check_statistic(statistic)
         which = estimator._numeric()
         known = units_of(estimator.columns_, units)
-        return cls(
+        display = cls(
             getattr(estimator, statistic)(),
             names=estimator._names(which),
             units=[known[j] for j in which],
             statistic=statistic,
         )
+        return display.plot(ax, annotate=annotate)
 
     @classmethod
     def from_sketch(
         cls, sketch: PrivateSketch, *, random_state: Any = None, **options: Any
     ) -> CovarianceDisplay:
-        """Return the display of a release.
+        """Draw the numeric columns of a release. It costs no privacy.
 
         Parameters
         ----------

@@ -45,7 +45,7 @@ class LedgerDisplay:
     >>> ledger = PrivacyLedger(epsilon=1.0)
     >>> ledger.charge(PureDP(0.3), label="histogram of ages")
     1
-    >>> display = LedgerDisplay.from_ledger(ledger).plot()
+    >>> display = LedgerDisplay.from_ledger(ledger)
     >>> float(display.bars_[0].get_width()), display.spent, display.cap
     (0.3, 0.3, 1.0)
     """
@@ -124,20 +124,23 @@ class LedgerDisplay:
             ax.bar(0, 0, 0, label=f"data set {name!r}", ec="0.2", **style)
 
     @classmethod
-    def from_ledger(cls, ledger: PrivacyLedger) -> LedgerDisplay:
-        """Return the display of a ledger as it stands.
+    def from_ledger(
+        cls, ledger: PrivacyLedger, *, ax: Any = None, max_entries: int = 30
+    ) -> LedgerDisplay:
+        """Draw a ledger as it stands.
 
         Parameters
         ----------
         ledger : PrivacyLedger
+        ax, max_entries :
+            As in `plot`.
 
         Returns
         -------
         LedgerDisplay
-            Not drawn yet: call `plot`.
         """
         need_matplotlib(cls, "from_ledger")
-        return cls(
+        display = cls(
             ledger.entries(),
             spent=ledger.spent.epsilon,
             cap=ledger.epsilon,
@@ -145,15 +148,18 @@ class LedgerDisplay:
             accountant=ledger.accountant,
             adjacency=ledger.adjacency,
         )
+        return display.plot(ax, max_entries=max_entries)
 
     @classmethod
-    def from_estimator(cls, estimator: Any) -> LedgerDisplay:
-        """Return the display of the ledger that an estimator charges.
+    def from_estimator(cls, estimator: Any, **options: Any) -> LedgerDisplay:
+        """Draw the ledger that an estimator charges.
 
         Parameters
         ----------
         estimator : estimator
             With a parameter `ledger`, its own or a part's.
+        **options
+            As in `from_ledger`.
 
         Returns
         -------
@@ -173,7 +179,7 @@ class LedgerDisplay:
                 f"{type(estimator).__name__} charges {len(ledgers) or 'no'} ledgers; draw one with "
                 "LedgerDisplay.from_ledger."
             )
-        return cls.from_ledger(next(iter(ledgers.values())))
+        return cls.from_ledger(next(iter(ledgers.values())), **options)
 
 
 def _whole(ledger: Any) -> Any:

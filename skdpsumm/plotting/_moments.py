@@ -47,7 +47,7 @@ class MomentDisplay:
     >>> from skdpsumm.plotting import MomentDisplay
     >>> X = np.random.default_rng(0).beta(2, 5, size=(5000, 2))
     >>> m2m = M2MEstimator(bounds=(0, 1), n_synthetic=1000, random_state=0).fit(X)
-    >>> display = MomentDisplay.from_estimator(m2m, units={"x0": "m"}).plot()
+    >>> display = MomentDisplay.from_estimator(m2m, units={"x0": "m"})
     >>> [tick.get_text() for tick in display.ax_.get_yticklabels()]
     ['x0 (m)', 'x1']
     """
@@ -128,8 +128,10 @@ class MomentDisplay:
         order: int = 1,
         units: Mapping[str, str] | None = None,
         reference: ArrayLike | None = None,
+        ax: Any = None,
+        level: float = 0.95,
     ) -> MomentDisplay:
-        """Return the display of the numeric columns of a fitted estimator. It costs no privacy.
+        """Draw the numeric columns of a fitted estimator. It costs no privacy.
 
         Parameters
         ----------
@@ -140,17 +142,18 @@ class MomentDisplay:
             Units of the columns. None takes the schema's (`PrivateSketch.with_units`).
         reference : array-like of shape (k,), default=None
             As in the constructor.
+        ax, level :
+            As in `plot`.
 
         Returns
         -------
         MomentDisplay
-            Not drawn yet: call `plot`.
         """
         need_matplotlib(cls, "from_estimator")
         which = estimator._numeric()
         known = units_of(estimator.columns_, units)
         moments = estimator.moment(order)
-        return cls(
+        display = cls(
             moments,
             [_range(estimator._bound(j), int(order)) for j in which],
             names=estimator._names(which),
@@ -158,12 +161,13 @@ class MomentDisplay:
             statistic="mean" if order == 1 else f"mean of the power {order}",
             reference=reference,
         )
+        return display.plot(ax, level=level)
 
     @classmethod
     def from_sketch(
         cls, sketch: PrivateSketch, *, random_state: Any = None, **options: Any
     ) -> MomentDisplay:
-        """Return the display of a release.
+        """Draw the numeric columns of a release. It costs no privacy.
 
         Parameters
         ----------

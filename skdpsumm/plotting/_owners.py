@@ -94,30 +94,36 @@ class OwnersDisplay:
         return self
 
     @classmethod
-    def from_release(cls, release: OwnerValues) -> OwnersDisplay:
-        """Return the display of the values that `noisy_owner_values` released.
+    def from_release(
+        cls, release: OwnerValues, *, ax: Any = None, level: float = 0.95
+    ) -> OwnersDisplay:
+        """Draw the values that `noisy_owner_values` released.
 
         Parameters
         ----------
         release : OwnerValues
+        ax, level :
+            As in `plot`.
 
         Returns
         -------
         OwnersDisplay
-            Not drawn yet: call `plot`.
         """
         need_matplotlib(cls, "from_release")
         title = release.privacy.badge
-        return cls(release.values, noise_std=release.noise_std, title=title)
+        display = cls(release.values, noise_std=release.noise_std, title=title)
+        return display.plot(ax, level=level)
 
     @classmethod
-    def from_estimator(cls, summarizer: Any) -> OwnersDisplay:
-        """Return the display of the chosen rows by owner, where nothing is kept from anyone.
+    def from_estimator(cls, summarizer: Any, *, ax: Any = None) -> OwnersDisplay:
+        """Draw the chosen rows by owner, where nothing is kept from anyone.
 
         Parameters
         ----------
         summarizer : PrivateMMDSummarizer or SummarizedEstimator
-            Fitted with ``epsilon=np.inf``.
+            Fitted with ``epsilon=np.inf``, so that there is no noise and no `level`.
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
 
         Returns
         -------
@@ -137,4 +143,5 @@ class OwnersDisplay:
                 "owner_counts_ is exact and private, so no picture is drawn of it. Pay for a "
                 "release: OwnersDisplay.from_release(summarizer.noisy_owner_values(epsilon))."
             )
-        return cls(summarizer.owner_counts_, label="number of rows in the summary")
+        counts = summarizer.owner_counts_
+        return cls(counts, label="number of rows in the summary").plot(ax)

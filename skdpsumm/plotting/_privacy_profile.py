@@ -89,9 +89,15 @@ class PrivacyProfileDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, claim: str | None = None, epsilons: ArrayLike | None = None
+        cls,
+        estimator: Any,
+        *,
+        claim: str | None = None,
+        epsilons: ArrayLike | None = None,
+        ax: Any = None,
+        name: str | None = None,
     ) -> PrivacyProfileDisplay:
-        """Return the display of a fitted estimator's `privacy_`.
+        """Draw a fitted estimator's `privacy_`.
 
         Parameters
         ----------
@@ -100,11 +106,12 @@ class PrivacyProfileDisplay:
             Which guarantee of a summary, which has several; only for those.
         epsilons : array-like of shape (k,), default=None
             As in the constructor.
+        ax, name :
+            As in `plot`.
 
         Returns
         -------
         PrivacyProfileDisplay
-            Not drawn yet: call `plot`.
 
         Raises
         ------
@@ -123,26 +130,34 @@ class PrivacyProfileDisplay:
                 f"claim must be None for {type(estimator).__name__}, which has one guarantee, got "
                 f"{claim!r}."
             )
-        return cls(getattr(privacy, claim) if has_several else privacy, epsilons=epsilons)
+        guarantee = getattr(privacy, claim) if has_several else privacy
+        return cls(guarantee, epsilons=epsilons).plot(ax, name=name)
 
     @classmethod
     def from_sketch(
-        cls, sketch: PrivateSketch, *, epsilons: ArrayLike | None = None
+        cls,
+        sketch: PrivateSketch,
+        *,
+        epsilons: ArrayLike | None = None,
+        ax: Any = None,
+        name: str | None = None,
     ) -> PrivacyProfileDisplay:
-        """Return the display of a release's `privacy`.
+        """Draw a release's `privacy`.
 
         Parameters
         ----------
         sketch : PrivateSketch
         epsilons : array-like of shape (k,), default=None
             As in the constructor.
+        ax, name :
+            As in `plot`.
 
         Returns
         -------
         PrivacyProfileDisplay
         """
         need_matplotlib(cls, "from_sketch")
-        return cls(sketch.privacy, epsilons=epsilons)
+        return cls(sketch.privacy, epsilons=epsilons).plot(ax, name=name)
 
 
 def _default(guarantee: PrivacyGuarantee) -> Any:

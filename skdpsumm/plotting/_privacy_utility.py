@@ -15,6 +15,7 @@ from .._public import unwrap
 from ..moments import Estimate, M2MEstimator
 from ..sketches import PrivateSketch
 from ._axes import (
+    check_axes,
     count,
     legend_above,
     need_matplotlib,
@@ -69,7 +70,7 @@ class PrivacyUtilityDisplay:
     ... )
     >>> display.values.shape
     (2,)
-    >>> display.plot().ax_.get_xlabel()
+    >>> display.ax_.get_xlabel()
     'epsilon at delta=1e-06 (add-remove)'
     """
 
@@ -151,8 +152,10 @@ class PrivacyUtilityDisplay:
         label: str | None = None,
         reference: float | None = None,
         verbose: int = 0,
+        ax: Any = None,
+        name: str = "private",
     ) -> PrivacyUtilityDisplay:
-        """Fit clones at each epsilon and score them on public rows. Every fit is paid for.
+        """Fit clones at each epsilon, score them on public rows, draw. Every fit is paid for.
 
         The picture costs what all its fits cost together, ``n_repeats * sum(epsilons)`` of pure
         DP for instance, and the estimator's ledger is charged for each. Once the cap is reached,
@@ -180,11 +183,12 @@ class PrivacyUtilityDisplay:
             As in the constructor; None names the scoring.
         verbose : int, default=0
             Show progress on the standard error stream: a step per fit.
+        ax, name :
+            As in `plot`.
 
         Returns
         -------
         PrivacyUtilityDisplay
-            Not drawn yet: call `plot`.
 
         Raises
         ------
@@ -193,8 +197,11 @@ class PrivacyUtilityDisplay:
         ValueError
             If `n_repeats` is no positive integer, the estimator has no parameter `param_name`, or
             for bad epsilons; nothing is charged.
+        TypeError
+            If `ax` is no Axes; nothing is charged.
         """
         need_matplotlib(cls, "from_estimator")
+        check_axes(ax)
         epsilons = check_epsilons(epsilons)
         if not isinstance(n_repeats, int) or n_repeats < 1:
             raise ValueError(f"n_repeats must be a positive integer, got {n_repeats!r}.")
@@ -217,7 +224,7 @@ class PrivacyUtilityDisplay:
         with progress(cls.__name__, verbose, n_repeats * len(epsilons)):
             scores = np.array([[score(float(e)) for _ in range(n_repeats)] for e in epsilons])
         prefix = param_name.removesuffix("epsilon")
-        return cls(
+        display = cls(
             epsilons,
             np.median(scores, axis=1),
             intervals=None if n_repeats == 1 else np.sort(scores, axis=1)[:, [0, -1]],
@@ -226,25 +233,33 @@ class PrivacyUtilityDisplay:
             adjacency=params.get(f"{prefix}adjacency", "add_remove"),
             reference=reference,
         )
+        return display.plot(ax, name=name)
 
     @classmethod
     def from_estimates(
-        cls, estimates: Mapping[float, Estimate], *, level: float = 0.95, **options: Any
+        cls,
+        estimates: Mapping[float, Estimate],
+        *,
+        level: float = 0.95,
+        ax: Any = None,
+        name: str = "private",
+        **options: Any,
     ) -> PrivacyUtilityDisplay:
-        """Return the display of one statistic, answered from releases at several epsilons.
+        """Draw one statistic, answered from releases at several epsilons.
 
         Parameters
         ----------
         estimates : mapping from epsilon to Estimate of shape ()
         level : float, default=0.95
             Of the intervals, over the privacy noise (`Estimate.interval`).
+        ax, name :
+            As in `plot`.
         **options
             ``label``, ``delta``, ``adjacency`` and ``reference``, as in the constructor.
 
         Returns
         -------
         PrivacyUtilityDisplay
-            Not drawn yet: call `plot`.
 
         Raises
         ------
@@ -262,7 +277,8 @@ class PrivacyUtilityDisplay:
         values = np.array([float(answer) for answer in answers])
         intervals = np.array([answer.interval(level) for answer in answers])
         options = {"label": "estimate"} | options
-        return cls(list(estimates), values, intervals=intervals, **options)
+        display = cls(list(estimates), values, intervals=intervals, **options)
+        return display.plot(ax, name=name)
 
     @classmethod
     def from_sketch(
@@ -274,7 +290,7 @@ class PrivacyUtilityDisplay:
         random_state: Any = None,
         **options: Any,
     ) -> PrivacyUtilityDisplay:
-        """Return the display of one statistic, answered from several releases. It costs nothing.
+        """Draw one statistic, answered from several releases. It costs no privacy.
 
         Parameters
         ----------
@@ -288,7 +304,7 @@ class PrivacyUtilityDisplay:
         random_state : int, RandomState or None, default=None
             Of the synthetic points.
         **options
-            ``label``, ``level`` and ``reference``, as in `from_estimates`.
+            ``label``, ``level``, ``reference``, ``ax`` and ``name``, as in `from_estimates`.
 
         Returns
         -------

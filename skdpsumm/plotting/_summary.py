@@ -53,7 +53,7 @@ class SummaryDisplay:
     >>> display = SummaryDisplay.from_rows(X[chosen], X_public, gamma=0.5)
     >>> bool(display.mmd[-1] < display.expected[-1])
     True
-    >>> display.plot().ax_.get_xlabel()
+    >>> display.ax_.get_xlabel()
     'rows in the summary'
     """
 
@@ -96,8 +96,16 @@ class SummaryDisplay:
         return self
 
     @classmethod
-    def from_rows(cls, rows: ArrayLike, X_public: Any, *, gamma: float) -> SummaryDisplay:
-        """Return the display of rows that were chosen in this order.
+    def from_rows(
+        cls,
+        rows: ArrayLike,
+        X_public: Any,
+        *,
+        gamma: float,
+        ax: Any = None,
+        name: str = "chosen rows",
+    ) -> SummaryDisplay:
+        """Draw rows that were chosen in this order.
 
         Parameters
         ----------
@@ -107,11 +115,12 @@ class SummaryDisplay:
             Public rows of the target's population; of more than 5,000 every k-th counts.
         gamma : float
             Of the kernel, as in `PrivateMMDSummarizer`.
+        ax, name :
+            As in `plot`.
 
         Returns
         -------
         SummaryDisplay
-            Not drawn yet: call `plot`.
 
         Raises
         ------
@@ -131,11 +140,14 @@ class SummaryDisplay:
         sizes = _sizes(len(chosen))
         squares, within = _prefix_mmd2(chosen, target, gamma)
         expected = np.sqrt((1 - within) / sizes)
-        return cls(sizes, np.sqrt(squares[sizes - 1]), expected=expected)
+        display = cls(sizes, np.sqrt(squares[sizes - 1]), expected=expected)
+        return display.plot(ax, name=name)
 
     @classmethod
-    def from_estimator(cls, summarizer: Any, X: Any, X_public: Any) -> SummaryDisplay:
-        """Return the display of a fitted summarizer's choice; for those who may see the rows.
+    def from_estimator(
+        cls, summarizer: Any, X: Any, X_public: Any, **options: Any
+    ) -> SummaryDisplay:
+        """Draw a fitted summarizer's choice; for those who may see the rows.
 
         Parameters
         ----------
@@ -144,6 +156,8 @@ class SummaryDisplay:
             The rows that it was fitted on.
         X_public : array-like, frame or `Public` of shape (m, n_features)
             Public rows of the target's population. Not the private target.
+        **options
+            ``ax`` and ``name``, as in `plot`.
 
         Returns
         -------
@@ -153,7 +167,7 @@ class SummaryDisplay:
         summarizer = getattr(summarizer, "summarizer_", summarizer)
         check_is_fitted(summarizer, "sample_indices_")
         rows = _safe_indexing(X, summarizer.sample_indices_)
-        return cls.from_rows(rows, X_public, gamma=summarizer.gamma)
+        return cls.from_rows(rows, X_public, gamma=summarizer.gamma, **options)
 
 
 def _sizes(n_rows: int) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._dask import PartitionSchema, is_dask
+from .._progress import progress
 from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
 from ..features import GRID, Columns, FeatureMap
@@ -51,6 +52,7 @@ class BaseSketcher(
             Interval(Integral, 1, None, closed="left"),
             Interval(Integral, None, -1, closed="right"),
         ],
+        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
     bounds = None
@@ -136,7 +138,8 @@ class BaseSketcher(
             pending = self._open(X)
         else:
             pending.feature_map.check_values(X)
-        pending.add(X, effective_n_jobs(self.n_jobs))
+        with progress(f"{type(self).__name__}.fit", self.verbose):
+            pending.add(X, effective_n_jobs(self.n_jobs))
         self._pending = pending
         return self
 

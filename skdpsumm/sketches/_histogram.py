@@ -37,7 +37,7 @@ class HistogramSketcher(BaseSketcher):
     steps : float, sequence or mapping from column to float, default=None
         As in `RFFSketcher`. Give it for whole numbers, ``{"age": 1}``: bins are then sets of
         values, and questions such as ``rows["age"] > 40`` mean the same to synthetic points.
-    epsilon, adjacency, postprocess, random_state, noise_seed, ledger, n_jobs :
+    epsilon, adjacency, postprocess, random_state, noise_seed, ledger, n_jobs, verbose :
         As in `RFFSketcher`. Post-processing projects each histogram onto the simplex.
     delta : float, default=1e-6
         0 gives Laplace noise of scale k / epsilon for k histograms; otherwise Gaussian noise of
@@ -106,6 +106,7 @@ class HistogramSketcher(BaseSketcher):
         noise_seed=None,
         ledger=None,
         n_jobs=None,
+        verbose=0,
     ):
         self.bounds = bounds
         self.n_bins = n_bins
@@ -123,6 +124,7 @@ class HistogramSketcher(BaseSketcher):
         self.noise_seed = noise_seed
         self.ledger = ledger
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _draw_map(self, columns, rng):
         return HistogramMap.build(columns, self.n_bins, self.marginals, self.edges)

@@ -28,7 +28,7 @@ class RACESketcher(BaseSketcher):
         Width of a bucket along a projection, per unit of the columns, or of their range where
         `bounds` are given. The paper's value, for columns in [0, 1].
     bounds, categories, steps, epsilon, adjacency, postprocess, random_state, noise_seed, ledger, \
-n_jobs :
+n_jobs, verbose :
         As in `RFFSketcher`. Post-processing projects each array onto the simplex.
     delta : float, default=1e-6
         0 gives Laplace noise of scale R / epsilon; otherwise Gaussian noise of scale
@@ -87,6 +87,7 @@ n_jobs :
         noise_seed=None,
         ledger=None,
         n_jobs=None,
+        verbose=0,
     ):
         self.n_repetitions = n_repetitions
         self.n_buckets = n_buckets
@@ -104,6 +105,7 @@ n_jobs :
         self.noise_seed = noise_seed
         self.ledger = ledger
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _draw_map(self, columns, rng):
         return RACEMap.draw(

@@ -30,7 +30,9 @@ class RFFSketcher(BaseSketcher):
     kernel : {"rbf", "laplacian"}, default="rbf"
     bounds : pair, sequence of pairs or mapping, default=None
         Public (low, high) of the columns, in their units. Where given, columns are clipped and
-        scaled to [0, 1] first, so that `gamma` has no unit. None takes columns as they are.
+        scaled to [0, 1] first, so that `gamma` has no unit. None takes columns as they are;
+        privacy needs no bounds, but whoever asks the sketch (`M2MEstimator.from_sketch`) then has
+        to know them.
     categories : mapping from column to list of values, default=None
         Categorical columns; different values are at distance one.
     steps : float, sequence or mapping from column to float, default=None
@@ -59,6 +61,9 @@ class RFFSketcher(BaseSketcher):
         Where `fit` charges its cost.
     n_jobs : int or None, default=None
         Threads for the sum. The result does not depend on it, bit for bit.
+    verbose : int, default=0
+        Show progress on the standard error stream, a step per 65,536 rows; for the curator alone,
+        as it tells the number of rows. Dask has a display of its own.
 
     Attributes
     ----------
@@ -116,6 +121,7 @@ class RFFSketcher(BaseSketcher):
         noise_seed=None,
         ledger=None,
         n_jobs=None,
+        verbose=0,
     ):
         self.n_components = n_components
         self.gamma = gamma
@@ -133,6 +139,7 @@ class RFFSketcher(BaseSketcher):
         self.noise_seed = noise_seed
         self.ledger = ledger
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _draw_map(self, columns, rng):
         # Not an error: scikit-learn's checks set n_components=1.

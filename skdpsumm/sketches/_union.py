@@ -29,7 +29,7 @@ class SketchUnion(BaseSketcher):
         Share of the budget of each sketcher, up to a factor: of epsilon under pure DP, of mu^2
         under Gaussian noise. None gives equal shares.
     bounds, categories, steps, epsilon, delta, adjacency, denominator, denominator_share, \
-postprocess, random_state, noise_seed, ledger, n_jobs :
+postprocess, random_state, noise_seed, ledger, n_jobs, verbose :
         As in `RFFSketcher`. With "auto" the number of rows comes from the histograms or RACE
         arrays among the parts, where there are any.
 
@@ -85,6 +85,7 @@ postprocess, random_state, noise_seed, ledger, n_jobs :
         noise_seed=None,
         ledger=None,
         n_jobs=None,
+        verbose=0,
     ):
         self.sketchers = sketchers
         self.weights = weights
@@ -101,6 +102,7 @@ postprocess, random_state, noise_seed, ledger, n_jobs :
         self.noise_seed = noise_seed
         self.ledger = ledger
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _named(self) -> list[tuple[str, BaseSketcher]]:
         """Return (name, sketcher) pairs; names that were not given are the classes' names."""

@@ -260,6 +260,8 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
             D_v. None summarises X itself, and the claims then count the release of its mean
             against the owners' rows (`target_is_owners`). Wrap it in `Public` where a search or
             cross-validation would otherwise cut it into folds.
+            In a `Pipeline` it passes by the steps that X goes through, unless that is made with
+            ``transform_input=["X_target"]`` (scikit-learn 1.6).
         owners : array-like of shape (n_samples,), default=None
             Whose each row is. None is one owner, named "X".
 
