@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -34,7 +33,7 @@ from ._planning import calibrate_epsilon, predicted_error
 from ._priors import check_answerable, draw_points
 from ._regression import MomentRegression, evaluate_rows
 from ._statistics import StatisticsMixin
-from ._warnings import AnswerWarning
+from ._warnings import warn_of_constants, warn_of_the_unexplained
 
 
 class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
@@ -52,7 +51,8 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         What is released. None: a `SketchUnion` of one-way histograms and 200 Fourier features of
         the scaled columns, at epsilon = 1 and delta = 1e-6, which does well on most tables. Its
         histograms have 32 bins: with Fourier features beside them, fewer bins have less noise and
-        lose nothing (measured in docs/m2m.md).
+        lose nothing (measured in docs/m2m.md); with `steps` 100, for values to have bins of their
+        own.
     bounds : pair, sequence of pairs or mapping, default=None
         Public (low, high) of all columns or of each, in their units. A sketcher without bounds of
         its own takes these, and so scales columns to [0, 1] before its kernel. May be left out
@@ -235,7 +235,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         Estimate
             A number, or an array of shape (k,), with its error.
         """
-        return self._answer(f, asked=True)
+        return self._answer(f, asked=True, judged=f)
 
     def score(self, X, y=None) -> float:
         """Return minus the root mean squared error of means and covariances, in units of range.
@@ -311,7 +311,8 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
     def _build_sketcher(self, rng):
         sketcher = self.sketcher
         if sketcher is None:
-            sketcher = SketchUnion([HistogramSketcher(n_bins=32), RFFSketcher()])
+            n_bins = 32 if self.steps is None else 100
+            sketcher = SketchUnion([HistogramSketcher(n_bins=n_bins), RFFSketcher()])
         sketcher = inherit_columns(sketcher, self.bounds, self.categories, self.steps)
         if sketcher.random_state is None:
             sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
@@ -340,7 +341,17 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         warn_of_coarse_bins(self._regression, columns)
         return self
 
-    def _answer(self, function, then=None, *, bound=None, labels=(), asked=False):
+    def _answer(
+        self,
+        function,
+        then=None,
+        *,
+        bound=None,
+        labels=(),
+        asked=False,
+        judged=None,
+        about=(),
+    ):
         check_is_fitted(self, "_regression")
         model = self._regression
 
@@ -349,7 +360,10 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
 
         values, is_scalar, is_truth = evaluate()
         if asked and is_truth:
-            _warn_of_constants(values)
+            warn_of_constants(values)
+        if judged is not None:
+            hard = values if judged is function else judged(model.points)
+            warn_of_the_unexplained(model, hard, about)
         answer = model.weights @ values
         if then is not None:
             answer = then(answer, np.asarray(model.sketch.n_samples))
@@ -401,21 +415,6 @@ def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
         )
     table = Columns.build(own.n_columns, pairs, categories, own.names, steps)
     return replace(table, units=own.units)
-
-
-def _warn_of_constants(truths: NDArray) -> None:
-    """Warn of a question that all synthetic points answer alike; it touches nothing private."""
-    constant = np.flatnonzero(np.all(truths == truths[0], axis=0))
-    if len(constant):
-        which = "" if truths.shape[1] == 1 else f" (outputs {constant.tolist()})"
-        held = sorted({"everywhere" if truths[0, k] else "nowhere" for k in constant})
-        warnings.warn(
-            f"The question holds {' or '.join(held)} on the synthetic points{which}: is a category "
-            "misspelt, or a threshold outside the bounds? If not, such rows, or all others, are so "
-            "few that the sketch shows none, and the error bar does not hold.",
-            AnswerWarning,
-            stacklevel=4,
-        )
 
 
 def first_of(sketcher: Any, parameter: str) -> Any:

@@ -64,9 +64,16 @@ class MomentRegression:
 
     def coefficients(self, values: NDArray) -> NDArray:
         """Return a for targets `values` of shape (n_synthetic, k); shape (m, k)."""
+        return self.approximate(values)[0]
+
+    def approximate(self, values: NDArray) -> tuple[NDArray, NDArray]:
+        """Return a, and the mean square of what ``a . phi`` misses at the points, shape (k,)."""
+        centre = values.mean(axis=0) if self.center else np.zeros(values.shape[1])
         covariance = self.features.tdot(values) / len(self.points)
         covariance -= np.outer(self.offset, values.mean(axis=0))
-        return cho_solve(self._factor, covariance, check_finite=False)
+        slope = cho_solve(self._factor, covariance, check_finite=False)
+        square = np.mean(values**2, axis=0) - centre**2
+        return slope, np.maximum(square - np.sum(slope * covariance, axis=0), 0.0)
 
     def residuals(self, values: NDArray, slope: NDArray) -> NDArray:
         """Return f - its approximation at the synthetic points, shape (n_synthetic, k)."""

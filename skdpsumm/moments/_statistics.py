@@ -61,7 +61,14 @@ class StatisticsMixin:
         if order != int(order) or order < 1:
             raise ValueError(f"order must be a positive integer, got {order!r}.")
         which = self._numeric()
-        return self._answer(lambda X: _floats(X, which) ** int(order), labels=[self._names(which)])
+        names = self._names(which)
+
+        def powers(X: NDArray) -> NDArray:
+            return _floats(X, which) ** int(order)
+
+        of = "mean" if order == 1 else f"moment {int(order)}"
+        about = [f"the {of} of {name!r}" for name in names]
+        return self._answer(powers, labels=[names], judged=powers, about=about)
 
     def variance(self) -> Estimate:
         """Return the variances of the numeric columns, shape (d,), at least 0."""
@@ -86,7 +93,8 @@ class StatisticsMixin:
         which = self._numeric()
         products, assemble = self._second_order(which)
         names = self._names(which)
-        return self._answer(products, lambda t, n: assemble(t), labels=[names, names])
+        pairs = self._pairs(which)
+        return self._answer(products, lambda t, n: assemble(t), labels=[names, names], **pairs)
 
     def correlation(self) -> Estimate:
         """Return the correlation matrix of the numeric columns, shape (d, d)."""
@@ -103,7 +111,7 @@ class StatisticsMixin:
             np.einsum("...ii->...i", found)[...] = spread > 1e-150
             return found
 
-        return self._answer(products, scaled, labels=[names, names])
+        return self._answer(products, scaled, labels=[names, names], **self._pairs(which))
 
     def count(self, query: Callable[[Any], ArrayLike]) -> Estimate:
         """Return the number of rows for which `query` holds.
@@ -113,13 +121,29 @@ class StatisticsMixin:
         query : callable
             Vectorised predicate of an array of rows (n, d), returning (n,) or (n, k). Columns go
             by number, ``rows[:, 0]``, or by name, ``rows["age"]``.
+
+        Raises
+        ------
+        ValueError
+            If the query returns numbers that are no truths.
         """
+
+        def truths(X: NDArray) -> NDArray:
+            found = np.asarray(query(X))
+            if found.dtype != bool and not np.all((found >= 0) & (found <= 1)):
+                raise ValueError(
+                    "count takes a condition, such as rows['age'] > 40, and this query returns "
+                    "other numbers than 0 to 1; the mean of a number is asked with `estimate`."
+                )
+            return found
+
         return self._answer(
-            query,
+            truths,
             lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None],
             # The truth is in [0, 1], so clipping brings nothing farther from it.
-            bound=lambda bias, n: bias * n,
+            bound=lambda bias, n: np.minimum(bias, 1.0) * n,
             asked=True,
+            judged=truths,
         )
 
     def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
@@ -142,13 +166,20 @@ class StatisticsMixin:
                 AnswerWarning,
                 stacklevel=2,
             )
+        labels = [f"{self.columns_.name(j)} <= {c:.12g}" for c in cuts]
+
+        def below(X: NDArray) -> NDArray:
+            return _floats(X, [j]) <= cuts
+
         return self._answer(
-            lambda X: _floats(X, [j]) <= cuts,
+            below,
             lambda t, n: np.clip(_monotone(t), 0.0, 1.0),
             # Isotonic regression is the max-min of means over ranges: it is monotone and commutes
             # with shifts, so it enlarges no largest difference, and it leaves the truth as it is.
             bound=lambda bias, n: np.full_like(bias, bias.max()),
-            labels=[[f"{self.columns_.name(j)} <= {c:.12g}" for c in cuts]],
+            labels=[labels],
+            judged=below,
+            about=labels,
         )
 
     def quantile(self, column: int | str, q: ArrayLike) -> Estimate:
@@ -242,6 +273,22 @@ class StatisticsMixin:
         """Return columns minus the middles of their bounds: second moments lose no digits."""
         middle = np.array([np.mean(self._bound(j)) for j in which])
         return _floats(X, which) - middle
+
+    def _pairs(self, which: list[int]) -> dict[str, Any]:
+        """Return what is hard of second moments: how two columns go together."""
+        left, right = np.triu_indices(len(which), 1)
+        names = self._names(which)
+
+        def together(X: NDArray) -> NDArray:
+            columns = _floats(X, which)
+            columns -= columns.mean(axis=0)
+            return columns[:, left] * columns[:, right]
+
+        about = [
+            f"how {names[a]!r} and {names[b]!r} go together"
+            for a, b in zip(left, right, strict=True)
+        ]
+        return {"judged": together if about else None, "about": about}
 
     def _second_order(self, which: list[int]) -> tuple[Callable, Callable]:
         d = len(which)
