@@ -40,7 +40,8 @@ _NO_NUMBERS = (
     "the values of such columns in `categories` where the estimator has it. (The message names no "
     "value, for the table is private.)"
 )
-_MISSING = re.compile(r"Input X contains (NaN|infinity or a value too large for dtype\(\S+\))")
+# Of a table of mixed columns scikit-learn does not say that it is X.
+_MISSING = re.compile(r"Input (X )?contains (NaN|infinity or a value too large for dtype\(\S+\))")
 _MOST_NAMED = 10
 
 
@@ -145,7 +146,7 @@ def _naming_columns(message: str, X: Any, dtype: Any) -> str:
     missing = _MISSING.match(message)
     if missing:
         start = missing.group()
-        found = _failing(X, dtype, start)
+        found = _failing(X, dtype, missing.group(2))
         return message.replace(start, f"{start} in {found}", 1) if found else message
     if message is not _NO_NUMBERS:
         return message
@@ -166,21 +167,22 @@ def _is_numeric(dtype: Any) -> bool:
     return getattr(dtype, "kind", "O") in "biuf"
 
 
-def _failing(X: Any, dtype: Any, start: str = "") -> str:
-    """Return the columns of X that are refused by themselves, in words that begin so."""
+def _failing(X: Any, dtype: Any, fault: str = "") -> str:
+    """Return the columns of X that are refused by themselves, for that fault if one is given."""
     try:
         table = X if hasattr(X, "columns") else np.asarray(X)
     except ValueError:  # rows of different lengths
         return ""
     n_columns = table.shape[1] if len(table.shape) == 2 else 0
-    return _listed(table, [j for j in range(n_columns) if _refused(table, j, dtype, start)])
+    return _listed(table, [j for j in range(n_columns) if _refused(table, j, dtype, fault)])
 
 
-def _refused(X: Any, j: int, dtype: Any, start: str) -> bool:
+def _refused(X: Any, j: int, dtype: Any, fault: str) -> bool:
     try:
         check_array(_safe_indexing(X, [j], axis=1), dtype=dtype, input_name="X")
     except Exception as error:  # whatever values do
-        return str(error).startswith(start)
+        missing = _MISSING.match(str(error))
+        return not fault or bool(missing and missing.group(2) == fault)
     return False
 
 

@@ -331,6 +331,20 @@ def test_messages_name_the_columns_and_no_row(columns, words, at_fault, library)
     assert WORD not in message
 
 
+@pytest.mark.parametrize(
+    ("ages", "sexes", "at_fault"), [([1, None], "fm", "age"), ([1, 2], ["f", None], "sex")]
+)
+@pytest.mark.parametrize("library", ["array", "pandas", "polars"])
+def test_missing_cells_of_mixed_tables_name_their_column(ages, sexes, at_fault, library):
+    table = table_of({"age": ages, "sex": list(sexes)}, library)
+    key = "sex" if library != "array" else 1
+    name = at_fault if library != "array" else {"age": "x0", "sex": "x1"}[at_fault]
+    sketcher = HistogramSketcher(bounds=(0, 9), categories={key: ["f", "m"]})
+    with pytest.raises(ValueError, match=f"'{name}'") as caught:
+        sketcher.fit(table)
+    assert any(word in str(caught.value) for word in ("NaN", "finite", "not among its categories"))
+
+
 def test_the_dtype_of_a_frame_alone_decides_which_columns_are_called_no_numbers():
     """Which of two columns of strings holds a word is a fact about the rows."""
     told_of = set()

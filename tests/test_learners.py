@@ -521,6 +521,16 @@ def test_the_ledger_is_charged_once(mechanism):
     assert len(ledger.entries()) == 1
 
 
+def test_a_ledger_that_refuses_objective_perturbation_says_why():
+    """Its cost in a ledger of Gaussians is above the epsilon that was asked for."""
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
+    model = TDILClassifier(mechanism="objective", ledger=ledger)
+    with pytest.raises(BudgetExceededError, match=r"dominates.*mechanism='functional'"):
+        model.fit(X, DISC)
+    assert not ledger.entries()
+    model.set_params(mechanism="functional").fit(X, DISC)
+
+
 def test_a_ledger_of_concentrated_dp_takes_the_papers_mechanisms():
     ledger = PrivacyLedger(epsilon=3.0, delta=1e-5, accountant="zcdp")
     PINPClassifier(mechanism="svt", ledger=ledger).fit(X, DISC).predict(NEW)

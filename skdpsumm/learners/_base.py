@@ -100,17 +100,20 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         if self.noise_seed is not None and terms.is_private:
             warn_of_seed()
         if self.ledger is not None:
-            self.ledger.charge(
-                plan.mechanism,
-                label=type(self).__name__,
-                adjacency=self.adjacency,
-                simulated=self.noise_seed is not None,
-            )
+            self._charge(plan.mechanism)
         privacy = self._guarantee(plan, given)
         with progress(f"{type(self).__name__}.fit", self.verbose):
             self._publish(plan, problem)
         self._coding, self.privacy_ = coding, privacy
         self.regularization_, self.sensitivity_ = terms.regularization, terms.sensitivity
+
+    def _charge(self, mechanism: Any) -> None:
+        self.ledger.charge(
+            mechanism,
+            label=type(self).__name__,
+            adjacency=self.adjacency,
+            simulated=self.noise_seed is not None,
+        )
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._validation import validate_table
+from ..privacy import BudgetExceededError
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._exponential import ExponentialQueries
@@ -92,6 +93,18 @@ class BaseTDIL(BaseKernelLearner):
                 f"mechanism='objective' works on explicit features, not on kernel={self.kernel!r}; "
                 "set kernel='linear', or give a feature_map such as RBFSampler."
             )
+
+    def _charge(self, mechanism):
+        try:
+            super()._charge(mechanism)
+        except BudgetExceededError as error:
+            if self.mechanism != "objective" or self.delta == 0:
+                raise
+            raise BudgetExceededError(
+                f"{error} mechanism='objective' counts in a ledger as the Gaussian that dominates "
+                f"it, which is more than its epsilon={self.epsilon:g}: lower epsilon, raise "
+                "regularization, or take mechanism='functional', which counts as what it is."
+            ) from None
 
     def _publish(self, plan, problem):
         self.predictor_ = plan.release(problem)

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._validation import schema_kept, validate_table
@@ -30,7 +32,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     bounds : pair, sequence of pairs or mapping, default=None
         Public (low, high) of the columns of X. Required by `fit`.
     estimator : classifier, default=None
-        Takes `sample_weight`. None: `LogisticRegression(max_iter=1000)`.
+        Takes `sample_weight`, or is a Pipeline whose last step does; what its steps learn, they
+        learn from the release. None: `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`.
     weights : {"maxent", "ridge"}, default="maxent"
         "maxent": points are moved towards the sketched data and weighted by maximum entropy, so
         weights are never negative and any estimator works. "ridge": the paper's weights on the
@@ -120,7 +123,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         return self._train_on_release(rng)
 
     def _default_estimator(self):
-        return LogisticRegression(max_iter=1000)
+        return make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=1000))
 
     def _describe_target(self, y):
         known = np.unique(y if self.classes is None else np.asarray(self.classes))

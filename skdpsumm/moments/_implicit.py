@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -189,9 +190,8 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         inputs = self._encoded(np.delete(points, target, axis=1))
         learnt = self._training_target(points[:, target], weights)
         kept = weights > weights.max() * 1e-9
-        self.estimator_ = estimator.fit(
-            inputs[kept], learnt[kept], sample_weight=weights[kept] * len(points)
-        )
+        given = {_weight_parameter(estimator): weights[kept] * len(points)}
+        self.estimator_ = estimator.fit(inputs[kept], learnt[kept], **given)
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
         self._warn_of_few_points(inputs.shape[1] + 1)
         return self
@@ -257,6 +257,15 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         tags.non_deterministic = draws_noise(self.sketcher)
         tags.target_tags.required = True
         return tags
+
+
+def _weight_parameter(estimator: Any) -> str:
+    """Return what `fit` calls the weights of rows: in a Pipeline those of its last step."""
+    path = ""
+    while isinstance(estimator, Pipeline):
+        name, estimator = estimator.steps[-1]
+        path += f"{name}__"
+    return f"{path}sample_weight"
 
 
 def _ridge_weights(sketch: PrivateSketch, points: NDArray) -> NDArray:

@@ -379,7 +379,10 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
             return np.std(draws if then is None else then(draws, n_rows), axis=0)
 
         def bias_bound() -> NDArray:
-            largest = np.abs(model.residuals(evaluate()[0], slope())).max(axis=0)
+            values, _, is_truth = evaluate()
+            largest = np.abs(model.residuals(values, slope())).max(axis=0)
+            if is_truth:  # where all points agree, nothing is known of the rows that do not
+                largest[np.ptp(values, axis=0) == 0] = 1.0
             return largest if bound is None else bound(largest, model.sketch.n_samples)
 
         return Estimate(

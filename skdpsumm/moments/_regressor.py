@@ -26,7 +26,8 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     y_bounds : pair, default=None
         Public (low, high) of y; values outside are clipped. Required by `fit`.
     estimator : regressor, default=None
-        Takes `sample_weight`. None: `LinearRegression()`.
+        Takes `sample_weight`, or is a Pipeline whose last step does; what its steps learn, they
+        learn from the release. None: `LinearRegression()`.
     weights, prior, n_synthetic, random_state, verbose :
         As in `M2MClassifier`.
 
