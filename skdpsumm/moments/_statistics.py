@@ -16,6 +16,9 @@ from ..features import Columns, project_to_simplex
 from ._estimate import Estimate
 from ._warnings import AnswerWarning
 
+# So many thresholds are a picture of a column, not questions.
+_CURVE = 16
+
 
 class StatisticsMixin:
     """Named statistics, each through one call of `_answer`."""
@@ -153,6 +156,7 @@ class StatisticsMixin:
         ----------
         column : int or str
         thresholds : array-like of shape (k,), increasing, in the column's units
+            More than 16 are taken for a curve, and not each judged (`AnswerWarning`).
         """
         j = self._column(column)
         cuts = np.asarray(thresholds, dtype=np.float64)
@@ -178,7 +182,7 @@ class StatisticsMixin:
             # with shifts, so it enlarges no largest difference, and it leaves the truth as it is.
             bound=lambda bias, n: np.full_like(bias, bias.max()),
             labels=[labels],
-            judged=below,
+            judged=below if len(cuts) <= _CURVE else None,
             about=labels,
         )
 
