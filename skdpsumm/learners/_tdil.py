@@ -102,8 +102,8 @@ class BaseTDIL(BaseKernelLearner):
                 raise
             raise BudgetExceededError(
                 f"{error} mechanism='objective' counts in a ledger as the Gaussian that dominates "
-                f"it, which is more than its epsilon={self.epsilon:g}: lower epsilon, raise "
-                "regularization, or take mechanism='functional', which counts as what it is."
+                f"it, which is more than its epsilon={self.epsilon:g}: lower epsilon, or take "
+                "mechanism='functional', which counts as what it is."
             ) from None
 
     def _publish(self, plan, problem):

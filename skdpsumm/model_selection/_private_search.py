@@ -22,7 +22,7 @@ from .._delegation import DelegatingMixin, inner_has
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
-from ..features._columns import Columns
+from ..features import Columns
 from ..privacy import PrivacyGuarantee, derived_seed, secret_generator, warn_of_seed
 from ._candidate import Leaf, last_step, silent, state
 from ._choices import Choices

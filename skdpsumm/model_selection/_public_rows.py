@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils import _safe_indexing
 from sklearn.utils._indexing import _get_column_indices
 
-from ..features._columns import Columns
+from ..features import Columns
 
 
 @dataclass(frozen=True)

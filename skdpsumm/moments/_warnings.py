@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from ._regression import MomentRegression
+from ._regression import MomentRegression
 
 # Of a question's variance over the synthetic points, what the sketch may leave unexplained.
 _SMALL = 0.1
