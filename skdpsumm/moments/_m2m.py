@@ -336,7 +336,10 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
             self._regression = MomentRegression(
-                sketch, points, regularization=self.regularization, center=self.center
+                sketch.unprojected(),
+                points,
+                regularization=self.regularization,
+                center=self.center,
             )
         warn_of_coarse_bins(self._regression, columns)
         return self

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features import Columns, FeatureMap, HistogramMap, stack_columns, stratified
+from ..features import (
+    Columns,
+    FeatureMap,
+    HistogramMap,
+    project_to_simplex,
+    stack_columns,
+    stratified,
+)
 from ..sketches import PrivateSketch
 
 PRIORS = ("auto", "uniform", "marginals")
@@ -99,22 +106,29 @@ def missing_histogram(feature_map: FeatureMap, columns: Columns) -> str | None:
 
 
 def private_marginal(sketch: PrivateSketch, j: int) -> tuple[HistogramMap, NDArray]:
-    """Return a histogram map and the private probabilities of the bins of column `j`."""
-    candidates = []
-    mean = sketch.mean
-    for part, where in sketch.blocks():
-        if not isinstance(part, HistogramMap):
-            continue
-        for group, cells in zip(part.groups, part.row_groups(), strict=True):
-            if j in group:
-                table = mean[where][cells].reshape([part.n_bins[k] for k in group])
-                axes = tuple(a for a, k in enumerate(group) if k != j)
-                candidates.append((len(group), part, table.sum(axis=axes)))
-    _, part, probabilities = min(candidates, key=lambda c: c[0])
-    positive = np.maximum(probabilities, 0)
-    total = positive.sum()
-    even = np.full(len(positive), 1 / len(positive))
-    return part, positive / total if total > 0 else even
+    """Return a histogram map and the private probabilities of the bins of column `j`.
+
+    Of the histograms that count the column those of the fewest columns are taken, each by its
+    noise in a bin, and their mean is moved to the simplex.
+    """
+    fewest, part, where = min(
+        (
+            (min(len(group) for group in part.groups if j in group), part, where)
+            for part, where in sketch.blocks()
+            if isinstance(part, HistogramMap) and j in histogram_columns(part)
+        ),
+        key=lambda found: found[0],
+    )
+    mean = sketch.unprojected().mean[where]
+    total, precision = np.zeros(part.n_bins[j]), 0.0
+    for group, cells in zip(part.groups, part.row_groups(), strict=True):
+        if j in group and len(group) == fewest:
+            table = mean[cells].reshape([part.n_bins[k] for k in group])
+            others = tuple(axis for axis, k in enumerate(group) if k != j)
+            cells_a_bin = table.size / part.n_bins[j]
+            total += table.sum(axis=others) / cells_a_bin
+            precision += 1 / cells_a_bin
+    return part, project_to_simplex(total / precision)
 
 
 def _from_histogram(

@@ -37,7 +37,7 @@ class PrivateSketch:
     postprocess : bool, default=True
         Whether `mean` is moved to the set that contains every true mean: the simplex for each
         histogram, the unit disk for each (cos, sin) pair. It lowers the error of each entry and
-        can bias sums of many.
+        biases sums of many, so M2M answers from `unprojected`.
     n_from_sums : bool, default=False
         Whether `n_released` was computed from `sums` (each histogram sums to n).
 
@@ -92,6 +92,14 @@ class PrivateSketch:
             return self.feature_map.neutral_mean()
         return self.feature_map.project(sums / n_rows)
 
+    def unprojected(self) -> PrivateSketch:
+        """Return the release with means that noise does not bias; a drowned one as it is.
+
+        Of many nearly empty cells the simplex keeps the positive noise: means read off projected
+        histograms of pairs were five standard errors too high.
+        """
+        return self if self.is_drowned else replace(self, postprocess=False)
+
     @property
     def is_linear(self) -> bool:
         """Whether post-processing left this release alone, so that `mean` is a plain ratio."""
@@ -141,6 +149,8 @@ class PrivateSketch:
             n_rows = self.n_samples + noise @ weights
         else:
             n_rows = self.n_samples + self.n_noise_std * rng.standard_normal(n_draws)
+        # A quotient by almost nothing would say nothing of the others' spread.
+        n_rows = np.maximum(n_rows, min(self.n_samples, 1.5 * self.n_noise_std))
         means = [self.to_mean(s, n) for s, n in zip(sums, n_rows, strict=True)]
         return np.array(means), np.maximum(n_rows, 1.0)
 
