@@ -105,6 +105,7 @@ display = PrivacyUtilityDisplay(
     EPSILONS,
     means,
     intervals=np.column_stack([scores.min(axis=1), scores.max(axis=1)]),
+    bars=f"least to largest of {scores.shape[1]}",
     label="accuracy (share of public rows)",
     delta=1e-6,
 )

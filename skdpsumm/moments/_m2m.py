@@ -174,7 +174,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
             columns = self._table(sketcher, n_columns, names)
             check_answerable(sketcher.preview_map(n_columns, names), columns, self.prior)
             sketcher.fit(X)
-        self._frame = _library(X)
+        self._frame = _library(X) or (None if names is None else "auto")
         self.sketcher_ = sketcher
         return self._prepare(sketcher.sketch_, columns, rng)
 
@@ -215,7 +215,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         estimator._validate_params()
         columns = table_of(sketch, bounds)
         check_answerable(sketch.feature_map, columns, prior)
-        estimator._frame = None
+        estimator._frame = None if columns.names is None else "auto"
         if columns.names is not None:
             estimator.feature_names_in_ = np.array(columns.names, dtype=object)
         estimator.n_features_in_ = columns.n_columns
