@@ -21,7 +21,6 @@ from ._axes import (
     with_unit,
 )
 
-
 # As fine as the picture: thresholds on the edges of bins wherever their number is a power of 2.
 _N_THRESHOLDS = 257
 # Of a column with more values nobody sees the steps.
