@@ -148,6 +148,8 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
     def fit(self, X, y=None):
         """Release a sketch of X (one charge) and prepare to answer from it.
 
+        `Estimate.value` of the answers is of X's library, pandas or polars, or an array.
+
         Parameters
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
@@ -192,6 +194,9 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         verbose=0,
     ) -> M2MEstimator:
         """Return a fitted estimator for an analyst who holds only the release.
+
+        Where the sketch names its columns, `Estimate.value` is a frame of the library that
+        ``sklearn.set_config(transform_output=...)`` says, else of pandas where it is installed.
 
         Parameters
         ----------

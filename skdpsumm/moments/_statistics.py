@@ -234,17 +234,14 @@ class StatisticsMixin:
         names = [f"{self.columns_.name(j)} {level:.12g}" for level in levels]
         found = self._answer(lambda X: _floats(X, [j]) <= grid[first:-1], inverse, labels=[names])
         found.step = self.columns_.step(j)
-        if len(levels) <= _CURVE:
-            self._judge_below(j, np.asarray(found), [f"the quantile {name}" for name in names])
-        return found
-
-    def _judge_below(self, j: int, places: NDArray, about: list[str]) -> None:
-        """Warn where the share of rows below a place is too little explained to find the place."""
+        places = np.asarray(found)
 
         def below(X: NDArray) -> NDArray:
             return _floats(X, [j]) <= places
 
-        self._answer(below, judged=below, about=about)
+        if len(levels) <= _CURVE:  # asked only to be judged, now that the places are known
+            self._answer(below, judged=below, about=[f"the quantile {name}" for name in names])
+        return found
 
     def histogram(self, column: int | str, bins: int | ArrayLike = 10) -> Estimate:
         """Return the proportions of a column's values in bins, non-negative.
