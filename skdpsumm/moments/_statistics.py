@@ -43,7 +43,7 @@ class StatisticsMixin:
         return self.columns_.index(column, "column")
 
     def mean(self) -> Estimate:
-        """Return the means of the numeric columns, shape (d,)."""
+        """Return the means of the numeric columns, shape (d,); ``mean()["age"]`` is one of them."""
         return self.moment(1)
 
     def moment(self, order: int) -> Estimate:
@@ -103,7 +103,10 @@ class StatisticsMixin:
         return self._answer(products, lambda t, n: assemble(t), labels=[names, names], **pairs)
 
     def correlation(self) -> Estimate:
-        """Return the correlation matrix of the numeric columns, shape (d, d)."""
+        """Return the correlation matrix of the numeric columns, shape (d, d).
+
+        ``correlation()["age", "hours"]`` is one entry.
+        """
         which = self._numeric()
         products, assemble = self._second_order(which)
         names = self._names(which)
@@ -201,6 +204,11 @@ class StatisticsMixin:
         column : int or str
         q : float or array-like of shape (k,), in [0, 1]
             More than 16 are taken for a curve, and not each judged (`AnswerWarning`).
+
+        Raises
+        ------
+        ValueError
+            If `q` reaches outside [0, 1], or the column is not numeric.
 
         Examples
         --------
