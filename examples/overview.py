@@ -37,7 +37,7 @@ def sketches(ax):
         m2m = M2MEstimator(sketcher, bounds=(15, 50), n_synthetic=20_000, random_state=0)
         answers[epsilon] = m2m.fit(X).mean()[0]
     PrivacyUtilityDisplay.from_estimates(
-        answers, label="mean body mass index (kg/m²)", ax=ax, name="private, 95% of noise"
+        answers, label="mean body mass index (kg/m²)", ax=ax, name="private"
     )
     ax.axhline(X.mean(), color="0.45", ls=(0, (1, 1)), label="exact")
     ax.set_xlabel("epsilon (delta=1e-06)")

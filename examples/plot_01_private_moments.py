@@ -73,9 +73,10 @@ plt.show()
 
 # %%
 # *Means of four columns from one sketch of 442 rows, epsilon = 3, delta = 1e-6. Dots: private
-# means, at their place within the public bounds; bars: 95 per cent of the privacy noise; crosses:
-# exact means.* Most crosses should lie within the bars. The bars cover noise alone, so that
-# cutting columns into bins can move an answer a little, too.
+# means, at their place within the public bounds; bars: 95 per cent intervals of the privacy noise;
+# beside, means in units ± one standard error of the noise; crosses: exact means.* Most crosses
+# should lie within the bars. The bars cover noise alone, so that cutting columns into bins can move
+# an answer a little, too.
 #
 # Correlations need more of the sketch than means do, and their noise is far larger.
 
@@ -84,7 +85,7 @@ CovarianceDisplay.from_estimator(m2m, statistic="correlation", ax=ax)
 plt.show()
 
 # %%
-# *Correlations from the same sketch, each with the standard deviation of its noise.* Beside them,
+# *Correlations from the same sketch, each with the standard error of its noise.* Beside them,
 # the exact ones: a correlation that is smaller than twice its noise should not be read as one.
 
 found = m2m.correlation()

@@ -79,4 +79,4 @@ plt.show()
 # 1e-6. Line and squares: private answers; band and bars: 95 per cent of the privacy noise at each
 # point; dotted: exact.* The band holds at each threshold by itself, not along the whole curve at
 # once: expect the exact curve to leave it here and there. It covers noise alone, and not what is
-# lost between the edges of bins.
+# lost between the edges of bins; where that may be much, an answer comes with an `AnswerWarning`.

@@ -105,13 +105,14 @@ display = PrivacyUtilityDisplay(
     EPSILONS,
     means,
     intervals=np.column_stack([scores.min(axis=1), scores.max(axis=1)]),
+    bars=f"least to largest of {scores.shape[1]} folds",
     label="accuracy (share of public rows)",
     delta=1e-6,
 )
 display.plot(left, name="cross-validation on public rows")
 left.axhline(0.8, color="0.4", lw=1, ls="--", label="asked for")
 left.axvline(epsilon, color="0.4", ls=":", label="chosen")
-left.legend(frameon=False, fontsize="small", loc="lower right")
+left.legend(edgecolor="none", framealpha=1, fontsize="small", loc="lower right")
 
 bills = {
     "grid search:\nas it looks": search.best_params_["epsilon"],

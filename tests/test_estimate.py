@@ -1,7 +1,10 @@
+import sys
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn import config_context
 
 from skdpsumm import Estimate
 
@@ -122,3 +125,36 @@ def test_to_frame_is_of_the_library_of_the_data():
     assert table.columns == ["name", "value", "noise_std_error"]
     assert table["name"].to_list() == ["a", "b"]
     assert isinstance(two("pandas").to_frame(), pd.DataFrame)
+
+
+def on_grid(std):
+    return Estimate(np.array([40.0, 50.0]), lambda: np.array(std), labels=[["a", "b"]], step=2.0)
+
+
+def test_an_error_of_zero_on_a_grid_says_that_it_is_on_a_grid():
+    # The mean of equal values can be off by rounding, and their standard deviation not quite 0.
+    answer = on_grid([1e-15, 0.5])
+    assert answer.noise_std_error.tolist() == [0, 0.5]
+    for text in (repr(answer), answer._repr_html_(), repr(answer["a"])):
+        assert "on a grid of step 2" in text
+    assert repr(answer["a"]) == "40 +- 0 (noise std error; on a grid of step 2)"
+    assert "grid" not in repr(answer["b"]) + repr(on_grid([0.1, 0.5]))
+
+
+def test_intervals_on_a_grid_end_at_values():
+    assert on_grid([0.0, 0.5]).interval(0.95).tolist() == [[40, 40], [48, 52]]
+    assert on_grid([1.5, 0.5])["a"].interval(0.95).tolist() == [36, 44]
+
+
+def test_frames_of_names_alone_follow_the_choice_of_scikit_learn(monkeypatch):
+    answer = two("auto")
+    assert isinstance(answer.value, pd.Series)
+    assert isinstance(answer.to_frame(), pd.DataFrame)
+    with config_context(transform_output="polars"):
+        assert isinstance(answer.value, pl.DataFrame)
+        assert isinstance(answer.to_frame(), pl.DataFrame)
+        assert isinstance(two("pandas").value, pd.Series)  # what the data were in
+        assert isinstance(two().value, np.ndarray)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert isinstance(answer.value, np.ndarray)
+    assert (answer + 1).tolist() == [2, 3]

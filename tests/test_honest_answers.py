@@ -1,6 +1,7 @@
 """Answers that would be off by more than their error bars say so."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -86,6 +87,36 @@ def test_a_threshold_inside_a_popular_bin(people):
     _, (message,) = said(lambda: m2m.cdf("hours", [13.25, 40.0]))
     assert "hours <= 40" in message
     assert "13.25" not in message  # an edge
+
+
+@pytest.mark.parametrize(
+    ("ask", "about"),
+    [
+        (lambda m2m: m2m.variance(), "the variance of 'hours'"),
+        (lambda m2m: m2m.quantile("hours", [0.3]), "the quantile hours 0.3"),
+        (lambda m2m: m2m.histogram("hours", [20.0, 37.0, 70.0]), "hours in [20, 37)"),
+    ],
+)
+def test_what_bins_are_too_wide_for(people, ask, about):
+    table = people[["hours"]]
+    sketcher = HistogramSketcher(bounds=(1, 99), n_bins=5, noise_seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AnswerWarning)  # of the coarse bin
+        coarse = M2MEstimator(sketcher, **RAW).fit(table)
+    _, (message,) = said(lambda: ask(coarse))
+    assert about in message
+    sketcher = HistogramSketcher(bounds=(1, 99), n_bins=99, steps=1, noise_seed=0)
+    _, messages = said(lambda: ask(M2MEstimator(sketcher, **RAW).fit(table)))
+    assert not messages
+
+
+def test_pictures_are_not_judged_point_by_point(people):
+    sketcher = HistogramSketcher(bounds=(1, 99), n_bins=8, noise_seed=0)
+    m2m = M2MEstimator(sketcher, **RAW).fit(people[["hours"]])
+    for n_parts, expected in ((16, 1), (17, 0)):
+        levels = np.linspace(0.05, 0.95, n_parts)
+        assert len(said(partial(m2m.histogram, "hours", n_parts))[1]) == expected
+        assert len(said(partial(m2m.quantile, "hours", levels))[1]) == expected
 
 
 @pytest.mark.parametrize("ask", ["covariance", "correlation"])

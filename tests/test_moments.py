@@ -336,6 +336,30 @@ def test_frames(library):
     )
 
 
+def test_an_analyst_gets_frames_where_the_sketch_has_names():
+    X = pd.DataFrame({"age": [30.0, 40.0, 50.0], "pay": [1.0, 2.0, 3.0]})
+    sketcher = HistogramSketcher(n_bins=4, epsilon=np.inf, bounds=[(20, 60), (0, 5)])
+    options = {"n_synthetic": 500, "random_state": 0}
+    curator = M2MEstimator(sketcher, **options).fit(X)
+    analyst = M2MEstimator.from_sketch(curator.sketch_, **options)
+    for model in (curator, analyst):
+        assert list(model.mean().value.index) == ["age", "pay"]
+        assert model.covariance().value.loc["age", "pay"] == model.covariance()["age", "pay"]
+    unnamed = M2MEstimator(sketcher, **options).fit(X.to_numpy())
+    for model in (unnamed, M2MEstimator.from_sketch(unnamed.sketch_, **options)):
+        assert isinstance(model.mean().value, np.ndarray)
+
+
+def test_quantiles_on_a_grid_say_so():
+    X = np.random.default_rng(0).binomial(20, 0.4, (3000, 1)).astype(float)
+    sketcher = HistogramSketcher(bounds=(0, 20), steps=1, n_bins=21, epsilon=np.inf)
+    answer = M2MEstimator(sketcher, n_synthetic=1000, random_state=0).fit(X).quantile(0, [0.5])
+    assert answer.step == 1
+    assert "on a grid of step 1" in repr(answer)
+    smooth = M2MEstimator(bounds=(0, 20), n_synthetic=1000, random_state=0).fit(X).quantile(0, 0.5)
+    assert smooth.step is None
+
+
 def test_a_name_is_taken_of_whole_rows_alone():
     """A part of them, or columns in another order, would give a name to the wrong place."""
     sketcher = HistogramSketcher(n_bins=20, epsilon=np.inf, bounds={"age": (0, 9), "pay": (0, 5)})

@@ -286,6 +286,84 @@ def test_cdf_of_a_sketch_takes_the_bounds(sketch):
     assert display.thresholds[[0, -1]].tolist() == [100, 220]
 
 
+def test_cdf_of_whole_values_is_a_staircase():
+    sketcher = HistogramSketcher(bounds=(1, 5), steps=1, noise_seed=0)
+    stars = np.random.default_rng(0).integers(1, 6, (500, 1)).astype(float)
+    with pytest.warns(match="noise_seed"):
+        m2m = M2MEstimator(sketcher, n_synthetic=500, random_state=0).fit(stars)
+    display = CDFDisplay.from_estimator(m2m, 0, reference=np.arange(1, 6) / 5)
+    shares = np.asarray(m2m.cdf(0, np.arange(1, 6)))
+    for line in display.ax_.get_lines():
+        assert line.get_drawstyle() == "steps-post"
+        assert line.get_xdata().tolist() == [1, 1, 2, 3, 4, 5]
+    assert display.line_.get_ydata().tolist() == [0, *shares]
+    # Between two values the band is as flat as the curve.
+    ways = np.diff(display.band_.get_paths()[0].vertices, axis=0)
+    assert np.all((ways == 0).any(axis=1))
+    asked = CDFDisplay.from_estimator(m2m, 0, thresholds=[1.5, 3.5])
+    assert asked.line_.get_drawstyle() == "default"
+    assert len(asked.line_.get_xdata()) == 2
+
+
+def test_cdf_is_as_fine_as_the_picture(m2m):
+    display = CDFDisplay.from_estimator(m2m, "height")
+    assert len(display.line_.get_xdata()) == 257
+    assert np.diff(display.line_.get_ydata()).max() < 0.05
+
+
+def notes(display):
+    """Return all that is written on a picture."""
+    ax = display.ax_
+    legend = ax.get_legend()
+    entries = [] if legend is None else [text.get_text() for text in legend.get_texts()]
+    return "; ".join([ax.get_xlabel(), ax.get_title(), *entries])
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda m2m, **options: CDFDisplay.from_estimator(m2m, 0, **options),
+        lambda m2m, **options: MomentDisplay.from_estimator(m2m, **options),
+        lambda m2m, **options: OwnersDisplay({"north": 0.2}, noise_std=0.1).plot(**options),
+        lambda m2m, **options: PrivacyUtilityDisplay.from_estimates(
+            {1.0: m2m.mean()[0], 2.0: m2m.mean()[1]}, **options
+        ),
+    ],
+    ids=["cdf", "moments", "owners", "utility"],
+)
+def test_bars_and_bands_say_that_they_are_intervals(m2m, draw):
+    assert "95% interval of the noise" in notes(draw(m2m))
+    again = draw(m2m, level=0.5)
+    assert "50% interval of the noise" in notes(again)
+    assert "95%" not in notes(again)
+
+
+def test_legends_name_the_same_bars_once():
+    ax = None
+    for name in "ab":
+        answers = {1.0: estimate(0.5), 2.0: estimate(0.7)}
+        ax = PrivacyUtilityDisplay.from_estimates(answers, ax=ax, name=name).ax_
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert sorted(texts) == ["95% interval of the noise", "a", "b"]
+    fits = PrivacyUtilityDisplay([1, 2], [3, 4], intervals=[(2, 4), (3, 5)], bars="both folds")
+    assert "both folds" in notes(fits.plot())
+    bare = PrivacyUtilityDisplay([1, 2], [3, 4]).plot()
+    assert notes(bare) == "epsilon (add-remove); ; private"
+
+
+def test_one_standard_error_is_written_beside_values():
+    display = MomentDisplay(estimate([1.5, 250]), [(0, 2), (0, 400)], names=["a", "b"]).plot(
+        level=0.5
+    )
+    assert [text.get_text() for text in display.texts_] == [" 1.5 ± 0.1", " 250 ± 0.1"]
+    assert "±: its standard error" in notes(display)
+    matrix = CovarianceDisplay(estimate([[1234, 1], [1, 9e7]], std=112), names=["a", "b"]).plot()
+    assert matrix.texts_[0].get_text() == "1230\n±110"
+    assert matrix.texts_[3].get_text() == "9e+07\n±110"
+    assert "± standard error of the noise" in notes(matrix)
+    assert "±" not in notes(matrix.plot(annotate=False))
+
+
 def test_cdf_draws_a_reference_only_where_one_is_given():
     cdf = estimate([0.1, 0.9])
     assert len(CDFDisplay([1, 2], cdf).plot().ax_.get_lines()) == 1

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 from scipy.stats import norm
+from sklearn import get_config
 
 _REST = "bias_bound bounds the rest"
+# Of a step.
+_ROUNDING = 1e-9
 
 
 class Estimate(NDArrayOperatorsMixin):
@@ -26,11 +30,20 @@ class Estimate(NDArrayOperatorsMixin):
         Largest error that does not come from noise, where a bound is known.
     labels : sequence of sequences of str, default=()
         Names along each axis, for tables.
-    frame : {"pandas", "polars", None}, default=None
-        The library whose Series or DataFrame `value` is, for input that was a frame.
+    frame : {"pandas", "polars", "auto", None}, default=None
+        The library whose Series or DataFrame `value` is: that of the input, where this was a
+        frame. "auto", where only the names of the columns are known, as from a sketch: what
+        ``sklearn.set_config(transform_output=...)`` says, else pandas where it is installed, else
+        an array.
+    step : float, default=None
+        Distance of the values that the answer can have, where they are on a grid.
 
     Notes
     -----
+    An error that is written, after ``+-`` or ``±``, is one standard error of the noise, here and
+    in pictures; a bar or a band that is drawn is `interval` at its level, .95 unless another is
+    asked for.
+
     Operations on an `Estimate` give plain arrays: the error of a combination depends on
     correlations. Ask `M2MEstimator.estimate` for the combination instead.
 
@@ -57,6 +70,14 @@ class Estimate(NDArrayOperatorsMixin):
     3 +- 0.5 (noise std error; bias_bound bounds the rest)
     >>> float(bounded.bias_bound)
     0.2
+
+    A median of whole years is a whole number. Its error is 0 where noise moved it in no simulated
+    release; the ends of its interval are whole, too:
+
+    >>> Estimate(40.0, lambda: 0.0, step=1)
+    40 +- 0 (noise std error; on a grid of step 1)
+    >>> Estimate(40.0, lambda: 0.1, step=1).interval(0.95)
+    array([39., 41.])
     """
 
     def __init__(
@@ -67,19 +88,34 @@ class Estimate(NDArrayOperatorsMixin):
         bias_bound: Callable[[], NDArray] | None = None,
         labels: Sequence[Sequence[str]] = (),
         frame: str | None = None,
+        step: float | None = None,
     ):
         self._value = np.asarray(value, dtype=np.float64)
         self._std_error: Any = std_error
         self._bias_bound: Any = bias_bound
         self.labels = tuple(tuple(names) for names in labels)
         self.frame = frame
+        self.step = step
 
     @property
     def value(self) -> Any:
-        """The answer: an array, or a Series or DataFrame where the data were a frame."""
-        if self.frame is None or self._value.ndim not in (1, 2) or not self.labels:
+        """The answer: an array, or a Series or DataFrame where the columns have names (`frame`).
+
+        ``numpy.asarray(estimate)`` is always an array.
+        """
+        library = self._library()
+        if library is None or self._value.ndim not in (1, 2) or not self.labels:
             return self._value
-        return _as_frame(self._value, self.labels, self.frame)
+        return _as_frame(self._value, self.labels, library)
+
+    def _library(self) -> str | None:
+        """Return the library of frames, None for arrays."""
+        if self.frame != "auto":
+            return self.frame
+        chosen = get_config()["transform_output"]
+        if chosen != "default":
+            return chosen
+        return None if find_spec("pandas") is None else "pandas"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,10 +127,13 @@ class Estimate(NDArrayOperatorsMixin):
         """Standard deviation that the privacy noise gives to the answer.
 
         Exact (to first order in the noise of the number of rows) where the answer is linear in
-        the release, simulated otherwise.
+        the release, simulated otherwise. On a grid it can be 0: then no simulated release, of 100,
+        gave another value.
         """
         if callable(self._std_error):
-            self._std_error = np.asarray(self._std_error(), dtype=np.float64)
+            self._std_error = np.array(self._std_error(), dtype=np.float64)
+            if self.step is not None:  # else the mean of equal values leaves a rounding error
+                self._std_error[self._std_error < _ROUNDING * self.step] = 0.0
         return self._std_error.reshape(self.shape)
 
     @property
@@ -123,6 +162,11 @@ class Estimate(NDArrayOperatorsMixin):
             where the data are unlike the prior.
             "noise+bias": the statistic of the data; wider by `bias_bound`, and often very wide.
 
+        Notes
+        -----
+        The value plus and minus a normal quantile times `noise_std_error`; on a grid, outwards to
+        its next values.
+
         Raises
         ------
         ValueError
@@ -139,6 +183,8 @@ class Estimate(NDArrayOperatorsMixin):
                     "No bound on the bias is known for this answer; use covers='noise'."
                 )
             half = half + self.bias_bound
+        if self.step is not None:
+            half = self.step * np.ceil(half / self.step - _ROUNDING)
         return np.stack([self._value - half, self._value + half], axis=-1)
 
     def to_frame(self) -> Any:
@@ -147,10 +193,10 @@ class Estimate(NDArrayOperatorsMixin):
         Returns
         -------
         pandas.DataFrame or polars.DataFrame
-            polars, with the names as a column "name", where the data were a polars frame.
+            polars, with the names as a column "name", where `value` would be of polars.
         """
         columns = {"value": self._flat(), "noise_std_error": self._errors()}
-        if self.frame == "polars":
+        if self._library() == "polars":
             import polars as pl
 
             return pl.DataFrame({"name": self._names()} | columns)
@@ -171,7 +217,8 @@ class Estimate(NDArrayOperatorsMixin):
     def __getitem__(self, key) -> Estimate:
         key = self._places(key)
         bias = None if self._bias_bound is None else (lambda: self.bias_bound[key])
-        return Estimate(self._value[key], lambda: self.noise_std_error[key], bias_bound=bias)
+        errors = lambda: self.noise_std_error[key]  # noqa: E731
+        return Estimate(self._value[key], errors, bias_bound=bias, step=self.step)
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))
@@ -211,17 +258,29 @@ class Estimate(NDArrayOperatorsMixin):
             ]
         return [str(i) for i in range(self._value.size)]
 
+    def _notes(self) -> list[str]:
+        """Return what the error does not hold, and why it may be 0."""
+        notes = [] if self._bias_bound is None else [_REST]
+        if self.step is not None and not self._errors().all():
+            notes.append(f"on a grid of step {self.step:g}")
+        return notes
+
+    def _below(self) -> str:
+        """Return the notes as a line below a table, empty if there are none."""
+        notes = self._notes()
+        return "; ".join(["error of noise alone", *notes]) if notes else ""
+
     def __repr__(self) -> str:
-        bounded = self._bias_bound is not None
         if not self.shape:
-            kind = f"noise std error; {_REST}" if bounded else "noise std error"
+            kind = "; ".join(["noise std error", *self._notes()])
             return f"{float(self):.5g} +- {float(self.noise_std_error):.2g} ({kind})"
         rows = [
             (name, f"{v:.5g}", f"{e:.2g}")
             for name, v, e in zip(self._names(), self._flat(), self._errors(), strict=True)
         ]
         lines = _align([("", "value", "noise std error"), *rows])
-        return "\n".join([*lines, f"(error of noise alone; {_REST})"] if bounded else lines)
+        below = self._below()
+        return "\n".join([*lines, f"({below})"] if below else lines)
 
     def _repr_html_(self) -> str:
         cells = [f"{v:.5g} ± {e:.2g}" for v, e in zip(self._flat(), self._errors(), strict=True)]
@@ -230,8 +289,7 @@ class Estimate(NDArrayOperatorsMixin):
             rows = [cells[i : i + len(heads)] for i in range(0, len(cells), len(heads))]
             return _html_table(["", *heads], names, rows, "value ± noise std error")
         rows = [cell.split(" ± ") for cell in cells]
-        rest = "" if self._bias_bound is None else f"error of noise alone; {_REST}"
-        return _html_table(["", "value", "noise std error"], self._names(), rows, rest)
+        return _html_table(["", "value", "noise std error"], self._names(), rows, self._below())
 
 
 def _html_table(

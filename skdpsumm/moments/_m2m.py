@@ -148,6 +148,8 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
     def fit(self, X, y=None):
         """Release a sketch of X (one charge) and prepare to answer from it.
 
+        `Estimate.value` of the answers is of X's library, pandas or polars, or an array.
+
         Parameters
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
@@ -174,7 +176,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
             columns = self._table(sketcher, n_columns, names)
             check_answerable(sketcher.preview_map(n_columns, names), columns, self.prior)
             sketcher.fit(X)
-        self._frame = _library(X)
+        self._frame = _library(X) or (None if names is None else "auto")
         self.sketcher_ = sketcher
         return self._prepare(sketcher.sketch_, columns, rng)
 
@@ -192,6 +194,9 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         verbose=0,
     ) -> M2MEstimator:
         """Return a fitted estimator for an analyst who holds only the release.
+
+        Where the sketch names its columns, `Estimate.value` is a frame of the library that
+        ``sklearn.set_config(transform_output=...)`` says, else of pandas where it is installed.
 
         Parameters
         ----------
@@ -215,7 +220,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         estimator._validate_params()
         columns = table_of(sketch, bounds)
         check_answerable(sketch.feature_map, columns, prior)
-        estimator._frame = None
+        estimator._frame = None if columns.names is None else "auto"
         if columns.names is not None:
             estimator.feature_names_in_ = np.array(columns.names, dtype=object)
         estimator.n_features_in_ = columns.n_columns

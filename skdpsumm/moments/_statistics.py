@@ -16,7 +16,7 @@ from ..features import Columns, project_to_simplex
 from ._estimate import Estimate
 from ._warnings import AnswerWarning
 
-# So many thresholds are a picture of a column, not questions.
+# More thresholds or bins are a picture of a column, not questions.
 _CURVE = 16
 
 
@@ -43,7 +43,7 @@ class StatisticsMixin:
         return self.columns_.index(column, "column")
 
     def mean(self) -> Estimate:
-        """Return the means of the numeric columns, shape (d,)."""
+        """Return the means of the numeric columns, shape (d,); ``mean()["age"]`` is one of them."""
         return self.moment(1)
 
     def moment(self, order: int) -> Estimate:
@@ -76,6 +76,7 @@ class StatisticsMixin:
     def variance(self) -> Estimate:
         """Return the variances of the numeric columns, shape (d,), at least 0."""
         which = self._numeric()
+        names = self._names(which)
         d = len(which)
 
         def powers(X: NDArray) -> NDArray:
@@ -85,7 +86,9 @@ class StatisticsMixin:
         return self._answer(
             powers,
             lambda t, n: np.maximum(t[..., d:] - t[..., :d] ** 2, 0.0),
-            labels=[self._names(which)],
+            labels=[names],
+            judged=lambda X: _from_the_mean(X, which) ** 2,
+            about=[f"the variance of {name!r}" for name in names],
         )
 
     def covariance(self) -> Estimate:
@@ -100,7 +103,10 @@ class StatisticsMixin:
         return self._answer(products, lambda t, n: assemble(t), labels=[names, names], **pairs)
 
     def correlation(self) -> Estimate:
-        """Return the correlation matrix of the numeric columns, shape (d, d)."""
+        """Return the correlation matrix of the numeric columns, shape (d, d).
+
+        ``correlation()["age", "hours"]`` is one entry.
+        """
         which = self._numeric()
         products, assemble = self._second_order(which)
         names = self._names(which)
@@ -189,12 +195,32 @@ class StatisticsMixin:
     def quantile(self, column: int | str, q: ArrayLike) -> Estimate:
         """Return quantiles of a column, by inverting its CDF on 512 steps between its bounds.
 
-        A column with a step has quantiles among its values, exactly if these are at most 513.
+        A column with a step has quantiles among its values, exactly if these are at most 513. There
+        `noise_std_error` is 0 where noise moves the answer in none of 100 simulated releases, as it
+        is for most medians of whole numbers; `interval` ends at values.
 
         Parameters
         ----------
         column : int or str
         q : float or array-like of shape (k,), in [0, 1]
+            More than 16 are taken for a curve, and not each judged (`AnswerWarning`).
+
+        Raises
+        ------
+        ValueError
+            If `q` reaches outside [0, 1], or the column is not numeric.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsumm import HistogramSketcher, M2MEstimator
+        >>> ages = np.random.default_rng(0).binomial(90, 0.4, size=(5000, 1))
+        >>> sketcher = HistogramSketcher(bounds=(0, 90), steps=1, n_bins=91)
+        >>> m2m = M2MEstimator(sketcher, n_synthetic=5000, random_state=0).fit(ages)
+        >>> m2m.quantile(0, 0.5)
+                value  noise std error
+        x0 0.5     36                0
+        (error of noise alone; on a grid of step 1)
         """
         j = self._column(column)
         levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
@@ -213,11 +239,17 @@ class StatisticsMixin:
             found = np.array([invert(curve, grid, levels) for curve in curves])
             return self.columns_.on_grid(found, j).reshape(*t.shape[:-1], len(levels))
 
-        return self._answer(
-            lambda X: _floats(X, [j]) <= grid[first:-1],
-            inverse,
-            labels=[[f"{self.columns_.name(j)} {level:.12g}" for level in levels]],
-        )
+        names = [f"{self.columns_.name(j)} {level:.12g}" for level in levels]
+        found = self._answer(lambda X: _floats(X, [j]) <= grid[first:-1], inverse, labels=[names])
+        found.step = self.columns_.step(j)
+        places = np.asarray(found)
+
+        def below(X: NDArray) -> NDArray:
+            return _floats(X, [j]) <= places
+
+        if len(levels) <= _CURVE:  # asked only to be judged, now that the places are known
+            self._answer(below, judged=below, about=[f"the quantile {name}" for name in names])
+        return found
 
     def histogram(self, column: int | str, bins: int | ArrayLike = 10) -> Estimate:
         """Return the proportions of a column's values in bins, non-negative.
@@ -229,12 +261,13 @@ class StatisticsMixin:
         column : int or str
         bins : int or array-like of edges, default=10
             A number of equal bins between the column's bounds, or increasing edges within them.
-            For a categorical column it is ignored: one proportion per category.
+            For a categorical column it is ignored: one proportion per category. More than 16 are
+            taken for a picture, and not each judged (`AnswerWarning`).
         """
         j = self._column(column)
         known = self.columns_.values(j)
         if known is not None:
-            names = [f"{self.columns_.name(j)} = {value}" for value in known]
+            about = names = [f"{self.columns_.name(j)} = {value}" for value in known]
 
             def indicators(X: NDArray) -> NDArray:
                 return self.columns_.code(X, j)[:, None] == np.arange(len(known))
@@ -242,6 +275,7 @@ class StatisticsMixin:
         else:
             edges = self._edges(j, bins)
             names = [f"[{a:.12g}, {b:.12g})" for a, b in pairwise(edges)]
+            about = [f"{self.columns_.name(j)} in {name}" for name in names]
             low, high = self._bound(j)
             # Without rows outside the edges there is no cell for them.
             n_cells = len(edges) - int(edges[0] == low and edges[-1] == high)
@@ -253,6 +287,8 @@ class StatisticsMixin:
             indicators,
             lambda t, n: np.apply_along_axis(project_to_simplex, -1, t)[..., : len(names)],
             labels=[names],
+            judged=indicators if len(names) <= _CURVE else None,
+            about=[*about, f"{self.columns_.name(j)} outside the edges"],
         )
 
     def _edges(self, j: int, bins: int | ArrayLike) -> NDArray:
@@ -284,8 +320,7 @@ class StatisticsMixin:
         names = self._names(which)
 
         def together(X: NDArray) -> NDArray:
-            columns = _floats(X, which)
-            columns -= columns.mean(axis=0)
+            columns = _from_the_mean(X, which)
             return columns[:, left] * columns[:, right]
 
         about = [
@@ -324,6 +359,11 @@ def _bin(values: NDArray, edges: NDArray) -> NDArray[np.int64]:
 
 def _floats(X: NDArray, which: list[int]) -> NDArray:
     return X[:, which].astype(np.float64)
+
+
+def _from_the_mean(X: NDArray, which: list[int]) -> NDArray:
+    columns = _floats(X, which)
+    return columns - columns.mean(axis=0)
 
 
 def _monotone(curves: NDArray) -> NDArray:

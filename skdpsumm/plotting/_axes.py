@@ -52,6 +52,21 @@ def reference_style(ax: Any, label: str) -> dict[str, Any]:
     return style | {"label": "_" + label if count(ax, "reference") else label}
 
 
+def of_noise(level: float) -> str:
+    """Return what every bar and band shows, in the words that all pictures share."""
+    return f"{100 * level:.4g}% interval of the noise"
+
+
+def digits(number: float, n: int) -> str:
+    """Return a number of n significant digits, with a power of ten only where it is far from 1."""
+    return f"{float(f'{number:.{n}g}'):.7g}"
+
+
+def once(ax: Any, label: str) -> str:
+    """Return a label for the legend, hidden where an artist on the axes has it already."""
+    return "_" + label if label in ax.get_legend_handles_labels()[1] else label
+
+
 def legend_above(ax: Any) -> None:
     """Put the legend where no data can be."""
     style = {"frameon": False, "fontsize": "small", "borderaxespad": 0.2}

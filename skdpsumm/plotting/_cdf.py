@@ -12,6 +12,8 @@ from ..sketches import PrivateSketch
 from ._axes import (
     need_matplotlib,
     next_style,
+    of_noise,
+    once,
     open_axes,
     reference_style,
     same_length,
@@ -19,9 +21,16 @@ from ._axes import (
     with_unit,
 )
 
+# As fine as the picture: thresholds on the edges of bins wherever their number is a power of 2.
+_N_THRESHOLDS = 257
+# Of a column with more values nobody sees the steps.
+_MOST_STEPS = 513
+
 
 class CDFDisplay:
-    """The share of rows at or below each threshold, with its noise band.
+    """The share of rows at or below each threshold, and a band: the interval of its noise.
+
+    A line, or a staircase where the thresholds are all the values that the column has.
 
     Parameters
     ----------
@@ -34,6 +43,9 @@ class CDFDisplay:
     reference : array-like of shape (k,), default=None
         Shares of *public* data to draw beside, a simulation's for example. What is drawn is
         published.
+    steps : bool, default=False
+        Whether `thresholds` are all the values that the column has, the least first: then the
+        curve is flat between them, and rises from 0 at the first.
 
     Attributes
     ----------
@@ -60,12 +72,14 @@ class CDFDisplay:
         *,
         label: str = "value",
         reference: ArrayLike | None = None,
+        steps: bool = False,
     ):
         self.thresholds = np.asarray(thresholds, dtype=np.float64)
         same_length("thresholds", self.thresholds, cdf=cdf, reference=reference)
         self.cdf = cdf
         self.label = label
         self.reference = reference
+        self.steps = steps
 
     def plot(self, ax: Any = None, *, level: float = 0.95, name: str = "private") -> CDFDisplay:
         """Draw the curve and its band.
@@ -75,7 +89,8 @@ class CDFDisplay:
         ax : matplotlib Axes, default=None
             None makes a new figure.
         level : float, default=0.95
-            Of the band at each threshold, over the privacy noise (`Estimate.interval`).
+            Of the band, over the privacy noise: an interval at each threshold by itself
+            (`Estimate.interval`).
         name : str, default="private"
             For the legend.
 
@@ -92,15 +107,24 @@ class CDFDisplay:
         """
         low, high = np.clip(self.cdf.interval(level), 0, 1).T
         ax = open_axes(self, ax)
-        style = next_style(ax) | {"marker": ""}
+        drawn = {"drawstyle": "steps-post"} if self.steps else {}
+        style = next_style(ax) | {"marker": ""} | drawn
         if self.reference is not None:
-            ax.plot(self.thresholds, self.reference, **reference_style(ax, "reference"))
-        band = {"alpha": 0.25, "color": style["color"], "lw": 0}
-        self.band_ = ax.fill_between(self.thresholds, low, high, **band)
-        (self.line_,) = ax.plot(self.thresholds, np.asarray(self.cdf), label=name, **style)
-        ax.set(xlabel=self.label, ylabel="share of rows at or below", ylim=(0, 1))
-        ax.legend(frameon=False, fontsize="small", title=f"band: {level:.4g} of noise")
+            compared = reference_style(ax, "reference") | drawn
+            ax.plot(*self._curves(self.reference), **compared)
+        band = {"alpha": 0.25, "color": style["color"], "lw": 0, "label": once(ax, of_noise(level))}
+        flat = "post" if self.steps else None
+        (self.line_,) = ax.plot(*self._curves(self.cdf), label=name, **style)
+        self.band_ = ax.fill_between(*self._curves(low, high), step=flat, **band)
+        ax.set(xlabel=self.label, ylabel="share of rows at or below", ylim=(0, 1.01))
+        ax.legend(frameon=False, fontsize="small")
         return self
+
+    def _curves(self, *shares: Any) -> list[Any]:
+        """Return thresholds and shares to draw; a staircase begins at 0."""
+        if not self.steps:
+            return [self.thresholds, *map(np.asarray, shares)]
+        return [self.thresholds[[0, *range(len(self.thresholds))]], *(np.r_[0, s] for s in shares)]
 
     @classmethod
     def from_estimator(
@@ -123,7 +147,8 @@ class CDFDisplay:
         column : int or str
             A numeric one.
         thresholds : array-like of shape (k,), increasing, default=None
-            None is 101 between the column's bounds.
+            None is 257 between the column's bounds, or all values of a column with `steps`, if
+            these are at most 513.
         unit : str, default=None
             Of the column. None takes the schema's (`PrivateSketch.with_units`).
         reference : array-like of shape (k,), default=None
@@ -137,11 +162,17 @@ class CDFDisplay:
         """
         need_matplotlib(cls, "from_estimator")
         columns, j = estimator.columns_, estimator._column(column)
-        if thresholds is None:
-            thresholds = np.linspace(*estimator._bound(j), 101)
-        label = with_unit(columns.name(j), unit or units_of(columns, None)[j])
-        cdf = estimator.cdf(column, thresholds)
-        display = cls(thresholds, cdf, label=label, reference=reference)
+        n_values = columns.n_values(j) or np.inf
+        n_drawn = int(n_values) if n_values <= _MOST_STEPS else _N_THRESHOLDS
+        drawn = np.unique(columns.on_grid(np.linspace(*estimator._bound(j), n_drawn), j))
+        thresholds = drawn if thresholds is None else np.asarray(thresholds, dtype=np.float64)
+        display = cls(
+            thresholds,
+            estimator.cdf(column, thresholds),
+            label=with_unit(columns.name(j), unit or units_of(columns, None)[j]),
+            reference=reference,
+            steps=n_drawn == n_values and np.array_equal(thresholds, drawn),
+        )
         return display.plot(ax, level=level, name=name)
 
     @classmethod

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..moments import Estimate, M2MEstimator
 from ..sketches import PrivateSketch
-from ._axes import need_matplotlib, open_axes, same_length, units_of, with_unit
+from ._axes import digits, need_matplotlib, open_axes, same_length, units_of, with_unit
 
 # Beyond so many columns no number fits into a cell.
 _MOST_ANNOTATED = 10
@@ -18,6 +18,8 @@ _MOST_ANNOTATED = 10
 
 class CovarianceDisplay:
     """A matrix of covariances or correlations: shaded by correlation, with numbers and errors.
+
+    What is written after ``±`` is one standard error of the noise, as an `Estimate` prints it.
 
     Parameters
     ----------
@@ -103,7 +105,8 @@ class CovarianceDisplay:
         annotate = k <= _MOST_ANNOTATED if annotate is None else annotate
         self.texts_ = self._write(ax, shades) if annotate else []
         title = "covariance, in products of units" if any(units) else self.statistic
-        ax.set_title(f"{title} ± noise" if annotate else title, fontsize="medium")
+        errors = "\n± standard error of the noise" if annotate else ""
+        ax.set_title(title + errors, fontsize="medium")
         return self
 
     def _write(self, ax: Any, shades: NDArray) -> list[Any]:
@@ -112,7 +115,7 @@ class CovarianceDisplay:
             ax.text(
                 j,
                 i,
-                f"{values[i, j]:.3g}\n±{errors[i, j]:.1g}",
+                f"{digits(values[i, j], 3)}\n±{digits(errors[i, j], 2)}",
                 ha="center",
                 va="center",
                 fontsize="small",

@@ -10,14 +10,23 @@ from numpy.typing import ArrayLike
 
 from ..moments import Estimate, M2MEstimator
 from ..sketches import PrivateSketch
-from ._axes import legend_above, need_matplotlib, open_axes, same_length, units_of, with_unit
+from ._axes import (
+    digits,
+    legend_above,
+    need_matplotlib,
+    of_noise,
+    open_axes,
+    same_length,
+    units_of,
+    with_unit,
+)
 
 
 class MomentDisplay:
     """A statistic of each column with its noise interval, within the range that bounds allow.
 
     Columns have different units, so that the axis is the share of each one's range; the values
-    are written beside, in units.
+    are written beside, in units, ± one standard error of the noise, as an `Estimate` prints them.
 
     Parameters
     ----------
@@ -78,7 +87,7 @@ class MomentDisplay:
         ax : matplotlib Axes, default=None
             None makes a new figure.
         level : float, default=0.95
-            Of the intervals, over the privacy noise (`Estimate.interval`).
+            Of the bars, over the privacy noise (`Estimate.interval`).
 
         Returns
         -------
@@ -102,11 +111,12 @@ class MomentDisplay:
             shares = self._share(np.asarray(self.reference, dtype=np.float64))
             ax.plot(shares, places, "x", color="0.45", ms=7, label="reference")
             legend_above(ax)
-        self.texts_ = [self._write(ax, i, ends[i]) for i in range(k)]
+        self.texts_ = [self._write(ax, i) for i in range(k)]
         labels = [with_unit(*pair) for pair in zip(self.names, self.units, strict=True)]
         ax.set_yticks(places, labels)
         ax.set(xlim=(-0.02, 1.02), ylim=(k - 0.5, -0.5))
-        ax.set_xlabel(f"{self.statistic}, share of its range within the bounds")
+        errors = f"bars: {of_noise(level)}; ±: its standard error"
+        ax.set_xlabel(f"{self.statistic}, share of its range within the bounds\n({errors})")
         ax.grid(axis="x", color="0.9")
         ax.set_axisbelow(True)
         return self
@@ -115,8 +125,9 @@ class MomentDisplay:
         low, high = self.ranges.T
         return (values - low) / (high - low)
 
-    def _write(self, ax: Any, i: int, ends: Any) -> Any:
-        text = f" {float(self.moments[i]):.4g} ± {np.ptp(ends) / 2:.2g}"
+    def _write(self, ax: Any, i: int) -> Any:
+        one = self.moments[i]
+        text = f" {digits(float(one), 4)} ± {digits(float(one.noise_std_error), 2)}"
         where = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": "small"}
         return ax.text(1.01, i, text, **where)
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..privacy import Unprotected
 from ..summaries import OwnerValues
-from ._axes import need_matplotlib, open_axes
+from ._axes import need_matplotlib, of_noise, open_axes
 
 
 class OwnersDisplay:
@@ -56,14 +56,15 @@ class OwnersDisplay:
         self.title = title
 
     def plot(self, ax: Any = None, *, level: float = 0.95) -> OwnersDisplay:
-        """Draw the bars, with intervals where there is noise.
+        """Draw the bars, with an error bar on each where there is noise.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             None makes a new figure.
         level : float, default=0.95
-            Probability, over the noise, that an interval holds its value without noise.
+            Of the error bars: the probability, over the noise, that one holds its value without
+            noise. The noise is of Laplace, not normal.
 
         Returns
         -------
@@ -87,7 +88,7 @@ class OwnersDisplay:
         self.bars_ = ax.barh(range(k), heights, 0.65, color="0.75", edgecolor="0.2", **error)
         ax.axvline(0, color="0.2", lw=0.8)
         ax.set_yticks(range(k), [str(owner) for owner in self.values])
-        noise = f"\n(intervals: {level:.4g} of noise)" if reach else ""
+        noise = f"\n(error bars: {of_noise(level)})" if reach else ""
         ax.set(xlabel=self.label + noise, ylabel="owner", ylim=(k - 0.5, -0.5))
         if self.title is not None:
             ax.set_title(fill(self.title, 60), fontsize="small")

@@ -20,6 +20,8 @@ from ._axes import (
     legend_above,
     need_matplotlib,
     next_style,
+    of_noise,
+    once,
     open_axes,
     reference_style,
     same_length,
@@ -35,7 +37,9 @@ class PrivacyUtilityDisplay:
         Above 0 and finite.
     values : array-like of shape (k,)
     intervals : array-like of shape (k, 2), default=None
-        Lower and upper ends.
+        Lower and upper ends, drawn as bars.
+    bars : str, default="interval"
+        What the bars are, for the legend.
     label : str, default="score"
         Of the y axis, with its unit.
     delta : float, default=None
@@ -80,6 +84,7 @@ class PrivacyUtilityDisplay:
         values: ArrayLike,
         *,
         intervals: ArrayLike | None = None,
+        bars: str = "interval",
         label: str = "score",
         delta: float | None = None,
         adjacency: str = "add_remove",
@@ -91,6 +96,7 @@ class PrivacyUtilityDisplay:
         self.epsilons = epsilons[order]
         self.values = np.asarray(values, dtype=np.float64)[order]
         self.intervals = None if intervals is None else np.asarray(intervals)[order]
+        self.bars = bars
         self.label = label
         self.delta = delta
         self.adjacency = adjacency
@@ -126,6 +132,8 @@ class PrivacyUtilityDisplay:
             reach = np.abs(self.intervals - self.values[:, None]).T
         (self.line_,) = ax.plot(places, self.values, label=name, **style)
         bars = {"fmt": "none", "ecolor": style["color"], "elinewidth": 1.2, "capsize": 3}
+        if reach is not None:
+            bars["label"] = once(ax, self.bars)
         self.errorbar_ = ax.errorbar(places, self.values, yerr=reach, **bars)
         at = "" if self.delta is None else f" at delta={self.delta:g}"
         ax.set(xscale="log", xlabel=f"epsilon{at} ({self.adjacency.replace('_', '-')})")
@@ -173,8 +181,9 @@ class PrivacyUtilityDisplay:
             The parameter that is set: "sketcher__epsilon", "summarizer__epsilon" where a part
             spends the budget.
         n_repeats : int, default=1
-            Fits per epsilon. The median is drawn, and an interval from the least to the largest
-            score.
+            Fits per epsilon. The median is drawn, and a bar from the least to the largest score:
+            an interval at level .95 would take 39 fits and more. The bars hold the whole spread of
+            fits, and not only that of noise.
         scoring : str, callable or None, default=None
             As in scikit-learn. None is the estimator's own `score`.
         fit_params : mapping, default=None
@@ -228,6 +237,7 @@ class PrivacyUtilityDisplay:
             epsilons,
             np.median(scores, axis=1),
             intervals=None if n_repeats == 1 else np.sort(scores, axis=1)[:, [0, -1]],
+            bars=f"least to largest of {n_repeats} fits",
             label=label or (scoring if isinstance(scoring, str) else "score"),
             delta=params.get(f"{prefix}delta"),
             adjacency=params.get(f"{prefix}adjacency", "add_remove"),
@@ -251,11 +261,11 @@ class PrivacyUtilityDisplay:
         ----------
         estimates : mapping from epsilon to Estimate of shape ()
         level : float, default=0.95
-            Of the intervals, over the privacy noise (`Estimate.interval`).
+            Of the bars, over the privacy noise (`Estimate.interval`).
         ax, name :
             As in `plot`.
         **options
-            ``label``, ``delta``, ``adjacency`` and ``reference``, as in the constructor.
+            ``label``, ``bars``, ``delta``, ``adjacency`` and ``reference``, as in the constructor.
 
         Returns
         -------
@@ -276,7 +286,7 @@ class PrivacyUtilityDisplay:
                 )
         values = np.array([float(answer) for answer in answers])
         intervals = np.array([answer.interval(level) for answer in answers])
-        options = {"label": "estimate"} | options
+        options = {"label": "estimate", "bars": of_noise(level)} | options
         display = cls(list(estimates), values, intervals=intervals, **options)
         return display.plot(ax, name=name)
 
