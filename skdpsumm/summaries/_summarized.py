@@ -33,8 +33,8 @@ from ._summarizer import PrivateMMDSummarizer
 _MOST_TARGET_ROWS = 10_000
 _ROUTED = ("X_target", "owners", "X_holdout", "y_holdout")
 _NO_ACCURACY = (
-    "score looks at neither X nor y, and has returned minus the MMD between the chosen rows and the "
-    "target, which is no accuracy. Give labelled rows of the target's population, by name: "
+    "score looks at neither X nor y, and has returned minus the MMD between the chosen rows and "
+    "the target, which is no accuracy. Give labelled rows of the target's population, by name: "
     "score(X_holdout=..., y_holdout=...)."
 )
 _USE = "the model was trained on real rows of the owners, which it may reveal"
