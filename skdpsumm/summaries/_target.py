@@ -102,7 +102,7 @@ class GaussianMean(TargetRelease):
         self.noise_energy = float(np.sum((self._noise.std[: len(sums)] * unit) ** 2))
         mean = noisy * unit
         if self.counts and self.embedding.offsets is None:
-            warn_of_blindness(mean, n, self.noise_energy)
+            warn_of_blindness(mean, n, self.noise_energy, float(self._noise.std[-1]) / GRID)
         return mean
 
 
@@ -172,7 +172,9 @@ def target_release(embedding: Embedding, terms: Terms) -> TargetRelease:
     return GaussianMean(embedding, *budget, terms.n_target)
 
 
-def warn_of_blindness(mean: NDArray, n_rows: float, noise_energy: float = 0.0) -> None:
+def warn_of_blindness(
+    mean: NDArray, n_rows: float, noise_energy: float = 0.0, count_std: float = 0.0
+) -> None:
     """Warn where a released mean of pairs tells that the kernel is near 0 between any two rows.
 
     Its squared norm is the mean of the kernel over all pairs of rows, and the noise's. A look at
@@ -181,7 +183,7 @@ def warn_of_blindness(mean: NDArray, n_rows: float, noise_energy: float = 0.0) -
     if n_rows < _FEWEST_ROWS:
         return
     likeness = float(mean @ mean) - noise_energy - 1 / n_rows  # a row is like itself
-    unsure = 2 * noise_energy * math.sqrt(2 / len(mean))
+    unsure = 2 * (noise_energy * math.sqrt(2 / len(mean)) + count_std / n_rows**2)
     if likeness + unsure < _LEAST_LIKENESS:
         warnings.warn(
             "What was released of the target tells that the kernel is near 0 between any two rows "
