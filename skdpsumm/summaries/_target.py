@@ -184,7 +184,7 @@ def warn_of_blindness(
         return
     likeness = float(mean @ mean) - noise_energy - 1 / n_rows  # a row is like itself
     unsure = 2 * (noise_energy * math.sqrt(2 / len(mean)) + count_std / n_rows**2)
-    if likeness + unsure < _LEAST_LIKENESS:
+    if unsure + max(likeness, 0.0) < _LEAST_LIKENESS:  # else noise may have drowned it
         warnings.warn(
             "What was released of the target tells that the kernel is near 0 between any two rows "
             "of it, so that none match and the choice is near random: gamma is too large for "
