@@ -162,12 +162,14 @@ WITH_SYSTEM = [
 
 
 @pytest.mark.filterwarnings("ignore:n_select=:UserWarning")
+@pytest.mark.filterwarnings("ignore:X_target is missing:UserWarning")
 @parametrize_with_checks(WITHOUT_NOISE)
 def test_without_noise(estimator, check):
     check(estimator)
 
 
 @pytest.mark.filterwarnings("ignore:n_select=:UserWarning")
+@pytest.mark.filterwarnings("ignore:X_target is missing:UserWarning")
 @pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 @parametrize_with_checks(WITH_SEED)
 def test_with_seeded_noise(estimator, check):
@@ -175,6 +177,7 @@ def test_with_seeded_noise(estimator, check):
 
 
 @pytest.mark.filterwarnings("ignore:n_select=:UserWarning")
+@pytest.mark.filterwarnings("ignore:X_target is missing:UserWarning")
 @parametrize_with_checks(WITH_SYSTEM)
 def test_with_noise_of_the_system(estimator, check):
     check(estimator)

@@ -639,9 +639,19 @@ def test_every_fit_of_a_search_in_other_processes_is_counted(tmp_path):
 def test_a_search_beyond_the_cap_fails_in_the_workers(tmp_path):
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=0.3)
     search = GridSearchCV(Toy(ledger), {"shift": [0, 1]}, cv=3, n_jobs=2, error_score="raise")
-    with pytest.raises(BudgetExceededError, match="Nothing was charged"):
+    with pytest.raises(BudgetExceededError, match=r"Nothing was charged.*PrivateSearchCV"):
         search.fit(X, Y)
     assert ledger.spent.epsilon == pytest.approx(0.3)
+
+
+def test_a_refusal_speaks_of_searches_to_clones_alone():
+    ledger = PrivacyLedger(epsilon=0.1)
+    model = Toy(ledger).fit(X, Y)
+    with pytest.raises(BudgetExceededError) as refusal:
+        model.fit(X, Y)
+    assert "PrivateSearchCV" not in str(refusal.value)
+    with pytest.raises(BudgetExceededError, match="PrivateSearchCV chooses parameters at one"):
+        clone(model).fit(X, Y)
 
 
 def test_a_ledger_in_memory_is_not_sent_to_workers():

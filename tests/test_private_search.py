@@ -6,6 +6,7 @@ f(F) where results are finitely many, so that hockey-stick divergences are sums.
 
 import math
 import pickle
+import re
 from contextlib import nullcontext
 
 import numpy as np
@@ -705,6 +706,16 @@ def test_a_curvature_that_costs_as_much_as_a_run_leaves_some_epsilon(regularizat
     model = search(learner, {}, epsilon=2.0).fit(X, Y)
     found = clone(model.best_estimator_).set_params(noise_seed=0).fit(X, Y)
     assert 0.7 < plan.excess(found.privacy_.mechanism) <= 1
+
+
+def test_a_lambda_that_is_too_small_is_told_one_that_is_enough():
+    learner = TDILClassifier(mechanism="objective", loss="huberized_hinge", norm_bound=2.0)
+    pipe, name = make_pipeline(PublicScaler(bounds=(-5, 5)), learner), "tdilclassifier__"
+    with pytest.raises(ValueError, match="is enough") as refusal:
+        search(pipe, {f"{name}regularization": [3.0]}).fit(X, Y)
+    enough = float(re.search(r"curvature: (\S+) is enough", str(refusal.value))[1])
+    assert 3 < enough < 100
+    search(pipe, {f"{name}regularization": [enough]}).fit(X, Y)
 
 
 def test_objective_perturbation_is_lowered_until_it_fits():

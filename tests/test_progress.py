@@ -5,6 +5,8 @@ import types
 
 import numpy as np
 import pytest
+import sklearn
+from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import (
     HistogramSketcher,
@@ -23,6 +25,7 @@ from skdpsumm import (
     greedy_mmd_selection,
 )
 from skdpsumm._progress import advance, progress
+from skdpsumm.learners._conjugate import conjugate_gradients
 from skdpsumm.plotting import PrivacyUtilityDisplay
 
 X = np.random.default_rng(0).random((120, 2))
@@ -33,6 +36,11 @@ M2M = {"sketcher": RFFSketcher(6), "bounds": (0, 1), "n_synthetic": 400}
 @pytest.fixture(autouse=True)
 def _without_tqdm(monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+
+
+def wide():
+    """Return a map to so many features that 3,000 rows have several blocks."""
+    return RBFSampler(n_components=1000, random_state=0)
 
 
 def slow():
@@ -64,6 +72,43 @@ def test_fits_show_steps_only_where_asked(estimator, capsys):
     assert name.startswith(type(estimator).__name__)
     assert int(steps.split()[0]) > 0
     assert steps.endswith("done")
+
+
+class Counting:
+    """A bar that counts."""
+
+    n_steps = 0
+
+    def update(self, n):
+        self.n_steps += n
+
+    def close(self):
+        pass
+
+
+def test_solvers_report_what_grows_with_the_rows(monkeypatch):
+    """Every block of a Gram matrix, of products that certify it, and of explicit features."""
+    bar = Counting()
+    monkeypatch.setattr(_progress, "_open", lambda label, total: bar)
+    rows = np.random.default_rng(0).random((3000, 2))
+    labels = rows[:, 0] > 0.5
+    TDDLClassifier(verbose=1).fit(rows, labels, X_public=rows[:20])
+    assert bar.n_steps > 6 * 7 / 2 + 3000 // 32  # blocks of 512 rows by 512, and of 32 rows
+    bar.n_steps = 0
+    with sklearn.config_context(working_memory=1e-3):  # no block is kept
+        TDILClassifier(norm_bound=2.0, feature_map=wide(), verbose=1).fit(rows, labels)
+    assert bar.n_steps > 3 * 4  # passes by blocks
+
+
+def test_products_of_conjugate_gradients_are_steps(monkeypatch):
+    bar = Counting()
+    monkeypatch.setattr(_progress, "_open", lambda label, total: bar)
+    with progress("", 1):
+        diagonal = np.arange(1.0, 9.0)
+        conjugate_gradients(
+            lambda x: diagonal * x, lambda r: (r, float(np.linalg.norm(r))), np.ones(8), 1e-9
+        )
+    assert bar.n_steps >= 7
 
 
 def test_models_show_that_their_rows_are_sketched(capsys):

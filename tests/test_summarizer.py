@@ -28,6 +28,8 @@ from skdpsumm import (
 )
 from skdpsumm.privacy import PureDP, Unprotected
 from skdpsumm.summaries import Auction, Posted, Propose
+from skdpsumm.summaries._embedding import Embedding
+from skdpsumm.summaries._target import GaussianMean
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 PROTOCOLS = ["propose", "pool", "posted", "ask_all", "auction"]
@@ -95,6 +97,7 @@ def test_order_is_that_of_choice():
     assert first < mmd2(target[:5], target, gamma=0.5)
 
 
+@pytest.mark.filterwarnings("ignore:X_target is missing:UserWarning")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_without_a_target_x_is_summarised(protocol):
     X, _, owners, _, _ = problem()
@@ -326,6 +329,69 @@ def test_score_never_looks_at_the_owners_labels():
     assert m.score(X, y) == m.score(X, 1 - y) == -m.mmd_
     with pytest.raises(ValueError, match="belong together"):
         m.score(X, y, X_holdout=target)
+
+
+def said(work, what):
+    """Return how many warnings with these words come."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        work()
+    return sum(what in str(warning.message) for warning in caught)
+
+
+def test_a_score_that_is_no_accuracy_says_so():
+    X, y, owners, target, target_y = problem()
+    m = model().fit(X, y, X_target=target, owners=owners)
+    held = {"X_holdout": target, "y_holdout": target_y}
+    assert said(lambda: m.score(X, y), "no accuracy") == 1
+    assert said(lambda: [m.score(X), m.score(), m.score(X, y, **held)], "no accuracy") == 0
+    m.fit(X, y, X_target=target, owners=owners, **held)
+    assert said(lambda: m.score(X, y), "no accuracy") == 0
+
+
+def test_a_missing_target_is_told():
+    X, y, *_ = problem()
+    missing = "X_target is missing"
+    assert said(lambda: summarizer().fit(X), missing) == 1
+    assert said(lambda: summarizer().fit_resample(X, y), missing) == 1
+    assert said(lambda: model().fit(X, y), missing) == 1
+    assert said(lambda: summarizer().fit(X, X_target=X), missing) == 0
+
+
+def test_a_search_does_not_repeat_what_is_said():
+    X, y, *_ = problem()
+    search = GridSearchCV(model(), {"summarizer__epsilon": [1.0, 2.0]}, cv=2)
+    assert said(lambda: cross_val_score(model(), X, y, cv=2), "X_target") == 0
+    assert said(lambda: search.fit(X, y), "no accuracy") == 0
+    assert said(lambda: search.fit(X, y), "X_target is missing") == 1  # to refit
+    assert said(lambda: search.score(X, y), "no accuracy") == 1
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_a_kernel_that_sees_nothing_of_the_target_is_told(epsilon):
+    X, _, _, target, _ = problem(n=1000)
+
+    def told(unit, size=1000, **options):
+        s = summarizer(**{"n_components": 1000, "epsilon": epsilon, **options})
+        return said(lambda: s.fit(unit * X, X_target=unit * target[:size]), "near 0 between any")
+
+    assert told(1) == told(3) == 0
+    assert told(30) == told(1000) == 1
+    assert told(1000, size=8) == 0  # too few to tell
+    assert told(1000, protocol="pool") == 0  # which releases nothing
+
+
+def test_noise_is_not_taken_for_a_kernel_that_sees_nothing():
+    target = problem()[3]
+    embedding = Embedding.draw(2, 1000, 0.5, "pairs", np.random.RandomState(0))
+
+    def work():
+        for seed in range(150):
+            for size, epsilon in (300, 0.03), (300, 1.0), (20, 1.0):
+                mean = GaussianMean(embedding, epsilon, 1e-6, "add_remove", None)
+                mean.release(target[:size], seed)
+
+    assert said(work, "near 0 between any") == 0
 
 
 def test_defaults_and_regressors():

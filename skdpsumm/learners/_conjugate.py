@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import cho_solve
 
+from .._progress import advance
 from ._losses import Floats
 
 _MOST_PRODUCTS = 1000
@@ -41,6 +42,7 @@ def conjugate_gradients(
         if size <= accuracy or not product > 0:
             break
         image = times(step)
+        advance()
         curvature = float(np.vdot(step, image))
         if not curvature > 0:
             break

@@ -75,9 +75,12 @@ END = """
     noise_seed : int or None, default=None
         For simulations only: noise from a seed.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges the cost.
+        Where `fit` charges the cost. *Every fit is a release of its own*, those inside a
+        `GridSearchCV` or a `cross_val_score` too, and without a ledger nothing counts them:
+        `PrivateSearchCV` chooses parameters at one price.
     verbose : int, default=0
-        Show the solver's progress on the standard error stream; for the curator alone."""
+        1 shows the solver's progress on the standard error stream, for the curator alone: an exact
+        kernel of tens of thousands of rows takes a minute or more."""
 
 FITTED = """
     privacy_ : PrivacyGuarantee

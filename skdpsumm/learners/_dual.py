@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg.blas import dsymv
 
+from .._progress import advance
 from ._careful import UNIT, careful_product, product_error
 from ._certify import certified_minimum, check_tolerance, largest_norm, smallest_distance
 from ._conjugate import conjugate_gradients, solve_curved
@@ -131,9 +132,11 @@ class _Gram:
 
     def careful_times(self, A: Floats) -> Floats:
         """Return K A, with errors within `score_error`."""
-        firsts = range(0, len(A), _ROWS_AT_ONCE)
-        blocks = (self.matrix[first : first + _ROWS_AT_ONCE] for first in firsts)
-        return np.concatenate([careful_product(block, A) for block in blocks])
+        parts = []
+        for first in range(0, len(A), _ROWS_AT_ONCE):
+            parts.append(careful_product(self.matrix[first : first + _ROWS_AT_ONCE], A))
+            advance()
+        return np.concatenate(parts)
 
     def score_error(self, largest_score: float, largest_coefficient: float) -> float:
         """Return a bound on the error of a row of `careful_times`."""

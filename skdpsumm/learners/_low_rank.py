@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from .._progress import advance
 from ._conjugate import positive_cholesky, positive_solver
 from ._losses import Floats
 
@@ -38,6 +39,7 @@ def cholesky_factor(gram: Floats, rank: int) -> tuple[Floats, float]:
         left = np.maximum(left - np.einsum("kn,kn->n", factor[new], factor[new]), 0.0)
         left[pivots] = 0.0
         done = new.stop
+        advance()
     return np.ascontiguousarray(factor[:done].T), float(left.sum())
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 
+from .._progress import advance
 from ._losses import Floats
 
 # Blocks stay in the cache, and sums over one keep small rounding errors.
@@ -59,7 +60,9 @@ class FeatureRows:
         """Yield slices of the rows, in order, and their features, computed one block ahead."""
         firsts = range(0, self.n_rows, self.block_rows)
         slices = [slice(k, min(k + self.block_rows, self.n_rows)) for k in firsts]
-        yield from zip(slices, self._kept, strict=False)
+        for kept in zip(slices, self._kept, strict=False):
+            advance()
+            yield kept
         missing = slices[len(self._kept) :]
         if not missing:
             return
@@ -69,6 +72,7 @@ class FeatureRows:
                 block = ahead.result()
                 if following is not None:
                     ahead = pool.submit(self._features, following)
+                advance()
                 yield here, block
 
     def _features(self, here: slice) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,8 @@ from ._public_rows import PublicRows
 _MOST_REHEARSALS = 16
 # How far above the epsilon that fits the least that does not may be.
 _NEAR = 1.1
+# Times that Lambda is doubled to say which one would do.
+_MOST_RAISES = 4
 
 
 @dataclass(frozen=True)
@@ -105,14 +108,35 @@ def _affordable(leaf: Leaf, candidate: Any, plan: RunPlan, public: PublicRows) -
             f"{type(step).__name__} costs {cost_of(step)!r}, which does not compare with a run's "
             f"{plan.base!r}: take a mechanism with Gaussian noise, or delta=0 for one that is pure."
         )
-    return _with_less(leaf, candidate, excess, plan, public)
+    fits, least = _less(leaf, candidate, excess, plan, public)
+    if not fits:
+        raise ValueError(
+            f"{type(step).__name__} costs at least {least:.3g} times what a run of the search may, "
+            "whatever its epsilon. Raise the search's epsilon or lower expected_trials"
+            f"{_remedy(leaf, candidate, step, least, plan, public)}."
+        )
+    return _with_budget(leaf, candidate, fits, plan)
 
 
-def _with_less(leaf: Leaf, candidate: Any, excess: float, plan: RunPlan, public: PublicRows) -> Any:
+def _less(
+    leaf: Leaf,
+    candidate: Any,
+    excess: float,
+    plan: RunPlan,
+    public: PublicRows,
+    near: float = _NEAR,
+) -> tuple[float | None, float]:
     """Lower epsilon until the candidate fits, and not much further: a cost grows with epsilon.
 
     A part of it may not: a row's curvature, of objective perturbation. So steps grow, and below
     some epsilon the estimator refuses.
+
+    Returns
+    -------
+    fits : float or None
+        An epsilon.
+    excess : float
+        What the least epsilon that is too much costs per planned.
     """
     fits, low, high, power = None, 0.0, plan.epsilon, 1.0
     for _ in range(_MOST_REHEARSALS):
@@ -131,16 +155,35 @@ def _with_less(leaf: Leaf, candidate: Any, excess: float, plan: RunPlan, public:
             fits = low = epsilon
         else:
             excess, high = found, epsilon
-        if fits and high < _NEAR * fits:
+        if fits and high < near * fits:
             break
-    if fits is None:
-        raise ValueError(
-            f"{type(last_step(candidate)).__name__} costs at least {excess:.3g} times what a run "
-            "of the search may, whatever its epsilon. Raise the search's epsilon, or lower "
-            "expected_trials; with mechanism='objective', raise regularization, which pays for a "
-            "row's curvature."
-        )
-    return _with_budget(leaf, candidate, fits, plan)
+    return fits, excess
+
+
+def _remedy(
+    leaf: Leaf, candidate: Any, step: Any, excess: float, plan: RunPlan, public: PublicRows
+) -> str:
+    """Return what a refusal adds for objective perturbation: a Lambda that was tried, and does."""
+    if getattr(step, "mechanism", "") != "objective":
+        return ""
+    advice = ", or raise regularization, which pays for a row's curvature"
+    value = step.regularization_ * excess
+    for _ in range(_MOST_RAISES):
+        value = _rounded_up(2 * value)
+        raised = clone(candidate).set_params(**{f"{leaf.path}regularization": value})
+        try:
+            _, excess = _rehearsed(leaf, raised, plan.epsilon, plan, public)
+            if excess <= 1 or _less(leaf, raised, excess, plan, public, near=np.inf)[0]:
+                return f"{advice}: {value:g} is enough"
+        except ValueError:  # of a Lambda that cannot be, for other reasons
+            break
+    return advice
+
+
+def _rounded_up(value: float) -> float:
+    """Return two digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.ceil(value / unit) * unit:.2g}")
 
 
 def _with_budget(leaf: Leaf, candidate: Any, epsilon: float, plan: RunPlan) -> Any:

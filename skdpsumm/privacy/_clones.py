@@ -63,6 +63,16 @@ class CloneWatch:
         if not _own.get():
             self.since = self.since or now()
 
+    @property
+    def advice(self) -> str:
+        """What a refusal adds where an estimator with the ledger was cloned."""
+        if self.since is None:
+            return ""
+        return (
+            " (It is charged for every fit of a search or a cross-validation; PrivateSearchCV "
+            "chooses parameters at one price.)"
+        )
+
     def watch(
         self,
         db: sqlite3.Connection,
@@ -100,8 +110,8 @@ class CloneWatch:
             f"({label or 'without a label'}), as a search or a cross-validation makes them. Every "
             "fit is charged in full: c candidates by k folds make c * k fits, and one to refit. "
             f"So far these cost epsilon={accountant.epsilon_of(paid):.4g}; of fits like the last, "
-            f"{', '.join(prices)}, and the cap holds {left} more. Lower epsilon, or search on "
-            "public data.",
+            f"{', '.join(prices)}, and the cap holds {left} more. Lower epsilon, search on public "
+            "data, or take PrivateSearchCV, which chooses parameters at one price.",
             BudgetWarning,
             stacklevel=4,
         )

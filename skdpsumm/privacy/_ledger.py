@@ -340,7 +340,10 @@ class PrivacyLedger:
                 "Pure charges weigh much beside others: give each kind a ledger of its own, with "
                 "caps that add up."
             )
-        return "Ask for at most what is left, or release from data that the ledger does not cover."
+        return (
+            "Ask for at most what is left, or release from data that the ledger does not cover."
+            + self._clones.advice
+        )
 
     def __sklearn_clone__(self) -> PrivacyLedger:
         self._clones.note_clone()

@@ -58,7 +58,8 @@ class RFFSketcher(BaseSketcher):
     noise_seed : int or None, default=None
         For simulations only: None draws noise from the operating system.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges its cost.
+        Where `fit` charges its cost. Every fit is a release of its own, in a search too, and
+        without a ledger nothing counts them.
     n_jobs : int or None, default=None
         Threads for the sum. The result does not depend on it, bit for bit.
     verbose : int, default=0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ from sklearn.utils.validation import (
 from .._delegation import DelegatingMixin
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
+from .._searching import in_a_search
 from .._validation import validate_table
 from ..privacy import own_clone
 from ._mmd import mmd2
@@ -30,6 +32,11 @@ from ._summarizer import PrivateMMDSummarizer
 # The distance between all pairs of target rows is part of `mmd_`.
 _MOST_TARGET_ROWS = 10_000
 _ROUTED = ("X_target", "owners", "X_holdout", "y_holdout")
+_NO_ACCURACY = (
+    "score looks at neither X nor y, and has returned minus the MMD between the chosen rows and "
+    "the target, which is no accuracy. Give labelled rows of the target's population, by name: "
+    "score(X_holdout=..., y_holdout=...)."
+)
 _USE = "the model was trained on real rows of the owners, which it may reveal"
 
 
@@ -94,10 +101,11 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
 
     Notes
     -----
-    `score` does not look at the X and y that it is given: in a search they are held-out rows of
-    the *owners*, on whose distribution the model is not meant to be good. It uses labelled rows of
-    the target where `fit` was given such (``X_holdout``, ``y_holdout``, which metadata routing
-    brings), and minus the MMD between chosen rows and target else. Both are exact, no releases.
+    ``score(X_test, y_test)`` *is no accuracy*: in a search X and y are held-out rows of the
+    *owners*, on whose distribution the model is not meant to be good, so `score` looks at neither.
+    It uses labelled rows of the target where it or `fit` was given such (``X_holdout``,
+    ``y_holdout``, which metadata routing brings), and returns minus the MMD between chosen rows
+    and target else. Both are exact, no releases.
     Behind transformers, ``Pipeline(transform_input=["X_target", "X_holdout"])`` has both
     transformed (what is routed to `score` would not be); wrap them in `Public` in a search, and use
     transformers that take it, as `PublicScaler` does. Holds private data once fitted.
@@ -115,6 +123,9 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     >>> model = model.fit(X, y, X_target=rng.normal(size=(300, 2)), owners=np.arange(600) % 3)
     >>> model.predict([[2.0, 0.0], [-2.0, 0.0]])
     array([1, 0])
+    >>> test = rng.normal(size=(100, 2))  # of the target's population
+    >>> model.score(X_holdout=test, y_holdout=test[:, 0] > 0) > 0.8
+    True
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED, True)
@@ -205,13 +216,16 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         Returns
         -------
         float
-            The estimator's own score on the held-out rows; without any, minus `mmd_`.
+            The estimator's own score on the held-out rows; without any, minus `mmd_`, and a
+            UserWarning where labels were given, as if for an accuracy.
         """
         check_is_fitted(self, "estimator_")
         if X is not None:
             validate_table(self.summarizer_, X, reset=False)
         holdout = _both(X_holdout, y_holdout) or self._holdout
         if holdout is None:
+            if y is not None and not in_a_search():
+                warnings.warn(_NO_ACCURACY, UserWarning, stacklevel=2)
             return -self.mmd_
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self.estimator_.score(_inputs(self.summarizer_, holdout[0]), holdout[1], **weights)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._dask import is_dask
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
+from .._searching import in_a_search
 from .._validation import schema_kept, validate_table
 from ..privacy import PrivacyGuarantee, derived_seed, nominal_mechanism
 from ._ask_all import AskAll
@@ -33,6 +34,10 @@ from ._protocol import Protocol
 from ._run import run_protocol
 from ._terms import CONSTRAINTS
 
+_NO_TARGET = (
+    "X_target is missing, so X itself is the target. Pass the rows to match as X_target, or "
+    "X_target=X where this is meant."
+)
 _COINS, _VALUES = 10, 11  # keys of seeds, beside the curator's
 PROTOCOLS = ("propose", "pool", "posted", "ask_all", "auction")
 
@@ -58,13 +63,16 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
     Parameters
     ----------
     n_select : int, default=100
-        p, how many rows to choose; fewer where fewer were received.
+        p, how many rows to choose; fewer, with a UserWarning, where fewer were received.
     protocol : {"propose", "pool", "posted", "ask_all", "auction"} or Protocol, default="propose"
         How curator and owners talk: `Propose`, `Pool`, `Posted`, `AskAll`, or `Auction`, which is
         the paper's and has no valid guarantee. An object may set what is not listed here.
     gamma : float, default=1.0
         Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns. Public: scale the
-        columns with public bounds (`PublicScaler`), or take it from public data.
+        columns with public bounds (`PublicScaler`), or take it from public data. The default is
+        for columns from 0 to 1: with unscaled ones, such as ages and incomes, the kernel is 0
+        between any two rows, and the choice random. `fit` warns where what was released of the
+        target tells so.
     n_components : int, default=1000
         d, the number of random Fourier features; their error per score is about
         ``1 / sqrt(d)`` and their noise does not grow with d, so take many.
@@ -257,8 +265,9 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         y : ignored
             Labels play no part in the choice.
         X_target : array-like or frame of shape (m, n_features), default=None
-            D_v. None summarises X itself, and the claims then count the release of its mean
-            against the owners' rows (`target_is_owners`). Wrap it in `Public` where a search or
+            D_v. None summarises X itself, with a UserWarning that ``X_target=X`` avoids, and the
+            claims then count the release of its mean against the owners' rows
+            (`target_is_owners`). Wrap it in `Public` where a search or
             cross-validation would otherwise cut it into folds.
             In a `Pipeline` it passes by the steps that X goes through, unless that is made with
             ``transform_input=["X_target"]`` (scikit-learn 1.6).
@@ -286,6 +295,8 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         X_target, owners = unwrap(X_target), unwrap(owners)
         if is_dask(X):
             return self._fit_partitions(protocol, X, X_target, owners)
+        if X_target is None and not in_a_search():
+            warnings.warn(_NO_TARGET, UserWarning, stacklevel=4)
         X = validate_table(self, X)
         target = X if X_target is None else validate_table(self, X_target, reset=False)
         names, members = self._group(X, owners)
@@ -365,7 +376,8 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         """Run the protocol, and return the chosen rows with their labels.
 
         In a pipeline of imbalanced-learn, `X_target` and `owners` arrive only with scikit-learn's
-        ``enable_metadata_routing``; without it that pipeline leaves them out, silently.
+        ``enable_metadata_routing``; without it that pipeline leaves them out, and all that tells
+        is the warning that X_target is missing.
 
         Parameters
         ----------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -16,6 +18,9 @@ from ._terms import Terms
 # Part of mu^2 that buys the number of rows where it is private: a tenth makes its noise three times
 # that of a score, and the noise of scores 5 per cent larger.
 _COUNT_SHARE = 0.1
+# Below this mean of the kernel between two rows of the target nothing is like it; where scales are
+# right it is .1 to .6. Of fewer rows it says little.
+_LEAST_LIKENESS, _FEWEST_ROWS = 0.02, 10
 
 
 class TargetRelease(ABC):
@@ -46,7 +51,10 @@ class ExactMean(TargetRelease):
         self.mechanism = Unprotected("epsilon is infinite and no noise was added")
 
     def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
-        return self.embedding.sums(X) / len(X) * (self.embedding.scale / GRID)
+        mean = self.embedding.sums(X) / len(X) * (self.embedding.scale / GRID)
+        if self.embedding.offsets is None:
+            warn_of_blindness(mean, len(X))
+        return mean
 
 
 class GaussianMean(TargetRelease):
@@ -92,7 +100,10 @@ class GaussianMean(TargetRelease):
             n = max(float(self._noise.add_block(1, rows, noise_seed)[0]) / GRID, 1.0)
         unit = self.embedding.scale / GRID / n
         self.noise_energy = float(np.sum((self._noise.std[: len(sums)] * unit) ** 2))
-        return noisy * unit
+        mean = noisy * unit
+        if self.counts and self.embedding.offsets is None:
+            warn_of_blindness(mean, n, self.noise_energy, float(self._noise.std[-1]) / GRID)
+        return mean
 
 
 class MWEMMean(TargetRelease):
@@ -159,6 +170,29 @@ def target_release(embedding: Embedding, terms: Terms) -> TargetRelease:
         size = require_n_target(terms.n_target, "release='mwem'")
         return MWEMMean.calibrated(embedding, *budget, size, steps)
     return GaussianMean(embedding, *budget, terms.n_target)
+
+
+def warn_of_blindness(
+    mean: NDArray, n_rows: float, noise_energy: float = 0.0, count_std: float = 0.0
+) -> None:
+    """Warn where a released mean of pairs tells that the kernel is near 0 between any two rows.
+
+    Its squared norm is the mean of the kernel over all pairs of rows, and the noise's. A look at
+    what is released costs nothing.
+    """
+    if n_rows < _FEWEST_ROWS:
+        return
+    likeness = float(mean @ mean) - noise_energy - 1 / n_rows  # a row is like itself
+    unsure = 2 * (noise_energy * math.sqrt(2 / len(mean)) + count_std / n_rows**2)
+    if unsure + max(likeness, 0.0) < _LEAST_LIKENESS:  # else noise may have drowned it
+        warnings.warn(
+            "What was released of the target tells that the kernel is near 0 between any two rows "
+            "of it, so that none match and the choice is near random: gamma is too large for "
+            "columns in these units. Scale X and X_target by public bounds (PublicScaler), or "
+            "lower gamma.",
+            UserWarning,
+            stacklevel=8,
+        )
 
 
 def require_n_target(n_target: int | None, by: str) -> int:
