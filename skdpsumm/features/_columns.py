@@ -224,7 +224,7 @@ class Columns:
         if not np.isfinite(column).all():
             raise ValueError(
                 f"Column {self.name(j)!r} must hold finite numbers; if its values are names, list "
-                "them in `categories`."
+                "them in `categories`, or leave the column out."
             )
         return column
 
