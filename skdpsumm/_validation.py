@@ -36,8 +36,8 @@ _REPLACED = {
     "1d array": "y should be a 1d array, with one value per row.",
 }
 _NO_NUMBERS = (
-    "The table holds values that are not numbers, or cannot be read{where}. List the values of such "
-    "columns in `categories` where the estimator has it, convert them, or leave the columns out. "
+    "The table holds values that are not numbers, or cannot be read{where}. Convert them, list the "
+    "values of such columns in `categories` where the estimator has it, or leave the columns out. "
     "(The message names no value, for the table is private.)"
 )
 # Of a table of mixed columns scikit-learn does not say that it is X.

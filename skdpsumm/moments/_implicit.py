@@ -22,6 +22,7 @@ from .._validation import validate_table
 from .._warn import warn_caller
 from ..features import Columns, project_to_simplex
 from ..sketches import PrivateSketch, RFFSketcher, inherit_columns
+from ._invisible_inputs import warn_of_invisible_inputs
 from ._m2m import _library, draws_noise, first_of, table_of
 from ._maxent import maxent_points
 from ._priors import check_answerable, draw_points, missing_histogram
@@ -208,6 +209,7 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         self.estimator_ = estimator.fit(inputs[kept], learnt[kept], **given)
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
         self._warn_of_few_points(inputs.shape[1] + 1)
+        warn_of_invisible_inputs(sketch, columns, target, self.prior)
         return self
 
     def _warn_of_few_points(self, n_parameters: int) -> None:

@@ -113,7 +113,9 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         """
         self._check_parameters()
         with schema_kept(self):
-            checked, target = validate_table(self, X, y, mixed=bool(self.categories), y_numeric=True)
+            checked, target = validate_table(
+                self, X, y, mixed=bool(self.categories), y_numeric=True
+            )
             rng = self._sketch_table(X, checked, target)
         return self._train_on_release(rng)
 
