@@ -166,7 +166,8 @@ def test_what_is_known_of_columns_is_given_once_to_the_model():
         M2MClassifier(sketcher=HistogramSketcher(steps={"age": 1}), **NAMED).fit(X, Y)
     own = {key: NAMED[key] for key in ("bounds", "categories")}
     sketcher = HistogramSketcher(steps={"age": 1}, n_bins=5, epsilon=np.inf)
-    assert M2MClassifier(sketcher=sketcher, **own, **QUICK).fit(X, Y).sketch_.columns.step(0) == 1
+    model, _ = said(lambda: M2MClassifier(sketcher=sketcher, **own, **QUICK).fit(X, Y))
+    assert model.sketch_.columns.step(0) == 1
 
 
 def test_the_audit_has_neighbours_with_columns_of_names():
@@ -175,7 +176,7 @@ def test_the_audit_has_neighbours_with_columns_of_names():
     (rows, labels), (more, _) = worst_case_neighbours(model, n_features=3)
     assert len(more) == len(rows) + 1
     assert set(rows[:, 1]) <= set(JOBS)
-    assert model.set_params(n_synthetic=100).fit(rows, labels).sketch_.columns.n_columns == 4
+    assert said(lambda: model.fit(rows, labels))[0].sketch_.columns.n_columns == 4
 
 
 # ------------------------------------------------------------- inputs that the sketch does not see
@@ -214,15 +215,15 @@ def auc_of(model, frame):
 
 
 def test_a_model_of_many_columns_says_that_its_features_do_not_see_them():
-    frame = table_of(10)
+    frame = table_of(16)
     weak = sketch_of(frame, RFFSketcher(100, gamma=2.0))
     model, found = said(lambda: M2MClassifier.from_sketch(weak, target="ill", **QUICK))
     (message,) = unseen(found)
     assert "how 'ill' goes with 'x" in message
-    assert " more), of 10 inputs" in message
+    assert " more), of 16 inputs" in message
     assert "marginals=[['x" in message
     assert all(word in message for word in ("fewer columns", "n_components", "gamma"))
-    pairs = HistogramSketcher(marginals=[[f"x{j}", "ill"] for j in range(10)], n_bins=8)
+    pairs = HistogramSketcher(marginals=[[f"x{j}", "ill"] for j in range(16)], n_bins=8)
     strong = sketch_of(frame, pairs)
     other, found = said(lambda: M2MClassifier.from_sketch(strong, target="ill", **QUICK))
     assert not found, "what is advised is not warned of"
@@ -284,10 +285,22 @@ def test_categories_are_seen_by_their_indicators():
         assert ("'ill'" in message.partition(", of ")[0]) == (target in ("age", "ill"))
 
 
-def test_what_noise_hides_is_not_missed():
-    """Of few rows no features of a small epsilon tell anything, and others would not either."""
-    sketch = sketch_of(table_of(10, 300), HistogramSketcher(n_bins=4), epsilon=0.01, noise_seed=0)
-    assert not unseen(said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))[1])
+@pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+def test_what_noise_hides_is_not_missed(monkeypatch):
+    """Of few rows the features tell little at a small epsilon; others would not tell more."""
+    sketcher = RFFSketcher(60, gamma=2.0, denominator_share=0.9)
+    sketch = sketch_of(table_of(3, 300), sketcher, epsilon=0.1, noise_seed=0)
+    assert not said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))[1]
+    monkeypatch.setattr(_invisible_inputs, "_FAR", 0.0)
+    assert unseen(said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))[1])
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+def test_a_sketch_of_noise_alone_is_told():
+    sketch = sketch_of(table_of(3, 100), RFFSketcher(60), epsilon=0.005, noise_seed=0)
+    _, (warning,) = said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))
+    assert "drowns the sketch" in str(warning.message)
+    assert "epsilon" in str(warning.message)
 
 
 def test_a_bug_that_sees_everything_would_be_noticed(monkeypatch):
