@@ -27,8 +27,10 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     sketcher : sketcher, default=None
         What is released, of the table with the label as its last, categorical column. None:
         200 Fourier features of the columns scaled to [0, 1], gamma = 2 (sigma = 1/2), at
-        epsilon = 1, delta = 1e-6. Its bounds and categories are set by `fit`;
-        its `steps` and `edges` may name columns of X.
+        epsilon = 1, delta = 1e-6: good for a few columns. Of more than five or so, give it
+        histograms of pairs with the label, `HistogramSketcher(marginals=[["age", "target"], ...])`.
+        Its bounds and categories are set by `fit`; its `steps`, `edges` and `marginals` may name
+        columns of X, and the label of a frame, "target".
     bounds : pair, sequence of pairs or mapping, default=None
         Public (low, high) of the numeric columns of X. Required by `fit`.
     categories : mapping from column to list of values, default=None
@@ -141,6 +143,14 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
             a value or a label that is not listed; nothing is charged.
         BudgetExceededError
             If the sketcher's ledger cannot hold the release; nothing is charged.
+
+        Warns
+        -----
+        AnswerWarning
+            Where the release shows that the model is weak: the sketch does not tell of most inputs
+            how the target goes with them (docs/m2m.md), or noise drowns it.
+        UserWarning
+            Where `effective_sample_size_` is small.
         """
         self._check_parameters()
         with schema_kept(self):

@@ -169,6 +169,14 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         ValueError
             If the sketch has no such column, or one of the wrong kind; or if a numeric column has
             no bounds, in the sketch or here.
+
+        Warns
+        -----
+        AnswerWarning
+            Where the release shows that the model is weak: the sketch does not tell of most inputs
+            how the target goes with them (docs/m2m.md), or noise drowns it.
+        UserWarning
+            Where `effective_sample_size_` is small.
         """
         model = cls(
             estimator=estimator,

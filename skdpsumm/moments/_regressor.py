@@ -20,7 +20,8 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     ----------
     sketcher : sketcher, default=None
         What is released, of the table with the target as its last column. None: 200 Fourier
-        features of the columns scaled to [0, 1], gamma = 2, at epsilon = 1, delta = 1e-6.
+        features of the columns scaled to [0, 1], gamma = 2, at epsilon = 1, delta = 1e-6: good for
+        a few columns, as in `M2MClassifier`.
     bounds : pair, sequence of pairs or mapping, default=None
         Public (low, high) of the numeric columns of X. Required by `fit`.
     categories, steps :
@@ -110,6 +111,14 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
             a value that is not listed there; nothing is charged.
         BudgetExceededError
             If the sketcher's ledger cannot hold the release; nothing is charged.
+
+        Warns
+        -----
+        AnswerWarning
+            Where the release shows that the model is weak: the sketch does not tell of most inputs
+            how the target goes with them (docs/m2m.md), or noise drowns it.
+        UserWarning
+            Where `effective_sample_size_` is small.
         """
         self._check_parameters()
         with schema_kept(self):
