@@ -55,6 +55,7 @@ TABLES = {
     "categorical": (X.astype({"job": "category"}), NAMED),
     "polars": (pl.from_pandas(X), NAMED),
     "array": (X.to_numpy(dtype=object), NUMBERED),
+    "strings": (X.to_numpy(dtype=str), NUMBERED),
 }
 
 
