@@ -53,7 +53,7 @@ QUICK = {"n_synthetic": 2000, "random_state": 0}
 TABLES = {
     "pandas": (X, NAMED),
     "categorical": (X.astype({"job": "category"}), NAMED),
-    "polars": (pl.from_pandas(X), NAMED),
+    "polars": (pl.DataFrame({name: X[name].to_list() for name in X}), NAMED),
     "array": (X.to_numpy(dtype=object), NUMBERED),
     "strings": (X.to_numpy(dtype=str), NUMBERED),
 }
