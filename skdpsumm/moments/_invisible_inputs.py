@@ -24,6 +24,8 @@ _FAR = 8.0
 _FEWEST_POINTS, _POINTS_A_FEATURE = 5_000, 10
 _MOST_FEATURES = 3_000
 _MOST_NAMED = 3
+# Of more categories the most frequent are looked at, or the products of two columns would be many.
+_MOST_VALUES = 16
 
 
 def warn_of_invisible_inputs(
@@ -84,10 +86,12 @@ def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
 
 
 def _standardised(points: NDArray, columns: Columns, j: int) -> NDArray:
-    """Return a column as a standardised number, or as centred indicators; shape (n, k)."""
+    """Return a column as a standardised number, or as centred indicators, shape (n, k)."""
     known = columns.values(j)
     if known is not None:
-        indicators = columns.code(points, j)[:, None] == np.arange(len(known))
+        codes = columns.code(points, j)
+        frequent = np.argsort(-np.bincount(codes, minlength=len(known)), kind="stable")
+        indicators = codes[:, None] == frequent[:_MOST_VALUES]
         return indicators - indicators.mean(axis=0)
     number = points[:, [j]].astype(np.float64)
     return (number - number.mean()) / max(number.std(), 1e-300)
