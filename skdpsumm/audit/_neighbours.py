@@ -100,7 +100,8 @@ def worst_case_neighbours(
     tables = _tables(sketcher, n_samples, n_columns, rng)
     if not isinstance(estimator, BaseImplicitM2M):
         return tables
-    return tuple((table[:, :-1].astype(np.float64), table[:, -1]) for table in tables)
+    kind = object if estimator.categories else np.float64
+    return tuple((table[:, :-1].astype(kind), table[:, -1]) for table in tables)
 
 
 def sketcher_of(estimator: Any, n_features: int) -> tuple[BaseSketcher, int]:

@@ -27,10 +27,19 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     sketcher : sketcher, default=None
         What is released, of the table with the label as its last, categorical column. None:
         200 Fourier features of the columns scaled to [0, 1], gamma = 2 (sigma = 1/2), at
-        epsilon = 1, delta = 1e-6. Its bounds and categories are set by `fit`;
-        its `steps` and `edges` may name columns of X.
+        epsilon = 1, delta = 1e-6: good for a few columns. Of more than five or so, give it
+        histograms of pairs with the label, `HistogramSketcher(marginals=[["age", "target"], ...])`.
+        Its bounds and categories are set by `fit`; its `steps`, `edges` and `marginals` may name
+        columns of X, and the label of a frame, "target".
     bounds : pair, sequence of pairs or mapping, default=None
-        Public (low, high) of the columns of X. Required by `fit`.
+        Public (low, high) of the numeric columns of X. Required by `fit`.
+    categories : mapping from column to list of values, default=None
+        All values of each categorical column of X, which may be strings, by number or name:
+        ``{"job": ["baker", "clerk"]}``. X is then a frame or an array of objects. `estimator` is
+        given an indicator of each value, in this order, in the column's place.
+    steps : float, sequence or mapping from column to float, default=None
+        Columns of X whose values are low, low + step, ..., high: ``{"age": 1}``. Handed on to the
+        sketcher, like `bounds`; synthetic points have such values, too.
     estimator : classifier, default=None
         Takes `sample_weight`, or is a Pipeline whose last step does; what its steps learn, they
         learn from the release. None: `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`.
@@ -72,6 +81,15 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     >>> model = M2MClassifier(bounds=(0, 1), n_synthetic=10_000, random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.9
     True
+
+    Columns of names beside those of numbers:
+
+    >>> mixed = np.column_stack([X[:, 0].astype(object), rng.choice(["baker", "clerk"], 5000)])
+    >>> model = M2MClassifier(
+    ...     bounds=(0, 1), categories={1: ["baker", "clerk"]}, n_synthetic=10_000, random_state=0
+    ... ).fit(mixed, y)
+    >>> model.score(mixed, y) > 0.9
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -84,6 +102,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         *,
         sketcher=None,
         bounds=None,
+        categories=None,
+        steps=None,
         estimator=None,
         weights="maxent",
         prior="auto",
@@ -94,6 +114,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     ):
         self.sketcher = sketcher
         self.bounds = bounds
+        self.categories = categories
+        self.steps = steps
         self.estimator = estimator
         self.weights = weights
         self.prior = prior
@@ -113,10 +135,26 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data, a column without bounds that is not among `categories`, and
+            a value or a label that is not listed; nothing is charged.
+        BudgetExceededError
+            If the sketcher's ledger cannot hold the release; nothing is charged.
+
+        Warns
+        -----
+        AnswerWarning
+            Where the release shows that the model is weak: the sketch does not tell of most inputs
+            how the target goes with them (docs/m2m.md), or noise drowns it.
+        UserWarning
+            Where `effective_sample_size_` is small.
         """
         self._check_parameters()
         with schema_kept(self):
-            checked, labels = validate_table(self, X, y)
+            checked, labels = validate_table(self, X, y, mixed=bool(self.categories))
             check_classification_targets(labels)
             given = "the set of labels in y" if self.classes is None else ""
             rng = self._sketch_table(X, checked, labels, given)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
+from .._warn import warn_caller
 from ..features import Columns
 from ._priors import histogram_columns, private_marginal
 from ._regression import MomentRegression
@@ -47,11 +46,10 @@ def warn_of_coarse_bins(model: MomentRegression, columns: Columns) -> None:
         missed = np.abs(model.residuals(values, slope))[(left <= values) & (values <= right)]
         off = mass[place] * missed.max(initial=0.0)
         if off > max(least, 3 * model.sketch.linear_noise_std(slope)[0]):
-            warnings.warn(
+            warn_caller(
                 f"Column {columns.name(j)!r}: {mass[place]:.0%} of the rows are in one bin, from "
                 f"{left:g} to {right:g}, and the sketch does not tell where in it. Its mean may be "
                 f"off by {off:.3g} beside the noise. When you sketch it again, divide this bin: "
                 "give `edges`, or `steps` if values are on a grid, or more `n_bins`.",
                 AnswerWarning,
-                stacklevel=4,
             )

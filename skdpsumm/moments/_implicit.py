@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from dataclasses import fields, replace
 from numbers import Integral
@@ -20,8 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 from .._progress import progress
 from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
+from .._warn import warn_caller
 from ..features import Columns, project_to_simplex
 from ..sketches import PrivateSketch, RFFSketcher, inherit_columns
+from ._invisible_inputs import warn_of_invisible_inputs
 from ._m2m import _library, draws_noise, first_of, table_of
 from ._maxent import maxent_points
 from ._priors import check_answerable, draw_points, missing_histogram
@@ -41,6 +42,8 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "sketcher": [None, HasMethods(["fit", "check_budget"])],
         "bounds": "no_validation",
+        "categories": [None, dict],
+        "steps": "no_validation",
         "estimator": [None, HasMethods(["fit", "predict"])],
         "weights": [StrOptions({"maxent", "ridge"})],
         "prior": [StrOptions({"auto", "uniform", "marginals"})],
@@ -68,6 +71,7 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         """
         n_features = X_checked.shape[1]
         rng = check_random_state(self.random_state)
+        self._inputs(n_features, with_bounds=False).check(X_checked)
         sketcher = self._build_sketcher(n_features, y, rng)
         table = _append(X if hasattr(self, "feature_names_in_") else X_checked, X_checked, y)
         names = None if _library(table) is None else list(table.columns)
@@ -90,10 +94,15 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     def _build_sketcher(self, n_features: int, y: NDArray, rng):
         """Return a sketcher of the table (X, y), whose map is drawn by an int."""
         bounds, categories = self._describe_target(y)
+        inputs = self._inputs(n_features)
+        inputs.require_bounds()
+        values = [*map(inputs.values, range(n_features)), categories]
+        steps = [*map(inputs.step, range(n_features)), None]
         sketcher = inherit_columns(
             RFFSketcher(gamma=2.0) if self.sketcher is None else self.sketcher,
-            [*self._feature_pairs(n_features), bounds],
-            None if categories is None else {n_features: categories},
+            [*map(inputs.bound, range(n_features)), bounds],
+            {j: known for j, known in enumerate(values) if known is not None} or None,
+            steps if any(steps) else None,
         )
         if sketcher.random_state is None:
             sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
@@ -110,14 +119,20 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
             if one.bounds is not None or one.categories is not None:
                 raise ValueError(
                     f"{type(one).__name__} has bounds or categories of its own, but the sketched "
-                    "table has the target as its last column: give the bounds of X to the model."
+                    "table has the target as its last column: give the categories and the bounds "
+                    f"of X to the model, {type(self).__name__}(bounds=..., categories=...)."
                 )
+        if self.steps is not None and first_of(self.sketcher, "steps") is not None:
+            raise ValueError(
+                f"{type(self).__name__} and its sketcher both have steps; give them once, to the "
+                "model."
+            )
 
-    def _feature_pairs(self, n_features: int) -> list[tuple[float, float]]:
+    def _inputs(self, n_features: int, *, with_bounds: bool = True) -> Columns:
+        """Return what is publicly known of the columns of X."""
         names = getattr(self, "feature_names_in_", None)
-        columns = Columns.build(n_features, self.bounds, None, names)
-        columns.require_bounds()
-        return list(columns.bounds or ())
+        known = (self.bounds, self.steps) if with_bounds else (None, None)
+        return Columns.build(n_features, known[0], self.categories, names, known[1])
 
     @classmethod
     def from_sketch(
@@ -154,6 +169,14 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         ValueError
             If the sketch has no such column, or one of the wrong kind; or if a numeric column has
             no bounds, in the sketch or here.
+
+        Warns
+        -----
+        AnswerWarning
+            Where the release shows that the model is weak: the sketch does not tell of most inputs
+            how the target goes with them (docs/m2m.md), or noise drowns it.
+        UserWarning
+            Where `effective_sample_size_` is small.
         """
         model = cls(
             estimator=estimator,
@@ -194,6 +217,7 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         self.estimator_ = estimator.fit(inputs[kept], learnt[kept], **given)
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
         self._warn_of_few_points(inputs.shape[1] + 1)
+        warn_of_invisible_inputs(sketch, columns, target, self.prior)
         return self
 
     def _warn_of_few_points(self, n_parameters: int) -> None:
@@ -207,13 +231,12 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
             ways.insert(0, "prior='marginals'")
         if self.weights == "ridge":
             ways.insert(0, "weights='maxent'")
-        warnings.warn(
+        warn_caller(
             f"The {self.n_synthetic} synthetic points are worth {self.effective_sample_size_:.0f} "
             f"of equal weight (effective_sample_size_), for {n_parameters - 1} inputs: the model "
             "may be near chance, for few points match the sketch. Take "
             f"{', '.join(ways[:-1])} or {ways[-1]}.",
             UserWarning,
-            stacklevel=5,
         )
 
     def _training_target(self, target: NDArray, weights: NDArray) -> NDArray:
@@ -221,8 +244,9 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _checked(self, X) -> NDArray:
         check_is_fitted(self, "estimator_")
-        mixed = self._has_categories()
-        return self._encoded(validate_table(self, X, mixed=mixed, reset=False))
+        X = validate_table(self, X, mixed=self._has_categories(), reset=False)
+        self._columns.check(X)
+        return self._encoded(X)
 
     def _has_categories(self) -> bool:
         return any(self._columns.values(j) for j in range(self.n_features_in_))
@@ -243,11 +267,17 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or frame of shape (n_samples, n_features)
+            With the columns that were sketched: categories as values, not as indicators.
 
         Returns
         -------
         ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            For a value that is not among its column's categories.
         """
         X = self._checked(X)
         return self.estimator_.predict(X)
@@ -255,6 +285,7 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = draws_noise(self.sketcher)
+        tags.input_tags.string = bool(self.categories)
         tags.target_tags.required = True
         return tags
 
@@ -298,7 +329,7 @@ def _append(X: Any, X_checked: NDArray, y: NDArray) -> Any:
         import polars as pl
 
         return X.with_columns(pl.Series(name, y))
-    if y.dtype.kind in "fiub":
+    if X_checked.dtype.kind in "fiub" and y.dtype.kind in "fiub":
         return np.column_stack([X_checked, y.astype(np.float64)])
     table = np.empty((len(y), X_checked.shape[1] + 1), dtype=object)
     table[:, :-1], table[:, -1] = X_checked, y

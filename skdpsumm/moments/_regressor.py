@@ -20,9 +20,12 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     ----------
     sketcher : sketcher, default=None
         What is released, of the table with the target as its last column. None: 200 Fourier
-        features of the columns scaled to [0, 1], gamma = 2, at epsilon = 1, delta = 1e-6.
+        features of the columns scaled to [0, 1], gamma = 2, at epsilon = 1, delta = 1e-6: good for
+        a few columns, as in `M2MClassifier`.
     bounds : pair, sequence of pairs or mapping, default=None
-        Public (low, high) of the columns of X. Required by `fit`.
+        Public (low, high) of the numeric columns of X. Required by `fit`.
+    categories, steps :
+        As in `M2MClassifier`.
     y_bounds : pair, default=None
         Public (low, high) of y; values outside are clipped. Required by `fit`.
     estimator : regressor, default=None
@@ -67,6 +70,8 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         *,
         sketcher=None,
         bounds=None,
+        categories=None,
+        steps=None,
         y_bounds=None,
         estimator=None,
         weights="maxent",
@@ -77,6 +82,8 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     ):
         self.sketcher = sketcher
         self.bounds = bounds
+        self.categories = categories
+        self.steps = steps
         self.y_bounds = y_bounds
         self.estimator = estimator
         self.weights = weights
@@ -96,10 +103,28 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data, a column without bounds that is not among `categories`, and
+            a value that is not listed there; nothing is charged.
+        BudgetExceededError
+            If the sketcher's ledger cannot hold the release; nothing is charged.
+
+        Warns
+        -----
+        AnswerWarning
+            Where the release shows that the model is weak: the sketch does not tell of most inputs
+            how the target goes with them (docs/m2m.md), or noise drowns it.
+        UserWarning
+            Where `effective_sample_size_` is small.
         """
         self._check_parameters()
         with schema_kept(self):
-            checked, target = validate_table(self, X, y, y_numeric=True)
+            checked, target = validate_table(
+                self, X, y, mixed=bool(self.categories), y_numeric=True
+            )
             rng = self._sketch_table(X, checked, target)
         return self._train_on_release(rng)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from itertools import combinations_with_replacement, pairwise
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.isotonic import isotonic_regression
 
+from .._warn import warn_caller
 from ..features import Columns, project_to_simplex
 from ._estimate import Estimate
 from ._warnings import AnswerWarning
@@ -170,11 +170,10 @@ class StatisticsMixin:
             raise ValueError("thresholds must be an increasing one-dimensional array.")
         low, high = self.columns_.bound(j) or (-np.inf, np.inf)
         if np.any((cuts < low) | (cuts > high)):
-            warnings.warn(
+            warn_caller(
                 f"thresholds of column {self.columns_.name(j)!r} reach outside its bounds "
                 f"({low:g}, {high:g}), to which its values are clipped: nothing is known there.",
                 AnswerWarning,
-                stacklevel=2,
             )
         labels = [f"{self.columns_.name(j)} <= {c:.12g}" for c in cuts]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._warn import warn_caller
 from ._regression import MomentRegression
 
 # Of a question's variance over the synthetic points, what the sketch may leave unexplained.
@@ -29,10 +29,11 @@ def warn_of_constants(truths: NDArray) -> None:
     if len(constant):
         which = "" if truths.shape[1] == 1 else f" (outputs {constant.tolist()})"
         held = sorted({"everywhere" if truths[0, k] else "nowhere" for k in constant})
-        _warn(
+        warn_caller(
             f"The question holds {' or '.join(held)} on the synthetic points{which}: is a category "
             "misspelt, or a threshold outside the bounds? If not, such rows, or all others, are so "
-            "few that the sketch shows none, and the error bar does not hold."
+            "few that the sketch shows none, and the error bar does not hold.",
+            AnswerWarning,
         )
 
 
@@ -60,12 +61,13 @@ def warn_of_the_unexplained(
     if not len(bad):
         return
     worst = float(np.min(1 - rest[bad] / spread[bad]))
-    _warn(
+    warn_caller(
         f"The sketch explains only {max(worst, 0.0):.0%} of {_named(judged[bad], names)} over the "
         "synthetic points. What it misses is answered as if columns were independent and rows "
         "even within bins, and the error bar does not cover that. Sketch columns that are asked "
         "together in one histogram (marginals=[['a', 'b']]), with `steps`, `edges` or `n_bins` "
-        "for the thresholds asked; or fewer columns, more n_components, another gamma."
+        "for the thresholds asked; or fewer columns, more n_components, another gamma.",
+        AnswerWarning,
     )
 
 
@@ -75,7 +77,3 @@ def _named(which: NDArray, names: Sequence[str]) -> str:
     told = ", ".join(names[k] for k in which[:_MOST_NAMED])
     more = len(which) - _MOST_NAMED
     return told + (f" (and {more} more)" if more > 0 else "")
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, AnswerWarning, stacklevel=5)

@@ -1,0 +1,384 @@
+"""Models take tables with columns of names, and say where the sketch is too weak for them."""
+
+import inspect
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import __version__ as sklearn_version
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.fixes import parse_version
+
+from skdpsumm import (
+    BudgetExceededError,
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    PrivacyLedger,
+    RFFSketcher,
+    SketchUnion,
+)
+from skdpsumm.audit import worst_case_neighbours
+from skdpsumm.features import Columns
+from skdpsumm.moments import _invisible_inputs
+
+JOBS = ["baker", "clerk", "smith"]
+N = 2000
+
+
+def people():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(20, 61, N), "job": rng.choice(JOBS, N)})
+    return frame.assign(height=rng.uniform(1.5, 2, N))
+
+
+X = people()
+Y = np.where((X["job"] == "baker") | (X["age"] > 50), "yes", "no")
+WAGE = X["age"] / 10.0 + 2 * (X["job"] == "smith")
+NAMED = {
+    "bounds": {"age": (20, 60), "height": (1.5, 2)},
+    "categories": {"job": JOBS},
+    "steps": {"age": 1},
+}
+NUMBERED = {
+    "bounds": [(20, 60), None, (1.5, 2)],
+    "categories": {1: JOBS},
+    "steps": [1, None, None],
+}
+EXACT = RFFSketcher(60, gamma=0.5, epsilon=np.inf, random_state=0)
+QUICK = {"n_synthetic": 2000, "random_state": 0}
+
+TABLES = {
+    "pandas": (X, NAMED),
+    "categorical": (X.astype({"job": "category"}), NAMED),
+    "polars": (pl.DataFrame({name: X[name].to_list() for name in X}), NAMED),
+    "array": (X.to_numpy(dtype=object), NUMBERED),
+    "strings": (X.to_numpy(dtype=str), NUMBERED),
+}
+
+
+unnamed = pytest.mark.skipif(
+    parse_version(sklearn_version) < parse_version("1.7"),
+    reason="scikit-learn 1.6 sees no names in frames of polars 2",
+)
+
+
+@pytest.fixture(params=[*sorted(TABLES.keys() - {"polars"}), pytest.param("polars", marks=unnamed)])
+def table(request):
+    return TABLES[request.param]
+
+
+# ---------------------------------------------------------------------------- columns of names
+
+
+def test_a_classifier_fits_and_predicts_columns_of_names(table):
+    rows, known = table
+    model = M2MClassifier(sketcher=EXACT, **known, **QUICK).fit(rows, Y)
+    assert model.score(rows, Y) > 0.9
+    assert model.n_features_in_ == 3
+    assert model.estimator_.n_features_in_ == 5  # an indicator of each job
+    columns = model.sketch_.columns
+    assert columns.values(1) == tuple(JOBS)
+    assert [columns.step(j) for j in range(4)] == [1.0, None, None, None]
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict_proba(rows), model.predict_proba(rows))
+    assert clone(model).get_params()["categories"] == known["categories"]
+    assert "bounds and categories, and the set of labels in y" in model.privacy_.given
+
+
+def test_a_regressor_fits_and_predicts_columns_of_names(table):
+    rows, known = table
+    model = M2MRegressor(sketcher=EXACT, y_bounds=(2, 8), **known, **QUICK).fit(rows, WAGE)
+    assert model.score(rows, WAGE) > 0.9
+
+
+def test_the_release_is_that_of_the_sketcher_on_the_same_table():
+    """Nothing but the columns' place is new: the privacy of a release is the sketcher's."""
+    model = M2MClassifier(sketcher=EXACT, **NAMED, **QUICK).fit(X, Y)
+    known = {**NAMED, "categories": {"job": JOBS, "target": ["no", "yes"]}}
+    sketcher = clone(EXACT).set_params(**known).fit(X.assign(target=Y))
+    assert np.array_equal(model.sketch_.sums, sketcher.sketch_.sums)
+
+
+def test_one_step_for_all_columns_is_not_that_of_the_target():
+    numbers = X[["age"]]
+    known = {"bounds": (20, 60), "steps": 1}
+    model = M2MRegressor(sketcher=EXACT, y_bounds=(2.05, 8), **known, **QUICK).fit(numbers, WAGE)
+    assert model.sketch_.columns.steps == (1.0, None)
+
+
+def test_columns_of_names_alone_need_no_bounds():
+    rows = X[["job"]]
+    model = M2MClassifier(sketcher=EXACT, categories={"job": JOBS}, **QUICK).fit(rows, Y)
+    assert model.score(rows, Y) > 0.8
+
+
+def test_tags_say_whether_names_are_taken():
+    for kind in (M2MClassifier, M2MRegressor):
+        assert kind(categories={0: JOBS}).__sklearn_tags__().input_tags.string
+        assert not kind().__sklearn_tags__().input_tags.string
+
+
+TOWN = X.assign(town="Paris")
+FAULTS = {
+    "nothing listed": (X, {"bounds": (0, 60)}, r"column 'job'.*`categories`.*leave the column"),
+    "array": (X.to_numpy(object), {"bounds": (0, 60)}, r"column 'x1'.*`categories`.*leave the col"),
+    "one listed": (TOWN, NAMED, r"Column 'town' .*`categories`, or leave the column out"),
+    "numbered": (TOWN.to_numpy(object), NUMBERED, r"Column 'x3' .*`categories`, or leave the co"),
+    "unknown": (X, {**NAMED, "categories": {"job": JOBS[1:]}}, "Column 'job' holds a value that"),
+    "missing": (X.assign(height=np.nan), NAMED, "contains NaN in column 'height'"),
+    "no column": (X, {**NAMED, "categories": {"town": JOBS}}, "categories names column 'town'"),
+    "no bounds": (X, {**NAMED, "bounds": {"height": (1, 2)}}, "bounds is missing.*column 'age'"),
+    "step": (X, {**NAMED, "steps": {"job": 1}}, "of a categorical column; leave it out"),
+}
+
+
+@pytest.mark.parametrize("kind", [M2MClassifier, M2MRegressor])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_is_wrong_with_a_column_is_told_before_anything_is_charged(kind, fault):
+    rows, known, message = FAULTS[fault]
+    ledger = PrivacyLedger(epsilon=2, delta=1e-5)
+    of_y = {"y_bounds": (0, 100)} if kind is M2MRegressor else {}
+    model = kind(sketcher=RFFSketcher(20, ledger=ledger), **of_y, **known, **QUICK)
+    with pytest.raises(ValueError, match=message) as caught:
+        model.fit(rows, WAGE if of_y else Y)
+    assert not any(value in str(caught.value) for value in [*JOBS, "Paris"])
+    assert ledger.entries() == []
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_a_full_ledger_comes_before_a_look_at_the_rows():
+    ledger = PrivacyLedger(epsilon=0.5, delta=1e-6)
+    model = M2MClassifier(sketcher=RFFSketcher(20, ledger=ledger), **NAMED)
+    with pytest.raises(BudgetExceededError):
+        model.fit(TOWN, Y)
+
+
+def test_values_that_cannot_be_predicted_are_named_by_column_alone():
+    model = M2MClassifier(sketcher=EXACT, **NAMED, **QUICK).fit(X, Y)
+    for column in ("job", "height"):
+        with pytest.raises(ValueError, match=f"Column '{column}'") as caught:
+            model.predict(X.head(3).assign(**{column: "Alice"}))
+        assert "Alice" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+
+def test_what_is_known_of_columns_is_given_once_to_the_model():
+    sketcher = HistogramSketcher(categories={1: JOBS})
+    with pytest.raises(ValueError, match=r"M2MClassifier\(bounds=\.\.\., categories=\.\.\.\)"):
+        M2MClassifier(sketcher=sketcher, bounds=(0, 60)).fit(X, Y)
+    with pytest.raises(ValueError, match="both have steps"):
+        M2MClassifier(sketcher=HistogramSketcher(steps={"age": 1}), **NAMED).fit(X, Y)
+    own = {key: NAMED[key] for key in ("bounds", "categories")}
+    sketcher = HistogramSketcher(steps={"age": 1}, n_bins=5, epsilon=np.inf)
+    model, _ = said(lambda: M2MClassifier(sketcher=sketcher, **own, **QUICK).fit(X, Y))
+    assert model.sketch_.columns.step(0) == 1
+
+
+def test_the_audit_has_neighbours_with_columns_of_names():
+    sketcher = RFFSketcher(20, gamma=2.0)
+    model = M2MClassifier(sketcher=sketcher, classes=["no", "yes"], **NUMBERED, **QUICK)
+    (rows, labels), (more, _) = worst_case_neighbours(model, n_features=3)
+    assert len(more) == len(rows) + 1
+    assert set(rows[:, 1]) <= set(JOBS)
+    assert said(lambda: model.fit(rows, labels))[0].sketch_.columns.n_columns == 4
+
+
+# ------------------------------------------------------------- inputs that the sketch does not see
+
+
+def said(work):
+    """Return what the work returns, and its warnings, of answers and of few points."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        done = work()
+    return done, [w for w in caught if "skdpsumm" in str(w.category) or w.category is UserWarning]
+
+
+def unseen(found):
+    return [str(w.message) for w in found if "explains only" in str(w.message)]
+
+
+def table_of(n_columns, n_rows=4000):
+    """Return uniform columns, the first three of which tell the label."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({f"x{j}": rng.random(n_rows) for j in range(n_columns)})
+    sums = frame.iloc[:, :3].sum(axis=1) + 0.3 * rng.normal(size=n_rows)
+    return frame.assign(ill=np.where(sums > 1.5, "yes", "no"))
+
+
+def sketch_of(frame, sketcher, **about):
+    inputs = [name for name in frame if name != "ill"]
+    known = {"bounds": {name: (0, 1) for name in inputs}, "categories": {"ill": ["no", "yes"]}}
+    settings = {"epsilon": np.inf, "random_state": 0} | about
+    return clone(sketcher).set_params(**known, **settings).fit(frame).sketch_
+
+
+def auc_of(model, frame):
+    inputs = frame[list(model.feature_names_in_)]
+    return roc_auc_score(frame["ill"] == "yes", model.predict_proba(inputs)[:, 1])
+
+
+def test_a_model_of_many_columns_says_that_its_features_do_not_see_them():
+    frame = table_of(16)
+    weak = sketch_of(frame, RFFSketcher(100, gamma=2.0))
+    model, found = said(lambda: M2MClassifier.from_sketch(weak, target="ill", **QUICK))
+    (message,) = unseen(found)
+    assert "how 'ill' goes with 'x" in message
+    assert " more), of 16 inputs" in message
+    assert "marginals=[['x" in message
+    assert all(word in message for word in ("fewer columns", "n_components", "gamma"))
+    pairs = HistogramSketcher(marginals=[[f"x{j}", "ill"] for j in range(16)], n_bins=8)
+    strong = sketch_of(frame, pairs)
+    other, found = said(lambda: M2MClassifier.from_sketch(strong, target="ill", **QUICK))
+    assert not found, "what is advised is not warned of"
+    assert auc_of(other, frame) > auc_of(model, frame) + 0.05
+
+
+def test_fit_says_it_too_and_numbers_what_has_no_names():
+    frame = table_of(10)
+    rows, labels = frame.drop(columns="ill"), frame["ill"]
+    sketcher = RFFSketcher(100, gamma=2.0, epsilon=np.inf, random_state=0)
+    model = M2MClassifier(sketcher=sketcher, bounds=(0, 1), **QUICK)
+    assert "how 'target' goes with" in unseen(said(lambda: model.fit(rows, labels))[1])[0]
+    message = unseen(said(lambda: model.fit(rows.to_numpy(), labels))[1])[0]
+    assert "how 'x10' goes with" in message
+    assert ", 10], ...]" in message
+    number = M2MRegressor(sketcher=sketcher, bounds=(0, 1), y_bounds=(0, 3), **QUICK)
+    total = rows.iloc[:, :3].sum(axis=1)
+    assert unseen(said(lambda: number.fit(rows, total))[1])
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_few_columns_are_seen(epsilon):
+    frame = table_of(3)
+    sketch = sketch_of(frame, RFFSketcher(200, gamma=2.0), epsilon=epsilon)
+    assert not said(lambda: M2MClassifier.from_sketch(sketch, target="ill", **QUICK))[1]
+    assert not said(lambda: M2MRegressor.from_sketch(sketch, target="x1", **QUICK))[1]
+
+
+def groups(n_seen):
+    return [[f"x{j}", "ill"] for j in range(n_seen)] + [[f"x{j}"] for j in range(n_seen, 5)]
+
+
+def test_more_than_half_of_the_inputs_unseen_are_named_and_no_others():
+    frame = table_of(5)
+    two = sketch_of(frame, HistogramSketcher(marginals=groups(2), n_bins=6))
+    (message,) = unseen(said(lambda: M2MClassifier.from_sketch(two, target="ill", **QUICK))[1])
+    assert "'x2', 'x3', 'x4', of 5 inputs" in message
+    three = sketch_of(frame, HistogramSketcher(marginals=groups(3), n_bins=6))
+    assert not unseen(said(lambda: M2MClassifier.from_sketch(three, target="ill", **QUICK))[1])
+    # Of another target the same sketch tells less.
+    assert unseen(said(lambda: M2MRegressor.from_sketch(three, target="x0", **QUICK))[1])
+
+
+def test_categories_are_seen_by_their_indicators():
+    frame = people().assign(ill=Y)
+    groups = [["job", "ill"], ["age"], ["height"]]
+    sketcher = HistogramSketcher(
+        marginals=groups,
+        n_bins=8,
+        bounds=NAMED["bounds"],
+        categories={"job": JOBS, "ill": ["no", "yes"]},
+        epsilon=np.inf,
+    )
+    sketch = sketcher.fit(frame).sketch_
+    for target, kind in (("ill", M2MClassifier), ("job", M2MClassifier), ("age", M2MRegressor)):
+        _, found = said(lambda k=kind, t=target: k.from_sketch(sketch, target=t, **QUICK))
+        (message,) = unseen(found)
+        assert ("'job'" in message.partition(", of ")[0]) == (target in ("age", "job"))
+        assert ("'ill'" in message.partition(", of ")[0]) == (target in ("age", "ill"))
+
+
+def test_of_many_categories_the_most_frequent_are_looked_at():
+    codes = np.repeat(np.arange(30), np.arange(1, 31))
+    columns = Columns.build(1, None, {0: list(range(30))})
+    found = _invisible_inputs._standardised(codes[:, None].astype(float), columns, 0)
+    assert found.shape == (len(codes), 16)
+    assert set(codes[(found > 0).any(axis=1)]) == set(range(14, 30))
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+def test_what_noise_hides_is_not_missed(monkeypatch):
+    """Of few rows the features tell little at a small epsilon; others would not tell more."""
+    sketcher = RFFSketcher(60, gamma=2.0, denominator_share=0.9)
+    sketch = sketch_of(table_of(3, 300), sketcher, epsilon=0.1, noise_seed=0)
+    assert not said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))[1]
+    monkeypatch.setattr(_invisible_inputs, "_FAR", 0.0)
+    assert unseen(said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))[1])
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+def test_a_sketch_of_noise_alone_is_told():
+    sketch = sketch_of(table_of(3, 100), RFFSketcher(60), epsilon=0.005, noise_seed=0)
+    _, (warning,) = said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))
+    assert "drowns the sketch" in str(warning.message)
+    assert "epsilon" in str(warning.message)
+
+
+def test_a_bug_that_sees_everything_would_be_noticed(monkeypatch):
+    weak = sketch_of(table_of(10), RFFSketcher(100, gamma=2.0))
+    model = said(lambda: M2MClassifier.from_sketch(weak, **QUICK))[0]
+    monkeypatch.setattr(_invisible_inputs, "_explained", lambda *_: 1.0)
+    other, found = said(lambda: M2MClassifier.from_sketch(weak, **QUICK))
+    assert not unseen(found)
+    assert np.array_equal(model.estimator_[-1].coef_, other.estimator_[-1].coef_)
+
+
+def test_sketches_of_very_many_features_are_not_judged(monkeypatch):
+    weak = sketch_of(table_of(10), RFFSketcher(100, gamma=2.0))
+    monkeypatch.setattr(_invisible_inputs, "_MOST_FEATURES", 99)
+    assert not unseen(said(lambda: M2MClassifier.from_sketch(weak, **QUICK))[1])
+
+
+# -------------------------------------------------------------------- whose line a warning names
+
+
+def line(work):
+    """Return the line of a lambda."""
+    return inspect.getsourcelines(work)[1]
+
+
+def lambdas():
+    """Return what warns, by name."""
+    frame = table_of(10)
+    rows, labels = frame.drop(columns="ill").to_numpy(), frame["ill"]
+    weak = sketch_of(frame, RFFSketcher(100, gamma=2.0))
+    few = {"n_synthetic": 50, "random_state": 0}
+    sketcher = RFFSketcher(100, gamma=2.0, epsilon=np.inf, random_state=0)
+    classifier = M2MClassifier(sketcher=sketcher, bounds=(0, 1), **few)
+    number = M2MRegressor(sketcher=sketcher, bounds=(0, 1), y_bounds=(0, 1), **few)
+    union = SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(20)], epsilon=np.inf)
+    m2m = M2MEstimator(union, bounds=(0, 1), **QUICK)
+    crowded = np.full((500, 10), 0.3) + 1e-3 * rows[:500]
+    asked = M2MEstimator.from_sketch(weak, **QUICK)
+    both = lambda x: (x["x0"] > 0.5) & (x["x1"] > 0.5)  # noqa: E731
+    return {
+        "fit of a classifier": lambda: classifier.fit(rows, labels),
+        "fit of a regressor": lambda: number.fit(rows, rows[:, 0]),
+        "from_sketch": lambda: M2MClassifier.from_sketch(weak, **few),
+        "fit": lambda: m2m.fit(crowded),
+        "estimate": lambda: asked.estimate(both),
+        "count": lambda: asked.count(both),
+        "mean": lambda: asked.mean(),
+        "covariance": lambda: asked.covariance(),
+        "cdf": lambda: asked.cdf("x0", [2.0]),
+        "a question that holds nowhere": lambda: asked.count(lambda x: x["x0"] > 2),
+    }
+
+
+WORK = lambdas()
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_warnings_name_the_line_that_asked(name):
+    _, found = said(WORK[name])
+    assert found
+    assert {(w.filename, w.lineno) for w in found} == {(__file__, line(WORK[name]))}
+    if name.endswith("regressor") or name == "from_sketch":
+        assert len(found) == 2, "few points, and inputs that are not seen"
