@@ -156,10 +156,9 @@ class Estimate(NDArrayOperatorsMixin):
             Probability, over the privacy noise, that the interval holds what it covers.
         covers : {"noise", "noise+bias"}, default="noise"
             "noise": the mean of the answer over the noise of the release. It says nothing of what
-            the noise-free answer would be where noise is so large that projection to valid
-            answers and shrinkage to the prior move this mean (the more, the smaller epsilon
-            times the number of rows), nor of the error of approximation, which can be larger
-            where the data are unlike the prior.
+            the noise-free answer would be where noise is so large that shrinkage to the prior
+            moves this mean (the more, the smaller epsilon times the number of rows), nor of the
+            error of approximation, which can be larger where the data are unlike the prior.
             "noise+bias": the statistic of the data; wider by `bias_bound`, and often very wide.
 
         Notes

@@ -38,8 +38,7 @@ class HistogramSketcher(BaseSketcher):
         As in `RFFSketcher`. Give it for whole numbers, ``{"age": 1}``: bins are then sets of
         values, and questions such as ``rows["age"] > 40`` mean the same to synthetic points.
     epsilon, adjacency, postprocess, random_state, noise_seed, ledger, n_jobs, verbose :
-        As in `RFFSketcher`. Post-processing projects each histogram onto the simplex, which pulls
-        up cells that are nearly empty: False is less biased where there are many (pairs).
+        As in `RFFSketcher`. Post-processing projects each histogram onto the simplex.
     delta : float, default=1e-6
         0 gives Laplace noise of scale k / epsilon for k histograms; otherwise Gaussian noise of
         scale ``sqrt(k) / mu``. At epsilon = 1 and the default delta, Gaussian noise has the

@@ -52,7 +52,8 @@ class RFFSketcher(BaseSketcher):
         Part of the budget for the number of rows, as in the paper; of epsilon under pure DP, of
         mu^2 under Gaussian noise.
     postprocess : bool, default=True
-        Move each pair of means into the unit disk; no effect while the noise is small.
+        Move each pair of means in `sketch_.mean` into the unit disk; no effect while the noise is
+        small, and none on the answers of M2M.
     random_state : int, RandomState or None, default=None
         Public randomness: the frequencies. Owners who add their sketches share an int.
     noise_seed : int or None, default=None
