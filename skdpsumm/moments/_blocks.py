@@ -48,9 +48,12 @@ class FeatureBlocks:
 
     def mean_square(self) -> NDArray:
         """Return the mean of the squares of the entries of each column of P, shape (m,)."""
-        each = np.full(self.n_points, 1 / self.n_points)
+        return self.tdot_squares(np.full(self.n_points, 1 / self.n_points))
+
+    def tdot_squares(self, values: NDArray) -> NDArray:
+        """Return ``(P * P).T @ values``, shape (m,) or (m, k)."""
         squares = (b.multiply(b) if hasattr(b, "multiply") else b * b for b in self.blocks)
-        return np.concatenate([square.T @ each for square in squares])
+        return np.concatenate([square.T @ values for square in squares])
 
     def by_column(self) -> FeatureBlocks:
         """Return a copy from which few columns are taken fast."""
@@ -61,6 +64,10 @@ class FeatureBlocks:
         local = [positions[(s.start <= positions) & (positions < s.stop)] for s in self._slices]
         pairs = zip(self.blocks, self._slices, local, strict=True)
         return self._like([b[:, which - s.start] for b, s, which in pairs if len(which)])
+
+    def rows(self, positions: NDArray) -> FeatureBlocks:
+        """Return some rows of P."""
+        return self._like([b[positions] for b in self.blocks])
 
     def _like(self, blocks: Sequence[Any]) -> FeatureBlocks:
         other = copy(self)
