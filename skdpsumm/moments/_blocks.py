@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,13 @@ class FeatureBlocks:
     """
 
     def __init__(self, feature_map: FeatureMap, points: NDArray):
-        self.blocks: Sequence[Any] = [_matrix(part, points) for part in feature_map.parts()]
-        self.n_points = len(points)
-        ends = np.cumsum([block.shape[1] for block in self.blocks])
+        self.feature_map = feature_map
+        self._hold([_matrix(part, points) for part in feature_map.parts()])
+
+    def _hold(self, blocks: Sequence[Any]) -> None:
+        self.blocks = blocks
+        self.n_points = blocks[0].shape[0]
+        ends = np.cumsum([block.shape[1] for block in blocks])
         self._slices = [
             slice(int(end) - block.shape[1], int(end))
             for block, end in zip(self.blocks, ends, strict=True)
@@ -40,6 +45,34 @@ class FeatureBlocks:
     def mean(self) -> NDArray:
         """Return the mean of the rows of P, shape (m,)."""
         return self.tdot(np.full(self.n_points, 1 / self.n_points))
+
+    def mean_square(self) -> NDArray:
+        """Return the mean of the squares of the entries of each column of P, shape (m,)."""
+        return self.tdot_squares(np.full(self.n_points, 1 / self.n_points))
+
+    def tdot_squares(self, values: NDArray) -> NDArray:
+        """Return ``(P * P).T @ values``, shape (m,) or (m, k)."""
+        squares = (b.multiply(b) if hasattr(b, "multiply") else b * b for b in self.blocks)
+        return np.concatenate([square.T @ values for square in squares])
+
+    def by_column(self) -> FeatureBlocks:
+        """Return a copy from which few columns are taken fast."""
+        return self._like([b.tocsc() if hasattr(b, "tocsc") else b for b in self.blocks])
+
+    def take(self, positions: NDArray) -> FeatureBlocks:
+        """Return some columns of P, at increasing `positions`."""
+        local = [positions[(s.start <= positions) & (positions < s.stop)] for s in self._slices]
+        pairs = zip(self.blocks, self._slices, local, strict=True)
+        return self._like([b[:, which - s.start] for b, s, which in pairs if len(which)])
+
+    def rows(self, positions: NDArray) -> FeatureBlocks:
+        """Return some rows of P."""
+        return self._like([b[positions] for b in self.blocks])
+
+    def _like(self, blocks: Sequence[Any]) -> FeatureBlocks:
+        other = copy(self)
+        other._hold(blocks)
+        return other
 
     def gram(self, weights: NDArray | None = None) -> NDArray:
         """Return P.T @ diag(weights) @ P, shape (m, m); weights of one where None."""

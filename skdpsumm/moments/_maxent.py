@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 
+from .._progress import advance
 from ..features import Columns, stack_columns
 from ..sketches import PrivateSketch
 from ._blocks import FeatureBlocks
@@ -15,8 +19,12 @@ from ._blocks import FeatureBlocks
 TEMPERATURES = (0.1, 0.02, 0.004, 0.001)
 _POINTS_PER_ROUND = 20_000
 _FRESH = 0.05
-# With more features than this, products with the Hessian are cheaper than the Hessian.
+_POINTS_PER_HESSIAN = 10_000
+# With more features than this, its diagonal stands for the Hessian.
 _LARGEST_HESSIAN = 2_000
+_STEPS_PER_METRIC = 8
+_STEPS_WITH_DIAGONAL = 400  # which stays as good as it was
+_MOST_METRICS = 50
 
 
 def maxent_weights(
@@ -26,8 +34,8 @@ def maxent_weights(
 
     Minimises ``KL(w | uniform) + 1/2 sum_j (E_w phi_j - target_j)^2 / slack_j``. The solution is
     ``w_i ~ exp(theta . phi_i)`` with theta the minimum of the convex dual
-    ``log mean exp(theta . (phi_i - target)) + 1/2 sum_j slack_j theta_j^2``, found by Newton's
-    method in a trust region.
+    ``log mean exp(theta . (phi_i - target)) + 1/2 sum_j slack_j theta_j^2``, found by
+    L-BFGS in a metric that is renewed every few steps.
 
     Parameters
     ----------
@@ -56,31 +64,85 @@ def maxent_weights(
         gradient = (features.tdot(weights) - target) * scale + v
         return log_partition + 0.5 * v @ v, gradient
 
-    def hessian(v: NDArray) -> NDArray:
-        weights, _ = tilt(v * scale)
-        mean = features.tdot(weights)
-        covariance = features.gram(weights) - np.outer(mean, mean)
-        return covariance * np.outer(scale, scale) + np.eye(len(v))
+    v, goal = np.zeros(len(target)), tol * np.sqrt(len(target))
+    for _ in range(_MOST_METRICS):
+        metric = _Metric(features, tilt(v * scale)[0], scale)
+        v, gradient = _descend(dual, v, metric, goal)
+        if np.linalg.norm(gradient) <= goal:
+            break
+        advance()
+    return tilt(v * scale)[0]
 
-    def hessian_product(v: NDArray, direction: NDArray) -> NDArray:
-        weights, _ = tilt(v * scale)
-        along = features.dot(direction * scale)
-        return features.tdot(weights * (along - weights @ along)) * scale + direction
 
-    small = len(target) <= _LARGEST_HESSIAN
-    newton = (
-        {"method": "trust-exact", "hess": hessian}
-        if small
-        else {"method": "trust-ncg", "hessp": hessian_product}
-    )
-    solved = minimize(
-        dual,
-        np.zeros(len(target)),
+class _Metric:
+    """Variables ``u = L.T @ v`` in which the dual's Hessian is near the identity.
+
+    The Hessian, ``scale covariance scale + 1``, is that of points drawn by their weights, which
+    costs a tenth of that of all; its diagonal is exact, for a rare category may not be drawn. Where
+    the dual ends does not depend on it: gradients are of all points.
+    """
+
+    def __init__(self, features: FeatureBlocks, weights: NDArray, scale: NDArray):
+        mean, square = features.tdot(weights), features.tdot_squares(weights)
+        variance = np.maximum(square - mean**2, 0.0)
+        self._diagonal = np.sqrt(1 + variance * scale**2)
+        self._root, self.n_steps = None, _STEPS_WITH_DIAGONAL
+        if features.n_features > _LARGEST_HESSIAN:
+            return
+        self.n_steps = _STEPS_PER_METRIC
+        size = min(_POINTS_PER_HESSIAN, features.n_points)
+        drawn = features.rows(_on_ladder(weights, (np.arange(size) + 0.5) / size))
+        mean = drawn.mean()
+        hessian = drawn.gram() / size - np.outer(mean, mean)
+        missing = np.maximum(variance - np.diagonal(hessian), 0.0)
+        hessian[np.diag_indices_from(hessian)] += missing
+        hessian *= np.outer(scale, scale)
+        hessian[np.diag_indices_from(hessian)] += 1.0
+        self._root = cholesky(hessian, lower=True, overwrite_a=True, check_finite=False)
+
+    def variables(self, v: NDArray) -> NDArray:
+        """Return u for v."""
+        return self._diagonal * v if self._root is None else self._root.T @ v
+
+    def original(self, u: NDArray) -> NDArray:
+        """Return v for u."""
+        return u / self._diagonal if self._root is None else self._solve(u, "T")
+
+    def gradient(self, along_v: NDArray) -> NDArray:
+        """Return the gradient along u for that along v."""
+        return along_v / self._diagonal if self._root is None else self._solve(along_v, "N")
+
+    def _solve(self, right: NDArray, transposed: str) -> NDArray:
+        return solve_triangular(self._root, right, lower=True, trans=transposed, check_finite=False)
+
+
+def _descend(
+    dual: Callable[[NDArray], tuple[float, NDArray]], start: NDArray, metric: _Metric, goal: float
+) -> tuple[NDArray, NDArray]:
+    """Return where a few steps of L-BFGS in `metric` lead, and the gradient there."""
+    seen: dict[bytes, NDArray] = {}
+
+    def objective(u: NDArray) -> tuple[float, NDArray]:
+        value, gradient = dual(metric.original(u))
+        seen.clear()
+        seen[u.tobytes()] = gradient
+        return value, metric.gradient(gradient)
+
+    def stop(u: NDArray) -> None:
+        if np.linalg.norm(seen.get(u.tobytes(), np.inf)) <= goal:
+            raise StopIteration
+
+    found = minimize(
+        objective,
+        metric.variables(start),
         jac=True,
-        options={"gtol": tol * np.sqrt(len(target)), "maxiter": 100},
-        **newton,
+        method="L-BFGS-B",
+        callback=stop,
+        options={"gtol": 0.0, "ftol": 0.0, "maxiter": metric.n_steps, "maxcor": 20},
     )
-    return tilt(solved.x * scale)[0]
+    end = metric.original(found.x)
+    last = seen.get(found.x.tobytes())
+    return end, dual(end)[1] if last is None else last
 
 
 def maxent_points(
@@ -112,9 +174,11 @@ def maxent_points(
     n_points = len(points)
     noise = (sketch.noise_std / sketch.n_samples) ** 2
     cloud = points[:_POINTS_PER_ROUND]
-    variance = _feature_variance(FeatureBlocks(sketch.feature_map, cloud))
+    features = FeatureBlocks(sketch.feature_map, cloud)
+    variance = _feature_variance(features)
     for round_, temperature in enumerate(TEMPERATURES):
-        features = FeatureBlocks(sketch.feature_map, cloud)
+        if round_:
+            features = FeatureBlocks(sketch.feature_map, cloud)
         weights = maxent_weights(features, sketch.mean, noise + temperature * variance)
         if round_ < len(TEMPERATURES) - 1:
             last = round_ == len(TEMPERATURES) - 2
@@ -124,11 +188,7 @@ def maxent_points(
 
 
 def _feature_variance(features: FeatureBlocks) -> NDArray:
-    uniform = np.full(features.n_points, 1 / features.n_points)
-    squares = np.concatenate(
-        [(b.multiply(b) if hasattr(b, "multiply") else b * b).T @ uniform for b in features.blocks]
-    )
-    variance = squares - features.mean() ** 2
+    variance = features.mean_square() - features.mean() ** 2
     return np.maximum(variance, 1e-3 * variance.max())
 
 
@@ -173,6 +233,9 @@ def _jitter(points, weights, chosen, numeric, columns, rng):
 
 def _systematic(weights: NDArray, size: int, rng: np.random.RandomState) -> NDArray[np.int64]:
     """Draw indices with probabilities `weights`, by systematic resampling (low variance)."""
-    ladder = (np.arange(size) + rng.uniform()) / size
-    chosen = np.searchsorted(np.cumsum(weights), ladder)
-    return rng.permutation(np.minimum(chosen, len(weights) - 1))
+    return rng.permutation(_on_ladder(weights, (np.arange(size) + rng.uniform()) / size))
+
+
+def _on_ladder(weights: NDArray, ladder: NDArray) -> NDArray[np.int64]:
+    """Return the index at each quantile of the weights."""
+    return np.minimum(np.searchsorted(np.cumsum(weights), ladder), len(weights) - 1)

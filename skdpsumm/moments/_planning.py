@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_solve
 from sklearn.utils import check_random_state
 
 from ..privacy import own_clone
 from ..sketches import PrivateSketch
 from ._blocks import FeatureBlocks
 from ._priors import draw_points
-from ._regression import evaluate_rows, factor, penalties
+from ._regression import evaluate_rows, penalties
+from ._solvers import feature_covariance, solver_for
 
 _EPSILON_RANGE = (1e-4, 1e4)
 
@@ -41,7 +42,7 @@ class _Plan:
         features = FeatureBlocks(self.map, points)
         offset = features.mean() if estimator.center else np.zeros(self.map.n_features)
         centre = values.mean(axis=0) if estimator.center else np.zeros(values.shape[1])
-        self.gram = features.gram() / len(points) - np.outer(offset, offset)
+        self.covariance = feature_covariance(features, offset)
         self.cross = features.tdot(values) / len(points) - np.outer(offset, centre)
         self.power = np.mean((values - centre) ** 2, axis=0)
 
@@ -57,11 +58,9 @@ class _Plan:
         sketch = self._release(own_clone(self.sketcher).set_params(epsilon=epsilon))
         ridge = penalties(self.estimator.regularization, sketch.noise_std, sketch.n_samples)
         noise = (sketch.noise_std / self.n_samples) ** 2
-        a = cho_solve(factor(self.gram.copy(), ridge), self.cross)
-        misfit = (
-            self.power - 2 * np.sum(a * self.cross, axis=0) + np.sum(a * (self.gram @ a), axis=0)
-        )
-        return np.sqrt(np.maximum(misfit, 0.0) + noise @ a**2)
+        a = solver_for(copy(self.covariance), ridge).solve(self.cross)
+        explained = np.sum(a * (2 * self.cross - self.covariance @ a), axis=0)
+        return np.sqrt(np.maximum(self.power - explained, 0.0) + noise @ a**2)
 
 
 def predicted_error(

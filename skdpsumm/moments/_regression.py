@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..features import Columns
 from ..sketches import PrivateSketch
 from ._blocks import FeatureBlocks
 from ._named_rows import NamedRows
+from ._solvers import feature_covariance, solver_for
 
 _N_REPLICATES = 100
 
 
 class MomentRegression:
-    """Ridge regression from phi to any f, on synthetic points; one factorisation for all f.
+    """Ridge regression from phi to any f, on synthetic points; one matrix for all f.
 
     With points x_i drawn from the prior, ``a`` minimises
     ``mean (f(x_i) - a . phi(x_i))^2 + sum_j lambda_j a_j^2`` (M2M paper, equation (4), with one
@@ -50,15 +50,14 @@ class MomentRegression:
         mean = self.features.mean()
         self.offset = mean if center else np.zeros_like(mean)
         self.center = center
-        gram = self.features.gram() / len(points) - np.outer(self.offset, self.offset)
         penalty = penalties(regularization, sketch.noise_std, sketch.n_samples)
-        self._factor = factor(gram, penalty)
+        self._solver = solver_for(feature_covariance(self.features, self.offset), penalty)
         self.weights = self.weights_for(sketch.mean)
 
     def weights_for(self, means: NDArray) -> NDArray:
         """Return the weights of the points for sketch mean(s) of shape (m,) or (m, B)."""
         shifted = (means.T - self.offset).T
-        direction = cho_solve(self._factor, shifted, check_finite=False)
+        direction = self._solver.solve(shifted)
         weights = (self.features.dot(direction) - self.offset @ direction) / len(self.points)
         return weights + (1 / len(self.points) if self.center else 0.0)
 
@@ -71,7 +70,7 @@ class MomentRegression:
         centre = values.mean(axis=0) if self.center else np.zeros(values.shape[1])
         covariance = self.features.tdot(values) / len(self.points)
         covariance -= np.outer(self.offset, values.mean(axis=0))
-        slope = cho_solve(self._factor, covariance, check_finite=False)
+        slope = self._solver.solve(covariance)
         square = np.mean(values**2, axis=0) - centre**2
         return slope, np.maximum(square - np.sum(slope * covariance, axis=0), 0.0)
 
@@ -81,34 +80,25 @@ class MomentRegression:
         return values - fitted - (values.mean(axis=0) if self.center else 0.0)
 
     @cached_property
-    def _replicates(self) -> tuple[NDArray, NDArray]:
+    def _simulated(self) -> tuple[NDArray, NDArray]:
         # The simulation of noise is public: it starts from the release.
-        means, n_rows = self.sketch.simulate(_N_REPLICATES, np.random.default_rng(0))
-        return self.weights_for(means.T), n_rows
+        return self.sketch.simulate(_N_REPLICATES, np.random.default_rng(0))
+
+    @cached_property
+    def _simulated_weights(self) -> NDArray:
+        return self.weights_for(self._simulated[0].T)
 
     def replicates(self, values: NDArray) -> tuple[NDArray, NDArray]:
-        """Return simulated answers, shape (B, k), and numbers of rows, shape (B,)."""
-        weights, n_rows = self._replicates
-        return weights.T @ values, n_rows
+        """Return simulated answers, shape (B, k), and numbers of rows, shape (B,).
 
-
-def factor(gram: NDArray, penalty: NDArray) -> tuple[NDArray, bool]:
-    """Return the Cholesky factor of ``gram + diag(penalty)``; the diagonal of `gram` is changed.
-
-    The penalty is raised to the rounding errors of the matrix and its factorisation, so that a
-    sketch without noise, whose features may depend on one another, gives a system that can be
-    solved.
-    """
-    diagonal = np.diagonal(gram).copy()
-    rounding = len(gram) * np.finfo(np.float64).eps * diagonal.sum()
-    while True:
-        gram[np.diag_indices_from(gram)] = diagonal + np.maximum(penalty, rounding)
-        try:
-            return cho_factor(gram, lower=True, check_finite=False)
-        except LinAlgError:  # a sum over many points has lost more digits than that
-            if not 0 < rounding < diagonal.sum():
-                raise
-            rounding *= 10
+        By the weights of each simulated sketch, or where f has fewer outputs than there are
+        sketches by its coefficients: whichever takes fewer solutions of the system.
+        """
+        means, n_rows = self._simulated
+        if values.shape[1] >= len(means):
+            return self._simulated_weights.T @ values, n_rows
+        centre = values.mean(axis=0) if self.center else 0.0
+        return centre + (means - self.offset) @ self.coefficients(values), n_rows
 
 
 def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDArray:

@@ -1,0 +1,178 @@
+"""Large sketches: systems that are solved without their matrix, and weights without Newton's."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from skdpsumm import HistogramSketcher, M2MEstimator, RACESketcher, RFFSketcher, SketchUnion
+from skdpsumm.features import Columns
+from skdpsumm.moments import _local_blocks, _maxent, _solvers
+from skdpsumm.moments._blocks import FeatureBlocks
+from skdpsumm.moments._maxent import maxent_points, maxent_weights
+from skdpsumm.moments._regression import MomentRegression
+from skdpsumm.moments._solvers import DenseSolver, IterativeSolver
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+
+SKETCHERS = {
+    "pairs": HistogramSketcher(n_bins=8, marginals=2),
+    "triples": HistogramSketcher(n_bins=4, marginals=3),
+    "fourier": RFFSketcher(60),
+    "race": RACESketcher(10, n_buckets=20, bandwidth=0.5),
+    "union": SketchUnion([HistogramSketcher(n_bins=6, marginals=2), RFFSketcher(30)]),
+}
+
+
+def released(name, epsilon):
+    rng = np.random.default_rng(0)
+    X = rng.beta(2, 4, size=(4000, 4))
+    X[:, 1] = (X[:, 0] + X[:, 1]) / 2
+    seed = 1 if np.isfinite(epsilon) else None
+    sketcher = SKETCHERS[name]
+    sketcher.set_params(bounds=(0, 1), epsilon=epsilon, random_state=0, noise_seed=seed)
+    return sketcher.fit(X).sketch_
+
+
+def both(sketch, monkeypatch, n_points=3000, **parameters):
+    """Return the regression solved by its matrix, and without."""
+    points = Columns.build(4, (0, 1)).sample(n_points, check_random_state(0))
+    given = {"regularization": "theory", "center": True} | parameters
+    found = []
+    for largest, kind in ((10**9, DenseSolver), (0, IterativeSolver)):
+        monkeypatch.setattr(_solvers, "LARGEST_DENSE", largest)
+        found.append(MomentRegression(sketch, points, **given))
+        assert type(found[-1]._solver) is kind
+    return found
+
+
+def outputs(points):
+    cut = points[:, 0] > 0.4
+    return np.column_stack([cut, points[:, 0] * points[:, 1], cut & (points[:, 2] > 0.3)]) * 1.0
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("epsilon", [0.1, 10.0])
+@pytest.mark.parametrize("name", SKETCHERS)
+def test_dense_and_iterative_agree(name, epsilon, center, monkeypatch):
+    dense, iterative = both(released(name, epsilon), monkeypatch, center=center)
+    values = outputs(dense.points)
+    errors = [m.sketch.linear_noise_std(m.coefficients(values)) for m in (dense, iterative)]
+    close = 1e-6 * errors[0]
+    assert np.all(np.abs((dense.weights - iterative.weights) @ values) < close)
+    assert np.all(np.abs(errors[0] - errors[1]) < close)
+    draws = [m.replicates(values)[0] for m in (dense, iterative)]
+    assert np.all(np.abs(draws[0] - draws[1]) < close)
+
+
+@pytest.mark.parametrize("name", ["pairs", "triples", "fourier", "union"])
+def test_a_sketch_without_noise_can_be_solved(name, monkeypatch):
+    """Its features depend on one another; both find the same fit."""
+    dense, iterative = both(released(name, np.inf), monkeypatch)
+    values = outputs(dense.points)
+    assert np.allclose(dense.weights @ values, iterative.weights @ values, atol=1e-6)
+    fits = [m.residuals(values, m.coefficients(values)) for m in (dense, iterative)]
+    assert np.allclose(*fits, atol=1e-5)
+
+
+@pytest.mark.parametrize("largest", [0, 10**9])
+def test_replicates_are_the_same_by_weights_and_by_coefficients(largest, monkeypatch):
+    monkeypatch.setattr(_solvers, "LARGEST_DENSE", largest)
+    points = Columns.build(4, (0, 1)).sample(2000, check_random_state(0))
+    model = MomentRegression(released("pairs", 1.0), points, regularization="theory", center=True)
+    values = outputs(points)
+    few, rows = model.replicates(values)
+    many, _ = model.replicates(np.tile(values, 34))
+    assert few.shape == (100, 3)
+    assert rows.shape == (100,)
+    assert np.allclose(few, many[:, :3], rtol=0, atol=1e-8)
+
+
+def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
+    """And nothing above it is asked for the matrix of all features."""
+    monkeypatch.setattr(_solvers, "LARGEST_DENSE", 300)
+    formed = []
+    gram = FeatureBlocks.gram
+    monkeypatch.setattr(
+        FeatureBlocks, "gram", lambda self, *a: formed.append(self.n_features) or gram(self, *a)
+    )
+    sketch = released("pairs", 1.0)
+    model = M2MEstimator.from_sketch(sketch, n_synthetic=2000, random_state=0)
+    assert np.all(model.mean().noise_std_error > 0)
+    assert len(sketch.mean) > 300
+    assert max(formed) < 100
+    estimator = M2MEstimator(
+        HistogramSketcher(n_bins=8, marginals=2), bounds=[(0, 1)] * 4, n_synthetic=2000
+    )
+    estimator.set_params(random_state=0)
+    few = estimator.predict_error(lambda X: X[:, 0], n_samples=1000)
+    assert max(formed) < 100
+    monkeypatch.setattr(_solvers, "LARGEST_DENSE", 10**9)
+    assert estimator.predict_error(lambda X: X[:, 0], n_samples=1000) == pytest.approx(few)
+    assert max(formed) == len(sketch.mean)
+
+
+def test_blocks_beyond_the_memory_limit_fall_back_on_the_diagonal(monkeypatch):
+    monkeypatch.setattr(_local_blocks, "_MOST_ENTRIES", 0)
+    dense, iterative = both(released("pairs", 0.3), monkeypatch)
+    assert not iterative._solver._preconditioner._inverses
+    values = outputs(dense.points)
+    assert np.allclose(dense.weights @ values, iterative.weights @ values, atol=1e-7)
+
+
+def test_what_does_not_converge_says_so(monkeypatch):
+    monkeypatch.setattr(_solvers, "_MOST_STEPS", 2)
+    with pytest.warns(ConvergenceWarning, match="fewer columns"):
+        both(released("pairs", 10.0), monkeypatch)
+
+
+def test_a_right_side_of_zeros_is_solved():
+    points = Columns.build(4, (0, 1)).sample(500, check_random_state(0))
+    features = FeatureBlocks(released("pairs", 1.0).feature_map, points)
+    covariance = _solvers.FeatureCovariance(features, features.mean())
+    solver = IterativeSolver(covariance, np.full(features.n_features, 1e-6))
+    right = np.zeros((features.n_features, 2))
+    right[0, 1] = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = solver.solve(right)
+    assert not found[:, 0].any()
+    assert np.allclose(covariance @ found + 1e-6 * found, right, atol=1e-8)
+
+
+# --- maximum entropy ------------------------------------------------------------------------
+
+
+def dual_gradient(features, weights, target, slack):
+    """Return the dual's gradient, in units of slack, at the theta that the weights tell."""
+    exponent = np.log(weights) - np.log(weights).mean()
+    # exponent = (P - mean P) theta; the gradient is the mismatch plus slack * theta.
+    stacked = np.hstack([getattr(b, "toarray", lambda b=b: b)() for b in features.blocks])
+    theta = np.linalg.lstsq(stacked - stacked.mean(axis=0), exponent, rcond=None)[0]
+    return (features.tdot(weights) - target + slack * theta) / np.sqrt(slack)
+
+
+@pytest.mark.parametrize("largest", [0, 2000])
+def test_the_dual_is_solved_to_its_tolerance(largest, monkeypatch):
+    monkeypatch.setattr(_maxent, "_LARGEST_HESSIAN", largest)
+    monkeypatch.setattr(_maxent, "_POINTS_PER_HESSIAN", 1000)
+    sketch = released("fourier", 3.0)
+    points = Columns.build(4, (0, 1)).sample(4000, check_random_state(0))
+    features = FeatureBlocks(sketch.feature_map, points)
+    slack = (sketch.noise_std / sketch.n_samples) ** 2 + 1e-5
+    weights = maxent_weights(features, sketch.mean, slack)
+    gradient = dual_gradient(features, weights, sketch.mean, slack)
+    assert np.linalg.norm(gradient) < 1e-3 * np.sqrt(len(slack)) * 1.01
+    assert np.linalg.norm(dual_gradient(features, np.full(4000, 1 / 4000), sketch.mean, slack)) > 1
+
+
+def test_points_and_weights_are_those_of_the_random_state():
+    sketch, columns = released("union", 1.0), Columns.build(4, (0, 1))
+    found = []
+    for _ in range(2):
+        rng = check_random_state(3)
+        found.append(maxent_points(sketch, columns.sample(3000, rng), columns, rng))
+    assert np.array_equal(found[0][0], found[1][0])
+    assert np.array_equal(found[0][1], found[1][1])
