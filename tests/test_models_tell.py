@@ -126,8 +126,12 @@ def test_tags_say_whether_names_are_taken():
 
 TOWN = X.assign(town="Paris")
 FAULTS = {
-    "nothing listed": (X, {"bounds": (0, 60)}, r"column 'job'.*`categories`.*leave the column"),
-    "array": (X.to_numpy(object), {"bounds": (0, 60)}, r"column 'x1'.*`categories`.*leave the col"),
+    "nothing listed": (X, {"bounds": (0, 60)}, r"column 'job'.*leave the column out.*`categories`"),
+    "array": (
+        X.to_numpy(object),
+        {"bounds": (0, 60)},
+        r"column 'x1'.*leave the column out.*`categories`",
+    ),
     "one listed": (TOWN, NAMED, r"Column 'town' .*`categories`, or leave the column out"),
     "numbered": (TOWN.to_numpy(object), NUMBERED, r"Column 'x3' .*`categories`, or leave the co"),
     "unknown": (X, {**NAMED, "categories": {"job": JOBS[1:]}}, "Column 'job' holds a value that"),

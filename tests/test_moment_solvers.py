@@ -63,8 +63,8 @@ def test_dense_and_iterative_agree(name, epsilon, center, monkeypatch):
     close = 1e-6 * errors[0]
     assert np.all(np.abs((dense.weights - iterative.weights) @ values) < close)
     assert np.all(np.abs(errors[0] - errors[1]) < close)
-    draws = [m.replicates(values)[0] for m in (dense, iterative)]
-    assert np.all(np.abs(draws[0] - draws[1]) < close)
+    spreads = [m.replicates(values)[0].std(axis=0) for m in (dense, iterative)]
+    assert np.allclose(*spreads, rtol=0.01)
 
 
 @pytest.mark.parametrize("name", ["pairs", "triples", "fourier", "union"])
@@ -75,19 +75,6 @@ def test_a_sketch_without_noise_can_be_solved(name, monkeypatch):
     assert np.allclose(dense.weights @ values, iterative.weights @ values, atol=1e-6)
     fits = [m.residuals(values, m.coefficients(values)) for m in (dense, iterative)]
     assert np.allclose(*fits, atol=1e-5)
-
-
-@pytest.mark.parametrize("largest", [0, 10**9])
-def test_replicates_are_the_same_by_weights_and_by_coefficients(largest, monkeypatch):
-    monkeypatch.setattr(_solvers, "LARGEST_DENSE", largest)
-    points = Columns.build(4, (0, 1)).sample(2000, check_random_state(0))
-    model = MomentRegression(released("pairs", 1.0), points, regularization="theory", center=True)
-    values = outputs(points)
-    few, rows = model.replicates(values)
-    many, _ = model.replicates(np.tile(values, 34))
-    assert few.shape == (100, 3)
-    assert rows.shape == (100,)
-    assert np.allclose(few, many[:, :3], rtol=0, atol=1e-8)
 
 
 def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):

@@ -14,7 +14,7 @@ from ..features import Columns
 from ..sketches import PrivateSketch
 from ._blocks import FeatureBlocks
 from ._named_rows import NamedRows
-from ._solvers import feature_covariance, solver_for
+from ._solvers import ROUGH, feature_covariance, solver_for
 
 _N_REPLICATES = 100
 
@@ -54,10 +54,10 @@ class MomentRegression:
         self._solver = solver_for(feature_covariance(self.features, self.offset), penalty)
         self.weights = self.weights_for(sketch.mean)
 
-    def weights_for(self, means: NDArray) -> NDArray:
+    def weights_for(self, means: NDArray, **accuracy: float) -> NDArray:
         """Return the weights of the points for sketch mean(s) of shape (m,) or (m, B)."""
         shifted = (means.T - self.offset).T
-        direction = self._solver.solve(shifted)
+        direction = self._solver.solve(shifted, **accuracy)
         weights = (self.features.dot(direction) - self.offset @ direction) / len(self.points)
         return weights + (1 / len(self.points) if self.center else 0.0)
 
@@ -80,25 +80,15 @@ class MomentRegression:
         return values - fitted - (values.mean(axis=0) if self.center else 0.0)
 
     @cached_property
-    def _simulated(self) -> tuple[NDArray, NDArray]:
+    def _replicates(self) -> tuple[NDArray, NDArray]:
         # The simulation of noise is public: it starts from the release.
-        return self.sketch.simulate(_N_REPLICATES, np.random.default_rng(0))
-
-    @cached_property
-    def _simulated_weights(self) -> NDArray:
-        return self.weights_for(self._simulated[0].T)
+        means, n_rows = self.sketch.simulate(_N_REPLICATES, np.random.default_rng(0))
+        return self.weights_for(means.T, tolerance=ROUGH), n_rows
 
     def replicates(self, values: NDArray) -> tuple[NDArray, NDArray]:
-        """Return simulated answers, shape (B, k), and numbers of rows, shape (B,).
-
-        By the weights of each simulated sketch, or where f has fewer outputs than there are
-        sketches by its coefficients: whichever takes fewer solutions of the system.
-        """
-        means, n_rows = self._simulated
-        if values.shape[1] >= len(means):
-            return self._simulated_weights.T @ values, n_rows
-        centre = values.mean(axis=0) if self.center else 0.0
-        return centre + (means - self.offset) @ self.coefficients(values), n_rows
+        """Return simulated answers, shape (B, k), and numbers of rows, shape (B,)."""
+        weights, n_rows = self._replicates
+        return weights.T @ values, n_rows
 
 
 def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDArray:

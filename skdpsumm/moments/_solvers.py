@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.exceptions import ConvergenceWarning
 
 from .._progress import advance
+from .._warn import warn_caller
 from ._blocks import FeatureBlocks
 from ._local_blocks import LocalBlocks
 
@@ -19,6 +19,8 @@ LARGEST_DENSE = 7_000
 # Of a residual, in the norm of the preconditioner. Answers and errors of 24,000 features are then
 # within 1e-7 of a standard error of those of a factorisation.
 _TOLERANCE = 1e-10
+# Enough for replicates, whose spread over 100 of them is known to seven per cent.
+ROUGH = 1e-4
 _MOST_STEPS = 1_000
 # Right sides that are solved together: more of them fall out of the processor's cache.
 _BATCH = 16
@@ -75,8 +77,8 @@ class DenseSolver:
     def __init__(self, covariance: NDArray, penalty: NDArray):
         self._factor = _factor(covariance, penalty)
 
-    def solve(self, right: NDArray) -> NDArray:
-        """Return x for b of shape (m,) or (m, k)."""
+    def solve(self, right: NDArray, tolerance: float = 0.0) -> NDArray:
+        """Return x for b of shape (m,) or (m, k), as exactly as numbers are."""
         return cho_solve(self._factor, right, check_finite=False)
 
 
@@ -96,21 +98,26 @@ class IterativeSolver:
         )
         self._last: tuple[NDArray, NDArray] | None = None
 
-    def solve(self, right: NDArray) -> NDArray:
+    def solve(self, right: NDArray, tolerance: float = _TOLERANCE) -> NDArray:
         """Return x for b of shape (m,) or (m, k)."""
+        if tolerance > _TOLERANCE:
+            return self._in_batches(right, tolerance)
         if self._last is None or not np.array_equal(self._last[0], right):
-            columns = right.reshape(len(right), -1)
-            starts = range(0, columns.shape[1], _BATCH)
-            found = [self._conjugate_gradients(columns[:, s : s + _BATCH]) for s in starts]
-            self._last = right.copy(), np.hstack(found).reshape(right.shape)
+            self._last = right.copy(), self._in_batches(right, tolerance)
         return self._last[1]
 
-    def _conjugate_gradients(self, right: NDArray) -> NDArray:
+    def _in_batches(self, right: NDArray, tolerance: float) -> NDArray:
+        columns = right.reshape(len(right), -1)
+        batches = [columns[:, s : s + _BATCH] for s in range(0, columns.shape[1], _BATCH)]
+        found = [self._conjugate_gradients(batch, tolerance) for batch in batches]
+        return np.hstack(found).reshape(right.shape)
+
+    def _conjugate_gradients(self, right: NDArray, tolerance: float) -> NDArray:
         """Solve for some right sides side by side: each has its own steps."""
         solution, residual = np.zeros_like(right), right.copy()
         direction = self._preconditioner.solve(residual)
         size = _dots(residual, direction)
-        goal = _TOLERANCE**2 * size
+        goal = tolerance**2 * size
         for _ in range(_MOST_STEPS):
             going = np.flatnonzero(size > goal)
             if not len(going):
@@ -125,13 +132,12 @@ class IterativeSolver:
             direction[:, going] = steepest + smaller / size[going] * along
             size[going] = smaller
             advance()
-        missed = np.sqrt(np.max(size / (goal / _TOLERANCE**2)))
-        warnings.warn(
+        missed = tolerance * np.sqrt(np.max(size[going] / goal[going]))
+        warn_caller(
             f"The regression on {len(right):,} features has not converged (relative residual "
             f"{missed:.1e}), and answers may be off. Sketch fewer columns together, or with fewer "
             "bins.",
             ConvergenceWarning,
-            stacklevel=2,
         )
         return solution
 
