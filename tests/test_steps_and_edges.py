@@ -441,6 +441,14 @@ def test_coarse_bins_are_told(epsilon):
     assert all(remedy in text for remedy in ("`edges`", "`steps`", "`n_bins`"))
 
 
+@pytest.mark.parametrize(("bounds", "asked"), [((0, 30), True), ((-30, 90), False)])
+def test_a_crowd_at_a_bound_asks_for_the_bounds(bounds, asked):
+    X = np.random.default_rng(0).uniform(32, 44, (3000, 1))
+    sketcher = HistogramSketcher(bounds=bounds, n_bins=3, epsilon=np.inf)
+    (text,) = told(lambda: M2MEstimator(sketcher, n_synthetic=500).fit(X))
+    assert ("bounds" in text) is asked
+
+
 FLAGS = (np.arange(3000) % 5 == 0).astype(float)[:, None]
 FINE = {
     "edges": HistogramSketcher(**GRIDDED),

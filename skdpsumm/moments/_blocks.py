@@ -74,19 +74,12 @@ class FeatureBlocks:
         other._hold(blocks)
         return other
 
-    def gram(self, weights: NDArray | None = None) -> NDArray:
-        """Return P.T @ diag(weights) @ P, shape (m, m); weights of one where None."""
+    def gram(self) -> NDArray:
+        """Return P.T @ P, shape (m, m)."""
         out = np.empty((self.n_features, self.n_features))
         for i, a in enumerate(self._slices):
-            left = self.blocks[i]
-            if weights is not None:
-                left = (
-                    left.multiply(weights[:, None]).tocsr()
-                    if hasattr(left, "multiply")
-                    else (left * weights[:, None])
-                )
             for j, b in enumerate(self._slices[: i + 1]):
-                product = left.T @ self.blocks[j]
+                product = self.blocks[i].T @ self.blocks[j]
                 out[a, b] = product.toarray() if hasattr(product, "toarray") else product
                 out[b, a] = out[a, b].T
             advance()

@@ -46,10 +46,12 @@ def warn_of_coarse_bins(model: MomentRegression, columns: Columns) -> None:
         missed = np.abs(model.residuals(values, slope))[(left <= values) & (values <= right)]
         off = mass[place] * missed.max(initial=0.0)
         if off > max(least, 3 * model.sketch.linear_noise_std(slope)[0]):
+            at_an_end = place in (0, len(mass) - 1)
+            beyond = " Values beyond the bounds are there, too: are those right?" * at_an_end
             warn_caller(
                 f"Column {columns.name(j)!r}: {mass[place]:.0%} of the rows are in one bin, from "
                 f"{left:g} to {right:g}, and the sketch does not tell where in it. Its mean may be "
                 f"off by {off:.3g} beside the noise. When you sketch it again, divide this bin: "
-                "give `edges`, or `steps` if values are on a grid, or more `n_bins`.",
+                f"give `edges`, or `steps` if values are on a grid, or more `n_bins`.{beyond}",
                 AnswerWarning,
             )

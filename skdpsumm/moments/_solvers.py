@@ -147,7 +147,8 @@ def _dots(left: NDArray, right: NDArray) -> NDArray[np.float64]:
 
 
 def _rounding(diagonal: NDArray) -> float:
-    return len(diagonal) * np.finfo(np.float64).eps * diagonal.sum()
+    # Features reach 1, and so does what was subtracted where their variance is 0.
+    return len(diagonal) * np.finfo(np.float64).eps * max(diagonal.sum(), 1.0)
 
 
 def _factor(matrix: NDArray, penalty: NDArray) -> tuple[NDArray, bool]:
@@ -159,6 +160,6 @@ def _factor(matrix: NDArray, penalty: NDArray) -> tuple[NDArray, bool]:
         try:
             return cho_factor(matrix, lower=True, check_finite=False)
         except LinAlgError:  # a sum over many points has lost more digits than that
-            if not 0 < rounding < diagonal.sum():
+            if rounding >= max(diagonal.sum(), 1.0):
                 raise
             rounding *= 10
