@@ -258,9 +258,9 @@ def seen_of_ask_all(others):
 def test_audit_of_all_that_an_owner_sees_in_ask_all(scaled):
     """The other owner holds a row like the target, or not; j sees two directions."""
     worlds = np.array([[1.0]]), np.array([[1.0], [0.0]])
-    assert audit(seen_of_ask_all, worlds, 0.2, 2000) <= 1.0
+    assert audit(seen_of_ask_all, worlds, 0.2, 1400) <= 1.0
     scaled(0.5)
-    assert audit(seen_of_ask_all, worlds, 0.2, 2000) > 1.0
+    assert audit(seen_of_ask_all, worlds, 0.2, 1400) > 1.0
 
 
 # Scores are equal before and after, but that of the first coordinate grows by 2, and the others
