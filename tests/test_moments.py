@@ -504,3 +504,24 @@ def test_labels_of_close_thresholds_differ():
     model = M2MEstimator(HistogramSketcher(), bounds=(0, 1e6), n_synthetic=500).fit(X.to_numpy())
     model._frame = "polars"
     assert model.cdf(0, [500000.1, 500000.2, 6e5]).value.shape == (1, 3)
+
+
+def test_a_share_moved_to_zero_has_not_become_certain():
+    """Of 16 rare categories noise empties half; their errors are those of the others."""
+    names = [f"kind {k}" for k in range(17)]
+    X = pd.DataFrame({"kind": np.repeat(names, [2000] + 16 * [3])})
+    ratios = []
+    for seed in range(20):
+        sketcher = HistogramSketcher(categories={"kind": names}, epsilon=0.3, noise_seed=seed)
+        model = M2MEstimator(sketcher, n_synthetic=5000, random_state=0).fit(X)
+        shares = model.histogram("kind")
+        assert np.asarray(shares).min() == 0
+        assert shares.noise_std_error.min() > 0.5 * shares.noise_std_error[1:].max()
+        truth = X["kind"].value_counts(normalize=True)[names].to_numpy()
+        ratios.append((np.asarray(shares) - truth) / shares.noise_std_error)
+        rarest = names[int(np.argmin(shares))]
+        count = model.count(lambda rows, rarest=rarest: rows["kind"] == rarest)
+        assert float(count.noise_std_error) > 1
+    # 340 ratios, of which the moved ones are smaller than normal.
+    assert np.abs(ratios).max() < 5
+    assert np.mean(np.square(ratios)) < 1.3

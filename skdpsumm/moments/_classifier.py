@@ -25,12 +25,12 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     Parameters
     ----------
     sketcher : sketcher, default=None
-        What is released, of the table with the label as its last, categorical column. None:
-        200 Fourier features of the columns scaled to [0, 1], gamma = 2 (sigma = 1/2), at
-        epsilon = 1, delta = 1e-6: good for a few columns. Of more than five or so, give it
-        histograms of pairs with the label, `HistogramSketcher(marginals=[["age", "target"], ...])`.
-        Its bounds and categories are set by `fit`; its `steps`, `edges` and `marginals` may name
-        columns of X, and the label of a frame, "target".
+        What is released, of the table with the label as its last, categorical column. None: a
+        union of histograms, of each column together with the label (8 bins), and 200 Fourier
+        features of the columns scaled to [0, 1], gamma = 2 (sigma = 1/2), at epsilon = 1,
+        delta = 1e-6: the former tell how the label goes with each of many columns, the latter how
+        with a few together. Its bounds and categories are set by `fit`; its `steps`, `edges` and
+        `marginals` may name columns of X, and the label of a frame, "target".
     bounds : pair, sequence of pairs or mapping, default=None
         Public (low, high) of the numeric columns of X. Required by `fit`.
     categories : mapping from column to list of values, default=None
@@ -92,6 +92,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     True
     """
 
+    _n_bins = 8
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseImplicitM2M._parameter_constraints,
         "classes": [None, "array-like"],
@@ -189,7 +190,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         codes = {value: k for k, value in enumerate(self.classes_.tolist())}
         found = np.array([codes[v] for v in target.tolist()])
         # An estimator must see every class; a class without weight keeps a trace.
-        floor = 1e-6 * weights.sum() / len(weights)
+        floor = max(1e-6 * weights.sum() / len(weights), 1e-8 * weights.max())
         for k in np.flatnonzero(np.bincount(found, weights, len(codes)) < floor):
             weights[found == k] += floor
         return self.classes_[found]

@@ -354,6 +354,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         function,
         then=None,
         *,
+        unclipped=None,
         bound=None,
         labels=(),
         asked=False,
@@ -384,7 +385,8 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
             if then is None and model.sketch.is_linear:
                 return model.sketch.linear_noise_std(slope())
             draws, n_rows = model.replicates(evaluate()[0])
-            return np.std(draws if then is None else then(draws, n_rows), axis=0)
+            move = unclipped or then
+            return np.std(draws if move is None else move(draws, n_rows), axis=0)
 
         def bias_bound() -> NDArray:
             values, _, is_truth = evaluate()

@@ -18,6 +18,9 @@ from ..features import (
 from ..sketches import PrivateSketch
 
 PRIORS = ("auto", "uniform", "marginals")
+# Least share of the points of "marginals" in each bin: what the sketch says of a bin is heard where
+# points are in it, and noise may have emptied it.
+_LEAST_SHARE = 1e-4
 
 
 def draw_points(
@@ -139,7 +142,8 @@ def _from_histogram(
     rng: np.random.RandomState,
 ) -> NDArray:
     u = stratified(n_points, rng)
-    ends = np.cumsum(probabilities)
+    raised = np.maximum(probabilities, max(_LEAST_SHARE, 2 / n_points))
+    ends = np.cumsum(raised / raised.sum())
     codes = np.minimum(np.searchsorted(ends, u, side="right"), len(ends) - 1)
     if histogram.columns.values(j) is not None:
         return histogram.columns.decode(j, codes)

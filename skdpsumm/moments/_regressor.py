@@ -19,9 +19,9 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     Parameters
     ----------
     sketcher : sketcher, default=None
-        What is released, of the table with the target as its last column. None: 200 Fourier
-        features of the columns scaled to [0, 1], gamma = 2, at epsilon = 1, delta = 1e-6: good for
-        a few columns, as in `M2MClassifier`.
+        What is released, of the table with the target as its last column. None: histograms of each
+        column together with the target (5 x 5 bins) and 200 Fourier features, as in
+        `M2MClassifier`.
     bounds : pair, sequence of pairs or mapping, default=None
         Public (low, high) of the numeric columns of X. Required by `fit`.
     categories, steps :
@@ -60,6 +60,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     True
     """
 
+    _n_bins = 5
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseImplicitM2M._parameter_constraints,
         "y_bounds": [None, "array-like"],

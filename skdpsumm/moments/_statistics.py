@@ -30,6 +30,8 @@ class StatisticsMixin:
         """Estimate the mean of `function` over the rows, and apply `then` to it.
 
         ``bound``, where given, turns bounds on the bias of the mean into such of the answer.
+        ``unclipped`` is `then` without the move to what is possible: the error is that before it,
+        for a share that was moved to 0 has not become certain.
         """
 
     def _numeric(self) -> list[int]:
@@ -116,8 +118,8 @@ class StatisticsMixin:
             spread = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 1e-300))
             raw = covariance / spread[..., :, None] / spread[..., None, :]
             found = np.clip(raw, -1.0, 1.0)
-            # A column's correlation with itself has no noise, not even that of rounding.
-            np.einsum("...ii->...i", found)[...] = spread > 1e-150
+            # A column's correlation with itself has no noise, not even where its variance drowned.
+            np.einsum("...ii->...i", found)[...] = 1.0
             return found
 
         return self._answer(products, scaled, labels=[names, names], **self._pairs(which))
@@ -149,6 +151,7 @@ class StatisticsMixin:
         return self._answer(
             truths,
             lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None],
+            unclipped=lambda t, n: t * n[..., None],
             # The truth is in [0, 1], so clipping brings nothing farther from it.
             bound=lambda bias, n: np.minimum(bias, 1.0) * n,
             asked=True,
@@ -183,6 +186,7 @@ class StatisticsMixin:
         return self._answer(
             below,
             lambda t, n: np.clip(_monotone(t), 0.0, 1.0),
+            unclipped=lambda t, n: t,
             # Isotonic regression is the max-min of means over ranges: it is monotone and commutes
             # with shifts, so it enlarges no largest difference, and it leaves the truth as it is.
             bound=lambda bias, n: np.full_like(bias, bias.max()),
@@ -285,6 +289,7 @@ class StatisticsMixin:
         return self._answer(
             indicators,
             lambda t, n: np.apply_along_axis(project_to_simplex, -1, t)[..., : len(names)],
+            unclipped=lambda t, n: t[..., : len(names)],
             labels=[names],
             judged=indicators if len(names) <= _CURVE else None,
             about=[*about, f"{self.columns_.name(j)} outside the edges"],

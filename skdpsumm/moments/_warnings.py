@@ -15,6 +15,8 @@ _SMALL = 0.1
 # Answers on Adult were off by .04 to .5 of the standard deviation of what was left unexplained;
 # where it was more than 8 standard errors the error bar missed the truth, below that it held.
 _FAR = 8.0
+# And where it was more than 40, it missed however little was left unexplained.
+_LITTLE, _VERY_FAR = 0.01, 40.0
 _MOST_JUDGED = 64
 _MOST_NAMED = 3
 
@@ -57,7 +59,9 @@ def warn_of_the_unexplained(
     slope, rest = model.approximate(values)
     noise = model.sketch.linear_noise_std(slope)
     spread = values.var(axis=0)
-    bad = np.flatnonzero((rest > _SMALL * spread) & (rest > (_FAR * noise) ** 2))
+    much = (rest > _SMALL * spread) & (rest > (_FAR * noise) ** 2)
+    little = (rest > _LITTLE * spread) & (rest > (_VERY_FAR * noise) ** 2)
+    bad = np.flatnonzero(much | little)
     if not len(bad):
         return
     worst = float(np.min(1 - rest[bad] / spread[bad]))
