@@ -16,7 +16,7 @@ _SMALL = 0.1
 # where it was more than 8 standard errors the error bar missed the truth, below that it held.
 _FAR = 8.0
 # And where it was more than 40, it missed however little was left unexplained.
-_LITTLE, _VERY_FAR = 0.01, 40.0
+_LITTLE, _VERY_FAR = 0.05, 40.0
 _MOST_JUDGED = 64
 _MOST_NAMED = 3
 
