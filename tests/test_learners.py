@@ -341,6 +341,24 @@ def test_a_copy_draws_no_noise():
     assert "holds_private_data" not in repr(pickle.loads(pickle.dumps(model)))
 
 
+@pytest.mark.parametrize("mechanism", ["functional", "svt"])
+def test_a_copy_that_has_learnt_nothing_says_so(mechanism):
+    model = PINPClassifier(gamma=2.0, mechanism=mechanism).fit(X, DISC)
+    blank = pickle.loads(pickle.dumps(model))
+    with pytest.warns(UserWarning, match="before any answer") as caught:
+        assert len(set(blank.predict(NEW))) == 1
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(Z)
+        pickle.loads(pickle.dumps(model)).predict(Z)  # the answers given
+        if mechanism == "functional":
+            pickle.loads(pickle.dumps(model)).predict(NEW)  # and what they amount to
+        linear = PINPClassifier(kernel="linear").fit(X, DISC)
+        pickle.loads(pickle.dumps(linear)).predict(NEW)  # which released all of itself
+
+
 def _answer_in_child(model, queue):
     queue.put(model.query(NEW))
 
