@@ -20,6 +20,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from skdpsumm import (
     BudgetExceededError,
+    BudgetWarning,
     PINPClassifier,
     PINPRegressor,
     PrivacyLeakWarning,
@@ -547,6 +548,29 @@ def test_a_ledger_that_refuses_objective_perturbation_says_why():
         model.fit(X, DISC)
     assert not ledger.entries()
     model.set_params(mechanism="functional").fit(X, DISC)
+
+
+@pytest.mark.parametrize("budget", [{}, {"accountant": "zcdp"}, {"adjacency": "replace_one"}])
+def test_objective_perturbation_tells_a_price_far_above_its_epsilon(budget):
+    ledger = PrivacyLedger(epsilon=40.0, delta=1e-5, **budget)
+    model = TDILClassifier(mechanism="objective", regularization=0.3, ledger=ledger.dataset("a"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, DISC)
+    (told,) = [w for w in caught if w.category is BudgetWarning]
+    assert told.filename == __file__
+    assert f"costs epsilon={ledger.spent.epsilon:.4g} in its ledger (at delta=1e-05)" in str(
+        told.message
+    )
+    assert "raise `regularization`" in str(told.message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BudgetWarning)
+        with pytest.raises(BudgetWarning):
+            model.fit(X, DISC)
+        assert len(ledger.entries()) == 1  # a warning made an error costs nothing
+        model.set_params(regularization="auto").fit(X, DISC)
+        model.set_params(mechanism="functional").fit(X, DISC)
+        model.set_params(mechanism="objective", delta=0, regularization=3.0).fit(X, DISC)
 
 
 def test_a_ledger_of_concentrated_dp_takes_the_papers_mechanisms():
