@@ -117,16 +117,16 @@ class BaseTDIL(BaseKernelLearner):
         )
         if paid.epsilon > _DEAR * usual.epsilon:
             warn_caller(
-                f"This fit costs epsilon={paid.epsilon:.4g} in its ledger (at delta={paid.delta:g}), "
-                f"where Gaussian noise costs {usual.epsilon:.4g}. {self._why_dear()}",
+                f"This fit costs epsilon={paid.epsilon:.4g} in its ledger, at delta={paid.delta:g}, "
+                f"and Gaussian noise {usual.epsilon:.4g}. {self._why_dear()}",
                 BudgetWarning,
             )
 
     def _why_dear(self):
         return (
             "mechanism='objective' counts in a ledger as the Gaussian that dominates it, which is "
-            f"more than its epsilon={self.epsilon:g}: raise `regularization`, lower epsilon, or take "
-            "mechanism='functional', which counts as what it is."
+            f"more than its epsilon={self.epsilon:g}: raise `regularization`, lower epsilon, or "
+            "take mechanism='functional', which counts as what it is."
         )
 
     def _publish(self, plan, problem):
