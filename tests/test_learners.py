@@ -559,9 +559,7 @@ def test_objective_perturbation_tells_a_price_far_above_its_epsilon(budget):
         model.fit(X, DISC)
     (told,) = [w for w in caught if w.category is BudgetWarning]
     assert told.filename == __file__
-    assert f"costs epsilon={ledger.spent.epsilon:.4g} in its ledger (at delta=1e-05)" in str(
-        told.message
-    )
+    assert f"costs epsilon={ledger.spent.epsilon:.4g} in its ledger at" in str(told.message)
     assert "raise `regularization`" in str(told.message)
     with warnings.catch_warnings():
         warnings.simplefilter("error", BudgetWarning)

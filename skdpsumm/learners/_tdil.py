@@ -117,7 +117,7 @@ class BaseTDIL(BaseKernelLearner):
         )
         if paid.epsilon > _DEAR * usual.epsilon:
             warn_caller(
-                f"This fit costs epsilon={paid.epsilon:.4g} in its ledger, at delta={paid.delta:g}, "
+                f"This fit costs epsilon={paid.epsilon:.4g} in its ledger at delta={paid.delta:g}, "
                 f"and Gaussian noise {usual.epsilon:.4g}. {self._why_dear()}",
                 BudgetWarning,
             )
