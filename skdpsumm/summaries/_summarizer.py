@@ -269,8 +269,8 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
             The rows of all owners. The partitions of a Dask collection are owners, named 0, 1, ...
             ("propose" and "pool" only); they answer where they are.
-        y : ignored
-            Labels play no part in the choice.
+        y : array-like of shape (n_samples,), default=None
+            Labels play no part in the choice, but there must be as many as rows of X.
         X_target : array-like or frame of shape (m, n_features), default=None
             D_v. None summarises X itself, with a UserWarning that ``X_target=X`` avoids, and the
             claims then count the release of its mean against the owners' rows
