@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
+from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.validation import check_array, validate_data
 
 # Messages of scikit-learn that hold no value of the table, by how they begin: further on, a value
@@ -34,7 +35,14 @@ _REPLACED = {
     "Complex data": "Complex data not supported; give real numbers.",
     "inconsistent numbers": "X and y have different numbers of rows.",
     "1d array": "y should be a 1d array, with one value per row.",
+    "value of NA is ambiguous": "Input X contains NaN",
 }
+# Not scikit-learn's advice, which is an imputer: fitted to the rows it makes each depend on all.
+FILL_MISSING = (
+    "Fill missing values with a public constant, or a category of its own (fillna('missing'), and "
+    "that word in `categories`), or drop rows by a public rule; never fit an imputer to private "
+    "rows, for that voids the guarantee."
+)
 _NO_NUMBERS = (
     "The table holds values that are not numbers, or cannot be read{where}. Convert them, or leave "
     "the column out, or list its public values: in `categories` where the estimator has it, else "
@@ -42,7 +50,9 @@ _NO_NUMBERS = (
     "the table is private.)"
 )
 # Of a table of mixed columns scikit-learn does not say that it is X.
-_MISSING = re.compile(r"Input (X )?contains (NaN|infinity or a value too large for dtype\(\S+\))")
+_MISSING = re.compile(
+    r"Input ((?P<of>\w+) )?contains (?P<fault>NaN|infinity or a value too large for dtype\(\S+\))"
+)
 _MOST_NAMED = 10
 
 
@@ -60,6 +70,11 @@ def schema_kept(estimator: Any) -> Iterator[None]:
             vars(estimator).pop(name, None)
         vars(estimator).update(before)
         raise
+
+
+def is_missing(value: Any) -> bool:
+    """Whether an entry of a table stands for none."""
+    return value is None or is_scalar_nan(value) or is_pandas_na(value)
 
 
 class Schema(BaseEstimator):
@@ -146,9 +161,10 @@ def _naming_columns(message: str, X: Any, dtype: Any) -> str:
     """Return a message about the values of X with the columns that it is about, if any."""
     missing = _MISSING.match(message)
     if missing:
-        start = missing.group()
-        found = _failing(X, dtype, missing.group(2))
-        return message.replace(start, f"{start} in {found}", 1) if found else message
+        fault = missing["fault"]
+        found = "" if missing["of"] == "y" else _failing(X, dtype, fault)
+        told = f"{missing.group()}{found and f' in {found}'}."
+        return f"{told}\n{FILL_MISSING}" if fault == "NaN" else told
     if message is not _NO_NUMBERS:
         return message
     # The dtypes of a frame are public. An array has one for all, so its values are looked at.
@@ -182,8 +198,8 @@ def _refused(X: Any, j: int, dtype: Any, fault: str) -> bool:
     try:
         check_array(_safe_indexing(X, [j], axis=1), dtype=dtype, input_name="X")
     except Exception as error:  # whatever values do
-        missing = _MISSING.match(str(error))
-        return not fault or bool(missing and missing.group(2) == fault)
+        missing = _MISSING.match(_without_values(str(error)))
+        return not fault or bool(missing and missing["fault"] == fault)
     return False
 
 

@@ -492,6 +492,8 @@ def test_bad_bounds_are_refused(bounds, message):
         ({0: ["a", "a"]}, "two different"),
         ({0: ["a"]}, "two different"),
         ({0: []}, "two different"),
+        ({0: ["a", "b", None]}, r"categories\[0\] lists a missing value.*fillna"),
+        ({0: [1.0, 2.0, np.nan]}, "lists a missing value"),
         ({"job": ["a", "b"]}, "do not have"),
         ({9: ["a", "b"]}, "columns 0 to 1"),
     ],

@@ -20,6 +20,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from skdpsumm import (
     BudgetExceededError,
+    BudgetWarning,
     PINPClassifier,
     PINPRegressor,
     PrivacyLeakWarning,
@@ -341,6 +342,24 @@ def test_a_copy_draws_no_noise():
     assert "holds_private_data" not in repr(pickle.loads(pickle.dumps(model)))
 
 
+@pytest.mark.parametrize("mechanism", ["functional", "svt"])
+def test_a_copy_that_has_learnt_nothing_says_so(mechanism):
+    model = PINPClassifier(gamma=2.0, mechanism=mechanism).fit(X, DISC)
+    blank = pickle.loads(pickle.dumps(model))
+    with pytest.warns(UserWarning, match="before any answer") as caught:
+        assert len(set(blank.predict(NEW))) == 1
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(Z)
+        pickle.loads(pickle.dumps(model)).predict(Z)  # the answers given
+        if mechanism == "functional":
+            pickle.loads(pickle.dumps(model)).predict(NEW)  # and what they amount to
+        linear = PINPClassifier(kernel="linear").fit(X, DISC)
+        pickle.loads(pickle.dumps(linear)).predict(NEW)  # which released all of itself
+
+
 def _answer_in_child(model, queue):
     queue.put(model.query(NEW))
 
@@ -529,6 +548,27 @@ def test_a_ledger_that_refuses_objective_perturbation_says_why():
         model.fit(X, DISC)
     assert not ledger.entries()
     model.set_params(mechanism="functional").fit(X, DISC)
+
+
+@pytest.mark.parametrize("budget", [{}, {"accountant": "zcdp"}, {"adjacency": "replace_one"}])
+def test_objective_perturbation_tells_a_price_far_above_its_epsilon(budget):
+    ledger = PrivacyLedger(epsilon=40.0, delta=1e-5, **budget)
+    model = TDILClassifier(mechanism="objective", regularization=0.3, ledger=ledger.dataset("a"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, DISC)
+    (told,) = [w for w in caught if w.category is BudgetWarning]
+    assert told.filename == __file__
+    assert f"costs epsilon={ledger.spent.epsilon:.4g} in its ledger at" in str(told.message)
+    assert "raise `regularization`" in str(told.message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BudgetWarning)
+        with pytest.raises(BudgetWarning):
+            model.fit(X, DISC)
+        assert len(ledger.entries()) == 1  # a warning made an error costs nothing
+        model.set_params(regularization="auto").fit(X, DISC)
+        model.set_params(mechanism="functional").fit(X, DISC)
+        model.set_params(mechanism="objective", delta=0, regularization=3.0).fit(X, DISC)
 
 
 def test_a_ledger_of_concentrated_dp_takes_the_papers_mechanisms():

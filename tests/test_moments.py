@@ -368,6 +368,15 @@ def test_a_name_is_taken_of_whole_rows_alone():
     assert float(model.estimate(lambda rows: rows["pay"] - rows[:, 1])) == 0
     with pytest.raises(ValueError, match="A question names column 'salary'"):
         model.estimate(lambda rows: rows["salary"])
+    with pytest.raises(AttributeError, match=r"rows\['age'\]"):
+        model.estimate(lambda rows: rows.age)
+    with pytest.raises(AttributeError, match=r"without 'salary'\.$"):
+        model.estimate(lambda rows: rows.salary)
+    with pytest.raises(IndexError, match="one column at a time"):
+        model.estimate(lambda rows: rows[["age", "pay"]])
+    with pytest.raises(AttributeError, match="isin") as caught:
+        model.estimate(lambda rows: rows["age"].isin([3.0]))
+    assert "np.isin(rows['education']" in caught.value.__notes__[0]
     for part in (lambda rows: rows[:, ::-1]["pay"], lambda rows: rows[rows["age"] > 3]["pay"]):
         with pytest.raises(IndexError):
             model.estimate(part)

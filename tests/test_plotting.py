@@ -305,6 +305,13 @@ def test_cdf_of_whole_values_is_a_staircase():
     assert len(asked.line_.get_xdata()) == 2
 
 
+def test_a_cdf_of_categories_is_refused_with_what_to_ask_instead():
+    sketcher = HistogramSketcher(epsilon=np.inf, categories={0: ["a", "b"]})
+    m2m = M2MEstimator(sketcher, n_synthetic=500).fit(np.array([["a"], ["b"]], dtype=object))
+    with pytest.raises(ValueError, match=r"M2MEstimator\.histogram\(0\)"):
+        CDFDisplay.from_estimator(m2m, 0)
+
+
 def test_cdf_is_as_fine_as_the_picture(m2m):
     display = CDFDisplay.from_estimator(m2m, "height")
     assert len(display.line_.get_xdata()) == 257

@@ -465,6 +465,23 @@ def test_owners_of_mixed_kinds_are_refused():
         summarizer().fit(X, owners=np.array(["a", None] * 300, dtype=object))
 
 
+@pytest.mark.parametrize("owners", [["a", None], [1.0, np.nan], [None, None], [np.nan, "a"]])
+def test_owners_that_are_missing_are_refused(owners):
+    X, *_ = problem()
+    with pytest.raises(ValueError, match="none missing"):
+        summarizer().fit(X, X_target=X, owners=np.array(owners * 300, dtype=object))
+
+
+def test_a_target_in_the_place_of_labels_is_refused():
+    X, y, _, target, _ = problem()
+    ledger = PrivacyLedger(epsilon=np.inf)
+    for wrong in (target, Public(target), y[:-1]):
+        with pytest.raises(ValueError, match="did you mean X_target="):
+            summarizer(ledger=ledger).fit(X, wrong)
+    assert not ledger.entries()
+    summarizer().fit(X, y, X_target=target)
+
+
 def test_sample_weight_is_cut_to_the_chosen_rows(routing):
     X, y, owners, target, _ = problem()
     m = model()

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._validation import FILL_MISSING, is_missing
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -198,6 +200,8 @@ class Columns:
         column = X[:, j].tolist()
         codes = np.fromiter((lookup.get(v, -1) for v in column), np.int64, len(column))
         if np.any(codes < 0):
+            if any(is_missing(column[i]) for i in np.flatnonzero(codes < 0)):
+                raise ValueError(f"Column {self.name(j)!r} has missing values. {FILL_MISSING}")
             raise ValueError(
                 f"Column {self.name(j)!r} holds a value that is not among its categories; add it "
                 "to `categories`, or map rare values to one of those listed."
@@ -224,7 +228,7 @@ class Columns:
         if not np.isfinite(column).all():
             raise ValueError(
                 f"Column {self.name(j)!r} must hold finite numbers; if its values are names, list "
-                "them in `categories`, or leave the column out."
+                f"them in `categories`, or leave the column out. {FILL_MISSING}"
             )
         return column
 
@@ -355,6 +359,10 @@ def _check_categories(key: Any, values: Sequence[Any]) -> tuple[Any, ...]:
         raise ValueError(f"categories[{key!r}] must be a list of values, got {values!r}.")
     # Python scalars compare and serialise alike whatever container they came from.
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    if any(map(is_missing, plain)):
+        raise ValueError(
+            f"categories[{key!r}] lists a missing value, which no row may have. {FILL_MISSING}"
+        )
     if len(plain) < 2 or len(set(plain)) < len(plain):
         raise ValueError(
             f"categories[{key!r}] must list at least two different values, got {len(plain)} "

@@ -9,9 +9,17 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from .._warn import warn_caller
 from ._erm import Minimizer
 
 Floats = NDArray[np.float64]
+
+_KNOWS_NOTHING = (
+    "This is a copy (a pickle, a deep copy or a fork) of a PINP learner, made before any answer "
+    "taught it something: it holds no private data, and gives all new points one constant. Ask the "
+    "fitted object, or copy it after it has answered points like these; TDIL and TDDL learners can "
+    "be pickled whole."
+)
 
 
 class AnsweredQueries(ABC):
@@ -49,7 +57,10 @@ class AnsweredQueries(ABC):
         if not keys:
             return {}
         if self.is_copy:
-            scores, fresh = self.hypothesis().scores(X), np.zeros(len(X), dtype=bool)
+            known = self.hypothesis()
+            if known.is_zero:
+                warn_caller(_KNOWS_NOTHING, UserWarning)
+            scores, fresh = known.scores(X), np.zeros(len(X), dtype=bool)
         else:
             scores, fresh = self._draw(X)
         return {k: (f, bool(flag)) for k, f, flag in zip(keys, scores, fresh, strict=True)}

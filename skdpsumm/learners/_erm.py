@@ -44,9 +44,14 @@ class Minimizer:
         """Return the function that is zero everywhere."""
         return cls(space, np.zeros((0, n_scores)), np.zeros((0, 0)))
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether this is `zero`."""
+        return len(self.coefficients) == 0
+
     def scores(self, X: NDArray) -> Floats:
         """Return the q scores of each row of X."""
-        if len(self.coefficients) == 0:
+        if self.is_zero:
             return np.zeros((len(X), self.coefficients.shape[1]))
         if self.points is None:
             return self.space.features(X) @ self.coefficients

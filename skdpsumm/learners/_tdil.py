@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._validation import validate_table
-from ..privacy import BudgetExceededError
+from .._warn import warn_caller
+from ..privacy import BudgetExceededError, BudgetWarning, nominal_mechanism
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._exponential import ExponentialQueries
@@ -16,6 +17,9 @@ from ._functional import SpanNoise, WeightNoise
 from ._objective import ObjectivePerturbation, objective_regularization
 from ._spaces import FeatureSpace
 from ._targets import ClassifierTarget, RegressorTarget
+
+# A fit that a ledger counts as this many times its epsilon should not do so unnoticed.
+_DEAR = 2.0
 
 
 class BaseTDIL(BaseKernelLearner):
@@ -95,16 +99,35 @@ class BaseTDIL(BaseKernelLearner):
             )
 
     def _charge(self, mechanism):
+        if self.mechanism != "objective" or self.delta == 0:
+            super()._charge(mechanism)
+            return
         try:
+            self.ledger.check(mechanism, adjacency=self.adjacency)
+            self._warn_of_price(mechanism)  # before the charge: a warning may be an error
             super()._charge(mechanism)
         except BudgetExceededError as error:
-            if self.mechanism != "objective" or self.delta == 0:
-                raise
-            raise BudgetExceededError(
-                f"{error} mechanism='objective' counts in a ledger as the Gaussian that dominates "
-                f"it, which is more than its epsilon={self.epsilon:g}: lower epsilon, or take "
-                "mechanism='functional', which counts as what it is."
-            ) from None
+            raise BudgetExceededError(f"{error} {self._why_dear()}") from None
+
+    def _warn_of_price(self, mechanism):
+        """Warn where the ledger counts much more than for Gaussian noise of the same epsilon."""
+        asked = nominal_mechanism(self.epsilon, self.delta)
+        paid, usual = (
+            self.ledger.price(cost, adjacency=self.adjacency) for cost in (mechanism, asked)
+        )
+        if paid.epsilon > _DEAR * usual.epsilon:
+            warn_caller(
+                f"This fit costs epsilon={paid.epsilon:.4g} in its ledger at delta={paid.delta:g}, "
+                f"and Gaussian noise {usual.epsilon:.4g}. {self._why_dear()}",
+                BudgetWarning,
+            )
+
+    def _why_dear(self):
+        return (
+            "mechanism='objective' counts in a ledger as the Gaussian that dominates it, which is "
+            f"more than its epsilon={self.epsilon:g}: raise `regularization`, lower epsilon, or "
+            "take mechanism='functional', which counts as what it is."
+        )
 
     def _publish(self, plan, problem):
         self.predictor_ = plan.release(problem)

@@ -120,6 +120,9 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
     lists (`OneHotEncoder`, `OrdinalEncoder`, also in a `ColumnTransformer`). `score` is exact, no
     release.
 
+    *Time.* On average `expected_trials` times one fit, and as K varies, now and then several times
+    that. There is no `verbose`, for a line per trial would tell K, which is private.
+
     *In a ledger* with delta > 0 a search counts as the Gaussian that dominates it, whose epsilon is
     about three times its own; one with delta=0 as its own, where all charges are pure.
 

@@ -26,8 +26,18 @@ class NamedRows(np.ndarray):
         named.columns = columns
         return named
 
+    def __getattr__(self, name: str) -> Any:  # asked for what an array does not have
+        names = (self.columns and self.columns.names) or ()
+        instead = f" Take the column as rows[{name!r}]." if name in names else ""
+        raise AttributeError(f"The rows of a question are an array, without {name!r}.{instead}")
+
     def __getitem__(self, key: Any) -> Any:
         rows = self.view(np.ndarray)
+        if isinstance(key, list | tuple) and any(isinstance(name, str) for name in key):
+            raise IndexError(
+                "A question takes one column at a time by its name: rows['a'], rows['b'] (or "
+                "np.column_stack of them), not rows[['a', 'b']]."
+            )
         if not isinstance(key, str):
             return rows[key]
         if self.columns is None:

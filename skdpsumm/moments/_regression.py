@@ -91,6 +91,12 @@ class MomentRegression:
         return weights.T @ values, n_rows
 
 
+_NO_SERIES = (
+    "The columns of a question are NumPy arrays, no pandas Series: np.isin(rows['education'], "
+    "[...]), not rows['education'].isin([...])."
+)
+
+
 def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDArray:
     """Return lambda for each feature."""
     if regularization == "theory":
@@ -109,7 +115,12 @@ def evaluate_rows(
     function: Callable[[Any], ArrayLike], points: NDArray, columns: Columns
 ) -> tuple[NDArray, bool, bool]:
     """Return f(points) as floats of shape (n, k), if f gave one number per row, and if truths."""
-    found = np.asarray(function(NamedRows.of(points, columns)))
+    try:
+        found = np.asarray(function(NamedRows.of(points, columns)))
+    except AttributeError as error:
+        if type(error.obj) is np.ndarray:
+            error.add_note(_NO_SERIES)
+        raise
     values = found.astype(np.float64)
     if values.shape[:1] != (len(points),) or values.ndim > 2:
         raise ValueError(

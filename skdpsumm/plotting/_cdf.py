@@ -159,9 +159,19 @@ class CDFDisplay:
         Returns
         -------
         CDFDisplay
+
+        Raises
+        ------
+        ValueError
+            For a column of categories, which `M2MEstimator.histogram` is for.
         """
         need_matplotlib(cls, "from_estimator")
         columns, j = estimator.columns_, estimator._column(column)
+        if columns.values(j) is not None:
+            raise ValueError(
+                f"Column {columns.name(j)!r} holds categories, which have no order; take their "
+                f"shares from M2MEstimator.histogram({column!r})."
+            )
         n_values = columns.n_values(j) or np.inf
         n_drawn = int(n_values) if n_values <= _MOST_STEPS else _N_THRESHOLDS
         drawn = np.unique(columns.on_grid(np.linspace(*estimator._bound(j), n_drawn), j))

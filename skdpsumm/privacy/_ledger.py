@@ -168,6 +168,25 @@ class PrivacyLedger:
         with self._store.reading() as db:
             self._refuse_excess(spent_by(db), dataset, cost)
 
+    def price(
+        self, mechanism: Mechanism | PrivacyGuarantee, *, adjacency: str = "add_remove"
+    ) -> Budget:
+        """Return what a charge of `mechanism` would cost by itself; write nothing.
+
+        Parameters
+        ----------
+        mechanism : Mechanism or PrivacyGuarantee
+            The cost. A guarantee brings its own adjacency.
+        adjacency : {"add_remove", "replace_one"}, default="add_remove"
+            The adjacency under which `mechanism` is claimed.
+
+        Returns
+        -------
+        Budget
+            Its epsilon under the ledger's adjacency and accountant, at the cap's delta.
+        """
+        return self._budget(self._filter.epsilon_of(self._price(_claim(mechanism, adjacency))))
+
     def charge(
         self,
         mechanism: Mechanism | PrivacyGuarantee,

@@ -36,6 +36,12 @@ class LedgerDataset:
         """Raise `BudgetExceededError` if the cap cannot hold `mechanism` here."""
         self.ledger.check(mechanism, dataset=self.name, adjacency=adjacency)
 
+    def price(
+        self, mechanism: Mechanism | PrivacyGuarantee, *, adjacency: str = "add_remove"
+    ) -> Budget:
+        """Return what a charge of `mechanism` would cost by itself."""
+        return self.ledger.price(mechanism, adjacency=adjacency)
+
     def charge(
         self,
         mechanism: Mechanism | PrivacyGuarantee,

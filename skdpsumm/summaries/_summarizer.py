@@ -20,7 +20,7 @@ from .._dask import is_dask
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
 from .._searching import in_a_search
-from .._validation import schema_kept, validate_table
+from .._validation import is_missing, schema_kept, validate_table
 from ..privacy import PrivacyGuarantee, derived_seed, nominal_mechanism
 from ._ask_all import AskAll
 from ._auction import Auction
@@ -38,6 +38,10 @@ _NO_TARGET = (
     "X_target is missing, so X itself is the target. Pass the rows to match as X_target, or "
     "X_target=X where this is meant."
 )
+_NO_LABELS = (
+    "X and y have different numbers of rows. y stands for labels of X, which play no part in the "
+    "choice; did you mean X_target=?"
+)
 _COINS, _VALUES = 10, 11  # keys of seeds, beside the curator's
 PROTOCOLS = ("propose", "pool", "posted", "ask_all", "auction")
 
@@ -47,9 +51,12 @@ def _unique(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
     try:
         labels, codes = np.unique(owners, return_inverse=True)
     except TypeError:
-        labels = None
-    if labels is None:
-        raise ValueError("owners must be labels of one kind, all strings or all numbers.")
+        labels = np.array([None])
+    if any(map(is_missing, labels)):
+        raise ValueError(
+            "owners must be labels of one kind, all strings or all numbers, and none missing: give "
+            "rows without an owner a name of their own, fillna('unknown')."
+        )
     return labels.tolist(), codes
 
 
@@ -262,8 +269,8 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
             The rows of all owners. The partitions of a Dask collection are owners, named 0, 1, ...
             ("propose" and "pool" only); they answer where they are.
-        y : ignored
-            Labels play no part in the choice.
+        y : array-like of shape (n_samples,), default=None
+            Labels play no part in the choice, but there must be as many as rows of X.
         X_target : array-like or frame of shape (m, n_features), default=None
             D_v. None summarises X itself, with a UserWarning that ``X_target=X`` avoids, and the
             claims then count the release of its mean against the owners' rows
@@ -286,18 +293,20 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
             If the ledger cannot hold the run; nothing is charged.
         """
         with schema_kept(self):
-            return self._fit(X, X_target, owners)
+            return self._fit(X, y, X_target, owners)
 
-    def _fit(self, X: Any, X_target: Any, owners: Any) -> PrivateMMDSummarizer:
+    def _fit(self, X: Any, y: Any, X_target: Any, owners: Any) -> PrivateMMDSummarizer:
         self._validate_params()
         protocol = self._make_protocol()
         self._check_budget(protocol)
         X_target, owners = unwrap(X_target), unwrap(owners)
         if is_dask(X):
             return self._fit_partitions(protocol, X, X_target, owners)
+        X = validate_table(self, X)
+        if y is not None and np.shape(unwrap(y))[:1] != X.shape[:1]:
+            raise ValueError(_NO_LABELS)
         if X_target is None and not in_a_search():
             warnings.warn(_NO_TARGET, UserWarning, stacklevel=4)
-        X = validate_table(self, X)
         target = X if X_target is None else validate_table(self, X_target, reset=False)
         names, members = self._group(X, owners)
         rng = check_random_state(self.random_state)
