@@ -50,12 +50,14 @@ def sketchers(**budget):
 def models(**budget):
     """Return one of each model that learns from a sketch, small, on bounds that fit the data."""
     sketcher = RFFSketcher(n_components=200, gamma=2.0, **budget)
+    smooth = RFFSketcher(n_components=200, gamma=0.5, **budget)
     common = {"sketcher": sketcher, "bounds": (-5, 5), "n_synthetic": 1000}
     return [
         M2MEstimator(**common),
         M2MClassifier(**common),
         M2MClassifier(weights="ridge", **common),
-        M2MRegressor(y_bounds=(-5, 5), **common),
+        # Its R^2 is .71 to .79, whatever the random state: with the others' sketch -.2 to .6.
+        M2MRegressor(sketcher=smooth, bounds=(-3, 3), y_bounds=(-5, 5), n_synthetic=1000),
     ]
 
 
