@@ -591,3 +591,13 @@ def test_public_is_only_a_wrapper():
         one = summarizer(noise_seed=0).fit(X, X_target=Public(target), owners=Public(owners))
         other = summarizer(noise_seed=0).fit(X, X_target=target, owners=owners)
     np.testing.assert_array_equal(one.sample_indices_, other.sample_indices_)
+
+
+def test_a_target_that_a_pipeline_did_not_map_is_told_why():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    with pytest.raises(ValueError, match="features") as caught:
+        PrivateMMDSummarizer(5).fit(X, X_target=X[:, :2])
+    assert "transform_input=['X_target']" in caught.value.__notes__[0]
+    with pytest.raises(ValueError, match="NaN") as caught:
+        PrivateMMDSummarizer(5).fit(np.full((40, 3), np.nan), X_target=X)
+    assert not hasattr(caught.value, "__notes__")

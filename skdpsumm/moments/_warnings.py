@@ -15,7 +15,7 @@ _SMALL = 0.1
 # Answers on Adult were off by .04 to .5 of the standard deviation of what was left unexplained;
 # where it was more than 8 standard errors the error bar missed the truth, below that it held.
 _FAR = 8.0
-# And where it was more than 40, it missed however little was left unexplained.
+# And where it was more than 40, it missed however little was left unexplained, down to this.
 _LITTLE, _VERY_FAR = 0.05, 40.0
 _MOST_JUDGED = 64
 _MOST_NAMED = 3
@@ -68,9 +68,10 @@ def warn_of_the_unexplained(
     warn_caller(
         f"The sketch explains only {max(worst, 0.0):.0%} of {_named(judged[bad], names)} over the "
         "synthetic points. What it misses is answered as if columns were independent and rows "
-        "even within bins, and the error bar does not cover that. Sketch columns that are asked "
-        "together in one histogram (marginals=[['a', 'b']]), with `steps`, `edges` or `n_bins` "
-        "for the thresholds asked; or fewer columns, more n_components, another gamma.",
+        "even within bins, and the error bar does not cover that. When you sketch again, give "
+        "`steps`, `edges` or `n_bins` for the values and thresholds asked, and columns that are "
+        "asked together one histogram (marginals=[['a', 'b']]); or sketch fewer columns, with more "
+        "n_components or another gamma.",
         AnswerWarning,
     )
 

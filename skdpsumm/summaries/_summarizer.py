@@ -34,6 +34,11 @@ from ._protocol import Protocol
 from ._run import run_protocol
 from ._terms import CONSTRAINTS
 
+_NOT_MAPPED = (
+    "This is of X_target. A Pipeline maps X, and X_target only where it is made with "
+    "transform_input=['X_target'] and sklearn.set_config(enable_metadata_routing=True); else give "
+    "X_target encoded and scaled as X is."
+)
 _NO_TARGET = (
     "X_target is missing, so X itself is the target. Pass the rows to match as X_target, or "
     "X_target=X where this is meant."
@@ -307,7 +312,7 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
             raise ValueError(_NO_LABELS)
         if X_target is None and not in_a_search():
             warnings.warn(_NO_TARGET, UserWarning, stacklevel=4)
-        target = X if X_target is None else validate_table(self, X_target, reset=False)
+        target = X if X_target is None else self._as_target(X_target)
         names, members = self._group(X, owners)
         rng = check_random_state(self.random_state)
         curator = self._make_curator(protocol, target, names, self._is_of_owners(X, target), rng)
@@ -316,6 +321,14 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
             for k, (name, rows) in enumerate(zip(names, members, strict=True))
         }
         return self._run(curator, parties, dict(zip(names, members, strict=True)))
+
+    def _as_target(self, X_target: Any) -> NDArray:
+        """Return the target's rows; a refusal says what a pipeline does not do for them."""
+        try:
+            return validate_table(self, X_target, reset=False)
+        except (ValueError, TypeError) as error:
+            error.add_note(_NOT_MAPPED)
+            raise
 
     def _fit_partitions(
         self, protocol: Protocol, X: Any, X_target: Any, owners: Any
@@ -332,7 +345,7 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
                 "the target as X_target, in memory."
             )
         parties = PartitionOwners(self, X)
-        target = validate_table(self, X_target, reset=False)
+        target = self._as_target(X_target)
         if self.target_is_owners is None and len(target) == parties.n_rows:
             raise ValueError(
                 "X and X_target have as many rows; set target_is_owners to True if they are the "
