@@ -146,7 +146,7 @@ def fitted(values):
 # ----------------------------------------------------------------------------------------- audits
 
 
-def audit(release, worlds, delta, n_trials=3000, confidence=SURE):
+def audit(release, worlds, delta, n_trials=2000, confidence=SURE):
     result = audit_epsilon(
         lambda X: release(X),
         *worlds,
@@ -259,7 +259,7 @@ def test_audit_of_all_that_an_owner_sees_in_ask_all(scaled):
     """The other owner holds a row like the target, or not; j sees two directions."""
     worlds = np.array([[1.0]]), np.array([[1.0], [0.0]])
     assert audit(seen_of_ask_all, worlds, 0.2, 1400) <= 1.0
-    scaled(0.5)
+    scaled(0.35)
     assert audit(seen_of_ask_all, worlds, 0.2, 1400) > 1.0
 
 
@@ -291,7 +291,7 @@ def test_audit_of_a_whole_mwem_release(scaled):
     release = MWEMMean.calibrated(phi, 1.5, 0.0, "replace_one", 20, 1)
     assert audit(release_mean(release), TARGETS["replace_one"], 0.0) <= 1.5
     loud = MWEMMean.calibrated(phi, 1.5 * 4, 0.0, "replace_one", 20, 1)  # a quarter of the noise
-    assert audit(release_mean(loud), TARGETS["replace_one"], 0.0) > 1.5
+    assert audit(release_mean(loud), TARGETS["replace_one"], 0.0, 3000) > 1.5
 
 
 def test_audit_of_the_values_of_owners(scaled):
