@@ -1,5 +1,6 @@
 """Progress: shown where asked for, by tqdm where installed, and never else."""
 
+import re
 import sys
 import types
 
@@ -14,6 +15,7 @@ from skdpsumm import (
     M2MEstimator,
     M2MRegressor,
     PINPClassifier,
+    PrivateMMDSummarizer,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
@@ -196,3 +198,14 @@ def test_tqdm_is_used_where_installed(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
     advance()  # nothing is shown any more, so nothing happens
     assert len(log) == 3
+
+
+def test_answers_and_the_choice_of_rows_report(capfd):
+    X = np.random.default_rng(0).random((1200, 2))
+    learner = PINPClassifier(verbose=1).fit(X, X[:, 0] > 0.5)
+    capfd.readouterr()
+    learner.predict(X + 0.001)
+    assert "PINPClassifier, answers: 3 steps" in capfd.readouterr().err
+    PrivateMMDSummarizer(40, verbose=1).fit(X, X_target=X[:300])
+    shown = re.search(r"protocol: (\d+) steps", capfd.readouterr().err)
+    assert int(shown.group(1)) >= 40

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils import gen_batches
 
+from .._progress import advance
 from ..privacy import Mechanism
 from ._answers import AnsweredQueries
 from ._erm import Minimizer, Problem
@@ -73,7 +74,10 @@ class PathAnswers(AnsweredQueries):
     def _draw(self, X):
         if not self._plan.is_private:
             return self._minimizer.scores(X), np.ones(len(X), dtype=bool)
-        parts = [self._extend(X[rows]) for rows in gen_batches(len(X), _POINTS_PER_STEP)]
+        parts = []
+        for rows in gen_batches(len(X), _POINTS_PER_STEP):
+            parts.append(self._extend(X[rows]))
+            advance()
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
     def _extend(self, X: Floats) -> tuple[Floats, NDArray[np.bool_]]:

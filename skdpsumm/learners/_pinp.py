@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._progress import progress
 from .._validation import validate_table
 from ._answers import FrozenAnswers
 from ._base import BaseKernelLearner
@@ -87,7 +88,7 @@ class BasePINP(BaseKernelLearner):
         PINPAnswer
         """
         check_is_fitted(self, "privacy_")
-        return PINPAnswer(*self.answers_.ask(validate_table(self, X, reset=False)))
+        return PINPAnswer(*self._asked(validate_table(self, X, reset=False)))
 
     @property
     def n_updates_left_(self) -> int:
@@ -128,7 +129,11 @@ class BasePINP(BaseKernelLearner):
             self.answers_ = plan.open(problem)
 
     def _answer(self, X):
-        return self.answers_.ask(X)[0]
+        return self._asked(X)[0]
+
+    def _asked(self, X):
+        with progress(f"{type(self).__name__}, answers", self.verbose):
+            return self.answers_.ask(X)
 
     def __repr__(self, N_CHAR_MAX=700):
         text = super().__repr__(N_CHAR_MAX)

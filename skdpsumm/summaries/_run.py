@@ -10,6 +10,7 @@ from typing import Any
 from joblib import effective_n_jobs
 
 from .._blas import one_blas_thread
+from .._progress import progress
 from ._curator import Curator
 from ._owner import DataOwner
 
@@ -37,7 +38,8 @@ def run_protocol(
         Seconds to wait for the answers to one round of messages; who is later is left out. The
         thread of an owner that hangs is left behind, for Python cannot end it.
     verbose : int, default=0
-        Print a line per round, with the number of rows received: for the curator alone.
+        Print a line per round, with the number of rows received, and show the progress of the
+        choice on the standard error stream: for the curator alone.
 
     Returns
     -------
@@ -47,7 +49,7 @@ def run_protocol(
     if set(owners) != set(curator.shares):
         raise ValueError("owners must be those that the curator was made for.")
     ask = _asker(owners, n_jobs, timeout)
-    with one_blas_thread():
+    with one_blas_thread(), progress("protocol", verbose):
         messages, n_rounds = curator.open(), 0
         while messages:
             n_rounds += 1
