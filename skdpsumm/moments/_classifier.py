@@ -147,11 +147,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
         Warns
         -----
-        AnswerWarning
-            Where the release shows that the model is weak: the sketch does not tell of most inputs
-            how the target goes with them (docs/m2m.md), or noise drowns it.
-        UserWarning
-            Where `effective_sample_size_` is small.
+        AnswerWarning, UserWarning
+            As `from_sketch`: where the release shows that the model is weak.
         """
         self._check_parameters()
         with schema_kept(self):

@@ -96,7 +96,7 @@ class PrivateSketch:
         """Return the release with means that noise does not bias; a drowned one as it is.
 
         Of many nearly empty cells the simplex keeps the positive noise: means read off projected
-        histograms of pairs were five standard errors too high.
+        histograms of pairs were two to six standard errors too high.
         """
         return self if self.is_drowned else replace(self, postprocess=False)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -25,6 +24,7 @@ from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
 from .._searching import in_a_search
 from .._validation import validate_table
+from .._warn import warn_caller
 from ..privacy import own_clone
 from ._mmd import mmd2
 from ._summarizer import PrivateMMDSummarizer
@@ -225,7 +225,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         holdout = _both(X_holdout, y_holdout) or self._holdout
         if holdout is None:
             if y is not None and not in_a_search():
-                warnings.warn(_NO_ACCURACY, UserWarning, stacklevel=2)
+                warn_caller(_NO_ACCURACY, UserWarning)
             return -self.mmd_
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self.estimator_.score(_inputs(self.summarizer_, holdout[0]), holdout[1], **weights)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -21,6 +20,7 @@ from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
 from .._searching import in_a_search
 from .._validation import is_missing, schema_kept, validate_table
+from .._warn import warn_caller
 from ..privacy import PrivacyGuarantee, derived_seed, nominal_mechanism
 from ._ask_all import AskAll
 from ._auction import Auction
@@ -311,7 +311,7 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         if y is not None and np.shape(unwrap(y))[:1] != X.shape[:1]:
             raise ValueError(_NO_LABELS)
         if X_target is None and not in_a_search():
-            warnings.warn(_NO_TARGET, UserWarning, stacklevel=4)
+            warn_caller(_NO_TARGET, UserWarning)
         target = X if X_target is None else self._as_target(X_target)
         names, members = self._group(X, owners)
         rng = check_random_state(self.random_state)
@@ -526,10 +526,10 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
     def _publish(self, curator: Curator, members: dict[Any, Sequence[int]]) -> None:
         chosen = curator.chosen
         if len(chosen) < self.n_select:
-            warnings.warn(
+            warn_caller(
                 f"n_select={self.n_select} is more than the rows received; lower it, or raise "
                 "parsimony.",
-                stacklevel=5,
+                UserWarning,
             )
         self.sample_indices_ = np.array([members[o][i] for o, i in chosen], np.int64)
         counts = Counter(owner for owner, _ in chosen)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._warn import warn_caller
 from ..features import GRID
 from ..privacy import Block, IntegerNoise, Mechanism, Unprotected, zcdp_rho
 from ._embedding import Embedding
@@ -185,13 +185,12 @@ def warn_of_blindness(
     likeness = float(mean @ mean) - noise_energy - 1 / n_rows  # a row is like itself
     unsure = 2 * (noise_energy * math.sqrt(2 / len(mean)) + count_std / n_rows**2)
     if unsure + max(likeness, 0.0) < _LEAST_LIKENESS:  # else noise may have drowned it
-        warnings.warn(
+        warn_caller(
             "What was released of the target tells that the kernel is near 0 between any two rows "
             "of it, so that none match and the choice is near random: gamma is too large for "
             "columns in these units. Scale X and X_target by public bounds (PublicScaler), or "
             "lower gamma.",
             UserWarning,
-            stacklevel=8,
         )
 
 
