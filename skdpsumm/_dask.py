@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._validation import Schema, is_float32, validate_table
+from ._validation import Schema, validate_table
 
 # Results that one task brings together: the reduction is a tree of this width.
 _WIDTH = 32
@@ -44,14 +44,13 @@ class PartitionSchema:
     n_columns : int
     labels : tuple or None
         Labels of the columns, of frames.
-    float32, mixed : bool
+    mixed : bool
         As in `validate_table`.
     """
 
     caller: str
     n_columns: int
     labels: tuple[Any, ...] | None
-    float32: bool
     mixed: bool
 
     @classmethod
@@ -70,13 +69,13 @@ class PartitionSchema:
         width = validate_table(estimator, example, mixed=mixed, **options).shape[1]
         labels = tuple(example.columns) if hasattr(example, "columns") else None
         name = type(estimator).__name__
-        return cls(name, width, labels, is_float32(example), mixed)
+        return cls(name, width, labels, mixed)
 
     def check(self, rows: Any) -> NDArray:
         """Return a partition as `validate_table` would return it as a part of the whole table."""
         labels = tuple(rows.columns) if hasattr(rows, "columns") else None
         if labels == self.labels:
-            options = {"float32": self.float32, "ensure_min_samples": 0}
+            options = {"keep_float32": True, "ensure_min_samples": 0}
             rows = validate_table(self._stand_in(), rows, mixed=self.mixed, **options)
             if rows.shape[1] == self.n_columns:
                 return rows

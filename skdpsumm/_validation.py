@@ -9,20 +9,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing
-from sklearn.utils._missing import is_pandas_na, is_scalar_nan
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length
+from sklearn.utils.validation import _check_n_features, validate_data
+
+from .schema import CellError, Table, check_listed, exact_numbers, read_table
 
 # Messages of scikit-learn that hold no value of the table, by how they begin: further on, a value
 # may stand in them that looks like anything.
 _HARMLESS = re.compile(
-    r"Input (\w+ )?contains (NaN|infinity)"
+    r"Input (\w+ )?(contains (NaN|infinity)|holds )|Complex data not supported"
+    r"|float\(\) argument must be a string or a real number, not '\w+'"
     r"|Found array with \d+ (sample|feature)\(s\)"
     r"|X has \d+ features|The feature names should|Feature names are only"
     r"|Sparse data was|y cannot be None"
     r"|(This \w+ e|E)stimator.* requires y"
-    r"|(float|int|complex)\(\) argument must be"
+    r"|X is a \w+, which holds no rows yet"
 )
 _RESHAPE = (
     "Expected 2D array, got another number of dimensions. Reshape your data either using "
@@ -30,12 +33,8 @@ _RESHAPE = (
 )
 # Those that print values of the table, or the number of its rows.
 _REPLACED = {
-    "Expected 2D": _RESHAPE,
-    "Found array with dim": _RESHAPE,
-    "Complex data": "Complex data not supported; give real numbers.",
     "inconsistent numbers": "X and y have different numbers of rows.",
     "1d array": "y should be a 1d array, with one value per row.",
-    "value of NA is ambiguous": "Input X contains NaN",
 }
 # Not scikit-learn's advice, which is an imputer: fitted to the rows it makes each depend on all.
 FILL_MISSING = (
@@ -43,16 +42,30 @@ FILL_MISSING = (
     "that word in `categories`), or drop rows by a public rule; never fit an imputer to private "
     "rows, for that voids the guarantee."
 )
-_NO_NUMBERS = (
-    "The table holds values that are not numbers, or cannot be read{where}. Convert them, or leave "
-    "the column out, or list its public values: in `categories` where the estimator has it, else "
-    "in an encoder before it, OneHotEncoder(categories=[[...]]). (The message names no value, for "
-    "the table is private.)"
+NO_TIMES = (
+    "Dates and times have no unit of their own, and one row can change that of a whole column. "
+    "Convert them to numbers of a public unit, such as days: (t - datetime(2020, 1, 1)) / "
+    "timedelta(days=1)."
 )
-# Of a table of mixed columns scikit-learn does not say that it is X.
-_MISSING = re.compile(
-    r"Input ((?P<of>\w+) )?contains (?P<fault>NaN|infinity or a value too large for dtype\(\S+\))"
+_UNREADABLE = (
+    "The table holds values that are not numbers, or cannot be read. Convert them to numbers."
 )
+# What is wrong with cells, and what to do.
+_TOLD = {
+    "complex": "Complex data not supported{where}; give real numbers.",
+    "times": "Input {name} holds dates or times{where}. " + NO_TIMES,
+    "words": (
+        "Input {name} holds values that are not numbers{where}. Convert them, or leave the column "
+        "out, or list its public values: in `categories` where the estimator has it, else in an "
+        "encoder before it, OneHotEncoder(categories=[[...]]). (The message names no value, for "
+        "the table is private.)"
+    ),
+    "objects": "float() argument must be a string or a real number, not {kind!r}{where}.",
+    "missing": "Input {name} contains NaN{where}.\n" + FILL_MISSING,
+    "infinite": (
+        "Input {name} contains infinity or a value too large for dtype('float64'){where}."
+    ),
+}
 _MOST_NAMED = 10
 
 
@@ -72,11 +85,6 @@ def schema_kept(estimator: Any) -> Iterator[None]:
         raise
 
 
-def is_missing(value: Any) -> bool:
-    """Whether an entry of a table stands for none."""
-    return value is None or is_scalar_nan(value) or is_pandas_na(value)
-
-
 class Schema(BaseEstimator):
     """What `validate_table` writes the columns to, for those who are no estimators."""
 
@@ -87,14 +95,12 @@ def validate_table(
     y: Any = "no_validation",
     *,
     mixed: bool = False,
-    float32: bool | None = None,
-    **options: Any,
+    keep_float32: bool = False,
+    y_numeric: bool = False,
+    reset: bool = True,
+    ensure_min_samples: int = 1,
 ) -> Any:
-    """Check X (and y) as scikit-learn does and return them as arrays.
-
-    A row's contribution may depend on that row alone, but the common dtype of several columns can
-    hang on one value of one row (an int16 column becomes int32), and with it the last digits of
-    all rows. So X is float32 only where all of it was float32 on purpose, and float64 otherwise.
+    """Check X (and y) as scikit-learn does, and return them read cell by cell (`schema`).
 
     Parameters
     ----------
@@ -103,47 +109,147 @@ def validate_table(
     X : array-like or frame of shape (n_samples, n_features)
     y : array-like, default="no_validation"
     mixed : bool, default=False
-        Whether X may hold categories: numbers are then left as they are, but for floats.
-    float32 : bool, default=None
-        Whether all of it is float32 on purpose; None looks at X. A partition is told, for its own
-        dtypes may differ from those of the table.
-    **options
-        For `sklearn.utils.validation.validate_data`.
+        Whether X may hold categories. Cells are then returned as they are, for `Columns` to check
+        and to read: an array, or a `Table` of a frame's columns.
+    keep_float32 : bool, default=False
+        Whether a table of float32 stays one, for callers that work in float64 block by block.
+    y_numeric : bool, default=False
+        Whether y holds numbers; they become float64.
+    reset : bool, default=True
+    ensure_min_samples : int, default=1
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features), float64 unless said otherwise, or Table
+    y : ndarray of shape (n_samples,), if y was given
 
     Raises
     ------
     ValueError, TypeError
         As scikit-learn does, in words that name the columns at fault and no value of the table.
     """
-    float32 = is_float32(X) if float32 is None else float32
-    dtype = np.float32 if float32 else None if mixed else np.float64
     try:
-        checked = validate_data(estimator, X, y, dtype=dtype, order="C", **options)
-        if options.get("y_numeric"):
-            checked = checked[0], checked[1].astype(np.float64)
+        validate_data(estimator, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
+        table = _read(estimator, X, ensure_min_samples)
+        checked = table if mixed else _as_floats(table, X, keep_float32)
+        _check_n_features(estimator, table, reset=reset)
+        if isinstance(y, str) and y == "no_validation":
+            return checked
+        target = _read_target(estimator, y, y_numeric)
+        check_consistent_length(table, target)
+        return checked, target
     except (TypeError, ValueError, OverflowError) as error:
         kind, message = _kind(error), _without_values(str(error))
-    else:
-        return _floats_alike(checked, float32)
     # Raised out here, for the error above may hold a value of the table.
-    raise kind(_naming_columns(message, X, dtype))
+    raise kind(message)
 
 
-def is_float32(X: Any) -> bool:
-    """Whether all of X is float32."""
-    dtypes = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", ()))
-    return len(dtypes) > 0 and all(str(dtype).lower() == "float32" for dtype in dtypes)
+def _read(estimator: Any, X: Any, ensure_min_samples: int) -> NDArray | Table:
+    """Return the cells of X, which are a table with enough rows and columns."""
+    if sparse.issparse(X):
+        check_array(X)  # which refuses it
+    table = read_table(X)
+    if table.ndim != 2:
+        raise ValueError(_RESHAPE)
+    n_rows, n_columns = table.shape
+    # scikit-learn's words for the shape, which tell no number of rows that is large enough.
+    shape = min(n_rows, ensure_min_samples), n_columns
+    check_array(np.zeros(shape), ensure_min_samples=ensure_min_samples, estimator=estimator)
+    return table
 
 
-def _floats_alike(checked: Any, float32: bool) -> Any:
-    X, *rest = checked if isinstance(checked, tuple) else (checked,)
-    if not float32 and _has_other_floats(X):
-        X = X.astype(np.float64)
-    return (X, *rest) if rest else X
+def _as_floats(table: NDArray | Table, X: Any, keep_float32: bool) -> NDArray:
+    """Return the table as finite floats, contiguous row by row."""
+    try:
+        floats = _converted(table, keep_float32 and is_float32(table))
+        assert_all_finite(floats)
+        return floats
+    except ValueError:
+        pass
+    raise _table_error(table, X)
 
 
-def _has_other_floats(X: NDArray) -> bool:
-    return X.dtype.kind == "f" and X.dtype != np.float64
+def _converted(table: NDArray | Table, float32: bool) -> NDArray:
+    dtype = np.float32 if float32 else np.float64
+    if not isinstance(table, Table):
+        return np.ascontiguousarray(table if float32 else exact_numbers(table))
+    floats = np.empty(table.shape, dtype)
+    for j, column in enumerate(table.columns):
+        floats[:, j] = column if float32 else exact_numbers(column)
+    return floats
+
+
+def is_float32(table: NDArray | Table) -> bool:
+    """Whether all columns are float32."""
+    columns = table.columns if isinstance(table, Table) else [table]
+    return len(columns) > 0 and all(column.dtype == np.float32 for column in columns)
+
+
+def _table_error(table: NDArray | Table, X: Any) -> Exception:
+    """Return what to raise for a table that is not all finite numbers: its worst kind of fault."""
+    faults = [_fault_of(table[:, j]) for j in range(table.shape[1])]
+    worst = next(f for fault in _TOLD for f in faults if f is not None and f.fault == fault)
+    at_fault = [j for j, f in enumerate(faults) if f is not None and f.fault == worst.fault]
+    return cell_error(worst, "X", f" in {_listed(X, at_fault)}")
+
+
+def _fault_of(column: NDArray) -> CellError | None:
+    try:
+        numbers = exact_numbers(column)
+    except CellError as error:
+        return error
+    if np.isnan(numbers).any():
+        return CellError("missing")
+    return None if np.isfinite(numbers).all() else CellError("infinite")
+
+
+def cell_error(error: CellError, name: str, where: str = "") -> Exception:
+    """Return the error that tells what is wrong with the cells of X or y, and what to do."""
+    kind = TypeError if error.fault == "objects" else ValueError
+    return kind(_TOLD[error.fault].format(name=name, kind=error.kind, where=where))
+
+
+def known_classes(y: NDArray, classes: Any) -> NDArray:
+    """Return the classes, sorted: those that are listed, or else the labels in y.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two, for a label that is not listed, and for labels that a container of y
+        may confuse (`check_listed`).
+    """
+    known = np.unique(y if classes is None else np.array(check_listed("classes", classes)))
+    if len(known) < 2:
+        raise ValueError(
+            f"A classifier needs at least two classes, got {len(known)} class; list them all in "
+            "`classes`."
+        )
+    if not np.isin(y, known).all():
+        raise ValueError(
+            "y holds a label that is not in `classes`; list all labels there (0 to K - 1 where "
+            "scikit-learn encodes them, as cross_val_predict does)."
+        )
+    return known
+
+
+def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
+    fault = None
+    if y_numeric and y is not None:
+        try:
+            y = exact_numbers(_read_column(y))
+        except CellError as error:
+            fault = error
+    if fault is not None:
+        raise cell_error(fault, "y")
+    return validate_data(Schema(), y=y, estimator=estimator)
+
+
+def _read_column(y: Any) -> NDArray:
+    if isinstance(y, list | tuple) and not any(hasattr(cell, "__len__") for cell in y):
+        column = np.empty(len(y), dtype=object)
+        column[:] = y
+        return column
+    return y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
 
 
 def _kind(error: Exception) -> type[Exception]:
@@ -154,58 +260,10 @@ def _without_values(message: str) -> str:
     if _HARMLESS.match(message):
         return message
     replacements = (new for part, new in _REPLACED.items() if part in message)
-    return next(replacements, _NO_NUMBERS)
-
-
-def _naming_columns(message: str, X: Any, dtype: Any) -> str:
-    """Return a message about the values of X with the columns that it is about, if any."""
-    missing = _MISSING.match(message)
-    if missing:
-        fault = missing["fault"]
-        found = "" if missing["of"] == "y" else _failing(X, dtype, fault)
-        told = f"{missing.group()}{found and f' in {found}'}."
-        return f"{told}\n{FILL_MISSING}" if fault == "NaN" else told
-    if message is not _NO_NUMBERS:
-        return message
-    # The dtypes of a frame are public. An array has one for all, so its values are looked at.
-    found = _of_no_numbers(X) if hasattr(X, "columns") else _failing(X, dtype)
-    return message.format(where=f": {found}" if found else "")
-
-
-def _of_no_numbers(X: Any) -> str:
-    dtypes = enumerate(getattr(X, "dtypes", ()))
-    return _listed(X, [j for j, dtype in dtypes if not _is_numeric(dtype)])
-
-
-def _is_numeric(dtype: Any) -> bool:
-    """Whether a dtype of pandas or polars is one of numbers."""
-    if hasattr(dtype, "is_numeric"):
-        return bool(dtype.is_numeric() or str(dtype) == "Boolean")
-    return getattr(dtype, "kind", "O") in "biuf"
-
-
-def _failing(X: Any, dtype: Any, fault: str = "") -> str:
-    """Return the columns of X that are refused by themselves, for that fault if one is given."""
-    try:
-        table = X if hasattr(X, "columns") else np.asarray(X)
-    except ValueError:  # rows of different lengths
-        return ""
-    n_columns = table.shape[1] if len(table.shape) == 2 else 0
-    return _listed(table, [j for j in range(n_columns) if _refused(table, j, dtype, fault)])
-
-
-def _refused(X: Any, j: int, dtype: Any, fault: str) -> bool:
-    try:
-        check_array(_safe_indexing(X, [j], axis=1), dtype=dtype, input_name="X")
-    except Exception as error:  # whatever values do
-        missing = _MISSING.match(_without_values(str(error)))
-        return not fault or bool(missing and missing["fault"] == fault)
-    return False
+    return next(replacements, _UNREADABLE)
 
 
 def _listed(X: Any, which: list[int]) -> str:
-    if not which:
-        return ""
     names = list(getattr(X, "columns", ()))
     known = len(names) > 0 and all(isinstance(name, str) for name in names)
     told = [repr(names[j] if known else f"x{j}") for j in which[:_MOST_NAMED]]

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._validation import FILL_MISSING, is_missing
+from .._validation import FILL_MISSING, NO_TIMES
+from ..schema import CellError, Table, check_listed, exact_numbers, positions
 
 
 @dataclass(frozen=True)
@@ -184,53 +185,58 @@ class Columns:
         """Whether no column is categorical."""
         return self.categories is None
 
-    def check(self, X: NDArray) -> None:
+    def check(self, X: NDArray | Table) -> None:
         """Raise ValueError for a value that is not listed, or no finite number where one is due."""
         for j in range(self.n_columns):
             if self.values(j) is not None:
                 self.code(X, j)
-            elif X.dtype.kind != "f":  # what is float was checked on the way in
+            else:
                 self._floats(X, j)
 
-    def code(self, X: NDArray, j: int) -> NDArray[np.int64]:
+    def code(self, X: NDArray | Table, j: int) -> NDArray[np.int64]:
         """Return the position of each entry of categorical column `j` among its categories."""
-        known = self.values(j)
+        known, fault = self.values(j), ""
         assert known is not None
-        lookup = {value: k for k, value in enumerate(known)}
-        column = X[:, j].tolist()
-        codes = np.fromiter((lookup.get(v, -1) for v in column), np.int64, len(column))
+        try:
+            codes = positions(X[:, j], known)
+        except CellError as error:
+            fault = error.fault
+        if fault == "missing":
+            raise ValueError(f"Column {self.name(j)!r} has missing values. {FILL_MISSING}")
+        if fault:
+            raise ValueError(
+                f"Column {self.name(j)!r} holds dates or times, and `categories` are words or "
+                "numbers; convert it to words, such as by astype(str)."
+            )
         if np.any(codes < 0):
-            if any(is_missing(column[i]) for i in np.flatnonzero(codes < 0)):
-                raise ValueError(f"Column {self.name(j)!r} has missing values. {FILL_MISSING}")
             raise ValueError(
                 f"Column {self.name(j)!r} holds a value that is not among its categories; add it "
                 "to `categories`, or map rare values to one of those listed."
             )
         return codes
 
-    def number(self, X: NDArray, j: int) -> NDArray:
+    def number(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
         """Return numeric column `j` as floats, clipped to its bounds and moved to its grid if any.
 
-        Bounds are applied in float64: they may be infinite in float32, and give NaN.
+        Each is a function of its own cell, whatever the dtype of the column.
         """
-        column = X[:, j] if X.dtype.kind == "f" else self._floats(X, j)
-        bound = self.bound(j)
-        if bound is None:
-            return column
-        return self.on_grid(np.clip(column, *bound, dtype=np.float64), j)
+        column, bound = self._floats(X, j), self.bound(j)
+        return column if bound is None else self.on_grid(np.clip(column, *bound), j)
 
-    def _floats(self, X: NDArray, j: int) -> NDArray[np.float64]:
+    def _floats(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
+        fault = "infinite"
         try:
-            column = X[:, j].astype(np.float64)
-        except (TypeError, ValueError):
-            column = np.array([np.nan])
-        # Raised out here, for the error above holds a value of the data.
-        if not np.isfinite(column).all():
-            raise ValueError(
-                f"Column {self.name(j)!r} must hold finite numbers; if its values are names, list "
-                f"them in `categories`, or leave the column out. {FILL_MISSING}"
-            )
-        return column
+            column = exact_numbers(X[:, j])
+            if np.isfinite(column).all():
+                return column
+        except CellError as error:
+            fault = error.fault
+        if fault == "times":
+            raise ValueError(f"Column {self.name(j)!r} holds dates or times. {NO_TIMES}")
+        raise ValueError(
+            f"Column {self.name(j)!r} must hold finite numbers; if its values are names, list "
+            f"them in `categories`, or leave the column out. {FILL_MISSING}"
+        )
 
     @property
     def n_encoded(self) -> int:
@@ -238,17 +244,16 @@ class Columns:
         known = [self.values(j) for j in range(self.n_columns)]
         return sum(1 if values is None else len(values) for values in known)
 
-    def encode(self, X: NDArray) -> NDArray:
+    def encode(self, X: NDArray | Table) -> NDArray:
         """Return X with numeric columns scaled to [0, 1] and categories at distance one.
 
         Numeric columns with bounds are clipped and scaled; without bounds they are left alone. A
         categorical column becomes its indicators times ``sqrt(1/2)``, so that two different
         categories are as far apart as the two ends of a numeric range.
         """
-        dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        if self.bounds is None and self.is_numeric:
-            return X.astype(dtype, copy=False)
-        out = np.zeros((X.shape[0], self.n_encoded), dtype)
+        if self.bounds is None and self.is_numeric and not isinstance(X, Table):
+            return X if X.dtype == np.float32 else exact_numbers(X)
+        out = np.zeros((X.shape[0], self.n_encoded))
         start = 0
         for j in range(self.n_columns):
             known = self.values(j)
@@ -355,17 +360,10 @@ def _as_written(values: NDArray, bound: tuple[float, float], step: float) -> NDA
 
 
 def _check_categories(key: Any, values: Sequence[Any]) -> tuple[Any, ...]:
-    if isinstance(values, str) or not hasattr(values, "__iter__"):
-        raise ValueError(f"categories[{key!r}] must be a list of values, got {values!r}.")
-    # Python scalars compare and serialise alike whatever container they came from.
-    plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
-    if any(map(is_missing, plain)):
+    known = check_listed(f"categories[{key!r}]", values)
+    if len(known) < 2:
         raise ValueError(
-            f"categories[{key!r}] lists a missing value, which no row may have. {FILL_MISSING}"
+            f"categories[{key!r}] lists {len(known)} value(s), and a column with fewer than two "
+            "tells nothing; list all public values of the column, or leave the column out."
         )
-    if len(plain) < 2 or len(set(plain)) < len(plain):
-        raise ValueError(
-            f"categories[{key!r}] must list at least two different values, got {len(plain)} "
-            f"of which {len(set(plain))} differ."
-        )
-    return plain
+    return known

@@ -45,7 +45,7 @@ def fourier_sums(X: NDArray, frequencies: NDArray, n_threads: int = 1) -> NDArra
 
     Parameters
     ----------
-    X : ndarray of shape (n, d), float32 or float64, C-contiguous
+    X : ndarray of shape (n, d), float32 or float64
         Finite rows, clipped to +-2**60; may be a memmap, which is read block by block.
     frequencies : ndarray of shape (d, p), float64
         F in turns per unit of X, below 1e12.
@@ -62,7 +62,7 @@ def fourier_sums(X: NDArray, frequencies: NDArray, n_threads: int = 1) -> NDArra
     -----
     A row adds the pair (c, s) with |c|, |s| <= 2**15, and each of c and s is within
     ``0.5 + 2**-5`` of the same point on the circle of radius 2**15. That point's angle is x F
-    to the precision of X.dtype (numba), and to 2**-17 turns (numpy).
+    in float64 (numba), and to 2**-17 turns (numpy).
     """
     engine = _engine()
     return _sum_tasks(lambda rows: engine.fourier_sums(rows, frequencies), X, n_threads)
@@ -75,7 +75,7 @@ def fourier_grid(X: NDArray, frequencies: NDArray) -> NDArray[np.float32]:
     differ from numba's by a unit.
     """
     with one_blas_thread():
-        return _engine_numpy.fourier_grid(X, frequencies)
+        return _engine_numpy.fourier_grid(_block(X, slice(None)), frequencies)
 
 
 def race_counts(
@@ -85,7 +85,7 @@ def race_counts(
 
     Parameters
     ----------
-    X : ndarray of shape (n, d), float32 or float64, C-contiguous
+    X : ndarray of shape (n, d), float32 or float64
         As in `fourier_sums`.
     projections : ndarray of shape (d, R), float64
     offsets : ndarray of shape (R,), float64
@@ -115,7 +115,7 @@ def race_codes(
     engine = _engine()
     codes = np.empty((len(X), len(offsets)), np.int32)
     for rows in _tasks(len(X)):
-        codes[rows] = engine.race_codes(np.asarray(X[rows]), projections, offsets, n_buckets)
+        codes[rows] = engine.race_codes(_block(X, rows), projections, offsets, n_buckets)
     return codes
 
 
@@ -160,13 +160,18 @@ def _sum_tasks(
     task: Callable[[NDArray], NDArray[np.int64]], X: NDArray, n_threads: int
 ) -> NDArray[np.int64]:
     """Return the sum of ``task(rows)`` over blocks of rows of X."""
-    blocks = (np.asarray(X[rows]) for rows in _tasks(len(X)))
+    blocks = (_block(X, rows) for rows in _tasks(len(X)))
     # numpy's short operations would only pass the interpreter's lock to and fro.
     if n_threads == 1 or engine_name() == "numpy":
         with one_blas_thread():  # nor do threads pay inside BLAS
             return sum(map(task, blocks))
     with ThreadPoolExecutor(n_threads) as pool:
         return sum(pool.map(task, blocks))
+
+
+def _block(X: NDArray, rows: slice) -> NDArray[np.float64]:
+    """Return rows in float64, whatever X is: what a row adds may not depend on its container."""
+    return np.ascontiguousarray(X[rows], np.float64)
 
 
 def _tasks(n: int) -> list[slice]:

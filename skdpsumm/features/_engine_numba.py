@@ -20,7 +20,7 @@ from ._engine_numpy import LARGEST
 S0, S1, S2, S3, S4 = np.float32([804.2476807, -1322.9317627, 652.7891846, -152.9920959, 19.5670547])
 C0, C1, C2, C3, C4 = np.float32([256.0, -1263.3076172, 1038.9625244, -341.0079956, 56.3220711])
 ONE = np.int64(2**15)
-# Rows per block: 54 float32 columns of it fit the first-level cache or nearly so.
+# Rows per block: 27 columns of it fit the first-level cache or nearly so.
 _ROWS = 256
 
 
@@ -36,7 +36,7 @@ def _compiled(function: Callable) -> Callable:
 def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
     """Return the sums of `_engine.fourier_sums`."""
     p = frequencies.shape[1]
-    return _fourier_sums(X, _padded(frequencies, X.dtype))[:, :p].ravel()
+    return _fourier_sums(X, _padded(frequencies))[:, :p].ravel()
 
 
 def race_counts(
@@ -44,8 +44,8 @@ def race_counts(
 ) -> NDArray[np.int64]:
     """Return the counts of `_engine.race_counts`."""
     n_hashes = len(offsets)
-    offsets = np.append(offsets, 0.0).astype(X.dtype)
-    return _race_counts(X, _padded(projections, X.dtype), offsets, n_buckets)[:n_hashes].ravel()
+    offsets = np.append(offsets, 0.0)
+    return _race_counts(X, _padded(projections), offsets, n_buckets)[:n_hashes].ravel()
 
 
 def race_codes(
@@ -53,21 +53,21 @@ def race_codes(
 ) -> NDArray[np.int32]:
     """Return the buckets of `_engine.race_codes`."""
     n_hashes = len(offsets)
-    offsets = np.append(offsets, 0.0).astype(X.dtype)
-    return _race_codes(X, _padded(projections, X.dtype), offsets, n_buckets)[:, :n_hashes]
+    offsets = np.append(offsets, 0.0)
+    return _race_codes(X, _padded(projections), offsets, n_buckets)[:, :n_hashes]
 
 
-def _padded(matrix: NDArray, dtype: np.dtype) -> NDArray:
+def _padded(matrix: NDArray) -> NDArray:
     """Return the transpose of a (d, p) matrix, padded to an even height and a width in fours."""
     d, p = matrix.shape
-    return np.pad(matrix.T.astype(dtype), [(0, p % 2), (0, -d % 4)])
+    return np.pad(matrix.T, [(0, p % 2), (0, -d % 4)])
 
 
 @_compiled
 def _fourier_sums(X, frequencies):
     p, d = frequencies.shape
-    columns = np.zeros((d, _ROWS), X.dtype)
-    turns = np.empty((2, _ROWS), X.dtype)
+    columns = np.zeros((d, _ROWS))
+    turns = np.empty((2, _ROWS))
     sums = np.zeros((2, p), np.int64)
     for start in range(0, len(X), _ROWS):
         n = _load(X[start : start + _ROWS], columns)
@@ -81,8 +81,8 @@ def _fourier_sums(X, frequencies):
 @_compiled
 def _race_counts(X, projections, offsets, n_buckets):
     p, d = projections.shape
-    columns = np.zeros((d, _ROWS), X.dtype)
-    products = np.empty((2, _ROWS), X.dtype)
+    columns = np.zeros((d, _ROWS))
+    products = np.empty((2, _ROWS))
     buckets = np.empty((p, _ROWS), np.int32)
     counts = np.zeros((p, n_buckets), np.int64)
     for start in range(0, len(X), _ROWS):
@@ -97,8 +97,8 @@ def _race_counts(X, projections, offsets, n_buckets):
 @_compiled
 def _race_codes(X, projections, offsets, n_buckets):
     p, d = projections.shape
-    columns = np.zeros((d, _ROWS), X.dtype)
-    products = np.empty((2, _ROWS), X.dtype)
+    columns = np.zeros((d, _ROWS))
+    products = np.empty((2, _ROWS))
     buckets = np.empty((p, _ROWS), np.int32)
     codes = np.empty((len(X), p), np.int32)
     for start in range(0, len(X), _ROWS):
@@ -112,10 +112,9 @@ def _race_codes(X, projections, offsets, n_buckets):
 def _load(rows, columns):
     """Transpose clipped rows, so that one instruction serves many of them; return their number."""
     n, d = rows.shape
-    largest = rows.dtype.type(LARGEST)
     for k in range(d):
         for i in range(n):
-            columns[k, i] = min(max(rows[i, k], -largest), largest)
+            columns[k, i] = min(max(rows[i, k], -LARGEST), LARGEST)
     return n
 
 
@@ -171,11 +170,9 @@ def _find_buckets(columns, projections, offsets, n_buckets, products, buckets, n
 
 @_compiled
 def _wrap(products, offset, n_buckets, buckets, n):
-    zero = products.dtype.type(0)
-    width = products.dtype.type(n_buckets)
-    last = products.dtype.type(n_buckets - 1)
+    width = float(n_buckets)
     for i in range(n):
         cell = np.floor(products[i] + offset)
         cell -= width * np.floor(cell / width)
         # The remainder of a huge cell is rounded, maybe out of range.
-        buckets[i] = np.int32(min(max(cell, zero), last))
+        buckets[i] = np.int32(min(max(cell, 0.0), width - 1.0))

@@ -27,20 +27,17 @@ class ExactProduct:
     bits, relative to the largest entry of the row (of X) or of the column (of the matrix), with
     ``2 b + log2(d) <= 53``. All products that make up one entry are then integer multiples of the
     same power of two, so are all their partial sums, and none exceeds 2**53 of it: float64 holds
-    them exactly, in whatever order, fused or not. For float64 rows the parts cut off make two
-    more such products, and an entry is the sum of the three.
+    them exactly, in whatever order, fused or not. The parts cut off make two more such products,
+    and an entry is the sum of the three.
 
     Parameters
     ----------
     matrix : ndarray of shape (d, p), float64
-    dtype : numpy dtype
-        That of the rows: float32 needs one product, float64 three.
     """
 
-    def __init__(self, matrix: NDArray, dtype: np.dtype):
+    def __init__(self, matrix: NDArray):
         d, p = matrix.shape
         self.bits = (53 - math.ceil(math.log2(d))) // 2
-        self.n_parts = 1 if dtype == np.float32 else 2
         # In units in which all columns of X count alike, none is cut off for being small.
         self.units = _power_of_two(matrix, axis=1)
         self.parts = self._split(matrix / self.units)
@@ -55,9 +52,8 @@ class ExactProduct:
             for first in range(0, len(rows[0]), self.n_rows):
                 block = slice(first, first + self.n_rows)
                 product = rows[0][block] @ self.parts[0]
-                if self.n_parts == 2:
-                    product += rows[0][block] @ self.parts[1]
-                    product += rows[1][block] @ self.parts[0]
+                product += rows[0][block] @ self.parts[1]
+                product += rows[1][block] @ self.parts[0]
                 yield product
 
     def _cut_rows(self, X: NDArray) -> list[NDArray[np.float64]]:
@@ -69,7 +65,7 @@ class ExactProduct:
     def _split(self, A: NDArray) -> list[NDArray]:
         """Return A cut to so many bits of the largest entry of its column, and the rest alike."""
         head = self._cut(A)
-        return [head] if self.n_parts == 1 else [head, self._cut(A - head)]
+        return [head, self._cut(A - head)]
 
     def _cut(self, A: NDArray) -> NDArray:
         # Next to this number, neighbours are one quantum apart: adding it rounds.
@@ -87,7 +83,7 @@ def _power_of_two(A: NDArray, axis: int) -> NDArray:
 
 def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
     """Return the sums of `_engine.fourier_sums` over at most 16384 rows."""
-    product = ExactProduct(frequencies * N_ANGLES, X.dtype)
+    product = ExactProduct(frequencies * N_ANGLES)
     pairs = np.empty((product.n_rows, frequencies.shape[1]), np.int64)
     total = np.zeros(frequencies.shape[1], np.int64)
     for angles in product(X):
@@ -102,7 +98,7 @@ def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
 
 def fourier_grid(X: NDArray, frequencies: NDArray) -> NDArray[np.float32]:
     """Return the rows of `_engine.fourier_grid`."""
-    product = ExactProduct(frequencies * N_ANGLES, X.dtype)
+    product = ExactProduct(frequencies * N_ANGLES)
     p = frequencies.shape[1]
     cosines, sines = _grid_points().astype(np.float32)
     grid = np.empty((len(X), 2 * p), np.float32)
@@ -170,7 +166,7 @@ def race_counts(
     """Return the counts of `_engine.race_counts`."""
     first = n_buckets * np.arange(len(offsets))
     counts = np.zeros(len(offsets) * n_buckets, np.int64)
-    for product in ExactProduct(projections, X.dtype)(X):
+    for product in ExactProduct(projections)(X):
         codes = _buckets(product + offsets, n_buckets) + first
         counts += np.bincount(codes.ravel(), minlength=len(counts))
     return counts
@@ -181,7 +177,7 @@ def race_codes(
 ) -> NDArray[np.int32]:
     """Return the buckets of `_engine.race_codes`."""
     codes = np.empty((len(X), len(offsets)), np.int32)
-    product = ExactProduct(projections, X.dtype)
+    product = ExactProduct(projections)
     for start, block in zip(range(0, len(X), product.n_rows), product(X), strict=True):
         codes[start : start + len(block)] = _buckets(block + offsets, n_buckets)
     return codes

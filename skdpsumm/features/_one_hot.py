@@ -32,7 +32,7 @@ class OneHotMap(FeatureMap):
     def matrix(self, X: NDArray) -> sparse.csr_array:
         positions = self.codes(X) + self.starts
         n_rows, n_groups = positions.shape
-        ones = np.ones(positions.size, X.dtype if X.dtype.kind == "f" else np.float64)
+        ones = np.ones(positions.size)
         pointers = np.arange(0, positions.size + 1, n_groups)
         return sparse.csr_array(
             (ones, positions.ravel(), pointers), shape=(n_rows, self.n_features)

@@ -79,9 +79,4 @@ class PublicScaler(PrivacyReprMixin, OneToOneFeatureMixin, TransformerMixin, Bas
         if isinstance(X, Public):
             return Public(self.transform(X.table))
         X = validate_table(self, X, reset=False)
-        return np.clip((X - self.low_) * self.scale_, 0, 1).astype(X.dtype)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+        return np.clip((X - self.low_) * self.scale_, 0, 1)

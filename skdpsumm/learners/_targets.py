@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._validation import validate_table
+from .._validation import known_classes, validate_table
 from ._coding import ClassCoding, IntervalCoding
 from ._losses import Hinge, Huber, HuberizedHinge, Logistic, Loss, OneVsRest, Softmax
 
@@ -41,17 +41,7 @@ class ClassifierTarget(ClassifierMixin):
 
     def _describe_target(self, y):
         check_classification_targets(y)
-        known = np.unique(y if self.classes is None else np.asarray(self.classes))
-        if len(known) < 2:
-            raise ValueError(
-                f"A classifier needs at least two classes, got {len(known)} class; list them all "
-                "in `classes`."
-            )
-        if not np.isin(y, known).all():
-            raise ValueError(
-                "y holds a label that is not in `classes`; list all labels there (0 to K - 1 "
-                "where scikit-learn encodes them, as cross_val_predict does)."
-            )
+        known = known_classes(y, self.classes)
         loss = self._make_loss(len(known))
         given = "the set of labels in y" if self.classes is None else ""
         return loss, ClassCoding.of(known, loss), given

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._validation import schema_kept, validate_table
+from .._validation import known_classes, schema_kept, validate_table
 from ._implicit import BaseImplicitM2M, estimator_has
 
 
@@ -162,15 +162,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         return make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=1000))
 
     def _describe_target(self, y):
-        known = np.unique(y if self.classes is None else np.asarray(self.classes))
-        if len(known) < 2:
-            raise ValueError(
-                f"A classifier needs at least two classes, got {len(known)} class; list them all "
-                "in `classes`."
-            )
-        if not np.isin(y, known).all():
-            raise ValueError("y holds a label that is not in `classes`; list all labels there.")
-        return None, known.tolist()
+        return None, known_classes(y, self.classes).tolist()
 
     def _set_target(self, columns, target):
         known = columns.values(target)

@@ -21,6 +21,7 @@ from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
 from .._warn import warn_caller
 from ..features import Columns, project_to_simplex
+from ..schema import Table, exact_numbers
 from ..sketches import (
     HistogramSketcher,
     PrivateSketch,
@@ -251,7 +252,7 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     def _training_target(self, target: NDArray, weights: NDArray) -> NDArray:
         return target
 
-    def _checked(self, X) -> NDArray:
+    def _checked(self, X) -> NDArray[np.float64]:
         check_is_fitted(self, "estimator_")
         X = validate_table(self, X, mixed=self._has_categories(), reset=False)
         self._columns.check(X)
@@ -260,16 +261,17 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     def _has_categories(self) -> bool:
         return any(self._columns.values(j) for j in range(self.n_features_in_))
 
-    def _encoded(self, X: NDArray) -> NDArray[np.float64]:
+    def _encoded(self, X: NDArray | Table) -> NDArray[np.float64]:
         """Return what the estimator is given: numbers, and an indicator for each category."""
         if not self._has_categories():
-            return X.astype(np.float64)
-        known = [self._columns.values(j) for j in range(X.shape[1])]
-        parts = [
-            X[:, [j]] if values is None else X[:, [j]] == np.array(values, dtype=object)
-            for j, values in enumerate(known)
-        ]
-        return np.hstack([part.astype(np.float64) for part in parts])
+            return exact_numbers(X)
+        return np.column_stack([self._encoded_column(X, j) for j in range(X.shape[1])])
+
+    def _encoded_column(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
+        values = self._columns.values(j)
+        if values is None:
+            return exact_numbers(X[:, j])
+        return np.eye(len(values))[self._columns.code(X, j)]
 
     def predict(self, X):
         """Predict with the trained estimator.
@@ -348,7 +350,9 @@ def _append(X: Any, X_checked: NDArray, y: NDArray) -> Any:
         import polars as pl
 
         return X.with_columns(pl.Series(name, y))
-    if X_checked.dtype.kind in "fiub" and y.dtype.kind in "fiub":
+    if isinstance(X_checked, Table):  # a frame whose columns have no names
+        return Table([*X_checked.columns, y])
+    if X_checked.dtype.kind == "f" and y.dtype.kind in "fiub":
         return np.column_stack([X_checked, y.astype(np.float64)])
     table = np.empty((len(y), X_checked.shape[1] + 1), dtype=object)
     table[:, :-1], table[:, -1] = X_checked, y

@@ -20,6 +20,7 @@ from .._progress import progress
 from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
 from ..features import Columns
+from ..schema import exact_numbers
 from ..sketches import (
     HistogramSketcher,
     PrivateSketch,
@@ -259,7 +260,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         mixed = len(numeric) < self.n_features_in_
         X = validate_table(self, X, mixed=mixed, reset=False)
         spans = np.array([np.ptp(self._bound(j)) for j in numeric])
-        held_out = X[:, numeric].astype(np.float64)
+        held_out = np.column_stack([exact_numbers(X[:, j]) for j in numeric])
         centred = held_out - held_out.mean(axis=0)
         first = (np.asarray(self.mean()) - held_out.mean(axis=0)) / spans
         second = np.asarray(self.covariance()) - centred.T @ centred / len(X)

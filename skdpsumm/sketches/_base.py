@@ -22,8 +22,9 @@ from sklearn.utils.validation import check_is_fitted
 from .._dask import PartitionSchema, is_dask
 from .._progress import progress
 from .._repr_html import PrivacyReprMixin
-from .._validation import schema_kept, validate_table
+from .._validation import is_float32, schema_kept, validate_table
 from ..features import GRID, Columns, FeatureMap
+from ..schema import Table
 from ..privacy import Block, IntegerNoise, PrivacyGuarantee, nominal_mechanism, own_clone
 from ._partitions import sum_partitions
 from ._pending import PendingRelease
@@ -211,11 +212,14 @@ class BaseSketcher(
         ndarray of shape (n_samples, m), in the dtype of X
         """
         check_is_fitted(self, "feature_map_")
-        features = self.feature_map_.matrix(self._validate(X, reset=False))
-        return features.toarray() if sparse.issparse(features) else features
+        X = self._validate(X, reset=False)
+        features = self.feature_map_.matrix(X)
+        features = features.toarray() if sparse.issparse(features) else features
+        return features.astype(np.float32 if is_float32(X) else np.float64, copy=False)
 
-    def _validate(self, X, *, reset: bool) -> NDArray:
-        return validate_table(self, X, mixed=self._has_categories(), reset=reset)
+    def _validate(self, X, *, reset: bool) -> NDArray | Table:
+        mixed = self._has_categories()
+        return validate_table(self, X, mixed=mixed, keep_float32=True, reset=reset)
 
     def _has_categories(self) -> bool:
         return bool(self.categories)

@@ -62,7 +62,7 @@ class DataOwner:
     holds_private_data = True
 
     def __init__(self, X: ArrayLike, y: ArrayLike | None = None, *, seed: Any = None):
-        self._X = validate_table(Schema(), X, ensure_min_samples=0)
+        self._X = validate_table(Schema(), X, keep_float32=True, ensure_min_samples=0)
         self._y = None if y is None else np.asarray(y)
         if self._y is not None and len(self._y) != len(self._X):
             raise ValueError("X and y have different numbers of rows.")

@@ -43,9 +43,8 @@ def _goal(
     options: SearchOptions,
     rng: np.random.RandomState,
 ) -> Goal:
-    dtype = np.float32 if schema.float32 else np.float64
     if X_target is not None:
-        target = check_array(X_target, dtype=dtype)
+        target = check_array(X_target, dtype=np.float64)
         check_columns(schema.n_columns, target)
         return options.goal(target, rng)
     features = options.features(schema.n_columns, rng)

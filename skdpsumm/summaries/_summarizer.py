@@ -19,7 +19,8 @@ from .._dask import is_dask
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
 from .._searching import in_a_search
-from .._validation import is_missing, schema_kept, validate_table
+from .._validation import schema_kept, validate_table
+from ..schema import is_missing
 from .._warn import warn_caller
 from ..privacy import PrivacyGuarantee, derived_seed, nominal_mechanism
 from ._ask_all import AskAll
@@ -307,7 +308,7 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         X_target, owners = unwrap(X_target), unwrap(owners)
         if is_dask(X):
             return self._fit_partitions(protocol, X, X_target, owners)
-        X = validate_table(self, X)
+        X = validate_table(self, X, keep_float32=True)
         if y is not None and np.shape(unwrap(y))[:1] != X.shape[:1]:
             raise ValueError(_NO_LABELS)
         if X_target is None and not in_a_search():
