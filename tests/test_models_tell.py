@@ -58,7 +58,6 @@ TABLES = {
     "categorical": (X.astype({"job": "category"}), NAMED),
     "polars": (pl.DataFrame({name: X[name].to_list() for name in X}), NAMED),
     "array": (X.to_numpy(dtype=object), NUMBERED),
-    "strings": (X.to_numpy(dtype=str), NUMBERED),
 }
 
 
@@ -135,7 +134,7 @@ FAULTS = {
     "one listed": (TOWN, NAMED, r"Column 'town' .*`categories`, or leave the column out"),
     "numbered": (TOWN.to_numpy(object), NUMBERED, r"Column 'x3' .*`categories`, or leave the co"),
     "unknown": (X, {**NAMED, "categories": {"job": JOBS[1:]}}, "Column 'job' holds a value that"),
-    "missing": (X.assign(height=np.nan), NAMED, "contains NaN in column 'height'"),
+    "missing": (X.assign(height=np.nan), NAMED, "Column 'height' has missing values"),
     "no column": (X, {**NAMED, "categories": {"town": JOBS}}, "categories names column 'town'"),
     "no bounds": (X, {**NAMED, "bounds": {"height": (1, 2)}}, "bounds is missing.*column 'age'"),
     "step": (X, {**NAMED, "steps": {"job": 1}}, "of a categorical column; leave it out"),

@@ -202,7 +202,7 @@ class Columns:
         except CellError as error:
             fault = error.fault
         if fault == "missing":
-            raise ValueError(f"Column {self.name(j)!r} has missing values. {FILL_MISSING}")
+            raise ValueError(self._missing(j))
         if fault:
             raise ValueError(
                 f"Column {self.name(j)!r} holds dates or times, and `categories` are words or "
@@ -224,19 +224,25 @@ class Columns:
         return column if bound is None else self.on_grid(np.clip(column, *bound), j)
 
     def _floats(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
-        fault = "infinite"
+        fault = ""
         try:
             column = exact_numbers(X[:, j])
             if np.isfinite(column).all():
                 return column
+            fault = "missing" if np.isnan(column).any() else fault
         except CellError as error:
             fault = error.fault
         if fault == "times":
             raise ValueError(f"Column {self.name(j)!r} holds dates or times. {NO_TIMES}")
+        if fault == "missing":
+            raise ValueError(self._missing(j))
         raise ValueError(
             f"Column {self.name(j)!r} must hold finite numbers; if its values are names, list "
-            f"them in `categories`, or leave the column out. {FILL_MISSING}"
+            "them in `categories`, or leave the column out."
         )
+
+    def _missing(self, j: int) -> str:
+        return f"Column {self.name(j)!r} has missing values. {FILL_MISSING}"
 
     @property
     def n_encoded(self) -> int:
