@@ -246,9 +246,7 @@ def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
 
 def _read_column(y: Any) -> NDArray:
     if isinstance(y, list | tuple) and not any(hasattr(cell, "__len__") for cell in y):
-        column = np.empty(len(y), dtype=object)
-        column[:] = y
-        return column
+        return np.array(y, dtype=object)
     return y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
 
 

@@ -203,6 +203,11 @@ class Columns:
             fault = error.fault
         if fault == "missing":
             raise ValueError(self._missing(j))
+        if fault == "narrow":
+            raise ValueError(
+                f"Column {self.name(j)!r} has a short float type, which cannot hold each of its "
+                "categories; convert it, such as by astype(float)."
+            )
         if fault:
             raise ValueError(
                 f"Column {self.name(j)!r} holds dates or times, and `categories` are words or "

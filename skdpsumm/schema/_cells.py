@@ -28,14 +28,10 @@ from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 _TIMES = (np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta)
 
 # What may be wrong with the cells of a column of numbers, the worst first.
-COMPLEX, TIMES, WORDS, OBJECTS, MISSING, INFINITE = (
-    "complex",
-    "times",
-    "words",
-    "objects",
-    "missing",
-    "infinite",
-)
+COMPLEX, TIMES, WORDS, OBJECTS = "complex", "times", "words", "objects"
+MISSING, INFINITE = "missing", "infinite"
+# What may be wrong with those of a categorical one, beside TIMES and MISSING.
+NARROW = "narrow"
 
 
 class CellError(ValueError):
@@ -105,18 +101,24 @@ def read_table(X: Any) -> NDArray | Table:
 
 
 def _array(series: Any) -> NDArray:
-    return series.to_numpy() if hasattr(series, "to_numpy") else np.asarray(series)
+    try:
+        return series.to_numpy()
+    except Exception:  # a type of the library's that numpy does not have, such as i128
+        return _objects(list(series))
+
+
+def _objects(cells: Sequence[Any]) -> NDArray:
+    column = np.empty(len(cells), dtype=object)
+    for i, cell in enumerate(cells):  # one by one, for numpy looks into sequences
+        column[i] = cell
+    return column
 
 
 def _read_rows(rows: Sequence[Any]) -> NDArray:
     widths = {len(row) if _is_row(row) else -1 for row in rows}
     if len(widths) != 1 or widths == {-1} or any(map(_is_row, rows[0])):
         return np.asarray(rows)  # no table, as its shape or an error of numpy's will say
-    table = np.empty((len(rows), *widths), dtype=object)
-    for i, row in enumerate(rows):
-        for j, cell in enumerate(row):
-            table[i, j] = cell
-    return table
+    return _objects([cell for row in rows for cell in row]).reshape(len(rows), *widths)
 
 
 def _is_row(row: Any) -> bool:
@@ -148,7 +150,9 @@ def _numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
     cells = column.ravel().tolist()
     examples = {type(cell): cell for cell in cells}
     faults = [CellError(_fault(cell), kind.__name__) for kind, cell in examples.items()]
-    worst = next((f for w in (COMPLEX, TIMES, WORDS, OBJECTS) for f in faults if f.fault == w), None)
+    worst = next(
+        (f for w in (COMPLEX, TIMES, WORDS, OBJECTS) for f in faults if f.fault == w), None
+    )
     if worst is not None:
         raise worst
     if not examples.keys() <= {float, bool}:
@@ -200,10 +204,13 @@ def positions(column: NDArray, listed: Sequence[Any]) -> NDArray[np.int64]:
     Raises
     ------
     CellError
-        For a column of dates or times, and for missing cells.
+        For dates and times, for missing cells, and for a column of short floats, which may have
+        rounded one value that is listed to another.
     """
     if column.dtype.kind in "mM":
         raise CellError(TIMES)
+    if column.dtype in (np.float16, np.float32) and not _hold(column.dtype, listed):
+        raise CellError(NARROW)
     cells = column.tolist()
     if column.dtype.kind == "O":
         faults = {kind: _fault(cell) for kind, cell in {type(c): c for c in cells}.items()}
@@ -217,6 +224,13 @@ def positions(column: NDArray, listed: Sequence[Any]) -> NDArray[np.int64]:
     if any(is_missing(column[i]) for i in np.flatnonzero(found < 0)):
         raise CellError(MISSING)
     return found
+
+
+def _hold(dtype: np.dtype, listed: Sequence[Any]) -> bool:
+    """Whether a short float holds all numbers that are listed: else it may have confused some."""
+    numbers = np.array([value for value in listed if not isinstance(value, str)], np.float64)
+    with np.errstate(over="ignore"):
+        return bool(np.all(numbers.astype(dtype) == numbers))
 
 
 def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
@@ -238,7 +252,7 @@ def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
     """
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         raise ValueError(f"{name} must be a list of values, got {values!r}.")
-    plain = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    plain = tuple(_plain(value) for value in values)
     for value in plain:
         _check_one(name, value)
     seen: set[Any] = set()
@@ -254,6 +268,12 @@ def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
                 "cannot tell them apart; list all values as words, or all as numbers."
             )
     return plain
+
+
+def _plain(value: Any) -> Any:
+    """Return Python's scalar for numpy's, which compares and serialises alike everywhere."""
+    is_time = isinstance(value, _TIMES)  # of which numpy may make an integer
+    return value.item() if isinstance(value, np.generic) and not is_time else value
 
 
 def _check_one(name: str, value: Any) -> None:

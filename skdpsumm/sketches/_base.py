@@ -24,8 +24,8 @@ from .._progress import progress
 from .._repr_html import PrivacyReprMixin
 from .._validation import is_float32, schema_kept, validate_table
 from ..features import GRID, Columns, FeatureMap
-from ..schema import Table
 from ..privacy import Block, IntegerNoise, PrivacyGuarantee, nominal_mechanism, own_clone
+from ..schema import Table
 from ._partitions import sum_partitions
 from ._pending import PendingRelease
 

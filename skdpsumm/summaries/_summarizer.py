@@ -20,9 +20,9 @@ from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
 from .._searching import in_a_search
 from .._validation import schema_kept, validate_table
-from ..schema import is_missing
 from .._warn import warn_caller
 from ..privacy import PrivacyGuarantee, derived_seed, nominal_mechanism
+from ..schema import is_missing
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._curator import Curator

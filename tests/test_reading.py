@@ -1,0 +1,278 @@
+"""What a cell becomes is a matter of that cell: one row more changes no other, in any container."""
+
+import datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import from_dtype
+
+from skdpsumm import (
+    HistogramSketcher,
+    M2MClassifier,
+    PrivacyLedger,
+    RACESketcher,
+    RFFSketcher,
+    TDILClassifier,
+)
+from skdpsumm._dask import PartitionSchema
+from skdpsumm._validation import Schema, validate_table
+from skdpsumm.features import Columns
+from skdpsumm.schema import Table, check_listed, exact_numbers, positions, read_table
+
+BIG = 2**53
+NAMES = ["kind", "size", "rate"]
+NUMPY = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "longdouble",
+]
+NUMPY += ["complex128", "M8[D]", "M8[ns]", "m8[s]", "m8[ns]", "U3", "S3"]
+
+NUMBERS = st.one_of(
+    st.integers(-3, 3),
+    st.integers(-(2**70), 2**70),
+    st.sampled_from([BIG, BIG + 1, -BIG - 1, 2**63, 2**64, 10**400, 0.1, 1 / 3, -0.0, 1.7e308]),
+    st.floats(-1e300, 1e300),
+    st.booleans(),
+    st.decimals(allow_nan=False, allow_infinity=False),
+    st.fractions(),
+    *(from_dtype(np.dtype(name), allow_nan=False, allow_infinity=False) for name in NUMPY[:11]),
+)
+ANYTHING = st.one_of(
+    NUMBERS,
+    st.none(),
+    st.text(max_size=3),
+    st.binary(max_size=3),
+    st.floats(),
+    st.complex_numbers(),
+    st.dates(),
+    st.datetimes(),
+    st.timedeltas(),
+    st.sampled_from(["1", "0.5", "1e3", "nan", "True", "a", "a\0", pd.NA, pd.NaT]),
+    st.sampled_from([pd.Timestamp("2020-01-01 00:00:00.000000001"), {"a": 1}, [1.0], object()]),
+    *(from_dtype(np.dtype(name)) for name in NUMPY),
+)
+LISTS = [(0, 1, 2), ("a", "b", "1"), (0.5, 1, 7), (1, 2, "3+"), (BIG, BIG + 2, 0), (True, False)]
+
+
+def frame(rows):
+    return pd.DataFrame({name: [row[j] for row in rows] for j, name in enumerate(NAMES)})
+
+
+def objects(rows):
+    table = np.empty((len(rows), len(NAMES)), dtype=object)
+    for i, row in enumerate(rows):
+        for j, cell in enumerate(row):
+            table[i, j] = cell
+    return table
+
+
+def in_polars(rows):
+    columns = {name: [row[j] for row in rows] for j, name in enumerate(NAMES)}
+    return pl.DataFrame(columns, strict=False)
+
+
+def stacked(kind, join):
+    """Return a function of some rows and one more, which joins two tables."""
+    return lambda rows, one: join([kind(rows), kind([one])])
+
+
+# The rest of the rows, and how a table grows by one row at its end.
+GROWN = {
+    "list": (list, lambda rows, one: [*rows, one]),
+    "arrays in a list": (lambda rows: [np.array(row) for row in rows], None),
+    "array": (np.array, None),
+    "arrays joined": (np.array, stacked(np.array, np.concatenate)),
+    "objects": (objects, None),
+    "pandas": (frame, None),
+    "pandas joined": (frame, stacked(frame, lambda two: pd.concat(two, ignore_index=True))),
+    "pandas converted": (frame, lambda rows, one: frame([*rows, one]).convert_dtypes()),
+    "polars": (in_polars, None),
+    "polars joined": (
+        in_polars,
+        stacked(in_polars, lambda t: pl.concat(t, how="vertical_relaxed")),
+    ),
+}
+
+
+def read(table, columns):
+    """Return what each row becomes; None for a table that is refused."""
+    try:
+        X = validate_table(Schema(), table, mixed=not columns.is_numeric)
+        columns.check(X)
+    except (TypeError, ValueError):
+        return None
+    if columns.is_numeric:
+        return X
+    return np.column_stack([columns.code(X, 0), columns.number(X, 1), columns.number(X, 2)])
+
+
+def rounded(rows, table):
+    """Whether pandas rounded numpy's integers, for float32 beside int32 makes float32 in a list."""
+    return isinstance(table, pd.DataFrame) and any(
+        str(table[name].dtype).lower() in ("float16", "float32")
+        and any(isinstance(row[j], np.integer) for row in rows)
+        for j, name in enumerate(NAMES)
+    )
+
+
+def made(make):
+    try:
+        return make()
+    except Exception:  # a container that cannot hold such rows
+        return None
+
+
+@pytest.mark.filterwarnings("ignore")  # of the libraries that make the containers
+@pytest.mark.parametrize("listed", [None, *LISTS], ids=str)
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@given(data=st.data())
+def test_one_row_changes_no_other(listed, data):
+    columns = Columns.build(3, (-1e9, 1e9), None if listed is None else {0: listed})
+    first = NUMBERS if listed is None else st.sampled_from(listed)
+    cells = (first, NUMBERS, NUMBERS)
+    rows = data.draw(st.lists(st.tuples(*cells), min_size=1, max_size=3))
+    strange = data.draw(st.integers(0, 2))  # where the new row holds anything at all
+    one = data.draw(st.tuples(*[ANYTHING if j == strange else c for j, c in enumerate(cells)]))
+    for name, (make, grow) in GROWN.items():
+        before = made(lambda make=make: make(rows))
+        after = made(lambda make=make, grow=grow: grow(rows, one) if grow else make([*rows, one]))
+        if before is None or after is None or rounded(rows, before) or rounded(rows, after):
+            continue
+        codes, more = read(before, columns), read(after, columns)
+        if codes is not None and more is not None:
+            assert np.array_equal(more[:-1], codes), (name, rows, one)
+
+
+@pytest.mark.parametrize("strange", [0.5, BIG + 1, 2**63, -1, True, "3", np.float32(0.1)])
+@pytest.mark.parametrize("kind", [HistogramSketcher, RACESketcher, RFFSketcher])
+def test_large_integers_are_no_categories(kind, strange):
+    """float64 takes 2**53 + 1 for 2**53: with one fraction in the table all rows were others."""
+    ledger = PrivacyLedger(epsilon=1)
+    sketcher = kind(bounds={1: (0, 9)}, categories={0: [BIG, BIG + 1]}, delta=0, ledger=ledger)
+    with pytest.raises(ValueError, match="float64 cannot hold.*list words.*astype\\(str\\)"):
+        sketcher.fit([[BIG + 1, 1.0], [BIG, strange]])
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1, "1"], "lists '1' beside numbers"),
+        ([0.5, " 5e-1"], "lists ' 5e-1' beside numbers"),
+        ([True, "no", "TRUE"], "lists 'TRUE' beside numbers"),
+        (["a", "a\0"], "drops a NUL"),
+        ([b"a", b"b"], "a bytes; list words, numbers"),
+        ([np.datetime64("2020-01-01"), np.datetime64("2020-01-02")], "a datetime64; list words"),
+        ([np.timedelta64(1, "ns"), 2], "a timedelta64; list words"),
+        ([0, np.inf], "inf, which float64 cannot hold"),
+        ([10**400, 1], "which float64 cannot hold"),
+        ([0.0, -0.0], "twice"),
+        ([(1, 2), (3, 4)], "a tuple; list words"),
+    ],
+)
+def test_values_that_a_container_may_confuse_are_not_listed(values, message):
+    with pytest.raises(ValueError, match=message):
+        check_listed("categories['a']", values)
+    with pytest.raises(ValueError, match=message):
+        TDILClassifier(classes=values).fit([[0.0], [1.0]], [0, 1])
+    assert check_listed("categories['a']", [0, 1, 2, "3+", "or more"]) == (0, 1, 2, "3+", "or more")
+
+
+TIMES = {
+    "numpy": np.array([["2020-01-01"], ["2020-01-02"]], "M8[D]"),
+    "numpy differences": np.array([[1], [2]], "m8[s]"),
+    "list": [[datetime.date(2020, 1, 1)], [datetime.datetime(2020, 1, 2)]],
+    "list of numpy": [[np.datetime64("2020-01-01")], [np.timedelta64(3, "s")]],
+    "pandas": pd.DataFrame({"t": pd.to_datetime(["2020-01-01", "2020-01-02"])}),
+    "pandas zone": pd.DataFrame({"t": pd.to_datetime(["2020-01-01"] * 2, utc=True)}),
+    "pandas differences": pd.DataFrame({"t": pd.to_timedelta(["1 s", "2 s"])}),
+    "polars": pl.DataFrame({"t": [datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 2)]}),
+    "polars days": pl.DataFrame({"t": [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]}),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_dates_and_times_are_refused(name):
+    """A datetime with finer digits than the rest multiplied a whole column by a thousand."""
+    ledger = PrivacyLedger(epsilon=1, delta=1e-5)
+    for known in ({"bounds": (0, 1e20)}, {"categories": {0: [1, 2]}}):
+        sketcher = HistogramSketcher(delta=0, ledger=ledger, **known)
+        with pytest.raises(ValueError, match="dates or times"):
+            sketcher.fit(TIMES[name])
+    with pytest.raises(ValueError, match="dates or times.*timedelta"):
+        TDILClassifier(ledger=ledger).fit(TIMES[name], [0, 1])
+    assert ledger.entries() == []
+
+
+def test_words_are_no_numbers():
+    """As a word, a float32 has other digits than as a number: 0.1 and 0.10000000149."""
+    for X in ([["1.5"]], np.array([["1.5"]]), pd.DataFrame({"x0": ["1.5"]})):
+        with pytest.raises(ValueError, match="column 'x0'"):
+            validate_table(Schema(), X)
+
+
+def test_a_table_that_is_not_computed_is_told_how():
+    for model in (HistogramSketcher(bounds=(0, 1)), TDILClassifier(), M2MClassifier(bounds=(0, 1))):
+        with pytest.raises(ValueError, match=r"LazyFrame.*give X.collect\(\)"):
+            model.fit(pl.LazyFrame({"a": [0.0, 1.0]}), [0, 1])
+
+
+def test_numbers_are_the_closest_float64():
+    cells = [BIG + 1, True, np.float32(0.1), Decimal("0.1"), Fraction(1, 3), np.int8(-3), 2**80 + 1]
+    exact = [float(cell) for cell in cells]
+    assert exact_numbers(np.array(cells, dtype=object)).tolist() == exact
+    assert exact_numbers(np.array([BIG + 1, 3], np.int64)).tolist() == [float(BIG), 3.0]
+    assert exact_numbers(np.array([2**64 - 1], np.uint64)).tolist() == [float(2**64)]
+
+
+def test_categories_are_compared_by_value():
+    listed = check_listed("c", [0, 1, 2.5])
+    for column in ([True, 2.5, 0.0], [np.int8(1), np.float32(2.5), Decimal(0)]):
+        assert positions(np.array(column, dtype=object), listed).tolist() == [1, 2, 0]
+    nearly = np.array([np.nextafter(1.0, 2), np.timedelta64(1, "ns") * 0 != 0], dtype=object)
+    assert positions(nearly, listed).tolist() == [-1, 0]
+
+
+def test_short_floats_hold_the_categories_or_are_refused():
+    columns = Columns.build(1, categories={0: [2**24, 2**24 + 1]})
+    assert columns.code(np.array([[2.0**24 + 1]]), 0).tolist() == [1]
+    with pytest.raises(ValueError, match="short float"):
+        columns.code(np.array([[2.0**24]], np.float32), 0)
+
+
+def test_tables_are_cut_like_arrays():
+    table = read_table(pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]}))
+    assert isinstance(table, Table)
+    assert table[1:].shape == (2, 2)
+    assert table[1:][:, 1].tolist() == ["y", "z"]
+    assert len(table) == 3
+
+
+def test_partitions_of_dask_are_read_cell_by_cell():
+    dd = pytest.importorskip("dask.dataframe")
+    rows = [(k % 3, k / 4, k) for k in range(12)]
+    plain = frame(rows)
+    columns = Columns.build(3, (-1e9, 1e9), {0: [0, 1, 2]})
+    for strange in ((1.0, True, 2.5), (True, BIG + 1, 1e300), (np.float32(2), 2**63, 0.1)):
+        grown = pd.concat([plain, frame([strange])], ignore_index=True)
+        schema = PartitionSchema.of(Schema(), dd.from_pandas(grown, 1), mixed=True)
+        parts = [schema.check(part) for part in (plain.iloc[:5], grown.iloc[5:])]
+        found = np.vstack([np.column_stack([columns.number(p, j) for j in (1, 2)]) for p in parts])
+        codes = np.concatenate([columns.code(p, 0) for p in parts])
+        assert np.array_equal(found[:-1], plain[NAMES[1:]].to_numpy(float))
+        assert np.array_equal(codes[:-1], plain["kind"])
