@@ -33,6 +33,7 @@ _RESHAPE = (
 )
 # Those that print values of the table, or the number of its rows.
 _REPLACED = {
+    "Expected 2D": _RESHAPE,
     "inconsistent numbers": "X and y have different numbers of rows.",
     "1d array": "y should be a 1d array, with one value per row.",
 }

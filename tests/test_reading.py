@@ -86,6 +86,10 @@ def in_polars(rows):
     return pl.DataFrame(columns, strict=False)
 
 
+def _joined(two):
+    return pl.concat(two, how="vertical_relaxed")
+
+
 def stacked(kind, join):
     """Return a function of some rows and one more, which joins two tables."""
     return lambda rows, one: join([kind(rows), kind([one])])
@@ -104,7 +108,7 @@ GROWN = {
     "polars": (in_polars, None),
     "polars joined": (
         in_polars,
-        stacked(in_polars, lambda t: pl.concat(t, how="vertical_relaxed")),
+        stacked(in_polars, _joined),
     ),
 }
 
@@ -164,7 +168,7 @@ def test_large_integers_are_no_categories(kind, strange):
     """float64 takes 2**53 + 1 for 2**53: with one fraction in the table all rows were others."""
     ledger = PrivacyLedger(epsilon=1)
     sketcher = kind(bounds={1: (0, 9)}, categories={0: [BIG, BIG + 1]}, delta=0, ledger=ledger)
-    with pytest.raises(ValueError, match="float64 cannot hold.*list words.*astype\\(str\\)"):
+    with pytest.raises(ValueError, match=r"float64 cannot hold.*list words.*astype\(str\)"):
         sketcher.fit([[BIG + 1, 1.0], [BIG, strange]])
     assert ledger.entries() == []
 
@@ -214,7 +218,7 @@ def test_dates_and_times_are_refused(name):
         sketcher = HistogramSketcher(delta=0, ledger=ledger, **known)
         with pytest.raises(ValueError, match="dates or times"):
             sketcher.fit(TIMES[name])
-    with pytest.raises(ValueError, match="dates or times.*timedelta"):
+    with pytest.raises(ValueError, match=r"dates or times.*timedelta"):
         TDILClassifier(ledger=ledger).fit(TIMES[name], [0, 1])
     assert ledger.entries() == []
 

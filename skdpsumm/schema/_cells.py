@@ -150,11 +150,10 @@ def _numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
     cells = column.ravel().tolist()
     examples = {type(cell): cell for cell in cells}
     faults = [CellError(_fault(cell), kind.__name__) for kind, cell in examples.items()]
-    worst = next(
-        (f for w in (COMPLEX, TIMES, WORDS, OBJECTS) for f in faults if f.fault == w), None
-    )
-    if worst is not None:
-        raise worst
+    for worst in (COMPLEX, TIMES, WORDS, OBJECTS):
+        for error in faults:
+            if error.fault == worst:
+                raise error
     if not examples.keys() <= {float, bool}:
         cells = [_number(cell) for cell in cells]
     return np.array(cells, np.float64).reshape(column.shape)
