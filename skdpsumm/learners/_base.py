@@ -227,6 +227,7 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
     def _guarantee(self, plan: Any, given: str) -> PrivacyGuarantee:
         facts = ["the parameters of the estimator"]
         facts += [given] if given else []
+        facts += self._given_of_kernel()
         facts += ["the number of rows"] if self.adjacency == "replace_one" else []
         return PrivacyGuarantee(
             plan.mechanism,
@@ -236,6 +237,12 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
             simulated=self.noise_seed is not None,
             idealised=plan.idealised,
         )
+
+    def _given_of_kernel(self) -> list[str]:
+        """Return what is taken on trust of a kernel that the user computes, in tables."""
+        if self.feature_map is not None or self.kernel in KERNELS:
+            return []
+        return ["that the kernel is a function of two rows alone, up to rounding errors"]
 
     # ---- predictions
 
