@@ -249,10 +249,7 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Return the released scores of each row, shape (n, q)."""
         check_is_fitted(self, "privacy_")
-        return self._answer(validate_table(self, X, reset=False))
-
-    def _answer(self, X: NDArray) -> NDArray[np.float64]:
-        return self.predictor_.scores(X)
+        return self.predictor_.scores(validate_table(self, X, reset=False))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
