@@ -14,9 +14,8 @@ can change what all others become. So there are three ways to map a table:
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,7 @@ from sklearn.preprocessing import (
 from sklearn.utils import _safe_indexing, gen_batches
 
 from .._blas import one_blas_thread
+from .._warn import silence
 from ._engine_numpy import ExactProduct
 from ._scaler import PublicScaler
 
@@ -93,14 +93,6 @@ def map_rows(
         for rows in gen_batches(len(X), _BLOCK_ROWS) if len(X) else ():
             _fill(values[rows], taken[rows], steps, _copy(_safe_indexing(X, rows)))
     return values, taken
-
-
-@contextmanager
-def silence() -> Iterator[None]:
-    """Have functions of the user's, and of scikit-learn's, warn of no private row."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
 
 
 def dense(X: Any) -> NDArray[np.float64]:

@@ -141,7 +141,7 @@ class Problem:
         """The features of the rows, or their Gram matrix."""
         if isinstance(self.space, FeatureSpace):
             return self.space.rows(self.X)
-        return symmetric_gram(self.space.gram, self.X, n_jobs=1 if self.space.is_users else 2)
+        return symmetric_gram(self.space.gram, self.X, n_jobs=self.space.n_jobs)
 
     def _call_on_all_rows(self) -> None:
         """Compute all features, or kernel values, and keep what `minimize` will keep of them."""

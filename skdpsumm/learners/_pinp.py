@@ -149,10 +149,10 @@ class BasePINP(BaseKernelLearner):
 class PINPClassifier(ClassifierTarget, BasePINP):
     """Classify test points that come one by one, from a minimiser that stays private.
 
-    Holds private data once fitted. A pickle or deep copy leaves the private minimiser behind, unless
-    epsilon is infinite: it carries the points asked and their answers, and answers new points by
-    the function that those amount to. It holds private data as far as these points are: ask at
-    public ones by ``predict(Public(Z))``. A fork answers as a copy does, but has all the memory.
+    Holds private data once fitted. A pickle or deep copy leaves the private minimiser behind,
+    unless epsilon is infinite: it carries the points asked and their answers, and answers new
+    points by the function that those amount to. It holds private data if these points are: ask
+    at public ones by ``predict(Public(Z))``. A fork answers as a copy does, but has all the memory.
 
     Parameters
     ----------
@@ -273,10 +273,10 @@ class PINPClassifier(ClassifierTarget, BasePINP):
 class PINPRegressor(RegressorTarget, BasePINP):
     """Predict numbers for test points that come one by one, from a minimiser that stays private.
 
-    Holds private data once fitted. A pickle or deep copy leaves the private minimiser behind, unless
-    epsilon is infinite: it carries the points asked and their answers, and answers new points by
-    the function that those amount to. It holds private data as far as these points are: ask at
-    public ones by ``predict(Public(Z))``. A fork answers as a copy does, but has all the memory.
+    Holds private data once fitted. A pickle or deep copy leaves the private minimiser behind,
+    unless epsilon is infinite: it carries the points asked and their answers, and answers new
+    points by the function that those amount to. It holds private data if these points are: ask
+    at public ones by ``predict(Public(Z))``. A fork answers as a copy does, but has all the memory.
 
     Parameters
     ----------

@@ -20,7 +20,8 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.utils import gen_batches
 
-from ..features._row_alone import dense, map_rows, silence
+from .._warn import silence
+from ..features._row_alone import dense, map_rows
 from ._rows import FeatureRows
 
 Floats = NDArray[np.float64]
@@ -46,12 +47,15 @@ class Space(ABC):
         R, a bound on the norm of phi for every row, intercept included.
     intercept : float
         The value of the constant feature; 0 for none.
+    n_jobs : int
+        Threads that may call `gram`: one where it calls a function of the user's.
     is_users : bool
-        Whether phi calls a function of the user's, which may fail, from one thread at a time.
+        Whether it calls a function of the user's, which may fail.
     """
 
     radius: float
     intercept: float
+    n_jobs: int = 2
     is_users: bool = False
 
     @abstractmethod
@@ -82,6 +86,7 @@ class KernelSpace(Space):
         self.kernel, self.params = kernel, params
         self.norm_bound, self.intercept = norm_bound, intercept
         self.radius = math.hypot(self._kernel_radius(), intercept)
+        self.n_jobs = 1 if callable(kernel) else 2
         self.is_users = callable(kernel)
 
     def _kernel_radius(self) -> float:
