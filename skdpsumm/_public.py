@@ -11,6 +11,9 @@ class Public:
     scikit-learn slices every routed array whose length happens to equal the number of rows of X.
     What is wrapped has no length: estimators of skdpsumm take the table out again.
 
+    Points that a PINP learner answers are taken as public where they come in a `Public`, so that
+    a copy of the learner, which carries them, holds no private data.
+
     Parameters
     ----------
     table : array-like or frame

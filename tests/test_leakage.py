@@ -5,6 +5,7 @@ that a released object holds or says are a leak. Objects that must hold private 
 (`holds_private_data=True`); of those only what leaves them is looked at.
 """
 
+import copy
 import pickle
 import sys
 import traceback
@@ -14,6 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
 
 from skdpsumm import (
     HistogramSketcher,
@@ -24,10 +29,13 @@ from skdpsumm import (
     PINPRegressor,
     PrivacyLedger,
     PrivateMMDSummarizer,
+    PrivateSearchCV,
+    Public,
     PublicScaler,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
+    SummarizedEstimator,
     TDDLClassifier,
     TDDLRegressor,
     TDILClassifier,
@@ -195,6 +203,66 @@ def test_copies_of_interactive_learners_hold_no_canary(name):
     assert not holds(pickle.loads(blob))
 
 
+def whatever_is_fitted(epsilon):
+    """Yield all kinds of fitted objects, by name; those that answer have been asked at rows."""
+    for name, (model, y) in RELEASED.items():
+        sketcher = "sketcher" in model.get_params(deep=False)
+        model = clone(model).set_params(**{"sketcher__epsilon" if sketcher else "epsilon": epsilon})
+        yield name, fitted(model, y)
+    for name, model in INTERACTIVE.items():
+        yield name, fitted(clone(model).set_params(epsilon=epsilon), Y)
+    spent = {"epsilon": epsilon}
+    yield "given points", TDDLClassifier(**spent).fit(X, Y, X_public=NEW)
+    matrices = X @ X.T, NEW @ np.vstack([X, NEW]).T
+    model = TDDLClassifier(kernel="precomputed", **spent)
+    yield "precomputed", model.fit(matrices[0], Y, X_public=matrices[1])
+    search = PrivateSearchCV(TDILClassifier(), {"regularization": [1.0]}, **spent)
+    yield "search", search.set_params(expected_trials=2).fit(X, Y)
+    summary = PrivateMMDSummarizer(5, n_components=16, gamma=0.5, **spent)
+    owners = {"X_target": X[30:60], "owners": np.arange(N) % 3}
+    yield "summary", clone(summary).fit(X, **owners)
+    yield "summarised", SummarizedEstimator(LogisticRegression(), summary).fit(X, Y, **owners)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_what_says_that_it_holds_no_private_data_holds_no_row(epsilon):
+    """Every row is a canary here, also as a point that was asked, and every number as a label."""
+    values = {np.array(v, kind).tobytes() for v in (*X.ravel(), *T) for kind in ("f8", "f4")}
+
+    def rows_in(thing):
+        blob = pickle.dumps(thing)
+        return any(value in blob for value in values)
+
+    said = {}
+    for name, model in whatever_is_fitted(epsilon):
+        if hasattr(model, "predict") and name != "precomputed":
+            model.predict(X[35:45])
+        for copied in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            said[name] = getattr(copied, "holds_private_data", False)
+            again = getattr(pickle.loads(pickle.dumps(copied)), "holds_private_data", False)
+            assert again or not rows_in(copied), name
+            assert said[name] or not holds(copied), name
+    assert {name for name in said if said[name]} == {*INTERACTIVE, "summary", "summarised"}
+
+
+@pytest.mark.parametrize("name", INTERACTIVE)
+def test_a_copy_that_was_asked_public_points_alone_holds_no_private_data(name):
+    model = fitted(INTERACTIVE[name], Y)
+    model.predict(Public(NEW))
+    assert model.holds_private_data
+    assert not pickle.loads(pickle.dumps(model)).holds_private_data
+    model.predict(NEW)  # known by now
+    assert not copy.deepcopy(model).holds_private_data
+    model.score(X, Y)
+    twice = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(model))))
+    assert twice.holds_private_data
+    assert "holds_private_data=True" in repr(twice)
+    assert "holds private data" in twice._repr_html_()
+    exact = fitted(clone(model).set_params(epsilon=np.inf), Y)
+    assert pickle.loads(pickle.dumps(exact)).holds_private_data
+
+
 @pytest.mark.parametrize("protocol", ["propose", "pool", "posted", "ask_all"])
 def test_what_owners_see_holds_no_canary(protocol):
     """The canary is a row of the target, and one of an owner."""
@@ -233,6 +301,79 @@ def test_a_refused_refit_changes_nothing(name):
     assert not hasattr(model, "feature_names_in_")
     assert len(ledger.entries()) == 1
     model.transform(X) if y is None and hasattr(model, "transform") else None
+
+
+# --------------------------------------------------------------------- what warnings tell
+
+LARGEST = np.finfo(float).max
+EXTREMES = {
+    "largest": [LARGEST, -LARGEST],
+    "smallest": [5e-324, -5e-324],
+    "subnormal": [LARGEST, 3e-310],
+    "squares overflow": [1e160, 1e-160],
+}
+KERNELS = ["linear", "rbf", "poly", "laplacian", "cosine", lambda A, B: A @ B.T]
+TO_FIT = {
+    **RELEASED,
+    **{name: (model, Y) for name, model in INTERACTIVE.items()},
+    **{f"kernel {k}": (PINPClassifier(kernel=k), Y) for k in KERNELS},
+    "polynomials": (TDILClassifier(feature_map=PolynomialFeatures(3)), Y),
+    "random features": (TDILClassifier(feature_map=RBFSampler(n_components=8)), Y),
+    "in a pipeline": (make_pipeline(PublicScaler(bounds=(-1e-300, 1)), TDILClassifier()), Y),
+    "scaler": (PublicScaler(bounds=(-1e-300, 1e-300)), None),
+    "wide bins": (HistogramSketcher(n_bins=4, bounds=(-1e300, 1e300)), None),
+    "fine bins": (RACESketcher(n_repetitions=3, n_buckets=4, bounds=(0, 1e-290)), None),
+    "search": (
+        PrivateSearchCV(
+            make_pipeline(PolynomialFeatures(2), TDILClassifier()),
+            {"tdilclassifier__regularization": [1.0]},
+            expected_trials=2,
+            epsilon=8.0,
+        ),
+        Y,
+    ),
+}
+
+
+def warned(model, X, y):
+    """Return what a fit, and a map of the same rows, warn of; noise and seeds are public."""
+    known = model.get_params()
+    seeds = [name for name in known if name.endswith("random_state")]
+    seeds += [name for name in ("noise_seed", "sketcher__noise_seed") if name in known]
+    model = clone(model).set_params(**dict.fromkeys(seeds, 0))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = fitted(model, y, X)
+        if hasattr(model, "transform"):
+            model.transform(X)
+    return {(w.category, str(w.message), w.lineno) for w in caught}
+
+
+@pytest.mark.parametrize("name", TO_FIT)
+def test_warnings_hang_on_no_row(name):
+    """An extreme row among others has the fit warn as it does without that row."""
+    model, y = TO_FIT[name]
+    without = warned(model, np.delete(X, 7, axis=0), None if y is None else np.delete(y, 7))
+    assert RuntimeWarning not in {category for category, *_ in without}
+    for row in EXTREMES.values():
+        table, labels = X.copy(), y
+        table[7] = row
+        if y is T:
+            labels = T.copy()
+            labels[7] = row[0]
+        assert warned(model, table, labels) == without
+
+
+def test_warnings_do_not_hang_on_the_number_of_labels():
+    """scikit-learn warns where more than half of more than 20 rows have a label of their own."""
+    classes = list(range(12))
+    for model in (
+        TDILClassifier(classes=classes),
+        clone(CLASSIFIERS["m2m classifier"]).set_params(classes=classes),
+        PrivateSearchCV(TDILClassifier(classes=classes), {}, expected_trials=2),
+    ):
+        few, more = (warned(model, X[:n], np.arange(n) % 12) for n in (20, 21))
+        assert few == more
 
 
 # ------------------------------------------------------------------------- what errors say

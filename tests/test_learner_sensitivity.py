@@ -6,7 +6,12 @@ yardstick that the learners pass.
 
 import numpy as np
 import pytest
+from scipy.linalg import null_space
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Binarizer
+from sklearn.random_projection import GaussianRandomProjection
 from sklearn.svm import SVC
 
 from skdpsumm import PINPClassifier, PINPRegressor, TDILClassifier, TDILRegressor
@@ -109,6 +114,19 @@ def test_labels_beyond_their_bounds_count_as_at_them():
     X, y = balanced()
     far, near = (neighbours(X, y, np.array([[1.0, 0.0]]), v, "add_remove")[0] for v in (1e9, 1.0))
     assert moved(model, far, near) < 1e-3 * model.sensitivity_
+
+
+def test_a_map_with_jumps_stays_below():
+    """Rows on all hyperplanes of a hash: BLAS put each on another side once there was one more."""
+    d, n_bits = 784, 8
+    projection = GaussianRandomProjection(n_bits, random_state=0).fit(np.zeros((1, d)))
+    plane = null_space(projection.components_)
+    hashed = FrozenEstimator(make_pipeline(projection, Binarizer()))
+    row = plane @ np.random.default_rng(0).normal(size=plane.shape[1])
+    model = TDILClassifier(feature_map=hashed, classes=[0, 1])
+    for n in (101, 151):
+        X, y = np.tile(row, (n, 1)), np.ones(n, dtype=int)
+        assert moved(model, (X, y), (X[1:], y[1:])) <= model.sensitivity_
 
 
 # ---- violations that the bounds guard against (REVIEW 6.4)

@@ -333,7 +333,7 @@ def test_the_same_point_gets_the_same_answer(mechanism):
 def test_a_copy_draws_no_noise():
     model = PINPClassifier(gamma=2.0).fit(X, DISC)
     assert "holds_private_data=True" in repr(model)
-    known = model.decision_function(Z)
+    known = model.decision_function(Public(Z))
     public = model.answers_.hypothesis().scores(NEW)[:, 0]
     for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert np.array_equal(twin.decision_function(Z), known)

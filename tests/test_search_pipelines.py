@@ -35,7 +35,8 @@ from skdpsumm import (
     PublicScaler,
     TDILClassifier,
 )
-from skdpsumm.model_selection import _maps, _private_search
+from skdpsumm.features import _row_alone
+from skdpsumm.model_selection import _private_search
 from skdpsumm.model_selection._choices import Choices
 from skdpsumm.model_selection._maps import Maps, alike, groups_of, steps_before
 from skdpsumm.model_selection._public_rows import PublicRows
@@ -70,7 +71,7 @@ def search(estimator, choices, **params):
 
 
 def one_by_one(maps, rows):
-    """Return what the steps make of each row alone: the definition."""
+    """Return what the steps make of each row alone, by themselves: the definition."""
     found = []
     for i in range(len(rows)):
         row = rows[i : i + 1]
@@ -86,8 +87,10 @@ def moves_another(maps, rows):
     other = np.arange(len(rows))[::-1]
     parts = [rows[a:b] for a, b in ((0, 1), (1, 8), (8, 9), (9, len(rows)))]
     shuffled = rows.iloc[other] if hasattr(rows, "iloc") else rows[other]
+    singly = [maps(rows[i : i + 1])[0] for i in range(len(rows))]
     same = (
-        np.array_equal(whole, one_by_one(maps, rows)),
+        np.allclose(whole, one_by_one(maps, rows), rtol=0, atol=1e-12),
+        np.array_equal(whole, np.concatenate(singly)),
         np.array_equal(whole, maps(shuffled)[0][other]),
         np.array_equal(whole, np.concatenate([maps(part)[0] for part in parts])),
         good.all(),
@@ -114,7 +117,7 @@ STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("block_rows", [4096, 16])
 def test_no_row_moves_another(monkeypatch, name, block_rows):
-    monkeypatch.setattr(_maps, "_BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(_row_alone, "_BLOCK_ROWS", block_rows)
     assert not moves_another(mapped(*STEPS[name]), X)
 
 
@@ -160,7 +163,7 @@ class CentredScaler(PublicScaler):
 def test_unknown_types_get_one_row_at_a_time(monkeypatch, step):
     assert not moves_another(mapped(step), X)
     # The check sees what would happen were they taken for row-wise ones.
-    monkeypatch.setattr(_maps, "_BY_ENTRY", _maps._BY_ENTRY | {type(step)})
+    monkeypatch.setattr(_row_alone, "_BY_ENTRY", _row_alone._BY_ENTRY | {type(step)})
     assert moves_another(mapped(step), X)
 
 

@@ -27,7 +27,7 @@ class PublicScaler(PrivacyReprMixin, OneToOneFeatureMixin, TransformerMixin, Bas
     ----------
     scale_ : ndarray of shape (n_features,)
         ``1 / (high - low)``.
-    low_ : ndarray of shape (n_features,)
+    low_, high_ : ndarray of shape (n_features,)
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
@@ -58,9 +58,10 @@ class PublicScaler(PrivacyReprMixin, OneToOneFeatureMixin, TransformerMixin, Bas
             raise ValueError("bounds is missing: give the public (low, high) of the columns.")
         X = validate_table(self, X)
         names = getattr(self, "feature_names_in_", None)
-        pairs = np.array(Columns.build(X.shape[1], self.bounds, names=names).bounds)
-        self.low_ = pairs[:, 0]
-        self.scale_ = 1 / (pairs[:, 1] - pairs[:, 0])
+        self.low_, self.high_ = np.array(
+            Columns.build(X.shape[1], self.bounds, names=names).bounds
+        ).T
+        self.scale_ = 1 / (self.high_ - self.low_)
         return self
 
     def transform(self, X):
@@ -79,4 +80,5 @@ class PublicScaler(PrivacyReprMixin, OneToOneFeatureMixin, TransformerMixin, Bas
         if isinstance(X, Public):
             return Public(self.transform(X.table))
         X = validate_table(self, X, reset=False)
-        return np.clip((X - self.low_) * self.scale_, 0, 1)
+        inside = np.clip(X, self.low_, self.high_)  # first, or rows far outside would overflow
+        return np.clip((inside - self.low_) * self.scale_, 0, 1)

@@ -28,10 +28,23 @@ class AnsweredQueries(ABC):
     Only the object that was fitted, in the process that fitted it, draws noise. Copies (by pickle
     or `copy`) and forks carry the answers and the public hypothesis, and answer new points by it:
     two copies with noise of their own would average to the exact answer for one charge.
+
+    Parameters
+    ----------
+    n_scores : int
+    is_public : bool
+        Whether the hypothesis is public: not where no noise was added.
+
+    Attributes
+    ----------
+    holds_private_data : bool
     """
 
-    def __init__(self, n_scores: int):
+    holds_private_data = True
+
+    def __init__(self, n_scores: int, *, is_public: bool):
         self._n_scores = n_scores
+        self._is_public = is_public  # and the points asked, which copies carry
         self._known: dict[bytes, tuple[Floats, bool]] = {}
         self._lock = threading.RLock()
         self._process = os.getpid()
@@ -41,12 +54,17 @@ class AnsweredQueries(ABC):
         """Whether this is a copy or a fork, which draws no noise."""
         return self._process != os.getpid()
 
-    def ask(self, X: NDArray) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the scores of each row, shape (m, q), and whether noise was drawn for it."""
+    def ask(self, X: NDArray, *, public: bool = False) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the scores of each row, shape (m, q), and whether noise was drawn for it.
+
+        Unless all that are asked are said to be `public`, copies hold private data.
+        """
         X = np.ascontiguousarray(X, dtype=np.float64) + 0.0  # -0.0 is 0.0
         keys = [row.tobytes() for row in X]
         with self._lock:
             new = {key: i for i, key in enumerate(keys) if key not in self._known}
+            if new and not self.is_copy:
+                self._is_public &= public
             known = self._known | self._answers(X[list(new.values())], list(new))
             if not self.is_copy:
                 self._known = known
@@ -80,17 +98,25 @@ class AnsweredQueries(ABC):
 
     def __reduce__(self):
         with self._lock:
-            state = self._n_scores, dict(self._known), self.hypothesis()
+            state = self._n_scores, dict(self._known), self.hypothesis(), self._is_public
         return FrozenAnswers, state
 
 
 class FrozenAnswers(AnsweredQueries):
-    """The public part of `AnsweredQueries`, with no private row in it."""
+    """What copies carry of `AnsweredQueries`: points asked, answers, and what those amount to.
 
-    def __init__(self, n_scores: int, known: dict, hypothesis: Minimizer):
-        super().__init__(n_scores)
+    No training row is among them, unless somebody asked at one, or the answers had no noise.
+    """
+
+    def __init__(self, n_scores: int, known: dict, hypothesis: Minimizer, is_public: bool):
+        super().__init__(n_scores, is_public=is_public)
         self._known = known
         self._hypothesis = hypothesis
+
+    @property
+    def holds_private_data(self) -> bool:
+        """Whether a point was asked that nobody said is public, or no noise was added."""
+        return not self._is_public
 
     @property
     def is_copy(self) -> bool:

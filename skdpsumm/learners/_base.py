@@ -227,6 +227,7 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
     def _guarantee(self, plan: Any, given: str) -> PrivacyGuarantee:
         facts = ["the parameters of the estimator"]
         facts += [given] if given else []
+        facts += self._given_of_kernel()
         facts += ["the number of rows"] if self.adjacency == "replace_one" else []
         return PrivacyGuarantee(
             plan.mechanism,
@@ -237,15 +238,18 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
             idealised=plan.idealised,
         )
 
+    def _given_of_kernel(self) -> list[str]:
+        """Return what is taken on trust of a kernel that the user computes, in tables."""
+        if self.feature_map is not None or self.kernel in KERNELS:
+            return []
+        return ["that the kernel is a function of two rows alone, up to rounding errors"]
+
     # ---- predictions
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Return the released scores of each row, shape (n, q)."""
         check_is_fitted(self, "privacy_")
-        return self._answer(validate_table(self, X, reset=False))
-
-    def _answer(self, X: NDArray) -> NDArray[np.float64]:
-        return self.predictor_.scores(X)
+        return self.predictor_.scores(validate_table(self, X, reset=False))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,7 +86,10 @@ class Problem:
     terms: Terms
 
     def check(self, *, tilt: float = 0.0, tolerance: float | None = None) -> None:
-        """Raise ValueError where float64 cannot certify the tolerance, before anything is charged.
+        """Raise ValueError where the minimiser cannot be found, before anything is charged.
+
+        That is where float64 cannot certify the tolerance, and where a function of the user's
+        fails on a row.
 
         Parameters
         ----------
@@ -106,6 +110,8 @@ class Problem:
         else:
             shape = n_rows, n_scores
             check_tolerance(tolerance, dual_tolerance(shape, terms.radius, *settings))
+        if self.space.is_users:
+            self._call_on_all_rows()
 
     def minimize(
         self, *, linear: Floats | None = None, tolerance: float | None = None
@@ -122,19 +128,26 @@ class Problem:
         tolerance = self.terms.tolerance if tolerance is None else tolerance
         loss = self.terms.loss
         if not isinstance(loss, OneVsRest):
-            return self._expand(self._solve(self._data(), loss, self.codes, tolerance, linear))
-        data, n_parts = self._data(), self.codes.shape[1]
+            return self._expand(self._solve(self._data, loss, self.codes, tolerance, linear))
+        data, n_parts = self._data, self.codes.shape[1]
         parts = [
             self._solve(data, loss.part, self.codes[:, [k]], tolerance / math.sqrt(n_parts), None)
             for k in range(n_parts)
         ]
         return self._expand(np.hstack(parts))
 
+    @cached_property
     def _data(self) -> FeatureRows | Floats:
-        """Return the features of the rows, or their Gram matrix."""
+        """The features of the rows, or their Gram matrix."""
         if isinstance(self.space, FeatureSpace):
             return self.space.rows(self.X)
         return symmetric_gram(self.space.gram, self.X, n_jobs=self.space.n_jobs)
+
+    def _call_on_all_rows(self) -> None:
+        """Compute all features, or kernel values, and keep what `minimize` will keep of them."""
+        if isinstance(self._data, FeatureRows):
+            for _ in self._data.blocks():
+                pass
 
     def _solve(
         self, data: Any, loss: Loss, codes: Floats, tolerance: float, linear: Floats | None

@@ -55,7 +55,7 @@ class PathAnswers(AnsweredQueries):
 
     def __init__(self, minimizer: Minimizer, plan: GaussianPath):
         n_scores = minimizer.coefficients.shape[1]
-        super().__init__(n_scores)
+        super().__init__(n_scores, is_public=plan.is_private)
         self._minimizer, self._plan = minimizer, plan
         self._points: Floats | None = None
         self._factor = np.zeros((0, 0))

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._progress import progress
+from .._public import Public, unwrap
 from .._validation import validate_table
 from ._answers import FrozenAnswers
 from ._base import BaseKernelLearner
@@ -80,15 +81,19 @@ class BasePINP(BaseKernelLearner):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or such in a `Public`
             May depend on earlier answers. A point that was asked before gets the same answer.
+            Copies of the learner carry the points asked: put those that are public, and no row
+            of a person, in a `Public`, and copies hold no private data.
 
         Returns
         -------
         PINPAnswer
         """
         check_is_fitted(self, "privacy_")
-        return PINPAnswer(*self._asked(validate_table(self, X, reset=False)))
+        table = validate_table(self, unwrap(X), reset=False)
+        with progress(f"{type(self).__name__}, answers", self.verbose):
+            return PINPAnswer(*self.answers_.ask(table, public=isinstance(X, Public)))
 
     @property
     def n_updates_left_(self) -> int:
@@ -98,8 +103,12 @@ class BasePINP(BaseKernelLearner):
 
     @property
     def holds_private_data(self) -> bool:
-        """True once fitted, but for copies and where all of the function was released at once."""
-        return hasattr(self, "answers_") and not isinstance(self.answers_, FrozenAnswers)
+        """True once fitted, but where all of the function was released at once.
+
+        Copies leave the private minimiser behind, and hold the points asked: for them it is False
+        if all of these came in a `Public`, and epsilon is finite.
+        """
+        return hasattr(self, "answers_") and self.answers_.holds_private_data
 
     def _plan(self, space, terms, public):
         if self.mechanism == "functional":
@@ -124,16 +133,12 @@ class BasePINP(BaseKernelLearner):
     def _publish(self, plan, problem):
         if isinstance(plan, WeightNoise):
             released = plan.release(problem)
-            self.answers_ = FrozenAnswers(problem.terms.n_scores, {}, released)
+            self.answers_ = FrozenAnswers(problem.terms.n_scores, {}, released, is_public=True)
         else:
             self.answers_ = plan.open(problem)
 
-    def _answer(self, X):
-        return self._asked(X)[0]
-
-    def _asked(self, X):
-        with progress(f"{type(self).__name__}, answers", self.verbose):
-            return self.answers_.ask(X)
+    def _scores(self, X):
+        return self.query(X).scores
 
     def __repr__(self, N_CHAR_MAX=700):
         text = super().__repr__(N_CHAR_MAX)
@@ -144,9 +149,10 @@ class BasePINP(BaseKernelLearner):
 class PINPClassifier(ClassifierTarget, BasePINP):
     """Classify test points that come one by one, from a minimiser that stays private.
 
-    Holds private data once fitted. A pickle or deep copy holds none: it carries the answers given,
-    and answers new points by the public function that those amount to. So does a fork, which has
-    the same memory, but draws no noise.
+    Holds private data once fitted. A pickle or deep copy leaves the private minimiser behind,
+    unless epsilon is infinite: it carries the points asked and their answers, and answers new
+    points by the function that those amount to. It holds private data if these points are: ask
+    at public ones by ``predict(Public(Z))``. A fork answers as a copy does, but has all the memory.
 
     Parameters
     ----------
@@ -267,9 +273,10 @@ class PINPClassifier(ClassifierTarget, BasePINP):
 class PINPRegressor(RegressorTarget, BasePINP):
     """Predict numbers for test points that come one by one, from a minimiser that stays private.
 
-    Holds private data once fitted. A pickle or deep copy holds none: it carries the answers given,
-    and answers new points by the public function that those amount to. So does a fork, which has
-    the same memory, but draws no noise.
+    Holds private data once fitted. A pickle or deep copy leaves the private minimiser behind,
+    unless epsilon is infinite: it carries the points asked and their answers, and answers new
+    points by the function that those amount to. It holds private data if these points are: ask
+    at public ones by ``predict(Public(Z))``. A fork answers as a copy does, but has all the memory.
 
     Parameters
     ----------

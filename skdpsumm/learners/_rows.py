@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
+from sklearn import get_config, set_config
 
 from .._progress import advance
 from ._losses import Floats
@@ -66,7 +67,8 @@ class FeatureRows:
         missing = slices[len(self._kept) :]
         if not missing:
             return
-        with ThreadPoolExecutor(1) as pool:
+        # What the user has set of scikit-learn holds in this thread alone.
+        with ThreadPoolExecutor(1, initializer=partial(set_config, **get_config())) as pool:
             ahead = pool.submit(self._features, missing[0])
             for here, following in zip(missing, [*missing[1:], None], strict=True):
                 block = ahead.result()

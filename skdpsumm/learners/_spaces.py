@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.utils import gen_batches
 
+from .._warn import silence
+from ..features._row_alone import dense, map_rows
 from ._rows import FeatureRows
 
 Floats = NDArray[np.float64]
@@ -46,11 +49,14 @@ class Space(ABC):
         The value of the constant feature; 0 for none.
     n_jobs : int
         Threads that may call `gram`: one where it calls a function of the user's.
+    is_users : bool
+        Whether it calls a function of the user's, which may fail.
     """
 
     radius: float
     intercept: float
     n_jobs: int = 2
+    is_users: bool = False
 
     @abstractmethod
     def gram(self, X: NDArray, Y: NDArray) -> Floats:
@@ -81,6 +87,7 @@ class KernelSpace(Space):
         self.norm_bound, self.intercept = norm_bound, intercept
         self.radius = math.hypot(self._kernel_radius(), intercept)
         self.n_jobs = 1 if callable(kernel) else 2
+        self.is_users = callable(kernel)
 
     def _kernel_radius(self) -> float:
         if callable(self.kernel):
@@ -97,7 +104,7 @@ class KernelSpace(Space):
         # Far beyond any data, and below where squares overflow.
         X, Y = (np.clip(np.asarray(A, dtype=np.float64), -_LARGEST, _LARGEST) for A in (X, Y))
         if callable(self.kernel):
-            matrix = self._call(X, Y) * self._scales(X)[:, None] * self._scales(Y)
+            matrix = self._call_on_rows(X, Y) * self._scales(X)[:, None] * self._scales(Y)
         elif self.kernel == "rbf":
             matrix = _gaussian(X, Y, self.params["gamma"])
         else:
@@ -124,15 +131,27 @@ class KernelSpace(Space):
             )
 
     def _call(self, X: NDArray, Y: NDArray) -> Floats:
-        with np.errstate(all="ignore"):
+        with silence():
             matrix = self.kernel(X, Y, **self.params)
         return _zero_where_undefined(np.asarray(matrix, dtype=np.float64))
+
+    def _call_on_rows(self, X: NDArray, Y: NDArray) -> Floats:
+        with suppress(Exception):
+            matrix = self._call(X, Y)
+            if matrix.shape == (len(X), len(Y)):
+                return matrix
+        # Raised out here, for the error above may hold a value of a row.
+        raise ValueError(
+            "kernel fails on rows of these tables, or returns another shape than (n, m). It must "
+            "take any rows of finite numbers; clip columns to public bounds (PublicScaler). (What "
+            "it said is left out, for it may hold a private value.)"
+        )
 
     def _scales(self, X: NDArray) -> Floats:
         """Return what brings the norm of phi of each row below the bound."""
         squares = np.empty(len(X))
         for rows in gen_batches(len(X), 64):
-            squares[rows] = np.diag(self._call(X[rows], X[rows]))
+            squares[rows] = np.diag(self._call_on_rows(X[rows], X[rows]))
         return self.norm_bound / np.sqrt(np.maximum(squares, self.norm_bound**2))
 
     def check(self, X):
@@ -160,7 +179,19 @@ class FeatureSpace(Space):
     def __init__(self, transformer: Any, n_columns: int, norm_bound: float, intercept: float):
         self.transformer, self.norm_bound, self.intercept = transformer, norm_bound, intercept
         self.radius = math.hypot(norm_bound, intercept)
-        self.n_features = self.features(np.zeros((1, n_columns))).shape[1]
+        self.is_users = transformer is not None
+        self._n_mapped = self._try_out(n_columns) if self.is_users else n_columns
+        self.n_features = self._n_mapped + bool(intercept)
+
+    def _try_out(self, n_columns: int) -> int:
+        """Return the number of features of a row; raise what the map raises for zeros."""
+        one, again = (dense(self.transformer.transform(np.zeros((1, n_columns)))) for _ in range(2))
+        if not np.array_equal(one, again, equal_nan=True):
+            raise ValueError(
+                "feature_map gives a row of zeros other features the second time. It must be a "
+                "function of the row alone: without noise of its own, or memory of other rows."
+            )
+        return one.shape[1]
 
     @classmethod
     def of(
@@ -178,14 +209,22 @@ class FeatureSpace(Space):
     def features(self, X: NDArray) -> Floats:
         """Return phi of each row, shape (n, n_features), clipped and with the intercept last."""
         X = np.clip(np.asarray(X, dtype=np.float64), -_LARGEST, _LARGEST)
-        with np.errstate(all="ignore"):
-            values = X if self.transformer is None else self.transformer.transform(X)
-        values = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
-        values = _zero_where_undefined(values.astype(np.float64, copy=False))
+        values = _zero_where_undefined(self._mapped(X)) if self.is_users else X
         values = clip_rows(values, self.norm_bound)
         if not self.intercept:
             return values
         return np.column_stack([values, np.full(len(values), self.intercept)])
+
+    def _mapped(self, X: Floats) -> Floats:
+        values, taken = map_rows([self.transformer], X, self._n_mapped)
+        if taken.all():
+            return values
+        raise ValueError(
+            "feature_map fails on a row of the table. It must take any row of finite numbers: "
+            "clip columns to public bounds before it (PublicScaler), or have it ignore what it "
+            "does not know (handle_unknown='ignore'). (What it said is left out, for it may hold "
+            "a private value.)"
+        )
 
     def rows(self, X: NDArray) -> FeatureRows:
         """Return the features of a table, for passes over it."""
@@ -223,8 +262,10 @@ def clip_rows(X: Floats, norm: float) -> Floats:
 def _lengths(X: Floats, norm: float) -> Floats:
     """Return the norms of rows, right where they are above `norm`, whatever over- or underflows."""
     squares = np.einsum("ij,ij->i", X, X)
-    if _SQUARES[0] < norm * norm and squares.max(initial=0.0) < _SQUARES[1]:
-        return np.sqrt(squares)
-    largest = np.max(np.abs(X), axis=1, initial=0.0)
+    lengths = np.sqrt(squares)
+    # Row by row, so that none decides how another is rounded.
+    odd = (squares >= _SQUARES[1]) | (norm * norm <= _SQUARES[0])
+    largest = np.max(np.abs(X[odd]), axis=1, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0)
-    return np.linalg.norm(X / unit[:, None], axis=1) * unit
+    lengths[odd] = np.linalg.norm(X[odd] / unit[:, None], axis=1) * unit
+    return lengths

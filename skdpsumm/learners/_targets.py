@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._validation import known_classes, validate_table
+from .._warn import silence
 from ._coding import ClassCoding, IntervalCoding
 from ._losses import Hinge, Huber, HuberizedHinge, Logistic, Loss, OneVsRest, Softmax
 
@@ -40,7 +41,8 @@ class ClassifierTarget(ClassifierMixin):
         return 1.0 if self.mechanism == "objective" else 0.5
 
     def _describe_target(self, y):
-        check_classification_targets(y)
+        with silence():  # it may warn of how many rows there are
+            check_classification_targets(y)
         known = known_classes(y, self.classes)
         loss = self._make_loss(len(known))
         given = "the set of labels in y" if self.classes is None else ""

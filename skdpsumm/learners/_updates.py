@@ -167,7 +167,7 @@ class UpdateAnswers(AnsweredQueries):
 
     def __init__(self, minimizer: Minimizer, plan: UpdateMechanism):
         n_scores = minimizer.coefficients.shape[1]
-        super().__init__(n_scores)
+        super().__init__(n_scores, is_public=plan.terms.is_private)
         self._minimizer, self._plan = minimizer, plan
         self.n_updates_left = plan.n_updates
         self._points: list[Floats] = []

@@ -1,64 +1,23 @@
 """What stands before the learner in a pipeline: public maps, which take each row by itself.
 
 They are fitted to public rows. A private row must not move what another row becomes, not by a last
-bit: a value on a grid, or a class, can hang on it. So there are three ways to map a table.
-
-- *In blocks*, by steps (`_BY_ENTRY`, exactly these types) whose results are looked up in a list, or
-  made of the entries of one row by operations that IEEE 754 rounds alike wherever they are made.
-  A block that is refused is halved until only the rows that are refused alone are left.
-- *By our own loop*: `RBFSampler`, whose matrix product BLAS rounds by the shape of a block.
-- *One row at a time*, by all other steps and those behind them: they may do what they like.
+bit: see `features._row_alone`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
-from sklearn import config_context
 from sklearn.base import BaseEstimator
-from sklearn.compose import ColumnTransformer
-from sklearn.kernel_approximation import RBFSampler
-from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import (
-    Binarizer,
-    FunctionTransformer,
-    KBinsDiscretizer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PolynomialFeatures,
-    RobustScaler,
-    StandardScaler,
-)
-from sklearn.utils import _safe_indexing, gen_batches
+from sklearn.pipeline import Pipeline
 
-from .._blas import one_blas_thread
-from ..features import PublicScaler
+from ..features._row_alone import map_rows
 from ._public_rows import PublicRows
 
-_BLOCK_ROWS = 4096
-_BY_ENTRY = frozenset(
-    {
-        Binarizer,
-        KBinsDiscretizer,
-        MaxAbsScaler,
-        MinMaxScaler,
-        OneHotEncoder,
-        OrdinalEncoder,
-        PolynomialFeatures,
-        PublicScaler,
-        RobustScaler,
-        StandardScaler,
-    }
-)
-_NOTHING = (None, "passthrough", "drop")
 _SCALARS = (bool, int, float, str, bytes, type(None), np.generic)
 
 
@@ -115,97 +74,12 @@ class Maps:
         if not self.before:
             return X, np.ones(len(X), np.bool_)
         like = self.public.X
-        values = np.full((len(X), like.shape[1]), np.nan)
-        steps = [step for steps in self.before for step in _flat(steps)]
-        with config_context(assume_finite=True), one_blas_thread():
-            for rows in gen_batches(len(X), _BLOCK_ROWS) if len(X) else ():
-                _fill(values[rows], steps, _safe_indexing(X, rows))
+        values, taken = map_rows(self.before, X, like.shape[1])
         finite = np.isfinite(values)
         values[~finite] = 0.0
         if hasattr(like, "columns"):
             values = type(like)({name: values[:, j] for j, name in enumerate(like.columns)})
-        return values, finite.all(axis=1)
-
-
-def _flat(step: Any) -> Iterator[Any]:
-    """Yield the steps of a pipeline, and of pipelines in it, that do something."""
-    if isinstance(step, Pipeline):
-        for _, inner in step.steps:
-            yield from _flat(inner)
-    elif not (isinstance(step, str) or step is None):
-        yield step
-
-
-def _fill(values: NDArray[np.float64], steps: list[Any], X: Any) -> None:
-    """Write what the steps make of the rows of X to `values`; leave NaN where they refuse."""
-    done = 0
-    try:
-        for step in steps:
-            if not _takes_blocks(step):
-                break
-            X = _in_a_block(step, X)
-            done += 1
-        else:
-            values[...] = _dense(X)
-            return
-    except Exception:
-        _fill_halves(values, steps[done:], X)
-        return
-    for i in range(len(values)):
-        with suppress(Exception):
-            values[i] = _one_row(steps[done:], _safe_indexing(X, [i])).reshape(values.shape[1])
-
-
-def _fill_halves(values: NDArray[np.float64], steps: list[Any], X: Any) -> None:
-    n = len(values)
-    if n == 1:
-        return
-    for rows in (slice(0, n // 2), slice(n // 2, n)):
-        _fill(values[rows], steps, _safe_indexing(X, rows))
-
-
-def _in_a_block(step: Any, X: Any) -> Any:
-    return _own_loop(step, X) if type(step) is RBFSampler else step.transform(X)
-
-
-def _own_loop(step: RBFSampler, X: Any) -> NDArray[np.float64]:
-    """Return what `RBFSampler.transform` does, with a product for each row."""
-    X = np.ascontiguousarray(_dense(X))
-    features = np.empty((len(X), step.n_components))
-    for row, angles in zip(X, features, strict=True):
-        np.cos(row @ step.random_weights_ + step.random_offset_, out=angles)
-    features *= (2.0 / step.n_components) ** 0.5
-    return features
-
-
-def _one_row(steps: list[Any], row: Any) -> NDArray[np.float64]:
-    for step in steps:
-        row = step.transform(row)
-    return _dense(row)
-
-
-def _dense(X: Any) -> NDArray[np.float64]:
-    return np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
-
-
-def _takes_blocks(step: Any) -> bool:
-    """Return whether a fitted step maps each row by itself, bit for bit, in any block."""
-    # Inside another step, which calls it by itself, its products are those of a block.
-    return type(step) is RBFSampler or _is_by_entry(step)
-
-
-def _is_by_entry(step: Any) -> bool:
-    """Return whether this type is known; subclasses may do anything, so they are not."""
-    kind = type(step)
-    if kind is Pipeline:
-        return all(_is_by_entry(inner) for _, inner in step.steps)
-    if kind is FeatureUnion:
-        return all(_is_by_entry(inner) for _, inner in step.transformer_list)
-    if kind is ColumnTransformer:
-        return all(_is_by_entry(inner) for _, inner, _ in step.transformers_)
-    if kind is FunctionTransformer:  # what becomes of "passthrough"
-        return step.func is None
-    return kind in _BY_ENTRY or (isinstance(step, str | None) and step in _NOTHING)
+        return values, taken & finite.all(axis=1)
 
 
 # ---- which candidates share their maps

@@ -22,6 +22,7 @@ from .._delegation import DelegatingMixin, inner_has
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
+from .._warn import silence
 from ..features import Columns
 from ..privacy import PrivacyGuarantee, derived_seed, secret_generator, warn_of_seed
 from ._candidate import Leaf, last_step, silent, state
@@ -295,7 +296,8 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         X, y, listed = self._validate_rows(X, y, y_numeric=numeric, ensure_min_samples=2)
         if numeric:
             return X, y, None, listed
-        check_classification_targets(y)
+        with silence():  # it may warn of how many rows there are
+            check_classification_targets(y)
         given = getattr(last_step(self.estimator), "classes", None)
         classes = np.unique(y if given is None else np.asarray(given))
         if len(classes) < 2:

@@ -12,6 +12,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._validation import known_classes, schema_kept, validate_table
+from .._warn import silence
 from ._implicit import BaseImplicitM2M, estimator_has
 
 
@@ -153,7 +154,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         self._check_parameters()
         with schema_kept(self):
             checked, labels = validate_table(self, X, y, mixed=bool(self.categories))
-            check_classification_targets(labels)
+            with silence():  # it may warn of how many rows there are
+                check_classification_targets(labels)
             given = "the set of labels in y" if self.classes is None else ""
             rng = self._sketch_table(X, checked, labels, given)
         return self._train_on_release(rng)

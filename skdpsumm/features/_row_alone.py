@@ -1,0 +1,209 @@
+"""Maps of scikit-learn's and of the user's, applied so that no row moves another, not by a bit.
+
+A map may have jumps (a sign, a bin, a class), and there the last bit of a product decides. BLAS
+rounds a product by the shape of its block and by the place of a row in it: then one row that comes
+can change what all others become. So there are three ways to map a table:
+
+- *In blocks*, by steps (`_BY_ENTRY`, exactly these types) whose results are looked up in a list, or
+  made of the entries of one row by operations that IEEE 754 rounds alike wherever they are made.
+  A block that is refused is halved until only the rows that are refused alone are left.
+- *By our own loop*: `RBFSampler`, with a product in which nothing is rounded (`ExactProduct`).
+- *One row at a time*, by all other steps and those behind them: they may do what they like, but
+  remember rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn import config_context
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.utils import _safe_indexing, gen_batches
+
+from .._blas import one_blas_thread
+from .._warn import silence
+from ._engine_numpy import ExactProduct
+from ._scaler import PublicScaler
+
+_BLOCK_ROWS = 4096
+_BY_ENTRY = frozenset(
+    {
+        Binarizer,
+        KBinsDiscretizer,
+        MaxAbsScaler,
+        MinMaxScaler,
+        OneHotEncoder,
+        OrdinalEncoder,
+        PolynomialFeatures,
+        PublicScaler,
+        RobustScaler,
+        StandardScaler,
+    }
+)
+_NOTHING = (None, "passthrough", "drop")
+# Of memory: where a row lies may decide which of its entries a vector instruction takes together.
+_ALIGNMENT = 64
+
+
+def map_rows(
+    steps: Iterable[Any], X: Any, n_features: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return what fitted steps, one after the other, make of each row by itself.
+
+    Parameters
+    ----------
+    steps : iterable of fitted transformers
+        Pipelines are taken apart.
+    X : array or frame of shape (n, d)
+    n_features : int
+        p.
+
+    Returns
+    -------
+    values : ndarray of shape (n, p)
+        As they come, NaN and infinities included; NaN for rows that are not taken.
+    taken : ndarray of bool, shape (n,)
+        False for the rows on which a step fails.
+    """
+    values = np.full((len(X), n_features), np.nan)
+    taken = np.zeros(len(X), np.bool_)
+    steps = [inner for step in steps for inner in _flat(step)]
+    fast = config_context(assume_finite=True, skip_parameter_validation=True)
+    with fast, one_blas_thread(), silence():
+        for rows in gen_batches(len(X), _BLOCK_ROWS) if len(X) else ():
+            _fill(values[rows], taken[rows], steps, _copy(_safe_indexing(X, rows)))
+    return values, taken
+
+
+def dense(X: Any) -> NDArray[np.float64]:
+    """Return what a step gives, an array, a frame or a sparse matrix, as an array of floats."""
+    return np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
+
+
+def _flat(step: Any) -> Iterator[Any]:
+    """Yield the steps of a pipeline, and of pipelines in it, that do something."""
+    if type(step) is Pipeline:
+        for _, inner in step.steps:
+            yield from _flat(inner)
+    elif type(step) is FrozenEstimator:
+        yield from _flat(step.estimator)
+    elif not (isinstance(step, str) or step is None):
+        yield step
+
+
+def _copy(X: Any) -> Any:
+    """Return rows that a step with ``copy=False`` may write to."""
+    return X.copy() if hasattr(X, "copy") else X
+
+
+def _fill(values: NDArray[np.float64], taken: NDArray[np.bool_], steps: list[Any], X: Any) -> None:
+    """Write what the steps make of the rows of X to `values`; leave NaN where they refuse."""
+    done = 0
+    try:
+        for step in steps:
+            if not _takes_blocks(step):
+                break
+            X = _in_a_block(step, X)
+            done += 1
+        else:
+            values[...] = dense(X)
+            taken[...] = True
+            return
+    except Exception:
+        _fill_halves(values, taken, steps[done:], X)
+        return
+    for i, row in enumerate(_single_rows(X)):
+        with suppress(Exception):
+            values[i] = _one_row(steps[done:], row).reshape(values.shape[1])
+            taken[i] = True
+
+
+def _fill_halves(
+    values: NDArray[np.float64], taken: NDArray[np.bool_], steps: list[Any], X: Any
+) -> None:
+    n = len(values)
+    if n == 1:
+        return
+    for rows in (slice(0, n // 2), slice(n // 2, n)):
+        _fill(values[rows], taken[rows], steps, _safe_indexing(X, rows))
+
+
+def _in_a_block(step: Any, X: Any) -> Any:
+    return _fourier(step, X) if type(step) is RBFSampler else step.transform(X)
+
+
+def _fourier(step: RBFSampler, X: Any) -> NDArray[np.float64]:
+    """Return what `RBFSampler.transform` does, with a product that is exact."""
+    product = ExactProduct(step.random_weights_, np.dtype(np.float64))
+    features = np.empty((X.shape[0], step.n_components))
+    rows = iter(features)
+    for angles in product(dense(X)):
+        angles += step.random_offset_
+        for row in angles:  # each by itself: instructions take several entries together
+            np.cos(row, out=next(rows))
+    features *= (2.0 / step.n_components) ** 0.5
+    return features
+
+
+def _single_rows(X: Any) -> Iterator[Any]:
+    """Yield tables of one row each, those of an array of numbers all at one place in memory."""
+    if not isinstance(X, np.ndarray) or X.dtype.hasobject:
+        yield from (_safe_indexing(X, [i]) for i in range(X.shape[0]))
+        return
+    row = _aligned(X[:1].shape, X.dtype)
+    for i in range(len(X)):
+        row[...] = X[i]
+        yield row
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> NDArray:
+    size = int(np.prod(shape)) * dtype.itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % _ALIGNMENT
+    return memory[first : first + size].view(dtype).reshape(shape)
+
+
+def _one_row(steps: list[Any], row: Any) -> NDArray[np.float64]:
+    for step in steps:
+        row = step.transform(row)
+    return dense(row)
+
+
+def _takes_blocks(step: Any) -> bool:
+    """Return whether a fitted step maps each row by itself, bit for bit, in any block."""
+    # Inside another step, which calls it by itself, its products are those of a block.
+    return type(step) is RBFSampler or _is_by_entry(step)
+
+
+def _is_by_entry(step: Any) -> bool:
+    """Return whether this type is known; subclasses may do anything, so they are not."""
+    kind = type(step)
+    if kind is Pipeline:
+        return all(_is_by_entry(inner) for _, inner in step.steps)
+    if kind is FeatureUnion:
+        return all(_is_by_entry(inner) for _, inner in step.transformer_list)
+    if kind is ColumnTransformer:
+        return all(_is_by_entry(inner) for _, inner, _ in step.transformers_)
+    if kind is FunctionTransformer:  # what becomes of "passthrough"
+        return step.func is None
+    return kind in _BY_ENTRY or (isinstance(step, str | None) and step in _NOTHING)
