@@ -2,7 +2,7 @@
 
 A synthetic point stands for every row of its cell. So a question is asked of the point, and of the
 point moved about in its cell: to the lower and the upper ends of its bins, which a point drawn at
-random never meets, and which are where rows are crowded (a gain of exactly 0, an age of exactly 18).
+random never meets, and which are where rows are crowded (a gain of exactly 0, an age of 18).
 """
 
 from __future__ import annotations

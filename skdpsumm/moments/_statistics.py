@@ -378,7 +378,9 @@ class StatisticsMixin:
                 first, last = (end[:, None] for end in at.ends(j))
                 left, right = edges[:-1], edges[1:].copy()
                 right[-1] = np.nextafter(right[-1], np.inf)  # the last one is closed
-                return (first >= left) & (last < right), (first < right) & (last >= left)
+                certain = (first >= left) & (last < right), (last < left[0]) | (first >= right[-1])
+                possible = (first < right) & (last >= left), (first < left[0]) | (last >= right[-1])
+                return np.hstack(certain)[:, :n_cells], np.hstack(possible)[:, :n_cells]
 
         return self._answer(
             indicators,
@@ -432,7 +434,7 @@ class StatisticsMixin:
         return {"judged": together if about else None, "about": about}
 
     def _second_order(self, which: list[int]) -> tuple[Callable, Callable, Callable]:
-        """Return products of columns, and what makes covariances, and possible ones, of their means."""
+        """Return products, covariances of their means, and the possible ones closest to these."""
         d = len(which)
         pairs = list(combinations_with_replacement(range(d), 2))
         left, right = (np.array(side) for side in zip(*pairs, strict=True))

@@ -44,8 +44,8 @@ def warn_of_constants(truths: NDArray, hidden: NDArray) -> None:
         held = sorted({"everywhere" if truths[0, k] else "nowhere" for k in constant})
         warn_caller(
             f"The question holds {' or '.join(held)} on the synthetic points{which}: is a category "
-            "misspelt, or a threshold outside the bounds? If not, the sketch shows no such rows, or "
-            "no others: `interval` reaches to none and to all of them.",
+            "misspelt, or a threshold outside the bounds? If not, the sketch does not show such "
+            "rows, or others, and `interval` reaches from none to all of them.",
             AnswerWarning,
         )
 
@@ -92,33 +92,31 @@ def warn_of_the_unexplained(
     values, hidden = values[:, judged], hidden[judged]
     slope, rest = model.approximate(values)
     spread = values.var(axis=0)
-    missed = unexplained(model, slope, rest, spread)
-    bad = np.flatnonzero(missed)
-    if len(bad):
-        worst = float(np.min(1 - rest[bad] / spread[bad]))
+    missed, wide = unexplained(model, slope, rest, spread), hidden > _WIDE
+    which = _named(judged[missed | wide], names)
+    if missed.any():
+        worst = float(np.min(1 - rest[missed] / spread[missed]))
         warn_caller(
-            f"The sketch explains only {max(worst, 0.0):.0%} of {_named(judged[bad], names)} over "
-            "the synthetic points. What it misses is answered as if columns were independent and "
-            "rows even within bins, and `noise_std_error` does not cover that. When you sketch "
-            "again, give `steps`, `edges` or `n_bins` for the values and thresholds asked, and "
-            "columns that are asked together one histogram (marginals=[['a', 'b']]); or sketch "
-            "fewer columns, with more n_components or another gamma.",
+            f"The sketch explains only {max(worst, 0.0):.0%} of {which} over the synthetic points. "
+            "What it misses is answered as if columns were independent and rows even within bins, "
+            "and `noise_std_error` does not cover that. When you sketch again, give `steps`, "
+            "`edges` or `n_bins` for the values and thresholds asked, and columns that are asked "
+            "together one histogram (marginals=[['a', 'b']]); or sketch fewer columns, with more "
+            "n_components or another gamma.",
             AnswerWarning,
         )
-    wide = np.flatnonzero(~missed & (hidden > _WIDE))
-    if len(wide):
+    elif wide.any():
         warn_caller(
-            f"{hidden[wide].max():.0%} of the rows decide {_named(judged[wide], names)} by where "
-            "in their bins they are, and the sketch does not tell where. `interval` allows for all "
-            "of it. When you sketch again, give `edges` beside the values asked, or `steps` if "
-            "values are on a grid.",
+            f"{hidden.max():.0%} of the rows decide {which} by where in their bins they are, which "
+            "the sketch does not tell. `interval` allows for all of it. When you sketch again, "
+            "give `edges` beside the values asked, or `steps` if values are on a grid.",
             AnswerWarning,
         )
 
 
 def _named(which: NDArray, names: Sequence[str]) -> str:
     if not names:
-        return "the question" if which.max() == 0 else f"outputs {which.tolist()}"
+        return "the question" if which.max(initial=0) == 0 else f"outputs {which.tolist()}"
     told = ", ".join(names[k] for k in which[:_MOST_NAMED])
     more = len(which) - _MOST_NAMED
     return told + (f" (and {more} more)" if more > 0 else "")
