@@ -506,9 +506,9 @@ def test_categories_of_the_parts_of_a_union():
     X = pd.DataFrame({"age": [30.0, 40.0, 50.0] * 300, "sex": ["F", "M", "F"] * 300})
     known = {"bounds": {"age": (20, 60)}, "categories": {"sex": ["F", "M"]}}
     parts = [HistogramSketcher(n_bins=20, **known), RFFSketcher(20, **known)]
-    model = M2MEstimator(
-        SketchUnion(parts, epsilon=np.inf), n_synthetic=2000, random_state=0
-    ).fit(X)
+    model = M2MEstimator(SketchUnion(parts, epsilon=np.inf), n_synthetic=2000, random_state=0).fit(
+        X
+    )
     assert np.allclose(model.histogram("sex"), [2 / 3, 1 / 3], atol=0.01)
 
 

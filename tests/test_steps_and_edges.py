@@ -438,7 +438,9 @@ COARSE = HistogramSketcher(bounds=BOUNDS)
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_coarse_bins_are_told(epsilon):
     sketcher = clone(COARSE).set_params(epsilon=epsilon, noise_seed=1)
-    (text,) = told(lambda: M2MEstimator(sketcher, n_synthetic=5000, random_state=0).fit(people(30_000)))
+    (text,) = told(
+        lambda: M2MEstimator(sketcher, n_synthetic=5000, random_state=0).fit(people(30_000))
+    )
     assert "'gain'" in text
     assert "from 0 to 999.99" in text
     assert all(remedy in text for remedy in ("`edges`", "`steps`", "`n_bins`"))
@@ -477,9 +479,7 @@ def test_a_bin_of_one_value_is_never_coarse():
         sketcher = HistogramSketcher(bounds=(0, 1), n_bins=4, steps=steps)
         # Shrinkage that is much too strong moves the value; but the sketch does tell where it is.
         for strength in ("theory", 1.0):
-            model = M2MEstimator(
-                sketcher, n_synthetic=500, regularization=strength, random_state=0
-            )
+            model = M2MEstimator(sketcher, n_synthetic=500, regularization=strength, random_state=0)
             assert len(told(lambda m=model: m.fit(FLAGS))) == expected
 
 
