@@ -57,7 +57,8 @@ def quietly(ask):
 
 def holds(answer, truth, level=0.999999):
     low, high = np.moveaxis(answer.interval(level), -1, 0)
-    return np.all((low - 1e-9 <= truth) & (truth <= high + 1e-9))
+    rounding = 1e-9 * (1 + np.abs(truth))
+    return np.all((low - rounding <= truth) & (truth <= high + rounding))
 
 
 # ------------------------------------------------------------------ where rows may be in their bins
@@ -95,12 +96,10 @@ def test_crowds_in_conditions_of_two_columns(place):
     X = crowded(place)
     m2m = fitted(X)
     for both in (
-        lambda rows: (rows[:, 0] == place) & (rows[:, 1] > 0.5),
+        lambda rows: (rows[:, 0] >= place) & (rows[:, 1] > 0.5),
         lambda rows: (rows[:, 0] <= place) | (rows[:, 1] > 0.5),
         lambda rows: (rows[:, 0] > place) & (rows[:, 1] <= 0.5),
     ):
-        if place == 0.3 and both(np.array([[0.3, 0.9]])) and not both(np.array([[0.29, 0.9]])):
-            continue  # of one value inside a bin, which no point has
         assert holds(quietly(lambda both=both: m2m.count(both)), both(X).sum())
 
 
@@ -115,7 +114,7 @@ def test_an_answer_of_zero_has_the_noise_of_its_bin_and_a_warning():
         assert answer.noise_std_error > 0
         assert "by where in their bins" in message
         assert "`steps`" in message
-        assert float(answer) == 0
+        assert np.asarray(answer) == 0
 
 
 def test_what_whole_bins_answer_is_as_sharp_as_the_noise():
@@ -138,7 +137,7 @@ def test_columns_without_a_histogram():
     X = crowded(0.0)
     sketcher = RFFSketcher(40, bounds=(0, 1), random_state=0)
     m2m = M2MEstimator(sketcher, **QUICK).fit(X)
-    assert holds(quietly(lambda: m2m.cdf(0, [0.0, 0.001])), 0.9, 0.999999)
+    assert holds(quietly(lambda: m2m.cdf(0, [0.0, 0.001])), (X[:, 0] <= 0.001).mean())
 
 
 def test_functions_without_a_value_at_a_bound():
@@ -151,17 +150,15 @@ def test_functions_without_a_value_at_a_bound():
 
 @quick
 @given(
-    st.sampled_from([None, 0.1, 0.25, 1 / 3]),
+    st.sampled_from([None, 3, 4, 10]),
     st.integers(1, 40),
     st.sampled_from([(0, 1), (-3, 7), (-0.3, 0.1), (1e6, 1e6 + 2)]),
     st.sampled_from([None, [0.1, 0.35]]),
 )
-def test_rows_stay_in_their_cells(step, n_bins, bounds, shares):
+def test_rows_stay_in_their_cells(n_values, n_bins, bounds, shares):
     low, high = map(float, bounds)
     edges = None if shares is None else {0: [low, *(low + (high - low) * np.array(shares)), high]}
-    steps = None if step is None else step * (high - low) / 1.0
-    if step in (0.25, 1 / 3, 0.1):
-        steps = (high - low) / round(1 / step)
+    steps = None if n_values is None else (high - low) / n_values
     try:
         feature_map = HistogramMap.build(Columns.build(1, bounds, steps=steps), n_bins, 1, edges)
     except ValueError:  # steps that do not fit the edges
@@ -274,12 +271,16 @@ def test_a_noisy_column_moves_no_others():
 
 
 def test_covariances_that_are_possible_are_left_alone():
-    X, m2m = with_gain(1.0, 0, np.inf)
-    covariance = quietly(m2m.covariance)
-    rows = m2m._regression.weights, m2m._regression.points
-    mean = rows[0] @ rows[1]
-    raw = (rows[1] - mean).T @ ((rows[1] - mean) * rows[0][:, None])
-    assert np.allclose(covariance, raw, rtol=1e-6)
+    m2m = fitted(np.random.default_rng(0).random((4000, 2)))
+    weights, points = m2m._regression.weights, m2m._regression.points
+    products = points[:, 0] * points[:, 1]
+    raw = weights @ products - np.prod(weights @ points)
+    found = quietly(m2m.covariance)[0, 1]
+    assert float(found) == pytest.approx(raw)
+    first_order = m2m.estimate(lambda rows: (rows[:, 0] - 0.5) * (rows[:, 1] - 0.5))
+    assert float(found.noise_std_error) == pytest.approx(
+        float(first_order.noise_std_error), rel=0.3
+    )
 
 
 # ------------------------------------------------------------------------------------------- names

@@ -26,6 +26,8 @@ _N_STRETCHES = 32
 _ALIKE = (0.0, 0.25, 0.5, 0.75, 1.0)
 # Of the points, how many are enough for means over all of them.
 _FEW = 2000
+# An interval is wider where what is missed is more than a standard error; a warning waits for 8.
+_AN_ERROR = 1 / 8
 
 
 class Positions:
@@ -188,7 +190,7 @@ class Reach:
             What rows that are moved about in their cells explain of what is missed.
         """
         slope, rest = self.model.approximate(values)
-        bad = unexplained(self.model, slope, rest - within, values.var(axis=0))
+        bad = unexplained(self.model, slope, rest - within, values.var(axis=0), errors=_AN_ERROR)
         largest = np.abs(self.model.residuals(values, slope)).max(axis=0)
         error = np.where(bad, largest, 0.0)
         if certain is None or self.is_known:
@@ -215,8 +217,10 @@ def _starts(histogram: HistogramMap, j: int) -> NDArray[np.float64]:
     width = (edges[-1] - edges[0]) / histogram.n_bins[j]
     below, above = inner - width / 2, inner + width / 2
     rows = np.zeros((len(inner), histogram.columns.n_columns))
-    for _ in range(64):  # halvings: the two are then neighbours
-        rows[:, j] = middle = below / 2 + above / 2
+    middle = inner
+    while np.any((below < middle) & (middle < above)):  # until they are neighbours
+        rows[:, j] = middle
         reached = histogram.column_codes(rows, j) > np.arange(len(inner))
         below, above = np.where(reached, below, middle), np.where(reached, middle, above)
+        middle = below / 2 + above / 2
     return above

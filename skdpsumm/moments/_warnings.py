@@ -50,7 +50,9 @@ def warn_of_constants(truths: NDArray, hidden: NDArray) -> None:
         )
 
 
-def unexplained(model: MomentRegression, slope: NDArray, rest: NDArray, spread: NDArray) -> NDArray:
+def unexplained(
+    model: MomentRegression, slope: NDArray, rest: NDArray, spread: NDArray, *, errors: float = 1.0
+) -> NDArray:
     """Return of which questions phi explains too little for an error bar of noise to hold.
 
     Over the synthetic points a question is ``a . phi`` and a rest. How the data differ from the
@@ -63,12 +65,14 @@ def unexplained(model: MomentRegression, slope: NDArray, rest: NDArray, spread: 
         a, of k questions.
     rest, spread : ndarray of shape (k,)
         The mean square of the rest, and the variance of the question, at the points.
+    errors : float, default=1
+        A multiple of the noise, below which the rest is of no account.
 
     Returns
     -------
     ndarray of bool, shape (k,)
     """
-    noise = model.sketch.linear_noise_std(slope)
+    noise = errors * model.sketch.linear_noise_std(slope)
     much = (rest > _SMALL * spread) & (rest > (_FAR * noise) ** 2)
     little = (rest > _LITTLE * spread) & (rest > (_VERY_FAR * noise) ** 2)
     return much | little
