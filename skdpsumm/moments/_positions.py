@@ -191,8 +191,10 @@ class Reach:
         """
         slope, rest = self.model.approximate(values)
         bad = unexplained(self.model, slope, rest - within, values.var(axis=0), errors=_AN_ERROR)
-        largest = np.abs(self.model.residuals(values, slope)).max(axis=0)
-        error = np.where(bad, largest, 0.0)
+        error = np.zeros(values.shape[1])
+        if bad.any():
+            residuals = self.model.residuals(values[:, bad], slope[:, bad])
+            error[bad] = np.abs(residuals).max(axis=0)
         if certain is None or self.is_known:
             return error
         return np.where(certain.all(axis=0), 1.0, error)
