@@ -73,10 +73,9 @@ plt.show()
 
 # %%
 # *Means of four columns from one sketch of 442 rows, epsilon = 3, delta = 1e-6. Dots: private
-# means, at their place within the public bounds; bars: 95 per cent intervals of the privacy noise;
-# beside, means in units ± one standard error of the noise; crosses: exact means.* Most crosses
-# should lie within the bars. The bars cover noise alone, so that cutting columns into bins can move
-# an answer a little, too.
+# means, at their place within the public bounds; bars: 95 per cent intervals; beside, means in
+# units ± one standard error of the noise; crosses: exact means.* Most crosses should lie within the
+# bars, which cover the noise, and what is lost by cutting columns into bins.
 #
 # Correlations need more of the sketch than means do, and their noise is far larger.
 

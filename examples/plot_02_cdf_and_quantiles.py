@@ -76,7 +76,7 @@ plt.show()
 
 # %%
 # *Distribution functions of two columns of 442 rows from one histogram sketch, epsilon = 1, delta =
-# 1e-6. Line and squares: private answers; band and bars: 95 per cent of the privacy noise at each
-# point; dotted: exact.* The band holds at each threshold by itself, not along the whole curve at
-# once: expect the exact curve to leave it here and there. It covers noise alone, and not what is
-# lost between the edges of bins; where that may be much, an answer comes with an `AnswerWarning`.
+# 1e-6. Line and squares: private answers; band and bars: 95 per cent intervals at each point;
+# dotted: exact.* The band holds at each threshold by itself, not along the whole curve at once. It
+# covers the noise, and all that is lost between the edges of bins: a threshold inside a bin is
+# known no better than to the rows of that bin.

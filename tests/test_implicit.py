@@ -27,6 +27,7 @@ from skdpsumm.features import Columns
 from skdpsumm.moments._blocks import FeatureBlocks
 from skdpsumm.moments._maxent import maxent_points, maxent_weights
 
+pytestmark = pytest.mark.usefixtures("same_noise")
 SMALL = {"bounds": (0, 1), "n_synthetic": 4_000, "random_state": 0}
 
 
@@ -320,7 +321,7 @@ def test_regression():
 def test_grid_search_is_charged_for_every_fit(tmp_path):
     X, y = two_classes(1500)
     ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=100.0, delta=1e-4)
-    model = M2MClassifier(sketcher=RFFSketcher(40, gamma=2.0, ledger=ledger), **SMALL)
+    model = M2MClassifier(sketcher=RFFSketcher(40, gamma=2.0, ledger=ledger, noise_seed=0), **SMALL)
     model.set_params(n_synthetic=1000, classes=[0, 1])
     search = GridSearchCV(model, {"sketcher__epsilon": [0.01, 5.0]}, cv=3, n_jobs=2).fit(X, y)
     assert len(ledger.entries()) == 7

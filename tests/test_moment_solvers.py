@@ -15,7 +15,10 @@ from skdpsumm.moments._maxent import maxent_points, maxent_weights
 from skdpsumm.moments._regression import MomentRegression
 from skdpsumm.moments._solvers import DenseSolver, IterativeSolver
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.usefixtures("same_noise"),
+]
 
 SKETCHERS = {
     "pairs": HistogramSketcher(n_bins=8, marginals=2),

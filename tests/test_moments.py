@@ -20,7 +20,10 @@ from skdpsumm import (
 from skdpsumm.moments._planning import _Plan
 from skdpsumm.moments._priors import private_marginal
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.usefixtures("same_noise"),
+]
 
 SKETCHERS = {
     "rff": RFFSketcher(60, gamma=0.5),
@@ -118,7 +121,7 @@ def releases(sketcher, X, epsilon, question, **parameters):
         answer = question(model)
         values.append(np.asarray(answer))
         errors.append(answer.noise_std_error)
-        low, high = np.moveaxis(answer.interval(0.95), -1, 0)
+        low, high = np.moveaxis(answer.interval(0.95, covers="noise"), -1, 0)
         covered.append((low <= np.asarray(free)) & (np.asarray(free) <= high))
     return np.array(values), np.array(errors), np.array(covered)
 
@@ -133,7 +136,7 @@ QUESTIONS = {
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("name", ["rff", "histogram"])
 def test_std_error_is_that_of_repeated_releases(name, question):
-    """120 releases tell a standard deviation to 6.5 per cent; 0.7 and 1.3 lie 4.6 of these off."""
+    """120 releases, always the same, tell a standard deviation to 6.5 per cent."""
     values, errors, _ = releases(
         SKETCHERS[name], table(3000), 2.0, QUESTIONS[question], n_synthetic=2000
     )
@@ -174,7 +177,6 @@ def test_interval_is_honest_on_shifted_data():
     settings = {"prior": "uniform", "n_synthetic": 2000, "regularization": 1e-3}
     question = lambda m: m.estimate(lambda rows: np.column_stack([rows[:, 0] ** 3, rows[:, 1]]))  # noqa: E731
     _, _, covered = releases(SKETCHERS["rff"], X, 1.0, question, **settings)
-    # 120 x 2 trials at .95: at least .87 with probability above 1 - 1e-5.
     assert covered.mean() > 0.87
     wide = question(fitted(SKETCHERS["rff"], X, 1.0, **settings)).interval(
         0.999, covers="noise+bias"
@@ -504,7 +506,9 @@ def test_categories_of_the_parts_of_a_union():
     X = pd.DataFrame({"age": [30.0, 40.0, 50.0] * 300, "sex": ["F", "M", "F"] * 300})
     known = {"bounds": {"age": (20, 60)}, "categories": {"sex": ["F", "M"]}}
     parts = [HistogramSketcher(n_bins=20, **known), RFFSketcher(20, **known)]
-    model = M2MEstimator(SketchUnion(parts, epsilon=np.inf), n_synthetic=2000).fit(X)
+    model = M2MEstimator(SketchUnion(parts, epsilon=np.inf), n_synthetic=2000, random_state=0).fit(
+        X
+    )
     assert np.allclose(model.histogram("sex"), [2 / 3, 1 / 3], atol=0.01)
 
 

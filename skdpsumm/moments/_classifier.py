@@ -101,8 +101,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     def __init__(
         self,
-        *,
         sketcher=None,
+        *,
         bounds=None,
         categories=None,
         steps=None,

@@ -28,6 +28,12 @@ class Estimate(NDArrayOperatorsMixin):
         Standard deviation that the privacy noise gives to `value`; evaluated when first asked.
     bias_bound : callable returning an ndarray of the same shape, default=None
         Largest error that does not come from noise, where a bound is known.
+    ends : callable, default=None
+        Takes a normal quantile and returns the lower and the upper ends, two ndarrays of the same
+        shape, between which the statistic of the data lies at that level, where these are known.
+    possible : pair of float or ndarray, default=(-inf, inf)
+        Least and largest value that the statistic can have. `value` is moved there, and keeps its
+        error: a share that noise made negative has not become certain.
     labels : sequence of sequences of str, default=()
         Names along each axis, for tables.
     frame : {"pandas", "polars", "auto", None}, default=None
@@ -41,7 +47,7 @@ class Estimate(NDArrayOperatorsMixin):
     Notes
     -----
     An error that is written, after ``+-`` or ``±``, is one standard error of the noise, here and
-    in pictures; a bar or a band that is drawn is `interval` at its level, .95 unless another is
+    in pictures; a bar or a band that is drawn is `interval` at its level, 0.95 unless another is
     asked for.
 
     Operations on an `Estimate` give plain arrays: the error of a combination depends on
@@ -86,11 +92,15 @@ class Estimate(NDArrayOperatorsMixin):
         std_error: Callable[[], NDArray],
         *,
         bias_bound: Callable[[], NDArray] | None = None,
+        ends: Callable[[float], tuple[NDArray, NDArray]] | None = None,
+        possible: tuple[Any, Any] = (-np.inf, np.inf),
         labels: Sequence[Sequence[str]] = (),
         frame: str | None = None,
         step: float | None = None,
     ):
-        self._value = np.asarray(value, dtype=np.float64)
+        self._value = np.asarray(np.clip(np.asarray(value, dtype=np.float64), *possible))
+        self._possible = tuple(np.broadcast_to(end, self._value.shape) for end in possible)
+        self._ends = ends
         self._std_error: Any = std_error
         self._bias_bound: Any = bias_bound
         self.labels = tuple(tuple(names) for names in labels)
@@ -147,24 +157,31 @@ class Estimate(NDArrayOperatorsMixin):
             self._bias_bound = np.asarray(self._bias_bound(), dtype=np.float64)
         return None if self._bias_bound is None else self._bias_bound.reshape(self.shape)
 
-    def interval(self, level: float = 0.95, *, covers: str = "noise") -> NDArray[np.float64]:
+    def interval(self, level: float = 0.95, *, covers: str = "data") -> NDArray[np.float64]:
         """Return lower and upper ends, shape ``(*shape, 2)``.
 
         Parameters
         ----------
         level : float, default=0.95
             Probability, over the privacy noise, that the interval holds what it covers.
-        covers : {"noise", "noise+bias"}, default="noise"
+        covers : {"data", "noise", "noise+bias"}, default="data"
+            "data": the statistic of the data, wherever in their bins the rows lie. Of a threshold
+            inside a bin, or at a value where rows may be crowded, the release tells no more than
+            the bin's count, and the interval is as wide as that. Where the sketch explains too
+            little of a question (`AnswerWarning`), it is wider by `bias_bound`. Of variances,
+            covariances and correlations this is not known, and "data" is "noise".
             "noise": the mean of the answer over the noise of the release. It says nothing of what
             the noise-free answer would be where noise is so large that shrinkage to the prior
             moves this mean (the more, the smaller epsilon times the number of rows), nor of the
             error of approximation, which can be larger where the data are unlike the prior.
-            "noise+bias": the statistic of the data; wider by `bias_bound`, and often very wide.
+            "noise+bias": the statistic of the data, however columns go together; wider by
+            `bias_bound` whatever the question, and often very wide.
 
         Notes
         -----
-        The value plus and minus a normal quantile times `noise_std_error`; on a grid, outwards to
-        its next values.
+        That of "noise" is the value plus and minus a normal quantile times `noise_std_error`; on a
+        grid, outwards to its next values. The others hold it. All are cut to what is possible: a
+        share lies between 0 and 1.
 
         Raises
         ------
@@ -173,18 +190,24 @@ class Estimate(NDArrayOperatorsMixin):
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
-        if covers not in ("noise", "noise+bias"):
-            raise ValueError(f"covers must be 'noise' or 'noise+bias', got {covers!r}.")
-        half = norm.ppf(0.5 + level / 2) * self.noise_std_error
+        if covers not in ("data", "noise", "noise+bias"):
+            raise ValueError(f"covers must be 'data', 'noise' or 'noise+bias', got {covers!r}.")
+        z = norm.ppf(0.5 + level / 2)
+        half = z * self.noise_std_error
         if covers == "noise+bias":
             if self.bias_bound is None:
                 raise ValueError(
-                    "No bound on the bias is known for this answer; use covers='noise'."
+                    "No bound on the bias is known for this answer; use covers='data'."
                 )
             half = half + self.bias_bound
         if self.step is not None:
             half = self.step * np.ceil(half / self.step - _ROUNDING)
-        return np.stack([self._value - half, self._value + half], axis=-1)
+        low, high = self._value - half, self._value + half
+        if covers != "noise" and self._ends is not None:
+            farther = self._ends(z)
+            low, high = np.minimum(low, farther[0]), np.maximum(high, farther[1])
+        least, largest = self._possible
+        return np.stack([np.clip(low, least, largest), np.clip(high, least, largest)], axis=-1)
 
     def to_frame(self) -> Any:
         """Return a data frame: one row per entry, with value and noise standard error.
@@ -216,8 +239,16 @@ class Estimate(NDArrayOperatorsMixin):
     def __getitem__(self, key) -> Estimate:
         key = self._places(key)
         bias = None if self._bias_bound is None else (lambda: self.bias_bound[key])
-        errors = lambda: self.noise_std_error[key]  # noqa: E731
-        return Estimate(self._value[key], errors, bias_bound=bias, step=self.step)
+        ends = self._ends
+        parts = None if ends is None else (lambda z: tuple(end[key] for end in ends(z)))
+        return Estimate(
+            self._value[key],
+            lambda: self.noise_std_error[key],
+            bias_bound=bias,
+            ends=parts,  # type: ignore[arg-type]
+            possible=tuple(end[key] for end in self._possible),  # type: ignore[arg-type]
+            step=self.step,
+        )
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))

@@ -81,9 +81,10 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         n_features = X_checked.shape[1]
         rng = check_random_state(self.random_state)
         self._inputs(n_features, with_bounds=False).check(X_checked)
-        sketcher = self._build_sketcher(n_features, y, rng)
         table = _append(X if hasattr(self, "feature_names_in_") else X_checked, X_checked, y)
         names = None if _library(table) is None else list(table.columns)
+        self._check_names(n_features, names)
+        sketcher = self._build_sketcher(n_features, y, rng)
         known = sketcher.bounds, sketcher.categories, names, first_of(sketcher, "steps")
         columns = Columns.build(n_features + 1, *known)
         check_answerable(sketcher.preview_map(n_features + 1, names), columns, self.prior)
@@ -137,6 +138,18 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
                 f"{type(self).__name__} and its sketcher both have steps; give them once, to the "
                 "model."
             )
+
+    def _check_names(self, n_features: int, names: list[str] | None) -> None:
+        """Raise ValueError where the sketcher names a column that the table (X, y) lacks."""
+        own = [] if self.sketcher is None else [self.sketcher, *self.sketcher.sub_sketchers()]
+        of_y = f"number {n_features}" if names is None else repr(names[-1])
+        for parameter in ("marginals", "edges", "steps"):
+            for name in (n for one in own for n in _strings(getattr(one, parameter, None))):
+                if name not in (names or ()):
+                    raise ValueError(
+                        f"{parameter} names column {name!r}, which is not in the sketched table: "
+                        f"it has the columns of X, and y as column {of_y}."
+                    )
 
     def _inputs(self, n_features: int, *, with_bounds: bool = True) -> Columns:
         """Return what is publicly known of the columns of X."""
@@ -309,6 +322,13 @@ def _default_sketcher(n_features: int, n_bins: int) -> SketchUnion:
     """
     pairs = [[j, n_features] for j in range(n_features)]
     return SketchUnion([HistogramSketcher(marginals=pairs, n_bins=n_bins), RFFSketcher(gamma=2.0)])
+
+
+def _strings(names: Any) -> list[str]:
+    """Return the names in lists of lists, or among the keys of a mapping."""
+    if isinstance(names, str):
+        return [names]
+    return [] if np.isscalar(names) or names is None else [s for n in names for s in _strings(n)]
 
 
 def _weight_parameter(estimator: Any) -> str:

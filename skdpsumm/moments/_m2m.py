@@ -31,10 +31,14 @@ from ..sketches import (
 from ._coarse_bins import warn_of_coarse_bins
 from ._estimate import Estimate
 from ._planning import calibrate_epsilon, predicted_error
+from ._positions import Positions, Reach
 from ._priors import check_answerable, draw_points
 from ._regression import MomentRegression, evaluate_rows
 from ._statistics import StatisticsMixin
 from ._warnings import warn_of_constants, warn_of_the_unexplained
+
+# Of a number its range is looked for at so many points, moved to the ends of their columns.
+_FEW_CORNERS = 64
 
 
 class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
@@ -347,6 +351,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
                 regularization=self.regularization,
                 center=self.center,
             )
+        self._positions = Positions(sketch.feature_map, columns, points)
         warn_of_coarse_bins(self._regression, columns)
         return self
 
@@ -356,7 +361,12 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         then=None,
         *,
         unclipped=None,
+        of_rows=False,
+        error=None,
         bound=None,
+        extremes=None,
+        ends=None,
+        possible=None,
         labels=(),
         asked=False,
         judged=None,
@@ -364,45 +374,84 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
     ):
         check_is_fitted(self, "_regression")
         model = self._regression
+        n_rows = np.asarray(model.sketch.n_samples)
+        is_mean = then is None or unclipped is not None
+        move = unclipped or then or (lambda t, n: t)
 
-        def evaluate() -> tuple[NDArray, bool, bool]:
+        def ask() -> tuple[NDArray, bool, bool]:
             return evaluate_rows(function, model.points, self.columns_)
 
-        values, is_scalar, is_truth = evaluate()
+        def reach() -> Reach:
+            values, _, is_truth = ask()
+            return Reach(model, self._positions, function, values, is_truth, extremes)
+
+        values, is_scalar, is_truth = ask()
+        hidden = reach().hidden() if judged is function else np.zeros(values.shape[1])
         if asked and is_truth:
-            warn_of_constants(values)
+            warn_of_constants(values, hidden)
         if judged is not None:
             hard = values if judged is function else judged(model.points)
-            warn_of_the_unexplained(model, hard, about)
-        answer = model.weights @ values
-        if then is not None:
-            answer = then(answer, np.asarray(model.sketch.n_samples))
+            warn_of_the_unexplained(model, hard, about, hidden)
+        mean = model.weights @ values
+        answer = mean if then is None else then(mean, n_rows)
+
+        def noise(values: NDArray) -> NDArray:
+            if is_mean and not of_rows and model.sketch.is_linear:
+                return move(model.sketch.linear_noise_std(model.coefficients(values)), n_rows)
+            draws, n_drawn = model.replicates(values)
+            if error is not None:
+                return error(mean, draws)
+            return np.std(move(draws, n_drawn), axis=0)
 
         @cache
-        def slope() -> NDArray:
-            return model.coefficients(evaluate()[0])
+        def sides() -> list[tuple[NDArray, NDArray]]:
+            found = reach().sides()
+            return [(move(model.weights @ v + more, n_rows), noise(v)) for v, more in found]
+
+        def reached(z: float) -> tuple[NDArray, NDArray]:
+            (low, low_error), (high, high_error) = sides()
+            ends = low - z * low_error, high + z * high_error
+            return tuple(end.reshape(answer.shape) for end in ends)
 
         def std_error() -> NDArray:
-            if then is None and model.sketch.is_linear:
-                return model.sketch.linear_noise_std(slope())
-            draws, n_rows = model.replicates(evaluate()[0])
-            move = unclipped or then
-            return np.std(draws if move is None else move(draws, n_rows), axis=0)
+            values, _, is_truth = ask()
+            found = noise(values)
+            if is_truth and is_mean and not np.ptp(values, axis=0).all():
+                # Where all points agree, the noise is that of the cells that may hold others.
+                found = np.maximum(found, np.max([side[1] for side in sides()], axis=0))
+            return found
 
         def bias_bound() -> NDArray:
-            values, _, is_truth = evaluate()
-            largest = np.abs(model.residuals(values, slope())).max(axis=0)
+            values, _, is_truth = ask()
+            largest = np.abs(model.residuals(values, model.coefficients(values))).max(axis=0)
             if is_truth:  # where all points agree, nothing is known of the rows that do not
                 largest[np.ptp(values, axis=0) == 0] = 1.0
             return largest if bound is None else bound(largest, model.sketch.n_samples)
 
+        if of_rows:  # of which there are so many, up to three standard errors
+            possible = (0.0, float(n_rows) + 3 * model.sketch.n_noise_std)
+        elif possible is None:
+            possible = (0.0, 1.0) if is_truth else self._range(function, values)
+        if is_scalar and np.shape(answer) == (1,):
+            answer, possible = answer[0], tuple(np.ravel(end)[0] for end in possible)
         return Estimate(
-            answer[0] if is_scalar and np.shape(answer) == (1,) else answer,
+            answer,
             std_error,
             bias_bound=bias_bound if then is None or bound is not None else None,
+            ends=ends or (reached if is_mean else None),
+            possible=possible,
             labels=labels,
             frame=self._frame,
         )
+
+    def _range(self, function, values):
+        """Return the least and the largest of a number, at the points and where bounds meet."""
+        few = self._positions.rows[:_FEW_CORNERS]
+        corners = Positions(self.sketch_.feature_map, self.columns_, few, whole=True)
+        low, high = corners.extremes(function)
+        low = np.where(np.isnan(low), -np.inf, low).min(axis=0)
+        high = np.where(np.isnan(high), np.inf, high).max(axis=0)
+        return np.minimum(low, values.min(axis=0)), np.maximum(high, values.max(axis=0))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

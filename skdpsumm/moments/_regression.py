@@ -79,6 +79,13 @@ class MomentRegression:
         fitted = self.features.dot(slope) - self.offset @ slope
         return values - fitted - (values.mean(axis=0) if self.center else 0.0)
 
+    def residuals_elsewhere(
+        self, rows: NDArray, found: NDArray, values: NDArray, slope: NDArray
+    ) -> NDArray:
+        """Return f - its approximation at other rows, where f is `found`; shape (n_rows, k)."""
+        fitted = FeatureBlocks(self.sketch.feature_map, rows).dot(slope) - self.offset @ slope
+        return found - fitted - (values.mean(axis=0) if self.center else 0.0)
+
     @cached_property
     def _replicates(self) -> tuple[NDArray, NDArray]:
         # The simulation of noise is public: it starts from the release.
@@ -114,7 +121,10 @@ def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDAr
 def evaluate_rows(
     function: Callable[[Any], ArrayLike], points: NDArray, columns: Columns
 ) -> tuple[NDArray, bool, bool]:
-    """Return f(points) as floats of shape (n, k), if f gave one number per row, and if truths."""
+    """Return f(points) as floats of shape (n, k), if f gave one number per row, and if truths.
+
+    Numbers that are all 0 or 1 are truths, too.
+    """
     try:
         found = np.asarray(function(NamedRows.of(points, columns)))
     except AttributeError as error:
@@ -129,4 +139,5 @@ def evaluate_rows(
         )
     if not np.all(np.isfinite(values)):
         raise ValueError("f returned NaN or infinite values inside the bounds; it must be finite.")
-    return values.reshape(len(points), -1), values.ndim == 1, found.dtype == bool
+    is_truth = bool(np.all((values == 0) | (values == 1)))
+    return values.reshape(len(points), -1), values.ndim == 1, is_truth

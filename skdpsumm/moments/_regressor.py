@@ -68,8 +68,8 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
 
     def __init__(
         self,
-        *,
         sketcher=None,
+        *,
         bounds=None,
         categories=None,
         steps=None,

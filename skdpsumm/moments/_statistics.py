@@ -14,6 +14,7 @@ from sklearn.isotonic import isotonic_regression
 from .._warn import warn_caller
 from ..features import Columns, project_to_simplex
 from ._estimate import Estimate
+from ._positions import Positions
 from ._warnings import AnswerWarning
 
 # More thresholds or bins are a picture of a column, not questions.
@@ -24,14 +25,22 @@ class StatisticsMixin:
     """Named statistics, each through one call of `_answer`."""
 
     columns_: Columns
+    _positions: Positions
 
     @abstractmethod
     def _answer(self, function: Callable, then: Callable | None = None, **about: Any) -> Estimate:
         """Estimate the mean of `function` over the rows, and apply `then` to it.
 
-        ``bound``, where given, turns bounds on the bias of the mean into such of the answer.
-        ``unclipped`` is `then` without the move to what is possible: the error is that before it,
-        for a share that was moved to 0 has not become certain.
+        Beside what is judged and how it is named, ``about`` may hold
+
+        - ``unclipped``: `then` without the move to what is possible: the error is that before it,
+          for a share that was moved to 0 has not become certain. It is linear in the mean;
+        - ``of_rows``: whether it is a number of rows, with the noise of theirs;
+        - ``error``: the standard error, of the mean and of simulated ones;
+        - ``bound``: what turns bounds on the bias of the mean into such of the answer;
+        - ``extremes``: the least and the largest of the function in the cells of `Positions`;
+        - ``ends``: as in `Estimate`, where they are not computed from these;
+        - ``possible``: as in `Estimate`; None for what function of a row is asked.
         """
 
     def _numeric(self) -> list[int]:
@@ -42,6 +51,11 @@ class StatisticsMixin:
         return [self.columns_.name(j) for j in which]
 
     def _column(self, column: int | str) -> int:
+        if isinstance(column, list | tuple | np.ndarray):
+            raise ValueError(
+                f"column must be one column, by its name or its number; got {column!r}. Ask one "
+                "after the other; what columns have together, ask with `count` or `estimate`."
+            )
         return self.columns_.index(column, "column")
 
     def mean(self) -> Estimate:
@@ -73,13 +87,17 @@ class StatisticsMixin:
 
         of = "mean" if order == 1 else f"moment {int(order)}"
         about = [f"the {of} of {name!r}" for name in names]
-        return self._answer(powers, labels=[names], judged=powers, about=about)
+        low, high = self._ranges(which).T
+        least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**order, high**order))
+        possible = (low**order if order % 2 else least, np.maximum(low**order, high**order))
+        return self._answer(powers, labels=[names], judged=powers, about=about, possible=possible)
 
     def variance(self) -> Estimate:
         """Return the variances of the numeric columns, shape (d,), at least 0."""
         which = self._numeric()
         names = self._names(which)
         d = len(which)
+        spans = np.ptp(self._ranges(which), axis=1)
 
         def powers(X: NDArray) -> NDArray:
             columns = self._centred(X, which)
@@ -87,7 +105,8 @@ class StatisticsMixin:
 
         return self._answer(
             powers,
-            lambda t, n: np.maximum(t[..., d:] - t[..., :d] ** 2, 0.0),
+            lambda t, n: t[..., d:] - t[..., :d] ** 2,
+            possible=(0.0, spans**2 / 4),
             labels=[names],
             judged=lambda X: _from_the_mean(X, which) ** 2,
             about=[f"the variance of {name!r}" for name in names],
@@ -96,33 +115,72 @@ class StatisticsMixin:
     def covariance(self) -> Estimate:
         """Return the covariance matrix of the numeric columns, shape (d, d).
 
-        It is projected to the closest positive semi-definite matrix.
+        It is projected to the closest positive semi-definite matrix, in units of the columns'
+        ranges; the error of an entry holds how far that moved it.
         """
         which = self._numeric()
-        products, assemble = self._second_order(which)
+        products, raw, project = self._second_order(which)
         names = self._names(which)
-        pairs = self._pairs(which)
-        return self._answer(products, lambda t, n: assemble(t), labels=[names, names], **pairs)
+
+        def error(mean: NDArray, draws: NDArray) -> NDArray:
+            found = raw(mean)
+            return np.hypot(np.std(raw(draws), axis=0), project(found) - found)
+
+        spans = np.ptp(self._ranges(which), axis=1)
+        largest = np.outer(spans, spans) / 4
+        return self._answer(
+            products,
+            lambda t, n: project(raw(t)),
+            error=error,
+            possible=(np.where(np.eye(len(which)), 0.0, -largest), largest),
+            labels=[names, names],
+            **self._pairs(which),
+        )
 
     def correlation(self) -> Estimate:
         """Return the correlation matrix of the numeric columns, shape (d, d).
 
-        ``correlation()["age", "hours"]`` is one entry.
+        ``correlation()["age", "hours"]`` is one entry. It is that of `covariance`, so the error of
+        an entry holds how far the projection moved it.
         """
         which = self._numeric()
-        products, assemble = self._second_order(which)
+        products, raw, project = self._second_order(which)
         names = self._names(which)
 
         def scaled(t: NDArray, n: NDArray) -> NDArray:
-            covariance = assemble(t)
-            spread = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 1e-300))
-            raw = covariance / spread[..., :, None] / spread[..., None, :]
-            found = np.clip(raw, -1.0, 1.0)
+            covariance = project(raw(t))
+            spread = np.sqrt(np.maximum(np.diagonal(covariance), 1e-300))
+            found = covariance / np.outer(spread, spread)
             # A column's correlation with itself has no noise, not even where its variance drowned.
-            np.einsum("...ii->...i", found)[...] = 1.0
+            np.fill_diagonal(found, 1.0)
             return found
 
-        return self._answer(products, scaled, labels=[names, names], **self._pairs(which))
+        def error(mean: NDArray, draws: NDArray) -> NDArray:
+            found = raw(mean)
+            variances = np.maximum(np.diagonal(project(found)), 1e-300)
+            spread, correlations = np.sqrt(np.outer(variances, variances)), scaled(mean, None)
+
+            def linear(covariances: NDArray) -> NDArray:
+                """Return the first order of the correlations about those that are answered."""
+                own = np.diagonal(covariances, axis1=-2, axis2=-1) / variances
+                return (
+                    covariances / spread - correlations * (own[..., None] + own[..., None, :]) / 2
+                )
+
+            moved = np.hypot(np.std(linear(raw(draws)), axis=0), linear(found))
+            np.fill_diagonal(moved, 0.0)
+            return moved
+
+        ones = np.eye(len(which))
+        possible = (2 * ones - 1, np.ones_like(ones))
+        return self._answer(
+            products,
+            scaled,
+            error=error,
+            possible=possible,
+            labels=[names, names],
+            **self._pairs(which),
+        )
 
     def count(self, query: Callable[[Any], ArrayLike]) -> Estimate:
         """Return the number of rows for which `query` holds.
@@ -152,6 +210,7 @@ class StatisticsMixin:
             truths,
             lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None],
             unclipped=lambda t, n: t * n[..., None],
+            of_rows=True,
             # The truth is in [0, 1], so clipping brings nothing farther from it.
             bound=lambda bias, n: np.minimum(bias, 1.0) * n,
             asked=True,
@@ -190,6 +249,7 @@ class StatisticsMixin:
             # Isotonic regression is the max-min of means over ranges: it is monotone and commutes
             # with shifts, so it enlarges no largest difference, and it leaves the truth as it is.
             bound=lambda bias, n: np.full_like(bias, bias.max()),
+            extremes=_thresholds(j, cuts),
             labels=[labels],
             judged=below if len(cuts) <= _CURVE else None,
             about=labels,
@@ -243,7 +303,13 @@ class StatisticsMixin:
             return self.columns_.on_grid(found, j).reshape(*t.shape[:-1], len(levels))
 
         names = [f"{self.columns_.name(j)} {level:.12g}" for level in levels]
-        found = self._answer(lambda X: _floats(X, [j]) <= grid[first:-1], inverse, labels=[names])
+        found = self._answer(
+            lambda X: _floats(X, [j]) <= grid[first:-1],
+            inverse,
+            ends=self._quantile_ends(j, levels),
+            possible=(low, high),
+            labels=[names],
+        )
         found.step = self.columns_.step(j)
         places = np.asarray(found)
 
@@ -251,8 +317,27 @@ class StatisticsMixin:
             return _floats(X, [j]) <= places
 
         if len(levels) <= _CURVE:  # asked only to be judged, now that the places are known
-            self._answer(below, judged=below, about=[f"the quantile {name}" for name in names])
+            about = [f"the quantile {name}" for name in names]
+            self._answer(below, judged=below, about=about, extremes=_thresholds(j, places))
         return found
+
+    def _quantile_ends(self, j: int, levels: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
+        """Return the ends of quantiles, read off those of the shares of rows in whole bins."""
+
+        def ends(z: float) -> tuple[NDArray, NDArray]:
+            lows, highs = self._positions.ends(j)
+            starts, stops = np.unique(lows), np.unique(highs)
+            most = self._share_of_points(lows[:, None] <= starts)(z)[1]
+            least = self._share_of_points(highs[:, None] <= stops)(z)[0]
+            from_ = np.array([_first(most >= q, starts) for q in levels])
+            to = np.array([_first(least >= q, stops) for q in levels])
+            return from_, to
+
+        return ends
+
+    def _share_of_points(self, truths: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
+        """Return the ends of the share of rows in the cells of the points for which it holds."""
+        return self._answer(lambda X: truths, extremes=lambda at: (truths, truths))._ends
 
     def histogram(self, column: int | str, bins: int | ArrayLike = 10) -> Estimate:
         """Return the proportions of a column's values in bins, non-negative.
@@ -275,6 +360,9 @@ class StatisticsMixin:
             def indicators(X: NDArray) -> NDArray:
                 return self.columns_.code(X, j)[:, None] == np.arange(len(known))
 
+            def extremes(at: Positions) -> tuple[NDArray, NDArray]:
+                return indicators(at.rows), indicators(at.rows)
+
         else:
             edges = self._edges(j, bins)
             names = [f"[{a:.12g}, {b:.12g})" for a, b in pairwise(edges)]
@@ -286,10 +374,19 @@ class StatisticsMixin:
             def indicators(X: NDArray) -> NDArray:
                 return _bin(_floats(X, [j]), edges) == np.arange(n_cells)
 
+            def extremes(at: Positions) -> tuple[NDArray, NDArray]:
+                first, last = (end[:, None] for end in at.ends(j))
+                left, right = edges[:-1], edges[1:].copy()
+                right[-1] = np.nextafter(right[-1], np.inf)  # the last one is closed
+                certain = (first >= left) & (last < right), (last < left[0]) | (first >= right[-1])
+                possible = (first < right) & (last >= left), (first < left[0]) | (last >= right[-1])
+                return np.hstack(certain)[:, :n_cells], np.hstack(possible)[:, :n_cells]
+
         return self._answer(
             indicators,
             lambda t, n: np.apply_along_axis(project_to_simplex, -1, t)[..., : len(names)],
             unclipped=lambda t, n: t[..., : len(names)],
+            extremes=extremes,
             labels=[names],
             judged=indicators if len(names) <= _CURVE else None,
             about=[*about, f"{self.columns_.name(j)} outside the edges"],
@@ -313,6 +410,9 @@ class StatisticsMixin:
             raise ValueError(f"Column {self.columns_.name(j)!r} is not numeric.")
         return bound
 
+    def _ranges(self, which: list[int]) -> NDArray:
+        return np.array([self._bound(j) for j in which]).reshape(-1, 2)
+
     def _centred(self, X: NDArray, which: list[int]) -> NDArray:
         """Return columns minus the middles of their bounds: second moments lose no digits."""
         middle = np.array([np.mean(self._bound(j)) for j in which])
@@ -333,7 +433,8 @@ class StatisticsMixin:
         ]
         return {"judged": together if about else None, "about": about}
 
-    def _second_order(self, which: list[int]) -> tuple[Callable, Callable]:
+    def _second_order(self, which: list[int]) -> tuple[Callable, Callable, Callable]:
+        """Return products, covariances of their means, and the possible ones closest to these."""
         d = len(which)
         pairs = list(combinations_with_replacement(range(d), 2))
         left, right = (np.array(side) for side in zip(*pairs, strict=True))
@@ -342,14 +443,16 @@ class StatisticsMixin:
             columns = self._centred(X, which)
             return np.hstack([columns, columns[:, left] * columns[:, right]])
 
-        def assemble(t: NDArray) -> NDArray:
+        def raw(t: NDArray) -> NDArray:
             first = t[..., :d]
             matrix = np.empty((*t.shape[:-1], d, d))
             matrix[..., left, right] = t[..., d:]
             matrix[..., right, left] = t[..., d:]
-            return _nearest_psd(matrix - first[..., :, None] * first[..., None, :])
+            return matrix - first[..., :, None] * first[..., None, :]
 
-        return products, assemble
+        spans = np.ptp(self._ranges(which), axis=1)
+        units = np.outer(spans, spans)
+        return products, raw, lambda covariance: _possible_covariance(covariance / units) * units
 
 
 def _bin(values: NDArray, edges: NDArray) -> NDArray[np.int64]:
@@ -383,6 +486,28 @@ def _first_reached(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:
     return grid[np.searchsorted(curve, levels)]
 
 
-def _nearest_psd(matrices: NDArray) -> NDArray:
-    values, vectors = np.linalg.eigh(matrices)
-    return (vectors * np.maximum(values, 0.0)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+def _first(reached: NDArray, values: NDArray) -> float:
+    """Return the first of `values` that is reached, the last one where none is."""
+    return values[np.argmax(reached)] if reached.any() else values[-1]
+
+
+def _thresholds(j: int, cuts: NDArray) -> Callable[[Positions], tuple[NDArray, NDArray]]:
+    """Return where column `j` is certainly at most each cut, and where it may be."""
+
+    def extremes(at: Positions) -> tuple[NDArray, NDArray]:
+        low, high = at.ends(j)
+        return high[:, None] <= cuts, low[:, None] <= cuts
+
+    return extremes
+
+
+def _possible_covariance(matrix: NDArray) -> NDArray:
+    """Return the closest positive semi-definite matrix, with variances that columns can have.
+
+    Of columns in units of their ranges, where no variance is more than 1/4, and where noise is of
+    one size: in other units the column of the largest numbers would move all others.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    closest = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    scale = np.sqrt(0.25 / np.maximum(np.diagonal(closest), 0.25))
+    return closest * np.outer(scale, scale)

@@ -52,9 +52,9 @@ def reference_style(ax: Any, label: str) -> dict[str, Any]:
     return style | {"label": "_" + label if count(ax, "reference") else label}
 
 
-def of_noise(level: float) -> str:
+def of_level(level: float) -> str:
     """Return what every bar and band shows, in the words that all pictures share."""
-    return f"{100 * level:.4g}% interval of the noise"
+    return f"{100 * level:.4g}% interval"
 
 
 def digits(number: float, n: int) -> str:

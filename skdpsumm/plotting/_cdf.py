@@ -12,7 +12,7 @@ from ..sketches import PrivateSketch
 from ._axes import (
     need_matplotlib,
     next_style,
-    of_noise,
+    of_level,
     once,
     open_axes,
     reference_style,
@@ -105,14 +105,14 @@ class CDFDisplay:
         ValueError
             For a level outside (0, 1).
         """
-        low, high = np.clip(self.cdf.interval(level), 0, 1).T
+        low, high = self.cdf.interval(level).T
         ax = open_axes(self, ax)
         drawn = {"drawstyle": "steps-post"} if self.steps else {}
         style = next_style(ax) | {"marker": ""} | drawn
         if self.reference is not None:
             compared = reference_style(ax, "reference") | drawn
             ax.plot(*self._curves(self.reference), **compared)
-        band = {"alpha": 0.25, "color": style["color"], "lw": 0, "label": once(ax, of_noise(level))}
+        band = {"alpha": 0.25, "color": style["color"], "lw": 0, "label": once(ax, of_level(level))}
         flat = "post" if self.steps else None
         (self.line_,) = ax.plot(*self._curves(self.cdf), label=name, **style)
         self.band_ = ax.fill_between(*self._curves(low, high), step=flat, **band)

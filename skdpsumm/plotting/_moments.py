@@ -14,7 +14,7 @@ from ._axes import (
     digits,
     legend_above,
     need_matplotlib,
-    of_noise,
+    of_level,
     open_axes,
     same_length,
     units_of,
@@ -115,7 +115,7 @@ class MomentDisplay:
         labels = [with_unit(*pair) for pair in zip(self.names, self.units, strict=True)]
         ax.set_yticks(places, labels)
         ax.set(xlim=(-0.02, 1.02), ylim=(k - 0.5, -0.5))
-        errors = f"bars: {of_noise(level)}; ±: its standard error"
+        errors = f"bars: {of_level(level)}; ±: standard error of the noise"
         ax.set_xlabel(f"{self.statistic}, share of its range within the bounds\n({errors})")
         ax.grid(axis="x", color="0.9")
         ax.set_axisbelow(True)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..privacy import Unprotected
 from ..summaries import OwnerValues
-from ._axes import need_matplotlib, of_noise, open_axes
+from ._axes import need_matplotlib, of_level, open_axes
 
 
 class OwnersDisplay:
@@ -88,7 +88,7 @@ class OwnersDisplay:
         self.bars_ = ax.barh(range(k), heights, 0.65, color="0.75", edgecolor="0.2", **error)
         ax.axvline(0, color="0.2", lw=0.8)
         ax.set_yticks(range(k), [str(owner) for owner in self.values])
-        noise = f"\n(error bars: {of_noise(level)})" if reach else ""
+        noise = f"\n(error bars: {of_level(level)} of the noise)" if reach else ""
         ax.set(xlabel=self.label + noise, ylabel="owner", ylim=(k - 0.5, -0.5))
         if self.title is not None:
             ax.set_title(fill(self.title, 60), fontsize="small")

@@ -20,7 +20,7 @@ from ._axes import (
     legend_above,
     need_matplotlib,
     next_style,
-    of_noise,
+    of_level,
     once,
     open_axes,
     reference_style,
@@ -286,7 +286,7 @@ class PrivacyUtilityDisplay:
                 )
         values = np.array([float(answer) for answer in answers])
         intervals = np.array([answer.interval(level) for answer in answers])
-        options = {"label": "estimate", "bars": of_noise(level)} | options
+        options = {"label": "estimate", "bars": of_level(level)} | options
         display = cls(list(estimates), values, intervals=intervals, **options)
         return display.plot(ax, name=name)
 

@@ -1,0 +1,329 @@
+"""Intervals hold the truth wherever in their bins the rows lie, and nothing that is impossible."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpsumm import (
+    AnswerWarning,
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    RFFSketcher,
+    SketchUnion,
+)
+from skdpsumm.features import Columns, HistogramMap
+from skdpsumm.moments._positions import Positions
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.usefixtures("same_noise"),
+]
+quick = settings(deadline=None, database=None, derandomize=True, max_examples=25)
+QUICK = {"n_synthetic": 1000, "random_state": 0}
+
+
+def crowded(place, n=4000, seed=0):
+    """Return two columns in [0, 1], of the first of which most rows are at one place."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 2))
+    X[rng.random(n) < 0.9, 0] = place
+    return X
+
+
+def fitted(X, epsilon=1.0, seed=0, n_bins=8, **options):
+    parts = [HistogramSketcher(n_bins=n_bins), RFFSketcher(10, gamma=0.5)]
+    sketcher = SketchUnion(parts, epsilon=epsilon, noise_seed=seed, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AnswerWarning)  # of coarse bins
+        return M2MEstimator(sketcher, **{"bounds": (0, 1)} | QUICK | options).fit(X)
+
+
+def said(ask):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        answer = ask()
+    return answer, [str(w.message) for w in caught if issubclass(w.category, AnswerWarning)]
+
+
+def quietly(ask):
+    return said(ask)[0]
+
+
+def holds(answer, truth, level=0.999999):
+    low, high = np.moveaxis(answer.interval(level), -1, 0)
+    rounding = 1e-9 * (1 + np.abs(truth))
+    return np.all((low - rounding <= truth) & (truth <= high + rounding))
+
+
+# ------------------------------------------------------------------ where rows may be in their bins
+
+PLACES = [0.0, 0.125, 0.13, 0.3, np.nextafter(0.5, 0), 0.5, 0.999, 1.0]
+CUTS = [0.0, 1e-9, 0.125, 0.13, 0.3, 0.49, 0.5, 0.999, 1.0]
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+@pytest.mark.parametrize("place", PLACES)
+def test_crowds_anywhere_are_inside_the_interval(place, epsilon):
+    """With one in 10^6 for the noise, which is the same in every run."""
+    X = crowded(place)
+    m2m, x = fitted(X, epsilon), X[:, 0]
+    for c in CUTS:
+        for ask, truth in (
+            (lambda c=c: m2m.count(lambda rows: rows[:, 0] <= c), (x <= c).sum()),
+            (lambda c=c: m2m.count(lambda rows: (rows[:, 0] < c) * 1.0), (x < c).sum()),
+            (lambda c=c: m2m.estimate(lambda rows: rows[:, 0] >= c), (x >= c).mean()),
+        ):
+            assert holds(quietly(ask), truth)
+    assert holds(quietly(lambda: m2m.cdf(0, CUTS)), [(x <= c).mean() for c in CUTS])
+    assert holds(quietly(lambda: m2m.histogram(0, CUTS)), np.histogram(x, CUTS)[0] / len(x))
+    curve = np.linspace(0, 1, 100)
+    assert holds(quietly(lambda: m2m.cdf(0, curve)), [(x <= c).mean() for c in curve])
+    levels = [0.03, 0.5, 0.97]
+    truth = np.quantile(x, levels, method="inverted_cdf")
+    assert holds(quietly(lambda: m2m.quantile(0, levels)), truth)
+    assert holds(quietly(m2m.mean), X.mean(axis=0))
+    assert holds(quietly(lambda: m2m.moment(3)), (X**3).mean(axis=0))
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3, 1.0])
+def test_crowds_in_conditions_of_two_columns(place):
+    X = crowded(place)
+    m2m = fitted(X)
+    for both in (
+        lambda rows: (rows[:, 0] >= place) & (rows[:, 1] > 0.5),
+        lambda rows: (rows[:, 0] <= place) | (rows[:, 1] > 0.5),
+        lambda rows: (rows[:, 0] > place) & (rows[:, 1] <= 0.5),
+    ):
+        assert holds(quietly(lambda both=both: m2m.count(both)), both(X).sum())
+
+
+def test_an_answer_of_zero_has_the_noise_of_its_bin_and_a_warning():
+    m2m = fitted(crowded(0.0))
+    for ask in (
+        lambda: m2m.cdf(0, [0.0]),
+        lambda: m2m.count(lambda rows: rows[:, 0] <= 0),
+        lambda: m2m.count(lambda rows: (rows[:, 0] <= 0) * 1.0),
+    ):
+        answer, (message,) = said(ask)
+        assert answer.noise_std_error > 0
+        assert "by where in their bins" in message
+        assert "`steps`" in message
+        assert np.asarray(answer) == 0
+
+
+def test_what_whole_bins_answer_is_as_sharp_as_the_noise():
+    X = crowded(0.3)
+    m2m = fitted(X, steps=0.01, n_bins=101)
+    for ask in (
+        lambda: m2m.cdf(0, [0.0, 0.3, 0.99]),
+        lambda: m2m.count(lambda rows: rows[:, 0] > 0.3),
+        lambda: m2m.histogram(0, [0.0, 0.3, 1.0]),
+    ):
+        answer, messages = said(ask)
+        assert not messages
+        width = np.diff(answer.interval(0.95))[..., 0]
+        assert np.all(width < 1.1 * np.diff(answer.interval(0.95, covers="noise"))[..., 0] + 1e-9)
+    edge = quietly(lambda: fitted(X).count(lambda rows: rows[:, 1] < 0.5))
+    assert np.diff(edge.interval()) < 1.1 * np.diff(edge.interval(covers="noise"))
+
+
+def test_columns_without_a_histogram():
+    X = crowded(0.0)
+    sketcher = RFFSketcher(40, bounds=(0, 1), random_state=0)
+    m2m = M2MEstimator(sketcher, **QUICK).fit(X)
+    assert holds(quietly(lambda: m2m.cdf(0, [0.0, 0.001])), (X[:, 0] <= 0.001).mean())
+
+
+def test_functions_without_a_value_at_a_bound():
+    m2m = fitted(crowded(0.5))
+    answer = quietly(lambda: m2m.estimate(lambda rows: np.log(rows[:, 1])))
+    low, high = answer.interval()
+    assert low == -np.inf
+    assert float(answer) < high <= 0
+
+
+@quick
+@given(
+    st.sampled_from([None, 3, 4, 10]),
+    st.integers(1, 40),
+    st.sampled_from([(0, 1), (-3, 7), (-0.3, 0.1), (1e6, 1e6 + 2)]),
+    st.sampled_from([None, [0.1, 0.35]]),
+)
+def test_rows_stay_in_their_cells(n_values, n_bins, bounds, shares):
+    low, high = map(float, bounds)
+    edges = None if shares is None else {0: [low, *(low + (high - low) * np.array(shares)), high]}
+    steps = None if n_values is None else (high - low) / n_values
+    try:
+        feature_map = HistogramMap.build(Columns.build(1, bounds, steps=steps), n_bins, 1, edges)
+    except ValueError:  # steps that do not fit the edges
+        return
+    columns = feature_map.columns
+    rows = columns.sample(300, np.random.RandomState(0))
+    at = Positions(feature_map, columns, rows)
+    first, last = at.ends(0)
+    codes = feature_map.column_codes(rows, 0)
+    assert np.all((first <= rows[:, 0]) & (rows[:, 0] <= last))
+    for moved in (*at.moved(), first[:, None], last[:, None]):
+        assert np.array_equal(feature_map.column_codes(moved, 0), codes)
+    if steps is None:  # and reach to their ends
+        for end, beyond in ((first, -np.inf), (last, np.inf)):
+            other = feature_map.column_codes(np.nextafter(end, beyond)[:, None], 0)
+            inside = (end > low) & (end < high)
+            assert np.all((other != codes)[inside])
+
+
+# -------------------------------------------------------------------------------- what is possible
+
+MIXED = {"bounds": {"a": (-2, 1), "b": (100, 5000)}, "categories": {"c": ["x", "y", "z"]}}
+
+
+def mixed(seed):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(rng.uniform(-2, 1), rng.uniform(0.01, 1), 300).clip(-2, 1)
+    b = (100 + rng.exponential(rng.uniform(1, 2000), 300)).clip(100, 5000)
+    return pd.DataFrame({"a": a, "b": b, "c": rng.choice(["x", "y", "z"], 300)})
+
+
+SPANS = np.array([3.0, 4900.0])
+QUESTIONS = {
+    "mean": (lambda m: m.mean(), [-2, 100], [1, 5000]),
+    "moment 2": (lambda m: m.moment(2), [0, 100.0**2], [4, 5000.0**2]),
+    "moment 3": (lambda m: m.moment(3), [-8, 100.0**3], [1, 5000.0**3]),
+    "variance": (lambda m: m.variance(), 0, SPANS**2 / 4),
+    "correlation": (lambda m: m.correlation(), -1, 1),
+    "covariance": (lambda m: m.covariance(), *[s * np.outer(SPANS, SPANS) / 4 for s in (-1, 1)]),
+    "cdf": (lambda m: m.cdf("a", [-2.0, -1.9, 0.0, 1.0]), 0, 1),
+    "histogram": (lambda m: m.histogram("b", 7), 0, 1),
+    "categories": (lambda m: m.histogram("c"), 0, 1),
+    "quantile": (lambda m: m.quantile("b", [0.0, 0.5, 1.0]), 100, 5000),
+    "condition": (lambda m: m.estimate(lambda r: r["a"] > 0.9), 0, 1),
+    "number": (lambda m: m.estimate(lambda r: r["a"] ** 2), 0, 4),
+    "mask": (lambda m: m.estimate(lambda r: (r["c"] == "x") * 1.0), 0, 1),
+}
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.2, 10.0, np.inf])
+@pytest.mark.parametrize("seed", range(3))
+def test_answers_and_intervals_are_possible(epsilon, seed):
+    parts = [HistogramSketcher(n_bins=6), RFFSketcher(8)]
+    sketcher = SketchUnion(parts, epsilon=epsilon, noise_seed=seed, random_state=seed)
+    m2m = quietly(lambda: M2MEstimator(sketcher, **MIXED, **QUICK).fit(mixed(seed)))
+    sketch = m2m.sketch_
+    most = sketch.n_samples + 3 * sketch.n_noise_std
+    counts = {
+        "count": (lambda m: m.count(lambda r: r["b"] > 4000), 0, most),
+        "counts": (lambda m: m.count(lambda r: r["a"][:, None] > [-2, 0.5]), 0, most),
+    }
+    for name, (ask, low, high) in (QUESTIONS | counts).items():
+        answer = quietly(lambda ask=ask: ask(m2m))
+        ends = [answer.interval(level) for level in (0.5, 0.999999)]
+        for found in (
+            np.asarray(answer),
+            *(end for pair in ends for end in np.moveaxis(pair, -1, 0)),
+        ):
+            tolerance = 1e-9 * np.abs(np.asarray(high))
+            assert np.all(found >= np.asarray(low) - tolerance), name
+            assert np.all(found <= np.asarray(high) + tolerance), name
+        for pair in ends:
+            assert np.all(pair[..., 0] <= np.asarray(answer)), name
+            assert np.all(np.asarray(answer) <= pair[..., 1]), name
+        assert np.all(answer.noise_std_error >= 0)
+
+
+# --------------------------------------------------------------------------------- covariances
+
+
+def with_gain(unit, seed, epsilon=1.0):
+    rng = np.random.default_rng(0)
+    n = 3000
+    age = rng.uniform(18, 90, n)
+    kids = rng.binomial(9, np.where(age < 45, 0.3, 0.05))
+    gain = np.where(rng.random(n) < 0.92, 0, rng.lognormal(8, 1, n)).clip(0, 99_999)
+    bounds = [(18, 90), (0, 9), (0, 99_999 * unit)]
+    X = np.column_stack([age, kids, gain * unit])
+    return X, quietly(lambda: fitted(X, epsilon, seed, bounds=bounds))
+
+
+@pytest.mark.parametrize("ask", ["covariance", "correlation"])
+@pytest.mark.parametrize("epsilon", [0.3, 10.0])
+def test_rescaling_a_column_rescales_the_answer(ask, epsilon):
+    """By a power of two, which rounds nothing."""
+    scale = np.array([1, 1, 2.0**-20])
+    scale = np.outer(scale, scale) if ask == "covariance" else 1.0
+    dollars, millions = (
+        quietly(getattr(with_gain(unit, 0, epsilon)[1], ask)) for unit in (1.0, 2.0**-20)
+    )
+    assert np.allclose(np.asarray(dollars) * scale, millions, rtol=1e-6, atol=1e-12)
+    errors = dollars.noise_std_error * scale
+    assert np.allclose(errors, millions.noise_std_error, rtol=1e-6, atol=1e-12)
+
+
+def test_a_noisy_column_moves_no_others():
+    for seed in range(5):
+        X, m2m = with_gain(1.0, seed, epsilon=0.5)
+        assert holds(quietly(m2m.covariance), np.cov(X.T, bias=True))
+
+
+def test_covariances_that_are_possible_are_left_alone():
+    m2m = fitted(np.random.default_rng(0).random((4000, 2)))
+    weights, points = m2m._regression.weights, m2m._regression.points
+    products = points[:, 0] * points[:, 1]
+    raw = weights @ products - np.prod(weights @ points)
+    found = quietly(m2m.covariance)[0, 1]
+    assert float(found) == pytest.approx(raw)
+    first_order = m2m.estimate(lambda rows: (rows[:, 0] - 0.5) * (rows[:, 1] - 0.5))
+    assert float(found.noise_std_error) == pytest.approx(
+        float(first_order.noise_std_error), rel=0.3
+    )
+
+
+# ------------------------------------------------------------------------------------------- names
+
+
+def test_a_sketcher_is_the_principal_argument_of_all():
+    X = crowded(0.2, 200)
+    options = QUICK | {"bounds": (0, 1)}
+    for kind, more in (
+        (M2MEstimator, {}),
+        (M2MClassifier, {}),
+        (M2MRegressor, {"y_bounds": (0, 1)}),
+    ):
+        sketcher = RFFSketcher(5)
+        model = kind(sketcher, **options, **more)
+        assert model.get_params()["sketcher"] is sketcher
+        quietly(lambda model=model: model.fit(X, (X[:, 1] > 0.5) * 1.0))
+
+
+@pytest.mark.parametrize(
+    "sketcher",
+    [
+        HistogramSketcher(marginals=[["a", "label"]]),
+        HistogramSketcher(edges={"label": [0, 1]}),
+        HistogramSketcher(steps={"label": 1}),
+        SketchUnion([RFFSketcher(4), HistogramSketcher(marginals=[["a"], ["label"]])]),
+    ],
+)
+def test_a_target_by_its_own_name_is_told_what_it_is_called(sketcher):
+    X = pd.DataFrame(crowded(0.2, 50), columns=["a", "b"])
+    y = pd.Series((X["b"] > 0.5) * 1, name="label")
+    for rows, called in (
+        (X, "'target'"),
+        (X.assign(target=0.5), "'target_'"),
+        (X.to_numpy(), "number 2"),
+    ):
+        with pytest.raises(ValueError, match=f"names column '.*y as column {called}"):
+            M2MClassifier(sketcher, bounds=(0, 1)).fit(rows, y)
+
+
+def test_one_column_is_asked_at_a_time():
+    m2m = fitted(crowded(0.2, 100))
+    for ask in (m2m.histogram, lambda c: m2m.cdf(c, [0.5]), lambda c: m2m.quantile(c, 0.5)):
+        for columns in (["a", "b"], (0, 1), np.array([0, 1])):
+            with pytest.raises(ValueError, match="column must be one column"):
+                ask(columns)
