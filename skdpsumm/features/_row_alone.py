@@ -154,7 +154,7 @@ def _in_a_block(step: Any, X: Any) -> Any:
 
 def _fourier(step: RBFSampler, X: Any) -> NDArray[np.float64]:
     """Return what `RBFSampler.transform` does, with a product that is exact."""
-    product = ExactProduct(step.random_weights_, np.dtype(np.float64))
+    product = ExactProduct(step.random_weights_)
     features = np.empty((X.shape[0], step.n_components))
     rows = iter(features)
     for angles in product(dense(X)):
