@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn import get_config
 
 from .._progress import advance
+from ._entries import clip_rows
 from ._losses import Floats
 
 # Blocks stay in the cache, and sums over one keep small rounding errors.
@@ -77,7 +78,4 @@ class FeatureRows:
 
     def _features(self, here: slice) -> Floats:
         features = np.asarray(self.transform(self.X[here]), dtype=np.float64)
-        norms = np.sqrt(np.einsum("ij,ij->i", features, features))
-        if (norms <= self.radius).all():
-            return features
-        return features * (self.radius / np.maximum(norms, self.radius))[:, None]
+        return clip_rows(features, self.radius)
