@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
 from sklearn.utils import gen_batches
 
 from ._careful import careful_product

@@ -71,10 +71,13 @@ class ExponentialQueries:
         # Rounding to the grid moves either neighbour's scores by half a unit each.
         moved = (moved + 2 * rounding) / self._grid
         self._unit = (moved + math.sqrt(terms.n_scores)) * ROUNDED_UP
+        # The floor of a norm moves by one unit more than the norm at most. The norm, of q integers
+        # below 2**48, is rounded by less than q units.
+        self._selection_unit = self._unit + 1 + terms.n_scores
         self._largest = largest_weight(terms) * terms.radius
         self.mechanism = self._calibrate()
         if terms.is_private:
-            check_scale(max(self._scale, 2 * (self._unit + 2) / self._select))
+            check_scale(max(self._scale, 2 * self._selection_unit / self._select))
 
     def _calibrate(self) -> Mechanism:
         """Set e_s and the scale of the measurements, and return the cost of all rounds."""
@@ -131,9 +134,7 @@ class ExponentialQueries:
         errors = on_grid(np.floor(sizes), 1.0)
         if not self.terms.is_private:
             return self.candidates[np.argmax(errors)]
-        # The floor of a norm moves by one unit more than the norm at most, whose own rounding is
-        # less than another.
-        scale = 2 * (self._unit + 2) / self._select
+        scale = 2 * self._selection_unit / self._select
         simulated = rng if self.terms.noise_seed is not None else None
         return self.candidates[exponential_choice(errors, scale, simulated)]
 

@@ -1,36 +1,37 @@
-r"""What float64 may move between the exact minimiser and what gets noise, from public numbers alone.
+r"""What float64 may move between the exact minimiser and what gets noise: public bounds.
 
 The sensitivity is that of exact arithmetic, with *the exact kernel k of rows as they were rounded*
 (`_entries`) or *explicit features as they are in memory*, whose value for a row hangs on that row
-alone. All that is computed is within a bound of that, on either data set. Below, u = 2**-53, n <= N
-= `Terms.max_rows`, A = L / Lambda, and eta = `Terms.kernel_error`, in units of R^2 where it has
-none. No step assumes an order of summation, so all bounds hold under any BLAS (but for fast matrix
-products in the manner of Strassen, which none uses unasked).
+alone. All that is computed is within a bound of that, on either data set. Below, u = 2**-53, n is
+at most N = `Terms.max_rows`, A = L / Lambda, and eta = `Terms.kernel_error`; R = 1 where the unit
+allows it. No step assumes an order of summation, so the bounds hold under any BLAS (but for fast
+matrix products in the manner of Strassen, which none uses unasked).
 
-*1. From the Gram matrix to the minimiser* (`kernel_drift`). The solver is given ``K' = K + E + c I``
-with entries of E up to eta and c = N eta, so K' is positive semi-definite, no smaller than K, and the
-certificate holds in its norm, which is no smaller than that of K. Minimisers for K and K' are
-sums of phi(x_i) with coefficients a_i and a'_i, rows of -loss'(f_i) / Lambda, of length up to A. As
-loss' is monotone, and by 1 / beta more (co-coercive) where it is beta-smooth, d = a - a' obeys
+*1. From the Gram matrix to the minimiser* (`kernel_drift`). The solver is given ``K' = K + E + c
+I`` with entries of E up to eta and c = N eta, so K' is positive semi-definite and no smaller than
+K, and a certificate in its norm holds in that of K. The minimisers for K and K' are sums of
+phi(x_i) with coefficients a_i and a'_i, which are -loss'(f_i) / Lambda, of length up to A. As loss'
+is monotone, and co-coercive by 1 / beta where it is beta-smooth, d = a - a' obeys
 
     <d, K d> + (Lambda / beta) |d|^2  <=  <d, (K' - K) a'>  <=  |d| 2 N eta |a'|,
 
-and |a'| <= sqrt(N) A. The largest <d, K d> that this allows is ``(N^{3/2} eta A)^2 beta / Lambda``; and
-with |d| <= 2 sqrt(N) A (one of the two A where all slopes of a row have one direction, from 0 to L)
-it is at most 4 N^2 eta A^2, for any loss. Its root is the distance in the norm of the space.
+and |a'| <= sqrt(N) A. The largest <d, K d> that this allows is ``(N^{3/2} eta A)^2 beta / Lambda``;
+with |d| <= 2 sqrt(N) A it is also at most ``4 N^2 eta A^2``, for any loss, and half of that where
+all slopes of a row have one direction, from 0 to L. Its root is a distance in the space.
 
 *2. Coefficients are slopes.* The solver certifies a careful point with scores f~ and returns b =
--loss'(f~) / Lambda, so that |b_i| <= A, in place of its own coefficients, which may be of any size.
+-loss'(f~) / Lambda, so that |b_i| <= A, in place of its own coefficients, which may have any size.
 With g the gradient there and H the mean Hessian of the losses on the way to the minimum w*, the
-function of b is ``w* - H (H + Lambda)^{-1} g / Lambda``, no farther away than the bound |g| / Lambda on
-the distance of the careful point, but for the rounding errors of the slopes. The certificate holds
-these once; here they count once more, and so the tolerance does. For the hinge, slopes are a point
-of the dual problem, and the bound ``sqrt(2 gap / Lambda)`` holds for both.
+function of b is ``w* - H (H + Lambda)^{-1} g / Lambda``, no farther away than the bound |g| /
+Lambda on the distance of the careful point, but for the rounding errors of the slopes. The
+certificate holds these once; here they count once more, and so the tolerance does. For the hinge,
+slopes are a point of the dual problem, and the bound ``sqrt(2 gap / Lambda)`` holds for both.
 
 *3. Scores* (`score_rounding`). Entries of K(z, X) are off by eta and `careful_product` adds
-`product_error`: ``|f~(z) - f(z)| <= N eta A + sqrt(q) product_error(N, R^2, A) + u R W``, W being a bound
-on |w|. For features the first term is none, and the other that of p products with weights up to W.
-F(w*) <= F(0) gives |w*| <= sqrt(2 N loss(0) / Lambda), and a zero gradient |w*| <= N L R / Lambda.
+`product_error`: ``|f~(z) - f(z)| <= N eta A + sqrt(q) product_error(N, R^2, A) + u R W``, where W
+is a bound on |w|. For features the first term is none, and the other one that of p products with
+weights up to W. F(w*) <= F(0) gives |w*| <= sqrt(2 N loss(0) / Lambda), and a zero gradient |w*| <=
+N L R / Lambda.
 
 *4. Coordinates in the span of T public points* (`factor_jitter`, `coordinate_rounding`). The factor
 obeys ``L L^T = K_ZZ + E + j I + D`` with |E| <= T eta and |D| <= (T + 4) u tr(L L^T) (Higham 2002,
