@@ -546,7 +546,7 @@ def test_the_cap_on_rows_is_kept_by_all_spaces(monkeypatch):
         (TDILClassifier(feature_map=RBFSampler(n_components=5)), X2, {}),
     ):
         ledger = PrivacyLedger(epsilon=10, delta=1e-4)
-        with pytest.raises(ValueError, match="at most 1[01] rows"):
+        with pytest.raises(ValueError, match=r"at most 1[01] rows"):
             model.set_params(ledger=ledger).fit(X, Y2, **given)
         assert ledger.entries() == []
 

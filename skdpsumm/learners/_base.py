@@ -180,9 +180,10 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         return hasattr(self, "n_landmarks")
 
     def _kernel_params(self) -> dict[str, Any]:
-        own = dict(self.kernel_params or {})
-        if callable(self.kernel) or self.kernel == "cosine":
-            return own
+        if callable(self.kernel):
+            return dict(self.kernel_params or {})
+        if self.kernel == "cosine":
+            return {}
         params = {"gamma": float(self.gamma)}
         if self.kernel in ("poly", "polynomial"):
             params |= {"degree": int(self.degree), "coef0": float(self.coef0)}
@@ -256,10 +257,11 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
 
 def _check_size(n_rows: int, terms: Terms) -> None:
     """Raise ValueError for more rows than the bounds on rounding errors hold for."""
-    if n_rows > terms.max_rows:
-        more = (
-            ""
-            if terms.max_rows == MAX_ROWS
-            else ("; give an explicit feature_map (RBFSampler, PolynomialCountSketch) for more")
+    if n_rows <= terms.max_rows:
+        return
+    if terms.kernel_error:
+        raise ValueError(
+            f"An exact kernel takes at most {terms.max_rows} rows; give an explicit feature_map "
+            "(RBFSampler, PolynomialCountSketch) for more."
         )
-        raise ValueError(f"A learner takes at most {terms.max_rows} rows here{more}.")
+    raise ValueError(f"A learner takes at most {terms.max_rows} rows; sample that many.")

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn import get_config
 
 from .._progress import advance
-from ._entries import clip_rows
 from ._losses import Floats
 
 # Blocks stay in the cache, and sums over one keep small rounding errors.
@@ -24,15 +23,15 @@ def rows_of_block(n_features: int) -> int:
 
 
 class FeatureRows:
-    """Features of rows, each scaled down to norm `radius` where it is longer.
+    """Features of rows, of norm at most `radius`.
 
     As many are kept as fit into the `working_memory` of scikit-learn's configuration.
 
     Parameters
     ----------
     transform : callable
-        From a block of rows of X to an array of shape (rows, p); always the same for a row. May
-        be called from another thread, but never from two at once.
+        From a block of rows of X to an array of shape (rows, p); always the same for a row, and
+        within the radius. May be called from another thread, but never from two at once.
     X : array-like of shape (n, d)
         Has a shape, and slices.
     radius : float
@@ -77,5 +76,4 @@ class FeatureRows:
                 yield here, block
 
     def _features(self, here: slice) -> Floats:
-        features = np.asarray(self.transform(self.X[here]), dtype=np.float64)
-        return clip_rows(features, self.radius)
+        return np.asarray(self.transform(self.X[here]), dtype=np.float64)
