@@ -81,10 +81,10 @@ def noise(monkeypatch):
 # ------------------------------------------------------------------------- scales, from the theory
 
 
-def sensitivity(adjacency, lipschitz, radius, regularization, tolerance=1e-3):
-    """Delta_w: the solver's tolerance on both sides, and a thousandth for float64."""
+def sensitivity(adjacency, lipschitz, radius, regularization, tolerance=1e-3, kernel=False):
+    """Delta_w: the solver's tolerance on both sides, with a kernel and a smooth loss twice."""
     rows = {"add_remove": 1, "replace_one": 2}[adjacency]
-    return lipschitz * radius / regularization * (rows + 2 * tolerance) * (1 + 1e-3)
+    return lipschitz * radius / regularization * (rows + (4 if kernel else 2) * tolerance)
 
 
 def has_law(sample, law):
@@ -145,8 +145,10 @@ def table(n_columns, n_labels=2):
 )
 def test_sensitivity(model, lipschitz, radius, tolerance, adjacency):
     model = clone(model).set_params(regularization=7.0, adjacency=adjacency).fit(*table(2))
-    expected = sensitivity(adjacency, lipschitz, radius, 7.0, tolerance)
-    assert model.sensitivity_ == pytest.approx(expected, rel=1e-9)
+    kernel = not isinstance(model, TDILClassifier | TDILRegressor)
+    expected = sensitivity(adjacency, lipschitz, radius, 7.0, tolerance, kernel)
+    # What float64 adds to that is bounded, and tested, in `test_rounding`.
+    assert expected < model.sensitivity_ < expected * (1 + (1e-5 if kernel else 1e-11))
 
 
 @ARMS
@@ -293,7 +295,7 @@ def test_laplace_answers(factor, accepted, adjacency, budget, noise, monkeypatch
     for _ in range(200):
         release()
     exact = release.exact.scores(Z)
-    delta_w = sensitivity(adjacency, math.sqrt(2), 1, 7.0)
+    delta_w = sensitivity(adjacency, math.sqrt(2), 1, 7.0, kernel=True)
     per_unit = math.sqrt(15) if budget is PURE else 1 / math.sqrt(2 * zcdp_rho(1.0, 1e-6))
     scale = delta_w * math.sqrt(np.linalg.eigvalsh(rbf(Z, Z))[-1]) * per_unit
     assert has_law([answers - exact for answers, _ in seen], laplace(0, scale)) == accepted
@@ -310,7 +312,7 @@ def updates(mechanism, budget, adjacency="add_remove", **settings):
 
 def score_and_parts(budget, n_updates, adjacency="add_remove"):
     """Return the sensitivity of a score, and e1 and e2 of an epoch of "svt"."""
-    delta = sensitivity(adjacency, math.sqrt(2), 1, 7.0)
+    delta = sensitivity(adjacency, math.sqrt(2), 1, 7.0, kernel=True)
     if budget["delta"] == 0:
         return delta, 0.8 * budget["epsilon"] / n_updates, 0.2 * budget["epsilon"] / n_updates
     rho = zcdp_rho(**budget)
@@ -371,7 +373,8 @@ def test_fresh_answers_of_the_threshold_test(factor, accepted, adjacency, noise)
 def test_updates_of_the_threshold_test(factor, accepted, noise):
     noise(factor)
     plan = updates("threshold", GAUSSIAN, n_updates=3).plan
-    scale = sensitivity("add_remove", math.sqrt(2), 1, 7.0) / threshold_ratio(1.0, 1e-6, 3)
+    delta = sensitivity("add_remove", math.sqrt(2), 1, 7.0, kernel=True)
+    scale = delta / threshold_ratio(1.0, 1e-6, 3)
     assert plan.sigma == pytest.approx(4 * scale * math.log(2 * 1000 / 0.05), rel=1e-5)
     below = round((plan.sigma - 1.5 * scale) / plan.grid)
     found = [plan.answer(7 - below, 7) is not None for _ in range(10_000)]

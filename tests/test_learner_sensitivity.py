@@ -75,7 +75,7 @@ def test_worst_neighbours_reach_the_bound(space, loss, adjacency):
     distance = moved(model, *neighbours(X, y, row, 1, adjacency))
     assert distance <= model.sensitivity_
     if adjacency == "add_remove" or space in ("linear", "features"):
-        assert distance > 0.95 * model.sensitivity_
+        assert distance > 0.94 * model.sensitivity_
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

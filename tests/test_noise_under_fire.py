@@ -265,7 +265,7 @@ def test_sketches_lie_on_the_public_grid(name, scale):
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6), st.sampled_from(["add_remove", "replace_one"]))
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_coordinates_of_learners_lie_on_the_public_grid(value, regularization, adjacency):
-    """The grid is no power of two: a multiple of it is rounded, but by its number alone."""
+    """The grid is a power of two, so that dividing by it rounds nothing."""
     terms = Terms(1.0, 1e-6, adjacency, Logistic(), regularization, 1.0, 1, None)
     noise = CoordinateNoise(8, terms)
     step = noise._grid * 2.0**-noise._noise.lift

@@ -19,6 +19,7 @@ from skdpsumm.learners._losses import Hinge, Huber, HuberizedHinge, Logistic, So
 from skdpsumm.learners._low_rank import cholesky_factor, low_rank_inverse
 from skdpsumm.learners._primal import solve_primal
 from skdpsumm.learners._rows import FeatureRows
+from skdpsumm.learners._spaces import FeatureSpace
 
 MARGIN_LOSSES = [Logistic(), Logistic(2.0), HuberizedHinge(0.5), Hinge()]
 CASES = [(loss, q) for loss in MARGIN_LOSSES for q in (1, 3)] + [(Softmax(), 3), (Huber(0.3), 1)]
@@ -278,7 +279,7 @@ def test_streaming_equals_cached():
 
 def test_rows_are_scaled_into_the_ball():
     X = rows_in_ball(10, 3) * np.arange(10)[:, None]
-    rows = FeatureRows(np.asarray, X, radius=1.0)
+    rows = FeatureSpace(None, 3, 1.0, 0.0).rows(X)
     block = np.concatenate([block for _, block in rows.blocks()])
     lengths = np.linalg.norm(X, axis=1)
     np.testing.assert_allclose(np.linalg.norm(block, axis=1), np.minimum(lengths, 1.0))

@@ -25,10 +25,8 @@ from ._losses import Loss
 from ._precomputed import PrecomputedSpace
 from ._regularization import public_regularization
 from ._spaces import KERNELS, FeatureSpace, KernelSpace, Space
-from ._terms import Terms, check_radius
+from ._terms import MAX_KERNEL_ROWS, MAX_ROWS, ROUNDED_UP, Terms, check_radius
 
-# A Gram matrix of more rows would not fit into the memory of common machines.
-_MOST_ROWS = 60_000
 # Public points at which landmarks are tried out.
 _N_PROBES = 64
 
@@ -94,6 +92,7 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         loss, coding, given = self._describe_target(y)
         space, rows, public = self._open_space(X, unwrap(X_public))
         terms = self._make_terms(space, loss, coding.n_scores, public)
+        _check_size(len(X), terms)
         plan = self._plan(space, terms, public)
         problem = Problem(space, rows, coding.encode(y), terms)
         problem.check(**getattr(plan, "demands", {}))
@@ -148,11 +147,6 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         else:
             space = KernelSpace(self.kernel, self._kernel_params(), norm_bound, intercept)
             space.try_out(n_columns)
-            if len(X) > _MOST_ROWS:
-                raise ValueError(
-                    f"An exact kernel takes at most {_MOST_ROWS} rows; give an explicit "
-                    "feature_map (RBFSampler, PolynomialCountSketch) for more."
-                )
         space.check(X)
         return space, X, self._public_points(X_public, space, seed)
 
@@ -186,9 +180,10 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         return hasattr(self, "n_landmarks")
 
     def _kernel_params(self) -> dict[str, Any]:
-        own = dict(self.kernel_params or {})
-        if callable(self.kernel) or self.kernel == "cosine":
-            return own
+        if callable(self.kernel):
+            return dict(self.kernel_params or {})
+        if self.kernel == "cosine":
+            return {}
         params = {"gamma": float(self.gamma)}
         if self.kernel in ("poly", "polynomial"):
             params |= {"degree": int(self.degree), "coef0": float(self.coef0)}
@@ -202,9 +197,10 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
             adjacency=self.adjacency,
             loss=loss,
             regularization=1.0,
-            radius=space.radius,
+            radius=space.radius * ROUNDED_UP,
             n_scores=n_scores,
             noise_seed=self.noise_seed,
+            **self._numbers_of_rows(space),
         )
         if self.regularization == "auto":
             chosen = self._auto_regularization(space, terms, public)
@@ -214,10 +210,16 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         terms.check()
         return terms
 
+    @staticmethod
+    def _numbers_of_rows(space: Space) -> dict[str, Any]:
+        if isinstance(space, FeatureSpace):
+            return {"kernel_error": 0.0, "max_rows": MAX_ROWS}
+        return {"kernel_error": space.entry_error, "max_rows": MAX_KERNEL_ROWS}
+
     def _auto_regularization(self, space: Space, terms: Terms, public: NDArray | None) -> float:
         return public_regularization(
             terms.loss,
-            terms.radius,
+            space.radius,
             epsilon=terms.epsilon,
             delta=terms.delta,
             adjacency=terms.adjacency,
@@ -255,3 +257,15 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
         return tags
+
+
+def _check_size(n_rows: int, terms: Terms) -> None:
+    """Raise ValueError for more rows than the bounds on rounding errors hold for."""
+    if n_rows <= terms.max_rows:
+        return
+    if terms.kernel_error:
+        raise ValueError(
+            f"An exact kernel takes at most {terms.max_rows} rows; give an explicit feature_map "
+            "(RBFSampler, PolynomialCountSketch) for more."
+        )
+    raise ValueError(f"A learner takes at most {terms.max_rows} rows; sample that many.")

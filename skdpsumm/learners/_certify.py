@@ -72,8 +72,8 @@ def rounding_distance(
 
 def certified_minimum(
     problem_of: Callable[[Loss], Problem], loss: Loss, start: Floats, tolerance: float
-) -> Floats:
-    """Return a vector within `tolerance` of the minimum of F.
+) -> Point:
+    """Return a point within `tolerance` of the minimum of F, as `careful` evaluates it.
 
     Parameters
     ----------
@@ -86,7 +86,8 @@ def certified_minimum(
 
     Returns
     -------
-    ndarray, a vector of the problem
+    Point
+        Of the problem with the loss, or for the hinge with a smooth loss that approximates it.
 
     Raises
     ------
@@ -108,7 +109,7 @@ def certified_minimum(
             point = follow_hinge(problem_of, start, bound, certified)
         careful = point.problem.careful(point)
         if bound(careful) <= tolerance:
-            return careful.x
+            return careful
         start = careful.x
     raise NotConvergedError
 

@@ -8,8 +8,8 @@ SPACE = """
     kernel : str or callable, default={kernel}
         "rbf", "laplacian", "poly", "cosine", "chi2", "linear" (scikit-learn's `pairwise_kernels`),
         or a function of two tables, of shapes (n, d) and (m, d), that returns their (n, m) matrix.
-        It must be positive semi-definite.{precomputed} Up to 60,000 rows; more take a
-        `feature_map` or the linear kernel.
+        It must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two
+        rows.{precomputed} Up to 60,000 rows; more take a `feature_map` or the linear kernel.
     gamma, degree, coef0 : float, int, float, default=1.0, 3, 1.0
         Of the kernel, as in scikit-learn; public, never read off the data. The defaults give
         the paper's ``(<x, y> + 1)^3``.
@@ -88,7 +88,7 @@ FITTED = """
         Lambda.
     sensitivity_ : float
         Delta_w, by which neighbours' minimisers can differ in the norm of the space, with what the
-        solver's tolerance adds.
+        solver's tolerance and rounding add.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names."""
 

@@ -76,7 +76,9 @@ def _solve(gram, codes, loss, regularization, tolerance, start, shift):
     def problem_of(smooth: Loss) -> _Dual:
         return _Dual(gram, codes, smooth, regularization, shift)
 
-    return certified_minimum(problem_of, loss, gram.vector(start), tolerance)[0]
+    point = certified_minimum(problem_of, loss, gram.vector(start), tolerance)
+    # Slopes are no farther from the minimum (see `_rounding`), and bounded, each by its row's L.
+    return -point.problem.loss.gradient(point.scores, codes) / regularization
 
 
 def smallest_tolerance(

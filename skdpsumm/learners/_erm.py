@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
+from ._careful import careful_product
 from ._certify import check_tolerance
 from ._dual import smallest_tolerance as dual_tolerance
 from ._dual import solve_dual
@@ -17,11 +19,14 @@ from ._gram import symmetric_gram
 from ._losses import Loss, OneVsRest
 from ._primal import smallest_tolerance as primal_tolerance
 from ._primal import solve_primal
+from ._rounding import positive_shift
 from ._rows import FeatureRows, rows_of_block
 from ._spaces import FeatureSpace, Space
 from ._terms import Terms
 
 Floats = NDArray[np.float64]
+
+_ROWS_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
@@ -54,9 +59,21 @@ class Minimizer:
         """Return the q scores of each row of X."""
         if self.is_zero:
             return np.zeros((len(X), self.coefficients.shape[1]))
+        return self._factors(X) @ self.coefficients
+
+    def careful_scores(self, X: NDArray) -> Floats:
+        """Return the scores within `score_rounding` of the exact ones, for noise to be added."""
+        parts = [
+            careful_product(self._factors(X[rows]), self.coefficients)
+            for rows in gen_batches(len(X), _ROWS_AT_ONCE)
+        ]
+        return np.concatenate([np.zeros((0, self.coefficients.shape[1])), *parts])
+
+    def _factors(self, X: NDArray) -> Floats:
+        """Return what coefficients are multiplied by, a row for each row of X."""
         if self.points is None:
-            return self.space.features(X) @ self.coefficients
-        return self.space.gram(X, self.points) @ self.coefficients
+            return self.space.features(X)
+        return self.space.gram(X, self.points)
 
 
 class _Numbers(NamedTuple):
@@ -141,7 +158,9 @@ class Problem:
         """The features of the rows, or their Gram matrix."""
         if isinstance(self.space, FeatureSpace):
             return self.space.rows(self.X)
-        return symmetric_gram(self.space.gram, self.X, n_jobs=self.space.n_jobs)
+        gram = symmetric_gram(self.space.gram, self.X, n_jobs=self.space.n_jobs)
+        gram[np.diag_indices_from(gram)] += positive_shift(self.terms)
+        return gram
 
     def _call_on_all_rows(self) -> None:
         """Compute all features, or kernel values, and keep what `minimize` will keep of them."""

@@ -28,10 +28,12 @@ from ..privacy import (
     secret_generator,
     zcdp_rho,
 )
+from ._entries import power_below
 from ._erm import Minimizer, Problem
 from ._laplace import shrunk_least_squares
+from ._rounding import check_rounding, largest_weight, score_rounding
 from ._spaces import Space
-from ._terms import Terms
+from ._terms import ROUNDED_UP, Terms
 
 Floats = NDArray[np.float64]
 
@@ -62,12 +64,20 @@ class ExponentialQueries:
         self.space, self.terms, self.n_rounds = space, terms, n_rounds
         self.candidates = candidates
         self.idealised = terms.is_private and candidates is None
-        self._grid = terms.sensitivity * space.radius * _GRID
-        # Rounding moves either neighbour's scores by half a unit each.
-        self._unit = 1 / _GRID + math.sqrt(terms.n_scores)
+        moved, rounding = terms.sensitivity * terms.radius, score_rounding(space, terms)
+        if terms.is_private:
+            check_rounding(rounding, moved, "take a smaller regularization")
+        self._grid = power_below(moved * _GRID)
+        # Rounding to the grid moves either neighbour's scores by half a unit each.
+        moved = (moved + 2 * rounding) / self._grid
+        self._unit = (moved + math.sqrt(terms.n_scores)) * ROUNDED_UP
+        # The floor of a norm moves by one unit more than the norm at most. The norm, of q integers
+        # below 2**48, is rounded by less than q units.
+        self._selection_unit = self._unit + 1 + terms.n_scores
+        self._largest = largest_weight(terms) * terms.radius
         self.mechanism = self._calibrate()
         if terms.is_private:
-            check_scale(max(self._scale, 2 * (self._unit + 1) / self._select))
+            check_scale(max(self._scale, 2 * self._selection_unit / self._select))
 
     def _calibrate(self) -> Mechanism:
         """Set e_s and the scale of the measurements, and return the cost of all rounds."""
@@ -102,7 +112,7 @@ class ExponentialQueries:
         answers: list[Floats] = []
         for t in range(self.n_rounds):
             points.append(self._choose(exact, hypothesis, t, rng))
-            answers.append(self._measure(exact.scores(points[-1][None])[0], t))
+            answers.append(self._measure(exact.careful_scores(points[-1][None])[0], t))
             asked = np.array(points)
             gram = self.space.gram(asked, asked)
             coefficients = shrunk_least_squares(gram, np.array(answers), self._variance)
@@ -116,14 +126,15 @@ class ExponentialQueries:
         """Return the point of round t."""
         if self.candidates is None:
             return self._choose_in_ball(exact, hypothesis, t, rng)
-        exact_scores = on_grid(exact.scores(self.candidates), self._grid)
-        public = on_grid(hypothesis.scores(self.candidates), self._grid)
+        exact_scores = on_grid(exact.careful_scores(self.candidates), self._grid)
+        # Public scores beyond all exact ones would take digits from the difference.
+        public = np.clip(hypothesis.scores(self.candidates), -self._largest, self._largest)
+        public = on_grid(public, self._grid)
         sizes = np.linalg.norm((exact_scores - public).astype(np.float64), axis=1)
         errors = on_grid(np.floor(sizes), 1.0)
         if not self.terms.is_private:
             return self.candidates[np.argmax(errors)]
-        # The floor of a norm moves by at most one unit more than the norm.
-        scale = 2 * (self._unit + 1) / self._select
+        scale = 2 * self._selection_unit / self._select
         simulated = rng if self.terms.noise_seed is not None else None
         return self.candidates[exponential_choice(errors, scale, simulated)]
 

@@ -24,17 +24,23 @@ from ..privacy import (
     radial_noise,
     secret_generator,
 )
+from ._careful import UNIT
+from ._entries import power_below
 from ._erm import Minimizer, Problem
+from ._rounding import (
+    check_rounding,
+    coordinate_rounding,
+    factor_jitter,
+    largest_weight,
+    score_rounding,
+)
 from ._spaces import FeatureSpace, Space
-from ._terms import Terms
+from ._terms import ROUNDED_UP, Terms
 
 Floats = NDArray[np.float64]
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
 _GRID = 2.0**-20
-# Of R^2, added to the diagonal of a Gram matrix. It takes part in the released function as
-# independent noise, so it can only help privacy, and keeps the factor from blowing up.
-JITTER = 1e-8
 # Part of the trace of K_ZZ that pure noise, whose size grows with the dimension, is spent on.
 _KEPT_TRACE = 0.9
 
@@ -47,6 +53,8 @@ class CoordinateNoise:
     n_coordinates : int
         The most that will be released, over all calls of `add` together.
     terms : Terms
+    rounding : float, default=0.0
+        How far all coordinates together may be from exact ones, for either neighbour.
 
     Attributes
     ----------
@@ -56,10 +64,11 @@ class CoordinateNoise:
         Standard deviation of the noise on a coordinate.
     """
 
-    def __init__(self, n_coordinates: int, terms: Terms):
-        self._grid = terms.sensitivity * _GRID
+    def __init__(self, n_coordinates: int, terms: Terms, rounding: float = 0.0):
+        self._grid = power_below(terms.sensitivity * _GRID)
         # Either neighbour's coordinates move by half a grid unit each.
-        norm = terms.sensitivity / self._grid + math.sqrt(n_coordinates)
+        moved = terms.sensitivity + 2 * rounding
+        norm = (moved / self._grid + math.sqrt(n_coordinates)) * ROUNDED_UP
         block = Block(n_coordinates, norm * math.sqrt(n_coordinates), norm)
         self._noise = IntegerNoise([block], epsilon=terms.epsilon, delta=terms.delta)
         self._terms = terms
@@ -104,7 +113,8 @@ class WeightNoise:
         """Return the minimiser with noise on all its weights."""
         weights = problem.minimize().coefficients
         if self.idealised:
-            return Minimizer(self.space, weights + pure_noise(self._shape, self.terms))
+            noise = pure_noise(self._shape, self.terms, self.terms.sensitivity)
+            return Minimizer(self.space, weights + noise)
         return Minimizer(self.space, self._noise.add(weights))
 
 
@@ -124,36 +134,58 @@ class SpanNoise:
     -----
     With ``L L^T = K_ZZ + j I`` the coordinates of a function f are ``u = L^-1 f(Z)``. For two
     functions that are Delta_w apart these differ by at most Delta_w: ``|L^-1 v|^2 = v^T (K_ZZ +
-    jI)^-1 v <= |P_Z (w - w')|^2``.
+    jI)^-1 v <= |P_Z (w - w')|^2``. What float64 adds to that is bounded in `_rounding`.
     """
 
     def __init__(self, space: Space, points: NDArray, terms: Terms):
         self.space, self.points, self.terms = space, points, terms
         gram = space.gram(points, points)
+        n_points = len(points)
         self.idealised = terms.is_private and terms.delta == 0
         if self.idealised:
             self._to_coordinates = _leading_directions(gram)
+            self._sensitivity = self._pure_sensitivity(gram)
             self.mechanism: Mechanism = PureDP(terms.epsilon)
             return
-        self._factor = cholesky(gram + jitter(space, len(points)), lower=True)
-        self._noise = CoordinateNoise(len(points) * terms.n_scores, terms)
+        rounding = coordinate_rounding(space, terms, n_points)
+        check_coordinates(rounding, terms, "X_public (n_landmarks)")
+        self._factor = cholesky(
+            gram + factor_jitter(space, n_points) * np.eye(n_points), lower=True
+        )
+        self._noise = CoordinateNoise(n_points * terms.n_scores, terms, rounding)
         self.mechanism = self._noise.mechanism
+
+    def _pure_sensitivity(self, gram: Floats) -> float:
+        """Return how far coordinates can move, with all that keeps these from being orthonormal."""
+        space, terms, (k, n) = self.space, self.terms, self._to_coordinates.shape
+        size, radius = float(np.linalg.norm(self._to_coordinates)), terms.radius
+        products = 2 * (n + 4) * UNIT * size**2 * float(np.linalg.norm(gram))
+        entries = n * space.entry_error * (size * radius) ** 2
+        identity = self._to_coordinates @ gram @ self._to_coordinates.T
+        longer = float(np.linalg.norm(identity - np.eye(k))) + products + entries
+        product = (n + 4) * UNIT * radius * largest_weight(terms)
+        rounding = size * math.sqrt(n) * (score_rounding(space, terms) + product)
+        check_coordinates(rounding, terms, "X_public (n_landmarks)")
+        return math.sqrt(1 + longer) * terms.sensitivity + 2 * rounding
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the projection of the minimiser on the span, with noise."""
-        values = problem.minimize().scores(self.points)
+        values = problem.minimize().careful_scores(self.points)
         if self.idealised:
             coordinates = self._to_coordinates @ values
-            coordinates = coordinates + pure_noise(coordinates.shape, self.terms)
+            noise = pure_noise(coordinates.shape, self.terms, self._sensitivity)
+            coordinates = coordinates + noise
             return Minimizer(self.space, self._to_coordinates.T @ coordinates, self.points)
         noisy = self._noise.add(solve_triangular(self._factor, values, lower=True))
         coefficients = solve_triangular(self._factor, noisy, lower=True, trans=1)
         return Minimizer(self.space, coefficients, self.points)
 
 
-def jitter(space: Space, n: int) -> Floats:
-    """Return what is added to a Gram matrix of n points."""
-    return JITTER * space.radius**2 * np.eye(n)
+def check_coordinates(rounding: float, terms: Terms, points: str) -> None:
+    """Raise ValueError where rounding would take a good part of the sensitivity."""
+    if terms.is_private:
+        remedy = f"take fewer {points}, or a smaller regularization"
+        check_rounding(rounding, terms.sensitivity, remedy)
 
 
 def _leading_directions(gram: Floats) -> Floats:
@@ -165,7 +197,6 @@ def _leading_directions(gram: Floats) -> Floats:
     return (vectors[:, leading] / np.sqrt(sizes[leading])).T
 
 
-def pure_noise(shape: tuple[int, ...], terms: Terms) -> Floats:
+def pure_noise(shape: tuple[int, ...], terms: Terms, sensitivity: float) -> Floats:
     """Return noise for coordinates that is pure epsilon-DP, in floating point."""
-    scale = terms.sensitivity / terms.epsilon
-    return radial_noise(shape, scale, secret_generator(terms.seed(1)))
+    return radial_noise(shape, sensitivity / terms.epsilon, secret_generator(terms.seed(1)))

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import qmc
 
 from ..features import Columns
-from ._functional import jitter
+from ._rounding import factor_jitter
 from ._spaces import Space
 
 # Below this part of a point's squared norm, answers drown: signal falls with it, noise with its
@@ -53,7 +53,8 @@ def seen_share(space: Space, landmarks: NDArray, points: NDArray) -> float:
     An intercept, which any landmark sees, is left out. Everything here is public.
     """
     constant = space.intercept**2
-    gram = space.gram(landmarks, landmarks) - constant + jitter(space, len(landmarks))
+    gram = space.gram(landmarks, landmarks) - constant
+    gram[np.diag_indices_from(gram)] += factor_jitter(space, len(landmarks))
     across = space.gram(landmarks, points) - constant
     whole = np.diag(space.gram(points, points)) - constant
     inside = np.sum(across * solve(gram, across, assume_a="sym"), axis=0)

@@ -19,9 +19,11 @@ from ..privacy import (
     on_grid,
     zcdp_rho,
 )
+from ._entries import power_below
 from ._erm import Minimizer, Problem
+from ._rounding import check_rounding, largest_eigenvalue, score_rounding
 from ._spaces import Space
-from ._terms import Terms
+from ._terms import ROUNDED_UP, Terms
 
 Floats = NDArray[np.float64]
 
@@ -57,10 +59,13 @@ class LaplaceAnswers:
         self.space, self.points, self.terms = space, points, terms
         self.norm_constraint = norm_constraint
         self._gram = space.gram(points, points)
-        self._grid = terms.sensitivity * space.radius * _GRID
+        self._grid = power_below(terms.sensitivity * space.radius * _GRID)
         size = len(points) * terms.n_scores
-        norm = math.sqrt(np.linalg.norm(self._gram, 2)) * terms.sensitivity / self._grid
-        norm = norm * (1 + 1e-9) + math.sqrt(size)
+        moved = math.sqrt(largest_eigenvalue(self._gram, space)) * terms.sensitivity
+        rounding = math.sqrt(len(points)) * score_rounding(space, terms)
+        if terms.is_private:
+            check_rounding(rounding, moved, "take fewer X_public, or a smaller regularization")
+        norm = ((moved + 2 * rounding) / self._grid + math.sqrt(size)) * ROUNDED_UP
         self.mechanism, scale = self._calibrate(norm, size)
         check_scale(scale)
         self.scale = scale * self._grid
@@ -77,7 +82,7 @@ class LaplaceAnswers:
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the function fitted to the noisy answers."""
-        answers = problem.minimize().scores(self.points)
+        answers = problem.minimize().careful_scores(self.points)
         if self.terms.is_private:
             exact = on_grid(answers, self._grid)
             seed, scale = self.terms.seed(3), self.scale / self._grid

@@ -23,12 +23,13 @@ from ..privacy import (
     radial_noise,
     secret_generator,
 )
+from ._entries import power_below
 from ._erm import Minimizer, Problem
 from ._losses import Huber, Logistic, Loss, MarginLoss, Softmax
 from ._objective_accounting import calibrate, discrete_slack, smallest_regularization
 from ._regularization import curvature_share, free_regularization
 from ._spaces import FeatureSpace
-from ._terms import Terms
+from ._terms import ROUNDED_UP, Terms
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +67,7 @@ class ObjectivePerturbation:
         # The second noise is a little larger than the first, and so is its grid. The output is
         # rounded, too, to a grid that is as much finer than its noise.
         rounding = 2 * first * _GRID * math.sqrt(math.prod(self._shape)) / terms.regularization
-        found = self._calibrate_rounded((self._tolerance + rounding) * 1.001)
+        found = self._calibrate_rounded((self._tolerance + rounding) * ROUNDED_UP)
         self.noise_scale, self.output_scale = found.noise_scale, found.output_scale
         self.mechanism = self._with_slack(found.mechanism)
 
@@ -135,7 +136,7 @@ class ObjectivePerturbation:
         seed = self.terms.seed(key)
         if self.idealised:
             return center + radial_noise(self._shape, scale, secret_generator(seed))
-        grid = scale * _GRID
+        grid = power_below(scale * _GRID)
         return noisy_integers(on_grid(center, grid), scale / grid, "gaussian", seed) * grid
 
 

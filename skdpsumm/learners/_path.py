@@ -11,7 +11,8 @@ from .._progress import advance
 from ..privacy import Mechanism
 from ._answers import AnsweredQueries
 from ._erm import Minimizer, Problem
-from ._functional import CoordinateNoise, jitter
+from ._functional import CoordinateNoise, check_coordinates
+from ._rounding import coordinate_rounding, factor_jitter
 from ._spaces import Space
 from ._terms import Terms
 
@@ -36,7 +37,10 @@ class GaussianPath:
 
     def __init__(self, space: Space, terms: Terms, max_points: int):
         self.space, self.max_points = space, max_points
-        self.noise = CoordinateNoise(max_points * terms.n_scores, terms)
+        self.jitter = factor_jitter(space, max_points)
+        rounding = coordinate_rounding(space, terms, max_points)
+        check_coordinates(rounding, terms, "max_points")
+        self.noise = CoordinateNoise(max_points * terms.n_scores, terms, rounding)
         self.mechanism: Mechanism = self.noise.mechanism
         self.is_private, self.idealised = terms.is_private, False
 
@@ -109,11 +113,11 @@ class PathAnswers(AnsweredQueries):
     def _corner(self, X: Floats, below: Floats) -> Floats:
         """Return the factor of what is left of the Gram matrix of X."""
         space = self._plan.space
-        left = space.gram(X, X) + jitter(space, len(X)) - below @ below.T
+        left = space.gram(X, X) + self._plan.jitter * np.eye(len(X)) - below @ below.T
         return cholesky(left, lower=True)
 
     def _append(self, X: Floats, below: Floats, corner: Floats) -> None:
-        values = self._minimizer.scores(X)
+        values = self._minimizer.careful_scores(X)
         exact = solve_triangular(corner, values - below @ self._exact, lower=True)
         noisy = self._plan.noise.add(exact)
         # What was asked is remembered together, so that an interrupt leaves a consistent path.

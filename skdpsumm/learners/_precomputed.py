@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._erm import Minimizer
-from ._spaces import Space
+from ._spaces import SCALED_ERROR, Space
 
 Floats = NDArray[np.float64]
 
@@ -20,6 +20,8 @@ class PrecomputedSpace(Space):
     Rows are indices, 0 to n - 1 for training rows and from n on for public points. Holds the
     private matrix: what is released is moved to `GivenRows`.
     """
+
+    entry_error = SCALED_ERROR
 
     def __init__(self, gram: Floats, n_train: int, norm_bound: float, intercept: float):
         scales = norm_bound / np.sqrt(np.maximum(np.diag(gram), norm_bound**2))
@@ -69,6 +71,8 @@ class PrecomputedSpace(Space):
 
 class GivenRows(Space):
     """New rows given as their kernel values with the public points."""
+
+    entry_error = SCALED_ERROR
 
     def __init__(self, scales: Floats, intercept: float):
         self._scales, self.intercept = scales, intercept

@@ -78,7 +78,7 @@ def solve_primal(
     def problem_of(smooth: Loss) -> _Primal:
         return _Primal(rows, codes, smooth, regularization, linear)
 
-    return certified_minimum(problem_of, loss, start, tolerance)
+    return certified_minimum(problem_of, loss, start, tolerance).x
 
 
 def smallest_tolerance(

@@ -24,15 +24,15 @@ def rows_of_block(n_features: int) -> int:
 
 
 class FeatureRows:
-    """Features of rows, each scaled down to norm `radius` where it is longer.
+    """Features of rows, of norm at most `radius`.
 
     As many are kept as fit into the `working_memory` of scikit-learn's configuration.
 
     Parameters
     ----------
     transform : callable
-        From a block of rows of X to an array of shape (rows, p); always the same for a row. May
-        be called from another thread, but never from two at once.
+        From a block of rows of X to an array of shape (rows, p); always the same for a row, and
+        within the radius. May be called from another thread, but never from two at once.
     X : array-like of shape (n, d)
         Has a shape, and slices.
     radius : float
@@ -78,8 +78,4 @@ class FeatureRows:
                 yield here, block
 
     def _features(self, here: slice) -> Floats:
-        features = np.asarray(self.transform(self.X[here]), dtype=np.float64)
-        norms = np.sqrt(np.einsum("ij,ij->i", features, features))
-        if (norms <= self.radius).all():
-            return features
-        return features * (self.radius / np.maximum(norms, self.radius))[:, None]
+        return np.asarray(self.transform(self.X[here]), dtype=np.float64)

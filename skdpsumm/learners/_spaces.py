@@ -15,23 +15,34 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.utils import gen_batches
 
 from .._warn import silence
 from ..features._row_alone import dense, map_rows
+from ._careful import UNIT
+from ._entries import (
+    CHI2_ERROR,
+    KERNEL_ERROR,
+    NORM_ERROR,
+    chi2,
+    clip_rows,
+    cosine,
+    gaussian,
+    laplacian,
+    polynomial,
+    polynomial_error,
+)
 from ._rows import FeatureRows
 
 Floats = NDArray[np.float64]
 
 # Columns are clipped to this, far beyond any data.
 _LARGEST = 1e100
-# In units of the squared bandwidth: from here on, differences are taken before squares.
-_FAR = 1e4
-# Squared norms between these are far from what float64 cannot hold.
-_SQUARES = (1e-200, 1e300)
+# What we ask of kernels of the user's: their values may be off by this part of |phi(x)| |phi(y)|.
+# Their scaling adds as much again, and a little of its own.
+GIVEN_ERROR = 2.0**-46
+SCALED_ERROR = 2 * GIVEN_ERROR + 8 * UNIT
 # Positive definite kernels of scikit-learn, and what bounds phi.
 UNIT_KERNELS = ("rbf", "laplacian", "cosine", "chi2")
 NORM_KERNELS = ("linear", "poly", "polynomial")
@@ -51,12 +62,16 @@ class Space(ABC):
         Threads that may call `gram`: one where it calls a function of the user's.
     is_users : bool
         Whether it calls a function of the user's, which may fail.
+    entry_error : float
+        How far entries of `gram` may be from exact inner products, in units of R^2. They may
+        differ by as much from one call to another.
     """
 
     radius: float
     intercept: float
     n_jobs: int = 2
     is_users: bool = False
+    entry_error: float
 
     @abstractmethod
     def gram(self, X: NDArray, Y: NDArray) -> Floats:
@@ -88,6 +103,18 @@ class KernelSpace(Space):
         self.radius = math.hypot(self._kernel_radius(), intercept)
         self.n_jobs = 1 if callable(kernel) else 2
         self.is_users = callable(kernel)
+        self.entry_error = self._entry_error()
+
+    def _entry_error(self) -> float:
+        if callable(self.kernel):
+            return SCALED_ERROR
+        if self._is_polynomial:
+            return polynomial_error(self.params["degree"])
+        return CHI2_ERROR if self.kernel == "chi2" else KERNEL_ERROR
+
+    @property
+    def _is_polynomial(self) -> bool:
+        return self.kernel in ("poly", "polynomial")
 
     def _kernel_radius(self) -> float:
         if callable(self.kernel):
@@ -95,32 +122,35 @@ class KernelSpace(Space):
         if self.kernel in UNIT_KERNELS:
             return 1.0
         p = self.params
+        longer = 1 + 2 * p["degree"] * NORM_ERROR
         try:
-            return (p["gamma"] * self.norm_bound**2 + p["coef0"]) ** (p["degree"] / 2)
+            return (p["gamma"] * self.norm_bound**2 + p["coef0"]) ** (p["degree"] / 2) * longer
         except OverflowError:
             return math.inf  # which `Terms.check` refuses
 
     def gram(self, X, Y):
         # Far beyond any data, and below where squares overflow.
         X, Y = (np.clip(np.asarray(A, dtype=np.float64), -_LARGEST, _LARGEST) for A in (X, Y))
-        if callable(self.kernel):
-            matrix = self._call_on_rows(X, Y) * self._scales(X)[:, None] * self._scales(Y)
-        elif self.kernel == "rbf":
-            matrix = _gaussian(X, Y, self.params["gamma"])
-        else:
-            clip = self.kernel not in UNIT_KERNELS
-            X, Y = (clip_rows(A, self.norm_bound) if clip else A for A in (X, Y))
-            matrix = pairwise_kernels(X, Y, metric=self.kernel, **self.params)
+        matrix = self._entries(X, Y)
         if self.intercept:
             matrix += self.intercept**2
         return matrix
+
+    def _entries(self, X: Floats, Y: Floats) -> Floats:
+        if callable(self.kernel):
+            matrix = _zero_where_undefined(self._call_on_rows(X, Y))
+            return matrix * self._scales(X)[:, None] * self._scales(Y)
+        if self._is_polynomial:
+            return polynomial(X, Y, self.norm_bound, **self.params)
+        named = {"rbf": gaussian, "laplacian": laplacian, "cosine": cosine, "chi2": chi2}
+        return named[self.kernel](X, Y, **self.params)
 
     def try_out(self, n_columns: int) -> None:
         """Raise ValueError for a function that is no kernel of two tables, on public zeros."""
         if not callable(self.kernel):
             return
         try:
-            shape = self._call(np.zeros((2, n_columns)), np.zeros((1, n_columns))).shape
+            shape = self._call_as_is(np.zeros((2, n_columns)), np.zeros((1, n_columns))).shape
             reason = f"returned shape {shape}"
         except Exception as error:
             shape, reason = None, f"raised {type(error).__name__}: {error}"
@@ -130,14 +160,13 @@ class KernelSpace(Space):
                 f"their (n, m) matrix; for zeros of shapes (2, d) and (1, d) it {reason}."
             )
 
-    def _call(self, X: NDArray, Y: NDArray) -> Floats:
+    def _call_as_is(self, X: NDArray, Y: NDArray) -> Floats:
         with silence():
-            matrix = self.kernel(X, Y, **self.params)
-        return _zero_where_undefined(np.asarray(matrix, dtype=np.float64))
+            return np.asarray(self.kernel(X, Y, **self.params), dtype=np.float64)
 
     def _call_on_rows(self, X: NDArray, Y: NDArray) -> Floats:
         with suppress(Exception):
-            matrix = self._call(X, Y)
+            matrix = self._call_as_is(X, Y)
             if matrix.shape == (len(X), len(Y)):
                 return matrix
         # Raised out here, for the error above may hold a value of a row.
@@ -148,10 +177,11 @@ class KernelSpace(Space):
         )
 
     def _scales(self, X: NDArray) -> Floats:
-        """Return what brings the norm of phi of each row below the bound."""
+        """Return what brings the norm of phi of each row below the bound; 0 where it has none."""
         squares = np.empty(len(X))
         for rows in gen_batches(len(X), 64):
             squares[rows] = np.diag(self._call_on_rows(X[rows], X[rows]))
+        squares = np.where(np.isnan(squares), np.inf, np.abs(squares))
         return self.norm_bound / np.sqrt(np.maximum(squares, self.norm_bound**2))
 
     def check(self, X):
@@ -182,6 +212,7 @@ class FeatureSpace(Space):
         self.is_users = transformer is not None
         self._n_mapped = self._try_out(n_columns) if self.is_users else n_columns
         self.n_features = self._n_mapped + bool(intercept)
+        self.entry_error = (self.n_features + 4) * UNIT
 
     def _try_out(self, n_columns: int) -> int:
         """Return the number of features of a row; raise what the map raises for zeros."""
@@ -208,7 +239,7 @@ class FeatureSpace(Space):
 
     def features(self, X: NDArray) -> Floats:
         """Return phi of each row, shape (n, n_features), clipped and with the intercept last."""
-        X = np.clip(np.asarray(X, dtype=np.float64), -_LARGEST, _LARGEST)
+        X = np.clip(np.asarray(X, dtype=np.float64), -_LARGEST, _LARGEST) + 0.0  # -0.0 is 0.0
         values = _zero_where_undefined(self._mapped(X)) if self.is_users else X
         values = clip_rows(values, self.norm_bound)
         if not self.intercept:
@@ -234,38 +265,7 @@ class FeatureSpace(Space):
         return self.features(X) @ self.features(Y).T
 
 
-def _gaussian(X: Floats, Y: Floats, gamma: float) -> Floats:
-    """Return ``exp(-gamma |x - y|^2)``, from differences for rows far from the origin.
-
-    There ``|x|^2 + |y|^2 - 2 <x, y>`` would cancel, and the matrix not be positive semi-definite.
-    """
-    matrix = rbf_kernel(X, Y, gamma=gamma)
-    for rows, here, there, out in ((X, X, Y, matrix), (Y, Y, X, matrix.T)):
-        far = gamma * np.einsum("ij,ij->i", rows, rows) > _FAR
-        if far.any():
-            out[far] = np.exp(-gamma * cdist(here[far], there, "sqeuclidean"))
-    return matrix
-
-
 def _zero_where_undefined(values: Floats) -> Floats:
     """Return values with zero for those that a map or a kernel overflowed on."""
     finite = np.isfinite(values)
     return values if finite.all() else np.where(finite, values, 0.0)
-
-
-def clip_rows(X: Floats, norm: float) -> Floats:
-    """Return the rows of X, those that are longer than `norm` scaled down to it."""
-    scale = norm / np.maximum(_lengths(X, norm), norm)
-    return X if (scale == 1).all() else X * scale[:, None]
-
-
-def _lengths(X: Floats, norm: float) -> Floats:
-    """Return the norms of rows, right where they are above `norm`, whatever over- or underflows."""
-    squares = np.einsum("ij,ij->i", X, X)
-    lengths = np.sqrt(squares)
-    # Row by row, so that none decides how another is rounded.
-    odd = (squares >= _SQUARES[1]) | (norm * norm <= _SQUARES[0])
-    largest = np.max(np.abs(X[odd]), axis=1, initial=0.0)
-    unit = np.where(largest > 0, largest, 1.0)
-    lengths[odd] = np.linalg.norm(X[odd] / unit[:, None], axis=1) * unit
-    return lengths

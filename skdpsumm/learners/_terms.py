@@ -7,6 +7,11 @@ from dataclasses import dataclass
 
 from ..privacy import derived_seed
 from ._losses import Loss
+from ._rounding import check_rounding, kernel_drift
+
+# An exact kernel of more rows would not fit into the memory of common machines. Explicit features
+# of more rows than these would take days. Bounds on rounding errors hold up to here.
+MAX_KERNEL_ROWS, MAX_ROWS = 60_000, 2**24
 
 # The solver stops within this part of L R / Lambda from the minimiser; a kink makes it harder.
 _TOLERANCE_SMOOTH, _TOLERANCE_KINK = 1e-3, 1e-2
@@ -14,8 +19,8 @@ _TOLERANCE_SMOOTH, _TOLERANCE_KINK = 1e-3, 1e-2
 _RANGE = 1e-60, 1e60
 # Of R^2: less than that is lost beside a row's curvature, and Newton's method crawls.
 _SMALLEST = 1e-15
-# What float64 may move, relative to the sensitivity: see docs/learners.md.
-_FLOAT_MARGIN = 1e-3
+# Lines of arithmetic on public numbers are rounded, and rows are longer than R, by less than this.
+ROUNDED_UP = 1 + 2.0**-40
 
 
 def check_radius(radius: float) -> None:
@@ -44,6 +49,10 @@ class Terms:
     n_scores : int
         q.
     noise_seed : int or None
+    kernel_error : float, default=0.0
+        `Space.entry_error` of an exact kernel; explicit features have no such error.
+    max_rows : int, default=MAX_ROWS
+        No problem has more rows; their number itself is private.
     """
 
     epsilon: float
@@ -54,6 +63,8 @@ class Terms:
     radius: float
     n_scores: int
     noise_seed: int | None
+    kernel_error: float = 0.0
+    max_rows: int = MAX_ROWS
 
     def check(self) -> None:
         """Raise ValueError for numbers that float64 cannot work with; all of them are public."""
@@ -70,6 +81,8 @@ class Terms:
                 f"and features of norm {self.radius:g}: raise it to {_SMALLEST:g} times the square "
                 "of that, at least."
             )
+        drift = kernel_drift(self)
+        check_rounding(drift, self.step, "raise regularization, or lower degree")
 
     @property
     def is_private(self) -> bool:
@@ -92,10 +105,11 @@ class Terms:
         """Delta_w: the most by which what the solver returns differs between neighbours.
 
         Strong convexity moves the exact minimiser by L R / Lambda per row that comes or goes (two
-        rows under replace-one); the solver adds its tolerance on both sides.
+        rows under replace-one); the solver adds its tolerance on both sides, and so do the errors
+        of the Gram matrix that it is given.
         """
         n_rows = 1 if self.adjacency == "add_remove" else 2
-        return (n_rows * self.step + 2 * self.tolerance) * (1 + _FLOAT_MARGIN)
+        return (n_rows * self.step + 2 * (self.tolerance + kernel_drift(self))) * ROUNDED_UP
 
     def seed(self, *key: int) -> int | None:
         """Return the seed of a simulated draw; None where noise comes from the system."""

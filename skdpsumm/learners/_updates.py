@@ -24,9 +24,11 @@ from ..privacy import (
     zcdp_rho,
 )
 from ._answers import AnsweredQueries
+from ._entries import power_below
 from ._erm import Minimizer, Problem
+from ._rounding import check_rounding, score_rounding
 from ._spaces import Space
-from ._terms import Terms
+from ._terms import ROUNDED_UP, Terms
 from ._threshold_accounting import ThresholdDP, threshold_ratio
 
 Floats = NDArray[np.float64]
@@ -74,9 +76,12 @@ class UpdateMechanism(ABC):
     ):
         self.space, self.terms = space, terms
         self.n_updates, self.max_queries = n_updates, max_queries
-        self.grid = terms.sensitivity * space.radius * _GRID
-        # Rounding moves either neighbour's score by half a unit.
-        self.unit = 1 / _GRID + 1
+        moved, rounding = terms.sensitivity * terms.radius, score_rounding(space, terms)
+        if terms.is_private:
+            check_rounding(rounding, moved, "take a smaller regularization")
+        self.grid = power_below(moved * _GRID)
+        # Rounding to the grid moves either neighbour's score by half a unit.
+        self.unit = ((moved + 2 * rounding) / self.grid + 1) * ROUNDED_UP
         self._log = math.log(2 * max_queries) - math.log(failure_probability)
         self._n_drawn = 0
         if terms.is_private:
@@ -185,7 +190,7 @@ class UpdateAnswers(AnsweredQueries):
     def _draw(self, X):
         if not self._plan.terms.is_private:
             return self._minimizer.scores(X), np.ones(len(X), dtype=bool)
-        exact = self._minimizer.scores(X)
+        exact = self._minimizer.careful_scores(X)
         answers, fresh = np.empty_like(exact), np.zeros(len(X), dtype=bool)
         for i, z in enumerate(X):
             answers[i], fresh[i] = self._answer_point(z, exact[i], self.n_answered + i)
