@@ -1,8 +1,9 @@
 """The noise of every release of a summary: its scale, its audit, and the bugs that those catch.
 
 Statistical tests have three arms, as in `test_noise`: the right scale passes, 0.7 and 1.3 times it
-fail. The first fails by chance with probability below 1e-20 (ten standard errors of a variance),
-the others with one below 1e-13. Audits hold with confidence 1 - 1e-9.
+fail. Their thresholds (ten standard errors of a variance) and the audits' confidence (1 - 1e-9)
+leave room for any seed of the noise. OpenDP's own exponential mechanism is tested here; its noise,
+in `test_noise`.
 """
 
 import numpy as np
@@ -110,15 +111,18 @@ def test_mwem_measures_with_laplace_noise(factor, accepted, scaled):
     assert has_std(sample, 50 * np.sqrt(2), kurtosis=6.0) == accepted
 
 
+# Fails once in 7e11 runs: of four binomial counts one is 7.5 deviations off (exact tails). 0.7 and
+# 1.3 times the scale are found with probability 1 - 4e-14.
+@pytest.mark.fresh_noise(2e-12)
 @ARMS
 def test_mwem_selects_by_the_exponential_mechanism(factor, accepted):
-    noise, scores = mwem_noise(None), np.array([0, 700, 2000, 1400])
-    n = 32_000
+    noise, scores = mwem_noise(None), np.array([0, 1000, 3000, 2000])
+    n = 8000
     found = np.bincount([noise.worst(scores, 1000.0 * factor) for _ in range(n)], minlength=4)
     weights = np.exp(scores / 1000)
     p = weights / weights.sum()
     distance = np.abs(found / n - p) / np.sqrt(p * (1 - p) / n)
-    assert (distance.max() < 9.5) == accepted
+    assert (distance.max() < 7.5) == accepted
 
 
 @ARMS
