@@ -1,6 +1,6 @@
 """Bounds on mu, the picture of an audit, and planted bugs that only whole estimators can have.
 
-Bugs that are planted elsewhere: half the noise, the noise of add-remove under replace-one, and
+Bugs that are planted elsewhere: too little noise, the noise of add-remove under replace-one, and
 noise used twice (`test_release_audits`, `test_learner_noise`, `test_summary_noise`, `test_audit`),
 bandwidths of a learner and an intercept without a penalty (`test_learner_noise`).
 """
