@@ -203,7 +203,7 @@ def test_catches_the_auctions_bit():
     Here the library builds the pair: the observer comes first, until another owner has a row like
     the target's.
     """
-    auction = Auction(epsilon_auction=3.0, tau=9)
+    auction = Auction(epsilon_auction=5.0, tau=9)
     summarizer = PrivateMMDSummarizer(
         1, protocol=auction, n_components=4, delta=0.05, random_state=0
     )
