@@ -213,38 +213,38 @@ def rows_alike(n):
 # it is caught. The papers' algorithms compose tests, choices and answers, whose worst cases are
 # no single pair's.
 LEARNERS = {
-    "weights": (TDILClassifier(**AUDITED, **SHARP), coefficients, None, 2),
-    "pure weights": (TDILClassifier(**AUDITED, **SHARP_PURE), coefficients, None, 2),
-    "span": (TDDLClassifier(kernel=rbf, **AUDITED, **SHARP), coefficients, None, 2),
+    "weights": (TDILClassifier(**AUDITED, **SHARP), coefficients, None, 3),
+    "pure weights": (TDILClassifier(**AUDITED, **SHARP_PURE), coefficients, None, 3),
+    "span": (TDDLClassifier(kernel=rbf, **AUDITED, **SHARP), coefficients, None, 3),
     "laplace": (
         TDDLClassifier(
             kernel=rbf, mechanism="laplace", norm_constraint=1e6, **AUDITED, **SHARP_PURE
         ),
         coefficients,
         None,
-        2,
+        4,
     ),
-    "path": (PINPClassifier(kernel=rbf, **AUDITED, **SHARP), adaptive_answers, None, 2),
+    "path": (PINPClassifier(kernel=rbf, **AUDITED, **SHARP), adaptive_answers, None, 3),
     "svt": (
         PINPClassifier(kernel=rbf, mechanism="svt", max_queries=10, **ONE_UPDATE, **SHARP_PURE),
         answers_and_freshness,
         rows_alike(9),
-        8,
+        32,
     ),
     "threshold": (
         PINPClassifier(kernel=rbf, mechanism="threshold", max_queries=3, **ONE_UPDATE, **SHARP),
         answers_and_freshness,
         rows_alike(19),
-        8,
+        16,
     ),
-    "objective": (TDILClassifier(**SMOOTH, **SHARP), coefficients, None, 3),
-    "pure objective": (TDILClassifier(**SMOOTH, **SHARP_PURE), coefficients, None, 3),
+    "objective": (TDILClassifier(**SMOOTH, **SHARP), coefficients, None, 4),
+    "pure objective": (TDILClassifier(**SMOOTH, **SHARP_PURE), coefficients, None, 4),
     "exponential": (
         TDILClassifier(
             mechanism="exponential", n_rounds=1, candidates=[[1.0], [0.1]], **AUDITED, **SHARP_PURE
         ),
         choice_and_measurement,
         None,
-        5,
+        8,
     ),
 }

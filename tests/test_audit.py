@@ -289,12 +289,15 @@ def test_random_state_fixes_the_result():
     assert same[0] != other
 
 
+# Fails once in 1e9 runs: so often is the bound wrong; thresholds from 0.5 to 1, of which training
+# chooses one, give 1 and less once in 1e35 runs (binomial tails of 1000 held-out outputs).
+@pytest.mark.fresh_noise(1e-9)
 def test_processes_share_the_trials():
     def release(value):
-        return value + np.random.default_rng().laplace()
+        return value + np.random.default_rng().laplace(scale=0.25)
 
-    result = audit(release, 1.0, 0.0, n_trials=3000, n_jobs=2)
-    assert 0.4 < result.lower_bound < 1.0
+    shared = partial(audit, n_trials=2000, n_jobs=2, confidence=1 - 1e-9)
+    assert 1.0 < shared(release, 1.0, 0.0).lower_bound <= 4.0
 
 
 def test_copied_generators_are_noticed():

@@ -1,6 +1,6 @@
 """Bounds on mu, the picture of an audit, and planted bugs that only whole estimators can have.
 
-Bugs that are planted elsewhere: half the noise, the noise of add-remove under replace-one, and
+Bugs that are planted elsewhere: too little noise, the noise of add-remove under replace-one, and
 noise used twice (`test_release_audits`, `test_learner_noise`, `test_summary_noise`, `test_audit`),
 bandwidths of a learner and an intercept without a penalty (`test_learner_noise`).
 """
@@ -203,7 +203,7 @@ def test_catches_the_auctions_bit():
     Here the library builds the pair: the observer comes first, until another owner has a row like
     the target's.
     """
-    auction = Auction(epsilon_auction=3.0, tau=9)
+    auction = Auction(epsilon_auction=5.0, tau=9)
     summarizer = PrivateMMDSummarizer(
         1, protocol=auction, n_components=4, delta=0.05, random_state=0
     )

@@ -1,8 +1,8 @@
 """scikit-learn's own checks, on every estimator, with no expected failures.
 
 They run three times: without noise and without any special tag; with the noise of a seed, which
-makes fits repeatable; and with the noise of the operating system, where the tag `non_deterministic`
-tells scikit-learn not to compare two fits.
+makes fits repeatable; and with the noise of the operating system (or what `conftest.py` puts in its
+place), where the tag `non_deterministic` tells scikit-learn not to compare two fits.
 """
 
 import numpy as np

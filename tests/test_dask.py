@@ -511,7 +511,7 @@ def test_no_value_reaches_the_logs_of_workers(cluster):
 
 
 def noisy_count(rows):
-    return len(rows) + np.random.default_rng().laplace(scale=0.5)
+    return len(rows) + np.random.default_rng().laplace(scale=0.25)
 
 
 def labelled():
@@ -537,6 +537,8 @@ def one_against_rest(context):
         return learner.fit(X, y).decision_function(X[:20])
 
 
+# Fails once in 1e9 runs, as `test_audit.test_processes_share_the_trials`: workers draw fresh noise.
+@pytest.mark.fresh_noise(1e-9)
 @pytest.mark.parametrize("backend", ["dask", "loky"])
 def test_joblib_carries_trials(backend, request):
     """Of the audit, of the search, and one learner per class: the results of one process."""
@@ -550,8 +552,13 @@ def test_joblib_carries_trials(backend, request):
     with within(120):
         with parallel():
             audit = audit_epsilon(
-                noisy_count, np.ones(10), np.ones(9), n_trials=2000, random_state=0
+                noisy_count,
+                np.ones(10),
+                np.ones(9),
+                n_trials=2000,
+                confidence=1 - 1e-9,
+                random_state=0,
             )
-        assert (audit.refutes(1.0), audit.refutes(2.0)) == (True, False)
+        assert (audit.refutes(1.0), audit.refutes(4.0)) == (True, False)
         assert searched(parallel()) == searched(one())
         np.testing.assert_array_equal(one_against_rest(parallel()), one_against_rest(one()))

@@ -642,9 +642,9 @@ def test_publishing_again_is_fitting_again(name):
 def test_bound_stays_below_the_claim(name, noise):
     model, output, worlds, part = LEARNERS[name]
     noise(1.0)
-    assert audit(model, output, worlds) <= model.epsilon
+    assert audit(model, output, worlds, n_trials=1000) <= model.epsilon
     noise(1 / part)
-    assert audit(model, output, worlds) > model.epsilon
+    assert audit(model, output, worlds, n_trials=1000) > model.epsilon
 
 
 @pytest.mark.parametrize("name", ["weights", "pure weights", "span", "objective"])
@@ -666,6 +666,8 @@ def test_replacing_one_row(name, noise, monkeypatch):
     assert audit(model, output) > model.epsilon
 
 
+# Fails once in 1e9 runs: so often is an audit's bound wrong, at its confidence.
+@pytest.mark.fresh_noise(1e-9)
 def test_audit_with_the_noise_of_the_system():
     model, output, *_ = LEARNERS["weights"]
     assert audit(model, output) <= model.epsilon

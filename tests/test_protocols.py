@@ -695,11 +695,11 @@ def test_the_auctions_bit_is_found_by_an_audit():
     X = np.array([[-9.0]])
     neighbour = np.vstack([X, [[3.0]]])  # outbids j
     result = audit_epsilon(
-        lambda others: asked_in_round_one(others, Auction(epsilon_auction=1.0, tau=9)),
+        lambda others: asked_in_round_one(others, Auction(epsilon_auction=5.0, tau=9)),
         X,
         neighbour,
         delta=0.05,
-        n_trials=1200,
+        n_trials=400,
         confidence=1 - 1e-9,
         random_state=0,
     )
@@ -720,7 +720,7 @@ def test_propose_shows_the_same_audit_nothing():
         X,
         np.vstack([X, [[3.0]]]),
         delta=0.0,
-        n_trials=1000,
+        n_trials=400,
         confidence=1 - 1e-9,
         random_state=0,
     )

@@ -1,8 +1,9 @@
 """The noise of every release of a summary: its scale, its audit, and the bugs that those catch.
 
 Statistical tests have three arms, as in `test_noise`: the right scale passes, 0.7 and 1.3 times it
-fail. The first fails by chance with probability below 1e-20 (ten standard errors of a variance),
-the others with one below 1e-13. Audits hold with confidence 1 - 1e-9.
+fail. Their thresholds (ten standard errors of a variance) and the audits' confidence (1 - 1e-9)
+leave room for any seed of the noise. OpenDP's own exponential mechanism is tested here; its noise,
+in `test_noise`.
 """
 
 import numpy as np
@@ -66,7 +67,7 @@ def test_target_mean_and_its_number_of_rows(factor, accepted, scaled):
     phi, X, mu = embedding(2), np.zeros((4000, 1)), gdp_mu(1.0, 1e-6)
     release = GaussianMean(phi, 1.0, 1e-6, "add_remove", n_target=None)
     noise = release._noise
-    noisy = np.array([noise.add(np.append(phi.sums(X), 4000 * GRID)) for _ in range(4000)]) / GRID
+    noisy = np.array([noise.add(np.append(phi.sums(X), 4000 * GRID)) for _ in range(2000)]) / GRID
     assert has_std(noisy[:, :2] - phi.sums(X) / GRID, 1 / (mu * np.sqrt(0.9))) == accepted
     assert has_std(noisy[:, 2] - 4000, 1 / (mu * np.sqrt(0.1))) == accepted
     mean = release.release(X, None)
@@ -110,15 +111,18 @@ def test_mwem_measures_with_laplace_noise(factor, accepted, scaled):
     assert has_std(sample, 50 * np.sqrt(2), kurtosis=6.0) == accepted
 
 
+# Fails once in 7e11 runs: of four binomial counts one is 7.5 deviations off (exact tails). 0.7 and
+# 1.3 times the scale are found with probability 1 - 4e-14.
+@pytest.mark.fresh_noise(2e-12)
 @ARMS
 def test_mwem_selects_by_the_exponential_mechanism(factor, accepted):
-    noise, scores = mwem_noise(None), np.array([0, 700, 2000, 1400])
-    n = 32_000
+    noise, scores = mwem_noise(None), np.array([0, 1000, 3000, 2000])
+    n = 8000
     found = np.bincount([noise.worst(scores, 1000.0 * factor) for _ in range(n)], minlength=4)
     weights = np.exp(scores / 1000)
     p = weights / weights.sum()
     distance = np.abs(found / n - p) / np.sqrt(p * (1 - p) / n)
-    assert (distance.max() < 9.5) == accepted
+    assert (distance.max() < 7.5) == accepted
 
 
 @ARMS
@@ -146,7 +150,7 @@ def fitted(values):
 # ----------------------------------------------------------------------------------------- audits
 
 
-def audit(release, worlds, delta, n_trials=2000, confidence=SURE):
+def audit(release, worlds, delta, n_trials=1000, confidence=SURE):
     result = audit_epsilon(
         lambda X: release(X),
         *worlds,
@@ -174,14 +178,14 @@ def test_audit_of_the_target_mean(adjacency, scaled):
     phi = Embedding(np.array([[np.pi / 2]]))  # rows at 0 and 2 lie opposite each other
     release = release_mean(GaussianMean(phi, 1.0, 0.2, adjacency, n_target=20))
     assert audit(release, TARGETS[adjacency], 0.2) <= 1.0
-    scaled(0.5)
+    scaled(1 / 3)
     assert audit(release, TARGETS[adjacency], 0.2) > 1.0
 
 
 def test_audit_catches_add_remove_noise_under_replace_one():
     phi = Embedding(np.array([[np.pi / 2]]))
     release = release_mean(GaussianMean(phi, 1.0, 0.2, "add_remove", n_target=20))
-    assert audit(release, TARGETS["replace_one"], 0.2) > 1.0
+    assert audit(release, TARGETS["replace_one"], 0.2, 2000) > 1.0
 
 
 def test_audit_catches_a_size_read_off_the_target():
@@ -211,7 +215,7 @@ STREAMS = np.zeros((3, 1), np.int64), np.array([[10**6], [0], [0]])
 
 def test_audit_of_running_sums(scaled):
     assert audit(running(fresh=True), STREAMS, 0.2) <= 1.0
-    scaled(0.5)
+    scaled(1 / 3)
     assert audit(running(fresh=True), STREAMS, 0.2) > 1.0
 
 
@@ -230,7 +234,7 @@ def test_audit_of_the_sums_of_ask_all(scaled):
         return np.ravel([noise.add_block(k, sums) for k in range(2)])
 
     assert audit(release, worlds, 0.2) <= 1.0
-    scaled(0.5)
+    scaled(1 / 3)
     assert audit(release, worlds, 0.2) > 1.0
 
 
@@ -258,9 +262,9 @@ def seen_of_ask_all(others):
 def test_audit_of_all_that_an_owner_sees_in_ask_all(scaled):
     """The other owner holds a row like the target, or not; j sees two directions."""
     worlds = np.array([[1.0]]), np.array([[1.0], [0.0]])
-    assert audit(seen_of_ask_all, worlds, 0.2, 1400) <= 1.0
-    scaled(0.35)
-    assert audit(seen_of_ask_all, worlds, 0.2, 1400) > 1.0
+    assert audit(seen_of_ask_all, worlds, 0.2, 300) <= 1.0
+    scaled(0.1)
+    assert audit(seen_of_ask_all, worlds, 0.2, 300) > 1.0
 
 
 # Scores are equal before and after, but that of the first coordinate grows by 2, and the others
@@ -290,8 +294,8 @@ def test_audit_of_a_whole_mwem_release(scaled):
     phi = Embedding(np.array([[np.pi / 2]]))
     release = MWEMMean.calibrated(phi, 1.5, 0.0, "replace_one", 20, 1)
     assert audit(release_mean(release), TARGETS["replace_one"], 0.0) <= 1.5
-    loud = MWEMMean.calibrated(phi, 1.5 * 4, 0.0, "replace_one", 20, 1)  # a quarter of the noise
-    assert audit(release_mean(loud), TARGETS["replace_one"], 0.0, 3000) > 1.5
+    loud = MWEMMean.calibrated(phi, 1.5 * 8, 0.0, "replace_one", 20, 1)  # an eighth of the noise
+    assert audit(release_mean(loud), TARGETS["replace_one"], 0.0) > 1.5
 
 
 def test_audit_of_the_values_of_owners(scaled):
@@ -304,7 +308,7 @@ def test_audit_of_the_values_of_owners(scaled):
 
     pair = [np.array(list(values.values())) for values in worlds]
     assert audit(release, pair, 0.0) <= 1.5
-    scaled(0.25)
+    scaled(1 / 8)
     assert audit(release, pair, 0.0) > 1.5
 
 

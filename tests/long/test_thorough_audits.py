@@ -3,8 +3,8 @@
     python -m pytest tests/long -n 8
 
 ``SKDPSUMM_AUDIT_TRIALS`` sets the number of trials per data set (100,000; a tenth of it for whole
-fits, a fifth for feedback, and a hundredth for whole protocols, which take longer). Every bound
-must stay below the claim at confidence 1 - 1e-6. Where the mechanism is Laplace or Gaussian noise
+fits, a third for feedback, and a hundredth for whole protocols, which take longer). Every bound
+must stay below the claim at confidence 1 - 1e-8. Where the mechanism is Laplace or Gaussian noise
 and the statistic is the exact likelihood ratio, half the noise must be found, given 100,000 trials
 or more, so that the audit is known to see something.
 """
@@ -40,7 +40,9 @@ ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"]
 DELTAS = pytest.mark.parametrize("delta", [1e-6, 0.0], ids=["gaussian", "pure"])
 
 
-pytestmark = pytest.mark.usefixtures("quick_fits")
+# Fails once in 1e8 runs: so often is a bound above the truth. Half the noise is found with
+# probability 1 - 1e-18: mu doubled is nine or more standard errors above its lower limit's reach.
+pytestmark = [pytest.mark.usefixtures("quick_fits"), pytest.mark.fresh_noise(1e-8)]
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def bound(releases, mechanism, delta, statistic="auto", n_trials=N_TRIALS):
         family="gaussian" if isinstance(mechanism, GaussianDP) else None,
         statistic=statistic,
         n_trials=n_trials,
-        confidence=1 - 1e-6,
+        confidence=1 - 1e-8,
         random_state=0,
     )
     print(result)
@@ -146,7 +148,7 @@ def test_target_by_mwem(adjacency):
 @pytest.mark.parametrize("protocol", [Posted(n_rounds=5), AskAll(n_rounds=5)])
 def test_feedback(protocol, adjacency, halve_the_noise):
     parameters = {"adjacency": adjacency, "n_target": 20, "n_components": 10}
-    n_trials = max(100, N_TRIALS // 5)
+    n_trials = max(100, N_TRIALS // 3)
     releases = [FeedbackAgain(rows, protocol=protocol, **parameters) for rows in (0, 1)]
     shown = projected(releases, likelihood_ratio(releases, pure=False))
     mechanism = releases[0].noise.mechanism
@@ -155,7 +157,7 @@ def test_feedback(protocol, adjacency, halve_the_noise):
     found = bound(shown, mechanism, 1e-6, n_trials=n_trials)
     # These worlds are as far apart as may be for a row added to "posted" alone.
     tight = isinstance(protocol, Posted) and adjacency == "add_remove"
-    assert found > 1.0 or n_trials < 20_000 or not tight
+    assert found > 1.0 or n_trials < 33_000 or not tight
 
 
 def seen_by_the_observer(summarizer, world):
