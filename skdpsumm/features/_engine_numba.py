@@ -115,7 +115,8 @@ def _load(rows, columns):
     largest = rows.dtype.type(LARGEST)
     for k in range(d):
         for i in range(n):
-            columns[k, i] = min(max(rows[i, k], -largest), largest)
+            # In this order NaN, which is larger than nothing, becomes a number.
+            columns[k, i] = min(max(-largest, rows[i, k]), largest)
     return n
 
 
@@ -177,5 +178,5 @@ def _wrap(products, offset, n_buckets, buckets, n):
     for i in range(n):
         cell = np.floor(products[i] + offset)
         cell -= width * np.floor(cell / width)
-        # The remainder of a huge cell is rounded, maybe out of range.
-        buckets[i] = np.int32(min(max(cell, zero), last))
+        # The remainder of a huge cell is rounded, maybe out of range; NaN goes to 0.
+        buckets[i] = np.int32(min(max(zero, cell), last))

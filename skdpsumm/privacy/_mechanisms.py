@@ -22,7 +22,6 @@ from ._gaussian_dp import (
     zcdp_epsilon,
 )
 
-
 # Of a cost in a description. No release has an epsilon above 1e20; this leaves room for the sums of
 # a ledger, and its square for the arithmetic.
 LARGEST_COST = 1e30
