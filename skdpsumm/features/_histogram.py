@@ -61,7 +61,7 @@ class HistogramMap(OneHotMap):
         self.own_edges = tuple(
             None if e is None else _check_edges(e, columns, j) for j, e in enumerate(edges)
         )
-        self.n_bins = tuple(self._n_bins(j, int(n_bins[j])) for j in range(d))
+        self.n_bins = tuple(check_size(self._n_bins(j, int(n_bins[j]))) for j in range(d))
         self.groups = tuple(tuple(columns.index(j, "marginals") for j in g) for g in groups)
         if not self.groups or any(len(set(g)) < max(len(g), 1) for g in self.groups):
             raise ValueError(f"marginals must list groups of different columns, got {groups!r}.")

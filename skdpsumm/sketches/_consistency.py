@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 # A sum farther out than its rows allow is none: Laplace noise goes beyond 40 of its deviations in
 # one of 1e24 draws, Gaussian noise never does.
 MOST_DEVIATIONS = 40
+# Of a sum of releases the guarantee states the largest of each kind: two costs, or one more for each
+# sketch that was added before it did so.
+MOST_COSTS = 64
 _ROUNDING = 1e-9
 
 
@@ -35,6 +38,8 @@ def check_consistent(sketch: PrivateSketch) -> None:
     words += [atom.reason for atom in atoms if isinstance(atom, Unprotected)]
     if not all(text.isprintable() for text in words):
         raise ValueError("The words of the guarantee hold what rules a terminal.")
+    if len(atoms) > MOST_COSTS:
+        raise ValueError(f"The guarantee is the worst of {len(atoms)} costs, more than needed.")
     for atom in atoms:
         if not isinstance(atom, PureDP | GaussianDP | Unprotected):
             raise ValueError(f"No release of a sketch has the cost {atom!r}.")
