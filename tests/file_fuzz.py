@@ -17,7 +17,7 @@ import time
 import warnings
 import zipfile
 from collections import Counter
-from functools import partial
+from functools import cache, partial
 from multiprocessing.connection import wait
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from skdpsumm.moments._maxent import maxent_points
 from skdpsumm.sketches._file import _content, _digest
 
 SECONDS_PER_MUTANT = 60  # of which the first call of a compiled engine may take most
+SECONDS_TO_START = 120
 BYTES_PER_MUTANT = 2**30  # a file may hold so much
 _BYTES_OF_A_WORKER = 2**32
 
@@ -100,6 +101,7 @@ def _first_version(header):
     return header
 
 
+@cache
 def bases():
     """Return headers and arrays of valid files, by name."""
     found = {}
@@ -494,9 +496,10 @@ def _limit_memory():
 
 
 def _work(pipe, job, valid):
-    """Answer each seed with what came of it and whether it may, until the pipe ends."""
+    """Say that it has started; then answer each seed with what came of it, and whether it may."""
     peak = _limit_memory()
     start = peak()
+    pipe.send(None)
     with tempfile.TemporaryDirectory() as folder:
         while True:
             seed = pipe.recv()
@@ -517,15 +520,19 @@ class _Worker:
         self._process = context.Process(target=_work, args=(theirs, job, valid), daemon=True)
         self._process.start()
         theirs.close()
+        self.deadline = time.monotonic() + SECONDS_TO_START
 
-    def give(self, seed):
-        self.seed, self.since = seed, time.monotonic()
+    def give(self, seed, seconds):
+        self.seed = seed
+        self.deadline = max(self.deadline, time.monotonic() + seconds)
         self.pipe.send(seed)
 
-    def told(self):
+    def told(self, seconds):
         """Return what came of the seed, whether it may, and whether the worker lives."""
         try:
-            return (*self.pipe.recv(), True)
+            found = self.pipe.recv()
+            self.deadline = time.monotonic() + seconds
+            return None if found is None else (*found, True)
         except (EOFError, OSError):
             self._process.join()
             return f"the worker died with exit code {self._process.exitcode}", False, False
@@ -544,7 +551,7 @@ def run(seeds, job=one, valid=None, n_workers=2, seconds=SECONDS_PER_MUTANT):
     def start(worker=None):
         if left:
             worker = _Worker(job, valid) if worker is None else worker
-            worker.give(left.pop())
+            worker.give(left.pop(), seconds)
             busy.append(worker)
         elif worker is not None:
             worker.stop()
@@ -565,8 +572,10 @@ def run(seeds, job=one, valid=None, n_workers=2, seconds=SECONDS_PER_MUTANT):
         ready = wait([worker.pipe for worker in busy], timeout=1.0)
         for worker in list(busy):
             if worker.pipe in ready:
-                end(worker, *worker.told())
-            elif time.monotonic() - worker.since > seconds:
+                told = worker.told(seconds)
+                if told is not None:
+                    end(worker, *told)
+            elif time.monotonic() > worker.deadline:
                 end(worker, f"the worker took more than {seconds} s", False, False)
     return counts, failures
 

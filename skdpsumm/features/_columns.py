@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._validation import FILL_MISSING, is_missing
 
+
 @dataclass(frozen=True)
 class Columns:
     """What is publicly known of each column of a table.

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # A sum farther out than its rows allow is none: Laplace noise goes beyond 40 of its deviations in
 # one of 1e24 draws, Gaussian noise never does.
 MOST_DEVIATIONS = 40
-# Of a sum of releases the guarantee states the largest of each kind: two costs, or one more for each
-# sketch that was added before it did so.
+# Of a sum of releases the guarantee states the largest of each kind: two costs, or one more for
+# each sketch that was added before it did so.
 MOST_COSTS = 64
 _ROUNDING = 1e-9
 

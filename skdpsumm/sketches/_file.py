@@ -50,8 +50,19 @@ def write_sketch(sketch: PrivateSketch, path: str | os.PathLike) -> None:
         complete = Path(folder) / "sketch"
         with complete.open("wb") as file:
             np.savez_compressed(file, header=text, **arrays)
-        read_sketch(complete)  # what could not be read again would be lost
+        _read_again(complete)
         os.replace(complete, target)
+
+
+def _read_again(path: Path) -> None:
+    """Raise ValueError for a file that could not be loaded: its sketch would be lost."""
+    try:
+        read_sketch(path)
+    except ValueError as error:
+        reason = error.__cause__ or "It is larger than a file may be."
+        raise ValueError(
+            f"The sketch is not saved, for it could not be loaded. {reason}"
+        ) from error
 
 
 def read_sketch(path: str | os.PathLike) -> PrivateSketch:
