@@ -345,13 +345,15 @@ def mutant(seed, valid):
     rng = np.random.default_rng(seed)
     name = pick(rng, list(valid))
     header, arrays = copy.deepcopy(valid[name])
-    if rng.random() < 0.5:
-        change_story(header, arrays, rng)
-    for _ in range(pick(rng, [0, 1, 1, 1, 2, 3])):
-        if header and rng.random() < 0.7:
-            change_header(header, arrays, rng)
-        elif arrays:
-            change_array(header, arrays, rng)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if rng.random() < 0.5:
+            change_story(header, arrays, rng)
+        for _ in range(pick(rng, [0, 1, 1, 1, 2, 3])):
+            if header and rng.random() < 0.7:
+                change_header(header, arrays, rng)
+            elif arrays:
+                change_array(header, arrays, rng)
     return packed(header, arrays, rng), name
 
 

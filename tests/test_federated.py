@@ -451,7 +451,7 @@ def test_a_sketch_that_was_not_agreed_is_not_added(homes, tmp_path, text, change
 def test_an_agreement_is_compared_before_anything_of_it_is_made(homes):
     """A trillion columns in a line of text are no load for the owner."""
     theirs = json.loads(agreed().to_json()) | {"columns": ["px{0..999999999999}"]}
-    site = OwnerSite.load(homes[0])
+    site = OwnerSite.load(homes["north"])
     reply = site.answer("sign", 1, {"agreement": json.dumps(theirs)})
     assert reply["reason"] == "the agreement differs from the owner's copy in columns"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -163,7 +163,7 @@ def _check_edges(edges: Any, columns: Columns, j: int) -> tuple[float, ...]:
         found = []
     if bound is None or columns.values(j) is not None:
         raise ValueError(f"{given} is of a categorical column; leave it out.")
-    if len(found) < 2 or not np.all(np.diff(found) > 0):
+    if len(found) < 2 or not all(left < right for left, right in pairwise(found)):
         raise ValueError(f"{given} must be a list of at least two increasing numbers.")
     if (found[0], found[-1]) != bound:
         raise ValueError(f"{given} must begin and end at the bounds of the column, {bound}.")
