@@ -154,10 +154,16 @@ NASTY = [
     {"kind": "gdp", "mu": 1e-160, "log_ratio": 0.0, "tail": 0.0},
     {"kind": "shifted_gdp", "terms": [[0, 1, 1]], "log_ratio": 0.0, "tail": 0.0},
 ]
+MECHANISMS = [value for value in NASTY if isinstance(value, dict)]
 
 
 def pick(rng, things):
     return things[rng.integers(len(things))]
+
+
+def nasty(rng):
+    """Return a value that hardly belongs anywhere: a copy, which may be changed again."""
+    return copy.deepcopy(pick(rng, NASTY))
 
 
 def ways(thing, path=()):
@@ -181,9 +187,9 @@ def change_header(header, arrays, rng):
     if kind == 0 and isinstance(place, dict):
         del place[key]
     elif kind == 1 and isinstance(place, dict):
-        place[pick(rng, ["x", "kind", "bounds", "step", "maps", "edges"])] = pick(rng, NASTY)
+        place[pick(rng, ["x", "kind", "bounds", "step", "maps", "edges"])] = nasty(rng)
     elif kind == 1:
-        place.insert(key, copy.deepcopy(pick(rng, [old, pick(rng, NASTY)])))
+        place.insert(key, copy.deepcopy(pick(rng, [old, nasty(rng)])))
     elif kind == 2 and isinstance(place, list):
         place.pop(key)
     elif kind == 3 and isinstance(old, list):
@@ -195,9 +201,9 @@ def change_header(header, arrays, rng):
     elif kind == 4 and isinstance(old, list):
         old.reverse()
     elif kind == 5 and isinstance(old, str):
-        place[key] = pick(rng, [old + " ", old.upper(), old[:-1], old * 2, pick(rng, NASTY)])
+        place[key] = pick(rng, [old + " ", old.upper(), old[:-1], old * 2, nasty(rng)])
     else:
-        place[key] = copy.deepcopy(pick(rng, NASTY))
+        place[key] = nasty(rng)
 
 
 def nudged(old, rng):
@@ -230,7 +236,7 @@ def change_story(header, arrays, rng):
     if kind == 5:
         header["n_released"] = pick(rng, [0.0, 1.0, -5.0, 29.9, 1e6, 1e18, 1e-300, 2.0**64])
     elif kind == 6:
-        header["privacy"]["mechanism"] = pick(rng, [m for m in NASTY if isinstance(m, dict)])
+        header["privacy"]["mechanism"] = copy.deepcopy(pick(rng, MECHANISMS))
     elif kind == 7:
         arrays["noise_std"] = arrays["noise_std"] * abs(scale)
         header["n_noise_std"] *= abs(scale)
@@ -259,9 +265,11 @@ DTYPES = [">f8", "f4", "f2", "g", "i8", "u1", "c16", "?", "O", "U3", "S3", "M8[s
 def change_array(header, arrays, rng):
     """Change the values, the dtype or the shape of an array; or drop or add one."""
     name = pick(rng, list(arrays))
-    array, kind = np.array(arrays[name]), rng.integers(10)
+    array, kind = np.atleast_1d(np.array(arrays[name])), rng.integers(10)
+    if array.dtype != np.float64 or not array.size:  # changed before
+        kind = max(kind, 6)
     if kind in (0, 1):
-        array.flat[rng.integers(max(array.size, 1))] = pick(rng, VALUES)
+        array.flat[rng.integers(array.size)] = pick(rng, VALUES)
     elif kind == 2:
         array[...] = pick(rng, VALUES)
     elif kind in (3, 4):
