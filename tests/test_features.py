@@ -242,6 +242,63 @@ def test_frequencies_that_could_overflow_are_refused(largest):
         RACEMap(Columns.build(1), [[1.0, largest]], [0.0, 0.5], 10)
 
 
+ONE, TABLE = Columns.build(1, (0, 1)), Columns.build(2, (0, 1), {1: ["a", "b"]})
+IMPOSSIBLE = {
+    "no frequencies": lambda: FourierMap(ONE, np.zeros((1, 0))),
+    "frequencies of two columns for one": lambda: FourierMap(ONE, np.zeros((2, 3))),
+    "frequencies that are words": lambda: FourierMap(ONE, [["1.0"]]),
+    "complex frequencies": lambda: FourierMap(ONE, [[1j]]),
+    "too many frequencies": lambda: FourierMap(ONE, np.zeros((1, 2**26))),
+    "NaN offsets": lambda: RACEMap(ONE, [[1.0]], [np.nan], 3),
+    "an offset of 1": lambda: RACEMap(ONE, [[1.0]], [1.0], 3),
+    "an offset too few": lambda: RACEMap(ONE, [[1.0, 1.0]], [0.5], 3),
+    "negative buckets": lambda: RACEMap(ONE, [[1.0]], [0.5], -3),
+    "buckets by truth": lambda: RACEMap(ONE, [[1.0]], [0.5], True),
+    "buckets that float32 does not tell apart": lambda: RACEMap(ONE, [[1.0]], [0.5], 2**24 + 4),
+    "negative bins": lambda: HistogramMap(ONE, [-3], [[0]]),
+    "bins for no column": lambda: HistogramMap(ONE, [3, 3], [[0]]),
+    "half a bin": lambda: HistogramMap(ONE, [2.5], [[0]]),
+    "bins whose product overflows": lambda: HistogramMap(
+        Columns.build(4, (0, 1)), [2**16] * 4, [[0, 1, 2, 3]]
+    ),
+    "more histograms than bins": lambda: HistogramMap.build(Columns.build(200, (0, 1)), 1, 100),
+    "a column that is not there": lambda: HistogramMap(TABLE, [3, 2], [[0, 2]]),
+    "a column from the end": lambda: HistogramMap(TABLE, [3, 2], [[-1]]),
+    "a column twice": lambda: HistogramMap(TABLE, [3, 2], [[0, 0]]),
+    "no histograms": lambda: HistogramMap(TABLE, [3, 2], []),
+    "edges that fall": lambda: HistogramMap(ONE, [2], [[0]], [(0.0, 0.7, 0.5, 1.0)]),
+    "NaN edges": lambda: HistogramMap(ONE, [2], [[0]], [(0.0, np.nan, 1.0)]),
+    "edges beyond the bounds": lambda: HistogramMap(ONE, [2], [[0]], [(0.0, 0.5, 2.0)]),
+    "no bounds": lambda: HistogramMap(Columns.build(1), [2], [[0]]),
+    "a union of nothing": lambda: UnionMap([]),
+    "a union of two tables": lambda: UnionMap([random_map("race", 2), random_map("race", 3)]),
+    "unions without end": lambda: [
+        m := random_map("race"),
+        *(m := UnionMap([m]) for _ in range(17)),
+    ],
+}
+
+
+@pytest.mark.parametrize("make", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_a_map_that_a_row_would_leave_is_never_made(make):
+    with pytest.raises(ValueError):  # noqa: PT011  (of each constructor's own words)
+        make()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_are_no_numbers_stay_in_bounds(engine, dtype):
+    """No sketcher lets them in; whoever asks a map must not write into the process's memory."""
+    feature_map, X = random_map("race"), np.full((600, 3), np.nan, dtype)
+    X[::3] = np.inf
+    try:
+        codes, counts = feature_map.codes(X), feature_map.counts(X, 1)
+    except ValueError:
+        return  # numpy's engine refuses to count them
+    assert codes.min() >= 0
+    assert codes.max() < 7
+    assert counts.reshape(4, 7).sum(axis=1).tolist() == [600] * 4
+
+
 # --------------------------------------------------------------------- a row depends on no other
 
 

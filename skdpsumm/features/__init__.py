@@ -34,10 +34,20 @@ _KINDS = {m.kind: m for m in (FourierMap, HistogramMap, RACEMap, UnionMap)}
 
 
 def feature_map_from_state(state: dict[str, Any], arrays: dict[str, NDArray]) -> FeatureMap:
-    """Rebuild a feature map from its `to_state`."""
-    if state.get("kind") not in _KINDS:
+    """Rebuild a feature map from its `to_state`.
+
+    Raises
+    ------
+    ValueError
+        For a description that is none: what the constructors refuse, they refuse here.
+    """
+    kind = state.get("kind") if isinstance(state, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(
-            f"Unknown feature map {state.get('kind')!r}; known are {sorted(_KINDS)}. "
+            f"Unknown feature map {kind!r}; known are {sorted(_KINDS)}. "
             "A newer version of skdpsumm may read it."
         )
-    return _KINDS[state["kind"]].from_state(state, arrays)
+    try:
+        return _KINDS[kind].from_state(state, arrays)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"The description of a {kind} map lacks parts, or has others.") from error

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils import gen_batches
 
@@ -18,6 +19,8 @@ from ._columns import Columns
 # Contributions are integers in units of 2**-GRID_BITS.
 GRID_BITS = 15
 GRID = 2**GRID_BITS
+# Length of phi: half a GiB of sums, thousands of times what answers are computed from.
+MOST_FEATURES = 2**26
 _ROWS_PER_BATCH = 65536
 
 
@@ -25,7 +28,8 @@ class FeatureMap(ABC):
     """A public map phi from rows to R^m whose norm is bounded by construction.
 
     A map is immutable, knows nothing of any data, and describes itself as plain values and arrays
-    (`to_state`), from which `feature_map_from_state` rebuilds it.
+    (`to_state`), from which `feature_map_from_state` rebuilds it. Whoever makes it, its
+    constructor refuses what does not fit: no row makes a map that exists write out of bounds.
 
     Attributes
     ----------
@@ -106,6 +110,33 @@ class FeatureMap(ABC):
         unequal = (k for k, a in arrays.items() if not np.array_equal(a, their_arrays.get(k)))
         # Maps with equal descriptions have arrays of the same names.
         return first_difference(mine, theirs) or next((f"{k} differ" for k in unequal), None)
+
+
+def check_size(n_features: int) -> int:
+    """Return the length of phi, or raise ValueError for more than `MOST_FEATURES`."""
+    if n_features > MOST_FEATURES:
+        raise ValueError(
+            f"A feature map has at most {MOST_FEATURES:,} features, and this one would have "
+            f"{n_features:,}: take fewer bins, buckets, components or marginals."
+        )
+    return n_features
+
+
+def is_count(value: Any) -> bool:
+    """Whether `value` is a whole number of at least 1 (True is none)."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 1
+
+
+def public_numbers(name: str, values: ArrayLike, *shape: int | None) -> NDArray[np.float64]:
+    """Return real numbers of a shape (None: any length but 0), or raise ValueError."""
+    found = np.asarray(values)
+    same = len(shape) == found.ndim and all(
+        length == (wanted or length) for length, wanted in zip(found.shape, shape, strict=True)
+    )
+    if found.dtype.kind not in "fiu" or not same or not found.size:
+        wanted = ", ".join("any" if length is None else str(length) for length in shape)
+        raise ValueError(f"{name} must be numbers of shape ({wanted}), got {found.shape}.")
+    return np.ascontiguousarray(found, np.float64)
 
 
 def _batches(n: int) -> Iterable[slice]:

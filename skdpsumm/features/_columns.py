@@ -67,7 +67,7 @@ class Columns:
             For bounds the wrong way round, missing or not finite, for steps that do not lead from
             low to high, and for unknown columns.
         """
-        labels = None if names is None else tuple(str(name) for name in np.asarray(names))
+        labels = None if names is None else tuple(str(name) for name in np.asarray(names, object))
         listed = cls(n_columns, names=labels)
         values: list[tuple[Any, ...] | None] = [None] * n_columns
         for key, known in (categories or {}).items():
@@ -323,16 +323,34 @@ class Columns:
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> Columns:
-        """Rebuild from `to_dict`."""
-        columns = [{"step": None} | column for column in description["columns"]]  # version 1: none
+        """Rebuild from `to_dict`, by `build`: what it refuses is refused here.
 
-        def gather(key: str) -> tuple[Any, ...] | None:
-            found = [column[key] for column in columns]
-            tuples = [tuple(v) if isinstance(v, list) else v for v in found]
-            return None if all(v is None for v in tuples) else tuple(tuples)
+        Raises
+        ------
+        ValueError
+            For a description that is none.
+        """
+        columns = description["columns"]
+        if not columns or not all(isinstance(column, dict) for column in columns):
+            raise ValueError("The description of a table lists no columns.")
 
-        keys = ("bounds", "categories", "name", "unit", "step")
-        return cls(len(columns), *map(gather, keys))
+        def known(key: str) -> dict[int, Any] | None:
+            found = {j: c[key] for j, c in enumerate(columns) if c[key] is not None}
+            return found or None
+
+        texts = {key: [column[key] for column in columns] for key in ("name", "unit")}
+        for words in texts.values():
+            if not all(word is None or isinstance(word, str) for word in words):
+                raise ValueError("Names and units of columns must be text.")
+        names = texts["name"] if known("name") else None
+        if names and None in names:
+            raise ValueError("Either all columns have a name, or none.")
+        values = known("categories")
+        for listed in (values or {}).values():
+            if not all(_is_plain(value) for value in listed):
+                raise ValueError("Categories of a description must be words or numbers.")
+        table = cls.build(len(columns), known("bounds"), values, names, known("step"))
+        return replace(table, units=tuple(texts["unit"]) if known("unit") else None)
 
 
 def stratified(n_points: int, rng: np.random.RandomState) -> NDArray[np.float64]:
@@ -348,6 +366,15 @@ def stack_columns(parts: list[NDArray]) -> NDArray:
     for j, part in enumerate(parts):
         table[:, j] = part
     return table
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `value` may be in a cell of a table; integers of tables have 64 bits at most."""
+    if isinstance(value, int):
+        return abs(value) < 2**64
+    if isinstance(value, float):
+        return bool(np.isfinite(value))
+    return not isinstance(value, list | dict)
 
 
 def _check_pair(pair: Any, name: str) -> tuple[float, float]:

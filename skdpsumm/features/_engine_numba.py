@@ -114,7 +114,8 @@ def _load(rows, columns):
     n, d = rows.shape
     for k in range(d):
         for i in range(n):
-            columns[k, i] = min(max(rows[i, k], -LARGEST), LARGEST)
+            # In this order NaN, which is larger than nothing, becomes a number.
+            columns[k, i] = min(max(-LARGEST, rows[i, k]), LARGEST)
     return n
 
 
@@ -174,5 +175,5 @@ def _wrap(products, offset, n_buckets, buckets, n):
     for i in range(n):
         cell = np.floor(products[i] + offset)
         cell -= width * np.floor(cell / width)
-        # The remainder of a huge cell is rounded, maybe out of range.
-        buckets[i] = np.int32(min(max(cell, 0.0), width - 1.0))
+        # The remainder of a huge cell is rounded, maybe out of range; NaN goes to 0.
+        buckets[i] = np.int32(min(max(0.0, cell), width - 1.0))

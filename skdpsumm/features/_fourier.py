@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _engine
-from ._base import GRID, FeatureMap
+from ._base import GRID, FeatureMap, check_size, public_numbers
 from ._columns import Columns
 
 # Each grid value is within half a unit, plus the error of a float32 sine, of the unit circle.
@@ -23,7 +23,13 @@ class FourierMap(FeatureMap):
     ----------
     columns : Columns
     frequencies : ndarray of shape (d, p)
-        Omega, in radians per unit of the encoded columns (`Columns.encode`).
+        Omega, in radians per unit of the encoded columns (`Columns.encode`); finite, below 1e12
+        turns.
+
+    Raises
+    ------
+    ValueError
+        For frequencies of another shape or size.
 
     Notes
     -----
@@ -37,8 +43,8 @@ class FourierMap(FeatureMap):
 
     def __init__(self, columns: Columns, frequencies: NDArray):
         self.columns = columns
-        self.frequencies = np.asarray(frequencies, np.float64)
-        self.n_features = 2 * self.frequencies.shape[1]
+        self.frequencies = public_numbers("frequencies", frequencies, columns.n_encoded, None)
+        self.n_features = check_size(2 * self.frequencies.shape[1])
         self._turns = self.frequencies / (2 * np.pi)
         if not np.all(np.abs(self._turns) < _LARGEST_TURNS):
             # Beyond, products could overflow to NaN, which no sensitivity bounds.

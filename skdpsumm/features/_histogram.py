@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from itertools import combinations
-from numbers import Integral
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._base import check_size, is_count
 from ._columns import Columns
 from ._one_hot import OneHotMap
 
@@ -29,6 +30,11 @@ class HistogramMap(OneHotMap):
     own_edges : sequence of tuples or None, one per column, default=None
         Increasing edges, from bound to bound, in place of equal bins. A bin holds its left edge,
         the last one both.
+
+    Raises
+    ------
+    ValueError
+        For columns without bounds, and for bins, groups or edges that are none of such columns.
     """
 
     kind = "histogram"
@@ -40,13 +46,29 @@ class HistogramMap(OneHotMap):
         groups: Sequence[Sequence[int]],
         own_edges: Sequence[Sequence[float] | None] | None = None,
     ):
-        self.columns = columns
-        given = [None] * columns.n_columns if own_edges is None else own_edges
-        self.own_edges = tuple(None if e is None else tuple(map(float, e)) for e in given)
-        self.n_bins = tuple(self._n_bins(j, n_bins[j]) for j in range(columns.n_columns))
-        self.groups = tuple(tuple(int(j) for j in group) for group in groups)
-        self.sizes = np.array([self._size(group) for group in self.groups], np.int64)
-        self.n_features = int(self.sizes.sum())
+        self.columns, d = columns, columns.n_columns
+        missing = [j for j in range(d) if columns.values(j) is None and columns.bound(j) is None]
+        if missing:
+            raise ValueError(
+                f"bounds is missing for column {columns.name(missing[0])!r}: a histogram needs "
+                "the public (low, high) of every numeric column; nothing is read off the data."
+            )
+        if len(n_bins) != d or not all(is_count(n) for n in n_bins):
+            raise ValueError(f"n_bins must be positive, one or {d} of them; got {n_bins!r}.")
+        edges = [None] * d if own_edges is None else own_edges
+        if len(edges) != d:
+            raise ValueError(f"edges must be given for {d} columns, or be None for them.")
+        self.own_edges = tuple(
+            None if e is None else _check_edges(e, columns, j) for j, e in enumerate(edges)
+        )
+        self.n_bins = tuple(check_size(self._n_bins(j, int(n_bins[j]))) for j in range(d))
+        self.groups = tuple(tuple(columns.index(j, "marginals") for j in g) for g in groups)
+        if not self.groups or any(len(set(g)) < max(len(g), 1) for g in self.groups):
+            raise ValueError(f"marginals must list groups of different columns, got {groups!r}.")
+        # Of Python's integers, which do not overflow.
+        sizes = [math.prod(self.n_bins[j] for j in group) for group in self.groups]
+        self.n_features = check_size(sum(sizes))
+        self.sizes = np.array(sizes, np.int64)
 
     def _n_bins(self, j: int, n_bins: int) -> int:
         known, edges = self.columns.values(j), self.own_edges[j]
@@ -54,42 +76,29 @@ class HistogramMap(OneHotMap):
             return len(known)
         if edges is not None:
             return len(edges) - 1
-        return min(int(n_bins), self.columns.n_values(j) or int(n_bins))
-
-    def _size(self, group: Sequence[int]) -> int:
-        return int(np.prod([self.n_bins[j] for j in group]))
+        return min(n_bins, self.columns.n_values(j) or n_bins)
 
     @classmethod
     def build(
         cls, columns: Columns, n_bins: Any, marginals: Any, edges: Any = None
     ) -> HistogramMap:
-        """Check what the user gave to a `HistogramSketcher` against the table."""
+        """Return the map of what the user gave to a `HistogramSketcher`."""
         d = columns.n_columns
-        missing = [j for j in range(d) if columns.values(j) is None and columns.bound(j) is None]
-        if missing:
-            raise ValueError(
-                f"bounds is missing for column {columns.name(missing[0])!r}: a histogram needs "
-                "the public (low, high) of every numeric column; nothing is read off the data."
-            )
         bins = [n_bins] * d if np.ndim(n_bins) == 0 else list(n_bins)
-        if len(bins) != d or not all(isinstance(n, Integral) and n >= 1 for n in bins):
-            raise ValueError(f"n_bins must be positive, one or {d} of them; got {n_bins!r}.")
         if not np.isscalar(marginals):
             if not all(isinstance(group, list | tuple) for group in marginals):
                 raise ValueError(
                     f"marginals must be a number, or lists of columns, got {marginals!r}."
                 )
-            groups = [tuple(columns.index(j, "marginals") for j in group) for group in marginals]
+            groups = list(marginals)
         elif 1 <= marginals <= d:
+            check_size(math.comb(d, int(marginals)))  # each has a bin at least
             groups = list(combinations(range(d), int(marginals)))
         else:
             raise ValueError(f"marginals={marginals!r} needs that many columns; there are {d}.")
-        if not groups or any(len(set(g)) < max(len(g), 1) for g in groups):
-            raise ValueError(f"marginals must list groups of different columns, got {marginals!r}.")
         own: list[Any] = [None] * d
         for key, given in (edges or {}).items():
-            j = columns.index(key, "edges")
-            own[j] = _check_edges(given, columns, j)
+            own[columns.index(key, "edges")] = given
         return cls(columns, bins, groups, own)
 
     def column_codes(self, X: NDArray, j: int) -> NDArray[np.int64]:
@@ -143,11 +152,10 @@ class HistogramMap(OneHotMap):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> HistogramMap:
         """Rebuild from `to_state`."""
-        edges = state.get("edges")  # which files of version 1 lack
-        return cls(Columns.from_dict(state), state["n_bins"], state["groups"], edges)
+        return cls(Columns.from_dict(state), state["n_bins"], state["groups"], state["edges"])
 
 
-def _check_edges(edges: Any, columns: Columns, j: int) -> list[float]:
+def _check_edges(edges: Any, columns: Columns, j: int) -> tuple[float, ...]:
     given, bound = f"edges[{columns.name(j)!r}]={edges!r}", columns.bound(j)
     try:
         found = [float(edge) for edge in edges]
@@ -155,14 +163,14 @@ def _check_edges(edges: Any, columns: Columns, j: int) -> list[float]:
         found = []
     if bound is None or columns.values(j) is not None:
         raise ValueError(f"{given} is of a categorical column; leave it out.")
-    if len(found) < 2 or not np.all(np.diff(found) > 0):
+    if len(found) < 2 or not all(left < right for left, right in pairwise(found)):
         raise ValueError(f"{given} must be a list of at least two increasing numbers.")
     if (found[0], found[-1]) != bound:
         raise ValueError(f"{given} must begin and end at the bounds of the column, {bound}.")
     step = columns.step(j)
     if step is not None and not np.all(np.diff(_first_values(found, bound[0], step)) > 0):
         raise ValueError(f"{given} makes a bin without a value, for the step is {step}; join bins.")
-    return found
+    return tuple(found)
 
 
 def _first_values(edges: Sequence[float], low: float, step: float) -> NDArray[np.float64]:

@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _engine
+from ._base import check_size, is_count, public_numbers
 from ._columns import Columns
 from ._one_hot import OneHotMap
 
 _LARGEST_PROJECTION = 1e12
+# Float32 knows no other whole numbers by their last digit, so a bucket could be one too far.
+MOST_BUCKETS = 2**24
 
 
 class RACEMap(OneHotMap):
@@ -24,24 +27,34 @@ class RACEMap(OneHotMap):
     ----------
     columns : Columns
     projections : ndarray of shape (d, R)
-        w_r / float(bandwidth), for the encoded columns (`Columns.encode`).
+        w_r / float(bandwidth), for the encoded columns (`Columns.encode`); finite, below 1e12.
     offsets : ndarray of shape (R,)
-        b_r.
+        b_r, in [0, 1).
     n_buckets : int
-        W.
+        W, from 2 to 2**24.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
     """
 
     kind = "race"
 
     def __init__(self, columns: Columns, projections: NDArray, offsets: NDArray, n_buckets: int):
         self.columns = columns
-        self.projections = np.asarray(projections, np.float64)
-        self.offsets = np.asarray(offsets, np.float64)
-        self.n_buckets = int(n_buckets)
+        self.projections = public_numbers("projections", projections, columns.n_encoded, None)
         if not np.all(np.abs(self.projections) < _LARGEST_PROJECTION):
             raise ValueError(f"projections must be below {_LARGEST_PROJECTION:g}; raise bandwidth.")
-        self.sizes = np.full(len(self.offsets), self.n_buckets)
-        self.n_features = int(self.sizes.sum())
+        n_hashes = self.projections.shape[1]
+        self.offsets = public_numbers("offsets", offsets, n_hashes)
+        if not np.all((self.offsets >= 0) & (self.offsets < 1)):
+            raise ValueError("offsets must lie in [0, 1).")
+        if not is_count(n_buckets) or not 2 <= n_buckets <= MOST_BUCKETS:
+            raise ValueError(f"n_buckets must be from 2 to {MOST_BUCKETS}, got {n_buckets!r}.")
+        self.n_buckets = int(n_buckets)
+        self.n_features = check_size(n_hashes * self.n_buckets)
+        self.sizes = np.full(n_hashes, self.n_buckets)
 
     @classmethod
     def draw(

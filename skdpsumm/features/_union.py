@@ -9,21 +9,37 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._base import FeatureMap
+from ._base import FeatureMap, check_size
+from ._columns import Columns
+
+# One in another is of use; far beyond, Python's stack ends.
+DEEPEST_UNION = 16
 
 
 class UnionMap(FeatureMap):
     """phi(x) = [phi_1(x), ..., phi_k(x)], for maps of the same table.
 
     Its sensitivity is a matter of the budget of each part, so it is asked of the `parts`.
+
+    Raises
+    ------
+    ValueError
+        For no maps, or maps of different tables, or unions nested deeper than `DEEPEST_UNION`.
     """
 
     kind = "union"
 
     def __init__(self, maps: Sequence[FeatureMap]):
         self.maps = tuple(maps)
+        if not self.maps:
+            raise ValueError("A union needs at least one feature map.")
+        self.depth = 1 + max(m.depth if isinstance(m, UnionMap) else 0 for m in self.maps)
+        if self.depth > DEEPEST_UNION:
+            raise ValueError(f"Unions may be nested {DEEPEST_UNION} deep; list the parts in one.")
         self.columns = self.maps[0].columns
-        self.n_features = sum(m.n_features for m in self.maps)
+        if any(_table(m.columns) != _table(self.columns) for m in self.maps):
+            raise ValueError("The maps of a union must be of one table: its columns, names, units.")
+        self.n_features = check_size(sum(m.n_features for m in self.maps))
 
     def parts(self) -> list[FeatureMap]:
         return [part for m in self.maps for part in m.parts()]
@@ -68,9 +84,13 @@ class UnionMap(FeatureMap):
         """Rebuild from `to_state`."""
         from . import feature_map_from_state
 
-        maps = []
-        for i, part in enumerate(state["maps"]):
-            prefix = f"{i}."
-            own = {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}
-            maps.append(feature_map_from_state(part, own))
-        return cls(maps)
+        own: dict[str, dict[str, NDArray]] = {}
+        for name, array in arrays.items():
+            place, _, rest = name.partition(".")
+            own.setdefault(place, {})[rest] = array
+        parts = enumerate(state["maps"])
+        return cls([feature_map_from_state(part, own.get(str(i), {})) for i, part in parts])
+
+
+def _table(columns: Columns) -> tuple[Any, ...]:
+    return columns.n_columns, columns.names, columns.units

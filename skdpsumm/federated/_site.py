@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from .._blas import one_blas_thread
+from .._difference import first_difference
 from ..privacy import BudgetExceededError, PrivacyLedger
 from ..sketches import PrivateSketch
 from ..summaries import DataOwner, ProposeRows
@@ -128,11 +129,12 @@ class OwnerSite:
     def _sign(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Sign the agreement off, if it is the one that the owner has and his table fits it."""
         try:
-            theirs = Agreement.from_dict(json.loads(content["agreement"]))
+            theirs = json.loads(content["agreement"])
         except Exception as error:
             raise Refusal("the agreement cannot be read") from error
         ours = Agreement.load(self.agreement)
-        difference = ours.difference(theirs)
+        # Compared as it is: to make what a stranger describes may take any memory.
+        difference = first_difference(json.loads(ours.to_json()), theirs)
         if difference is not None:
             entry = difference.split(": ")[0]
             raise Refusal(f"the agreement differs from the owner's copy in {entry}", difference)

@@ -12,6 +12,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
+from .._npy import read_npy
 from ..summaries import Message, ProposeRows, Rows
 from ..summaries._embedding import Embedding
 
@@ -36,7 +37,7 @@ def unpack(record: RecordDict) -> dict[str, Any]:
         For anything else, in words that name no value.
     """
     try:
-        arrays = {name: array.numpy() for name, array in record[_ARRAYS].items()}
+        arrays = {name: read_npy(array.data) for name, array in record[_ARRAYS].items()}
         scalars = dict(record[_SCALARS].items())
     except Exception as error:  # whatever arrives
         raise ValueError("The message cannot be read.") from error
@@ -109,6 +110,8 @@ def rows_of(content: Mapping[str, Any], dtype: str, labels_dtype: str | None) ->
         raise ValueError("sent rows of another dtype than agreed")
     if labels_dtype and not _label_fits(arrays["y"], labels_dtype):
         raise ValueError("sent labels of another dtype than agreed")
+    if labels_dtype == "float64" and not np.isfinite(arrays["y"]).all():
+        raise ValueError("sent labels that are not finite")
     return Rows(**arrays)
 
 

@@ -18,6 +18,9 @@ from ..features import (
 from ..sketches import PrivateSketch
 
 PRIORS = ("auto", "uniform", "marginals")
+# Of bounds, whose range is at least its inverse. The error of a covariance squares squares of them,
+# which must neither overflow nor vanish.
+LARGEST_BOUND = 1e60
 # Least share of the points of "marginals" in each bin: what the sketch says of a bin is heard where
 # points are in it, and noise may have emptied it.
 _LEAST_SHARE = 1e-4
@@ -70,6 +73,14 @@ def check_answerable(feature_map: FeatureMap, columns: Columns, prior: Any) -> N
     prior : as in `draw_points`
     """
     columns.require_bounds()
+    for j in range(columns.n_columns):
+        low, high = columns.bound(j) or (0.0, 1.0)
+        if max(-low, high) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
+            raise ValueError(
+                f"bounds of column {columns.name(j)!r} are {(low, high)}: to be answered from, "
+                f"they must be within {LARGEST_BOUND:g} and {1 / LARGEST_BOUND:g} wide; state the "
+                "column in another unit."
+            )
     for part in feature_map.parts():
         for j in range(columns.n_columns):
             own = part.columns.bound(j)

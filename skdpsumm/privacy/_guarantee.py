@@ -57,8 +57,15 @@ class PrivacyGuarantee:
     idealised: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Mechanism):
+            raise ValueError(f"mechanism must be a Mechanism, got {self.mechanism!r}.")
         if self.adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {self.adjacency!r}.")
+        words = (self.protects, self.against, self.unit, self.given)
+        if not all(isinstance(text, str) for text in words):
+            raise ValueError("protects, against, unit and given must be text.")
+        if not (type(self.simulated) is bool and type(self.idealised) is bool):
+            raise ValueError("simulated and idealised must be True or False.")
 
     def epsilon(self, delta: float = 0.0) -> float:
         """Return an epsilon at which the release is (epsilon, `delta`)-differentially private."""
@@ -122,7 +129,15 @@ class PrivacyGuarantee:
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> PrivacyGuarantee:
-        """Rebuild a guarantee from its `to_dict`."""
+        """Rebuild a guarantee from its `to_dict`.
+
+        Raises
+        ------
+        ValueError
+            If it has other entries, or entries of other kinds, or a mechanism that is none.
+        """
+        if not isinstance(description, dict) or set(description) != set(cls.__dataclass_fields__):
+            raise ValueError("The description of a guarantee has unknown entries, or lacks some.")
         mechanism = mechanism_from_dict(description["mechanism"])
         return cls(**(description | {"mechanism": mechanism}))
 

@@ -22,6 +22,12 @@ from ._gaussian_dp import (
     zcdp_epsilon,
 )
 
+# Of a cost in a description. No release has an epsilon above 1e20; this leaves room for the sums of
+# a ledger, and its square for the arithmetic.
+LARGEST_COST = 1e30
+# Of `GaussianDP.log_ratio`, which is about 1e-12: the exponential of much more is no number.
+LARGEST_LOG_RATIO = 100.0
+
 
 class Mechanism(ABC):
     """A privacy cost."""
@@ -257,16 +263,22 @@ def compose(parts: Iterable[Mechanism]) -> Mechanism:
 
 def parallel(parts: Iterable[Mechanism]) -> Mechanism:
     """Return the cost of releases on disjoint sets of rows."""
-    unique: tuple[Mechanism, ...] = ()
-    for part in parts:  # not a set: events may hold lists
-        unique += () if part in unique else (part,)
-    lost = [p for p in unique if isinstance(p, Unprotected)]
+    flat = [p for part in parts for p in (part.parts if isinstance(part, Worst) else (part,))]
+    lost = [p for p in flat if isinstance(p, Unprotected)]
     if lost:
         return lost[0]
-    if len(unique) > 1 and all(isinstance(p, PureDP) for p in unique):
-        return max(unique, key=lambda p: p.epsilon0)  # type: ignore[attr-defined]
-    if len(unique) > 1 and all(isinstance(p, GaussianDP) for p in unique):
-        return GaussianDP(*(max(c) for c in zip(*((p.mu, p.log_ratio, p.tail) for p in unique))))  # type: ignore[attr-defined] # noqa: B905
+    # One of each kind that has a largest: a sum of many sketches states a short cost.
+    pure = [p for p in flat if isinstance(p, PureDP)]
+    gaussian = [p for p in flat if isinstance(p, GaussianDP)]
+    unique: tuple[Mechanism, ...] = ()
+    if pure:
+        unique += (max(pure, key=lambda p: p.epsilon0),)
+    if gaussian:
+        costs = zip(*((p.mu, p.log_ratio, p.tail) for p in gaussian), strict=True)
+        unique += (GaussianDP(*map(max, costs)),)
+    for part in flat:  # not a set: events may hold lists
+        known = part in unique or isinstance(part, PureDP | GaussianDP)
+        unique += () if known else (part,)
     return unique[0] if len(unique) == 1 else Worst(unique)
 
 
@@ -276,27 +288,40 @@ def mechanism_from_dict(description: dict[str, Any]) -> Mechanism:
     Raises
     ------
     ValueError
-        If the description is none of a mechanism, or a cost in it is no number of at least 0.
+        If the description is none of a mechanism, or a cost in it is no number from 0 to
+        `LARGEST_COST`.
     """
     try:
-        mechanism = _from_fields(dict(description))
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"This describes no mechanism: {description!r}.") from error
-    costs = [v for v in vars(mechanism).values() if not isinstance(v, str)]
-    numbers = isinstance(mechanism, PureDP | GaussianDP | ZeroConcentratedDP)
-    if numbers and not all(isinstance(v, Real) and v >= 0 for v in costs):
-        raise ValueError(f"The costs of a mechanism must be at least 0, got {description!r}.")
-    return mechanism
+        return _from_fields(dict(description))
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"This describes no mechanism. {error}") from error
 
 
 def _from_fields(fields: dict[str, Any]) -> Mechanism:
     kind = fields.pop("kind")
     if kind in ("composed", "worst"):
-        parts = tuple(mechanism_from_dict(part) for part in fields["parts"])
+        parts = tuple(_from_fields(dict(part)) for part in fields.pop("parts"))
+        if not parts or fields:
+            raise ValueError(f"A {kind} mechanism has parts, and nothing else.")
         return Composed(parts) if kind == "composed" else Worst(parts)
     if kind == "event":
         return EventDP(_event_from_dict(fields["event"]))
-    return _ATOMS[kind](**fields)
+    mechanism = _ATOMS[kind](**fields)
+    if not isinstance(mechanism, Unprotected):
+        _check_costs(vars(mechanism))
+    elif not isinstance(mechanism.reason, str):
+        raise ValueError("A reason is text.")
+    return mechanism
+
+
+def _check_costs(costs: dict[str, Any]) -> None:
+    terms = [x for term in costs.get("terms", ()) for x in term]
+    numbers = [*(cost for name, cost in costs.items() if name != "terms"), *terms]
+    real = all(isinstance(x, Real) and not isinstance(x, bool) for x in numbers)
+    if not real or not all(0 <= x <= LARGEST_COST for x in numbers):
+        raise ValueError(f"Costs must be numbers from 0 to {LARGEST_COST:g}.")
+    if costs.get("tail", 0.0) > 1 or costs.get("log_ratio", 0.0) > LARGEST_LOG_RATIO:
+        raise ValueError(f"tail is a probability, and log_ratio at most {LARGEST_LOG_RATIO:g}.")
 
 
 _ATOMS: dict[str, Any] = {c.kind: c for c in (PureDP, GaussianDP, ZeroConcentratedDP, Unprotected)}
@@ -377,4 +402,7 @@ def _event_from_dict(description: Any) -> Any:
     if not isinstance(description, dict):
         return description
     fields = {k: _event_from_dict(v) for k, v in description.items() if k != "type"}
-    return getattr(dp_event, description["type"])(**fields)
+    kind = getattr(dp_event, description["type"], None)
+    if not (isinstance(kind, type) and issubclass(kind, dp_event.DpEvent)):
+        raise ValueError(f"{description['type']!r} is no event.")
+    return kind(**fields)

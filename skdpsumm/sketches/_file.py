@@ -2,6 +2,11 @@
 
 Version 2 has a `step` for each column (null where it has none), and the `edges` of each column of a
 histogram (null for equal bins). Files of version 1 lack both, and are read as if all were null.
+
+The checksum is no signature: whoever knows the format can write anything under it. So nothing in a
+file is believed. Its sizes are limited before memory is taken, each part is made by the constructor
+that checks it, and what was made must write the very same file again: what has another type or
+does not belong there changes the checksum.
 """
 
 from __future__ import annotations
@@ -9,26 +14,125 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._npy import read_npy
 from ..features import feature_map_from_state
 from ..privacy import PrivacyGuarantee
+from ._consistency import check_consistent
 
 if TYPE_CHECKING:
     from ._private_sketch import PrivateSketch
 
 FORMAT = "skdpsumm.PrivateSketch"
 VERSION = 2
+# Bytes of a file, and of all that is unpacked from it: sums and noise of 2**26 features.
+LARGEST_FILE = 2**30
+# Bytes of the header: 64 columns of 100,000 categories each.
+LARGEST_HEADER = 2**26
 
 
 def write_sketch(sketch: PrivateSketch, path: str | os.PathLike) -> None:
-    """Write `sketch` to `path` through a temporary file beside it."""
+    """Write `sketch` to `path` through a temporary file beside it, which is read once more."""
+    header, arrays = _content(sketch)
+    header["sha256"] = _digest(header, arrays)
+    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
+    target = Path(path)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.name + ".") as folder:
+        complete = Path(folder) / "sketch"
+        with complete.open("wb") as file:
+            np.savez_compressed(file, header=text, **arrays)
+        _read_again(complete)
+        os.replace(complete, target)
+
+
+def _read_again(path: Path) -> None:
+    """Raise ValueError for a file that could not be loaded: its sketch would be lost."""
+    try:
+        read_sketch(path)
+    except ValueError as error:
+        reason = error.__cause__ or "It is larger than a file may be."
+        raise ValueError(
+            f"The sketch is not saved, for it could not be loaded. {reason}"
+        ) from error
+
+
+def read_sketch(path: str | os.PathLike) -> PrivateSketch:
+    """Return the sketch in a file that `write_sketch` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the file is no sketch, is damaged or too large, says what cannot be, or was written by a
+        newer format.
+    """
+    told = repr(os.fspath(path))
+    with Path(path).open("rb") as file:
+        octets = file.read(min(os.fstat(file.fileno()).st_size, LARGEST_FILE) + 1)
+    try:
+        header, arrays = _unpack(octets)
+        foreign, version = header.get("format") != FORMAT, header.get("version")
+        sound = header.pop("sha256", None) == _digest(header, arrays)
+    except Exception as error:  # zipfile and zlib raise a dozen kinds
+        raise ValueError(f"{told} is no sketch file, or is damaged.") from error
+    if foreign or type(version) is not int or version < 1:
+        raise ValueError(f"{told} is no sketch file.")
+    if version > VERSION:
+        raise ValueError(
+            f"{told} has format version {version}; this skdpsumm reads up to {VERSION}. Upgrade "
+            "skdpsumm."
+        )
+    if not sound:
+        raise ValueError(f"{told} is damaged: its checksum does not match.")
+    try:
+        return _sketch(header, arrays)
+    except Exception as error:
+        raise ValueError(f"{told} is no sketch file: its parts do not fit. {error}") from error
+
+
+def _sketch(header: dict[str, Any], arrays: dict[str, NDArray]) -> PrivateSketch:
+    from ._private_sketch import PrivateSketch
+
+    if header["version"] == 1:
+        header["version"] = VERSION
+        _upgrade(header["map"])
+    own = {k.removeprefix("map."): a for k, a in arrays.items() if k.startswith("map.")}
+    sketch = PrivateSketch(
+        feature_map_from_state(header["map"], own),
+        arrays["sums"],
+        arrays["noise_std"],
+        header["n_released"],
+        header["n_noise_std"],
+        PrivacyGuarantee.from_dict(header["privacy"]),
+        header["postprocess"],
+        header["n_from_sums"],
+    )
+    if _digest(*_content(sketch)) != _digest(header, arrays):
+        raise ValueError("It holds values of other types, or others than it needs.")
+    check_consistent(sketch)
+    return sketch
+
+
+def _upgrade(state: dict[str, Any]) -> None:
+    """Add what version 1 lacks to the description of a map."""
+    for part in state.get("maps", []):
+        _upgrade(part)
+    for column in state.get("columns", []):
+        column.setdefault("step", None)
+    if state["kind"] == "histogram":
+        state.setdefault("edges", [None] * len(state["columns"]))
+
+
+def _content(sketch: PrivateSketch) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    """Return the header, without checksum, and the arrays of a sketch."""
     state, map_arrays = sketch.feature_map.to_state()
     header = {
         "format": FORMAT,
@@ -41,76 +145,7 @@ def write_sketch(sketch: PrivateSketch, path: str | os.PathLike) -> None:
         "privacy": sketch.privacy.to_dict(),
     }
     arrays = {f"map.{name}": array for name, array in map_arrays.items()}
-    arrays |= {"sums": sketch.sums, "noise_std": sketch.noise_std}
-    header["sha256"] = _digest(header, arrays)
-    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    target = Path(path)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.name + ".") as folder:
-        complete = Path(folder) / "sketch"
-        with complete.open("wb") as file:
-            np.savez_compressed(file, header=text, **arrays)
-        os.replace(complete, target)
-
-
-def read_sketch(path: str | os.PathLike) -> dict[str, Any]:
-    """Return the constructor's arguments from a file that `write_sketch` wrote."""
-    content = io.BytesIO(Path(path).read_bytes())
-    try:
-        with np.load(content, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays.pop("header").tobytes())
-        foreign = header["format"] != FORMAT
-        version = header["version"]
-    except Exception as error:  # zipfile and zlib raise a dozen kinds
-        raise ValueError(f"{os.fspath(path)!r} is no sketch file, or is damaged.") from error
-    if foreign or not isinstance(version, int):
-        raise ValueError(f"{os.fspath(path)!r} is no sketch file.")
-    if version > VERSION:
-        raise ValueError(
-            f"{os.fspath(path)!r} has format version {version}; this skdpsumm reads up to "
-            f"{VERSION}. Upgrade skdpsumm."
-        )
-    if header.pop("sha256", None) != _digest(header, arrays):
-        raise ValueError(f"{os.fspath(path)!r} is damaged: its checksum does not match.")
-    # The checksum is no signature: whoever knows the format can write anything under it.
-    try:
-        content = _content(header, arrays)
-        sound = _is_sound(content)
-    except Exception as error:
-        raise ValueError(f"{os.fspath(path)!r} is no sketch file: its parts do not fit.") from error
-    if not sound:
-        raise ValueError(f"{os.fspath(path)!r} is no sketch file: its parts do not fit.")
-    return content
-
-
-def _content(header: dict[str, Any], arrays: dict[str, NDArray]) -> dict[str, Any]:
-    own = {k.removeprefix("map."): a for k, a in arrays.items() if k.startswith("map.")}
-    return {
-        "feature_map": feature_map_from_state(header["map"], own),
-        "sums": arrays["sums"],
-        "noise_std": arrays["noise_std"],
-        "n_released": header["n_released"],
-        "n_noise_std": header["n_noise_std"],
-        "privacy": PrivacyGuarantee.from_dict(header["privacy"]),
-        "postprocess": header["postprocess"],
-        "n_from_sums": header["n_from_sums"],
-    }
-
-
-def _is_sound(content: dict[str, Any]) -> bool:
-    """Return whether the numbers have their shapes and kinds, and belong to the map."""
-    shape = (content["feature_map"].n_features,)
-    arrays = [content["sums"], content["noise_std"]]
-    numbers = [content["n_released"], content["n_noise_std"]]
-    flags = [content["postprocess"], content["n_from_sums"]]
-    deviations = [*content["noise_std"].ravel(), content["n_noise_std"]]
-    return (
-        all(array.shape == shape and array.dtype == np.float64 for array in arrays)
-        and all(isinstance(number, float) for number in numbers)
-        and all(isinstance(flag, bool) for flag in flags)
-        and bool(np.isfinite([*content["sums"], *deviations, *numbers]).all())
-        and min(deviations) >= 0
-    )
+    return header, arrays | {"sums": sketch.sums, "noise_std": sketch.noise_std}
 
 
 def _digest(header: dict[str, Any], arrays: dict[str, NDArray]) -> str:
@@ -118,5 +153,51 @@ def _digest(header: dict[str, Any], arrays: dict[str, NDArray]) -> str:
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
-        digest.update(array.tobytes())
+        digest.update(array.data)
     return digest.hexdigest()
+
+
+def _unpack(octets: bytes) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    """Return the header and the other arrays of a zip, none of which is larger than allowed."""
+    if len(octets) > LARGEST_FILE:
+        raise ValueError("The file is too large.")
+    with zipfile.ZipFile(io.BytesIO(octets)) as archive:
+        entries = archive.infolist()
+        sizes = {entry.filename: entry.file_size for entry in entries}
+        # Other methods unpack a whole chunk before they look at the limit.
+        known = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} >= {e.compress_type for e in entries}
+        if len(sizes) < len(entries) or sum(sizes.values()) > LARGEST_FILE or not known:
+            raise ValueError("The file holds an entry twice, or too much.")
+        if sizes["header.npy"] > LARGEST_HEADER:
+            raise ValueError("The header is too large.")
+        arrays = {e.filename.removesuffix(".npy"): _entry(archive, e) for e in entries}
+    text = arrays.pop("header").tobytes().decode()
+    header = json.loads(
+        text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_unique
+    )
+    if not isinstance(header, dict):
+        raise ValueError("The header is no object.")
+    return header, arrays
+
+
+def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray:
+    with archive.open(entry) as file:
+        return read_npy(file.read(entry.file_size))
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number.")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("A number is too large.")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("A key occurs twice.")
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,12 @@ from numpy.typing import NDArray
 from ..features import Columns, FeatureMap
 from ..privacy import PrivacyGuarantee
 from ._file import read_sketch, write_sketch
+
+# Of the sums and the noise, in rows. One release has below 2**48, for noise is of 64 bits on a grid
+# of 2**-15, so this is a sum of 65,536 of them; its square is far from overflowing.
+LARGEST_SUM = 2.0**64
+# Of noise, in rows. That of epsilon = 1e20 is above 1e-135, and the square of this is a number.
+SMALLEST_NOISE = 1e-140
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +48,12 @@ class PrivateSketch:
     n_from_sums : bool, default=False
         Whether `n_released` was computed from `sums` (each histogram sums to n).
 
+    Raises
+    ------
+    ValueError
+        For parts that no release has: of other shapes or types, not finite, beyond `LARGEST_SUM`,
+        or with noise in some places only.
+
     Notes
     -----
     ``mean = sums / n_samples`` is the private sketch z of the M2M paper, equation (2).
@@ -68,6 +81,22 @@ class PrivateSketch:
     privacy: PrivacyGuarantee
     postprocess: bool = True
     n_from_sums: bool = False
+
+    def __post_init__(self):
+        _check_array("sums", self.sums, self.feature_map)
+        _check_array("noise_std", self.noise_std, self.feature_map)
+        _check_number("n_released", self.n_released)
+        _check_number("n_noise_std", self.n_noise_std)
+        if not isinstance(self.privacy, PrivacyGuarantee):
+            raise ValueError("privacy must be a PrivacyGuarantee.")
+        if not (type(self.postprocess) is bool and type(self.n_from_sums) is bool):
+            raise ValueError("postprocess and n_from_sums must be True or False.")
+        if self.noise_std.any() and self.noise_std.min() < SMALLEST_NOISE:
+            raise ValueError(f"noise_std must be 0 throughout, or at least {SMALLEST_NOISE:g}.")
+        if self.n_noise_std and self.n_noise_std < SMALLEST_NOISE:
+            raise ValueError(f"n_noise_std must be 0, or at least {SMALLEST_NOISE:g}.")
+        if self.n_from_sums and not self.feature_map.row_groups():
+            raise ValueError("n_from_sums needs features whose rows sum to n.")
 
     @property
     def n_samples(self) -> float:
@@ -229,19 +258,15 @@ class PrivateSketch:
         Raises
         ------
         ValueError
-            If the file is no sketch, is damaged, or was written by a newer format.
+            If the file is no sketch, is damaged, is too large, was written by a newer format, or
+            says what cannot be: of its map, its noise, its sums or its guarantee.
+
+        Notes
+        -----
+        Reading runs no code of the file, whoever wrote it. It cannot tell whether the noise was
+        drawn as stated: a guarantee is the word of the owner.
         """
-        content = read_sketch(path)
-        try:
-            sketch = cls(**content)
-            readable = bool(repr(sketch)) and bool(np.isfinite(sketch.mean).all())
-        except Exception as error:  # of parts that fit each other, but make no sense
-            raise ValueError(
-                f"{os.fspath(path)!r} is no sketch file: it cannot be read."
-            ) from error
-        if not readable:
-            raise ValueError(f"{os.fspath(path)!r} is no sketch file: its mean is not finite.")
-        return sketch
+        return read_sketch(path)
 
     def __repr__(self) -> str:
         kinds = " + ".join(f"{m.kind} ({m.n_features})" for m, _ in self.blocks())
@@ -250,6 +275,19 @@ class PrivateSketch:
             f"<PrivateSketch of about {self.n_samples:,.0f}{spread} rows, "
             f"{self.columns.n_columns} columns: {kinds}\n  {self.privacy!r}>"
         )
+
+
+def _check_array(name: str, array: Any, feature_map: FeatureMap) -> None:
+    shape = (feature_map.n_features,)
+    if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != np.float64:
+        raise ValueError(f"{name} must be {shape[0]} numbers in float64, one for each feature.")
+    if not np.all(np.abs(array) <= LARGEST_SUM) or (name == "noise_std" and np.any(array < 0)):
+        raise ValueError(f"{name} must be finite, below {LARGEST_SUM:g}, and noise at least 0.")
+
+
+def _check_number(name: str, number: Any) -> None:
+    if not isinstance(number, float) or not abs(number) <= LARGEST_SUM:
+        raise ValueError(f"{name} must be a float, finite and below {LARGEST_SUM:g}.")
 
 
 def rows_from_sums(

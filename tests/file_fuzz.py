@@ -1,0 +1,602 @@
+"""Sketch files that someone else wrote: mutants of valid ones, with right checksums.
+
+A mutant is a function of its seed. `run` examines many in worker processes: one that dies, hangs or
+takes too much memory is a failure with the mutant's seed, and its work goes on in another.
+
+To look at one: ``python tests/file_fuzz.py SEED``.
+"""
+
+import copy
+import io
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+import warnings
+import zipfile
+from collections import Counter
+from functools import cache, partial
+from multiprocessing.connection import wait
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from skdpsumm import (
+    HistogramSketcher,
+    M2MEstimator,
+    PrivateSketch,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+)
+from skdpsumm.features import GRID
+from skdpsumm.moments._maxent import maxent_points
+from skdpsumm.sketches._file import _content, _digest
+
+SECONDS_PER_MUTANT = 60  # of which the first call of a compiled engine may take most
+SECONDS_TO_START = 120
+BYTES_PER_MUTANT = 2**30  # a file may hold so much
+_BYTES_OF_A_WORKER = 2**32
+
+RNG = np.random.default_rng(0)
+PLAIN = RNG.uniform(-1, 1, (300, 2))
+FRAME = pd.DataFrame(
+    {
+        "age": RNG.integers(18, 91, 300),
+        "job": RNG.choice(["cook", "clerk", "none"], 300),
+        "grade": RNG.choice([1, 2, 3], 300),
+        "gain": RNG.exponential(100.0, 300),
+    }
+)
+KNOWN = {
+    "bounds": {"age": (18, 90), "gain": (0, 1000)},
+    "categories": {"job": ["cook", "clerk", "none"], "grade": [1, 2, 3]},
+    "steps": {"age": 1},
+}
+QUIET = {"random_state": 0, "noise_seed": 1, "epsilon": 3.0}
+
+
+def _released(sketcher, table=PLAIN):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sketcher.set_params(**(QUIET | {"epsilon": sketcher.epsilon})).fit(table).sketch_
+
+
+def _sketches():
+    """Return a valid release of every kind of map, noise and history."""
+    wide = [RFFSketcher(6), RACESketcher(2, n_buckets=4), HistogramSketcher(n_bins=4)]
+    pairs = HistogramSketcher(
+        n_bins=5, marginals=[["age", "job"], ["gain"], [2]], edges={"gain": [0, 1, 50, 1000]}
+    )
+    one = _released(HistogramSketcher(n_bins=4, bounds=(-1, 1), delta=0.0))
+    return {
+        "fourier": _released(RFFSketcher(8)),
+        "fourier, bounds": _released(RFFSketcher(8, kernel="laplacian", **KNOWN), FRAME),
+        "race": _released(RACESketcher(3, n_buckets=4, bounds=(-1, 1))),
+        "race, free": _released(RACESketcher(3, n_buckets=4, delta=0.0, denominator="budget")),
+        "histogram": _released(HistogramSketcher(n_bins=6, bounds=(-1, 1), marginals=2)),
+        "table": _released(pairs.set_params(**KNOWN), FRAME).with_units({"age": "years"}),
+        "union": _released(SketchUnion(wide, bounds=(-1, 1))),
+        "nested": _released(
+            SketchUnion([SketchUnion(wide[:2]), wide[2]], **KNOWN, weights=[1, 3]), FRAME
+        ),
+        "replace": _released(SketchUnion(wide[1:], bounds=(-1, 1), adjacency="replace_one")),
+        "exact": _released(SketchUnion(wide, bounds=(-1, 1), epsilon=np.inf)),
+        "merged": one + _released(HistogramSketcher(n_bins=4, bounds=(-1, 1), epsilon=0.5)),
+    }
+
+
+def _first_version(header):
+    """Return the header as version 1 wrote it: no steps, no edges."""
+    header = json.loads(json.dumps(header)) | {"version": 1}
+    parts = [header["map"]]
+    for part in parts:
+        parts += part.get("maps", [])
+        part.pop("edges", None)
+        for column in part.get("columns", []):
+            del column["step"]
+    return header
+
+
+@cache
+def bases():
+    """Return headers and arrays of valid files, by name."""
+    found = {}
+    for name, sketch in _sketches().items():
+        header, arrays = _content(sketch)
+        found[name] = json.loads(json.dumps(header)), arrays
+        if name in ("fourier", "histogram", "union"):
+            found[f"{name}, version 1"] = _first_version(header), arrays
+    return found
+
+
+# ------------------------------------------------------------------------------------ mutants
+
+NASTY = [
+    *(None, True, False, 0, 1, 2, 3, -1, -3, 7, 100, 2**24 + 2, 2**31, 2**63, 10**12, 10**30),
+    *(10**400, 0.0, -0.0, 0.5, 1.0, -1.0, 1.5, 5e-324, 1e-300, 1e-160, 1e-30, 1e-9, 1e9, 1e30),
+    *(1e160, 1e300, -1e300, 1.7e308, -1.7e308, float("nan"), float("inf"), float("-inf")),
+    *("", "x", "0", "1.0", "age", "fourier", "histogram", "race", "union", "pure", "gdp", "worst"),
+    *("composed", "event", "zcdp", "none", "shifted_gdp", "replace_one", "add_remove", "\x1b[2J"),
+    *("a\x00", "\ud800", "x" * 5000, "NaN"),
+    *(
+        [],
+        [[]],
+        {},
+        [None],
+        [0],
+        [0, 1],
+        [1, 0],
+        [-1, 1],
+        [0, 0],
+        ["a", "b"],
+        ["a", "a"],
+        [0, 1, 2],
+    ),
+    *(
+        [-3, 9],
+        [0.0, 1.0],
+        [-1e308, 1e308],
+        [0, 1e-320],
+        [float("nan"), 1.0],
+        [True, 1],
+        [[0], [1]],
+    ),
+    *({"kind": "none", "reason": "x"}, {"kind": "pure", "epsilon0": 1.0}, {"kind": "union"}),
+    {"kind": "composed", "parts": [{"kind": "pure", "epsilon0": 1e-12}] * 3},
+    {"kind": "worst", "parts": [{"kind": "pure", "epsilon0": 4.0}] * 3},
+    {"kind": "worst", "parts": []},
+    {"kind": "event", "event": {"type": "LaplaceDpEvent", "noise_multiplier": 0}},
+    {"kind": "gdp", "mu": 1e29, "log_ratio": 1e300, "tail": 2.0},
+    {"kind": "gdp", "mu": 1e-160, "log_ratio": 0.0, "tail": 0.0},
+    {"kind": "shifted_gdp", "terms": [[0, 1, 1]], "log_ratio": 0.0, "tail": 0.0},
+]
+MECHANISMS = [value for value in NASTY if isinstance(value, dict)]
+
+
+def pick(rng, things):
+    return things[rng.integers(len(things))]
+
+
+def nasty(rng):
+    """Return a value that hardly belongs anywhere: a copy, which may be changed again."""
+    return copy.deepcopy(pick(rng, NASTY))
+
+
+def ways(thing, path=()):
+    """Return the way to every value of a header, however deep, containers included."""
+    items = thing.items() if isinstance(thing, dict) else enumerate(thing)
+    found = []
+    for key, value in items:
+        found.append((*path, key))
+        if isinstance(value, dict | list):
+            found += ways(value, (*path, key))
+    return found
+
+
+def change_header(header, arrays, rng):
+    """Replace, remove, add, nudge or exchange one value."""
+    way = pick(rng, ways(header))
+    place = header
+    for key in way[:-1]:
+        place = place[key]
+    key, old, kind = way[-1], place[way[-1]], rng.integers(8)
+    if kind == 0 and isinstance(place, dict):
+        del place[key]
+    elif kind == 1 and isinstance(place, dict):
+        place[pick(rng, ["x", "kind", "bounds", "step", "maps", "edges"])] = nasty(rng)
+    elif kind == 1:
+        place.insert(key, copy.deepcopy(pick(rng, [old, nasty(rng)])))
+    elif kind == 2 and isinstance(place, list):
+        place.pop(key)
+    elif kind == 3 and isinstance(old, list):
+        old.append(copy.deepcopy(pick(rng, [*old, 0, None, "x"])))
+    elif isinstance(old, bool):
+        place[key] = pick(rng, [not old, int(old), float(old), str(old)])
+    elif kind in (4, 5, 6) and isinstance(old, int | float):
+        place[key] = nudged(old, rng)
+    elif kind == 4 and isinstance(old, list):
+        old.reverse()
+    elif kind == 5 and isinstance(old, str):
+        place[key] = pick(rng, [old + " ", old.upper(), old[:-1], old * 2, nasty(rng)])
+    else:
+        place[key] = nasty(rng)
+
+
+def nudged(old, rng):
+    """Return a number that may still pass for the old one."""
+    if abs(old) > 2**64:  # changed before
+        return 0
+    factors = [0.0, -1.0, 0.1, 0.5, 0.999, 1.001, 2.0, 10.0, 1e6, 1e-6, 1e12, 1e100]
+    steps = [1, -1, 2, 3, 10, 1000]
+    new = old * pick(rng, factors) if rng.random() < 0.6 else old + pick(rng, steps)
+    return int(new) if isinstance(old, int) and rng.random() < 0.7 else float(new)
+
+
+def change_story(header, arrays, rng):
+    """Change one thing wherever it is told, so that the file may still make sense."""
+    columns, scale = columns_of(header["map"]), float(pick(rng, SCALES))
+    shift = float(pick(rng, [0.0, 0.0, 1.0, -1e6, 1e300]))
+    kind, j = rng.integers(10), rng.integers(100)
+    values = pick(rng, [[True, False], [2**63, -1, 0], ["", "\x00", "\ud800"], [0.5, 1e300, -0.0]])
+    for table in columns:
+        column = table[j % len(table)]
+        if kind in (0, 1) and column["bounds"]:
+            column["bounds"] = [float(b) * scale + shift for b in column["bounds"]]
+        elif kind == 2 and column["categories"]:
+            column["categories"] = values[: len(column["categories"])]
+        elif kind == 3 and column["bounds"]:
+            low, high = column["bounds"]
+            column["step"] = (high - low) / pick(
+                np.random.default_rng(j), [1, 3, 1000, 10**6, 10**14]
+            )
+        elif kind == 4 and column["name"]:
+            column["name"] = pick(np.random.default_rng(j), ["age", "", "\x00", "\n", "x" * 1000])
+    if kind == 5:
+        header["n_released"] = pick(rng, [0.0, 1.0, -5.0, 29.9, 1e6, 1e18, 1e-300, 2.0**64])
+    elif kind == 6:
+        header["privacy"]["mechanism"] = copy.deepcopy(pick(rng, MECHANISMS))
+    elif kind == 7:
+        arrays["noise_std"] = arrays["noise_std"] * abs(scale)
+        header["n_noise_std"] *= abs(scale)
+    elif kind == 8:
+        arrays["sums"] = arrays["sums"] * pick(rng, [0.0, -1.0, 0.5, 1e-300, 2.0])
+    elif kind == 9:
+        own = [name for name in arrays if name.endswith(("frequencies", "projections"))]
+        for name in own:
+            arrays[name] = arrays[name] * scale
+
+
+def columns_of(state):
+    """Return the columns of each part of a map."""
+    parts = [state]
+    for part in parts:
+        parts += part.get("maps", [])
+    return [part["columns"] for part in parts if "columns" in part]
+
+
+SCALES = [1.0, 2.0, 1e3, 1e9, 1e12, 1e100, 1e154, 1e160, 1e300, 1e-6, 1e-100, 1e-200, 1e-300, -1.0]
+VALUES = [np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, 0.5, 1.0, 2.0, 1e6, -1e6, 1e12, 1e20, 1e300]
+VALUES += [1e-300, 5e-324, -1e300, 1e-7, 1e19]
+DTYPES = [">f8", "f4", "f2", "g", "i8", "u1", "c16", "?", "O", "U3", "S3", "M8[s]", "f8,f8"]
+
+
+def change_array(header, arrays, rng):
+    """Change the values, the dtype or the shape of an array; or drop or add one."""
+    name = pick(rng, list(arrays))
+    array, kind = np.atleast_1d(np.array(arrays[name])), rng.integers(10)
+    if array.dtype != np.float64 or not array.size:  # changed before
+        kind = max(kind, 6)
+    if kind in (0, 1):
+        array.flat[rng.integers(array.size)] = pick(rng, VALUES)
+    elif kind == 2:
+        array[...] = pick(rng, VALUES)
+    elif kind in (3, 4):
+        array *= pick(rng, [0.5, 0.9, 1.1, 2.0, -1.0, 10.0, 1e-3, 1e6, 1e15])
+    elif kind == 5:
+        array = array.astype(pick(rng, DTYPES[:8])) if rng.random() < 0.7 else odd(array, rng)
+    elif kind == 6:
+        shapes = [array.ravel(), array[None], array[..., None], array.T, array[:-1], array[:0]]
+        array = pick(rng, [*shapes, np.asfortranarray(array), array[::-1], np.array(1.0)])
+    elif kind == 7:
+        array = np.concatenate([array, array])
+    elif kind == 8:
+        arrays[pick(rng, ["x", "map.x", "map.offsets", "map.0.offsets", "../up", "map."])] = array
+        return
+    else:
+        del arrays[name]
+        return
+    arrays[name] = array
+
+
+def odd(array, rng):
+    return np.zeros(array.shape, np.dtype(pick(rng, DTYPES[8:])))
+
+
+def npy(array):
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.asanyarray(array), allow_pickle=True)
+    return stream.getvalue()
+
+
+def packed(header, arrays, rng):
+    """Return the bytes of a file whose checksum is right; now and then its frame is odd, too."""
+    text = json.dumps({"sha256": checksum(header, arrays), **header})
+    trick = rng.integers(60)
+    if trick == 0:
+        text = text[:-1] + f', "n_released": {pick(rng, [5.0, "NaN", "1e999"])}}}'
+    elif trick == 1:
+        text = "[" * 100_000 + text + "]" * 100_000
+    elif trick == 2:
+        text = text.replace(
+            '"columns"', '"deep": ' + '{"x": ' * 3000 + "1" + "}" * 3000 + ', "columns"'
+        )
+    elif trick == 3:
+        text = text.replace('"n_released": ', '"n_released": ' + "9" * 5000)
+    octets = text.encode("utf-16" if trick == 4 else "utf-8")
+    if trick == 5:
+        octets = octets[:-5] + b"\xff\xfe\xff\xff}"
+    entries = {"header": npy(np.frombuffer(octets, np.uint8))} | {
+        k: npy(a) for k, a in arrays.items()
+    }
+    entries.setdefault("sums", npy(np.zeros(3)))
+    if trick == 6:  # a claim of 8 TB
+        entries["sums"] = entries["sums"].replace(b"(", b"(1000000000000, ", 1)
+    elif trick == 7:
+        entries["sums"] = npy(np.zeros(2**22))
+    method = zipfile.ZIP_LZMA if trick == 8 else zipfile.ZIP_DEFLATED
+    stream = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(stream, "w", method) as archive:
+        warnings.simplefilter("ignore")
+        for name, content in entries.items():
+            archive.writestr(f"{name}.npy", content)
+        if trick == 9:
+            archive.writestr("sums.npy", entries["sums"])
+        if trick == 10:
+            archive.writestr(pick(rng, ["../../x.npy", "/x", "_", "a" * 60_000, "C:\\x.npy"]), b"x")
+    found = stream.getvalue()
+    if trick == 11:  # sizes that the directory of the zip claims
+        found = found.replace(len(entries["sums"]).to_bytes(4, "little"), b"\xf0\xff\xff\x7f")
+    return found
+
+
+def checksum(header, arrays):
+    try:
+        return _digest(header, arrays)
+    except Exception:  # of objects and the like, which no writer can sign
+        return "0" * 64
+
+
+def mutant(seed, valid):
+    """Return the bytes of a file, and what it was made of."""
+    rng = np.random.default_rng(seed)
+    name = pick(rng, list(valid))
+    header, arrays = copy.deepcopy(valid[name])
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if rng.random() < 0.5:
+            change_story(header, arrays, rng)
+        for _ in range(pick(rng, [0, 1, 1, 1, 2, 3])):
+            if header and rng.random() < 0.7:
+                change_header(header, arrays, rng)
+            elif arrays:
+                change_array(header, arrays, rng)
+    return packed(header, arrays, rng), name
+
+
+# ------------------------------------------------------------------------------------- asking
+
+
+def examine(content, path):
+    """Load and ask; return what came of it, or raise what must not be."""
+    path.write_bytes(content)
+    try:
+        sketch = PrivateSketch.load(path)
+    except ValueError as error:
+        check_room(error)
+        return "refused"
+    check_sketch(sketch, path)
+    for engine in engines():
+        os.environ["SKDPSUMM_ENGINE"] = engine
+        check_map(sketch.feature_map)
+    try:
+        return ask(sketch)
+    except ValueError as error:
+        check_room(error)
+        return "loaded, not answered"
+
+
+def check_room(error):
+    """Fail where an error stands for memory that a file made the process ask for."""
+    while error is not None:
+        if isinstance(error, MemoryError):
+            raise AssertionError("a file takes more memory than there is") from error
+        error = error.__cause__ or error.__context__
+
+
+def engines():
+    try:
+        import numba  # noqa: F401
+    except ImportError:
+        return ["numpy"]
+    return ["numpy", "numba"]
+
+
+def check_sketch(sketch, path):
+    """What holds of all sketches."""
+    assert repr(sketch).isascii() or repr(sketch)
+    assert sketch.n_samples >= 1
+    draws, n_rows = sketch.simulate(3, np.random.default_rng(0))
+    assert np.isfinite(draws).all()
+    assert n_rows.min() >= 1
+    means = [sketch.mean, sketch.unprojected().mean]
+    assert all(m.shape == (sketch.feature_map.n_features,) for m in means)
+    assert np.isfinite(means).all()
+    assert 0 <= sketch.privacy.delta(1.0) <= 1
+    assert sketch.privacy.epsilon(1e-9) >= sketch.privacy.epsilon(1e-6) >= 0
+    try:
+        doubled = sketch + sketch
+    except ValueError:  # it would be beyond all limits
+        assert sketch.n_released > 2.0**62
+        return
+    assert np.array_equal(doubled.sums, 2 * sketch.sums)
+    doubled.save(path)
+    assert np.array_equal(PrivateSketch.load(path).sums, doubled.sums)
+
+
+def check_map(feature_map):
+    """Rows of all kinds: each adds to places that exist, no more than the sensitivity says."""
+    columns = feature_map.columns
+    cells = [columns.values(j) or [0.0, -1e300, 1.7e308, 3.0] for j in range(columns.n_columns)]
+    kind = np.float64 if columns.is_numeric else object
+    X = np.array([[c[i % len(c)] for c in cells] for i in range(8)], dtype=kind)
+    try:
+        feature_map.check_values(X)
+    except ValueError:
+        return
+    matrix = feature_map.matrix(X)
+    matrix = matrix.toarray() if hasattr(matrix, "toarray") else matrix
+    assert matrix.shape == (8, feature_map.n_features)
+    assert np.abs(matrix).max() <= 1 + 1e-9
+    l1, _ = feature_map.sensitivity("add_remove")
+    sums = feature_map.grid_sums(X)
+    assert np.abs(sums).sum() <= 8 * l1
+    for part in feature_map.parts():
+        if part.kind != "fourier":
+            codes = part.codes(X)
+            assert codes.min() >= 0
+            assert np.all(codes < part.sizes)
+    assert all(sums[group].sum() == 8 * GRID for group in feature_map.row_groups())
+
+
+def ask(sketch):
+    missing = all(part.columns.bounds is None for part, _ in sketch.blocks())
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        model = M2MEstimator.from_sketch(
+            sketch, bounds=(-1, 1) if missing else None, n_synthetic=60, random_state=0
+        )
+        columns = model.columns_
+        assert columns.sample(7, np.random.RandomState(0)).shape == (7, columns.n_columns)
+        numeric = [j for j in range(columns.n_columns) if columns.values(j) is None]
+        questions = [lambda: model.estimate(lambda rows: np.arange(len(rows)) % 2)]
+        if numeric:
+            questions += [model.mean, model.covariance, lambda: model.quantile(numeric[0], 0.5)]
+        questions += [partial(model.histogram, j) for j in range(min(columns.n_columns, 2))]
+        told = [answer(question) for question in questions]
+        points, weights = maxent_points(
+            model.sketch_, model._regression.points, columns, np.random.RandomState(0)
+        )
+        assert points.shape == (60, columns.n_columns)
+        assert weights.min() >= 0
+        assert abs(weights.sum() - 1) < 1e-6
+    return "answered" if all(told) else "answered in part"
+
+
+def answer(question):
+    try:
+        found = question()
+        parts = [np.asarray(found.value, float), found.noise_std_error, found.interval(0.9)]
+    except ValueError as error:
+        check_room(error)
+        return False
+    assert all(np.isfinite(part).all() for part in parts), found
+    assert np.all(parts[1] >= 0)
+    return True
+
+
+# ------------------------------------------------------------------------------------ workers
+
+
+def one(seed, valid, folder):
+    """Make the mutant of a seed and examine it; return what came of it."""
+    content, _ = mutant(seed, valid)
+    return examine(content, Path(folder) / "sketch")
+
+
+def _limit_memory():
+    """Let no file take the machine down; return a function that gives the most memory used."""
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return lambda: 0
+    resource.setrlimit(resource.RLIMIT_AS, (_BYTES_OF_A_WORKER, _BYTES_OF_A_WORKER))
+    return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _work(pipe, job, valid):
+    """Say that it has started; then answer each seed with what came of it, and whether it may."""
+    peak = _limit_memory()
+    start = peak()
+    pipe.send(None)
+    with tempfile.TemporaryDirectory() as folder:
+        while True:
+            seed = pipe.recv()
+            try:
+                found = job(seed, valid, folder)
+                assert peak() - start < BYTES_PER_MUTANT, "too much memory"
+                pipe.send((found, True))
+            except BaseException as error:
+                pipe.send((f"{type(error).__name__}: {error}"[:400], False))
+
+
+class _Worker:
+    """A process, and the seed that it is at."""
+
+    def __init__(self, job, valid):
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs, job, valid), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.deadline = time.monotonic() + SECONDS_TO_START
+
+    def give(self, seed, seconds):
+        self.seed = seed
+        self.deadline = max(self.deadline, time.monotonic() + seconds)
+        self.pipe.send(seed)
+
+    def told(self, seconds):
+        """Return what came of the seed, whether it may, and whether the worker lives."""
+        try:
+            found = self.pipe.recv()
+            self.deadline = time.monotonic() + seconds
+            return None if found is None else (*found, True)
+        except (EOFError, OSError):
+            self._process.join()
+            return f"the worker died with exit code {self._process.exitcode}", False, False
+
+    def stop(self):
+        self._process.kill()
+        self._process.join()
+        self.pipe.close()
+
+
+def run(seeds, job=one, valid=None, n_workers=2, seconds=SECONDS_PER_MUTANT):
+    """Examine mutants; return how many came to what, and the failures by seed."""
+    left, counts, failures = list(reversed(seeds)), Counter(), {}
+    valid, busy = bases() if valid is None else valid, []
+
+    def start(worker=None):
+        if left:
+            worker = _Worker(job, valid) if worker is None else worker
+            worker.give(left.pop(), seconds)
+            busy.append(worker)
+        elif worker is not None:
+            worker.stop()
+
+    def end(worker, found, sound, alive):
+        busy.remove(worker)
+        if sound:
+            counts[found] += 1
+        else:
+            failures[worker.seed] = found
+        if not alive:
+            worker.stop()
+        start(worker if alive else None)
+
+    for _ in range(n_workers):
+        start()
+    while busy:
+        ready = wait([worker.pipe for worker in busy], timeout=1.0)
+        for worker in list(busy):
+            if worker.pipe in ready:
+                told = worker.told(seconds)
+                if told is not None:
+                    end(worker, *told)
+            elif time.monotonic() > worker.deadline:
+                end(worker, f"the worker took more than {seconds} s", False, False)
+    return counts, failures
+
+
+def number(default):
+    """Return how many mutants are asked for."""
+    return int(os.environ.get("SKDPSUMM_FUZZ_MUTANTS", default))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        print(one(int(sys.argv[1]), bases(), folder))

@@ -1,0 +1,149 @@
+"""Sketch files from strangers: mutants of valid ones, in processes that may die of them."""
+
+import os
+import signal
+import time
+
+import file_fuzz
+import numpy as np
+import pytest
+
+from skdpsumm import PrivateSketch
+
+
+def test_mutants_load_to_something_consistent_or_are_refused():
+    """Another 20,000 are examined by `.ci/long`."""
+    counts, failures = file_fuzz.run(range(file_fuzz.number(500)))
+    assert not failures
+    # That much loads and is asked, so the test sees more than the first check of a file.
+    assert counts["answered"] > counts.total() / 10
+
+
+def test_all_that_mutants_are_made_of_loads_and_answers(tmp_path):
+    for name, (header, arrays) in file_fuzz.bases().items():
+        content = file_fuzz.packed(header, arrays, _NoTricks())
+        assert file_fuzz.examine(content, tmp_path / "sketch") == "answered", name
+
+
+class _NoTricks:
+    def integers(self, n):
+        return n - 1
+
+
+def _misbehave(seed, valid, folder):
+    """Die, hang, take too much memory or be wrong, by the seed."""
+    if seed == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if seed == 5:
+        time.sleep(600)
+    if seed == 7:
+        bytearray(2**40)
+    assert seed != 9, "wrong"
+    return "fine"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX")
+def test_the_pool_survives_what_mutants_do_and_names_them():
+    counts, failures = file_fuzz.run(range(12), _misbehave, {}, seconds=6)
+    assert counts == {"fine": 8}
+    assert failures == {
+        3: "the worker died with exit code -9",
+        5: "the worker took more than 6 s",
+        7: "MemoryError: ",
+        9: "AssertionError: wrong",
+    }
+
+
+def test_version_one_files_are_told_from_version_two(tmp_path):
+    """What the versions lack is added, and nothing else is."""
+    header, arrays = file_fuzz.bases()["union, version 1"]
+    path = tmp_path / "sketch"
+    path.write_bytes(file_fuzz.packed(header, arrays, _NoTricks()))
+    assert PrivateSketch.load(path).columns.steps is None
+    path.write_bytes(file_fuzz.packed(header | {"version": 2}, arrays, _NoTricks()))
+    with pytest.raises(ValueError, match="no sketch file"):
+        PrivateSketch.load(path)
+
+
+# --------------------------------------------------------------------------- forged, one by one
+
+
+def forged(path, name="histogram", **changes):
+    """Load a file that says something else, under a right checksum; arrays go by their names."""
+    header, arrays = file_fuzz.bases()[name]
+    told = header | {key: value for key, value in changes.items() if key in header}
+    arrays = arrays | {key: value for key, value in changes.items() if key not in header}
+    path.write_bytes(file_fuzz.packed(told, arrays, _NoTricks()))
+    return PrivateSketch.load(path)
+
+
+def guarantee(**changes):
+    header, _ = file_fuzz.bases()["histogram"]
+    mechanism = header["privacy"]["mechanism"]
+    own = {key: value for key, value in changes.items() if key in ("mu", "tail", "log_ratio")}
+    rest = {key: value for key, value in changes.items() if key not in own}
+    return {"privacy": header["privacy"] | {"mechanism": mechanism | own} | rest}
+
+
+FORGED = {
+    "a claim that such noise does not give": (guarantee(mu=0.1), "noise so small"),
+    "a claim of nothing": (guarantee(mu=0.0), "noise so small"),
+    "a claim that is no number": (guarantee(mu=True), "Costs must be"),
+    "a tail that is no probability": (guarantee(tail=1.5), "probability"),
+    "a composition that takes for ever": (
+        guarantee(
+            mechanism={"kind": "composed", "parts": [{"kind": "pure", "epsilon0": 1e-9}] * 50}
+        ),
+        "No release of a sketch",
+    ),
+    "a thousand costs": (
+        guarantee(mechanism={"kind": "worst", "parts": [{"kind": "pure", "epsilon0": 9.0}] * 1000}),
+        "worst of 1000",
+    ),
+    "words that rule a terminal": (guarantee(given="\x1b[2J"), "terminal"),
+    "an entry more": (guarantee(audited=True), "unknown entries"),
+    "a public number of rows with noise": (guarantee(adjacency="replace_one", mu=99.0), "public"),
+    "noise in some places": ({"noise_std": np.r_[0.0, np.full(35, 9.0)]}, "throughout"),
+    "noise of negative size": ({"noise_std": np.full(36, -9.0)}, "noise at least 0"),
+    "sums that no table has": ({"sums": np.full(36, 1e6)}, "larger than the number of rows"),
+    "an exact count of private rows": ({"n_noise_std": 0.0}, "has noise where"),
+    "a whole number for a float": ({"n_released": 300}, "must be a float"),
+    "another array": ({"extra": np.zeros(3)}, "others than it needs"),
+    "big-endian numbers": ({"sums": np.full(36, 8.0, ">f8")}, "float64"),
+    "a map of the future": ({"map": {"kind": "wavelet"}}, "Unknown feature map"),
+}
+
+
+@pytest.mark.parametrize(("changes", "reason"), FORGED.values(), ids=FORGED)
+def test_what_cannot_be_is_refused_by_name(tmp_path, changes, reason):
+    with pytest.raises(ValueError, match=reason):
+        forged(tmp_path / "sketch", **changes)
+
+
+def test_what_may_be_loads(tmp_path):
+    """A larger claim than needed, other words and an order of numbers in memory are no lies."""
+    _, arrays = file_fuzz.bases()["fourier"]
+    changes = {"map.frequencies": np.asfortranarray(arrays["map.frequencies"])}
+    assert forged(tmp_path / "a", "fourier", **changes).mean.shape == (8,)
+    assert forged(tmp_path / "b", **guarantee(mu=50.0, given="my word")).privacy.given == "my word"
+
+
+def test_room_is_not_made_for_what_a_file_claims(tmp_path):
+    """8 TB of sums, a header of 1e12 bins, and 2 GiB of zeros in 2 MB."""
+    header, arrays = file_fuzz.bases()["histogram"]
+    path = tmp_path / "sketch"
+    for trick in (6, 11):
+        path.write_bytes(file_fuzz.packed(header, arrays, _Trick(trick)))
+        with pytest.raises(ValueError, match="no sketch file"):
+            PrivateSketch.load(path)
+    state = header["map"] | {"n_bins": [10**12, 10**12]}
+    with pytest.raises(ValueError, match="at most 67,108,864 features"):
+        forged(path, map=state)
+
+
+class _Trick:
+    def __init__(self, trick):
+        self.trick = trick
+
+    def integers(self, n):
+        return self.trick
