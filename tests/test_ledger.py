@@ -745,7 +745,7 @@ def test_a_process_killed_inside_its_transaction_charged_nothing(tmp_path):
     with PrivacyLedger.open(path)._store.writing() as (db, book):
         db.execute("PRAGMA cache_size = 1")  # pages go to the file before the commit
         for _ in range(300):
-            db.execute("INSERT INTO charges SELECT * FROM charges WHERE id = 1")
+            db.execute("INSERT INTO charges SELECT * FROM charges WHERE rowid = 1")
         print("inside", flush=True)
         time.sleep(600)
     """
