@@ -16,6 +16,7 @@ from .moments import AnswerWarning, Estimate, M2MClassifier, M2MEstimator, M2MRe
 from .privacy import (
     BudgetExceededError,
     BudgetWarning,
+    LedgerDamagedError,
     PrivacyGuarantee,
     PrivacyLeakWarning,
     PrivacyLedger,
@@ -38,6 +39,7 @@ __all__ = [
     "BudgetWarning",
     "Estimate",
     "HistogramSketcher",
+    "LedgerDamagedError",
     "M2MClassifier",
     "M2MEstimator",
     "M2MRegressor",

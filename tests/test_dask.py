@@ -416,9 +416,17 @@ def test_bad_owners_cost_nothing(mixture):
         PrivateMMDSummarizer(5, protocol="posted", **options).fit(lazily, X_target=target)
     with pytest.raises(ValueError, match="X_target"):
         PrivateMMDSummarizer(5, **options).fit(lazily)
-    with pytest.raises(ValueError, match="target_is_owners"):
-        PrivateMMDSummarizer(5, **options).fit(lazily, X_target=X)
     assert ledger.entries() == []
+
+
+def test_claims_of_partitions_follow_from_what_is_said(mixture):
+    X, _ = mixture
+    lazily = da.from_array(X, chunks=(600, 2))
+    for said in (False, True):
+        s = PrivateMMDSummarizer(5, n_components=50, target_is_owners=said)
+        claim = s.fit(lazily, X_target=X).privacy_.owners
+        assert (claim.epsilon(1e-6) > 0.9) == said
+        assert ("share no row" in claim.given) != said
 
 
 @pytest.mark.parametrize("n_components", [None, 200])

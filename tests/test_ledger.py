@@ -30,6 +30,7 @@ from skdpsumm.privacy import (
     EventDP,
     GaussianDP,
     IntegerNoise,
+    LedgerDamagedError,
     PrivacyGuarantee,
     PrivacyLedger,
     PureDP,
@@ -44,6 +45,7 @@ from skdpsumm.privacy import (
     zcdp_delta,
     zcdp_rho,
 )
+from skdpsumm.privacy._filter import Cost
 from skdpsumm.privacy._gaussian_dp import pure_to_gdp
 
 DELTA = 1e-6
@@ -479,7 +481,7 @@ def test_a_file_that_was_replaced_is_noticed(tmp_path):
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1)
     PrivacyLedger(tmp_path / "other", epsilon=5)
     os.replace(tmp_path / "other", tmp_path / "ledger")
-    with pytest.raises(ValueError, match=r"epsilon=5\.0 \(not 1\.0\)"):
+    with pytest.raises(LedgerDamagedError, match="another ledger than before"):
         ledger.charge(PureDP(0.1))
 
 
@@ -509,12 +511,11 @@ def test_a_foreign_file_is_left_untouched(tmp_path, content):
 def test_a_damaged_file_is_refused(tmp_path, damage):
     path = tmp_path / "ledger"
     ledger = PrivacyLedger(path, epsilon=1e6)
-    with ledger._store.writing() as db:
+    ledger.charge(PureDP(0.1))
+    row = ledger.entries()[0] | {"mechanism": "{}"}
+    with ledger._store.writing() as (db, book):
         for _ in range(300):
-            db.execute(
-                "INSERT INTO charges (time, dataset, label, adjacency, mechanism, simulated, pid, "
-                "log_ratio, tail) VALUES ('', 'default', '', '', '{}', 0, 0, 0, 0)"
-            )
+            book.charge(db, row, Cost(0.1, math.inf))
     whole = path.read_bytes()
     broken = {"truncated": whole[: len(whole) // 2], "overwritten": whole[:-4096] + b"\xff" * 4096}
     path.write_bytes(broken[damage])
@@ -526,9 +527,9 @@ def test_a_damaged_file_is_refused(tmp_path, damage):
 def test_a_newer_file_is_refused(tmp_path):
     path = tmp_path / "ledger"
     ledger = PrivacyLedger(path, epsilon=1)
-    write_database(path, "UPDATE meta SET version = 2", "ALTER TABLE meta ADD COLUMN more")
+    write_database(path, "UPDATE meta SET version = 3", "ALTER TABLE meta ADD COLUMN more")
     for use in (lambda: PrivacyLedger.open(path), lambda: ledger.charge(PureDP(0.1))):
-        with pytest.raises(ValueError, match=r"version 2.*Upgrade skdpsumm"):
+        with pytest.raises(LedgerDamagedError, match=r"version 3.*Upgrade skdpsumm"):
             use()
 
 
@@ -562,7 +563,7 @@ def test_a_locked_file_times_out(tmp_path, monkeypatch):
 
 def test_a_charge_is_synchronous(tmp_path):
     # No test can cut the power, so this one reads the setting (3: EXTRA).
-    with PrivacyLedger(tmp_path / "ledger", epsilon=1)._store.reading() as db:
+    with PrivacyLedger(tmp_path / "ledger", epsilon=1)._store.reading() as (db, _):
         assert db.execute("PRAGMA synchronous").fetchone()[0] == 3
         assert db.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
 
@@ -729,7 +730,7 @@ def test_processes_race_for_creation_and_for_the_cap(tmp_path):
     won = [int(process.communicate(timeout=120)[0]) for process in processes]
     assert sum(won) == 30
     for i in range(20):
-        with PrivacyLedger.open(tmp_path / f"ledger{i}")._store.reading() as db:
+        with PrivacyLedger.open(tmp_path / f"ledger{i}")._store.reading() as (db, _):
             assert db.execute("SELECT count(*) FROM meta").fetchone()[0] == 1
     entries = PrivacyLedger.open(tmp_path / "ledger").entries()
     assert [entry["id"] for entry in entries] == list(range(1, 31))
@@ -741,12 +742,10 @@ def test_a_process_killed_inside_its_transaction_charged_nothing(tmp_path):
     ledger = PrivacyLedger(path, epsilon=1)
     ledger.charge(PureDP(0.25))
     body = """
-    with PrivacyLedger.open(path)._store.writing() as db:
+    with PrivacyLedger.open(path)._store.writing() as (db, book):
         db.execute("PRAGMA cache_size = 1")  # pages go to the file before the commit
         for _ in range(300):
-            db.execute("INSERT INTO charges SELECT NULL, time, dataset, label, adjacency, "
-                       "mechanism, simulated, pid, pure, square, log_ratio, tail FROM charges "
-                       "WHERE id = 1")
+            db.execute("INSERT INTO charges SELECT * FROM charges WHERE rowid = 1")
         print("inside", flush=True)
         time.sleep(600)
     """
@@ -813,8 +812,8 @@ def test_a_fork_during_a_charge_of_another_thread_can_charge(tmp_path):
 # - transactions: the check made before BEGIN IMMEDIATE, BEGIN deferred, no BEGIN, no commit;
 #   creation without BEGIN or without its second look; a lock that memory does not take;
 #   no hook around fork, no check of the process in memory; PRAGMA synchronous=OFF;
-# - the file: connections that create files, `open` that creates files, settings not compared on
-#   every use, no quick_check, format or version not looked at, relative paths kept;
+# - the file: connections that create files, `open` that creates files, format or version not
+#   looked at, relative paths kept (for damage see test_ledger_damage.py);
 # - identity: no __sklearn_clone__ (ledger, handle), in-memory pickling without its own error;
 # - the rule: negative or NaN costs, no tolerance, a tolerance of 1e-3, the reserve ignored in the
 #   cap, for log_ratio or for tail, no all-pure rule, Gaussian charges pure at 0, infinite parts

@@ -1,5 +1,6 @@
 """What owners get to see, and what a row more or less changes in it."""
 
+import contextlib
 import pickle
 import time
 from fractions import Fraction
@@ -185,6 +186,8 @@ FAULTS = {
     "another shape or": Rows(np.arange(1), np.zeros((1, 2), np.float16)),
     "more rows": Rows(np.arange(999), np.zeros((999, 2))),
     "a row twice": Rows(np.zeros(2, int), np.zeros((2, 2))),
+    "no row has": Rows(np.array([-1]), np.zeros((1, 2))),
+    "index that no": Rows(np.array([2**63], np.uint64), np.zeros((1, 2))),
 }
 
 
@@ -198,6 +201,34 @@ def test_an_owner_that_fails_is_left_out(name, reason):
     assert "42" not in curator.dropped_owners["bad"]
     assert {owner for owner, _ in curator.chosen} == {"good"}
     assert len(curator.transcript["bad"]) == 1
+
+
+class WritingOwner:
+    """Overwrites whatever a message lets it, and then fails."""
+
+    def answer(self, message):
+        embedding = message.embedding
+        arrays = [getattr(message, "direction", None)]
+        arrays += [] if embedding is None else [embedding.frequencies, embedding.offsets]
+        for array in arrays:
+            with contextlib.suppress(AttributeError, ValueError):
+                array.setflags(write=True)
+            with contextlib.suppress(TypeError, ValueError):
+                array[...] = 7.0
+        raise ValueError
+
+
+@pytest.mark.parametrize("reveal", ["rows", "features"])
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_an_owner_that_writes_to_its_message_changes_nothing(name, reveal):
+    """All owners of a round get the same arrays, and so does the curator."""
+    runs = []
+    for first in (WritingOwner(), BrokenOwner(ValueError)):
+        owners = {"first": first, "later": points(100), "last": points(100, 2.0, seed=1)}
+        runs.append(run(PROTOCOLS[name], owners, reveal=reveal))
+    for owner in ("later", "last"):
+        assert seen(runs[0], owner) == seen(runs[1], owner)
+    assert runs[0].chosen == runs[1].chosen
 
 
 @pytest.mark.parametrize("bid", [Bid(np.nan, 0), Bid("high", 0), Bid(1.0, None), Bid(1.0, "0")])

@@ -29,6 +29,7 @@ from skdpsumm import (
 from skdpsumm.privacy import PureDP, Unprotected
 from skdpsumm.summaries import Auction, Posted, Propose
 from skdpsumm.summaries._embedding import Embedding
+from skdpsumm.summaries._guarantee import APART
 from skdpsumm.summaries._target import GaussianMean
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
@@ -356,6 +357,7 @@ def test_a_missing_target_is_told():
     assert said(lambda: summarizer().fit_resample(X, y), missing) == 1
     assert said(lambda: model().fit(X, y), missing) == 1
     assert said(lambda: summarizer().fit(X, X_target=X), missing) == 0
+    assert said(lambda: summarizer(target_is_owners=True).fit(X), missing) == 0
 
 
 def test_a_search_does_not_repeat_what_is_said():
@@ -417,21 +419,56 @@ def test_held_out_rows_given_to_fit_are_kept_for_score():
 
 def test_x_itself_as_target_counts_against_the_owners():
     X, *_ = problem()
-    for target in (X, Public(X), X[:], X.copy(), X[:30]):
-        assert summarizer().fit(X, X_target=target).privacy_.owners.epsilon(1e-6) > 0.9
+    for table in (X, X.tolist(), pd.DataFrame(X)):
+        for target in (table, Public(table)):
+            claim = summarizer().fit(table, X_target=target).privacy_.owners
+            assert claim.epsilon(1e-6) > 0.9
+            assert APART not in claim.given
     overlap = summarizer(target_is_owners=True).fit(X[:400], X_target=X.copy())
     assert overlap.privacy_.owners.epsilon(1e-6) > 0.9
-    other = summarizer(target_is_owners=False).fit(X, X_target=X)
-    assert other.privacy_.owners.epsilon(1e-6) == 0
+    assert APART not in overlap.privacy_.owners.given
+    assert model().fit(X, X[:, 0] > 1, X_target=X).privacy_.owners.epsilon(1e-6) > 0.9
 
 
-def test_x_itself_behind_a_scaler_counts_too(routing):
+TARGETS = {
+    "equal": lambda X: X.copy(),
+    "permuted": lambda X: X[::-1].copy(),
+    "float32": lambda X: X.astype(np.float32),
+    "twice": lambda X: np.vstack([X, X]),
+    "a part": lambda X: X[:30].copy(),
+    "a view": lambda X: X[:30],
+    "a list": lambda X: X.tolist(),
+    "others": lambda X: X + 1e-3,
+}
+
+
+@pytest.mark.parametrize("protocol", ["propose", "pool", "posted", "ask_all"])
+def test_claims_and_charge_do_not_depend_on_which_rows_are_in_the_target(protocol):
+    """They follow from public facts, and name what they rest on where it was not said."""
+    X, *_ = problem()
+    X, found = X[::4], set()
+    for make in TARGETS.values():
+        ledger = PrivacyLedger(epsilon=np.inf, delta=1e-3)
+        s = summarizer(protocol=protocol, ledger=ledger, n_components=16, n_target=100)
+        privacy = s.fit(X, X_target=make(X)).privacy_
+        found.add((repr(privacy), repr([entry["mechanism"] for entry in ledger.entries()])))
+        assert (APART in privacy.owners.given) == (protocol != "pool")
+        assert (APART in privacy.target.given) == (protocol in ("posted", "ask_all"))
+    assert len(found) == 1
+
+
+def test_x_itself_behind_a_scaler_has_to_be_said(routing):
+    """A pipeline makes two tables of one, and nobody compares them."""
     X, y, *_ = problem()
-    pipeline = Pipeline(
-        [("scale", PublicScaler(bounds=(-2, 8))), ("model", model(gamma=50.0))],
-        transform_input=["X_target"],
-    ).fit(X, y, X_target=X)
-    assert pipeline[-1].privacy_.owners.epsilon(1e-6) > 0.9
+    for said in (False, True):
+        options = {"gamma": 50.0, "target_is_owners": said}
+        pipeline = Pipeline(
+            [("scale", PublicScaler(bounds=(-2, 8))), ("model", model(**options))],
+            transform_input=["X_target"],
+        ).fit(X, y, X_target=X)
+        claim = pipeline[-1].privacy_.owners
+        assert (claim.epsilon(1e-6) > 0.9) == said
+        assert (APART in claim.given) != said
 
 
 @pytest.mark.parametrize(

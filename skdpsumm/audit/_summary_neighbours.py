@@ -49,7 +49,7 @@ def _check(summarizer: PrivateMMDSummarizer, side: str) -> None:
     if summarizer.target_is_owners:
         raise ValueError(
             "target_is_owners=True is not supported here: the target of the audit is no owner's. "
-            "Audit with target_is_owners=None; the two costs add up."
+            "Audit with target_is_owners=False; the two costs add up."
         )
 
 

@@ -31,7 +31,12 @@ from ._noise import (
     warn_of_seed,
 )
 from ._shifted import ShiftedGaussianDP
-from ._warnings import BudgetExceededError, BudgetWarning, PrivacyLeakWarning
+from ._warnings import (
+    BudgetExceededError,
+    BudgetWarning,
+    LedgerDamagedError,
+    PrivacyLeakWarning,
+)
 
 __all__ = [
     "RESERVE",
@@ -42,6 +47,7 @@ __all__ = [
     "EventDP",
     "GaussianDP",
     "IntegerNoise",
+    "LedgerDamagedError",
     "Mechanism",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",

@@ -12,7 +12,7 @@ from typing import Any
 from sklearn.base import clone
 
 from ._filter import Cost, Filter
-from ._ledger_store import paid_since
+from ._ledger_book import paid_since
 from ._warnings import BudgetWarning
 
 # Numbers of fits that the warning prices: a few candidates by a few folds, and many.

@@ -6,27 +6,17 @@ import json
 import math
 import os
 import sqlite3
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from ._clones import CloneWatch, now
 from ._filter import Cost, Filter, Spent, add, paid_in, total
-from ._guarantee import ADJACENCIES, PrivacyGuarantee
+from ._guarantee import PrivacyGuarantee
+from ._ledger_book import charges, checked_settings, or_infinite
 from ._ledger_dataset import Budget, LedgerDataset
-from ._ledger_store import (
-    LedgerStore,
-    add_charge,
-    charges,
-    declare,
-    or_infinite,
-    read_settings,
-    spent_by,
-)
+from ._ledger_store import LedgerStore
 from ._mechanisms import Mechanism
 from ._warnings import BudgetExceededError
-
-_ACCOUNTANTS = ("pure", "gdp", "zcdp")
 
 
 class PrivacyLedger:
@@ -41,9 +31,9 @@ class PrivacyLedger:
     Parameters
     ----------
     path : str or path-like, default=None
-        The SQLite file. A missing or empty file becomes a new ledger; an existing one is attached
-        if its settings are those given here (`open` attaches with the file's own). None keeps the
-        ledger in memory, for this process alone.
+        The SQLite file. A missing file becomes a new ledger; an existing one is attached if its
+        settings are those given here (`open` attaches with the file's own). None keeps the ledger
+        in memory, for this process alone.
     epsilon : float
         The cap, above 0. ``np.inf`` accepts everything and keeps the record.
     delta : float, default=0.0
@@ -66,8 +56,11 @@ class PrivacyLedger:
     ------
     BudgetExceededError
         By `check` and `charge`, if the cap cannot hold the charge. Nothing is charged then.
+    LedgerDamagedError
+        By everything that uses a file which is damaged, foreign, of a newer version, or set back
+        to an earlier state than this object has seen. The file is left as it is.
     ValueError
-        If a parameter, the file, or the kind of a charge does not suit the ledger.
+        If a parameter, the settings of the file, or the kind of a charge does not suit the ledger.
 
     Notes
     -----
@@ -81,8 +74,11 @@ class PrivacyLedger:
     cap for the discreteness of noise.
 
     A charge is one transaction: it is on disk before `charge` returns, and a process that dies
-    before the commit has charged nothing. A copy of the file is another ledger, whose cap adds to
-    this one's; keep the file where SQLite's locks work (not on most network drives).
+    before the commit has charged nothing. Entries and settings are chained by digests, and a file
+    that has changed since the last use is verified whole, so damage opens no budget. Digests are
+    no signatures; and a file that was deleted, or set back to an earlier copy, is told only by an
+    object (or a pickle of one) that has seen more. A copy of the file is another ledger, whose cap
+    adds to this one's; keep the file where SQLite's locks work (not on most network drives).
 
     Examples
     --------
@@ -113,14 +109,16 @@ class PrivacyLedger:
         adjacency: str = "add_remove",
         accountant: str | None = None,
     ):
-        settings = _checked_settings(epsilon, delta, adjacency, accountant)
-        self.path = None if path is None else _absolute(path)
+        settings = checked_settings(epsilon, delta, adjacency, accountant)
+        self._attach(LedgerStore(None if path is None else _absolute(path), settings))
+
+    def _attach(self, store: LedgerStore) -> None:
+        self._store, self.path, settings = store, store.path, store.settings
         self.epsilon: float = settings["epsilon"]
         self.delta: float = settings["delta"]
         self.adjacency: str = settings["adjacency"]
         self.accountant: str = settings["accountant"]
         self._filter = Filter(self.epsilon, self.delta, self.accountant)
-        self._store = LedgerStore(self.path, settings)
         self._clones = CloneWatch()
 
     @classmethod
@@ -140,10 +138,12 @@ class PrivacyLedger:
         ------
         FileNotFoundError
             If there is no such file.
-        ValueError
+        LedgerDamagedError
             If the file is not a ledger, is damaged, or was written by a newer version.
         """
-        return cls(path, **read_settings(_absolute(path)))
+        ledger = cls.__new__(cls)
+        ledger._attach(LedgerStore(_absolute(path)))
+        return ledger
 
     def check(
         self,
@@ -165,8 +165,7 @@ class PrivacyLedger:
         """
         _check_name("dataset", dataset)
         cost = self._price(_claim(mechanism, adjacency))
-        with self._store.reading() as db:
-            self._refuse_excess(spent_by(db), dataset, cost)
+        self._refuse_excess(self._spent(), dataset, cost)
 
     def price(
         self, mechanism: Mechanism | PrivacyGuarantee, *, adjacency: str = "add_remove"
@@ -228,22 +227,19 @@ class PrivacyLedger:
             "simulated": bool(simulated or claim.simulated),
             "pid": os.getpid(),
         }
-        with self._store.writing() as db:
-            self._refuse_excess(spent_by(db), dataset, cost)
-            declare(db, dataset, None)
-            identifier = add_charge(db, row, cost)
-            spent = spent_by(db)
+        with self._store.writing() as (db, book):
+            self._refuse_excess(book.spent, dataset, cost)
+            book.declare(db, dataset, None)
+            identifier = book.charge(db, row, cost)
             self._clones.watch(
                 db,
                 dataset,
                 row["label"],
                 cost,
                 self._filter,
-                lambda more: self._holds(spent, dataset, more),
+                lambda more: self._holds(book.spent, dataset, more),
             )
-            if not db.in_transaction:  # a hook of warnings wrote to this ledger, which undid it
-                raise RuntimeError("The charge was interrupted by a warning's hook; charge again.")
-            return identifier
+        return identifier
 
     def dataset(self, name: str, partition: str | None = None) -> LedgerDataset:
         """Return a handle on one data set, to give to an estimator in the ledger's place.
@@ -265,8 +261,8 @@ class PrivacyLedger:
         _check_name("name", name)
         if partition is not None:
             _check_name("partition", partition)
-            with self._store.writing() as db:
-                declare(db, name, partition)
+            with self._store.writing() as (db, book):
+                book.declare(db, name, partition)
         return LedgerDataset(self, name, self._spent().get(name, Spent()).partition)
 
     @property
@@ -291,13 +287,18 @@ class PrivacyLedger:
             With id, time (UTC), dataset, partition, label, adjacency and mechanism (as claimed),
             epsilon (as paid: under the ledger's adjacency, at its delta), simulated and pid.
         """
-        with self._store.reading() as db:
-            return [self._entry(row) for row in charges(db)]
+        with self._store.reading() as (db, book):
+            return [self._entry(row, book.spent) for row in charges(db)]
 
-    def _entry(self, row: sqlite3.Row) -> dict[str, Any]:
+    def _entry(self, row: sqlite3.Row, spent: dict[str, Spent]) -> dict[str, Any]:
         cost = Cost(*(or_infinite(row[part]) for part in Cost._fields))
-        names = ("id", "time", "dataset", "partition", "label", "adjacency")
-        return {name: row[name] for name in names} | {
+        return {
+            "id": row["id"],
+            "time": row["time"],
+            "dataset": row["dataset"],
+            "partition": spent[row["dataset"]].partition,
+            "label": row["label"],
+            "adjacency": row["adjacency"],
             "epsilon": self._filter.epsilon_of(cost),
             "mechanism": json.loads(row["mechanism"]),
             "simulated": bool(row["simulated"]),
@@ -305,8 +306,8 @@ class PrivacyLedger:
         }
 
     def _spent(self) -> dict[str, Spent]:
-        with self._store.reading() as db:
-            return spent_by(db)
+        with self._store.reading() as (_, book):
+            return book.spent
 
     def _spent_by(self, dataset: str) -> Budget:
         paid = self._spent().get(dataset, Spent())
@@ -374,7 +375,7 @@ class PrivacyLedger:
                 "A ledger in memory cannot be copied or sent to another process, where its charges "
                 "would be lost. Give it a path: PrivacyLedger(path, epsilon=..., ...)."
             )
-        return _reopened, (self.path, self._clones.since)
+        return _reopened, (self.path, self._store.known, self._clones.since)
 
     def __repr__(self) -> str:
         where = "" if self.path is None else f"{str(self.path)!r}, "
@@ -390,9 +391,10 @@ class PrivacyLedger:
             return f"<cannot be read: {type(error).__name__}>"
 
 
-def _reopened(path: Path, since: str | None) -> PrivacyLedger:
-    """Return a ledger out of a pickle, which knows that its estimators were cloned."""
-    ledger = PrivacyLedger.open(path)
+def _reopened(path: Path, known: tuple[int, str], since: str | None) -> PrivacyLedger:
+    """Return a ledger out of a pickle, which knows its head, and if its estimators were cloned."""
+    ledger = PrivacyLedger.__new__(PrivacyLedger)
+    ledger._attach(LedgerStore(path, known=known))
     ledger._clones = CloneWatch(since, is_copy=True)
     return ledger
 
@@ -403,29 +405,6 @@ def _claim(mechanism: Mechanism | PrivacyGuarantee, adjacency: str) -> PrivacyGu
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a Mechanism or PrivacyGuarantee, got {mechanism!r}.")
     return PrivacyGuarantee(mechanism, adjacency)
-
-
-def _checked_settings(
-    epsilon: float, delta: float, adjacency: str, accountant: str | None
-) -> dict[str, Any]:
-    if not isinstance(epsilon, Real) or not epsilon > 0:
-        raise ValueError(f"epsilon must be a number above 0 (np.inf: no cap), got {epsilon!r}.")
-    if not isinstance(delta, Real) or not 0 <= delta < 1:
-        raise ValueError(f"delta must be a number in [0, 1), got {delta!r}.")
-    if adjacency not in ADJACENCIES:
-        raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
-    if accountant is None:
-        accountant = "gdp" if delta > 0 else "pure"
-    if accountant not in _ACCOUNTANTS:
-        raise ValueError(f"accountant must be one of {_ACCOUNTANTS}, got {accountant!r}.")
-    if accountant != "pure" and delta == 0:
-        raise ValueError(f'accountant={accountant!r} needs delta > 0; use "pure" for delta=0.')
-    return {
-        "epsilon": float(epsilon),
-        "delta": float(delta),
-        "adjacency": adjacency,
-        "accountant": accountant,
-    }
 
 
 def _check_name(parameter: str, value: Any) -> None:

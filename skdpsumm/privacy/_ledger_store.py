@@ -1,63 +1,21 @@
-"""The ledger's SQLite file: opening, creating, locking, and the few statements run on it."""
+"""The ledger's SQLite file: opening, creating, locking, and its errors in plain words."""
 
 from __future__ import annotations
 
-import math
 import os
+import secrets
 import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ._filter import Cost, Spent
+from ._ledger_book import Book, Damage, create, is_of_version_1, read, upgrade
+from ._warnings import LedgerDamagedError
 
-_FORMAT, _VERSION = "skdpsumm privacy ledger", 1
 _TIMEOUT = 60.0
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS meta (format TEXT, version INTEGER, epsilon REAL, delta REAL, "
-    "adjacency TEXT, accountant TEXT)",
-    'CREATE TABLE IF NOT EXISTS datasets (name TEXT PRIMARY KEY, "partition" TEXT)',
-    "CREATE TABLE IF NOT EXISTS charges (id INTEGER PRIMARY KEY AUTOINCREMENT, "
-    "time TEXT NOT NULL, dataset TEXT NOT NULL, label TEXT NOT NULL, adjacency TEXT NOT NULL, "
-    "mechanism TEXT NOT NULL, simulated INTEGER NOT NULL, pid INTEGER NOT NULL, "
-    "pure REAL, square REAL, log_ratio REAL NOT NULL, tail REAL NOT NULL)",
-)
-_NEW_META = """
-    INSERT INTO meta SELECT :format, :version, :epsilon, :delta, :adjacency, :accountant
-    WHERE NOT EXISTS (SELECT * FROM meta)
-"""
-# An infinite component is stored as NULL, and one NULL makes its sum NULL.
-_SPENT = """
-    SELECT name, "partition",
-           CASE WHEN count(pure) = count(id) THEN total(pure) END,
-           CASE WHEN count(square) = count(id) THEN total(square) END,
-           total(log_ratio), total(tail)
-    FROM datasets LEFT JOIN charges ON dataset = name GROUP BY name
-"""
-_PAID_SINCE = """
-    SELECT count(*),
-           CASE WHEN count(pure) = count(id) THEN total(pure) END,
-           CASE WHEN count(square) = count(id) THEN total(square) END,
-           total(log_ratio), total(tail)
-    FROM charges WHERE time >= ? AND dataset = ? AND label = ?
-"""
-# SQLite takes what is no number for zero when it sums up, which would be below the truth.
-_NO_COSTS = """
-    SELECT count(*) FROM charges
-    WHERE typeof(pure) NOT IN ('real', 'null') OR typeof(square) NOT IN ('real', 'null')
-       OR typeof(log_ratio) <> 'real' OR typeof(tail) <> 'real'
-       OR min(coalesce(pure, 0), coalesce(square, 0), log_ratio, tail) < 0
-"""
-_CHARGE = """
-    INSERT INTO charges (time, dataset, label, adjacency, mechanism, simulated, pid,
-                         pure, square, log_ratio, tail)
-    VALUES (:time, :dataset, :label, :adjacency, :mechanism, :simulated, :pid,
-            :pure, :square, :log_ratio, :tail)
-"""
-_CHARGES = 'SELECT charges.*, "partition" FROM charges JOIN datasets ON dataset = name ORDER BY id'
 
 # One connection at a time in a process, and none across a fork: SQLite's POSIX locks belong to
 # the process, and a child that inherited the record of one would wait for it in vain.
@@ -69,45 +27,86 @@ if hasattr(os, "register_at_fork"):
 
 
 class LedgerStore:
-    """The tables of one ledger, in a file or (``path=None``) in this process's memory.
+    """One ledger, in a file or (``path=None``) in this process's memory.
 
     Every operation on a file opens a connection of its own, so that threads, forks and other
-    processes may all use the same ledger.
+    processes may all use the same ledger. Each reads the file whole and verifies it, unless not a
+    byte has changed since this object last did; and it must build on what this object has seen.
+
+    Parameters
+    ----------
+    path : Path or None
+    settings : dict, default=None
+        What the ledger must have, and what a missing file is made with. None takes the file's.
+    known : tuple of (length, head), default=None
+        Of another object, on whose reading the file must build.
     """
 
-    def __init__(self, path: Path | None, settings: dict[str, Any]):
-        self.path, self._settings = path, settings
+    def __init__(
+        self,
+        path: Path | None,
+        settings: dict[str, Any] | None = None,
+        known: tuple[int, str] | None = None,
+    ):
+        self.path, self.known = path, known
         if path is None:
+            assert settings is not None
             self._owner = os.getpid()
             self._memory = _connect(":memory:")
             weakref.finalize(self, self._memory.close)
-            _create(self._memory, settings)
+            self.settings = settings
+            self._book: Book | None = create(self._memory, settings)
             return
-        with _opened(path, "rwc") as db:
-            _create(db, settings)
-            _check_undamaged(db, path)
-        with self.reading():
-            pass
+        if settings is not None and not path.exists():
+            _make(path, settings)
+        _upgrade(path)
+        self._book = None
+        with self.reading() as (_, book):
+            self.settings = book.settings
+        if settings is not None:
+            _check_equal(settings, self.settings, path)
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection to a file that still is this ledger's."""
+    def reading(self) -> Iterator[tuple[sqlite3.Connection, Book]]:
+        """Yield a connection to what still is this ledger, and what it holds."""
         with self._connection() as db:
-            if self.path is not None:
-                _check_equal(self._settings, settings_of(db, self.path), self.path)
-            yield db
+            if self.path is None:
+                yield db, self._verified(db)
+                return
+            with db:
+                db.execute("BEGIN")
+                yield db, self._verified(db)
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection in a transaction that excludes all other writers."""
-        with self.reading() as db, db:
-            db.execute("BEGIN IMMEDIATE")
-            yield db
+    def writing(self) -> Iterator[tuple[sqlite3.Connection, Book]]:
+        """Yield the same in a transaction that excludes all other writers; the book may grow."""
+        with self._connection() as db:
+            with db:
+                db.execute("BEGIN IMMEDIATE")
+                before = self._verified(db)
+                book = before.copy()
+                yield db, book
+                if not db.in_transaction:  # a hook of warnings wrote to this ledger
+                    raise RuntimeError(
+                        "The charge was interrupted by a warning's hook, and undone; charge again."
+                    )
+                if book.length > before.length:
+                    book.seal(db)
+            self._keep(book)
+
+    def _verified(self, db: sqlite3.Connection) -> Book:
+        if self._book is None or (self.path is not None and not self._book.is_still_in(db)):
+            self._keep(read(db, self.known))
+        assert self._book is not None
+        return self._book
+
+    def _keep(self, book: Book) -> None:
+        self._book, self.known = book, (book.length, book.head)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         if self.path is not None:
-            with _opened(self.path, "rw") as db:
+            with _opened(self.path) as db:
                 yield db
             return
         if os.getpid() != self._owner:
@@ -117,81 +116,6 @@ class LedgerStore:
             )
         with _LOCK:
             yield self._memory
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """Return the settings that the ledger at `path` was created with."""
-    with _opened(path, "rw") as db:
-        return settings_of(db, path)
-
-
-def settings_of(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    """Return the settings in an open file, or raise ValueError if it is not our ledger."""
-    row = db.execute("SELECT * FROM meta").fetchone()
-    settings = dict(row) if row else {}
-    if settings.pop("format", None) != _FORMAT:
-        raise ValueError(_NO_LEDGER.format(path))
-    version = settings.pop("version")
-    if not isinstance(version, int) or version < 1:
-        raise ValueError(_NO_LEDGER.format(path))
-    if version > _VERSION:
-        raise ValueError(
-            f"{path} is a privacy ledger of format version {version}, and this skdpsumm reads "
-            f"versions up to {_VERSION}. Upgrade skdpsumm."
-        )
-    return settings
-
-
-def spent_by(db: sqlite3.Connection) -> dict[str, Spent]:
-    """Return what each data set has paid."""
-    if db.execute(_NO_COSTS).fetchone()[0]:
-        raise ValueError(
-            "The privacy ledger is damaged: it holds a cost that is no number, or negative. "
-            "Restore the file."
-        )
-    return {
-        name: Spent(Cost(*map(or_infinite, cost)), partition)
-        for name, partition, *cost in db.execute(_SPENT)
-    }
-
-
-def declare(db: sqlite3.Connection, name: str, partition: str | None) -> None:
-    """Register a data set; one that is known keeps its partition."""
-    known = db.execute('SELECT "partition" FROM datasets WHERE name = ?', (name,)).fetchone()
-    if known is None:
-        db.execute("INSERT INTO datasets VALUES (?, ?)", (name, partition))
-    elif partition not in (None, known[0]):
-        raise ValueError(
-            f"partition={partition!r} was asked for data set {name!r}, which the ledger already "
-            f"holds with partition={known[0]!r}. A data set keeps its partition: use another name."
-        )
-
-
-def add_charge(db: sqlite3.Connection, row: dict[str, Any], cost: Cost) -> int:
-    """Write one charge and return its id."""
-    # SQLite would store a numpy.float32 as bytes, and sum them up as zero.
-    parts = {
-        name: None if math.isinf(part) else float(part) for name, part in cost._asdict().items()
-    }
-    identifier = db.execute(_CHARGE, row | parts).lastrowid
-    assert identifier is not None
-    return identifier
-
-
-def paid_since(db: sqlite3.Connection, time: str, dataset: str, label: str) -> tuple[int, Cost]:
-    """Return the number and the sum of the charges of a label since some time."""
-    count, *cost = db.execute(_PAID_SINCE, (time, dataset, label)).fetchone()
-    return count, Cost(*map(or_infinite, cost))
-
-
-def charges(db: sqlite3.Connection) -> list[sqlite3.Row]:
-    """Return all charges in order."""
-    return db.execute(_CHARGES).fetchall()
-
-
-def or_infinite(part: float | None) -> float:
-    """Return a stored component of a cost; NULL stands for infinity."""
-    return math.inf if part is None else part
 
 
 def _connect(database: str) -> sqlite3.Connection:
@@ -204,27 +128,41 @@ def _connect(database: str) -> sqlite3.Connection:
 
 
 @contextmanager
-def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+def _opened(path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
     """Yield a fresh connection; `mode` "rw" never creates a file, "rwc" may."""
     with _LOCK, _explained(path), closing(_connect(f"{path.as_uri()}?mode={mode}")) as db:
         yield db
 
 
-def _create(db: sqlite3.Connection, settings: dict[str, Any]) -> None:
-    """Make an empty file a ledger; of two processes that come at once, the second does nothing."""
-    if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        return
-    with db:
+def _make(path: Path, settings: dict[str, Any]) -> None:
+    """Make a new ledger, whole or not at all, unless another process is faster.
+
+    It gets its name when it is complete: an empty file is no new ledger, but one that lost all.
+    """
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(_MISSING[1].format(path))
+    draft = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
+    try:
+        with _opened(draft, "rwc") as db, db:
+            db.execute("BEGIN IMMEDIATE")
+            create(db, settings)
+        with suppress(FileExistsError):
+            os.link(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _upgrade(path: Path) -> None:
+    """Bring a file of an older version up to date, in one transaction."""
+    with _opened(path) as db, db:
+        db.execute("BEGIN")
+        if not is_of_version_1(db):
+            return
+        db.execute("ROLLBACK")
         db.execute("BEGIN IMMEDIATE")
-        for statement in _SCHEMA:
-            db.execute(statement)
-        db.execute(_NEW_META, {"format": _FORMAT, "version": _VERSION, **settings})
-
-
-def _check_undamaged(db: sqlite3.Connection, path: Path) -> None:
-    settings_of(db, path)
-    if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-        raise ValueError(_NO_LEDGER.format(path))
+        if is_of_version_1(db):  # still
+            upgrade(db)
 
 
 def _check_equal(ours: dict[str, Any], found: dict[str, Any], path: Path) -> None:
@@ -237,11 +175,18 @@ def _check_equal(ours: dict[str, Any], found: dict[str, Any], path: Path) -> Non
         )
 
 
-_NO_LEDGER = "{} is not a privacy ledger, or it is damaged. Restore it, or give another path."
+# Codes of a file that is not what it should be. Our statements fail on a foreign schema only.
+_DAMAGED = {
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_SCHEMA,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_NOTADB,
+}
 _ERRORS: dict[int, tuple[type[Exception], str]] = {
-    sqlite3.SQLITE_ERROR: (ValueError, _NO_LEDGER),  # our statements fail on a foreign schema only
-    sqlite3.SQLITE_NOTADB: (ValueError, _NO_LEDGER),
-    sqlite3.SQLITE_CORRUPT: (ValueError, _NO_LEDGER),
     sqlite3.SQLITE_READONLY: (
         PermissionError,
         "The privacy ledger {} cannot be written. Nothing was charged. Make the file and its "
@@ -272,11 +217,17 @@ _MISSING = (
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Raise SQLite's errors as Python's, with the remedy."""
+    """Raise SQLite's errors as Python's, and damage as what it is, with the remedy."""
     try:
         yield
+    except Damage as damage:
+        raise _damaged(path, str(damage)) from None
+    except UnicodeDecodeError as error:  # in a name of SQLite's own
+        raise _damaged(path, "is not a privacy ledger, or it is damaged") from error
     except sqlite3.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", -1) & 0xFF
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code in _DAMAGED:
+            raise _damaged(path, f"is not a privacy ledger, or it is damaged ({error})") from error
         if code == sqlite3.SQLITE_CANTOPEN:  # the file is missing, or its journal is not allowed
             kind, text = _ERRORS[sqlite3.SQLITE_READONLY] if path.is_file() else _MISSING
         elif code in _ERRORS:
@@ -284,3 +235,11 @@ def _explained(path: Path) -> Iterator[None]:
         else:
             raise
         raise kind(text.format(path)) from error
+
+
+def _damaged(path: Path, problem: str) -> LedgerDamagedError:
+    return LedgerDamagedError(
+        f"{path} {problem}. Nothing was charged, and the file is left as it is. Put back a copy "
+        "that holds all charges, or give another path if this is no ledger of yours. If there is "
+        "no such copy, a new ledger needs a new budget, from whoever owns the data."
+    )

@@ -9,5 +9,14 @@ class BudgetWarning(UserWarning):
     """A budget is being spent faster than one may think."""
 
 
+class LedgerDamagedError(ValueError):
+    """A ledger's file is not what it should be. Nothing was charged, and nothing is allowed.
+
+    It is damaged, foreign, of a newer version, or was set back to an earlier state. The file is
+    left as it is. Put back a copy that holds all charges. Without one, what was spent is unknown:
+    a new ledger needs a new budget, from whoever owns the data.
+    """
+
+
 class BudgetExceededError(RuntimeError):
     """A release would take more than its ledger has left. Nothing was charged."""

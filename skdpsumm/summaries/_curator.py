@@ -22,7 +22,7 @@ from ..privacy import (
     nominal_mechanism,
     warn_of_seed,
 )
-from ._embedding import Embedding
+from ._embedding import Embedding, unchangeable
 from ._guarantee import state_privacy, total_cost
 from ._messages import Message
 from ._mmd import centred, kernel_matrix, mean_kernel
@@ -75,8 +75,9 @@ class Curator:
         Each owner's public share of the rows asked for; None is equal shares. Never derive it from
         private sizes.
     target_is_owners : bool, default=False
-        Whether the target consists of the owners' own rows. The release of its mean then counts
-        against their guarantee, too, and the budget is shared.
+        Whether rows of the target are the owners' own, be it some of them. The release of its mean
+        then counts against their guarantee, too, and the budget is shared. With False the claims
+        are given that target and owners share no row.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Charged by `open`.
     random_state : int, RandomState or None, default=None
@@ -195,7 +196,8 @@ class Curator:
         if self._noise_seed is not None:
             warn_of_seed()
         if self._plan.target is not None:
-            self.target_mean = self._plan.target.release(self._X_target, self._seed(_TARGET))
+            released = self._plan.target.release(self._X_target, self._seed(_TARGET))
+            self.target_mean = unchangeable(released)
         self._conversation = self.protocol.converse(self, self._plan)
         return self._go_on(None)
 

@@ -33,7 +33,8 @@ class Embedding:
     """
 
     def __init__(self, frequencies: NDArray, offsets: NDArray | None = None):
-        self.frequencies, self.offsets = frequencies, offsets
+        self.frequencies = unchangeable(frequencies)
+        self.offsets = None if offsets is None else unchangeable(offsets)
         n_columns, p = frequencies.shape
         self.n_columns = n_columns
         self.n_features = 2 * p if offsets is None else p
@@ -95,12 +96,21 @@ class Embedding:
         bits = 53 - 16 - math.ceil(math.log2(self.n_features)) - 1
         largest = float(np.abs(direction).max(initial=0.0))
         if largest == 0:
-            return np.zeros_like(direction)
+            return unchangeable(np.zeros_like(direction))
         unit = 2.0 ** (math.floor(math.log2(largest)) + 1 - bits)
-        return np.rint(direction / unit) * unit
+        return unchangeable(np.rint(direction / unit) * unit)
 
     def _rows(self, X: NDArray) -> NDArray:
         return X if self.offsets is None else np.column_stack([X, np.ones(len(X), X.dtype)])
+
+
+def unchangeable(array: NDArray) -> NDArray:
+    """Return a copy that nobody can write to, whatever flags they set.
+
+    One array goes to all owners, and some are kept by the curator: an owner that wrote to its
+    message would change what others see.
+    """
+    return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
 
 
 def grid_scores(grid: NDArray[np.float32], direction: NDArray, scale: float) -> NDArray[np.float64]:

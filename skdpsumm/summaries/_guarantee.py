@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ._terms import Terms
 
 
+APART = "the target and the owners share no row"
+
+
 @dataclass(frozen=True, repr=False)
 class SummaryPrivacy:
     """What a protocol promises, to whom.
@@ -78,24 +81,35 @@ def total_cost(plan: Plan) -> Mechanism:
 def state_privacy(
     plan: Plan, terms: Terms, target_is_owners: bool, *, simulated: bool
 ) -> SummaryPrivacy:
-    """Return the claims of a run; if target and owners are the same rows, all counts for both."""
+    """Return the claims of a run; if target and owners are the same rows, all counts for both.
+
+    Otherwise a claim that another release could weaken, if a row were in both tables, is given
+    that none is. Nobody looks: what is claimed must not depend on private rows.
+    """
     target = PureDP(0.0) if plan.target is None else plan.target.mechanism
-    owners = plan.owners
+    owners, h2 = plan.owners, plan.h2
+    everything = total_cost(plan)
     if target_is_owners:
-        target = owners = total_cost(plan)
-    h2 = plan.h2
-    if target_is_owners and h2 is not None and plan.target is not None:
-        h2 = compose([h2, plan.target.mechanism])
+        target = owners = everything
+        if h2 is not None and plan.target is not None:
+            h2 = compose([h2, plan.target.mechanism])
     common = {
         "adjacency": terms.adjacency,
         "against": "owner coalition",
         "simulated": simulated,
     }
     public = "the parameters, the names of the owners, and which of them answer and when"
-    size = ", and n_target" if terms.n_target is not None else ""
+    size = "" if terms.n_target is None else ", and n_target"
     protects = "the rows of other owners"
+
+    def given(mechanism: Mechanism) -> str:
+        return "" if mechanism == everything else f", and that {APART}"
+
+    of_owners = public + given(owners)
     return SummaryPrivacy(
-        PrivacyGuarantee(target, protects="the target", given=public + size, **common),
-        PrivacyGuarantee(owners, protects=protects, given=public, **common),
-        h2 and PrivacyGuarantee(h2, protects=protects, given=public, **common),
+        PrivacyGuarantee(
+            target, protects="the target", given=public + size + given(target), **common
+        ),
+        PrivacyGuarantee(owners, protects=protects, given=of_owners, **common),
+        h2 and PrivacyGuarantee(h2, protects=protects, given=of_owners, **common),
     )

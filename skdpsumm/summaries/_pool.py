@@ -13,6 +13,7 @@ from ._messages import Bid, Message, Rows
 
 # Grid values depend on the dtype a little, so rows are never converted.
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_LARGEST_INDEX = np.iinfo(np.int64).max
 
 
 class Pool:
@@ -86,6 +87,8 @@ class Pool:
             return "sent rows of another shape or type"
         if indices.shape != (len(X),) or indices.dtype.kind not in "iu":
             return "sent rows without an index each"
+        if len(X) and not 0 <= indices.min() <= indices.max() <= _LARGEST_INDEX:
+            return "sent an index that no row has"
         if reply.y is not None and np.asarray(reply.y).shape != (len(X),):
             return "sent another number of labels than rows"
         if len(X) > message.most_rows():

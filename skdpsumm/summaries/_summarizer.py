@@ -41,8 +41,8 @@ _NOT_MAPPED = (
     "X_target encoded and scaled as X is."
 )
 _NO_TARGET = (
-    "X_target is missing, so X itself is the target. Pass the rows to match as X_target, or "
-    "X_target=X where this is meant."
+    "X_target is missing, so X itself is the target. Pass the rows to match as X_target; where X "
+    "is meant, set target_is_owners=True."
 )
 _NO_LABELS = (
     "X and y have different numbers of rows. y stands for labels of X, which play no part in the "
@@ -116,10 +116,13 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
     shares : mapping from owner to positive number, default=None
         Public shares of the rows asked of each owner. None is equal shares among the owners that
         occur, whose names then count as public; a mapping must name all, also those without rows.
-    target_is_owners : bool, default=None
-        Whether rows of the target are the owners' own, so that releases about the target are about
-        those, too. None finds out where the target is missing or equals X; where some rows only
-        are in both, as in a fold of a cross-validation whose target is all of X, say True.
+    target_is_owners : bool, default=False
+        Say True where rows of the target are the owners' own, be it some of them: in a copy, in
+        another order, or behind a pipeline, which makes two tables of one. Releases about the
+        target are then about the owners' rows, too, and the claims count both. A target that is
+        missing, or is the object X itself, always counts so. Otherwise nobody compares rows, for
+        the claims must not depend on them: the claims are given that target and owners share no
+        row (`privacy_.owners.given`).
     random_state : int, RandomState or None, default=None
         Public randomness (frequencies), and the curator's restarts. With ``epsilon=np.inf``, where
         nothing is kept from anyone, the owners' coins, too.
@@ -186,7 +189,7 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         "parsimony": [Interval(Real, 1, 1e9, closed="both")],
         "explore": [Interval(Real, 0, 1, closed="both")],
         "n_rounds": [None, Interval(Integral, 1, None, closed="left")],
-        "target_is_owners": [None, "boolean"],
+        "target_is_owners": ["boolean"],
         "ledger": "no_validation",
         "n_jobs": [
             None,
@@ -214,7 +217,7 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         n_rounds=None,
         reveal="rows",
         shares=None,
-        target_is_owners=None,
+        target_is_owners=False,
         random_state=None,
         noise_seed=None,
         ledger=None,
@@ -278,9 +281,9 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         y : array-like of shape (n_samples,), default=None
             Labels play no part in the choice, but there must be as many as rows of X.
         X_target : array-like or frame of shape (m, n_features), default=None
-            D_v. None summarises X itself, with a UserWarning that ``X_target=X`` avoids, and the
-            claims then count the release of its mean against the owners' rows
-            (`target_is_owners`). Wrap it in `Public` where a search or
+            D_v. None summarises X itself, with a UserWarning that ``target_is_owners=True``
+            avoids. The claims then count the release of its mean against the owners' rows, as they
+            do with ``X_target=X``. Wrap it in `Public` where a search or
             cross-validation would otherwise cut it into folds.
             In a `Pipeline` it passes by the steps that X goes through, unless that is made with
             ``transform_input=["X_target"]`` (scikit-learn 1.6).
@@ -308,15 +311,17 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         X_target, owners = unwrap(X_target), unwrap(owners)
         if is_dask(X):
             return self._fit_partitions(protocol, X, X_target, owners)
+        # Public facts alone decide: what is claimed and charged must not depend on a row.
+        of_owners = bool(self.target_is_owners) or X_target is None or X_target is X
         X = validate_table(self, X, keep_float32=True)
         if y is not None and np.shape(unwrap(y))[:1] != X.shape[:1]:
             raise ValueError(_NO_LABELS)
-        if X_target is None and not in_a_search():
+        if X_target is None and not (self.target_is_owners or in_a_search()):
             warn_caller(_NO_TARGET, UserWarning)
         target = X if X_target is None else self._as_target(X_target)
         names, members = self._group(X, owners)
         rng = check_random_state(self.random_state)
-        curator = self._make_curator(protocol, target, names, self._is_of_owners(X, target), rng)
+        curator = self._make_curator(protocol, target, names, of_owners, rng)
         parties = {
             name: DataOwner(X[rows], seed=self._coins_seed(k, rng))
             for k, (name, rows) in enumerate(zip(names, members, strict=True))
@@ -347,11 +352,6 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
             )
         parties = PartitionOwners(self, X)
         target = self._as_target(X_target)
-        if self.target_is_owners is None and len(target) == parties.n_rows:
-            raise ValueError(
-                "X and X_target have as many rows; set target_is_owners to True if they are the "
-                "same, else to False."
-            )
         rng = check_random_state(self.random_state)
         of_owners = bool(self.target_is_owners)
         curator = self._make_curator(protocol, target, list(parties), of_owners, rng)
@@ -499,11 +499,6 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         charged = protocol.broadcasts_target() and self.release == "gaussian"
         if self.ledger is not None and charged:
             self.ledger.check(claim, adjacency=self.adjacency)
-
-    def _is_of_owners(self, X: NDArray, target: NDArray) -> bool:
-        if self.target_is_owners is not None:
-            return bool(self.target_is_owners)
-        return np.shares_memory(X, target) or np.array_equal(X, target)
 
     def _group(self, X: NDArray, owners: Any) -> tuple[list[Any], list[NDArray]]:
         """Return the owners' names, and the rows of each."""
