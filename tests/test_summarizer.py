@@ -601,3 +601,42 @@ def test_a_target_that_a_pipeline_did_not_map_is_told_why():
     with pytest.raises(ValueError, match="NaN") as caught:
         PrivateMMDSummarizer(5).fit(np.full((40, 3), np.nan), X_target=X)
     assert not hasattr(caught.value, "__notes__")
+
+
+@pytest.mark.parametrize("n_target", [300, 600], ids=["other length", "as long as X"])
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_public_frame_goes_through_any_transformer(routing, package, n_target):
+    """A ColumnTransformer maps the frame in a `Public`, and no fold cuts it."""
+    frames = pytest.importorskip(package)
+    rng = np.random.default_rng(0)
+    jobs, ages = rng.choice(["a", "b"], 600), rng.uniform(18, 90, 600)
+    X, y = frames.DataFrame({"job": jobs, "age": ages}), (jobs == "a").astype(int)
+    columns = make_column_transformer(
+        (OneHotEncoder(categories=[["a", "b"]], sparse_output=False), ["job"]),
+        (PublicScaler(bounds=(18, 90)), ["age"]),
+    )
+    pipeline = Pipeline(
+        [("nested", make_pipeline(columns, MinMaxScaler())), ("model", model())],
+        transform_input=["X_target", "X_holdout"],
+    )
+    routed = {
+        "X_target": Public(X[:n_target]),
+        "owners": np.arange(600) % 3,
+        "X_holdout": Public(X[:n_target]),
+        "y_holdout": Public(y[:n_target]),
+    }
+    search = GridSearchCV(pipeline, {"model__estimator__C": [1.0, 100.0]}, cv=2)
+    search.fit(X, y, **routed)
+    rows, labels = search.best_estimator_[-1]._holdout
+    assert len(rows) == len(labels) == n_target
+    assert search.best_score_ > 0.95
+
+
+def test_public_survives_pickles_and_copies():
+    table = np.eye(3)
+    for copied in (pickle.loads(pickle.dumps(Public(table))), copy.deepcopy(Public(table))):
+        assert isinstance(copied, Public)
+        np.testing.assert_array_equal(unwrap(copied), table)
+    assert unwrap((table,)) is table  # what a Pipeline makes of one
+    for other in ([table], (1.0, 2.0), ([1.0, 2.0],), None):
+        assert unwrap(other) is other

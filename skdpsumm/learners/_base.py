@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._progress import progress
-from .._public import unwrap
+from .._public import beside_X, unwrap
 from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
 from ..privacy import PrivacyGuarantee, nominal_mechanism, warn_of_seed
@@ -159,8 +159,9 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
     def _public_points(self, X_public: Any, space: Space, seed: int) -> NDArray | None:
         """Return the public points: those given, or landmarks where the kernel needs some."""
         if X_public is not None:
-            points = validate_table(self, X_public, reset=False).astype(np.float64)
-            space.check(points)
+            with beside_X("X_public"):
+                points = validate_table(self, X_public, reset=False).astype(np.float64)
+                space.check(points)
             if isinstance(space, KernelSpace):
                 warn_of_isolation(space, points, self.kernel)
             return points
