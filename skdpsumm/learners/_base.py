@@ -18,7 +18,7 @@ from .._progress import progress
 from .._public import beside_X, unwrap
 from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
-from ..privacy import PrivacyGuarantee, nominal_mechanism, warn_of_seed
+from ..privacy import Mechanism, PrivacyGuarantee, nominal_mechanism, warn_of_seed
 from ._erm import Problem
 from ._landmarks import draw_landmarks, warn_of_blindness, warn_of_isolation
 from ._losses import Loss
@@ -88,14 +88,23 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         with schema_kept(self):
             self._fit_or_fail(X, y, X_public)
 
-    def _fit_or_fail(self, X: Any, y: Any, X_public: Any) -> None:
+    def _planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:
+        """Return what `fit` would cost, from public numbers: nothing is minimised or charged."""
+        return self._prepare(X, y, X_public)[0].mechanism
+
+    def _prepare(self, X: Any, y: Any, X_public: Any) -> tuple[Any, Problem, Any, str]:
+        """Return what is to be done, with what, how labels are coded, and what is given of them."""
         self._check_parameters()
         X, y = self._validate(X, y)
         loss, coding, given = self._describe_target(y)
         space, rows, public = self._open_space(X, unwrap(X_public))
         terms = self._make_terms(space, loss, coding.n_scores, public)
         plan = self._plan(space, terms, public)
-        problem = Problem(space, rows, coding.encode(y), terms)
+        return plan, Problem(space, rows, coding.encode(y), terms), coding, given
+
+    def _fit_or_fail(self, X: Any, y: Any, X_public: Any) -> None:
+        plan, problem, coding, given = self._prepare(X, y, X_public)
+        terms = problem.terms
         problem.check(**getattr(plan, "demands", {}))
         if self.noise_seed is not None and terms.is_private:
             warn_of_seed()

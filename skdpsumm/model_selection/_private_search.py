@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -22,14 +22,12 @@ from .._delegation import DelegatingMixin, inner_has
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
-from ..features import Columns
 from ..privacy import PrivacyGuarantee, derived_seed, secret_generator, warn_of_seed
 from ._candidate import Leaf, last_step, silent, state
 from ._choices import Choices
 from ._maps import Maps, groups_of, steps_before
 from ._plan import RunPlan, plan_runs
 from ._price import check_ledger
-from ._public_rows import Listed, PublicRows, check_rows, listed_values, lists_values
 from ._rehearsal import Stage
 from ._run import Result, Table, no_run, run
 from ._score import SCORES, PrivateScore
@@ -223,26 +221,30 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             Notes); nothing is charged, and the message tells the epsilon that would fit.
         """
         leaf, choices, score = self._check_parameters()
-        X, y, classes, listed = self._validate(X, y)
-        public = PublicRows.like(X, self.n_features_in_, classes, unwrap(X_public), listed)
+        X, y, classes = self._validate(X, y)
         rng, seed = self._sources()
-        stage = Stage(leaf, score.plan, public, self.estimator, self.adjacency, classes, seed)
         law, held_out = self._law(), rng.random(len(y)) < self.holdout
         drawn = [choices.draw(rng) for _ in range(law.draw(rng))]
-        # Before the charge, and without a look at the rows.
+        grid = [*choices.to_try()]
+        if law.generating(0.0) > 0:  # K = 0 returns the estimator as it is
+            grid.insert(0, {})
+        terms = leaf, score.plan, None, self.estimator, self.adjacency, classes, seed
+        stage = Stage(*terms, _safe_indexing(X, slice(0, 0)), float(self.epsilon), self._plan)
+        # Before the charge. What is tried, and on what, hangs on no row.
         with silent():
-            fallback = stage.tried({}) if law.generating(0.0) > 0 else None  # of K = 0
-            for params in choices.to_try():
-                stage.tried(params)
+            stage = stage.set(grid, unwrap(X_public))
+            stage.try_all(grid)
+            X = stage.read(X)
             trials = [(params, stage.tried(params)) for params in drawn]
+            fallback = None if trials else stage.tried({})
         self._charge(score.plan)
         with silent():
             parted = partial(Table.parted, X, y, held_out, not score.predicts)
             if trials:
                 best = self._search(trials, parted, score, stage)
             else:
-                best = no_run(fallback, public)
-        self._publish(leaf, best, score, classes)
+                best = no_run(fallback, stage.public)
+        self._publish(stage, best, score)
         return self
 
     # ---- before the charge
@@ -254,8 +256,7 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         choices = Choices(self.param_distributions)
         clone(self.estimator).set_params(**dict.fromkeys(choices.names))  # raises for unknown names
         leaf.check(self.estimator, choices.names)
-        plan = plan_runs(self._law(), float(self.epsilon), float(self.delta))
-        score = self._make_score(plan)
+        score = self._make_score(self._plan(float(self.epsilon)))
         if self.ledger is not None:
             budget = float(self.epsilon), float(self.delta)
             check_ledger(self.ledger, self._law(), *budget, self.adjacency)
@@ -263,6 +264,9 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
 
     def _law(self):
         return stopping(self.distribution, self.expected_trials)
+
+    def _plan(self, epsilon: float) -> RunPlan:
+        return plan_runs(self._law(), epsilon, float(self.delta))
 
     def _make_score(self, plan: RunPlan) -> PrivateScore:
         if not (is_classifier(self.estimator) or is_regressor(self.estimator)):
@@ -289,12 +293,14 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             )
         return PrivateScore(SCORES.get(scoring, scoring), low, high, self.adjacency, plan)
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, NDArray, Any, tuple[Listed, ...]]:
-        """Return the rows (a frame as it is), the labels, the public classes and categories."""
+    def _validate(self, X: Any, y: Any) -> tuple[Any, NDArray, Any]:
+        """Return the rows (a frame as it is), which are yet to be read, labels, and classes."""
         numeric = is_regressor(self.estimator)
-        X, y, listed = self._validate_rows(X, y, y_numeric=numeric, ensure_min_samples=2)
+        options = {"y_numeric": numeric, "ensure_min_samples": 2, "ensure_all_finite": "allow-nan"}
+        checked, y = validate_table(self, X, y, mixed=True, **options)
+        X = X if hasattr(X, "columns") else checked
         if numeric:
-            return X, y, None, listed
+            return X, y, None
         check_classification_targets(y)
         given = getattr(last_step(self.estimator), "classes", None)
         classes = np.unique(y if given is None else np.asarray(given))
@@ -305,20 +311,7 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             )
         if not np.isin(y, classes).all():
             raise ValueError("y holds a label that is not in `classes` of the estimator.")
-        return X, y, classes, listed
-
-    def _validate_rows(self, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray, Any]:
-        is_frame = hasattr(X, "columns")
-        mixed = is_frame or lists_values(self.estimator)
-        checked, y = validate_table(self, X, y, mixed=mixed, **options)
-        if not mixed:
-            return checked, y, ()
-        names = getattr(self, "feature_names_in_", None)
-        columns = Columns.build(self.n_features_in_, names=names)
-        X = X if is_frame else checked
-        listed = listed_values(self.estimator, X, self.n_features_in_)
-        check_rows(checked, columns, listed)
-        return X, y, listed
+        return X, y, classes
 
     def _sources(self) -> tuple[np.random.Generator, int]:
         """Return the secret generator, and the public seed of what has none."""
@@ -376,9 +369,11 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         """Return the seeds of the noise of fit and score in trial j."""
         return [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
 
-    def _publish(self, leaf: Leaf, best: Result, score: PrivateScore, classes: Any) -> None:
+    def _publish(self, stage: Stage, best: Result, score: PrivateScore) -> None:
         facts = ["the parameters of the search"]
-        if classes is not None and getattr(last_step(self.estimator), "classes", None) is None:
+        if stage.chooses_by_dtype:
+            facts.append("the dtypes of X, by which columns are chosen")
+        if stage.classes is not None and getattr(last_step(self.estimator), "classes", None) is None:
             facts.append("the set of labels in y")
         if self.adjacency == "replace_one":
             facts.append("the number of rows")
