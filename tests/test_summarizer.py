@@ -1,5 +1,6 @@
 """The estimator and the meta-estimator: what users of scikit-learn do with them."""
 
+import copy
 import pickle
 import subprocess
 import sys
@@ -11,9 +12,11 @@ import polars as pl
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 from sklearn.svm import LinearSVC
 
 from skdpsumm import (
@@ -26,6 +29,7 @@ from skdpsumm import (
     SummarizedEstimator,
     mmd2,
 )
+from skdpsumm._public import unwrap
 from skdpsumm.privacy import PureDP, Unprotected
 from skdpsumm.summaries import Auction, Posted, Propose
 from skdpsumm.summaries._embedding import Embedding

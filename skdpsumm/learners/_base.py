@@ -92,15 +92,23 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         """Return what `fit` would cost, from public numbers: nothing is minimised or charged."""
         return self._prepare(X, y, X_public)[0].mechanism
 
+    def _least_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism | None:
+        """Return what `fit` would cost at least, whatever its epsilon; None if that is nothing."""
+        return None
+
     def _prepare(self, X: Any, y: Any, X_public: Any) -> tuple[Any, Problem, Any, str]:
         """Return what is to be done, with what, how labels are coded, and what is given of them."""
+        problem, coding, given, public = self._pose(X, y, X_public)
+        return self._plan(problem.space, problem.terms, public), problem, coding, given
+
+    def _pose(self, X: Any, y: Any, X_public: Any) -> tuple[Problem, Any, str, Any]:
+        """Return what is to be minimised, the coding of y, what is given of it, public points."""
         self._check_parameters()
         X, y = self._validate(X, y)
         loss, coding, given = self._describe_target(y)
         space, rows, public = self._open_space(X, unwrap(X_public))
         terms = self._make_terms(space, loss, coding.n_scores, public)
-        plan = self._plan(space, terms, public)
-        return plan, Problem(space, rows, coding.encode(y), terms), coding, given
+        return Problem(space, rows, coding.encode(y), terms), coding, given, public
 
     def _fit_or_fail(self, X: Any, y: Any, X_public: Any) -> None:
         plan, problem, coding, given = self._prepare(X, y, X_public)

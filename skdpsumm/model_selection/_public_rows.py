@@ -210,7 +210,7 @@ class Column:
             return []
         if values.dtype != object:
             some = np.unique(values)  # NaN is one
-            unlisted = self.is_strict and not np.isin(some, list(self.known or ()))
+            unlisted = ~np.isin(some, list(self.known or ())) & self.is_strict
             return some[np.isnan(some) | unlisted].tolist()
         known = self.known or {}
         found = {

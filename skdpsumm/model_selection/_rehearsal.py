@@ -30,8 +30,8 @@ _FILL = (
 _MOST_REHEARSALS = 16
 # How far above the epsilon that fits the least that does not may be.
 _NEAR = 1.1
-# Times that Lambda, or epsilon of the search, is doubled to say which one would do.
-_MOST_RAISES = 8
+# Times that Lambda is doubled to say which one would do, and the last epsilon that is tried.
+_MOST_RAISES, _LARGEST_EPSILON = 12, 20.0
 _MOST_SHOWN = 3
 
 Params = dict[str, Any]
@@ -161,11 +161,10 @@ class Stage:
         return _Prices(self.leaf, candidate, plan or self.plan, self.public)
 
     def _price(self, params: Params) -> None:
-        """Raise ValueError for a candidate that is too dear, if that can be told without a fit."""
+        """Raise ValueError for a candidate that is too dear whatever is spent on noise."""
         candidate = self.candidate(params)
-        if hasattr(last_step(candidate), "_planned_cost"):
-            _check_steps(candidate, self)
-            self._prices(candidate).affordable()
+        _check_steps(candidate, self)
+        self._prices(candidate).check_least()
 
     def _refusal(self, failed: list[tuple[Params, Exception]], n_tried: int) -> Exception:
         dear = [params for params, error in failed if isinstance(error, _TOO_DEAR)]
@@ -198,18 +197,18 @@ class Stage:
             if self._all_fit([clone(c).set_params(**{names[0]: value}) for c in dear]):
                 yield f"{names[0]} of {value:g} or more"
                 break
-        epsilon = self.epsilon
-        for _ in range(_MOST_RAISES):
-            epsilon = _rounded_up(1.4 * epsilon)
-            plan = self.replan(epsilon) if self.replan else self.plan
-            if self._all_fit(dear, plan):
-                yield f"epsilon={epsilon:g} of the search, or fewer expected_trials"
+        epsilon = _rounded_up(1.4 * self.epsilon)
+        while self.replan and epsilon < _LARGEST_EPSILON:
+            if self._all_fit(dear, self.replan(epsilon)):
+                yield f"epsilon={epsilon:g} of the search"
                 break
+            epsilon = _rounded_up(1.4 * epsilon)
         if self._all_fit([clone(c).set_params(**{names[1]: "functional"}) for c in dear]):
             yield f"{names[1]}='functional', which costs what it is asked to"
 
     def _all_fit(self, candidates: list[Any], plan: RunPlan | None = None) -> bool:
-        return all(self._prices(candidate, plan).fit() for candidate in candidates)
+        prices = [self._prices(candidate, plan) for candidate in candidates]
+        return all(one.may_fit() for one in prices) and all(one.fits() for one in prices)
 
     # ---- tables
 
@@ -347,7 +346,24 @@ class _Prices:
         """
         return self._with_budget(self._epsilon(_NEAR))
 
-    def fit(self) -> bool:
+    def check_least(self) -> None:
+        """Raise TooDearError for what costs too much whatever is spent on noise: no fit is made."""
+        learner = last_step(self._with_budget(self.plan.epsilon))
+        if not hasattr(learner, "_least_cost"):
+            return
+        cost = learner._least_cost(self.public.X, self.y, **_extra(self.public))
+        if cost is not None and not self.plan.covers(cost):
+            raise TooDearError("It costs more than a run may, whatever its epsilon.")
+
+    def may_fit(self) -> bool:
+        """Return whether `check_least` passes."""
+        try:
+            self.check_least()
+        except ValueError:
+            return False
+        return True
+
+    def fits(self) -> bool:
         """Return whether there is an epsilon at which a fit costs no more than planned."""
         try:
             return self._epsilon(math.inf) > 0
@@ -400,9 +416,8 @@ class _Prices:
 
     def _cost(self, epsilon: float) -> Mechanism:
         learner = last_step(self._with_budget(epsilon))
-        planned = getattr(learner, "_planned_cost", None)
-        if planned is not None:
-            return planned(self.public.X, self.y, **_extra(self.public))
+        if hasattr(learner, "_planned_cost"):
+            return learner._planned_cost(self.public.X, self.y, **_extra(self.public))
         return cost_of(fit_last(learner, self.public.X, self.y, self.public))
 
     def _with_budget(self, epsilon: float) -> Any:
