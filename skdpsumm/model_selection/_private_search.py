@@ -16,12 +16,12 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._delegation import DelegatingMixin, inner_has
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
-from .._validation import validate_table
+from .._validation import Schema, validate_table
 from ..privacy import PrivacyGuarantee, derived_seed, secret_generator, warn_of_seed
 from ._candidate import Leaf, last_step, silent, state
 from ._choices import Choices
@@ -47,7 +47,8 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
     estimator : estimator
         A private learner (`TDDLClassifier`, `TDILRegressor`, `M2MClassifier` with a sketcher, ...)
         or a `Pipeline` that ends in one, whose other steps are fitted to public rows, from which
-        they learn nothing, and take each private row by itself. Its epsilon, delta, adjacency,
+        they learn nothing, and take each private row by itself (`PublicScaler` first: a step that
+        would learn from the table is refused). Its epsilon, delta, adjacency,
         noise_seed and ledger are set by the search; memory and verbose are off.
     param_distributions : dict or list of dicts
         As in `RandomizedSearchCV`: lists, or distributions with `rvs`. Every trial draws anew, so
@@ -115,7 +116,8 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
     covered. A candidate that cannot be fitted to the private rows counts as the worst; all of a
     grid of at most 100 (of others some, and what is drawn) are tried on public ones before any
     charge. X must be numbers, but for columns whose `categories` the first step of a Pipeline
-    lists (`OneHotEncoder`, `OrdinalEncoder`, also in a `ColumnTransformer`). `score` is exact, no
+    lists (`OneHotEncoder`, `OrdinalEncoder`, also in a `ColumnTransformer`), and without missing
+    values, but for columns that it fills (`SimpleImputer` with a constant). `score` is exact, no
     release.
 
     *Time.* On average `expected_trials` times one fit, and as K varies, now and then several times
@@ -205,8 +207,8 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             One row per person (or other unit of protection).
         y : array-like of shape (n_samples,)
         X_public : array-like of shape (T, n_features) or `Public`, default=None
-            For estimators whose `fit` takes public points, such as TDDL. A `Pipeline` passes them
-            by its transformers, unless it has ``transform_input=["X_public"]`` (scikit-learn 1.6).
+            For estimators whose `fit` takes public points, such as TDDL. They go through the steps
+            before the learner, as X does.
 
         Returns
         -------
@@ -297,8 +299,11 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         """Return the rows (a frame as it is), which are yet to be read, labels, and classes."""
         numeric = is_regressor(self.estimator)
         options = {"y_numeric": numeric, "ensure_min_samples": 2, "ensure_all_finite": "allow-nan"}
-        checked, y = validate_table(self, X, y, mixed=True, **options)
-        X = X if hasattr(X, "columns") else checked
+        if hasattr(X, "columns"):  # whose cells are read one by one, later
+            validate_data(self, X, skip_check_array=True)
+            _, y = validate_table(Schema(), np.broadcast_to(0.0, X.shape), y, **options)
+        else:
+            X, y = validate_table(self, X, y, mixed=True, **options)
         if numeric:
             return X, y, None
         check_classification_targets(y)
@@ -373,7 +378,10 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         facts = ["the parameters of the search"]
         if stage.chooses_by_dtype:
             facts.append("the dtypes of X, by which columns are chosen")
-        if stage.classes is not None and getattr(last_step(self.estimator), "classes", None) is None:
+        if (
+            stage.classes is not None
+            and getattr(last_step(self.estimator), "classes", None) is None
+        ):
             facts.append("the set of labels in y")
         if self.adjacency == "replace_one":
             facts.append("the number of rows")

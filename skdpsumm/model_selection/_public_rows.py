@@ -236,6 +236,15 @@ def _as_list(cells: Any) -> list[Any]:
     return cells.to_list() if hasattr(cells, "to_list") else cells.tolist()
 
 
+def _as_array(cells: Any) -> NDArray:
+    """Return cells of a column that was read: floats, or objects."""
+    if getattr(cells.dtype, "kind", "") == "f" or str(cells.dtype) == "Float64":
+        return np.asarray(cells)
+    values = np.empty(len(cells), dtype=object)
+    values[:] = _as_list(cells)
+    return values
+
+
 def _as_floats(cells: Any, parse: bool) -> NDArray[np.float64] | None:
     """Return numbers, each converted by itself, NaN for what is missing; None if one is none."""
     dtype = getattr(cells, "dtype", None)
@@ -326,7 +335,7 @@ class Reading:
 
     def odd(self, X: Any) -> dict[int, list[Any]]:
         """Return by column what steps may refuse of a table that was read, each value once."""
-        found = {j: column.odd(np.asarray(_cells(X, j))) for j, column in enumerate(self.columns)}
+        found = {j: column.odd(_as_array(_cells(X, j))) for j, column in enumerate(self.columns)}
         return {j: values for j, values in found.items() if values}
 
     def sample(self, m: int) -> Any:
@@ -343,8 +352,7 @@ class Reading:
         places = [(j, value) for j, values in odd.items() for value in values]
         parts = []
         for j in range(len(self.columns)):
-            first = np.asarray(_cells(rows, j))[:1]
-            part = np.repeat(first, len(places))
+            part = np.repeat(_as_array(_cells(rows, j))[:1], len(places))
             for i, (at, value) in enumerate(places):
                 if at == j:
                     part[i] = value

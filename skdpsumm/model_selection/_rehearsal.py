@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import _safe_indexing
 
 from .._validation import FILL_MISSING, is_missing
 from ..learners._objective_accounting import CurvatureError
@@ -226,7 +226,16 @@ class Stage:
 
     def _check_tables(self, trial: Any, maps: Maps) -> None:
         """Raise ValueError where the user's own table gives something else than it does as read."""
-        _check_shape(trial, self.tables[0])
+        try:
+            _check_shape(trial, self.tables[1])
+            _check_shape(trial, self.tables[0])
+        except (TypeError, ValueError) as error:
+            if not maps.before:
+                raise
+            raise ValueError(
+                f"The pipeline, fitted to numbers as float64, fails on a table with the dtypes of "
+                f"X: {error} Convert the columns first, as with X.astype(float)."
+            ) from error
         steps = steps_before(trial)
         if not maps.before or any(alike(steps, known) for known, _ in self._mapped):
             return
@@ -455,12 +464,9 @@ def _check_shape(trial: Any, X: Any) -> None:
 def _check_steps(candidate: Any, stage: Stage) -> None:
     """Raise ValueError for steps that would learn of rows what public ones cannot tell."""
     learner = last_step(candidate)
-    for step in _inner_steps(candidate):
-        if get_tags(step).target_tags.required:
-            raise ValueError(
-                f"{type(step).__name__} learns from labels, and the search has public ones alone, "
-                "which tell nothing: leave it out."
-            )
+    X = stage.public.X
+    for step in (step for steps in steps_before(candidate) for _, step in steps):
+        X = _without_labels(step, X, stage.public.y)
     for step, columns in meetings(candidate, stage.schema):
         if step is not learner and _learns(step, columns, stage):
             raise ValueError(
@@ -471,23 +477,37 @@ def _check_steps(candidate: Any, stage: Stage) -> None:
             )
 
 
-def _inner_steps(candidate: Any) -> Iterator[Any]:
-    for steps in steps_before(candidate):
-        for _, step in steps:
-            inner = step.get_params().values() if hasattr(step, "get_params") else ()
-            yield from (one for one in (step, *inner) if isinstance(one, BaseEstimator))
+def _without_labels(step: Any, X: Any, y: NDArray) -> Any:
+    """Return what a step makes of public rows; raise ValueError if it needs their labels."""
+    if step is None or isinstance(step, str):
+        return X
+    found = clone(step).fit(X, y).transform(X)
+    try:
+        clone(step).fit(X, None)
+    except Exception as error:
+        raise ValueError(
+            f"{type(step).__name__} learns from labels, and the search shows it those of public "
+            "rows alone, which tell nothing: leave it out."
+        ) from error
+    return found
 
 
 def _learns(step: Any, columns: list[int], stage: Stage) -> bool:
     """Return whether a step makes something else of rows once it has met others."""
     if isinstance(step, Pipeline | ColumnTransformer | FeatureUnion | str | None):
         return False
-    tables = [stage.public.X, stage.tables[1]]
-    tables = [_safe_indexing(table, columns, axis=1) for table in tables]
+    gaps = stage.reading.with_odd(stage.public.X, {j: [np.nan] for j in columns})
+    tables = [stage.public.X, stage.tables[1], gaps]
+    *tables, gaps = (_safe_indexing(table, columns, axis=1) for table in tables)
+    fitted = [clone(step).fit(X, None) for X in tables]
+    return any(_differ(fitted, X) for X in (tables[0], gaps))
+
+
+def _differ(fitted: list[Any], X: Any) -> bool:
     try:
-        fitted = [clone(step).fit(X, np.resize(stage.public.y, len(X))) for X in tables]
-        found = [one.transform(tables[0]) for one in fitted]
-        found = [np.asarray(X.toarray() if issparse(X) else X) for X in found]
-    except Exception:  # of which the rehearsal will tell
+        found = [one.transform(X) for one in fitted]
+    except Exception:  # of missing values, say
         return False
-    return not np.array_equal(*found)
+    first, second = (np.asarray(X.toarray() if issparse(X) else X) for X in found)
+    numeric = first.dtype.kind == "f" == second.dtype.kind
+    return not np.array_equal(first, second, equal_nan=numeric)
