@@ -72,7 +72,8 @@ class BaseTDIL(BaseKernelLearner):
         return ExponentialQueries(space, terms, int(self.n_rounds), self._candidates(space, public))
 
     def _least_cost(self, X, y, *, X_public=None):
-        if self.mechanism != "objective" or self.epsilon == np.inf:
+        # "auto" raises Lambda where epsilon is lowered, and with it lowers this cost.
+        if self.mechanism != "objective" or self.regularization == "auto" or self.epsilon == np.inf:
             return None
         return cost_of_curvature(self._pose(X, y, X_public)[0].terms)
 

@@ -1,10 +1,10 @@
-"""How a search reads a table, and public rows of the same types, to fit maps and to try things on.
+"""How a search reads a table, and public rows of the same types, to try candidates on.
 
 A row must not decide how another one is read: one that is missing makes floats of a column of
-integers, a name makes objects of it. So cells are read one by one, into types that the steps of the
-pipelines decide: what an encoder lists is one of the listed values, all else is float64. Public rows
-are of these types, too, so what is fitted to them hangs on no row. That it takes the user's own
-tables as well, and makes the same of them, is tried on public rows before anything is charged.
+integers, a name makes objects of it. So cells are read one by one, into types that the steps of
+the pipelines decide: what an encoder lists is one of the listed values, all else is float64. Public
+rows are of these types, too, so what is fitted to them hangs on no row. That it takes the user's
+own tables as well, and makes the same of them, is tried before anything is charged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline

@@ -127,7 +127,7 @@ class Stage:
             raise self._refusal(failed, len(grid))
         failed = _failures(self._try, grid)
         if failed:
-            raise _refusal(failed)
+            raise self._refusal(failed, len(grid))
 
     def tried(self, params: Params) -> Any:
         """Return a candidate that can be fitted and paid for, and takes the user's own tables.
