@@ -47,8 +47,8 @@ class BaseTDDL(BaseKernelLearner):
             `Public` where a search or cross-validation would otherwise cut them into folds. In a
             `Pipeline` they pass by the steps that X goes through, unless it is made with
             ``transform_input=["X_public"]``, which needs
-            ``sklearn.set_config(enable_metadata_routing=True)``. None draws landmarks from `bounds`;
-            explicit features need neither.
+            ``sklearn.set_config(enable_metadata_routing=True)``. None draws landmarks from
+            `bounds`; explicit features need neither.
 
         Returns
         -------
