@@ -772,7 +772,7 @@ def test_one_odd_cell_changes_no_other_row_as_it_is_read(odd, column):
         reading = Reading.of([steps], table[:0])
         try:
             found.append(reading(table)[:N])
-        except ValueError:
+        except (TypeError, ValueError):
             assert len(table) > N
     assert len(found) >= 2
     for one in found[1:]:

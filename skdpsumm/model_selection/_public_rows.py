@@ -184,6 +184,8 @@ class Column:
         ------
         ValueError
             For what is no number where one is due. The message tells no value.
+        TypeError
+            For what never is one.
         """
         if not self.is_met:
             return np.zeros(len(cells))
@@ -193,7 +195,11 @@ class Column:
             values[:] = found
             return values
         numbers = _as_floats(cells, parse=self.known is None)
-        if numbers is None:
+        if np.isneginf(numbers).any():
+            raise TypeError(
+                f"Column {self.name!r}: float() argument must be a string or a real number."
+            )
+        if np.isinf(numbers).any():
             raise ValueError(f"Column {self.name!r} {_NO_NUMBER}")
         return numbers
 
@@ -244,29 +250,33 @@ def _as_array(cells: Any) -> NDArray:
     return values
 
 
-def _as_floats(cells: Any, parse: bool) -> NDArray[np.float64] | None:
-    """Return numbers, each converted by itself, NaN for what is missing; None if one is none."""
+def _as_floats(cells: Any, parse: bool) -> NDArray[np.float64]:
+    """Return numbers, each converted by itself.
+
+    NaN stands for what is missing, infinity for what is no finite number, and -infinity for what
+    never is one.
+    """
     dtype = getattr(cells, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
         numbers = np.asarray(cells, dtype=np.float64)
-    elif isinstance(dtype, np.dtype) and dtype.kind in "mM":  # whose list is of integers
-        return None
-    else:
-        numbers = np.array([_as_float(cell, parse) for cell in _as_list(cells)], np.float64)
-    return None if np.isinf(numbers).any() else numbers
+        return np.where(np.isinf(numbers), np.inf, numbers)
+    if isinstance(dtype, np.dtype) and dtype.kind in "mM":  # whose list is of integers
+        return np.full(len(cells), -np.inf)
+    return np.array([_as_float(cell, parse) for cell in _as_list(cells)], np.float64)
 
 
 def _as_float(cell: Any, parse: bool) -> float:
-    """Return a number; NaN if it is missing, infinity if it is none."""
     if is_missing(cell):
         return np.nan
-    if not isinstance(cell, Number | np.bool_) and not (parse and isinstance(cell, str)):
+    if not isinstance(cell, Number | np.bool_ | str):
+        return -np.inf
+    if isinstance(cell, str) and not parse:
         return np.inf
     try:
         number = float(cell)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return np.inf
-    return np.inf if np.isnan(number) else number
+    return number if np.isfinite(number) else np.inf
 
 
 @dataclass(frozen=True)
@@ -405,7 +415,7 @@ def _survives(column: Column, values: NDArray, cast: Any) -> bool:
     """Return whether values are read as they were after a cast, but for those that it loses."""
     try:
         read = column.read(cast)
-    except ValueError:
+    except (TypeError, ValueError):
         return False
     kept = [(a, b) for a, b in zip(values, read, strict=True) if not is_missing(b)]
     return bool(kept) and all(type(a) is type(b) and a == b for a, b in kept)
