@@ -580,7 +580,7 @@ def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
             TDILClassifier(mechanism="objective", regularization=2.0),
             {},
             {"epsilon": 0.4},
-            "times what a run of the search may.*regularization, which pays",
+            "1 of 1 candidates that were tried cost more than a run.*regularization of .* or more",
         ),
         (clone(LEARNER).set_params(ledger=PrivacyLedger(epsilon=1.0)), {}, {}, "ledger of its own"),
         (clone(LEARNER).set_params(classes=[1, 2]), {}, {}, "not in `classes`"),
@@ -690,9 +690,9 @@ def test_poisson_without_trials_returns_what_public_rows_give(monkeypatch):
 
 @seeded
 def test_transformers_learn_nothing_from_private_rows():
-    pipe = make_pipeline(StandardScaler(), PublicScaler(bounds=(-5, 5)), LEARNER)
+    pipe = make_pipeline(PublicScaler(bounds=(-5, 5)), StandardScaler(), LEARNER)
     models = [search(pipe, {}).fit(scale * X, Y) for scale in (1, 3)]
-    means = [m.best_estimator_[0].mean_ for m in models]
+    means = [m.best_estimator_[1].mean_ for m in models]
     np.testing.assert_array_equal(*means)
     assert models[0].predict(X).shape == Y.shape
 
@@ -708,14 +708,24 @@ def test_a_curvature_that_costs_as_much_as_a_run_leaves_some_epsilon(regularizat
     assert 0.7 < plan.excess(found.privacy_.mechanism) <= 1
 
 
-def test_a_lambda_that_is_too_small_is_told_one_that_is_enough():
+def test_what_costs_too_much_is_told_at_once_with_all_that_would_do(monkeypatch):
     learner = TDILClassifier(mechanism="objective", loss="huberized_hinge", norm_bound=2.0)
     pipe, name = make_pipeline(PublicScaler(bounds=(-5, 5)), learner), "tdilclassifier__"
-    with pytest.raises(ValueError, match="is enough") as refusal:
-        search(pipe, {f"{name}regularization": [3.0]}).fit(X, Y)
-    enough = float(re.search(r"curvature: (\S+) is enough", str(refusal.value))[1])
+    fits = []
+    choices = {f"{name}regularization": [1.0, 3.0, 1000.0]}
+    monkeypatch.setattr(TDILClassifier, "fit", lambda self, X, y: fits.append(X))
+    with pytest.raises(ValueError, match="2 of 3 candidates that were tried") as refusal:
+        search(pipe, choices, epsilon=3.0).fit(X, Y)
+    assert not fits  # public numbers tell
+    monkeypatch.undo()
+    told = str(refusal.value)
+    enough = float(re.search(r"regularization of (\S+) or more", told)[1])
     assert 3 < enough < 100
-    search(pipe, {f"{name}regularization": [enough]}).fit(X, Y)
+    search(pipe, {f"{name}regularization": [enough]}, epsilon=3.0).fit(X, Y)
+    larger = float(re.search(r"; epsilon=(\S+) of the search", told)[1])
+    search(pipe, choices, epsilon=larger, expected_trials=3).fit(X, Y)
+    assert "mechanism='functional'" in told
+    assert "leave them out" in told
 
 
 def test_objective_perturbation_is_lowered_until_it_fits():

@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import uniform
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
+from sklearn.feature_selection import SelectKBest
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
@@ -25,6 +27,7 @@ from sklearn.preprocessing import (
     PolynomialFeatures,
     RobustScaler,
     StandardScaler,
+    TargetEncoder,
 )
 
 from skdpsumm import (
@@ -39,7 +42,7 @@ from skdpsumm.features import _row_alone
 from skdpsumm.model_selection import _private_search
 from skdpsumm.model_selection._choices import Choices
 from skdpsumm.model_selection._maps import Maps, alike, groups_of, steps_before
-from skdpsumm.model_selection._public_rows import PublicRows
+from skdpsumm.model_selection._public_rows import PublicRows, Reading
 from skdpsumm.model_selection._stopping import Poisson, TruncatedNegativeBinomial
 from skdpsumm.privacy import PureDP
 
@@ -274,22 +277,19 @@ def test_arrays_with_names_and_unknown_values():
     assert model.n_features_in_ == 1
 
 
-SCALED = make_column_transformer(NUMBERS)
-
-
 @pytest.mark.parametrize(
     ("first", "message"),
     [
         (make_column_transformer((OneHotEncoder(), ["job"])), "list the public values"),
         (make_column_transformer((OneHotEncoder(categories=[["a", "b"]]), ["job"])), "not among"),
-        (make_column_transformer((JOBS, ["height"])), "'job' must hold finite numbers"),
-        (SCALED, "'job' must hold finite numbers.*list them in `categories`"),
+        (make_column_transformer((JOBS, ["height"])), "'height' holds a value that is not among"),
+        (make_column_transformer(NUMBERS, remainder="passthrough"), "list them in `categories`"),
         ("passthrough", "'job' must hold finite numbers"),
     ],
 )
 def test_names_that_are_not_listed_cost_nothing(first, message):
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-5)
-    rows = FRAME.replace({"job": {"c": "secret"}}) if first is SCALED else FRAME
+    rows = FRAME.replace({"job": {"c": "secret"}}) if "list them in" in message else FRAME
     with pytest.raises(ValueError, match=message) as caught:
         search(make_pipeline(first, LEARNER), {}, ledger=ledger).fit(rows, NAMES)
     assert "secret" not in str(caught.value)
@@ -446,8 +446,12 @@ def test_a_run_that_fails_leaves_nothing():
 
 
 def test_a_table_that_memory_does_not_hold_tells_no_size(monkeypatch):
-    def no_memory(self, X):
-        raise MemoryError(f"Unable to allocate an array with shape {X.shape}")
+    maps = Maps.__call__
+
+    def no_memory(self, rows):
+        if len(rows) < len(X):  # public ones
+            return maps(self, rows)
+        raise MemoryError(f"Unable to allocate an array with shape {rows.shape}")
 
     monkeypatch.setattr(Maps, "__call__", no_memory)
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-5)
@@ -478,3 +482,310 @@ def test_a_pure_search_costs_what_it_says():
     with pytest.raises(BudgetExceededError) as caught:
         search(LEARNER, {}, epsilon=0.9, delta=0.0, ledger=ledger).fit(X, Y)
     assert "would fit" not in str(caught.value)
+
+
+# ------------------------------------------------------------------ tables, as the user has them
+
+
+N = 300
+TABLE = pd.DataFrame(
+    {
+        "sex": RNG.integers(0, 2, N),
+        "age": RNG.uniform(18, 90, N),
+        "kids": RNG.integers(0, 5, N),
+        "married": RNG.random(N) < 0.5,
+        "job": RNG.choice(["a", "bb"], N),
+    }
+)
+RICH = (TABLE["sex"] == 1).to_numpy()
+NUMERIC = ["sex", "age", "kids", "married"]
+BOX = PublicScaler(bounds=[(0, 1), (18, 90), (0, 5), (0, 1)])
+ONE_HOT = {
+    "strict": OneHotEncoder(categories=[[0, 1]], sparse_output=False),
+    "floats": OneHotEncoder(categories=[np.array([0.0, 1.0])]),
+    "booleans": OneHotEncoder(categories=[[False, True]]),
+    "ignoring": OneHotEncoder(categories=[[0, 1]], handle_unknown="ignore"),
+    "drop": OneHotEncoder(categories=[[0, 1]], drop="first"),
+    "ordinal": OrdinalEncoder(categories=[[0, 1]]),
+}
+TYPES = {
+    "as it is": lambda table: table,
+    "floats": lambda table: table.astype(dict.fromkeys(NUMERIC, "float64")),
+    "float32": lambda table: table.astype(dict.fromkeys(NUMERIC, "float32")),
+    "nullable": lambda table: table.convert_dtypes(),
+    "objects": lambda table: table.astype(object),
+    "categories": lambda table: table.astype({"sex": "category", "job": "category"}),
+    "polars": lambda table: pytest.importorskip("polars").DataFrame(table.to_dict("list")),
+    "array": lambda table: table[NUMERIC].to_numpy(np.float64),
+    "integers": lambda table: table[NUMERIC].astype(int).to_numpy(),
+    "array of objects": lambda table: table.to_numpy(dtype=object),
+    "list": lambda table: table[NUMERIC].astype(float).to_numpy().tolist(),
+}
+AT = {name: j for j, name in enumerate(TABLE.columns)}
+
+
+class Keeps(ClassifierMixin, BaseEstimator):
+    """A learner that keeps what it was trained on, and predicts the first column."""
+
+    def __init__(
+        self, epsilon=1.0, delta=0.0, adjacency="add_remove", noise_seed=None, ledger=None
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+
+    def fit(self, X, y):
+        self.rows_ = dense(X)
+        self.classes_ = np.unique(y)
+        self.privacy_ = PrivacyGuarantee(PureDP(self.epsilon), self.adjacency)
+        return self
+
+    def predict(self, X):
+        return self.classes_[(dense(X)[:, 0] > 0.5).astype(int)]
+
+
+def trained_on(steps, table, **params):
+    """Return a search without a hold-out, and what it trained its learner on."""
+    params = {"holdout": 1e-12, "delta": 0.0} | params
+    model = search(make_pipeline(*steps, Keeps()), {}, **params).fit(table, RICH)
+    assert len(model.best_estimator_[-1].rows_) == N  # not the public rows, of a run that failed
+    return model, model.best_estimator_[-1].rows_
+
+
+def dense(rows):
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float64)
+
+
+def plain(steps, table):
+    """Return what the same steps make of a table outside of a search."""
+    return dense(make_pipeline(*steps).fit(table, RICH).transform(table))
+
+
+def named(table, *names):
+    return list(names) if hasattr(table, "columns") else [AT[name] for name in names]
+
+
+@pytest.mark.parametrize("types", TYPES)
+@pytest.mark.parametrize("encoder", ONE_HOT)
+def test_a_search_trains_on_what_the_plain_pipeline_does(types, encoder):
+    table = TYPES[types](TABLE)
+    parts = [
+        (clone(ONE_HOT[encoder]), named(table, "sex")),
+        (PublicScaler(bounds=(18, 90)), named(table, "age")),
+        ("passthrough", named(table, "kids", "married")),
+    ]
+    has_names = hasattr(table, "columns") or np.shape(table)[1] == 5
+    if has_names:
+        parts.append((OneHotEncoder(categories=[["a", "bb"]]), named(table, "job")))
+    columns = make_column_transformer(*parts)
+    try:
+        expected = plain([columns], table)
+    except (TypeError, ValueError):  # sklearn does not take it either
+        expected = None
+    ledger = PrivacyLedger(epsilon=100.0)
+    try:
+        model, rows = trained_on([columns], table, ledger=ledger)
+    except ValueError:
+        assert ledger.entries() == []
+        # Nullable booleans and the like: nothing that the plain pipeline takes is refused.
+        assert expected is None
+        return
+    rows_again = dense(model.best_estimator_[:-1].transform(table))
+    np.testing.assert_allclose(rows, rows_again, rtol=1e-5, atol=1e-6)
+    if expected is not None:
+        np.testing.assert_allclose(rows, expected, rtol=1e-5, atol=1e-6)
+    assert model.predict(table).shape == RICH.shape
+
+
+STEPS_OF_NUMBERS = {
+    "scaler": [BOX],
+    "frames": [clone(BOX).set_output(transform="pandas")],
+    "polynomials": [BOX, PolynomialFeatures(2)],
+    "function": [FunctionTransformer(np.sqrt)],
+    "identity": [FunctionTransformer(), BOX],
+    "signs": [Binarizer(threshold=20)],
+    "norms": [Normalizer()],
+    "passthrough": ["passthrough", BOX],
+    "nested": [make_pipeline(make_pipeline("passthrough", BOX), PolynomialFeatures(2))],
+    "union": [FeatureUnion([("a", BOX), ("b", FunctionTransformer(np.log1p))])],
+    "features": [BOX, RBFSampler(gamma=0.5, n_components=5, random_state=0)],
+    "remainder": [make_column_transformer((BOX, [0, 1, 2, 3]), remainder="drop")],
+    "imputer": [SimpleImputer(strategy="constant", fill_value=3), BOX],
+    "frozen": [FrozenEstimator(StandardScaler().fit(TABLE[NUMERIC].to_numpy(float)))],
+}
+
+
+@pytest.mark.filterwarnings("ignore:X (has|does not have):UserWarning")
+@pytest.mark.parametrize("steps", STEPS_OF_NUMBERS)
+@pytest.mark.parametrize("types", ["as it is", "polars", "array", "integers", "float32"])
+def test_numbers_go_through_steps_as_in_the_plain_pipeline(steps, types):
+    table = TYPES[types](TABLE[NUMERIC].astype(dict.fromkeys(NUMERIC, "float64")))
+    steps = STEPS_OF_NUMBERS[steps]
+    if types == "integers" and isinstance(steps[0], SimpleImputer):
+        pytest.skip("refused: fitted to floats, it takes no integers")
+    expected = plain(steps, table)
+    model, rows = trained_on(steps, table)
+    np.testing.assert_allclose(rows, expected, rtol=2e-5, atol=1e-6)
+    assert model.best_estimator_.predict(table).shape == RICH.shape
+
+
+@pytest.mark.parametrize("step", [KBinsDiscretizer(4, strategy="uniform"), StandardScaler()])
+def test_steps_behind_a_scaler_learn_of_public_rows(step):
+    model, rows = trained_on([BOX, step], TABLE[NUMERIC].astype(float))
+    again = dense(model.best_estimator_[:-1].transform(TABLE[NUMERIC].astype(float)))
+    np.testing.assert_array_equal(rows, again)
+    assert np.ptp(rows, axis=0).all() or rows.shape[1] == 13  # bins that a flag never falls in
+
+
+@pytest.mark.parametrize(
+    ("steps", "table", "message"),
+    [
+        ([StandardScaler()], TABLE[NUMERIC], "learns from the rows.*PublicScaler"),
+        ([KBinsDiscretizer(4)], TABLE[NUMERIC], "learns from the rows"),
+        ([SimpleImputer()], TABLE[NUMERIC], "learns from the rows"),
+        ([make_column_transformer((MinMaxScaler(), ["age"]))], TABLE, "learns from the rows"),
+        ([BOX, SelectKBest(k=2)], TABLE[NUMERIC], "learns from labels"),
+        ([TargetEncoder(categories=[[0, 1]])], TABLE[["sex"]], "learns from labels"),
+        ([FunctionTransformer(lambda rows: rows.astype(int) // 2)], TABLE[["age"]], None),
+        (
+            [make_column_transformer((OneHotEncoder(categories=[["0", "1"]]), ["sex"]))],
+            TABLE,
+            "'sex' of X has dtype int64",
+        ),
+        (
+            [
+                make_column_transformer(
+                    (OneHotEncoder(categories=[["0", "1"]], handle_unknown="ignore"), ["sex"])
+                )
+            ],
+            TABLE,
+            "'sex' of X has dtype int64",
+        ),
+        (
+            [
+                make_column_transformer(
+                    (OneHotEncoder(categories=[[0, 1]], handle_unknown="ignore"), ["sex"])
+                )
+            ],
+            TABLE.astype({"sex": str}),
+            "'sex' of X has dtype str",
+        ),
+        (
+            [SimpleImputer(strategy="constant", fill_value=3), BOX],
+            TABLE[NUMERIC].to_numpy(int),
+            "fails on a table with the dtypes of X.*X.astype\\(float\\)",
+        ),
+        (
+            [FunctionTransformer(lambda rows: rows.map(lambda v: float(len(str(v)))))],
+            TABLE[["kids"]],
+            "do not make the same of a table with the dtypes of X",
+        ),
+    ],
+)
+def test_what_would_train_on_nothing_is_refused(steps, table, message):
+    ledger = PrivacyLedger(epsilon=100.0)
+    pipe = make_pipeline(*steps, Keeps())
+    if message is None:
+        search(pipe, {}, delta=0.0).fit(table, RICH)
+        return
+    with pytest.raises(ValueError, match=message):
+        search(pipe, {}, delta=0.0, ledger=ledger).fit(table, RICH)
+    assert ledger.entries() == []
+
+
+def test_every_pipeline_learns_or_costs_nothing():
+    """With much budget and an easy problem, whatever is charged predicts the user's own table."""
+    learner = TDILClassifier(norm_bound=2.0, classes=[False, True], fit_intercept=True)
+    for types in ("as it is", "floats", "polars", "array", "integers", "list"):
+        table = TYPES[types](TABLE)
+        for encoder in ONE_HOT.values():
+            columns = make_column_transformer(
+                (clone(encoder), named(table, "sex")),
+                (PublicScaler(bounds=(18, 90)), named(table, "age")),
+            )
+            ledger = PrivacyLedger(epsilon=1000.0, delta=1e-5)
+            params = {"epsilon": 100.0, "ledger": ledger, "expected_trials": 1.01}
+            model = search(make_pipeline(columns, learner), {}, **params).fit(table, RICH)
+            assert len(ledger.entries()) == 1
+            assert model.best_estimator_.score(table, RICH) > 0.95 > RICH.mean() + 0.3
+
+
+# ------------------------------------------------------------------ missing values
+
+
+def with_gaps(table):
+    gaps = table.astype({"age": float, "job": object}).copy()
+    gaps.loc[::7, "age"] = np.nan
+    gaps.loc[::5, "job"] = np.nan
+    return gaps
+
+
+def filled(fill, *steps):
+    return make_pipeline(SimpleImputer(strategy="constant", fill_value=fill), *steps)
+
+
+def test_a_constant_imputer_takes_missing_values():
+    table = with_gaps(TABLE)
+    jobs = OneHotEncoder(categories=[["a", "bb", "none"]])
+    columns = make_column_transformer(
+        (filled(18.0, PublicScaler(bounds=(18, 90))), ["age"]), (filled("none", jobs), ["job"])
+    )
+    model, rows = trained_on([columns], table)
+    np.testing.assert_allclose(rows, plain([columns], table), atol=1e-12)
+    assert model.predict(table).shape == RICH.shape
+    ages = table[["age", "kids"]].to_numpy(float)
+    steps = [SimpleImputer(strategy="constant", fill_value=20.0), PublicScaler(bounds=(0, 90))]
+    np.testing.assert_allclose(trained_on(steps, ages)[1], plain(steps, ages), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("step", "column"),
+    [
+        (PublicScaler(bounds=(18, 90)), "age"),
+        (OneHotEncoder(categories=[["a", "bb", "none"]]), "job"),
+        (filled("other", OneHotEncoder(categories=[["a", "bb"]])), "job"),
+    ],
+)
+def test_missing_values_that_nothing_fills_cost_nothing(step, column):
+    ledger = PrivacyLedger(epsilon=100.0)
+    pipe = make_pipeline(make_column_transformer((step, [column])), Keeps())
+    with pytest.raises(ValueError, match=f"NaN in column '{column}'.*\n.*SimpleImputer"):
+        search(pipe, {}, delta=0.0, ledger=ledger).fit(with_gaps(TABLE), RICH)
+    assert ledger.entries() == []
+
+
+# ------------------------------------------------------------------ no row changes another's types
+
+
+ODD = [2.5, np.nan, None, True, -1, 2**53 + 1, 1e300, "7", np.float32(0.1), np.int8(1)]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize("column", ["sex", "age", "job"])
+def test_one_odd_cell_changes_no_other_row_as_it_is_read(odd, column):
+    jobs = OneHotEncoder(categories=[["a", "bb"]], handle_unknown="ignore")
+    sexes = OneHotEncoder(categories=[[0, 1]], handle_unknown="ignore")
+    steps = make_column_transformer((jobs, ["job"]), (sexes, ["sex"]), (BOX, NUMERIC))
+    more = pd.concat([TABLE, TABLE[:1].astype(object).assign(**{column: [odd]})])
+    tables = [TABLE, more, more.astype(object), TABLE.astype(object)]
+    found = []
+    for table in tables:
+        reading = Reading.of([steps], table[:0])
+        try:
+            found.append(reading(table)[:N])
+        except (TypeError, ValueError):
+            assert len(table) > N
+    assert len(found) >= 2
+    for one in found[1:]:
+        pd.testing.assert_frame_equal(one, found[0])
+
+
+def test_columns_that_are_chosen_by_dtype_are_stated():
+    chosen = make_column_selector(dtype_include="int64")
+    columns = make_column_transformer((PublicScaler(bounds=(0, 5)), chosen))
+    model, rows = trained_on([columns], TABLE)
+    assert rows.shape == (N, 2)
+    assert "the dtypes of X" in model.privacy_.given
+    assert "dtypes" not in trained_on([BOX], TABLE[NUMERIC].astype(float))[0].privacy_.given

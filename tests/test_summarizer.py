@@ -1,5 +1,6 @@
 """The estimator and the meta-estimator: what users of scikit-learn do with them."""
 
+import copy
 import pickle
 import subprocess
 import sys
@@ -11,9 +12,11 @@ import polars as pl
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 from sklearn.svm import LinearSVC
 
 from skdpsumm import (
@@ -26,6 +29,7 @@ from skdpsumm import (
     SummarizedEstimator,
     mmd2,
 )
+from skdpsumm._public import unwrap
 from skdpsumm.privacy import PureDP, Unprotected
 from skdpsumm.summaries import Auction, Posted, Propose
 from skdpsumm.summaries._embedding import Embedding
@@ -638,3 +642,42 @@ def test_a_target_that_a_pipeline_did_not_map_is_told_why():
     with pytest.raises(ValueError, match="NaN") as caught:
         PrivateMMDSummarizer(5).fit(np.full((40, 3), np.nan), X_target=X)
     assert not hasattr(caught.value, "__notes__")
+
+
+@pytest.mark.parametrize("n_target", [300, 600], ids=["other length", "as long as X"])
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_public_frame_goes_through_any_transformer(routing, package, n_target):
+    """A ColumnTransformer maps the frame in a `Public`, and no fold cuts it."""
+    frames = pytest.importorskip(package)
+    rng = np.random.default_rng(0)
+    jobs, ages = rng.choice(["a", "b"], 600), rng.uniform(18, 90, 600)
+    X, y = frames.DataFrame({"job": jobs, "age": ages}), (jobs == "a").astype(int)
+    columns = make_column_transformer(
+        (OneHotEncoder(categories=[["a", "b"]], sparse_output=False), ["job"]),
+        (PublicScaler(bounds=(18, 90)), ["age"]),
+    )
+    pipeline = Pipeline(
+        [("nested", make_pipeline(columns, MinMaxScaler())), ("model", model())],
+        transform_input=["X_target", "X_holdout"],
+    )
+    routed = {
+        "X_target": Public(X[:n_target]),
+        "owners": np.arange(600) % 3,
+        "X_holdout": Public(X[:n_target]),
+        "y_holdout": Public(y[:n_target]),
+    }
+    search = GridSearchCV(pipeline, {"model__estimator__C": [1.0, 100.0]}, cv=2)
+    search.fit(X, y, **routed)
+    rows, labels = search.best_estimator_[-1]._holdout
+    assert len(rows) == len(labels) == n_target
+    assert search.best_score_ > 0.95
+
+
+def test_public_survives_pickles_and_copies():
+    table = np.eye(3)
+    for copied in (pickle.loads(pickle.dumps(Public(table))), copy.deepcopy(Public(table))):
+        assert isinstance(copied, Public)
+        np.testing.assert_array_equal(unwrap(copied), table)
+    assert unwrap((table,)) is table  # what a Pipeline makes of one
+    for other in ([table], (1.0, 2.0), ([1.0, 2.0],), None):
+        assert unwrap(other) is other

@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._public import Public
 from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
 from ._columns import Columns
@@ -69,16 +68,13 @@ class PublicScaler(PrivacyReprMixin, OneToOneFeatureMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or such in a `Public`
+        X : array-like of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features), with entries in [0, 1]; in a `Public` where X
-        was in one
+        ndarray of shape (n_samples, n_features), with entries in [0, 1]
         """
         check_is_fitted(self)
-        if isinstance(X, Public):
-            return Public(self.transform(X.table))
         X = validate_table(self, X, reset=False)
         inside = np.clip(X, self.low_, self.high_)  # first, or rows far outside would overflow
         return np.clip((inside - self.low_) * self.scale_, 0, 1)

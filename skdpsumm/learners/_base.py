@@ -15,10 +15,10 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._progress import progress
-from .._public import unwrap
+from .._public import beside_X, unwrap
 from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
-from ..privacy import PrivacyGuarantee, nominal_mechanism, warn_of_seed
+from ..privacy import Mechanism, PrivacyGuarantee, nominal_mechanism, warn_of_seed
 from ._erm import Problem
 from ._landmarks import draw_landmarks, warn_of_blindness, warn_of_isolation
 from ._losses import Loss
@@ -86,15 +86,32 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         with schema_kept(self):
             self._fit_or_fail(X, y, X_public)
 
-    def _fit_or_fail(self, X: Any, y: Any, X_public: Any) -> None:
+    def _planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:
+        """Return what `fit` would cost, from public numbers: nothing is minimised or charged."""
+        return self._prepare(X, y, X_public)[0].mechanism
+
+    def _least_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism | None:
+        """Return what `fit` would cost at least, whatever its epsilon; None if that is nothing."""
+        return None
+
+    def _prepare(self, X: Any, y: Any, X_public: Any) -> tuple[Any, Problem, Any, str]:
+        """Return what is to be done, with what, how labels are coded, and what is given of them."""
+        problem, coding, given, public = self._pose(X, y, X_public)
+        return self._plan(problem.space, problem.terms, public), problem, coding, given
+
+    def _pose(self, X: Any, y: Any, X_public: Any) -> tuple[Problem, Any, str, Any]:
+        """Return what is to be minimised, the coding of y, what is given of it, public points."""
         self._check_parameters()
         X, y = self._validate(X, y)
         loss, coding, given = self._describe_target(y)
         space, rows, public = self._open_space(X, unwrap(X_public))
         terms = self._make_terms(space, loss, coding.n_scores, public)
         _check_size(len(X), terms)
-        plan = self._plan(space, terms, public)
-        problem = Problem(space, rows, coding.encode(y), terms)
+        return Problem(space, rows, coding.encode(y), terms), coding, given, public
+
+    def _fit_or_fail(self, X: Any, y: Any, X_public: Any) -> None:
+        plan, problem, coding, given = self._prepare(X, y, X_public)
+        terms = problem.terms
         problem.check(**getattr(plan, "demands", {}))
         if self.noise_seed is not None and terms.is_private:
             warn_of_seed()
@@ -153,8 +170,9 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
     def _public_points(self, X_public: Any, space: Space, seed: int) -> NDArray | None:
         """Return the public points: those given, or landmarks where the kernel needs some."""
         if X_public is not None:
-            points = validate_table(self, X_public, reset=False).astype(np.float64)
-            space.check(points)
+            with beside_X("X_public"):
+                points = validate_table(self, X_public, reset=False).astype(np.float64)
+                space.check(points)
             if isinstance(space, KernelSpace):
                 warn_of_isolation(space, points, self.kernel)
             return points

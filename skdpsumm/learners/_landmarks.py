@@ -85,8 +85,9 @@ def warn_of_isolation(space: Space, points: NDArray, kernel: object) -> None:
         _warn(
             f"Rows of X_public see {share:.1g} of the kernel at others of them: kernel={kernel!r} "
             "is near 0 between rows like these, and the model near chance. If X is scaled in a "
-            "Pipeline, X_public is not, unless the Pipeline has transform_input=['X_public']; else "
-            f"take {_longer_reach(kernel, some, others)}, or kernel='linear' or 'poly'."
+            "Pipeline, X_public is not, unless the Pipeline has transform_input=['X_public'] under "
+            "sklearn.set_config(enable_metadata_routing=True); else take "
+            f"{_longer_reach(kernel, some, others)}, or kernel='linear' or 'poly'."
         )
 
 

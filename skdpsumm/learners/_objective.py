@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ..privacy import (
     RESERVE,
     Mechanism,
+    PureDP,
     ShiftedGaussianDP,
     noisy_integers,
     on_grid,
@@ -26,7 +27,12 @@ from ..privacy import (
 from ._entries import power_below
 from ._erm import Minimizer, Problem
 from ._losses import Huber, Logistic, Loss, MarginLoss, Softmax
-from ._objective_accounting import calibrate, discrete_slack, smallest_regularization
+from ._objective_accounting import (
+    calibrate,
+    determinant_cost,
+    discrete_slack,
+    smallest_regularization,
+)
 from ._regularization import curvature_share, free_regularization
 from ._spaces import FeatureSpace
 from ._terms import ROUNDED_UP, Terms
@@ -157,6 +163,14 @@ def hull_of_gradients(loss: Loss, n_scores: int) -> dict[str, Any]:
         f"mechanism='objective' needs a smooth loss, and {type(loss).__name__} has a kink; take "
         "loss='soft_hinge', 'huberized_hinge' or 'logistic'."
     )
+
+
+def cost_of_curvature(terms: Terms) -> Mechanism:
+    """Return what one row's curvature costs, below which no noise brings objective perturbation."""
+    known = hull_of_gradients(terms.loss, terms.n_scores)
+    rows = terms.loss.smoothness, terms.radius, terms.regularization
+    cost = determinant_cost(*rows, known.get("rank", 1), known.get("trace"))
+    return ShiftedGaussianDP(((1.0, 0.0, cost),)) if terms.delta else PureDP(cost)
 
 
 def objective_regularization(space: FeatureSpace, terms: Terms, *, charged: bool) -> float:

@@ -74,6 +74,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..privacy import (
@@ -96,6 +97,10 @@ _MARGIN = 1 + 4e-12
 _HALVINGS = 36
 # Of the largest gap g that epsilon allows; see the module's docstring.
 _GAPS = (1.0, 0.97, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.0)
+
+
+class CurvatureError(ValueError):
+    """Raised where a row's curvature costs all of epsilon, whatever the noise."""
 
 
 class Calibration(NamedTuple):
@@ -123,6 +128,7 @@ class Calibration(NamedTuple):
     shift: float
 
 
+@lru_cache(maxsize=256)
 def calibrate(
     epsilon: float,
     delta: float,
@@ -210,7 +216,7 @@ def calibrate(
         search = _Search(vertices, hull, adjacency, share, room, delta * (1 - RESERVE), dominated)
         found = search.best(pairs)
     if found is None:
-        raise ValueError(
+        raise CurvatureError(
             f"regularization={regularization!r} is too small for epsilon={epsilon!r}: the "
             f"curvature that one row adds costs {shift:.4g} by itself, whatever the noise. Raise "
             f"regularization, to {_enough(shift, epsilon, rank) * regularization:.4g} say, or "

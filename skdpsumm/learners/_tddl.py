@@ -46,7 +46,8 @@ class BaseTDDL(BaseKernelLearner):
             Z, unlabelled rows that are no secret: of the test set, or like it. Wrap them in
             `Public` where a search or cross-validation would otherwise cut them into folds. In a
             `Pipeline` they pass by the steps that X goes through, unless it is made with
-            ``transform_input=["X_public"]`` (scikit-learn 1.6). None draws landmarks from
+            ``transform_input=["X_public"]``, which needs
+            ``sklearn.set_config(enable_metadata_routing=True)``. None draws landmarks from
             `bounds`; explicit features need neither.
 
         Returns

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._validation import validate_table
@@ -14,7 +15,7 @@ from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._exponential import ExponentialQueries
 from ._functional import SpanNoise, WeightNoise
-from ._objective import ObjectivePerturbation, objective_regularization
+from ._objective import ObjectivePerturbation, cost_of_curvature, objective_regularization
 from ._spaces import FeatureSpace
 from ._targets import ClassifierTarget, RegressorTarget
 
@@ -69,6 +70,12 @@ class BaseTDIL(BaseKernelLearner):
         if self.mechanism == "objective":
             return ObjectivePerturbation(space, terms)
         return ExponentialQueries(space, terms, int(self.n_rounds), self._candidates(space, public))
+
+    def _least_cost(self, X, y, *, X_public=None):
+        # "auto" raises Lambda where epsilon is lowered, and with it lowers this cost.
+        if self.mechanism != "objective" or self.regularization == "auto" or self.epsilon == np.inf:
+            return None
+        return cost_of_curvature(self._pose(X, y, X_public)[0].terms)
 
     def _candidates(self, space, public):
         """Return the public set that points are chosen from; None for the whole ball."""

@@ -11,26 +11,24 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._delegation import DelegatingMixin, inner_has
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
-from .._validation import validate_table
+from .._validation import Schema, known_classes, validate_table
 from .._warn import silence
-from ..features import Columns
 from ..privacy import PrivacyGuarantee, derived_seed, secret_generator, warn_of_seed
 from ._candidate import Leaf, last_step, silent, state
 from ._choices import Choices
 from ._maps import Maps, groups_of, steps_before
 from ._plan import RunPlan, plan_runs
 from ._price import check_ledger
-from ._public_rows import Listed, PublicRows, check_rows, listed_values, lists_values
 from ._rehearsal import Stage
 from ._run import Result, Table, no_run, run
 from ._score import SCORES, PrivateScore
@@ -50,7 +48,8 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
     estimator : estimator
         A private learner (`TDDLClassifier`, `TDILRegressor`, `M2MClassifier` with a sketcher, ...)
         or a `Pipeline` that ends in one, whose other steps are fitted to public rows, from which
-        they learn nothing, and take each private row by itself. Its epsilon, delta, adjacency,
+        they learn nothing, and take each private row by itself (`PublicScaler` first: a step that
+        would learn from the table is refused). Its epsilon, delta, adjacency,
         noise_seed and ledger are set by the search; memory and verbose are off.
     param_distributions : dict or list of dicts
         As in `RandomizedSearchCV`: lists, or distributions with `rvs`. Every trial draws anew, so
@@ -118,7 +117,8 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
     covered. A candidate that cannot be fitted to the private rows counts as the worst; all of a
     grid of at most 100 (of others some, and what is drawn) are tried on public ones before any
     charge. X must be numbers, but for columns whose `categories` the first step of a Pipeline
-    lists (`OneHotEncoder`, `OrdinalEncoder`, also in a `ColumnTransformer`). `score` is exact, no
+    lists (`OneHotEncoder`, `OrdinalEncoder`, also in a `ColumnTransformer`), and without missing
+    values, but for columns that it fills (`SimpleImputer` with a constant). `score` is exact, no
     release.
 
     *Time.* On average `expected_trials` times one fit, and as K varies, now and then several times
@@ -208,8 +208,8 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             One row per person (or other unit of protection).
         y : array-like of shape (n_samples,)
         X_public : array-like of shape (T, n_features) or `Public`, default=None
-            For estimators whose `fit` takes public points, such as TDDL. A `Pipeline` passes them
-            by its transformers, unless it has ``transform_input=["X_public"]`` (scikit-learn 1.6).
+            For estimators whose `fit` takes public points, such as TDDL. They go through the steps
+            before the learner, as X does.
 
         Returns
         -------
@@ -224,26 +224,30 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             Notes); nothing is charged, and the message tells the epsilon that would fit.
         """
         leaf, choices, score = self._check_parameters()
-        X, y, classes, listed = self._validate(X, y)
-        public = PublicRows.like(X, self.n_features_in_, classes, unwrap(X_public), listed)
+        X, y, classes = self._validate(X, y)
         rng, seed = self._sources()
-        stage = Stage(leaf, score.plan, public, self.estimator, self.adjacency, classes, seed)
         law, held_out = self._law(), rng.random(len(y)) < self.holdout
         drawn = [choices.draw(rng) for _ in range(law.draw(rng))]
-        # Before the charge, and without a look at the rows.
+        grid = [*choices.to_try()]
+        if law.generating(0.0) > 0:  # K = 0 returns the estimator as it is
+            grid.insert(0, {})
+        terms = leaf, score.plan, None, self.estimator, self.adjacency, classes, seed
+        stage = Stage(*terms, _safe_indexing(X, slice(0, 0)), float(self.epsilon), self._plan)
+        # Before the charge. What is tried, and on what, hangs on no row.
         with silent():
-            fallback = stage.tried({}) if law.generating(0.0) > 0 else None  # of K = 0
-            for params in choices.to_try():
-                stage.tried(params)
+            stage = stage.set(grid, unwrap(X_public))
+            stage.try_all(grid)
+            X = stage.read(X)
             trials = [(params, stage.tried(params)) for params in drawn]
+            fallback = None if trials else stage.tried({})
         self._charge(score.plan)
         with silent():
             parted = partial(Table.parted, X, y, held_out, not score.predicts)
             if trials:
                 best = self._search(trials, parted, score, stage)
             else:
-                best = no_run(fallback, public)
-        self._publish(leaf, best, score, classes)
+                best = no_run(fallback, stage.public)
+        self._publish(stage, best, score)
         return self
 
     # ---- before the charge
@@ -255,8 +259,7 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         choices = Choices(self.param_distributions)
         clone(self.estimator).set_params(**dict.fromkeys(choices.names))  # raises for unknown names
         leaf.check(self.estimator, choices.names)
-        plan = plan_runs(self._law(), float(self.epsilon), float(self.delta))
-        score = self._make_score(plan)
+        score = self._make_score(self._plan(float(self.epsilon)))
         if self.ledger is not None:
             budget = float(self.epsilon), float(self.delta)
             check_ledger(self.ledger, self._law(), *budget, self.adjacency)
@@ -264,6 +267,9 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
 
     def _law(self):
         return stopping(self.distribution, self.expected_trials)
+
+    def _plan(self, epsilon: float) -> RunPlan:
+        return plan_runs(self._law(), epsilon, float(self.delta))
 
     def _make_score(self, plan: RunPlan) -> PrivateScore:
         if not (is_classifier(self.estimator) or is_regressor(self.estimator)):
@@ -290,37 +296,20 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             )
         return PrivateScore(SCORES.get(scoring, scoring), low, high, self.adjacency, plan)
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, NDArray, Any, tuple[Listed, ...]]:
-        """Return the rows (a frame as it is), the labels, the public classes and categories."""
+    def _validate(self, X: Any, y: Any) -> tuple[Any, NDArray, Any]:
+        """Return the rows (a frame as it is), which are yet to be read, labels, and classes."""
         numeric = is_regressor(self.estimator)
-        X, y, listed = self._validate_rows(X, y, y_numeric=numeric, ensure_min_samples=2)
+        options = {"y_numeric": numeric, "ensure_min_samples": 2}
+        if hasattr(X, "columns"):  # whose cells are read one by one, later
+            validate_data(self, X, skip_check_array=True)
+            _, y = validate_table(Schema(), np.broadcast_to(0.0, X.shape), y, **options)
+        else:
+            X, y = validate_table(self, X, y, mixed=True, **options)
         if numeric:
-            return X, y, None, listed
+            return X, y, None
         with silence():  # it may warn of how many rows there are
             check_classification_targets(y)
-        given = getattr(last_step(self.estimator), "classes", None)
-        classes = np.unique(y if given is None else np.asarray(given))
-        if len(classes) < 2:
-            raise ValueError(
-                f"A classifier needs at least two classes, got {len(classes)} class; list them all "
-                "in `classes` of the estimator."
-            )
-        if not np.isin(y, classes).all():
-            raise ValueError("y holds a label that is not in `classes` of the estimator.")
-        return X, y, classes, listed
-
-    def _validate_rows(self, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray, Any]:
-        is_frame = hasattr(X, "columns")
-        mixed = is_frame or lists_values(self.estimator)
-        checked, y = validate_table(self, X, y, mixed=mixed, **options)
-        if not mixed:
-            return checked, y, ()
-        names = getattr(self, "feature_names_in_", None)
-        columns = Columns.build(self.n_features_in_, names=names)
-        X = X if is_frame else checked
-        listed = listed_values(self.estimator, X, self.n_features_in_)
-        check_rows(checked, columns, listed)
-        return X, y, listed
+        return X, y, known_classes(y, getattr(last_step(self.estimator), "classes", None))
 
     def _sources(self) -> tuple[np.random.Generator, int]:
         """Return the secret generator, and the public seed of what has none."""
@@ -378,9 +367,14 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         """Return the seeds of the noise of fit and score in trial j."""
         return [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
 
-    def _publish(self, leaf: Leaf, best: Result, score: PrivateScore, classes: Any) -> None:
+    def _publish(self, stage: Stage, best: Result, score: PrivateScore) -> None:
         facts = ["the parameters of the search"]
-        if classes is not None and getattr(last_step(self.estimator), "classes", None) is None:
+        if stage.chooses_by_dtype:
+            facts.append("the dtypes of X, by which columns are chosen")
+        if (
+            stage.classes is not None
+            and getattr(last_step(self.estimator), "classes", None) is None
+        ):
             facts.append("the set of labels in y")
         if self.adjacency == "replace_one":
             facts.append("the number of rows")

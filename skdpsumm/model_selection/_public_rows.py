@@ -1,37 +1,425 @@
-"""Public rows, shaped like the private ones: candidates are tried on them, maps fitted to them."""
+"""How a search reads a table, and public rows of the same types, to try candidates on.
+
+A row must not decide how another one is read: one that is missing makes floats of a column of
+integers, a name makes objects of it. So cells are read one by one, into types that the steps of
+the pipelines decide: what an encoder lists is one of the listed values, all else is float64. Public
+rows are of these types, too, so what is fitted to them hangs on no row. That it takes the user's
+own tables as well, and makes the same of them, is tried before anything is charged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 from sklearn.utils import _safe_indexing
 from sklearn.utils._indexing import _get_column_indices
 
-from ..features import Columns
+from .._validation import FILL_MISSING, cell_error
+from ..schema import CellError, check_listed, exact_numbers, is_missing, read_column
+
+NOT_LISTED = (
+    "holds a value that is not among its categories; add it to `categories`, or map rare values to "
+    "one of those listed."
+)
+_NO_NUMBER = (
+    "must hold finite numbers; if its values are names, list them in `categories` of an encoder in "
+    f"the first step, or leave the column out. {FILL_MISSING}"
+)
+
+
+# ---- what the steps of a pipeline meet of a table
+
+
+def meetings(step: Any, schema: Any) -> list[tuple[Any, list[int]]]:
+    """Return the steps of an estimator that meet columns as they are in the table, and which.
+
+    Parameters
+    ----------
+    step : estimator
+    schema : array or frame of shape (0, d)
+
+    Returns
+    -------
+    list of (step, positions)
+        Pipelines and other steps that hold steps come before these. A last step is "passthrough"
+        where columns leave a ColumnTransformer as they are.
+    """
+    return list(_meetings(step, list(range(schema.shape[1])), schema))
+
+
+def _meetings(step: Any, columns: list[int], schema: Any) -> Iterator[tuple[Any, list[int]]]:
+    if not columns or (isinstance(step, str) and step == "drop"):
+        return
+    yield step, columns
+    if isinstance(step, Pipeline):
+        for _, inner in step.steps:
+            yield from _meetings(inner, columns, schema)
+            if not _keeps(inner):
+                break
+    elif isinstance(step, FeatureUnion):
+        for _, inner in step.transformer_list:
+            yield from _meetings(inner, columns, schema)
+    elif isinstance(step, ColumnTransformer):
+        seen = _safe_indexing(schema, columns, axis=1)
+        rest = set(range(len(columns)))
+        for _, inner, chosen in step.transformers:
+            found = _positions(seen, chosen)
+            rest -= set(found)
+            yield from _meetings(inner, [columns[j] for j in found], schema)
+        yield from _meetings(step.remainder, [columns[j] for j in sorted(rest)], schema)
+
+
+def _keeps(step: Any) -> bool:
+    """Return whether columns leave a step as they are, but for missing values."""
+    if isinstance(step, FunctionTransformer):
+        return step.func is None
+    constant = isinstance(step, SimpleImputer) and step.strategy == "constant"
+    return step is None or step == "passthrough" or (constant and not step.add_indicator)
+
+
+def _positions(schema: Any, chosen: Any) -> list[int]:
+    """Return the positions of columns, chosen as a ColumnTransformer does: never by a row."""
+    chosen = chosen(schema) if callable(chosen) else chosen
+    return [int(j) for j in _get_column_indices(schema, chosen)]
+
+
+def settle_columns(estimator: Any, schema: Any) -> bool:
+    """Have columns that are chosen by dtype named, for public rows have dtypes of their own.
+
+    Returns
+    -------
+    bool
+        Whether there were any: then the dtypes of the table must be public.
+    """
+    found = [(step, cols) for step, cols in meetings(estimator, schema) if _chooses(step)]
+    for step, columns in found:
+        seen = _safe_indexing(schema, columns, axis=1)
+        names = list(getattr(seen, "columns", ()))
+        known = len(names) > 0 and all(isinstance(name, str) for name in names)
+        step.transformers = [
+            (name, inner, [names[j] if known else j for j in _positions(seen, chosen)])
+            if callable(chosen)
+            else (name, inner, chosen)
+            for name, inner, chosen in step.transformers
+        ]
+    return bool(found)
+
+
+def _chooses(step: Any) -> bool:
+    return isinstance(step, ColumnTransformer) and any(callable(c) for *_, c in step.transformers)
+
+
+# ---- reading
 
 
 @dataclass(frozen=True)
-class Listed:
-    """The values that are publicly listed of one column.
+class Column:
+    """What is publicly known of a column.
 
     Attributes
     ----------
-    column : int
-    values : list
-    strict : bool
-        Whether what is not listed is refused.
+    name : str
+    values : list or None
+        Those that all encoders of the column list, to draw from; None where there is none.
+    known : dict
+        All that are listed, by themselves.
+    is_met : bool
+        Whether any step reads it.
+    is_strict : bool
+        Whether an encoder may refuse what is not listed.
     """
 
-    column: int
-    values: list[Any]
-    strict: bool
+    name: str
+    values: list[Any] | None = None
+    known: dict[Any, Any] | None = None
+    is_met: bool = True
+    is_strict: bool = False
+
+    @classmethod
+    def of(cls, name: str, lists: list[tuple[list[Any], bool]], is_met: bool) -> Column:
+        """Return what lists of values, strict ones or not, and their steps tell of a column."""
+        if not lists:
+            return cls(name, is_met=is_met)
+        common = [
+            value
+            for value in lists[0][0]
+            if not is_missing(value) and all(_is_in(value, values) for values, _ in lists)
+        ]
+        if not common:
+            raise ValueError(
+                f"Encoders list categories of column {name!r}, and there is no value that all of "
+                "them list; give them at least one value in common."
+            )
+        listed = {value: None for values, _ in lists for value in values if not is_missing(value)}
+        known = {value: value for value in check_listed(f"An encoder of column {name!r}", listed)}
+        column = cls(name, common, known, True, any(strict for _, strict in lists))
+        return column if column.holds_names else column._of_floats()
+
+    def _of_floats(self) -> Column:
+        known = {float(value): float(value) for value in self.known or ()}
+        values = [float(value) for value in self.values or ()]
+        return Column(self.name, values, known, True, self.is_strict)
+
+    @property
+    def holds_names(self) -> bool:
+        """Whether anything but numbers is listed."""
+        return any(not isinstance(value, Real | np.bool_) for value in self.known or ())
+
+    def read(self, cells: Any) -> NDArray:
+        """Return cells as float64, or as objects that are equal to one that is listed or left.
+
+        Raises
+        ------
+        ValueError
+            For what is no number where one is due. The message tells no value.
+        TypeError
+            For what never is one.
+        """
+        if not self.is_met:
+            return np.zeros(len(cells))
+        column, fault = read_column(cells), None
+        try:
+            if not self.holds_names:
+                numbers = exact_numbers(column)
+                fault = CellError("infinite") if np.isinf(numbers).any() else None
+            elif column.dtype.kind in "mM":
+                fault = CellError("times")
+        except CellError as error:
+            fault = error
+        if fault is not None:  # raised out here, without the error above
+            raise self._refusal(fault)
+        return self._names(column) if self.holds_names else numbers
+
+    def _refusal(self, error: CellError) -> Exception:
+        if error.fault in ("words", "infinite"):
+            return ValueError(f"Column {self.name!r} {_NO_NUMBER}")
+        return cell_error(error, "X", f" in column {self.name!r}")
+
+    def _names(self, column: NDArray) -> NDArray:
+        values = np.empty(len(column), dtype=object)
+        values[:] = [self._name(cell) for cell in column.tolist()]
+        return values
+
+    def _name(self, cell: Any) -> Any:
+        try:
+            return (self.known or {}).get(cell, cell)
+        except TypeError:  # a list, say
+            return str(type(cell))
+
+    def odd(self, values: NDArray) -> list[Any]:
+        """Return what steps may refuse of values that were read, each once."""
+        if not self.is_met:
+            return []
+        if values.dtype != object:
+            some = np.unique(values)  # NaN is one
+            unlisted = ~np.isin(some, list(self.known or ())) & self.is_strict
+            return some[np.isnan(some) | unlisted].tolist()
+        known = self.known or {}
+        found = {
+            (type(value), None if is_missing(value) else value): value
+            for value in values
+            if is_missing(value) or (self.is_strict and value not in known)
+        }
+        return list(found.values())
+
+    def sample(self, m: int, numbers: NDArray) -> NDArray:
+        """Return m values that are listed in turn, or numbers."""
+        if self.values is None:
+            return numbers if self.is_met else np.zeros(m)
+        dtype = object if self.holds_names else np.float64
+        return np.resize(np.array(self.values, dtype=dtype), m)
+
+
+def _is_in(value: Any, values: list[Any]) -> bool:
+    return any(value == other for other in values)
+
+
+def _as_list(cells: Any) -> list[Any]:
+    return cells.to_list() if hasattr(cells, "to_list") else cells.tolist()
+
+
+def _as_array(cells: Any) -> NDArray:
+    """Return cells of a column that was read: floats, or objects."""
+    if getattr(cells.dtype, "kind", "") == "f" or str(cells.dtype) == "Float64":
+        return np.asarray(cells)
+    values = np.empty(len(cells), dtype=object)
+    values[:] = _as_list(cells)
+    return values
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the tables of a search are read.
+
+    Attributes
+    ----------
+    schema : array or frame of shape (0, d)
+        Of the user's table.
+    columns : tuple of Column
+    """
+
+    schema: Any
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, estimators: Iterable[Any], schema: Any) -> Reading:
+        """Return what the steps of some estimators, their columns settled, tell of a table.
+
+        Raises
+        ------
+        ValueError
+            For an encoder that would take its categories from the rows.
+        """
+        names = list(getattr(schema, "columns", [f"x{j}" for j in range(schema.shape[1])]))
+        if len(set(names)) < len(names):
+            raise ValueError("X has two columns of the same name; rename one.")
+        lists: list[list[Any]] = [[] for _ in names]
+        met = set()
+        for estimator in estimators:
+            for step, columns in meetings(estimator, schema):
+                if not isinstance(step, Pipeline | ColumnTransformer | FeatureUnion):
+                    met.update(columns)
+                for j, listed in zip(columns, _lists_of(step), strict=False):  # it complains
+                    lists[j].append(listed)
+        found = zip(names, lists, range(len(names)), strict=True)
+        return cls(schema, tuple(Column.of(str(name), some, j in met) for name, some, j in found))
+
+    def __call__(self, X: Any) -> Any:
+        """Return a table as the search reads it: a frame for a frame.
+
+        Raises
+        ------
+        ValueError
+            For what cannot be read, naming a column and no value.
+        """
+        parts = [column.read(_cells(X, j)) for j, column in enumerate(self.columns)]
+        return self._table(parts)
+
+    def _table(self, parts: list[NDArray]) -> Any:
+        if hasattr(self.schema, "columns"):
+            return type(self.schema)(self._series(parts))
+        table = np.empty((len(parts[0]), len(parts)), np.result_type(*parts))
+        for j, part in enumerate(parts):
+            table[:, j] = part
+        return table
+
+    def _series(self, parts: list[NDArray]) -> dict[Any, Any]:
+        named = zip(self.schema.columns, parts, strict=True)
+        if hasattr(self.schema, "iloc"):  # pandas would make strings of objects, and lose None
+            series = type(self.schema.iloc[:, 0])
+            return {name: series(part, dtype=part.dtype) for name, part in named}
+        return {name: part.tolist() if part.dtype == object else part for name, part in named}
+
+    def odd(self, X: Any) -> dict[int, list[Any]]:
+        """Return by column what steps may refuse of a table that was read, each value once."""
+        found = {j: column.odd(_as_array(_cells(X, j))) for j, column in enumerate(self.columns)}
+        return {j: values for j, values in found.items() if values}
+
+    def sample(self, m: int) -> Any:
+        """Return m public rows: numbers uniform in [0, 1], and the values that are listed."""
+        numbers = np.random.default_rng(0).random((m, len(self.columns)))
+        return self._table([c.sample(m, numbers[:, j]) for j, c in enumerate(self.columns)])
+
+    def least_rows(self) -> int:
+        """Return how many rows hold all values that are listed."""
+        return max(len(column.values or ()) for column in self.columns)
+
+    def with_odd(self, rows: Any, odd: dict[int, list[Any]]) -> Any:
+        """Return copies of the first of some rows that was read, each with one odd value."""
+        places = [(j, value) for j, values in odd.items() for value in values]
+        parts = []
+        for j in range(len(self.columns)):
+            part = np.repeat(_as_array(_cells(rows, j))[:1], len(places))
+            for i, (at, value) in enumerate(places):
+                if at == j:
+                    part[i] = value
+            parts.append(part)
+        return self._table(parts)
+
+    def own_and_read(self) -> tuple[Any, Any]:
+        """Return public rows with the types of the user's table, and the same rows as read.
+
+        Raises
+        ------
+        ValueError
+            If what is listed of a column cannot be in a column of its type.
+        """
+        m = max(12, self.least_rows())
+        # Beyond [0, 1], so that integers differ, and off whatever edges steps have.
+        numbers = np.random.default_rng(1).integers(0, 100, (m, len(self.columns))) + 0.21875
+        parts = [c.sample(m, numbers[:, j]) for j, c in enumerate(self.columns)]
+        own = _cast(self._table(parts), self.schema)
+        for j, (column, part) in enumerate(zip(self.columns, parts, strict=True)):
+            if column.known and not _survives(column, part, _cells(own, j)):
+                raise ValueError(
+                    f"Column {column.name!r} of X has dtype {_cells(self.schema, j).dtype}, whose "
+                    f"values are never those in `categories` of its encoder, {column.values!r}; "
+                    "list them as the column holds them."
+                )
+        return own, self(own)
+
+
+def _lists_of(step: Any) -> Iterator[tuple[list[Any], bool]]:
+    """Yield the values that an encoder lists of each of its columns, and whether it is strict.
+
+    It may refuse what is not listed.
+    """
+    if not isinstance(step, OneHotEncoder | OrdinalEncoder):
+        return
+    if isinstance(step.categories, str):
+        raise ValueError(
+            f"{type(step).__name__} has categories={step.categories!r}, which would be read off "
+            "the private rows; list the public values of its columns: categories=[[...], ...]."
+        )
+    for values in step.categories:
+        yield np.asarray(values, dtype=object).tolist(), step.handle_unknown == "error"
+
+
+def _cells(X: Any, j: int) -> Any:
+    return X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+
+
+def _survives(column: Column, values: NDArray, cast: Any) -> bool:
+    """Return whether values are read as they were after a cast, but for those that it loses."""
+    try:
+        read = column.read(cast)
+    except (TypeError, ValueError):
+        return False
+    kept = [(a, b) for a, b in zip(values, read, strict=True) if not is_missing(b)]
+    return bool(kept) and all(type(a) is type(b) and a == b for a, b in kept)
+
+
+def _cast(rows: Any, schema: Any) -> Any:
+    """Return rows with the types of a schema, as far as they can be."""
+    if hasattr(rows, "iloc"):
+        pairs = zip(rows.columns, schema.dtypes, strict=True)
+        return type(rows)({name: _cast_series(rows[name], dtype) for name, dtype in pairs})
+    if hasattr(rows, "columns"):
+        return rows.cast(dict(schema.schema), strict=False)
+    return _cast_series(rows, schema.dtype)
+
+
+def _cast_series(values: Any, dtype: Any) -> Any:
+    if str(dtype) == "category":  # its own categories could be those of the rows
+        return values.astype("category")
+    if values.dtype == np.float64 and getattr(dtype, "kind", "O") in "iu":
+        values = np.floor(values)
+    try:
+        return values.astype(dtype)
+    except (TypeError, ValueError):  # no value of this type: rows will tell
+        return values
+
+
+# ---- public rows
 
 
 @dataclass(frozen=True)
@@ -51,103 +439,15 @@ class PublicRows:
     X_public: Any = None
 
     @classmethod
-    def like(
-        cls, X: Any, d: int, classes: Any, X_public: Any, listed: tuple[Listed, ...] = ()
-    ) -> PublicRows:
-        """Return rows uniform in [0, 1], or of listed values; a frame where X is one."""
-        rng = np.random.default_rng(0)
+    def like(cls, reading: Reading, classes: Any, X_public: Any) -> PublicRows:
+        """Return rows uniform in [0, 1], or of listed values, of the types that are read."""
         m = 20 if classes is None else max(20, 3 * len(classes))
-        m = max([m, *(len(one.values) for one in listed)])
-        values: Any = rng.random((m, d))
-        if listed:
-            values = values.astype(object)
-        for one in listed:
-            values[:, one.column] = np.resize(np.array([*one.values], dtype=object), m)
-        if hasattr(X, "columns"):
-            values = _frame(X, values, {one.column for one in listed})
-        y = rng.random(m) if classes is None else np.resize(np.asarray(classes), m)
-        return cls(values, y, X_public)
+        m = max(m, reading.least_rows())
+        y = np.random.default_rng(2).random(m) if classes is None else np.resize(classes, m)
+        return cls(reading.sample(m), y, X_public)
 
     def through(self, steps: Any) -> PublicRows:
         """Return what fitted steps make of them."""
         points = self.X_public
         points = None if points is None else steps.transform(points)
         return PublicRows(steps.transform(self.X), self.y, points)
-
-
-def _frame(X: Any, values: NDArray, listed: set[int]) -> Any:
-    columns = {
-        name: values[:, j] if j in listed else values[:, j].astype(np.float64)
-        for j, name in enumerate(X.columns)
-    }
-    frame = type(X)(columns)
-    # Steps may choose columns by dtype. The categories of X's own could be those of its rows.
-    for name in X.columns:
-        if X[name].dtype == "category":
-            frame[name] = frame[name].astype("category")
-    return frame
-
-
-def listed_values(estimator: Any, X: Any, n_columns: int) -> tuple[Listed, ...]:
-    """Return what the first step of an estimator lists of the columns of X.
-
-    That is `categories` of an encoder, which may be in a `ColumnTransformer`.
-
-    Raises
-    ------
-    ValueError
-        For an encoder that would take its categories from the rows.
-    """
-    step = _first_step(estimator)
-    if not isinstance(step, ColumnTransformer):
-        return tuple(_listed_by(step, list(range(n_columns))))
-    schema = _safe_indexing(X, slice(0, 0))
-    return tuple(
-        one
-        for _, inner, chosen in step.transformers
-        for one in _listed_by(_first_step(inner), _positions(schema, chosen))
-    )
-
-
-def lists_values(estimator: Any) -> bool:
-    """Return whether an estimator may list values of columns, so that an array can hold them."""
-    return isinstance(_first_step(estimator), ColumnTransformer | OneHotEncoder | OrdinalEncoder)
-
-
-def _first_step(step: Any) -> Any:
-    while isinstance(step, Pipeline):
-        # Steps that do nothing leave the columns to the next one.
-        doing = [s for _, s in step.steps if s is not None and not isinstance(s, str)]
-        step = doing[0] if doing else None
-    return step
-
-
-def _positions(schema: Any, chosen: Any) -> list[int]:
-    """Return the positions of columns, chosen as a ColumnTransformer does: never by a row."""
-    chosen = chosen(schema) if callable(chosen) else chosen
-    return [int(j) for j in _get_column_indices(schema, chosen)]
-
-
-def _listed_by(step: Any, positions: list[int]) -> Iterator[Listed]:
-    if not isinstance(step, OneHotEncoder | OrdinalEncoder):
-        return
-    if isinstance(step.categories, str):
-        raise ValueError(
-            f"{type(step).__name__} has categories={step.categories!r}, which would be read off "
-            "the private rows; list the public values of its columns: categories=[[...], ...]."
-        )
-    strict = step.handle_unknown == "error"
-    for j, values in zip(positions, step.categories, strict=False):  # it complains itself
-        yield Listed(j, np.asarray(values, dtype=object).tolist(), strict)
-
-
-def check_rows(X: NDArray, columns: Columns, listed: tuple[Listed, ...]) -> None:
-    """Raise ValueError, naming a column and no value, for what is not listed and no number."""
-    known = {one.column: one for one in listed}
-    values = [known[j].values if j in known else None for j in range(columns.n_columns)]
-    columns = replace(columns, categories=tuple(v if v is None else tuple(v) for v in values))
-    for j in range(columns.n_columns):
-        if j not in known:
-            columns.number(X, j)
-        elif known[j].strict:
-            columns.code(X, j)

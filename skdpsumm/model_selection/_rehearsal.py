@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing
 
+from .._validation import FILL_MISSING
+from ..learners._objective_accounting import CurvatureError
+from ..privacy import Mechanism
+from ..schema import is_missing
 from ._candidate import Leaf, cost_of, last_step, settled
-from ._maps import Maps, alike
+from ._maps import Maps, alike, steps_before
 from ._plan import RunPlan
-from ._public_rows import PublicRows
+from ._public_rows import NOT_LISTED, PublicRows, Reading, meetings, settle_columns
 
+_FILL = (
+    "Start the pipeline with SimpleImputer(strategy='constant', fill_value=...) that fills in a "
+    f"public constant. {FILL_MISSING}"
+)
 _MOST_REHEARSALS = 16
 # How far above the epsilon that fits the least that does not may be.
 _NEAR = 1.1
-# Times that Lambda is doubled to say which one would do.
-_MOST_RAISES = 4
+# Times that Lambda is doubled to say which one would do, and the last epsilon that is tried.
+_MOST_RAISES, _LARGEST_EPSILON = 12, 20.0
+_MOST_SHOWN = 3
+
+Params = dict[str, Any]
+
+
+class TooDearError(ValueError):
+    """Raised for a candidate that no epsilon makes cheap enough for a run."""
+
+
+_TOO_DEAR = (TooDearError, CurvatureError)
 
 
 @dataclass(frozen=True)
@@ -31,23 +53,63 @@ class Stage:
     ----------
     leaf : Leaf
     plan : RunPlan
-    public : PublicRows
+    public : PublicRows or None
+        None before it is known how tables are read.
     estimator : estimator
         Of the search.
     adjacency : str
     classes : ndarray or None
     seed : int
         Public, of what has none.
+    schema : array or frame of shape (0, d)
+        Of the user's table.
+    epsilon : float
+        Of the search.
+    replan : callable or None
+        Returns the plan of a search with another epsilon.
+    reading : Reading or None
+    tables : pair of arrays or frames
+        Public rows with the types of the user's table, and the same rows as read.
     """
 
     leaf: Leaf
     plan: RunPlan
-    public: PublicRows
+    public: PublicRows | None
     estimator: Any
     adjacency: str
     classes: Any
     seed: int
-    _done: list[tuple[dict[str, Any], Any]] = field(default_factory=list)
+    schema: Any = None
+    epsilon: float = math.inf
+    replan: Callable[[float], RunPlan] | None = None
+    reading: Reading | None = None
+    tables: Any = None
+    _done: list[tuple[Params, Any]] = field(default_factory=list)
+    _mapped: list[tuple[Any, Maps]] = field(default_factory=list)
+    _by_dtype: list[Any] = field(default_factory=list)
+
+    def set(self, grid: list[Params], X_public: Any) -> Stage:
+        """Return the stage with public rows, of the types in which these candidates read tables."""
+        candidates: list[Any] = []
+        failed = _failures(lambda params: candidates.append(self.candidate(params)), grid)
+        if failed:
+            raise _refusal(failed)
+        reading = Reading.of(candidates, self.schema)
+        public = PublicRows.like(reading, self.classes, X_public)
+        return replace(self, reading=reading, public=public, tables=reading.own_and_read())
+
+    def candidate(self, params: Params) -> Any:
+        """Return a candidate with all that the search decides, but for its budget."""
+        candidate = self._settled(self.estimator).set_params(**clone(params, safe=False))
+        candidate = self._settled(candidate)
+        if settle_columns(candidate, self.schema):
+            self._by_dtype.append(candidate)
+        return candidate
+
+    @property
+    def chooses_by_dtype(self) -> bool:
+        """Whether a candidate chooses columns by their dtypes, which are then taken as public."""
+        return bool(self._by_dtype)
 
     def _settled(self, estimator: Any) -> Any:
         """Return an estimator, whose steps may be its own, with all that the search decides."""
@@ -56,128 +118,322 @@ class Stage:
         own |= self.leaf.settings(estimator, self.classes)
         return settled(self.leaf, estimator, own, self.seed)
 
-    def tried(self, params: dict[str, Any]) -> Any:
-        """Return a candidate that can be fitted and paid for.
+    def try_all(self, grid: list[Params]) -> None:
+        """Raise ValueError that names all candidates that cannot be, and what would mend that.
+
+        Prices come first: those of our learners follow from public numbers, without a fit.
+        """
+        failed = _failures(self._price, grid)
+        if failed:
+            raise self._refusal(failed, len(grid))
+        failed = _failures(self._try, grid)
+        if failed:
+            raise self._refusal(failed, len(grid))
+
+    def tried(self, params: Params) -> Any:
+        """Return a candidate that can be fitted and paid for, and takes the user's own tables.
 
         Raises
         ------
         ValueError
             If it cannot. The message tells of parameters and public rows alone.
         """
+        try:
+            return self._try(params)
+        except Exception as error:
+            raise self._refusal([(params, error)], 1) from error
+
+    def _try(self, params: Params) -> Any:
         for known, candidate in self._done:
             if alike(known, params):
                 return candidate
-        try:
-            candidate = self._settled(self.estimator).set_params(**clone(params, safe=False))
-            candidate = self._settled(candidate)
-            candidate = _affordable(self.leaf, candidate, self.plan, self.public)
-        except Exception as error:
-            if not params:
-                raise
-            raise ValueError(
-                f"A search over param_distributions can draw {params!r}, which fails on public "
-                f"rows: {error} Take it out, so that no search fails by the luck of the draw; "
-                "nothing was charged."
-            ) from error
+        candidate = self.candidate(params)
+        _check_steps(candidate, self)
+        candidate = self._prices(candidate).affordable()
+        trial, maps = _rehearsed(candidate, self.public)
+        _check_learner(last_step(trial), self.adjacency)
+        self._check_tables(trial, maps)
         self._done.append((params, candidate))
         return candidate
+
+    # ---- prices
+
+    def _prices(self, candidate: Any, plan: RunPlan | None = None) -> _Prices:
+        return _Prices(self.leaf, candidate, plan or self.plan, self.public)
+
+    def _price(self, params: Params) -> None:
+        """Raise ValueError for a candidate that is too dear whatever is spent on noise."""
+        candidate = self.candidate(params)
+        _check_steps(candidate, self)
+        self._prices(candidate).check_least()
+
+    def _refusal(self, failed: list[tuple[Params, Exception]], n_tried: int) -> Exception:
+        dear = [params for params, error in failed if isinstance(error, _TOO_DEAR)]
+        others = [(params, error) for params, error in failed if not isinstance(error, _TOO_DEAR)]
+        if not dear:
+            return _refusal(others)
+        text = f"{self._of_dear(dear, n_tried)} Nothing was charged."
+        return ValueError(f"{_refusal(others)}\n{text}" if others else text)
+
+    def _of_dear(self, dear: list[Params], n_tried: int) -> str:
+        """Return what cannot be paid for, and all that would mend it, which is tried."""
+        found = [self.candidate(params) for params in dear]
+        kinds = sorted({type(last_step(candidate)).__name__ for candidate in found})
+        remedies = [*self._remedies(found)]
+        if len(dear) < n_tried:
+            remedies.append("leave them out of param_distributions")
+        told = f"; any of these would do: {'; '.join(remedies)}" if remedies else ""
+        return (
+            f"{len(dear)} of {n_tried} candidates that were tried cost more than a run of the "
+            f"search may, whatever their epsilon, for a row's curvature costs by itself in "
+            f"{' and '.join(kinds)} with mechanism='objective': {_shown(dear)}{told}."
+        )
+
+    def _remedies(self, dear: list[Any]) -> Iterator[str]:
+        names = [f"{self.leaf.path}{name}" for name in ("regularization", "mechanism")]
+        given = [candidate.get_params()[names[0]] for candidate in dear]
+        value = max([one for one in given if not isinstance(one, str)], default=1.0)
+        for _ in range(_MOST_RAISES):
+            value = _rounded_up(2 * value)
+            if self._all_fit([clone(c).set_params(**{names[0]: value}) for c in dear]):
+                yield f"{names[0]} of {value:g} or more"
+                break
+        epsilon = _rounded_up(1.4 * self.epsilon)
+        while self.replan and epsilon < _LARGEST_EPSILON:
+            if self._all_fit(dear, self.replan(epsilon)):
+                yield f"epsilon={epsilon:g} of the search"
+                break
+            epsilon = _rounded_up(1.4 * epsilon)
+        if self._all_fit([clone(c).set_params(**{names[1]: "functional"}) for c in dear]):
+            yield f"{names[1]}='functional', which costs what it is asked to"
+
+    def _all_fit(self, candidates: list[Any], plan: RunPlan | None = None) -> bool:
+        prices = [self._prices(candidate, plan) for candidate in candidates]
+        return all(one.may_fit() for one in prices) and all(one.fits() for one in prices)
+
+    # ---- tables
+
+    def read(self, X: Any) -> Any:
+        """Return the private table as all steps meet it.
+
+        Raises
+        ------
+        ValueError
+            For values that cannot be read, or that a step refuses; columns are named.
+        """
+        found = self.reading(X)
+        self._check_odd(self.reading.odd(found))
+        return found
+
+    def _check_tables(self, trial: Any, maps: Maps) -> None:
+        """Raise ValueError where the user's own table gives something else than it does as read."""
+        try:
+            _check_shape(trial, self.tables[1])
+            _check_shape(trial, self.tables[0])
+        except (TypeError, ValueError) as error:
+            if not maps.before:
+                raise
+            raise ValueError(
+                f"The pipeline, fitted to numbers as float64, fails on a table with the dtypes of "
+                f"X: {error} Convert the columns first, as with X.astype(float)."
+            ) from error
+        steps = steps_before(trial)
+        if not maps.before or any(alike(steps, known) for known, _ in self._mapped):
+            return
+        (a, good), (b, also_good) = (maps(table) for table in self.tables)
+        same = np.allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-5)
+        if not (same and np.array_equal(good, also_good)):
+            raise ValueError(
+                "The steps before the learner do not make the same of a table with the dtypes of X "
+                "as of the same table read as the search does, with numbers as float64 and "
+                "categories as they are listed: convert the columns of X to these types first."
+            )
+        self._mapped.append((steps, maps))
+
+    def _check_odd(self, odd: dict[int, list[Any]]) -> None:
+        """Raise ValueError for values of columns that the steps of a candidate refuse.
+
+        Parameters
+        ----------
+        odd : dict
+            Of `Reading.odd`. What happens to one is tried on a public row.
+        """
+        if not odd:
+            return
+        places = [(j, value) for j, values in odd.items() for value in values]
+        rows = self.reading.with_odd(self.public.X, odd)
+        good = np.full(len(places), bool(self._mapped))
+        for _, maps in self._mapped:
+            good &= maps(rows)[1]
+        refused = [place for place, fine in zip(places, good, strict=True) if not fine]
+        for missing in (True, False):
+            found = {j for j, value in refused if is_missing(value) == missing}
+            if found:
+                names = ", ".join(repr(self.reading.columns[j].name) for j in sorted(found))
+                what = f"Input X contains NaN in column {names}.\n{_FILL}" if missing else ""
+                raise ValueError(what or f"Column {names} {NOT_LISTED}")
+
+
+def _failures(
+    attempt: Callable[[Params], Any], grid: list[Params]
+) -> list[tuple[Params, Exception]]:
+    failed = []
+    for params in grid:
+        try:
+            attempt(params)
+        except Exception as error:
+            failed.append((params, error))
+    return failed
+
+
+def _refusal(failed: list[tuple[Params, Exception]]) -> Exception:
+    """Return an error that names all candidates that failed, and why."""
+    if not any(params for params, _ in failed):
+        return failed[0][1]
+    reasons: dict[str, list[Params]] = {}
+    for params, error in failed:
+        reasons.setdefault(str(error), []).append(params)
+    told = [
+        f"A search over param_distributions can draw {_shown(some)}, which fails on public rows: "
+        f"{reason}"
+        for reason, some in reasons.items()
+    ]
+    return ValueError(
+        "\n".join(told) + " Take it out, so that no search fails by the luck of the draw; nothing "
+        "was charged."
+    )
+
+
+def _shown(some: list[Params]) -> str:
+    more = f" and {len(some) - _MOST_SHOWN} others" if len(some) > _MOST_SHOWN else ""
+    return ", ".join(repr(params) for params in some[:_MOST_SHOWN]) + more
 
 
 def fit_last(step: Any, X: Any, y: NDArray, public: PublicRows) -> Any:
     """Fit a learner to rows that all steps before it have mapped, as they have the public ones."""
-    extra = {} if public.X_public is None else {"X_public": public.X_public}
-    return step.fit(X, y, **extra)
+    return step.fit(X, y, **_extra(public))
 
 
-def _affordable(leaf: Leaf, candidate: Any, plan: RunPlan, public: PublicRows) -> Any:
-    """Return the candidate with an epsilon at which its fit costs no more than planned.
+def _extra(public: PublicRows) -> dict[str, Any]:
+    return {} if public.X_public is None else {"X_public": public.X_public}
+
+
+def _rehearsed(candidate: Any, public: PublicRows) -> tuple[Any, Maps]:
+    """Fit a clone to public rows; return it, and the maps before its last step."""
+    trial = clone(candidate)
+    maps = Maps.fitted(trial, public)
+    fit_last(last_step(trial), maps.public.X, public.y, maps.public)
+    return trial, maps
+
+
+class _Prices:
+    """What a candidate costs, by its epsilon.
 
     Most mechanisms take the plan's. Of those that state another cost than they were asked for, as
     objective perturbation does, epsilon is lowered until it fits.
 
-    Raises
-    ------
-    ValueError
-        If it cannot be fitted, or has no guarantee that the plan can hold.
+    Parameters
+    ----------
+    leaf : Leaf
+    candidate : estimator
+    plan : RunPlan
+    public : PublicRows
     """
-    step, excess = _rehearsed(leaf, candidate, plan.epsilon, plan, public)
-    if excess <= 1:
-        return candidate
-    if not np.isfinite(excess):
-        raise ValueError(
-            f"{type(step).__name__} costs {cost_of(step)!r}, which does not compare with a run's "
-            f"{plan.base!r}: take a mechanism with Gaussian noise, or delta=0 for one that is pure."
-        )
-    fits, least = _less(leaf, candidate, excess, plan, public)
-    if not fits:
-        raise ValueError(
-            f"{type(step).__name__} costs at least {least:.3g} times what a run of the search may, "
-            "whatever its epsilon. Raise the search's epsilon or lower expected_trials"
-            f"{_remedy(leaf, candidate, step, least, plan, public)}."
-        )
-    return _with_budget(leaf, candidate, fits, plan)
 
+    def __init__(self, leaf: Leaf, candidate: Any, plan: RunPlan, public: PublicRows):
+        self.leaf, self.candidate, self.plan = leaf, candidate, plan
+        self.y, self.public = public.y, Maps.fitted(clone(candidate), public).public
 
-def _less(
-    leaf: Leaf,
-    candidate: Any,
-    excess: float,
-    plan: RunPlan,
-    public: PublicRows,
-    near: float = _NEAR,
-) -> tuple[float | None, float]:
-    """Lower epsilon until the candidate fits, and not much further: a cost grows with epsilon.
+    def affordable(self) -> Any:
+        """Return the candidate with an epsilon at which its fit costs no more than planned.
 
-    A part of it may not: a row's curvature, of objective perturbation. So steps grow, and below
-    some epsilon the estimator refuses.
+        Raises
+        ------
+        TooDearError, CurvatureError
+            Where there is none.
+        ValueError
+            If it cannot be fitted, or has no guarantee that the plan can hold.
+        """
+        return self._with_budget(self._epsilon(_NEAR))
 
-    Returns
-    -------
-    fits : float or None
-        An epsilon.
-    excess : float
-        What the least epsilon that is too much costs per planned.
-    """
-    fits, low, high, power = None, 0.0, plan.epsilon, 1.0
-    for _ in range(_MOST_REHEARSALS):
-        if low:
-            epsilon = float(np.sqrt(low * high))
-        else:
-            # Not a power of excess, which may overflow.
-            epsilon = high * float(np.exp(-power * np.log(excess) - 1e-4))
-            power *= 2
+    def check_least(self) -> None:
+        """Raise TooDearError for what costs too much whatever is spent on noise: no fit is made."""
+        learner = last_step(self._with_budget(self.plan.epsilon))
+        if not hasattr(learner, "_least_cost"):
+            return
+        cost = learner._least_cost(self.public.X, self.y, **_extra(self.public))
+        if cost is not None and not self.plan.covers(cost):
+            raise TooDearError("It costs more than a run may, whatever its epsilon.")
+
+    def may_fit(self) -> bool:
+        """Return whether `check_least` passes."""
         try:
-            _, found = _rehearsed(leaf, candidate, epsilon, plan, public)
+            self.check_least()
         except ValueError:
-            low = epsilon
-            continue
-        if found <= 1:
-            fits = low = epsilon
-        else:
-            excess, high = found, epsilon
-        if fits and high < near * fits:
-            break
-    return fits, excess
+            return False
+        return True
 
-
-def _remedy(
-    leaf: Leaf, candidate: Any, step: Any, excess: float, plan: RunPlan, public: PublicRows
-) -> str:
-    """Return what a refusal adds for objective perturbation: a Lambda that was tried, and does."""
-    if getattr(step, "mechanism", "") != "objective":
-        return ""
-    advice = ", or raise regularization, which pays for a row's curvature"
-    value = step.regularization_ * excess
-    for _ in range(_MOST_RAISES):
-        value = _rounded_up(2 * value)
-        raised = clone(candidate).set_params(**{f"{leaf.path}regularization": value})
+    def fits(self) -> bool:
+        """Return whether there is an epsilon at which a fit costs no more than planned."""
         try:
-            _, excess = _rehearsed(leaf, raised, plan.epsilon, plan, public)
-            if excess <= 1 or _less(leaf, raised, excess, plan, public, near=np.inf)[0]:
-                return f"{advice}: {value:g} is enough"
-        except ValueError:  # of a Lambda that cannot be, for other reasons
-            break
-    return advice
+            return self._epsilon(math.inf) > 0
+        except ValueError:
+            return False
+
+    def _epsilon(self, near: float) -> float:
+        excess = self._excess(self.plan.epsilon)
+        if excess <= 1:
+            return self.plan.epsilon
+        if not np.isfinite(excess):
+            name = type(last_step(self.candidate)).__name__
+            raise ValueError(
+                f"{name} has a guarantee that does not compare with a run's {self.plan.base!r}: "
+                "take a mechanism with Gaussian noise, or delta=0 for one that is pure."
+            )
+        return self._less(excess, near)
+
+    def _less(self, excess: float, near: float) -> float:
+        """Lower epsilon until the candidate fits, and not much further: costs grow with it.
+
+        A part of them may not: a row's curvature, of objective perturbation. So steps grow, and
+        below some epsilon the estimator refuses.
+        """
+        fits, low, high, power = 0.0, 0.0, self.plan.epsilon, 1.0
+        for _ in range(_MOST_REHEARSALS):
+            if low:
+                epsilon = float(np.sqrt(low * high))
+            else:
+                # Not a power of excess, which may overflow.
+                epsilon = high * float(np.exp(-power * np.log(excess) - 1e-4))
+                power *= 2
+            try:
+                found = self._excess(epsilon)
+            except ValueError:
+                low = epsilon
+                continue
+            if found <= 1:
+                fits = low = epsilon
+            else:
+                excess, high = found, epsilon
+            if fits and high < near * fits:
+                return fits
+        if not fits:
+            raise TooDearError(f"It costs at least {excess:.3g} times what a run may.")
+        return fits
+
+    def _excess(self, epsilon: float) -> float:
+        return self.plan.excess(self._cost(epsilon))
+
+    def _cost(self, epsilon: float) -> Mechanism:
+        learner = last_step(self._with_budget(epsilon))
+        if hasattr(learner, "_planned_cost"):
+            return learner._planned_cost(self.public.X, self.y, **_extra(self.public))
+        return cost_of(fit_last(learner, self.public.X, self.y, self.public))
+
+    def _with_budget(self, epsilon: float) -> Any:
+        budget = {"epsilon": epsilon, "delta": self.plan.delta}
+        named = {f"{self.leaf.budget}{name}": value for name, value in budget.items()}
+        return clone(self.candidate).set_params(**named)
 
 
 def _rounded_up(value: float) -> float:
@@ -186,32 +442,73 @@ def _rounded_up(value: float) -> float:
     return float(f"{math.ceil(value / unit) * unit:.2g}")
 
 
-def _with_budget(leaf: Leaf, candidate: Any, epsilon: float, plan: RunPlan) -> Any:
-    budget = {f"{leaf.budget}epsilon": epsilon, f"{leaf.budget}delta": plan.delta}
-    return candidate.set_params(**budget)
+# ---- what cannot be the result of a search
 
 
-def _rehearsed(
-    leaf: Leaf, candidate: Any, epsilon: float, plan: RunPlan, public: PublicRows
-) -> tuple[Any, float]:
-    """Fit a clone at an epsilon on public rows; return its step, and what it costs per planned."""
-    trial = clone(_with_budget(leaf, candidate, epsilon, plan))
-    maps = Maps.fitted(trial, public)
-    step = fit_last(last_step(trial), maps.public.X, public.y, maps.public)
-    check_shape(trial, public.X)
+def _check_learner(step: Any, adjacency: str) -> None:
+    name = type(step).__name__
     if getattr(step, "holds_private_data", False):
         raise ValueError(
-            f"{type(step).__name__} keeps private rows to answer from, and cannot be the "
-            "result of a search; take TDDL or TDIL, which release a predictor."
+            f"{name} keeps private rows to answer from, and cannot be the result of a search; take "
+            "TDDL or TDIL, which release a predictor."
         )
-    if step.privacy_.adjacency != trial.get_params()[f"{leaf.budget}adjacency"]:
-        raise ValueError(
-            f"{type(step).__name__} claims {step.privacy_.adjacency!r}, whatever its adjacency."
-        )
-    return step, plan.excess(cost_of(step))
+    if step.privacy_.adjacency != adjacency:
+        raise ValueError(f"{name} claims {step.privacy_.adjacency!r}, whatever its adjacency.")
 
 
-def check_shape(trial: Any, X: Any) -> None:
-    """Raise ValueError where a prediction of one row is not one value."""
-    if np.shape(trial.predict(_safe_indexing(X, [0]))) != (1,):
+def _check_shape(trial: Any, X: Any) -> None:
+    """Raise ValueError where predictions are not one value per row."""
+    if np.shape(trial.predict(X)) != (len(X),):
         raise ValueError(f"{type(trial).__name__} must predict one value per row.")
+
+
+def _check_steps(candidate: Any, stage: Stage) -> None:
+    """Raise ValueError for steps that would learn of rows what public ones cannot tell."""
+    learner = last_step(candidate)
+    X = stage.public.X
+    for step in (step for steps in steps_before(candidate) for _, step in steps):
+        X = _without_labels(step, X, stage.public.y)
+    for step, columns in meetings(candidate, stage.schema):
+        if step is not learner and _learns(step, columns, stage):
+            raise ValueError(
+                f"{type(step).__name__} learns from the rows, and the search shows it public ones "
+                "alone, uniform in [0, 1], which tell nothing of your columns: put "
+                "PublicScaler(bounds=...) with their public ranges before it, or in its place, or "
+                "fit it to public rows of yours and wrap it in FrozenEstimator."
+            )
+
+
+def _without_labels(step: Any, X: Any, y: NDArray) -> Any:
+    """Return what a step makes of public rows; raise ValueError if it needs their labels."""
+    if step is None or isinstance(step, str):
+        return X
+    found = clone(step).fit(X, y).transform(X)
+    try:
+        clone(step).fit(X, None)
+    except Exception as error:
+        raise ValueError(
+            f"{type(step).__name__} learns from labels, and the search shows it those of public "
+            "rows alone, which tell nothing: leave it out."
+        ) from error
+    return found
+
+
+def _learns(step: Any, columns: list[int], stage: Stage) -> bool:
+    """Return whether a step makes something else of rows once it has met others."""
+    if isinstance(step, Pipeline | ColumnTransformer | FeatureUnion | str | None):
+        return False
+    gaps = stage.reading.with_odd(stage.public.X, {j: [np.nan] for j in columns})
+    tables = [stage.public.X, stage.tables[1], gaps]
+    *tables, gaps = (_safe_indexing(table, columns, axis=1) for table in tables)
+    fitted = [clone(step).fit(X, None) for X in tables]
+    return any(_differ(fitted, X) for X in (tables[0], gaps))
+
+
+def _differ(fitted: list[Any], X: Any) -> bool:
+    try:
+        found = [one.transform(X) for one in fitted]
+    except Exception:  # of missing values, say
+        return False
+    first, second = (np.asarray(X.toarray() if issparse(X) else X) for X in found)
+    numeric = first.dtype.kind == "f" == second.dtype.kind
+    return not np.array_equal(first, second, equal_nan=numeric)

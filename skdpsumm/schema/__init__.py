@@ -1,6 +1,15 @@
 """Reading a table: one column and one cell at a time, into types that public facts decide."""
 
-from ._cells import CellError, Table, check_listed, exact_numbers, is_missing, positions, read_table
+from ._cells import (
+    CellError,
+    Table,
+    check_listed,
+    exact_numbers,
+    is_missing,
+    positions,
+    read_column,
+    read_table,
+)
 
 __all__ = [
     "CellError",
@@ -9,5 +18,6 @@ __all__ = [
     "exact_numbers",
     "is_missing",
     "positions",
+    "read_column",
     "read_table",
 ]

@@ -93,14 +93,17 @@ def read_table(X: Any) -> NDArray | Table:
     if isinstance(X, Table):
         return X
     if hasattr(X, "columns") and len(getattr(X, "shape", ())) == 2:
-        columns = [_array(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1])]
+        columns = [read_column(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1])]
         return Table(columns)
     if isinstance(X, list | tuple):
         return _read_rows(X)
     return np.asarray(X)
 
 
-def _array(series: Any) -> NDArray:
+def read_column(series: Any) -> NDArray:
+    """Return the cells of one column, of a frame or an array, as they are."""
+    if isinstance(series, np.ndarray):
+        return series
     try:
         return series.to_numpy()
     except Exception:  # a type of the library's that numpy does not have, such as i128

@@ -106,9 +106,9 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     It uses labelled rows of the target where it or `fit` was given such (``X_holdout``,
     ``y_holdout``, which metadata routing brings), and returns minus the MMD between chosen rows
     and target else. Both are exact, no releases.
-    Behind transformers, ``Pipeline(transform_input=["X_target", "X_holdout"])`` has both
-    transformed (what is routed to `score` would not be); wrap them in `Public` in a search, and use
-    transformers that take it, as `PublicScaler` does. Holds private data once fitted.
+    Behind transformers, ``Pipeline(transform_input=["X_target", "X_holdout"])`` under
+    ``sklearn.set_config(enable_metadata_routing=True)`` has both transformed (what is routed to
+    `score` would not be); wrap them in `Public` in a search. Holds private data once fitted.
 
     Examples
     --------

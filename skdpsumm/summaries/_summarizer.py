@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._dask import is_dask
-from .._public import unwrap
+from .._public import beside_X, unwrap
 from .._repr_html import PrivacyReprMixin
 from .._searching import in_a_search
 from .._validation import schema_kept, validate_table
@@ -35,11 +35,6 @@ from ._protocol import Protocol
 from ._run import run_protocol
 from ._terms import CONSTRAINTS
 
-_NOT_MAPPED = (
-    "This is of X_target. A Pipeline maps X, and X_target only where it is made with "
-    "transform_input=['X_target'] and sklearn.set_config(enable_metadata_routing=True); else give "
-    "X_target encoded and scaled as X is."
-)
 _NO_TARGET = (
     "X_target is missing, so X itself is the target. Pass the rows to match as X_target; where X "
     "is meant, set target_is_owners=True."
@@ -286,7 +281,8 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
             do with ``X_target=X``. Wrap it in `Public` where a search or
             cross-validation would otherwise cut it into folds.
             In a `Pipeline` it passes by the steps that X goes through, unless that is made with
-            ``transform_input=["X_target"]`` (scikit-learn 1.6).
+            ``transform_input=["X_target"]``, which needs
+            ``sklearn.set_config(enable_metadata_routing=True)``.
         owners : array-like of shape (n_samples,), default=None
             Whose each row is. None is one owner, named "X".
 
@@ -330,11 +326,8 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
 
     def _as_target(self, X_target: Any) -> NDArray:
         """Return the target's rows; a refusal says what a pipeline does not do for them."""
-        try:
+        with beside_X("X_target"):
             return validate_table(self, X_target, reset=False)
-        except (ValueError, TypeError) as error:
-            error.add_note(_NOT_MAPPED)
-            raise
 
     def _fit_partitions(
         self, protocol: Protocol, X: Any, X_target: Any, owners: Any
