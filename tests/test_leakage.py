@@ -316,7 +316,7 @@ KERNELS = ["linear", "rbf", "poly", "laplacian", "cosine", lambda A, B: A @ B.T]
 TO_FIT = {
     **RELEASED,
     **{name: (model, Y) for name, model in INTERACTIVE.items()},
-    **{f"kernel {k}": (PINPClassifier(kernel=k), Y) for k in KERNELS},
+    **{f"kernel {getattr(k, '__name__', k)}": (PINPClassifier(kernel=k), Y) for k in KERNELS},
     "polynomials": (TDILClassifier(feature_map=PolynomialFeatures(3)), Y),
     "random features": (TDILClassifier(feature_map=RBFSampler(n_components=8)), Y),
     "in a pipeline": (make_pipeline(PublicScaler(bounds=(-1e-300, 1)), TDILClassifier()), Y),
