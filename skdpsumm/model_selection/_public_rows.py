@@ -160,7 +160,9 @@ class Column:
                 "them list; give them at least one value in common."
             )
         listed = {value: None for values, _ in lists for value in values if not is_missing(value)}
-        known = {value: value for value in check_listed(f"An encoder of column {name!r}", listed)}
+        known = {
+            value: value for value in check_listed(f"An encoder of column {name!r}", list(listed))
+        }
         column = cls(name, common, known, True, any(strict for _, strict in lists))
         return column if column.holds_names else column._of_floats()
 
