@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.validation import _check_n_features, validate_data
 
-from .schema import CellError, Table, check_listed, exact_numbers, read_table
+from .schema import CellError, Table, check_listed, exact_numbers, read_labels, read_table
 
 # Messages of scikit-learn that hold no value of the table, by how they begin: further on, a value
 # may stand in them that looks like anything.
@@ -238,18 +238,12 @@ def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
     fault = None
     if y_numeric and y is not None:
         try:
-            y = exact_numbers(_read_column(y))
+            y = exact_numbers(read_labels(y))
         except CellError as error:
             fault = error
     if fault is not None:
         raise cell_error(fault, "y")
     return validate_data(Schema(), y=y, estimator=estimator)
-
-
-def _read_column(y: Any) -> NDArray:
-    if isinstance(y, list | tuple) and not any(hasattr(cell, "__len__") for cell in y):
-        return np.array(y, dtype=object)
-    return y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
 
 
 def _kind(error: Exception) -> type[Exception]:

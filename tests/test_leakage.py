@@ -312,6 +312,7 @@ EXTREMES = {
     "subnormal": [LARGEST, 3e-310],
     "squares overflow": [1e160, 1e-160],
 }
+
 KERNELS = ["linear", "rbf", "poly", "laplacian", "cosine", lambda A, B: A @ B.T]
 TO_FIT = {
     **RELEASED,
@@ -362,6 +363,13 @@ def test_warnings_hang_on_no_row(name):
             labels = T.copy()
             labels[7] = row[0]
         assert warned(model, table, labels) == without
+
+
+def test_sums_of_huge_cells_warn_of_nothing():
+    """They overflow where scikit-learn looks for what is not finite."""
+    table = np.tile(X, (1, 4))
+    table[7] = 1.7e308 * np.tile([1.0, -1.0], 4)
+    assert warned(TDILClassifier(), table, Y) == warned(TDILClassifier(), np.tile(X, (1, 4)), Y)
 
 
 def test_warnings_do_not_hang_on_the_number_of_labels():

@@ -8,6 +8,7 @@ from ._cells import (
     is_missing,
     positions,
     read_column,
+    read_labels,
     read_table,
 )
 
@@ -19,5 +20,6 @@ __all__ = [
     "is_missing",
     "positions",
     "read_column",
+    "read_labels",
     "read_table",
 ]

@@ -110,6 +110,15 @@ def read_column(series: Any) -> NDArray:
         return _objects(list(series))
 
 
+def read_labels(y: Any) -> NDArray:
+    """Return one value per row, as they are: a list's become objects, not of one dtype."""
+    if isinstance(y, list | tuple) and not any(
+        hasattr(cell, "__len__") for cell in y if not isinstance(cell, str)
+    ):
+        return _objects(y)
+    return read_column(y) if hasattr(y, "to_numpy") else np.asarray(y)
+
+
 def _objects(cells: Sequence[Any]) -> NDArray:
     column = np.empty(len(cells), dtype=object)
     for i, cell in enumerate(cells):  # one by one, for numpy looks into sequences

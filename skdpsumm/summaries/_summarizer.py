@@ -22,7 +22,7 @@ from .._searching import in_a_search
 from .._validation import schema_kept, validate_table
 from .._warn import warn_caller
 from ..privacy import PrivacyGuarantee, derived_seed, nominal_mechanism
-from ..schema import is_missing
+from ..schema import check_listed, is_missing, positions, read_labels
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._curator import Curator
@@ -49,16 +49,15 @@ PROTOCOLS = ("propose", "pool", "posted", "ask_all", "auction")
 
 def _unique(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
     """Return the names of the owners in order, and whose each row is, by position."""
-    try:
-        labels, codes = np.unique(owners, return_inverse=True)
-    except TypeError:
-        labels = np.array([None])
-    if any(map(is_missing, labels)):
+    cells = owners.tolist()
+    kinds = {isinstance(cell, str) for cell in cells}
+    if len(kinds) > 1 or any(map(is_missing, cells)):
         raise ValueError(
             "owners must be labels of one kind, all strings or all numbers, and none missing: give "
             "rows without an owner a name of their own, fillna('unknown')."
         )
-    return labels.tolist(), codes
+    labels = sorted(check_listed("owners", list(dict.fromkeys(cells))))
+    return labels, positions(owners, labels)
 
 
 class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
@@ -498,7 +497,7 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         if owners is None:
             labels, codes = ["X"], np.zeros(len(X), np.int64)
         else:
-            owners = np.asarray(owners)
+            owners = read_labels(owners)
             if owners.shape != (len(X),):
                 raise ValueError("owners must hold one label per row of X.")
             labels, codes = _unique(owners)
