@@ -22,6 +22,14 @@ from ._terms import Terms
 
 Floats = NDArray[np.float64]
 
+# Rounding errors grow with the number of rows, and what may be asked must not hang on how many
+# there are. So numbers are checked once for this many, which is more than a fit could read in a
+# day, and a Gram matrix of more than this would not fit into the memory of common machines.
+MAX_ROWS = 2**24
+MAX_GRAM_ROWS = 60_000
+# Norms of features are at most this many radii, rounding included.
+_RADII = 1.001
+
 
 @dataclass(frozen=True)
 class Minimizer:
@@ -85,7 +93,10 @@ class Problem:
     terms: Terms
 
     def check(self, *, tilt: float = 0.0, tolerance: float | None = None) -> None:
-        """Raise ValueError where float64 cannot certify the tolerance, before anything is charged.
+        """Raise ValueError where the solver is not sure to keep the tolerance, before any charge.
+
+        Whether it does is decided by public numbers alone: by those of the largest table that is
+        let in. Where nothing is private it is decided for the table at hand.
 
         Parameters
         ----------
@@ -98,14 +109,23 @@ class Problem:
         loss = terms.loss
         if isinstance(loss, OneVsRest):
             loss, tolerance, n_scores = loss.part, tolerance / math.sqrt(n_scores), 1
-        n_rows, settings = len(self.X), (loss, terms.regularization)
-        if isinstance(self.space, FeatureSpace):
+        explicit = isinstance(self.space, FeatureSpace)
+        most = MAX_ROWS if explicit else MAX_GRAM_ROWS
+        if len(self.X) > most:
+            raise ValueError(
+                f"Features take at most {most} rows."
+                if explicit
+                else f"An exact kernel takes at most {most} rows; give an explicit feature_map "
+                "(RBFSampler, PolynomialCountSketch) for more."
+            )
+        n_rows = most if terms.is_private else len(self.X)
+        radius, settings = _RADII * terms.radius, (loss, terms.regularization)
+        if explicit:
             p = self.space.n_features
-            rows = _Numbers(n_rows, p, terms.radius, rows_of_block(p))
+            rows = _Numbers(n_rows, p, radius, rows_of_block(p))
             check_tolerance(tolerance, primal_tolerance(rows, n_scores, *settings, tilt))
         else:
-            shape = n_rows, n_scores
-            check_tolerance(tolerance, dual_tolerance(shape, terms.radius, *settings))
+            check_tolerance(tolerance, dual_tolerance((n_rows, n_scores), radius, *settings))
 
     def minimize(
         self, *, linear: Floats | None = None, tolerance: float | None = None

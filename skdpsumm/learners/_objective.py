@@ -24,7 +24,7 @@ from ..privacy import (
     secret_generator,
 )
 from ._erm import Minimizer, Problem
-from ._losses import Huber, Logistic, Loss, MarginLoss, Softmax
+from ._losses import Hinge, Huber, Logistic, Loss, MarginLoss, Softmax
 from ._objective_accounting import calibrate, discrete_slack, smallest_regularization
 from ._regularization import curvature_share, free_regularization
 from ._spaces import FeatureSpace
@@ -150,7 +150,7 @@ def hull_of_gradients(loss: Loss, n_scores: int) -> dict[str, Any]:
         }
     if isinstance(loss, Huber):
         return {"vertices": 2, "hull": "symmetric"}
-    if isinstance(loss, MarginLoss) and math.isfinite(loss.smoothness):
+    if isinstance(loss, MarginLoss) and not isinstance(loss, Hinge):
         return {"vertices": 1, "saturating": isinstance(loss, Logistic)}
     raise ValueError(
         f"mechanism='objective' needs a smooth loss, and {type(loss).__name__} has a kink; take "
