@@ -33,12 +33,16 @@ of mu times the last term is ||G||^2 / (2 M). The left inequality at w*, times t
 1 - t, bounds what is left: E' <= (1 - t) E + D. As E_0 <= (3/4) Lambda B^2, and F(x) - F(w*) >=
 (Lambda / 2) ||x - w*||^2, the claim follows. QED
 
-Tolerances of B or more are met by zero. Smaller ones, t, are met where the two terms are t^2 / 2
+Tolerances of B or more are met by zero. Smaller ones, T, are met where the two terms are T^2 / 2
 each: `smallest_distance` and the number of steps see to that. Then E <= Lambda B^2 on the way, so
-||z - w*|| and ||x - w*|| are at most 2 B, and ||y|| at most 3 B. Where the vector is kept as coefficients c of the rows, these follow a linear
-recursion that is driven by slopes of at most L, and |c| <= 6 L / Lambda. Coefficients are sums of
-two floats, so that their own rounding is of the order of UNIT^2; the momentum of the difference x'
-- x alone is rounded, relative to that difference, which changes t by a few units.
+||x - w*|| and ||z - w*|| are at most 2 B, and ||y|| at most 3 B. Where the vector is kept as
+coefficients c of the rows, these follow a linear recursion that is driven by slopes of at most L,
+and |c| <= 6 L / Lambda. Coefficients are sums of two floats, so that their own rounding is of the
+order of UNIT^2; the momentum of the difference x' - x alone is rounded, relative to that
+difference, which changes t by a few units.
+
+The kernel matrix is taken as it is computed. d and e grow with the number of rows, and so they are
+bounded for the most rows that are let in (`_erm`): a refusal tells nothing of those at hand.
 """
 
 from __future__ import annotations
@@ -46,14 +50,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from .._progress import advance
 from ._losses import Floats, Loss
 from ._newton import Problem
 
 # Steps between two looks whether what is there can be certified already.
 _STEPS_PER_LOOK = 100
+# The number of steps is about 40 / t: a problem with less than this t is not let in.
+_LEAST_RATE = 2.0**-21
 # Norms of the points at which gradients are taken, in units of B, and coefficients, of L / Lambda.
 LARGEST_NORM, LARGEST_COEFFICIENT = 3.0, 6.0
 
@@ -95,7 +99,7 @@ def smallest_distance(
     score_error: float,
     gradient_error: float,
 ) -> float:
-    """Return a tolerance that `accelerated_minimum` is sure to keep: half of its square is rounding.
+    """Return a tolerance that `accelerated_minimum` keeps for all rows, rounding included.
 
     Parameters
     ----------
@@ -108,6 +112,8 @@ def smallest_distance(
         d and e, at points of norm up to `LARGEST_NORM` B.
     """
     rate, _ = _rate(loss, regularization, squares)
+    if rate < _LEAST_RATE:
+        return math.inf
     of_scores = n_rows * loss.smoothness / regularization * score_error**2
     of_gradient = 2 * (gradient_error / regularization) ** 2
     return 2 * math.sqrt((of_scores + of_gradient) / rate)

@@ -27,8 +27,6 @@ from ._regularization import public_regularization
 from ._spaces import KERNELS, FeatureSpace, KernelSpace, Space
 from ._terms import Terms, check_radius
 
-# A Gram matrix of more rows would not fit into the memory of common machines.
-_MOST_ROWS = 60_000
 # Public points at which landmarks are tried out.
 _N_PROBES = 64
 
@@ -148,11 +146,6 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         else:
             space = KernelSpace(self.kernel, self._kernel_params(), norm_bound, intercept)
             space.try_out(n_columns)
-            if len(X) > _MOST_ROWS:
-                raise ValueError(
-                    f"An exact kernel takes at most {_MOST_ROWS} rows; give an explicit "
-                    "feature_map (RBFSampler, PolynomialCountSketch) for more."
-                )
         space.check(X)
         return space, X, self._public_points(X_public, space, seed)
 

@@ -65,16 +65,22 @@ def certified_minimum(
     ndarray, a vector of the problem
     """
     problem = problem_of(loss)
-    start = narrow_start(problem_of, loss, start)
+
+    def certified(point: Point) -> bool:
+        return distance_bound(point) <= _MARGIN * tolerance
+
+    def carefully(point: Point) -> bool:
+        return distance_bound(problem.careful(point)) <= tolerance
+
+    point = problem.at(narrow_start(problem_of, loss, start))
     for _ in range(_MOST_ROUNDS):
-        point = minimise(problem, start, lambda p: distance_bound(p) <= _MARGIN * tolerance)
-        careful = problem.careful(point)
-        if distance_bound(careful) <= tolerance:
-            return careful.x
-        start = careful.x
-    return accelerated_minimum(
-        problem, tolerance, lambda x: distance_bound(problem.careful(problem.at(x))) <= tolerance
-    )
+        point = minimise(problem, point.x, certified)
+        if carefully(point):
+            return point.x
+        if not certified(point):
+            break
+        point = problem.careful(point)
+    return accelerated_minimum(problem, tolerance, lambda x: carefully(problem.at(x)))
 
 
 def check_tolerance(tolerance: float, smallest: float) -> None:

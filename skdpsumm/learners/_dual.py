@@ -74,7 +74,7 @@ def solve_shifted(
     tolerance: float,
     shift: Floats,
 ) -> Floats:
-    """Solve with scores f = K A + shift, as near as Newton's method leads, without a certificate."""
+    """Solve with scores f = K A + shift, as near as Newton's method leads; no certificate."""
     gram = _Gram(gram, codes.shape[1])
 
     def problem_of(smooth: Loss) -> _Dual:
@@ -102,9 +102,7 @@ def smallest_tolerance(
     coefficient = LARGEST_COEFFICIENT * loss.lipschitz / regularization
     score_error = _score_error(shape, radius**2, radius * norm, coefficient)
     gradient_error = _GRADIENT_ERROR * loss.lipschitz * n * radius
-    return smallest_distance(
-        loss, regularization, n * radius**2, n, score_error, gradient_error
-    )
+    return smallest_distance(loss, regularization, n * radius**2, n, score_error, gradient_error)
 
 
 def _score_error(

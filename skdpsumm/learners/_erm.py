@@ -75,6 +75,28 @@ class _Numbers(NamedTuple):
     block_rows: int
 
 
+def smallest_tolerance(space: Space, terms: Terms, n_rows: int, tilt: float = 0.0) -> float:
+    """Return a tolerance that the solver is sure to keep for any table of that many rows.
+
+    Parameters
+    ----------
+    space : Space
+    terms : Terms
+    n_rows : int
+    tilt : float, default=0.0
+        The norm of the linear term, at most.
+    """
+    loss, n_scores, parts = terms.loss, terms.n_scores, 1
+    if isinstance(loss, OneVsRest):
+        loss, n_scores, parts = loss.part, 1, n_scores
+    radius, settings = _RADII * terms.radius, (loss, terms.regularization)
+    if isinstance(space, FeatureSpace):
+        p = space.n_features
+        rows = _Numbers(n_rows, p, radius, rows_of_block(p))
+        return math.sqrt(parts) * primal_tolerance(rows, n_scores, *settings, tilt)
+    return math.sqrt(parts) * dual_tolerance((n_rows, n_scores), radius, *settings)
+
+
 @dataclass(frozen=True)
 class Problem:
     """sum_i loss(<w, phi(x_i)>, code_i) + (Lambda / 2) ||w||^2, on private rows.
@@ -104,28 +126,18 @@ class Problem:
             The norm of `linear` that `minimize` will be given, at most.
         tolerance : float, default=None
         """
-        terms, n_scores = self.terms, self.codes.shape[1]
-        tolerance = terms.tolerance if tolerance is None else tolerance
-        loss = terms.loss
-        if isinstance(loss, OneVsRest):
-            loss, tolerance, n_scores = loss.part, tolerance / math.sqrt(n_scores), 1
-        explicit = isinstance(self.space, FeatureSpace)
+        terms, explicit = self.terms, isinstance(self.space, FeatureSpace)
         most = MAX_ROWS if explicit else MAX_GRAM_ROWS
         if len(self.X) > most:
             raise ValueError(
-                f"Features take at most {most} rows."
+                f"At most {most} rows can be learned from: take a random sample of them."
                 if explicit
                 else f"An exact kernel takes at most {most} rows; give an explicit feature_map "
                 "(RBFSampler, PolynomialCountSketch) for more."
             )
         n_rows = most if terms.is_private else len(self.X)
-        radius, settings = _RADII * terms.radius, (loss, terms.regularization)
-        if explicit:
-            p = self.space.n_features
-            rows = _Numbers(n_rows, p, radius, rows_of_block(p))
-            check_tolerance(tolerance, primal_tolerance(rows, n_scores, *settings, tilt))
-        else:
-            check_tolerance(tolerance, dual_tolerance((n_rows, n_scores), radius, *settings))
+        tolerance = terms.tolerance if tolerance is None else tolerance
+        check_tolerance(tolerance, smallest_tolerance(self.space, terms, n_rows, tilt))
 
     def minimize(
         self, *, linear: Floats | None = None, tolerance: float | None = None

@@ -124,9 +124,9 @@ class HuberizedHinge(MarginLoss):
 
 
 class Hinge(HuberizedHinge):
-    """max(0, 1 - margin), its corner rounded over a public width of 0.01: off by 0.0025 at most.
+    """max(0, 1 - margin) with its corner rounded, for margins from 0.999 to 1.001.
 
-    A corner has no curvature, and no solver would be sure to come close to its minimum. Rounded
+    It is larger by 0.00025 at most. A corner has no curvature, and no solver would be sure to come close to its minimum. Rounded
     off it is a loss like all others, and L is the same.
     """
 

@@ -106,9 +106,7 @@ def smallest_tolerance(
     entries = math.sqrt(rows.n_features * n_scores) * math.ceil(n / rows.block_rows)
     rest = regularization * norm + tilt
     gradient_error = entries * entry + UNIT * (_GRADIENT_UNITS * slopes + 4 * rest)
-    return smallest_distance(
-        loss, regularization, n * radius**2, n, score_error, gradient_error
-    )
+    return smallest_distance(loss, regularization, n * radius**2, n, score_error, gradient_error)
 
 
 def _score_error(rows: Rows, n_scores: int, score: float, weight: float) -> float:
@@ -121,9 +119,11 @@ def _score_error(rows: Rows, n_scores: int, score: float, weight: float) -> floa
 
 
 def _norm_error(rows: Rows, slopes: float, rest: float) -> float:
-    """Return a bound on the error of a gradient: of its sum over rows, in blocks, and the rest."""
-    terms = rows.block_rows + math.ceil(rows.n_rows / rows.block_rows)
-    return UNIT * (terms * slopes + 4 * rest)
+    """Return a bound on the error of a gradient: of the sums over the rows of blocks, and the rest.
+
+    Sums of blocks keep what they lose.
+    """
+    return UNIT * ((rows.block_rows + 4) * slopes + 4 * rest)
 
 
 def _through_dual(rows, codes, loss, regularization, linear, tolerance):
@@ -224,14 +224,14 @@ class _Primal(Problem):
 
     def _pass(self, x, product, *visitors):
         scores = np.empty(self.codes.shape)
-        gradient = self.regularization * x + self.linear
+        total = self.linear, self.regularization * x
         for here, block in self.rows.blocks():
             scores[here] = product(block, x)
-            gradient += block.T @ self.loss.gradient(scores[here], self.codes[here])
+            total = plus(total, block.T @ self.loss.gradient(scores[here], self.codes[here]))
             for visit in visitors:
                 visit(here, block, scores[here])
         point = Point(self, x, scores)
-        point.gradient = gradient
+        point.gradient = total[0]
         return point
 
     def _curve(self, here: slice, block: Floats, scores: Floats) -> None:
