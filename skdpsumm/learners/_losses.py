@@ -126,8 +126,8 @@ class HuberizedHinge(MarginLoss):
 class Hinge(HuberizedHinge):
     """max(0, 1 - margin) with its corner rounded, for margins from 0.999 to 1.001.
 
-    It is larger by 0.00025 at most. A corner has no curvature, and no solver would be sure to come close to its minimum. Rounded
-    off it is a loss like all others, and L is the same.
+    It is larger by 0.00025 at most. A corner has no curvature, and no solver would be sure to come
+    close to its minimum; rounded off it is a loss like all others, and L is the same.
     """
 
     def __init__(self):
