@@ -36,10 +36,11 @@ of mu times the last term is ||G||^2 / (2 M). The left inequality at w*, times t
 Tolerances of B or more are met by zero. Smaller ones, T, are met where the two terms are T^2 / 2
 each: `smallest_distance` and the number of steps see to that. Then E <= Lambda B^2 on the way, so
 ||x - w*|| and ||z - w*|| are at most 2 B, and ||y|| at most 3 B. Where the vector is kept as
-coefficients c of the rows, these follow a linear recursion that is driven by slopes of at most L,
-and |c| <= 6 L / Lambda. Coefficients are sums of two floats, so that their own rounding is of the
-order of UNIT^2; the momentum of the difference x' - x alone is rounded, relative to that
-difference, which changes t by a few units.
+coefficients c of the rows, those of x follow a linear recursion of second order that is driven by
+slopes / M, with poles of modulus at most 1 - t. So |c| <= L / (t^2 M) = 2 L / Lambda, and 6 L /
+Lambda for y = x' + (1 - t) / (1 + t) (x' - x), which is how y is found without z. Vectors are sums
+of two floats, with errors of the order of UNIT^2; only 2 t / (1 + t) (x' - x) is rounded to one,
+which moves z by a few units of x' - x.
 
 The kernel matrix is taken as it is computed. d and e grow with the number of rows, and so they are
 bounded for the most rows that are let in (`_erm`): a refusal tells nothing of those at hand.
@@ -53,6 +54,9 @@ from collections.abc import Callable
 from .._progress import advance
 from ._losses import Floats, Loss
 from ._newton import Problem
+
+# A sum of two floats.
+Pair = tuple[Floats, Floats]
 
 # Steps between two looks whether what is there can be certified already.
 _STEPS_PER_LOOK = 100
@@ -80,11 +84,10 @@ def accelerated_minimum(
     ndarray, a vector of the problem
     """
     rate, largest = _rate(problem.loss, problem.regularization, problem.squares)
-    momentum = (1 - rate) / (1 + rate)
     x = y = (problem.zero(), problem.zero())
     for k in range(_n_steps(rate, problem.largest_norm, tolerance)):
         before, x = x, plus(y, problem.careful_gradient(*y) / -largest)
-        y = plus(x, momentum * ((x[0] - before[0]) + (x[1] - before[1])))
+        y = _ahead(x, before, rate)
         advance()
         if k % _STEPS_PER_LOOK == _STEPS_PER_LOOK - 1 and certified(problem.vector(x[0])):
             break
@@ -132,7 +135,16 @@ def _n_steps(rate: float, largest_norm: float, tolerance: float) -> int:
     return math.ceil(math.log(3 * (largest_norm / tolerance) ** 2) / rate)
 
 
-def plus(pair: tuple[Floats, Floats], change: Floats) -> tuple[Floats, Floats]:
+def _ahead(x: Pair, before: Pair, rate: float) -> Pair:
+    """Return y, from x and the x before."""
+    change = (x[0] - before[0]) + (x[1] - before[1])
+    y = x
+    for term in (x[0], -before[0], x[1], -before[1], -2 * rate / (1 + rate) * change):
+        y = plus(y, term)
+    return y
+
+
+def plus(pair: Pair, change: Floats) -> Pair:
     """Return a sum of two floats, plus a float, as a sum of two floats (Knuth)."""
     high = pair[0] + change
     back = high - pair[0]

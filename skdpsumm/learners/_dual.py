@@ -42,6 +42,7 @@ def solve_dual(
     gram : ndarray of shape (n, n), float64
         K, positive semi-definite and symmetric up to rounding.
     codes : ndarray of shape (n, q), float64
+        Those of `Huber` are from -1 to 1.
     loss : Loss
     regularization : float
         Lambda, positive.

@@ -22,9 +22,9 @@ from ._terms import Terms
 
 Floats = NDArray[np.float64]
 
-# Rounding errors grow with the number of rows, and what may be asked must not hang on how many
-# there are. So numbers are checked once for this many, which is more than a fit could read in a
-# day, and a Gram matrix of more than this would not fit into the memory of common machines.
+# Rounding errors grow with the number of rows, and what may be asked must not depend on how many
+# there are. So public numbers are checked for the most rows that are let in. A Gram matrix of more
+# than 60,000 would not fit into the memory of common machines.
 MAX_ROWS = 2**24
 MAX_GRAM_ROWS = 60_000
 # Norms of features are at most this many radii, rounding included.

@@ -23,6 +23,7 @@ from ..privacy import (
     radial_noise,
     secret_generator,
 )
+from ._certify import check_tolerance
 from ._erm import MAX_ROWS, Minimizer, Problem, smallest_tolerance
 from ._losses import Hinge, Huber, Logistic, Loss, MarginLoss, Softmax
 from ._objective_accounting import calibrate, discrete_slack, smallest_regularization
@@ -61,7 +62,7 @@ class ObjectivePerturbation:
         self._shape = space.n_features, terms.n_scores
         self.idealised = terms.is_private and terms.delta == 0
         first = self._calibrate(0.0).noise_scale
-        sure = smallest_tolerance(space, terms, MAX_ROWS, 2 * self._largest_tilt(first))
+        sure = self._sure_tolerance(2 * self._largest_tilt(first))
         self._tolerance = max(_TOLERANCE * first / terms.regularization, _SURE * sure)
         # The second noise is a little larger than the first, and so is its grid. The output is
         # rounded, too, to a grid that is as much finer than its noise.
@@ -108,6 +109,13 @@ class ObjectivePerturbation:
         if not self.terms.is_private:
             return {}
         return {"tilt": self._largest_tilt(self.noise_scale), "tolerance": self._tolerance}
+
+    def _sure_tolerance(self, tilt: float) -> float:
+        if not self.terms.is_private:
+            return 0.0
+        sure = smallest_tolerance(self.space, self.terms, MAX_ROWS, tilt)
+        check_tolerance(self.terms.step, sure)
+        return sure
 
     def _largest_tilt(self, scale: float) -> float:
         if not self.terms.is_private:

@@ -55,6 +55,7 @@ def solve_primal(
     ----------
     rows : FeatureRows
     codes : ndarray of shape (n, q), float64
+        Those of `Huber` are from -1 to 1.
     loss : Loss
     regularization : float
         Lambda, positive.
