@@ -461,14 +461,14 @@ def last_resort(monkeypatch):
 def test_the_last_resort_arrives_as_proved(request, loss, q, table):
     """All its steps are taken, and the last point keeps the tolerance, without a certificate."""
     features, labels = tables()[table]
-    codes, regularization = codes_of(loss, q, labels), 100 * loss.smoothness
+    codes, regularization = codes_of(loss, q, labels), loss.smoothness
     step = loss.lipschitz * 1.5 / regularization
     rows, gram = FeatureRows(np.asarray, features, radius=1.5), features @ features.T
     exact = solve_dual(gram, codes, loss, regularization, TIGHT * step)
     steps = request.getfixturevalue("last_resort")
     found = solve_dual(gram, codes, loss, regularization, LEARNERS * step)
     assert distance(gram, found, exact) <= (LEARNERS + TIGHT) * step
-    assert 10 < len(steps) < 200
+    assert 10 < len(steps) < 1000
     W = solve_primal(rows, codes, loss, regularization, LEARNERS * step)
     assert np.linalg.norm(W - features.T @ exact) <= (LEARNERS + TIGHT) * step
 

@@ -72,14 +72,14 @@ def certified_minimum(
     def carefully(point: Point) -> bool:
         return distance_bound(problem.careful(point)) <= tolerance
 
-    point = problem.at(narrow_start(problem_of, loss, start))
+    x = narrow_start(problem_of, loss, start)
     for _ in range(_MOST_ROUNDS):
-        point = minimise(problem, point.x, certified)
+        point = minimise(problem, x, certified)
         if carefully(point):
             return point.x
         if not certified(point):
             break
-        point = problem.careful(point)
+        x = problem.careful(point).x
     return accelerated_minimum(problem, tolerance, lambda x: carefully(problem.at(x)))
 
 
