@@ -18,7 +18,7 @@ from ._losses import Floats, Loss
 
 # How much better the system of a direction is solved where a rough solution did not do.
 _ACCURACIES = (0.1, 1e-6, 1e-10)
-# Problems that are let in took up to 100; what takes more is left to `_accelerated`.
+# Problems that are let in took up to 140; what takes more is left to `_accelerated`.
 _MOST_STEPS = 300
 # A step is taken in full if F falls by this part of what its slope promises.
 _SUFFICIENT = 0.1
