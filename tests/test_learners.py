@@ -32,6 +32,7 @@ from skdpsumm import (
     TDILClassifier,
     TDILRegressor,
 )
+from skdpsumm.learners import _base
 from skdpsumm.learners._landmarks import seen_share
 from skdpsumm.learners._spaces import KernelSpace
 
@@ -699,21 +700,41 @@ def test_the_gaussian_kernel_is_positive_far_from_the_origin():
 
 
 @pytest.mark.parametrize(
-    "settings",
+    "learner",
     [
-        {"loss": "hinge", "regularization": 1e12},
-        {"loss": "logistic", "regularization": 1e-15, "epsilon": np.inf},
+        PINPClassifier(loss="hinge", regularization=1e-3),
+        PINPClassifier(loss="hinge", regularization=1e-3, classes=[0, 1, 2]),
+        PINPClassifier(huber_width=1e-6),
+        PINPClassifier(regularization=1e-15, loss="logistic", epsilon=np.inf),
+        TDILClassifier(huber_width=1e-9),
+        TDILRegressor(y_bounds=(0, 1), huber_threshold=1e-9, regularization=1e-9),
     ],
+    ids=["hinge", "one-vs-rest", "narrow", "not private", "features", "regressor"],
 )
-def test_what_float64_cannot_certify_costs_nothing(settings):
+def test_what_float64_cannot_certify_costs_nothing(learner):
+    """Whatever the number of rows is, which is private."""
     ledger = PrivacyLedger(epsilon=np.inf, delta=1e-5)
     messages = set()
-    for n in (300, 301):
+    for n in (3, 300, 301):
         with pytest.raises(ValueError, match="cannot certify") as error:
-            PINPClassifier(ledger=ledger, **settings).fit(X[:n], DISC[:n])
+            clone(learner).set_params(ledger=ledger).fit(X[:n], np.arange(n) % 2)
         messages.add(str(error.value))
     assert ledger.entries() == []
     assert len(messages) == 1
+
+
+@pytest.mark.parametrize("space", ["kernel", "features"])
+def test_more_rows_than_float64_is_sure_of(monkeypatch, space):
+    """What is let in for the most rows is let in for fewer, and solved."""
+    learner = PINPClassifier(loss="hinge") if space == "kernel" else TDILClassifier(loss="hinge")
+    caps = {"kernel": "MAX_KERNEL_ROWS", "features": "MAX_ROWS"}
+    monkeypatch.setattr(_base, caps[space], 100)
+    ledger = PrivacyLedger(epsilon=np.inf, delta=1e-5)
+    with pytest.raises(ValueError, match="t most 100 rows"):
+        clone(learner).set_params(ledger=ledger).fit(X[:101], DISC[:101])
+    assert ledger.entries() == []
+    learner.set_params(ledger=ledger).fit(X[:100], DISC[:100])
+    assert len(ledger.entries()) == 1
 
 
 @quiet

@@ -35,7 +35,7 @@ CLASSIFIER = """
         is "soft_hinge", log(1 + exp(m - margin)), whose curvature vanishes as its slope nears L,
         and is free of charge at the default Lambda. With more than two classes losses are
         multinomial, so that the noise does not grow with their number ("hinge" is one-vs-rest: it
-        does).
+        does). "hinge" has its corner rounded for margins from 0.999 to 1.001.
     huber_width : float, default=None
         h: the hinge's kink is a parabola for margins from 1 - h to 1 + h (with more than two
         classes, the temperature of a softmax in place of a maximum). None is 0.5, and 1 for

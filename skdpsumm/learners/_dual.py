@@ -9,17 +9,21 @@ import numpy as np
 from scipy.linalg.blas import dsymv
 
 from .._progress import advance
+from ._accelerated import LARGEST_COEFFICIENT, LARGEST_NORM, smallest_distance
 from ._careful import UNIT, careful_product, product_error
-from ._certify import certified_minimum, check_tolerance, largest_norm, smallest_distance
+from ._certify import certified_minimum, check_tolerance, distance_bound, largest_norm
 from ._conjugate import conjugate_gradients, solve_curved
+from ._hinge import narrow_start
 from ._losses import Floats, Loss
 from ._low_rank import cholesky_factor, low_rank_inverse
-from ._newton import Point, Problem
+from ._newton import Point, Problem, minimise
 
 _ALWAYS_EXACT = 1000
 # Multiplications of a Cholesky factorisation in the time that reading one entry takes.
 _PER_ENTRY = 10
 _ROWS_AT_ONCE = 32
+# Errors of a slope, and of its sum with Lambda times a coefficient, relative to L.
+_GRADIENT_ERROR = 40 * UNIT
 
 
 def solve_dual(
@@ -38,8 +42,8 @@ def solve_dual(
     gram : ndarray of shape (n, n), float64
         K, positive semi-definite and symmetric up to rounding.
     codes : ndarray of shape (n, q), float64
+        Those of `Huber` are from -1 to 1.
     loss : Loss
-        Smooth, or the hinge.
     regularization : float
         Lambda, positive.
     tolerance : float
@@ -53,9 +57,19 @@ def solve_dual(
         A, of W = sum_i phi_i (x) A_i.
     """
     gram = _Gram(gram, codes.shape[1])
-    check_tolerance(tolerance, gram.smallest_tolerance(loss, regularization))
+    size = codes.shape, math.sqrt(gram.largest)
+    check_tolerance(tolerance, smallest_tolerance(*size, loss, regularization))
     start = np.zeros(codes.shape) if start is None else np.asarray(start, dtype=np.float64)
-    return _solve(gram, codes, loss, regularization, tolerance, start, np.zeros(codes.shape))
+
+    def problem_of(smooth: Loss) -> _Dual:
+        return _Dual(gram, codes, smooth, regularization)
+
+    point = certified_minimum(problem_of, loss, gram.vector(start), tolerance)
+    if distance_bound(point) > tolerance:
+        # The last resort is near the minimum by proof, its slopes need not be.
+        return point.x[0]
+    # Slopes are no farther from the minimum (see `_rounding`), and bounded, each by its row's L.
+    return -loss.gradient(point.scores, codes) / regularization
 
 
 def solve_shifted(
@@ -66,19 +80,14 @@ def solve_shifted(
     tolerance: float,
     shift: Floats,
 ) -> Floats:
-    """Solve with scores f = K A + shift, to the tolerance or the least that float64 allows."""
+    """Solve with scores f = K A + shift, as near as Newton's method leads; no certificate."""
     gram = _Gram(gram, codes.shape[1])
-    tolerance = max(tolerance, gram.smallest_tolerance(loss, regularization))
-    return _solve(gram, codes, loss, regularization, tolerance, np.zeros(codes.shape), shift)
 
-
-def _solve(gram, codes, loss, regularization, tolerance, start, shift):
     def problem_of(smooth: Loss) -> _Dual:
         return _Dual(gram, codes, smooth, regularization, shift)
 
-    point = certified_minimum(problem_of, loss, gram.vector(start), tolerance)
-    # Slopes are no farther from the minimum (see `_rounding`), and bounded, each by its row's L.
-    return -point.problem.loss.gradient(point.scores, codes) / regularization
+    start = narrow_start(problem_of, loss, gram.vector(np.zeros(codes.shape)))
+    return minimise(problem_of(loss), start, lambda p: distance_bound(p) <= tolerance).x[0]
 
 
 def smallest_tolerance(
@@ -94,10 +103,12 @@ def smallest_tolerance(
     loss : Loss
     regularization : float
     """
-    norm = largest_norm(loss, regularization, radius, shape)
-    error = _score_error(shape, radius**2, radius * norm, loss.lipschitz / regularization)
     n = shape[0]
-    return smallest_distance(loss, regularization, n * radius, n, error, radius * norm)
+    norm = LARGEST_NORM * largest_norm(loss, regularization, radius, shape)
+    coefficient = LARGEST_COEFFICIENT * loss.lipschitz / regularization
+    score_error = _score_error(shape, radius**2, radius * norm, coefficient)
+    gradient_error = _GRADIENT_ERROR * loss.lipschitz * n * radius
+    return smallest_distance(loss, regularization, n * radius**2, n, score_error, gradient_error)
 
 
 def _score_error(
@@ -145,11 +156,6 @@ class _Gram:
         size = len(self.matrix), self.n_scores
         return _score_error(size, self.largest, largest_score, largest_coefficient)
 
-    def smallest_tolerance(self, loss: Loss, regularization: float) -> float:
-        """Return what is sure to be certified for any rows that are no longer than these."""
-        size = len(self.matrix), self.n_scores
-        return smallest_tolerance(size, math.sqrt(self.largest), loss, regularization)
-
     @cached_property
     def factor(self) -> tuple[Floats, float]:
         """A low-rank factor, and about the norm of what it leaves out."""
@@ -162,10 +168,24 @@ class _Gram:
 class _Dual(Problem):
     """A vector is the pair of A and K A, so that no product with K is repeated."""
 
-    def __init__(self, gram, codes, loss, regularization, shift):
-        super().__init__(codes, loss, regularization, gram.trace)
+    def __init__(self, gram, codes, loss, regularization, shift=0.0):
+        super().__init__(codes, loss, regularization, math.sqrt(gram.largest), gram.trace)
         self.gram = gram
         self.shift = shift
+
+    @property
+    def largest_norm(self):
+        return largest_norm(self.loss, self.regularization, self.radius, self.codes.shape)
+
+    def zero(self):
+        return np.zeros(self.codes.shape)
+
+    def vector(self, coefficients):
+        return self.gram.vector(coefficients)
+
+    def careful_gradient(self, high, low):
+        scores = self.gram.careful_times(high) + self.gram.times(low)
+        return self.loss.gradient(scores, self.codes) + self.regularization * high
 
     def inner(self, x, y):
         return float(np.vdot(x[0], y[1]))

@@ -27,6 +27,8 @@ from ._terms import Terms
 Floats = NDArray[np.float64]
 
 _ROWS_AT_ONCE = 512
+# Norms of features are at most this many radii, rounding included.
+_RADII = 1.001
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,28 @@ class _Numbers(NamedTuple):
     block_rows: int
 
 
+def smallest_tolerance(space: Space, terms: Terms, n_rows: int, tilt: float = 0.0) -> float:
+    """Return a tolerance that the solver is sure to keep for any table of that many rows.
+
+    Parameters
+    ----------
+    space : Space
+    terms : Terms
+    n_rows : int
+    tilt : float, default=0.0
+        The norm of the linear term, at most.
+    """
+    loss, n_scores, parts = terms.loss, terms.n_scores, 1
+    if isinstance(loss, OneVsRest):
+        loss, n_scores, parts = loss.part, 1, n_scores
+    radius, settings = _RADII * terms.radius, (loss, terms.regularization)
+    if isinstance(space, FeatureSpace):
+        p = space.n_features
+        rows = _Numbers(n_rows, p, radius, rows_of_block(p))
+        return math.sqrt(parts) * primal_tolerance(rows, n_scores, *settings, tilt)
+    return math.sqrt(parts) * dual_tolerance((n_rows, n_scores), radius, *settings)
+
+
 @dataclass(frozen=True)
 class Problem:
     """sum_i loss(<w, phi(x_i)>, code_i) + (Lambda / 2) ||w||^2, on private rows.
@@ -105,8 +129,9 @@ class Problem:
     def check(self, *, tilt: float = 0.0, tolerance: float | None = None) -> None:
         """Raise ValueError where the minimiser cannot be found, before anything is charged.
 
-        That is where float64 cannot certify the tolerance, and where a function of the user's
-        fails on a row.
+        That is where the solver is not sure to keep the tolerance. It is decided by public numbers
+        alone, by those of the largest table that is let in; where nothing is private, by the table
+        at hand. And it is where a function of the user's fails on a row.
 
         Parameters
         ----------
@@ -114,19 +139,10 @@ class Problem:
             The norm of `linear` that `minimize` will be given, at most.
         tolerance : float, default=None
         """
-        terms, n_scores = self.terms, self.codes.shape[1]
+        terms = self.terms
+        n_rows = terms.max_rows if terms.is_private else len(self.X)
         tolerance = terms.tolerance if tolerance is None else tolerance
-        loss = terms.loss
-        if isinstance(loss, OneVsRest):
-            loss, tolerance, n_scores = loss.part, tolerance / math.sqrt(n_scores), 1
-        n_rows, settings = len(self.X), (loss, terms.regularization)
-        if isinstance(self.space, FeatureSpace):
-            p = self.space.n_features
-            rows = _Numbers(n_rows, p, terms.radius, rows_of_block(p))
-            check_tolerance(tolerance, primal_tolerance(rows, n_scores, *settings, tilt))
-        else:
-            shape = n_rows, n_scores
-            check_tolerance(tolerance, dual_tolerance(shape, terms.radius, *settings))
+        check_tolerance(tolerance, smallest_tolerance(self.space, terms, n_rows, tilt))
         if self.space.is_users:
             self._call_on_all_rows()
 

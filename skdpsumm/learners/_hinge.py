@@ -1,4 +1,4 @@
-"""Minima with the hinge loss, as limits of those with a smooth loss that approximates it."""
+"""Starts for narrow huberized hinges, from the minima with wider ones."""
 
 from __future__ import annotations
 
@@ -7,56 +7,49 @@ from collections.abc import Callable
 import numpy as np
 
 from ._losses import Floats, HuberizedHinge, Loss
-from ._newton import NotConvergedError, Point, Problem, minimise
+from ._newton import Point, Problem, minimise
 
 FIRST_WIDTH = 0.5
 _NARROWER = 1 / 8
-_MOST_WIDTHS = 100
-# Part of a distance bound that the gradient may be when the loss is narrowed.
-_BALANCE = 0.3
+# Part of the gap between two widths that the gradient may be when the loss is narrowed.
+_BALANCE = 0.1
 _ACCURACY = 1e-3
 
 
-def follow_hinge(
-    problem_of: Callable[[Loss], Problem],
-    start: Floats,
-    bound: Callable[[Point], float],
-    certified: Callable[[Point], bool],
-) -> Point:
-    """Follow the minima with a huberized hinge as its width h falls to zero, until certified.
+def narrow_start(problem_of: Callable[[Loss], Problem], loss: Loss, start: Floats) -> Floats:
+    """Follow the minima with a huberized hinge as its width falls to that of `loss`.
 
-    This ends: at any point, each row adds at most h / 8 to the gap that `bound` measures, and
-    Newton's method takes the gradient, its other part, below any bound.
+    Newton's method finds few of the rows on a narrow parabola by itself. Other losses start
+    where they are told to.
 
     Parameters
     ----------
     problem_of : callable
         Returns F with the loss that it is given.
+    loss : Loss
     start : ndarray, a vector of the problem
-    bound : callable
-        A bound on the distance of a point to the minimum with the hinge.
-    certified : callable
-        Whether to stop at a point.
 
     Returns
     -------
-    Point
+    ndarray, a vector of the problem
     """
-
-    def done(point: Point) -> bool:
-        near = point.norm / point.problem.regularization <= _BALANCE * bound(point)
-        return near or certified(point)
-
+    if not isinstance(loss, HuberizedHinge):
+        return start
     width = FIRST_WIDTH
-    for _ in range(_MOST_WIDTHS):
-        point = minimise(problem_of(HuberizedHinge(width)), start, done)
-        if certified(point):
-            return point
-        narrower = _NARROWER * width
+    while width > loss.h:
+        point = minimise(problem_of(HuberizedHinge(width)), start, _near)
+        narrower = max(_NARROWER * width, loss.h)
         ahead = problem_of(_Frozen(width, narrower)).at(point.x)
         start = ahead.x + ahead.problem.direction(ahead, _ACCURACY)
         width = narrower
-    raise NotConvergedError
+    return start
+
+
+def _near(point: Point) -> bool:
+    """Return whether F is closer to its minimum than narrowing the loss may move it."""
+    problem = point.problem
+    gap = problem.n_rows * problem.loss.h / 8
+    return point.norm**2 <= 2 * problem.regularization * _BALANCE * gap
 
 
 class _Frozen(HuberizedHinge):

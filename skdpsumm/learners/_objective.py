@@ -24,9 +24,10 @@ from ..privacy import (
     radial_noise,
     secret_generator,
 )
+from ._certify import check_tolerance
 from ._entries import power_below
-from ._erm import Minimizer, Problem
-from ._losses import Huber, Logistic, Loss, MarginLoss, Softmax
+from ._erm import Minimizer, Problem, smallest_tolerance
+from ._losses import Hinge, Huber, Logistic, Loss, MarginLoss, Softmax
 from ._objective_accounting import (
     calibrate,
     determinant_cost,
@@ -39,9 +40,9 @@ from ._terms import ROUNDED_UP, Terms
 
 Floats = NDArray[np.float64]
 
-# The solver's tolerance on the gradient, in units of the noise, but no less than this part of L R,
-# for gradients are sums of many numbers up to L R.
-_TOLERANCE, _LEAST_TOLERANCE = 1e-5, 1e-6
+# The solver's tolerance on the gradient, in units of the noise, but no less than so many times what
+# it is sure to keep.
+_TOLERANCE, _SURE = 1e-5, 2.0
 # Grids of the noise, in units of its scale, and the part of the reserve of delta for its tails.
 _GRID, _TAIL = 2.0**-24, 2.0**-20
 # The rule for Lambda goes no further than this epsilon, nor below this part of R^2.
@@ -55,7 +56,7 @@ class ObjectivePerturbation:
     ----------
     space : FeatureSpace
     terms : Terms
-        The loss must have no kink.
+        The loss must have no kink, and no corner that is as sharp as that of `Hinge`.
 
     Attributes
     ----------
@@ -68,8 +69,8 @@ class ObjectivePerturbation:
         self._shape = space.n_features, terms.n_scores
         self.idealised = terms.is_private and terms.delta == 0
         first = self._calibrate(0.0).noise_scale
-        least = _LEAST_TOLERANCE * terms.loss.lipschitz * terms.radius
-        self._tolerance = max(_TOLERANCE * first, least) / terms.regularization
+        sure = self._sure_tolerance(2 * self._largest_tilt(first))
+        self._tolerance = max(_TOLERANCE * first / terms.regularization, _SURE * sure)
         # The second noise is a little larger than the first, and so is its grid. The output is
         # rounded, too, to a grid that is as much finer than its noise.
         rounding = 2 * first * _GRID * math.sqrt(math.prod(self._shape)) / terms.regularization
@@ -114,9 +115,21 @@ class ObjectivePerturbation:
         """
         if not self.terms.is_private:
             return {}
+        return {"tilt": self._largest_tilt(self.noise_scale), "tolerance": self._tolerance}
+
+    def _sure_tolerance(self, tilt: float) -> float:
+        if not self.terms.is_private:
+            return 0.0
+        sure = smallest_tolerance(self.space, self.terms, self.terms.max_rows, tilt)
+        check_tolerance(self.terms.step, sure)
+        return sure
+
+    def _largest_tilt(self, scale: float) -> float:
+        if not self.terms.is_private:
+            return 0.0
         size = math.prod(self._shape)
         spread = size + 10 * math.sqrt(size) + 50 if self.idealised else math.sqrt(size) + 10
-        return {"tilt": self.noise_scale * spread, "tolerance": self._tolerance}
+        return scale * spread
 
     def _with_slack(self, mechanism: Mechanism) -> Mechanism:
         """Return the cost with the distance of discrete Gaussian noise from its density."""
@@ -157,7 +170,7 @@ def hull_of_gradients(loss: Loss, n_scores: int) -> dict[str, Any]:
         }
     if isinstance(loss, Huber):
         return {"vertices": 2, "hull": "symmetric"}
-    if isinstance(loss, MarginLoss) and math.isfinite(loss.smoothness):
+    if isinstance(loss, MarginLoss) and not isinstance(loss, Hinge):
         return {"vertices": 1, "saturating": isinstance(loss, Logistic)}
     raise ValueError(
         f"mechanism='objective' needs a smooth loss, and {type(loss).__name__} has a kink; take "

@@ -9,12 +9,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ._accelerated import LARGEST_NORM, plus, smallest_distance
 from ._careful import UNIT, careful_product, product_error
-from ._certify import certified_minimum, check_tolerance, largest_norm, smallest_distance
+from ._certify import certified_minimum, check_tolerance, largest_norm
 from ._conjugate import conjugate_gradients, positive_solver, solve_curved
 from ._dual import solve_shifted
 from ._hinge import FIRST_WIDTH
-from ._losses import Floats, Hinge, HuberizedHinge, Loss
+from ._losses import Floats, HuberizedHinge, Loss
 from ._low_rank import weighted_gram
 from ._newton import Point, Problem, minimise
 
@@ -23,6 +24,8 @@ from ._newton import Point, Problem, minimise
 _HEAD_ROWS, _HEAD_ACCURACY = 40, 1e-4
 # The curvature of a row is used again where it has changed by less than this part of it.
 _STALE = 0.1
+# Errors of slopes and of their careful sum, relative to L.
+_GRADIENT_UNITS = 24
 
 
 class Rows(Protocol):
@@ -52,8 +55,8 @@ def solve_primal(
     ----------
     rows : FeatureRows
     codes : ndarray of shape (n, q), float64
+        Those of `Huber` are from -1 to 1.
     loss : Loss
-        Smooth, or the hinge.
     regularization : float
         Lambda, positive.
     tolerance : float
@@ -96,24 +99,32 @@ def smallest_tolerance(
     tilt : float
         The norm of `linear`.
     """
-    n, norms = rows.n_rows, rows.n_rows * rows.radius
-    norm = largest_norm(loss, regularization, rows.radius, (n, n_scores), tilt)
-    error = _score_error(rows, n_scores, rows.radius * norm, norm)
-    sums = _norm_error(rows, loss.lipschitz * norms, regularization * norm + tilt)
-    score = rows.radius * norm
-    distance = smallest_distance(loss, regularization, norms, n, error, score)
-    return distance + 2 * sums / regularization
+    n, radius, slopes = rows.n_rows, rows.radius, rows.n_rows * rows.radius * loss.lipschitz
+    norm = LARGEST_NORM * largest_norm(loss, regularization, radius, (n, n_scores), tilt)
+    score_error = _score_error(rows, n_scores, radius * norm, norm)
+    # Sums over the rows of a block, in blocks, and of blocks to the last bit.
+    entry = product_error(rows.block_rows, radius, loss.lipschitz)
+    entries = math.sqrt(rows.n_features * n_scores) * math.ceil(n / rows.block_rows)
+    rest = regularization * norm + tilt
+    gradient_error = entries * entry + UNIT * (_GRADIENT_UNITS * slopes + 4 * rest)
+    return smallest_distance(loss, regularization, n * radius**2, n, score_error, gradient_error)
 
 
 def _score_error(rows: Rows, n_scores: int, score: float, weight: float) -> float:
-    """Return a bound on the error of a row of careful scores, given their and W's largest."""
-    return UNIT * score + math.sqrt(n_scores) * product_error(rows.n_features, rows.radius, weight)
+    """Return a bound on the error of a row of careful scores, given their norm and that of W.
+
+    For norms of p numbers each, in place of the largest, `product_error` is sqrt(p) too large.
+    """
+    entry = product_error(rows.n_features, rows.radius, weight) / math.sqrt(rows.n_features)
+    return UNIT * score + math.sqrt(n_scores) * entry
 
 
 def _norm_error(rows: Rows, slopes: float, rest: float) -> float:
-    """Return a bound on the error of a gradient: of its sum over rows, in blocks, and the rest."""
-    terms = rows.block_rows + math.ceil(rows.n_rows / rows.block_rows)
-    return UNIT * (terms * slopes + 4 * rest)
+    """Return a bound on the error of a gradient: of the sums over the rows of blocks, and the rest.
+
+    Sums of blocks keep what they lose.
+    """
+    return UNIT * ((rows.block_rows + 4) * slopes + 4 * rest)
 
 
 def _through_dual(rows, codes, loss, regularization, linear, tolerance):
@@ -141,7 +152,8 @@ def _head_minimum(rows, codes, loss, regularization, linear):
     if n < linear.size:
         return start
     head = _Head(rows, n)
-    smooth = HuberizedHinge(FIRST_WIDTH) if isinstance(loss, Hinge) else loss
+    narrow = isinstance(loss, HuberizedHinge) and loss.h < FIRST_WIDTH
+    smooth = HuberizedHinge(FIRST_WIDTH) if narrow else loss
     share = n / rows.n_rows
     problem = _Primal(head, codes[:n], smooth, share * regularization, share * linear)
     # Rows that cancel leave a gradient of rounding errors alone, which no step makes smaller.
@@ -175,7 +187,8 @@ class _Primal(Problem):
     """
 
     def __init__(self, rows, codes, loss, regularization, linear):
-        super().__init__(codes, loss, regularization, rows.n_rows * rows.radius**2)
+        squares = rows.n_rows * rows.radius**2
+        super().__init__(codes, loss, regularization, rows.radius, squares)
         self.rows = rows
         self.linear = linear
         self._hessian = regularization * np.eye(rows.n_features)
@@ -190,16 +203,36 @@ class _Primal(Problem):
     def careful(self, point):
         return self._pass(point.x, careful_product)
 
+    @property
+    def largest_norm(self):
+        tilt = float(np.linalg.norm(self.linear))
+        shape = self.codes.shape
+        return largest_norm(self.loss, self.regularization, self.radius, shape, tilt)
+
+    def zero(self):
+        return np.zeros(self.linear.shape)
+
+    def vector(self, coefficients):
+        return coefficients
+
+    def careful_gradient(self, high, low):
+        total = self.linear, self.regularization * high
+        for here, block in self.rows.blocks():
+            scores = careful_product(block, high) + block @ low
+            slopes = self.loss.gradient(scores, self.codes[here])
+            total = plus(total, careful_product(block.T, slopes))
+        return total[0]
+
     def _pass(self, x, product, *visitors):
         scores = np.empty(self.codes.shape)
-        gradient = self.regularization * x + self.linear
+        total = self.linear, self.regularization * x
         for here, block in self.rows.blocks():
             scores[here] = product(block, x)
-            gradient += block.T @ self.loss.gradient(scores[here], self.codes[here])
+            total = plus(total, block.T @ self.loss.gradient(scores[here], self.codes[here]))
             for visit in visitors:
                 visit(here, block, scores[here])
         point = Point(self, x, scores)
-        point.gradient = gradient
+        point.gradient = total[0]
         return point
 
     def _curve(self, here: slice, block: Floats, scores: Floats) -> None:
@@ -216,7 +249,7 @@ class _Primal(Problem):
 
     def rounding(self, point):
         largest = float(np.linalg.norm(point.scores, axis=1).max())
-        weight = float(np.abs(point.x).max())
+        weight = float(np.linalg.norm(point.x))
         score_error = _score_error(self.rows, point.x.shape[1], largest, weight)
         rest = self.regularization * np.linalg.norm(point.x) + np.linalg.norm(self.linear)
         return score_error, _norm_error(self.rows, self.loss.lipschitz * self.norms, rest)

@@ -23,13 +23,15 @@ all slopes of a row have one direction, from 0 to L. Its root is a distance in t
 -loss'(f~) / Lambda, so that |b_i| <= A, in place of its own coefficients, which may have any size.
 With g the gradient there and H the mean Hessian of the losses on the way to the minimum w*, the
 function of b is ``w* - H (H + Lambda)^{-1} g / Lambda``, no farther away than the bound |g| /
-Lambda on the distance of the careful point, but for the rounding errors of the slopes. The
-certificate holds these once; here they count once more, and so the tolerance does. For the hinge,
-slopes are a point of the dual problem, and the bound ``sqrt(2 gap / Lambda)`` holds for both.
+Lambda on the distance of the careful point, but for the rounding errors of the slopes. (Scores are
+rounded, too: slopes are a point of the dual problem, and the certificate's ``sqrt(2 gap / Lambda)``
+bounds the distance of either.) The certificate holds these errors once; here they count once more,
+and so the tolerance does. The solver's last resort is near the minimum by proof and not by a
+certificate: there its coefficients are returned, which have up to 6 A (`_accelerated`).
 
 *3. Scores* (`score_rounding`). Entries of K(z, X) are off by eta and `careful_product` adds
-`product_error`: ``|f~(z) - f(z)| <= N eta A + sqrt(q) product_error(N, R^2, A) + u R W``, where W
-is a bound on |w|. For features the first term is none, and the other one that of p products with
+`product_error`: ``|f~(z) - f(z)| <= 6 N eta A + sqrt(q) product_error(N, R^2, 6 A) + u R W``, where
+W is a bound on |w|. For features the first term is none, and the other one that of p products with
 weights up to W. F(w*) <= F(0) gives |w*| <= sqrt(2 N loss(0) / Lambda), and a zero gradient |w*| <=
 N L R / Lambda.
 
@@ -57,6 +59,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
 
+from ._accelerated import LARGEST_COEFFICIENT
 from ._careful import UNIT, product_error
 from ._losses import Floats, OneVsRest
 
@@ -113,7 +116,7 @@ def score_rounding(space: Space, terms: Terms) -> float:
     """Return how far the q scores of a public row may be off in `Minimizer.careful_scores`."""
     radius, weight = terms.radius, largest_weight(terms)
     if terms.kernel_error:
-        coefficient = terms.loss.lipschitz / terms.regularization
+        coefficient = LARGEST_COEFFICIENT * terms.loss.lipschitz / terms.regularization
         entries = terms.max_rows * terms.kernel_error * radius**2 * coefficient
         product = product_error(terms.max_rows, radius**2, coefficient)
     else:

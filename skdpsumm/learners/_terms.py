@@ -13,8 +13,8 @@ from ._rounding import check_rounding, kernel_drift
 # of more rows than these would take days. Bounds on rounding errors hold up to here.
 MAX_KERNEL_ROWS, MAX_ROWS = 60_000, 2**24
 
-# The solver stops within this part of L R / Lambda from the minimiser; a kink makes it harder.
-_TOLERANCE_SMOOTH, _TOLERANCE_KINK = 1e-3, 1e-2
+# The solver stops within this part of L R / Lambda from the minimiser.
+_TOLERANCE = 1e-3
 # Squares and fourth powers of all public numbers are floats.
 _RANGE = 1e-60, 1e60
 # Of R^2: less than that is lost beside a row's curvature, and Newton's method crawls.
@@ -97,8 +97,7 @@ class Terms:
     @property
     def tolerance(self) -> float:
         """The distance from the minimiser that the solver certifies, in the norm of the space."""
-        kink = math.isinf(self.loss.smoothness)
-        return self.step * (_TOLERANCE_KINK if kink else _TOLERANCE_SMOOTH)
+        return self.step * _TOLERANCE
 
     @property
     def sensitivity(self) -> float:
