@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.validation import _check_n_features, validate_data
 
-from .schema import CellError, Table, check_listed, exact_numbers, read_labels, read_table
+from ._cells import CellError, Table, check_listed, exact_numbers, read_labels, read_table
 
 # Messages of scikit-learn that hold no value of the table, by how they begin: further on, a value
 # may stand in them that looks like anything.
@@ -101,7 +101,7 @@ def validate_table(
     reset: bool = True,
     ensure_min_samples: int = 1,
 ) -> Any:
-    """Check X (and y) as scikit-learn does, and return them read cell by cell (`schema`).
+    """Check X (and y) as scikit-learn does, and return them read cell by cell (`_cells`).
 
     Parameters
     ----------

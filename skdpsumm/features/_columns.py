@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._cells import CellError, Table, check_listed, exact_numbers, positions
 from .._validation import FILL_MISSING, NO_TIMES
-from ..schema import CellError, Table, check_listed, exact_numbers, positions
 
 
 @dataclass(frozen=True)

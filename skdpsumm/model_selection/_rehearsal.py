@@ -15,10 +15,10 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing
 
+from .._cells import is_missing
 from .._validation import FILL_MISSING
 from ..learners._objective_accounting import CurvatureError
 from ..privacy import Mechanism
-from ..schema import is_missing
 from ._candidate import Leaf, cost_of, last_step, settled
 from ._maps import Maps, alike, steps_before
 from ._plan import RunPlan

@@ -16,12 +16,12 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._cells import Table, exact_numbers
 from .._progress import progress
 from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
 from .._warn import warn_caller
 from ..features import Columns, project_to_simplex
-from ..schema import Table, exact_numbers
 from ..sketches import (
     HistogramSketcher,
     PrivateSketch,

@@ -15,12 +15,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._cells import exact_numbers
 from .._dask import count_columns
 from .._progress import progress
 from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
 from ..features import Columns
-from ..schema import exact_numbers
 from ..sketches import (
     HistogramSketcher,
     PrivateSketch,

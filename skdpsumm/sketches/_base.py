@@ -19,13 +19,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._cells import Table
 from .._dask import PartitionSchema, is_dask
 from .._progress import progress
 from .._repr_html import PrivacyReprMixin
 from .._validation import is_float32, schema_kept, validate_table
 from ..features import GRID, Columns, FeatureMap
 from ..privacy import Block, IntegerNoise, PrivacyGuarantee, nominal_mechanism, own_clone
-from ..schema import Table
 from ._partitions import sum_partitions
 from ._pending import PendingRelease
 

@@ -15,6 +15,7 @@ from sklearn.utils._metadata_requests import RequestMethod
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._cells import check_listed, is_missing, positions, read_labels
 from .._dask import is_dask
 from .._public import beside_X, unwrap
 from .._repr_html import PrivacyReprMixin
@@ -22,7 +23,6 @@ from .._searching import in_a_search
 from .._validation import schema_kept, validate_table
 from .._warn import warn_caller
 from ..privacy import PrivacyGuarantee, derived_seed, nominal_mechanism
-from ..schema import check_listed, is_missing, positions, read_labels
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._curator import Curator
