@@ -166,10 +166,11 @@ def test_rows_stay_in_their_cells(n_values, n_bins, bounds, shares):
     columns = feature_map.columns
     rows = columns.sample(300, np.random.RandomState(0))
     at = Positions(feature_map, columns, rows)
-    first, last = at.ends(0)
+    place, low_ends, high_ends = at.cells(0)
+    first, last = low_ends[place], high_ends[place]
     codes = feature_map.column_codes(rows, 0)
     assert np.all((first <= rows[:, 0]) & (rows[:, 0] <= last))
-    for moved in (*at.moved(), first[:, None], last[:, None]):
+    for moved in (*at.moved({0}), first[:, None], last[:, None]):
         assert np.array_equal(feature_map.column_codes(moved, 0), codes)
     if steps is None:  # and reach to their ends
         for end, beyond in ((first, -np.inf), (last, np.inf)):
