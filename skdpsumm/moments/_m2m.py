@@ -238,7 +238,8 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         ----------
         f : callable
             Vectorised: takes rows, an array of shape (n, d) in the columns' units, and returns
-            (n,) or (n, k). Columns go by number, ``rows[:, 0]``, or by name, ``rows["age"]``.
+            (n,) or (n, k). Columns go by number, ``rows[:, 0]``, or by name, ``rows["age"]``; what
+            needs all of them takes ``np.asarray(rows)``.
 
         Returns
         -------

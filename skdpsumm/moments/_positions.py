@@ -7,7 +7,7 @@ random never meets, and which are where rows are crowded (a gain of exactly 0, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..features import Columns, FeatureMap, HistogramMap
 from ._blocks import FeatureBlocks
 from ._named_rows import NamedRows, column_of
-from ._regression import MomentRegression, evaluate_rows
+from ._regression import CellRegression, MomentRegression, evaluate_rows
 from ._warnings import unexplained
 
 # Of a column without a histogram: Fourier features tell places not much better than these.
@@ -27,6 +27,8 @@ _N_STRETCHES = 32
 _ALIKE = (0.0, 0.25, 0.5, 0.75, 1.0)
 # Of the points, how many are enough for means over all of them.
 _FEW = 2000
+# Of so many features, those of the few points and their moves are kept: at most some 200 MB.
+_MOST_KEPT = 1000
 # An interval is wider where what is missed is more than a standard error; a warning waits for 8.
 _AN_ERROR = 1 / 8
 
@@ -39,7 +41,7 @@ class Cells(NamedTuple):
     place : ndarray of shape (n,)
         The cell of each point.
     low, high : ndarray of shape (n_cells,)
-        The lowest and the highest value in each cell; of categories, their codes.
+        The lowest and the highest value in each cell.
     """
 
     place: NDArray[np.int64]
@@ -69,17 +71,22 @@ class Positions:
         self._numeric = [j for j in range(columns.n_columns) if columns.values(j) is None]
         self._made: dict[int, NDArray] = {}
         self._cells: dict[int, Cells] = {}
+        self._features: list[FeatureBlocks] = []
 
     @cached_property
     def few(self) -> Positions:
         """So many points as means need."""
         return Positions(self.feature_map, self.columns, self.points[:_FEW])
 
-    @cached_property
-    def features(self) -> list[FeatureBlocks]:
-        """Phi of the points, and of each of their moves."""
-        rows = [self.rows(), *self.moved(self._numeric)]
-        return [FeatureBlocks(self.feature_map, np.asarray(one)) for one in rows]
+    def features(self) -> Iterable[FeatureBlocks]:
+        """Return phi of the points, and of each of their moves; it is kept where it is small."""
+        if not self._features:
+            rows = (self.rows(), *self.moved(self._numeric))
+            found = (FeatureBlocks(self.feature_map, np.asarray(one)) for one in rows)
+            if self.feature_map.n_features > _MOST_KEPT:
+                return found
+            self._features = list(found)
+        return self._features
 
     def rows(self) -> NamedRows:
         """Return the points, to be asked."""
@@ -100,7 +107,8 @@ class Positions:
 
     def _of_categories(self, j: int) -> Cells:
         codes, place = np.unique(self.columns.code(self.points, j), return_inverse=True)
-        return Cells(place, codes, codes)
+        values = self.columns.decode(j, codes)
+        return Cells(place, values, values)
 
     def _of_numbers(self, j: int) -> Cells:
         first, last = self.columns.bound(j) or (-np.inf, np.inf)
@@ -126,7 +134,8 @@ class Positions:
     def moved(self, taken: set[int] | list[int]) -> Iterator[NamedRows]:
         """Yield the points, moved about in their cells: any two columns to each pair of ends.
 
-        Moves that differ only in columns that a question has not taken are the same to it.
+        Moves that differ only in columns that a question has not `taken` are the same to it. All
+        columns are moved, should it take others of moved points.
         """
         shares = [np.full(len(self._numeric), share) for share in _ALIKE]
         for bit in range((len(self._numeric) - 1).bit_length()):
@@ -239,7 +248,7 @@ class Reach:
         few, values = self.positions.few, asked.values
         slope, rest = self.approximation(asked)
         low, high = np.inf, -np.inf
-        for rows, phi in zip((few.rows(), *few.moved(few._numeric)), few.features, strict=True):
+        for rows, phi in zip((few.rows(), *few.moved(few._numeric)), few.features(), strict=True):
             found = values_at(self.question, rows)
             missed = self.model.residuals_elsewhere(phi, found, values, slope)
             low = np.minimum(low, np.where(np.isnan(missed), -np.inf, missed))
@@ -261,7 +270,7 @@ class ColumnReach(Reach):
         """Ask the points."""
         bins = self.question.bins()
         met = np.bincount(bins, minlength=len(self.question.truths)) > 0
-        model = self.model.in_cells((np.cumsum(met) - 1)[bins], met.sum())
+        model = CellRegression(self.model, (np.cumsum(met) - 1)[bins], int(met.sum()))
         return Asked(model, self.question.truths[met].astype(np.float64), False, True)
 
     def hidden(self, asked: Asked) -> NDArray[np.float64]:
@@ -273,7 +282,8 @@ class ColumnReach(Reach):
     def sides(self, asked: Asked) -> list[Side]:
         """Return a question below and one above."""
         low, high = self._extremes()
-        model = self.model.in_cells(self.positions.cells(self.question.column).place, len(low))
+        place = self.positions.cells(self.question.column).place
+        model = CellRegression(self.model, place, len(low))
         return _sides_of_truth(model, low, high, known=True)
 
     def _extremes(self) -> tuple[NDArray, NDArray]:

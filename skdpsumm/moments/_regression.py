@@ -61,17 +61,6 @@ class MomentRegression:
         weights = (self.features.dot(direction) - self.offset @ direction) / len(self.points)
         return weights + (1 / len(self.points) if self.center else 0.0)
 
-    def in_cells(self, place: NDArray, n_cells: int) -> CellRegression:
-        """Return the regression of what is constant in cells of the points.
-
-        Parameters
-        ----------
-        place : ndarray of shape (n_synthetic,)
-            The cell of each point. Values are of shape (n_cells, k) there.
-        n_cells : int
-        """
-        return CellRegression(self, place, n_cells)
-
     def coefficients(self, values: NDArray) -> NDArray:
         """Return a for targets `values` of shape (n_synthetic, k); shape (m, k)."""
         return self.approximate(values)[0]
@@ -121,14 +110,15 @@ class MomentRegression:
 
 
 class CellRegression(MomentRegression):
-    """A regression of what is constant in cells of the points: many questions of one column.
+    """The same regression for what is constant in cells of the points, as conditions on a column.
 
-    Its values are of shape (n_cells, k), and what is asked of it takes no more than that.
+    Values are of shape (n_cells, k), not (n_synthetic, k): many thresholds take little time.
 
     Parameters
     ----------
     model : MomentRegression
     place : ndarray of shape (n_synthetic,)
+        The cell of each point.
     n_cells : int
     """
 

@@ -344,7 +344,7 @@ class StatisticsMixin:
         increasing, rank = cuts[order], np.argsort(order)
         return ColumnQuestion(
             j,
-            lambda: np.searchsorted(increasing, self._positions.column(j)),
+            lambda: np.searchsorted(increasing, self._positions.column(j).astype(np.float64)),
             np.arange(len(cuts) + 1)[:, None] <= rank,
             lambda low, high: (high <= cuts, low <= cuts),
         )
@@ -366,14 +366,9 @@ class StatisticsMixin:
         known = self.columns_.values(j)
         if known is not None:
             about = names = [f"{self.columns_.name(j)} = {value}" for value in known]
-            place, codes, _ = self._positions.cells(j)
-            every = np.arange(len(known))
-            question = ColumnQuestion(
-                j,
-                lambda: place,
-                codes[:, None] == every,
-                lambda code, _: (code == every, code == every),
-            )
+            place, values, _ = self._positions.cells(j)
+            found = values[:, None] == self.columns_.decode(j, np.arange(len(known)))
+            question = ColumnQuestion(j, lambda: place, found, lambda *_: (found, found))
         else:
             edges = self._edges(j, bins)
             names = [f"[{a:.12g}, {b:.12g})" for a, b in pairwise(edges)]
