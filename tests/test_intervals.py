@@ -18,6 +18,7 @@ from skdpsumm import (
     SketchUnion,
 )
 from skdpsumm.features import Columns, HistogramMap
+from skdpsumm.moments._named_rows import NamedRows
 from skdpsumm.moments._positions import Positions
 
 pytestmark = [
@@ -166,10 +167,11 @@ def test_rows_stay_in_their_cells(n_values, n_bins, bounds, shares):
     columns = feature_map.columns
     rows = columns.sample(300, np.random.RandomState(0))
     at = Positions(feature_map, columns, rows)
-    first, last = at.ends(0)
+    place, low_ends, high_ends = at.cells(0)
+    first, last = low_ends[place], high_ends[place]
     codes = feature_map.column_codes(rows, 0)
     assert np.all((first <= rows[:, 0]) & (rows[:, 0] <= last))
-    for moved in (*at.moved(), first[:, None], last[:, None]):
+    for moved in (*at.moved({0}), first[:, None], last[:, None]):
         assert np.array_equal(feature_map.column_codes(moved, 0), codes)
     if steps is None:  # and reach to their ends
         for end, beyond in ((first, -np.inf), (last, np.inf)):
@@ -178,9 +180,131 @@ def test_rows_stay_in_their_cells(n_values, n_bins, bounds, shares):
             assert np.all((other != codes)[inside])
 
 
-# -------------------------------------------------------------------------------- what is possible
+# ------------------------------------------------------------------- what is computed only once
 
-MIXED = {"bounds": {"a": (-2, 1), "b": (100, 5000)}, "categories": {"c": ["x", "y", "z"]}}
+
+TABLE = {"bounds": {"a": (-2, 1), "b": (100, 5000)}, "categories": {"c": ["x", "y", "z"]}}
+
+
+@pytest.fixture(scope="module", params=["histogram", "union", "pairs", "fourier"])
+def asked(request):
+    parts = {
+        "histogram": HistogramSketcher(n_bins=6, edges={"a": [-2, -0.5, 0.1, 1]}),
+        "union": SketchUnion([HistogramSketcher(n_bins=6), RFFSketcher(8, random_state=0)]),
+        "pairs": HistogramSketcher(n_bins=4, marginals=2),
+        "fourier": RFFSketcher(8, random_state=0),
+    }
+    sketcher = parts[request.param]
+    steps = {"b": 50} if request.param == "union" else None
+    known = TABLE | QUICK | {"steps": steps}
+    return quietly(lambda: M2MEstimator(sketcher, **known).fit(mixed(0)))
+
+
+def alike(one, other):
+    return all(
+        np.allclose(a, b, rtol=1e-8, atol=1e-8)
+        for a, b in (
+            (np.asarray(one), np.asarray(other)),
+            (one.noise_std_error, other.noise_std_error),
+            (one.interval(), other.interval()),
+            (one.bias_bound, other.bias_bound),
+        )
+    )
+
+
+@pytest.mark.parametrize("column", ["a", "b", "c"])
+def test_named_questions_are_those_that_a_function_asks(asked, column):
+    """They are computed of the cells of their column: the answer is that of the points."""
+    if column == "c":
+        named = asked.histogram("c")
+        values = np.array(TABLE["categories"]["c"])
+        several = quietly(lambda: asked.estimate(lambda r: r["c"][:, None] == values))
+        cells = several.interval()
+        assert np.allclose(np.asarray(named), np.asarray(several), rtol=1e-8)
+        assert np.allclose(named.noise_std_error, several.noise_std_error, rtol=1e-8)
+        assert np.allclose(named.interval(), cells, rtol=1e-8)
+        return
+    cuts = [-1.5, -0.5, 0.0, 0.5] if column == "a" else [150.0, 725.0, 3000.0]
+    for cut in cuts:  # one at a time, and in a range that nothing clips
+        one = quietly(lambda cut=cut: asked.cdf(column, [cut]))
+        other = quietly(lambda cut=cut: asked.estimate(lambda r: r[column] <= cut))
+        assert alike(one[0], other)
+
+
+def test_categories_that_are_numbers_have_a_distribution():
+    X = np.repeat([[5.0], [20.0], [10.0]], [100, 200, 300], axis=0)
+    sketcher = HistogramSketcher(categories={0: [20, 5, 10]}, epsilon=np.inf)
+    answer = M2MEstimator(sketcher, **QUICK).fit(X).cdf(0, [4.0, 5.0, 12.0, 20.0])
+    assert np.allclose(np.asarray(answer), [0, 1 / 6, 4 / 6, 1])
+    assert np.allclose(answer.interval().T, np.asarray(answer))
+
+
+def test_a_question_may_take_rows_in_any_way(asked):
+    """Only columns that it takes are moved: its interval is that of a question that takes all."""
+    by_name, (whole, number, some) = (
+        lambda r: (r["a"] > 0.3) & (r["b"] <= 800),
+        (
+            lambda r: (np.asarray(r)[:, 0] > 0.3) & (np.asarray(r)[:, 1] <= 800),
+            lambda r: (r[:, 0] > 0.3) & (r[:, -2] <= 800),
+            lambda r: (r[:, :2] * [1, -1] > [0.3, -800.0001]).all(axis=1),
+        ),
+    )
+    answer = quietly(lambda: asked.count(by_name))
+    for question in (whole, number, some):
+        other = quietly(lambda question=question: asked.count(question))
+        assert np.allclose(answer.interval(), other.interval(), rtol=1e-8)
+        assert float(answer) == pytest.approx(float(other))
+
+
+def test_rows_are_an_array():
+    columns = Columns.build(3, (0, 9), names=["a", "b", "c"])
+    X = columns.sample(5, np.random.RandomState(0))
+    rows = NamedRows.of(X, columns)
+    for take in (
+        lambda r: r[:, 1],
+        lambda r: r[:, -1],
+        lambda r: r[:, [2, 0]],
+        lambda r: r[:, np.array([True, False, True])],
+        lambda r: r[:, 1:],
+        lambda r: r[:, []],
+        lambda r: r[:, None],
+        lambda r: r[:, ...],
+        lambda r: r[...],
+        lambda r: r[1],
+        lambda r: r[1:3, 0],
+        lambda r: r[r[:, 0] > 4],
+        lambda r: r @ np.ones(3),
+        lambda r: np.ones(5) @ r,
+        lambda r: 1 / (r + 1) > 0.2,
+        lambda r: r.sum(axis=1),
+        lambda r: np.sum(r, axis=1),
+        lambda r: np.hstack([r, r[:, :1]]),
+        lambda r: np.array(list(r)),
+        lambda r: np.array([len(r), r.ndim, *r.shape, r.size]),
+        lambda r: r.T,
+        lambda r: np.asarray(r, dtype=np.float32),
+    ):
+        found = take(rows)
+        assert type(found) is np.ndarray
+        assert np.array_equal(found, take(X))
+        assert found.shape == take(X).shape
+    with pytest.raises(IndexError):
+        rows[:, 3]
+
+
+def test_what_a_question_does_to_its_rows_moves_no_other_answer(asked):
+    before = float(quietly(lambda: asked.count(lambda r: r["a"] > 0)))
+
+    def careless(rows):
+        for taken in (rows["a"], rows[:, 0], rows[:, :1], np.asarray(rows)[:, :1]):
+            taken[:] = 1
+        return taken[:, 0].astype(float)
+
+    quietly(lambda: asked.estimate(careless).interval())
+    assert float(quietly(lambda: asked.count(lambda r: r["a"] > 0))) == before
+
+
+# -------------------------------------------------------------------------------- what is possible
 
 
 def mixed(seed):
@@ -213,7 +337,7 @@ QUESTIONS = {
 def test_answers_and_intervals_are_possible(epsilon, seed):
     parts = [HistogramSketcher(n_bins=6), RFFSketcher(8)]
     sketcher = SketchUnion(parts, epsilon=epsilon, noise_seed=seed, random_state=seed)
-    m2m = quietly(lambda: M2MEstimator(sketcher, **MIXED, **QUICK).fit(mixed(seed)))
+    m2m = quietly(lambda: M2MEstimator(sketcher, **TABLE, **QUICK).fit(mixed(seed)))
     sketch = m2m.sketch_
     most = sketch.n_samples + 3 * sketch.n_noise_std
     counts = {

@@ -39,8 +39,8 @@ class FeatureBlocks:
         return sum(b @ vectors[s] for b, s in zip(self.blocks, self._slices, strict=True))  # type: ignore[return-value]
 
     def tdot(self, values: NDArray) -> NDArray:
-        """Return P.T @ values, shape (m,) or (m, k)."""
-        return np.concatenate([b.T @ values for b in self.blocks])
+        """Return P.T @ values, an array of shape (m,) or (m, k); `values` may be sparse."""
+        return np.concatenate([_dense(b.T @ values) for b in self.blocks])
 
     def mean(self) -> NDArray:
         """Return the mean of the rows of P, shape (m,)."""
@@ -79,11 +79,14 @@ class FeatureBlocks:
         out = np.empty((self.n_features, self.n_features))
         for i, a in enumerate(self._slices):
             for j, b in enumerate(self._slices[: i + 1]):
-                product = self.blocks[i].T @ self.blocks[j]
-                out[a, b] = product.toarray() if hasattr(product, "toarray") else product
+                out[a, b] = _dense(self.blocks[i].T @ self.blocks[j])
                 out[b, a] = out[a, b].T
             advance()
         return out
+
+
+def _dense(product: Any) -> NDArray:
+    return product.toarray() if hasattr(product, "toarray") else product
 
 
 def _matrix(part: FeatureMap, points: NDArray) -> Any:

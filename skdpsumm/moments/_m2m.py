@@ -31,11 +31,11 @@ from ..sketches import (
 from ._coarse_bins import warn_of_coarse_bins
 from ._estimate import Estimate
 from ._planning import calibrate_epsilon, predicted_error
-from ._positions import Positions, Reach
+from ._positions import ColumnQuestion, ColumnReach, Positions, Reach
 from ._priors import check_answerable, draw_points
-from ._regression import MomentRegression, evaluate_rows
+from ._regression import MomentRegression
 from ._statistics import StatisticsMixin
-from ._warnings import warn_of_constants, warn_of_the_unexplained
+from ._warnings import MOST_JUDGED, warn_of_constants, warn_of_the_unexplained
 
 # Of a number its range is looked for at so many points, moved to the ends of their columns.
 _FEW_CORNERS = 64
@@ -238,7 +238,8 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         ----------
         f : callable
             Vectorised: takes rows, an array of shape (n, d) in the columns' units, and returns
-            (n,) or (n, k). Columns go by number, ``rows[:, 0]``, or by name, ``rows["age"]``.
+            (n,) or (n, k). Columns go by number, ``rows[:, 0]``, or by name, ``rows["age"]``; what
+            needs all of them takes ``np.asarray(rows)``.
 
         Returns
         -------
@@ -364,7 +365,6 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         of_rows=False,
         error=None,
         bound=None,
-        extremes=None,
         ends=None,
         possible=None,
         labels=(),
@@ -373,31 +373,33 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         about=(),
     ):
         check_is_fitted(self, "_regression")
-        model = self._regression
-        n_rows = np.asarray(model.sketch.n_samples)
+        sketch = self._regression.sketch
+        n_rows = np.asarray(sketch.n_samples)
         is_mean = then is None or unclipped is not None
+        is_linear = is_mean and not of_rows and sketch.is_linear
         move = unclipped or then or (lambda t, n: t)
+        kind = ColumnReach if isinstance(function, ColumnQuestion) else Reach
+        reach = kind(self._regression, self._positions, function)
 
-        def ask() -> tuple[NDArray, bool, bool]:
-            return evaluate_rows(function, model.points, self.columns_)
-
-        def reach() -> Reach:
-            values, _, is_truth = ask()
-            return Reach(model, self._positions, function, values, is_truth, extremes)
-
-        values, is_scalar, is_truth = ask()
-        hidden = reach().hidden() if judged is function else np.zeros(values.shape[1])
-        if asked and is_truth:
-            warn_of_constants(values, hidden)
-        if judged is not None:
-            hard = values if judged is function else judged(model.points)
-            warn_of_the_unexplained(model, hard, about, hidden)
+        first = reach.ask()
+        model, values, is_scalar, is_truth = first
+        if judged is function:
+            hidden = reach.hidden(first)
+            if asked and is_truth:
+                warn_of_constants(values, hidden)
+            few = values.shape[1] <= MOST_JUDGED
+            known = reach.approximation(first) if few else None
+            warn_of_the_unexplained(model, values, about, hidden, known)
+        elif judged is not None:
+            hard = judged(self._positions.rows())
+            warn_of_the_unexplained(self._regression, hard, about, np.zeros(hard.shape[1]))
         mean = model.weights @ values
         answer = mean if then is None else then(mean, n_rows)
 
-        def noise(values: NDArray) -> NDArray:
-            if is_mean and not of_rows and model.sketch.is_linear:
-                return move(model.sketch.linear_noise_std(model.coefficients(values)), n_rows)
+        # Below, the question is asked anew: its values at 100,000 points are too large to be kept.
+        def noise(model: MomentRegression, values: NDArray, slope: Callable) -> NDArray:
+            if is_linear:
+                return move(sketch.linear_noise_std(slope()), n_rows)
             draws, n_drawn = model.replicates(values)
             if error is not None:
                 return error(mean, draws)
@@ -405,8 +407,14 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
 
         @cache
         def sides() -> list[tuple[NDArray, NDArray]]:
-            found = reach().sides()
-            return [(move(model.weights @ v + more, n_rows), noise(v)) for v, more in found]
+            found = reach.sides(reach.ask())
+            return [
+                (
+                    move(side.model.weights @ side.values + side.more, n_rows),
+                    noise(side.model, side.values, lambda side=side: side.slope),
+                )
+                for side in found
+            ]
 
         def reached(z: float) -> tuple[NDArray, NDArray]:
             (low, low_error), (high, high_error) = sides()
@@ -414,22 +422,24 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
             return tuple(end.reshape(answer.shape) for end in ends)
 
         def std_error() -> NDArray:
-            values, _, is_truth = ask()
-            found = noise(values)
+            again = reach.ask()
+            model, values, _, is_truth = again
+            found = noise(model, values, lambda: reach.approximation(again)[0])
             if is_truth and is_mean and not np.ptp(values, axis=0).all():
                 # Where all points agree, the noise is that of the cells that may hold others.
                 found = np.maximum(found, np.max([side[1] for side in sides()], axis=0))
             return found
 
         def bias_bound() -> NDArray:
-            values, _, is_truth = ask()
-            largest = np.abs(model.residuals(values, model.coefficients(values))).max(axis=0)
+            again = reach.ask()
+            model, values, _, is_truth = again
+            largest = np.abs(model.residuals(values, reach.approximation(again)[0])).max(axis=0)
             if is_truth:  # where all points agree, nothing is known of the rows that do not
                 largest[np.ptp(values, axis=0) == 0] = 1.0
-            return largest if bound is None else bound(largest, model.sketch.n_samples)
+            return largest if bound is None else bound(largest, sketch.n_samples)
 
         if of_rows:  # of which there are so many, up to three standard errors
-            possible = (0.0, float(n_rows) + 3 * model.sketch.n_noise_std)
+            possible = (0.0, float(n_rows) + 3 * sketch.n_noise_std)
         elif possible is None:
             possible = (0.0, 1.0) if is_truth else self._range(function, values)
         if is_scalar and np.shape(answer) == (1,):
@@ -446,7 +456,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
 
     def _range(self, function, values):
         """Return the least and the largest of a number, at the points and where bounds meet."""
-        few = self._positions.rows[:_FEW_CORNERS]
+        few = self._positions.points[:_FEW_CORNERS]
         corners = Positions(self.sketch_.feature_map, self.columns_, few, whole=True)
         low, high = corners.extremes(function)
         low = np.where(np.isnan(low), -np.inf, low).min(axis=0)

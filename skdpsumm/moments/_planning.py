@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from ..privacy import own_clone
 from ..sketches import PrivateSketch
 from ._blocks import FeatureBlocks
+from ._named_rows import NamedRows
 from ._priors import draw_points
 from ._regression import evaluate_rows, penalties
 from ._solvers import feature_covariance, solver_for
@@ -38,7 +39,7 @@ class _Plan:
         prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior
         empty = self._release(own_clone(self.sketcher))
         points = draw_points(prior, empty, columns, estimator.n_synthetic, rng)
-        values, self.is_scalar, _ = evaluate_rows(f, points, columns)
+        values, self.is_scalar, _ = evaluate_rows(f, NamedRows.of(points, columns))
         features = FeatureBlocks(self.map, points)
         offset = features.mean() if estimator.center else np.zeros(self.map.n_features)
         centre = values.mean(axis=0) if estimator.center else np.zeros(values.shape[1])

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
-from ..features import Columns
 from ..sketches import PrivateSketch
 from ._blocks import FeatureBlocks
 from ._named_rows import NamedRows
@@ -67,12 +67,23 @@ class MomentRegression:
 
     def approximate(self, values: NDArray) -> tuple[NDArray, NDArray]:
         """Return a, and the mean square of what ``a . phi`` misses at the points, shape (k,)."""
-        centre = values.mean(axis=0) if self.center else np.zeros(values.shape[1])
-        covariance = self.features.tdot(values) / len(self.points)
-        covariance -= np.outer(self.offset, values.mean(axis=0))
+        mean = self.average(values)
+        covariance = self._products(values) - np.outer(self.offset, mean)
         slope = self._solver.solve(covariance)
-        square = np.mean(values**2, axis=0) - centre**2
+        square = self.average(values**2) - (mean**2 if self.center else 0.0)
         return slope, np.maximum(square - np.sum(slope * covariance, axis=0), 0.0)
+
+    def average(self, values: NDArray) -> NDArray:
+        """Return the mean of values at the points, shape (k,)."""
+        return values.mean(axis=0)
+
+    def variance(self, values: NDArray) -> NDArray:
+        """Return the variance of values at the points, shape (k,)."""
+        return values.var(axis=0)
+
+    def _products(self, values: NDArray) -> NDArray:
+        """Return the mean of phi times values, shape (m, k)."""
+        return self.features.tdot(values) / len(self.points)
 
     def residuals(self, values: NDArray, slope: NDArray) -> NDArray:
         """Return f - its approximation at the synthetic points, shape (n_synthetic, k)."""
@@ -80,10 +91,10 @@ class MomentRegression:
         return values - fitted - (values.mean(axis=0) if self.center else 0.0)
 
     def residuals_elsewhere(
-        self, rows: NDArray, found: NDArray, values: NDArray, slope: NDArray
+        self, phi: FeatureBlocks, found: NDArray, values: NDArray, slope: NDArray
     ) -> NDArray:
-        """Return f - its approximation at other rows, where f is `found`; shape (n_rows, k)."""
-        fitted = FeatureBlocks(self.sketch.feature_map, rows).dot(slope) - self.offset @ slope
+        """Return f - its approximation at rows of features `phi`, where f is `found`."""
+        fitted = phi.dot(slope) - self.offset @ slope
         return found - fitted - (values.mean(axis=0) if self.center else 0.0)
 
     @cached_property
@@ -96,6 +107,57 @@ class MomentRegression:
         """Return simulated answers, shape (B, k), and numbers of rows, shape (B,)."""
         weights, n_rows = self._replicates
         return weights.T @ values, n_rows
+
+
+class CellRegression(MomentRegression):
+    """The same regression for what is constant in cells of the points, as conditions on a column.
+
+    Values are of shape (n_cells, k), not (n_synthetic, k): many thresholds take little time.
+
+    Parameters
+    ----------
+    model : MomentRegression
+    place : ndarray of shape (n_synthetic,)
+        The cell of each point.
+    n_cells : int
+    """
+
+    def __init__(self, model: MomentRegression, place: NDArray, n_cells: int):
+        self.__dict__.update(model.__dict__)
+        self._model, self._place, self._n_cells = model, place, n_cells
+        self._shares = np.bincount(place, minlength=n_cells) / len(place)
+        self.weights = np.bincount(place, model.weights, n_cells)
+
+    @cached_property
+    def _indicators(self) -> sparse.csr_array:
+        n = len(self._place)
+        return sparse.csr_array(
+            (np.ones(n), self._place, np.arange(n + 1)), shape=(n, self._n_cells)
+        )
+
+    @cached_property
+    def _cross(self) -> NDArray:
+        return self.features.tdot(self._indicators) / len(self._place)
+
+    def _products(self, values: NDArray) -> NDArray:
+        return self._cross @ values
+
+    def average(self, values: NDArray) -> NDArray:
+        """Return the mean of values over the points, shape (k,)."""
+        return self._shares @ values
+
+    def variance(self, values: NDArray) -> NDArray:
+        """Return the variance of values over the points, shape (k,)."""
+        return self.average((values - self.average(values)) ** 2)
+
+    def residuals(self, values: NDArray, slope: NDArray) -> NDArray:
+        """Return f - its approximation at the synthetic points, shape (n_synthetic, k)."""
+        return self._model.residuals(values[self._place], slope)
+
+    def replicates(self, values: NDArray) -> tuple[NDArray, NDArray]:
+        """Return simulated answers, shape (B, k), and numbers of rows, shape (B,)."""
+        weights, n_rows = self._model._replicates
+        return (self._indicators.T @ weights).T @ values, n_rows
 
 
 _NO_SERIES = (
@@ -119,25 +181,25 @@ def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDAr
 
 
 def evaluate_rows(
-    function: Callable[[Any], ArrayLike], points: NDArray, columns: Columns
+    function: Callable[[Any], ArrayLike], rows: NamedRows
 ) -> tuple[NDArray, bool, bool]:
-    """Return f(points) as floats of shape (n, k), if f gave one number per row, and if truths.
+    """Return f(rows) as floats of shape (n, k), if f gave one number per row, and if truths.
 
     Numbers that are all 0 or 1 are truths, too.
     """
     try:
-        found = np.asarray(function(NamedRows.of(points, columns)))
+        found = np.asarray(function(rows))
     except AttributeError as error:
         if type(error.obj) is np.ndarray:
             error.add_note(_NO_SERIES)
         raise
     values = found.astype(np.float64)
-    if values.shape[:1] != (len(points),) or values.ndim > 2:
+    if values.shape[:1] != (len(rows),) or values.ndim > 2:
         raise ValueError(
-            f"f must be vectorised: for rows of shape {points.shape} it must return an array of "
-            f"shape ({len(points)},) or ({len(points)}, k), got {values.shape}."
+            f"f must be vectorised: for rows of shape {rows.shape} it must return an array of "
+            f"shape ({len(rows)},) or ({len(rows)}, k), got {values.shape}."
         )
     if not np.all(np.isfinite(values)):
         raise ValueError("f returned NaN or infinite values inside the bounds; it must be finite.")
     is_truth = bool(np.all((values == 0) | (values == 1)))
-    return values.reshape(len(points), -1), values.ndim == 1, is_truth
+    return values.reshape(len(rows), -1), values.ndim == 1, is_truth

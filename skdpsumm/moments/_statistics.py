@@ -14,7 +14,7 @@ from sklearn.isotonic import isotonic_regression
 from .._warn import warn_caller
 from ..features import Columns, project_to_simplex
 from ._estimate import Estimate
-from ._positions import Positions
+from ._positions import ColumnQuestion, Positions
 from ._warnings import AnswerWarning
 
 # More thresholds or bins are a picture of a column, not questions.
@@ -28,7 +28,9 @@ class StatisticsMixin:
     _positions: Positions
 
     @abstractmethod
-    def _answer(self, function: Callable, then: Callable | None = None, **about: Any) -> Estimate:
+    def _answer(
+        self, function: Callable | ColumnQuestion, then: Callable | None = None, **about: Any
+    ) -> Estimate:
         """Estimate the mean of `function` over the rows, and apply `then` to it.
 
         Beside what is judged and how it is named, ``about`` may hold
@@ -38,7 +40,6 @@ class StatisticsMixin:
         - ``of_rows``: whether it is a number of rows, with the noise of theirs;
         - ``error``: the standard error, of the mean and of simulated ones;
         - ``bound``: what turns bounds on the bias of the mean into such of the answer;
-        - ``extremes``: the least and the largest of the function in the cells of `Positions`;
         - ``ends``: as in `Estimate`, where they are not computed from these;
         - ``possible``: as in `Estimate`; None for what function of a row is asked.
         """
@@ -239,9 +240,7 @@ class StatisticsMixin:
             )
         labels = [f"{self.columns_.name(j)} <= {c:.12g}" for c in cuts]
 
-        def below(X: NDArray) -> NDArray:
-            return _floats(X, [j]) <= cuts
-
+        below = self._at_most(j, cuts)
         return self._answer(
             below,
             lambda t, n: np.clip(_monotone(t), 0.0, 1.0),
@@ -249,7 +248,6 @@ class StatisticsMixin:
             # Isotonic regression is the max-min of means over ranges: it is monotone and commutes
             # with shifts, so it enlarges no largest difference, and it leaves the truth as it is.
             bound=lambda bias, n: np.full_like(bias, bias.max()),
-            extremes=_thresholds(j, cuts),
             labels=[labels],
             judged=below if len(cuts) <= _CURVE else None,
             about=labels,
@@ -304,7 +302,7 @@ class StatisticsMixin:
 
         names = [f"{self.columns_.name(j)} {level:.12g}" for level in levels]
         found = self._answer(
-            lambda X: _floats(X, [j]) <= grid[first:-1],
+            self._at_most(j, grid[first:-1]),
             inverse,
             ends=self._quantile_ends(j, levels),
             possible=(low, high),
@@ -312,32 +310,44 @@ class StatisticsMixin:
         )
         found.step = self.columns_.step(j)
         places = np.asarray(found)
-
-        def below(X: NDArray) -> NDArray:
-            return _floats(X, [j]) <= places
-
         if len(levels) <= _CURVE:  # asked only to be judged, now that the places are known
             about = [f"the quantile {name}" for name in names]
-            self._answer(below, judged=below, about=about, extremes=_thresholds(j, places))
+            below = self._at_most(j, places)
+            self._answer(below, judged=below, about=about)
         return found
 
     def _quantile_ends(self, j: int, levels: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
         """Return the ends of quantiles, read off those of the shares of rows in whole bins."""
 
         def ends(z: float) -> tuple[NDArray, NDArray]:
-            lows, highs = self._positions.ends(j)
+            _, lows, highs = self._positions.cells(j)
             starts, stops = np.unique(lows), np.unique(highs)
-            most = self._share_of_points(lows[:, None] <= starts)(z)[1]
-            least = self._share_of_points(highs[:, None] <= stops)(z)[0]
+            most = self._share_of_cells(j, lows[:, None] <= starts)(z)[1]
+            least = self._share_of_cells(j, highs[:, None] <= stops)(z)[0]
             from_ = np.array([_first(most >= q, starts) for q in levels])
             to = np.array([_first(least >= q, stops) for q in levels])
             return from_, to
 
         return ends
 
-    def _share_of_points(self, truths: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
-        """Return the ends of the share of rows in the cells of the points for which it holds."""
-        return self._answer(lambda X: truths, extremes=lambda at: (truths, truths))._ends
+    def _share_of_cells(
+        self, j: int, truths: NDArray
+    ) -> Callable[[float], tuple[NDArray, NDArray]]:
+        """Return the ends of the share of rows in the column's cells for which it holds."""
+        place = self._positions.cells(j).place
+        found = self._answer(ColumnQuestion(j, lambda: place, truths, lambda *_: (truths, truths)))
+        return found._ends  # type: ignore[return-value]
+
+    def _at_most(self, j: int, cuts: NDArray) -> ColumnQuestion:
+        """Return whether column `j` is at most each cut."""
+        order = np.argsort(cuts, kind="stable")
+        increasing, rank = cuts[order], np.argsort(order)
+        return ColumnQuestion(
+            j,
+            lambda: np.searchsorted(increasing, self._positions.column(j).astype(np.float64)),
+            np.arange(len(cuts) + 1)[:, None] <= rank,
+            lambda low, high: (high <= cuts, low <= cuts),
+        )
 
     def histogram(self, column: int | str, bins: int | ArrayLike = 10) -> Estimate:
         """Return the proportions of a column's values in bins, non-negative.
@@ -356,13 +366,9 @@ class StatisticsMixin:
         known = self.columns_.values(j)
         if known is not None:
             about = names = [f"{self.columns_.name(j)} = {value}" for value in known]
-
-            def indicators(X: NDArray) -> NDArray:
-                return self.columns_.code(X, j)[:, None] == np.arange(len(known))
-
-            def extremes(at: Positions) -> tuple[NDArray, NDArray]:
-                return indicators(at.rows), indicators(at.rows)
-
+            place, values, _ = self._positions.cells(j)
+            found = values[:, None] == self.columns_.decode(j, np.arange(len(known)))
+            question = ColumnQuestion(j, lambda: place, found, lambda *_: (found, found))
         else:
             edges = self._edges(j, bins)
             names = [f"[{a:.12g}, {b:.12g})" for a, b in pairwise(edges)]
@@ -371,24 +377,25 @@ class StatisticsMixin:
             # Without rows outside the edges there is no cell for them.
             n_cells = len(edges) - int(edges[0] == low and edges[-1] == high)
 
-            def indicators(X: NDArray) -> NDArray:
-                return _bin(_floats(X, [j]), edges) == np.arange(n_cells)
-
-            def extremes(at: Positions) -> tuple[NDArray, NDArray]:
-                first, last = (end[:, None] for end in at.ends(j))
+            def extremes(first: NDArray, last: NDArray) -> tuple[NDArray, NDArray]:
                 left, right = edges[:-1], edges[1:].copy()
                 right[-1] = np.nextafter(right[-1], np.inf)  # the last one is closed
                 certain = (first >= left) & (last < right), (last < left[0]) | (first >= right[-1])
                 possible = (first < right) & (last >= left), (first < left[0]) | (last >= right[-1])
                 return np.hstack(certain)[:, :n_cells], np.hstack(possible)[:, :n_cells]
 
+            question = ColumnQuestion(
+                j,
+                lambda: _bin(self._positions.column(j), edges),
+                np.eye(len(edges), dtype=bool)[:, :n_cells],
+                extremes,
+            )
         return self._answer(
-            indicators,
+            question,
             lambda t, n: np.apply_along_axis(project_to_simplex, -1, t)[..., : len(names)],
             unclipped=lambda t, n: t[..., : len(names)],
-            extremes=extremes,
             labels=[names],
-            judged=indicators if len(names) <= _CURVE else None,
+            judged=question if len(names) <= _CURVE else None,
             about=[*about, f"{self.columns_.name(j)} outside the edges"],
         )
 
@@ -489,16 +496,6 @@ def _first_reached(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:
 def _first(reached: NDArray, values: NDArray) -> float:
     """Return the first of `values` that is reached, the last one where none is."""
     return values[np.argmax(reached)] if reached.any() else values[-1]
-
-
-def _thresholds(j: int, cuts: NDArray) -> Callable[[Positions], tuple[NDArray, NDArray]]:
-    """Return where column `j` is certainly at most each cut, and where it may be."""
-
-    def extremes(at: Positions) -> tuple[NDArray, NDArray]:
-        low, high = at.ends(j)
-        return high[:, None] <= cuts, low[:, None] <= cuts
-
-    return extremes
 
 
 def _possible_covariance(matrix: NDArray) -> NDArray:

@@ -19,7 +19,7 @@ _FAR = 8.0
 _LITTLE, _VERY_FAR = 0.05, 40.0
 # Of a share, what the release may leave open without a word: where in their bins the rows lie.
 _WIDE = 0.5
-_MOST_JUDGED = 64
+MOST_JUDGED = 64
 _MOST_NAMED = 3
 
 
@@ -79,7 +79,11 @@ def unexplained(
 
 
 def warn_of_the_unexplained(
-    model: MomentRegression, values: NDArray, names: Sequence[str], hidden: NDArray
+    model: MomentRegression,
+    values: NDArray,
+    names: Sequence[str],
+    hidden: NDArray,
+    known: tuple[NDArray, NDArray] | None = None,
 ) -> None:
     """Warn where noise is the smaller part of an answer's error.
 
@@ -91,11 +95,13 @@ def warn_of_the_unexplained(
     names : sequence of k str, or empty
     hidden : ndarray of shape (k,)
         The share of the rows whose places in their bins decide a condition.
+    known : pair of ndarray, default=None
+        `MomentRegression.approximate` of the values, where it is known; of at most 64 outputs.
     """
-    judged = np.arange(0, values.shape[1], 1 + (values.shape[1] - 1) // _MOST_JUDGED)
+    judged = np.arange(0, values.shape[1], 1 + (values.shape[1] - 1) // MOST_JUDGED)
     values, hidden = values[:, judged], hidden[judged]
-    slope, rest = model.approximate(values)
-    spread = values.var(axis=0)
+    slope, rest = known or model.approximate(values)
+    spread = model.variance(values)
     missed, wide = unexplained(model, slope, rest, spread), hidden > _WIDE
     which = _named(judged[missed | wide], names)
     if missed.any():
