@@ -5,8 +5,8 @@ integers rounds all of them, a datetime with finer digits rescales a column, a w
 into words. Then one row more changes what all others add to a sum, which no sensitivity covers.
 So no dtype decides anything here:
 
-- A number becomes the closest float64. Each conversion that a container may have made before
-  (integer to float64, float32 to float64) gives the same, so its dtype does not matter.
+- A number becomes the closest float64. A container that widens a column to float64 makes the same
+  of it, so its dtype does not matter. (One that narrows a column has changed its cells before.)
 - A category is compared with those listed, by its own exact value. Listed are only values that no
   container can confuse (`check_listed`).
 - Dates and times have no unit of their own, and words are no numbers: both are refused.
@@ -97,6 +97,8 @@ def read_table(X: Any) -> NDArray | Table:
         return Table(columns)
     if isinstance(X, list | tuple):
         return _read_rows(X)
+    if isinstance(X, np.ma.MaskedArray):
+        return np.where(np.ma.getmaskarray(X), None, X.data)
     return np.asarray(X)
 
 
@@ -105,9 +107,11 @@ def read_column(series: Any) -> NDArray:
     if isinstance(series, np.ndarray):
         return series
     try:
-        return series.to_numpy()
+        column = series.to_numpy()
     except Exception:  # a type of the library's that numpy does not have, such as i128
-        return _objects(list(series))
+        column = None
+    # Neither are cells that are arrays numbers.
+    return column if column is not None and column.ndim == 1 else _objects(list(series))
 
 
 def read_labels(y: Any) -> NDArray:
@@ -230,6 +234,7 @@ def positions(column: NDArray, listed: Sequence[Any]) -> NDArray[np.int64]:
         # A cell that is neither number nor word may claim to equal one, or have no hash.
         comparable = {kind for kind, fault in faults.items() if fault in ("", WORDS)}
         cells = [cell if type(cell) in comparable else None for cell in cells]
+        cells = [None if isinstance(cell, Decimal) and cell.is_nan() else cell for cell in cells]
     lookup = {value: k for k, value in enumerate(listed)}
     found = np.fromiter((lookup.get(cell, -1) for cell in cells), np.int64, len(cells))
     if any(is_missing(column[i]) for i in np.flatnonzero(found < 0)):

@@ -14,7 +14,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.validation import _check_n_features, validate_data
 
-from ._cells import CellError, Table, check_listed, exact_numbers, read_labels, read_table
+from ._cells import (
+    CellError,
+    Table,
+    check_listed,
+    exact_numbers,
+    positions,
+    read_labels,
+    read_table,
+)
 
 # Messages of scikit-learn that hold no value of the table, by how they begin: further on, a value
 # may stand in them that looks like anything.
@@ -25,7 +33,7 @@ _HARMLESS = re.compile(
     r"|X has \d+ features|The feature names should|Feature names are only"
     r"|Sparse data was|y cannot be None"
     r"|(This \w+ e|E)stimator.* requires y"
-    r"|X is a \w+, which holds no rows yet"
+    r"|X is a \w+, which holds no rows yet|y holds words beside"
 )
 _RESHAPE = (
     "Expected 2D array, got another number of dimensions. Reshape your data either using "
@@ -220,13 +228,14 @@ def known_classes(y: NDArray, classes: Any) -> NDArray:
         For fewer than two, for a label that is not listed, and for labels that a container of y
         may confuse (`check_listed`).
     """
-    known = np.unique(y if classes is None else np.array(check_listed("classes", classes)))
+    listed = list(dict.fromkeys(y.tolist())) if classes is None else classes
+    known = np.unique(np.array(check_listed("y" if classes is None else "classes", listed)))
     if len(known) < 2:
         raise ValueError(
             f"A classifier needs at least two classes, got {len(known)} class; list them all in "
             "`classes`."
         )
-    if not np.isin(y, known).all():
+    if np.any(class_codes(y, known) < 0):
         raise ValueError(
             "y holds a label that is not in `classes`; list all labels there (0 to K - 1 where "
             "scikit-learn encodes them, as cross_val_predict does)."
@@ -234,16 +243,37 @@ def known_classes(y: NDArray, classes: Any) -> NDArray:
     return known
 
 
+def class_codes(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
+    """Return the position of each label among the classes, -1 for what is none of them.
+
+    Each label is looked up by itself: what numpy makes of words beside numbers hangs on all.
+    """
+    return positions(y, classes.tolist())
+
+
 def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
-    fault = None
-    if y_numeric and y is not None:
+    if y is None:
+        return validate_data(Schema(), y=y, estimator=estimator)
+    column, fault = read_labels(y), None
+    if y_numeric:
         try:
-            y = exact_numbers(read_labels(y))
+            column = exact_numbers(column)
         except CellError as error:
             fault = error
     if fault is not None:
         raise cell_error(fault, "y")
-    return validate_data(Schema(), y=y, estimator=estimator)
+    checked = validate_data(Schema(), y=column, estimator=estimator)
+    return checked if y_numeric else _of_one_kind(checked)
+
+
+def _of_one_kind(labels: NDArray) -> NDArray:
+    """Return labels as numpy holds them, once they are known to be all words or all numbers."""
+    if labels.dtype.kind != "O":
+        return labels
+    cells = labels.tolist()
+    if len({isinstance(cell, str) for cell in cells}) > 1:
+        raise ValueError("y holds words beside other labels; give labels of one kind.")
+    return np.array(cells)
 
 
 def _kind(error: Exception) -> type[Exception]:

@@ -11,18 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import from_dtype
+from sklearn.base import clone
 
 from skdpsumm import (
     HistogramSketcher,
     M2MClassifier,
+    PINPClassifier,
     PrivacyLedger,
+    PrivateSearchCV,
     RACESketcher,
     RFFSketcher,
+    TDDLClassifier,
     TDILClassifier,
 )
 from skdpsumm._cells import Table, check_listed, exact_numbers, positions, read_table
 from skdpsumm._dask import PartitionSchema
-from skdpsumm._validation import Schema, validate_table
+from skdpsumm._validation import Schema, class_codes, known_classes, validate_table
 from skdpsumm.features import Columns
 
 BIG = 2**53
@@ -280,3 +284,66 @@ def test_partitions_of_dask_are_read_cell_by_cell():
         codes = np.concatenate([columns.code(p, 0) for p in parts])
         assert np.array_equal(found[:-1], plain[NAMES[1:]].to_numpy(float))
         assert np.array_equal(codes[:-1], plain["kind"])
+
+
+MANY = [2, *range(10, 41), 99]  # in order as numbers, not as words
+LEARNERS = {
+    "PINP": PINPClassifier(classes=MANY),
+    "TDDL": TDDLClassifier(classes=MANY, bounds=(0, 1)),
+    "TDIL": TDILClassifier(classes=MANY),
+    "M2M": M2MClassifier(bounds=(0, 1), classes=MANY),
+    "search": PrivateSearchCV(TDILClassifier(classes=MANY), {}, expected_trials=2),
+}
+
+
+@pytest.mark.parametrize("strange", ["11", "2", b"10", None, 2.5, BIG + 1, np.datetime64(10, "ns")])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_one_label_changes_no_other(name, strange):
+    """With one word among the labels numpy made words of all, and each was sorted elsewhere."""
+    ledger, X = PrivacyLedger(epsilon=9, delta=1e-3), np.linspace(0, 1, 41)[:, None]
+    model = clone(LEARNERS[name])
+    payer = {"sketcher": RFFSketcher(8, ledger=ledger)} if name == "M2M" else {"ledger": ledger}
+    model.set_params(**payer)
+    labels = [MANY[k % 33] for k in range(40)]
+    for y in ([*labels, strange], np.array([*labels, strange], dtype=object)):
+        with pytest.raises((ValueError, TypeError)):
+            model.fit(X, y)
+    assert ledger.entries() == []
+
+
+def test_labels_are_looked_up_by_value():
+    known = known_classes(np.array([10, 2]), MANY)
+    for y in ([2, 10, 99], [2.0, 10.0, 99.0], np.array([2, 10, 99], np.uint8)):
+        assert known[class_codes(np.asarray(y), known)].tolist() == [2, 10, 99]
+    assert class_codes(np.array(["10", "2"]), known).tolist() == [-1, -1]
+
+
+def test_integers_beyond_float64_are_no_labels():
+    with pytest.raises(ValueError, match="float64 cannot hold"):
+        PINPClassifier().fit(np.zeros((4, 1)), [BIG, BIG + 1, 0, BIG])
+
+
+def test_cells_that_are_arrays_are_no_numbers():
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+    pairs = pl.Series(np.zeros((5, 2)), dtype=pl.Array(pl.Float64, 2))
+    frame = pl.DataFrame({"a": pairs, "c": ["x", "y", "x", "y", "x"]})
+    sketcher = HistogramSketcher(bounds={"a": (0, 1)}, categories={"c": ["x", "y"]}, ledger=ledger)
+    with pytest.raises(ValueError, match="'a' must hold finite numbers"):
+        sketcher.fit(frame)
+    with pytest.raises(TypeError, match="column 'a'"):
+        HistogramSketcher(bounds=(0, 1), ledger=ledger).fit(frame[["a"]])
+    assert ledger.entries() == []
+
+
+def test_masked_cells_are_missing():
+    X = np.ma.MaskedArray(np.ones((3, 1)), mask=[[True], [False], [False]])
+    with pytest.raises(ValueError, match="NaN in column 'x0'"):
+        HistogramSketcher(bounds=(0, 1)).fit(X)
+
+
+def test_an_engine_that_is_not_there_costs_nothing(monkeypatch):
+    monkeypatch.setenv("SKDPSUMM_ENGINE", "cuda")
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+    with pytest.raises(ValueError, match="SKDPSUMM_ENGINE"):
+        RACESketcher(bounds=(0, 1), ledger=ledger).fit(np.ones((5, 2)))
+    assert ledger.entries() == []

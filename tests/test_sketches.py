@@ -1260,3 +1260,11 @@ def test_frames_of_other_columns_are_refused():
 def test_whole_numbers_and_lists_go_in():
     sketcher = histogram(bounds=(0, 4), n_bins=4, epsilon=np.inf).fit([[1], [3]])
     assert sketcher.sketch_.mean.tolist() == [0, 0.5, 0, 0.5]
+
+
+def test_sketches_that_count_rows_in_two_ways_are_not_added():
+    """Their sum could not be saved: its guarantee did not pay for the count of one of them."""
+    one = histogram(bounds=(0, 1)).fit([[0.5]] * 9).sketch_
+    other = histogram(bounds=(0, 1), denominator="budget").fit([[0.5]] * 9).sketch_
+    with pytest.raises(ValueError, match="same denominator"):
+        one + other

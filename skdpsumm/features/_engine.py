@@ -127,6 +127,20 @@ def engine_name() -> str:
     return name
 
 
+def check_engine() -> None:
+    """Raise ValueError for an engine that the environment asks for and that is not there."""
+    try:
+        _engine()
+    except ImportError:
+        missing = True
+    else:
+        missing = False
+    if missing:
+        raise ValueError(
+            "SKDPSUMM_ENGINE is 'numba', which is not installed: pip install numba, or set 'numpy'."
+        )
+
+
 def engine_signature() -> str:
     """Return what decides the last bit of a row's contribution.
 

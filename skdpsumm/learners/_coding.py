@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .._validation import class_codes
 from ._losses import Loss, Softmax
 
 Floats = NDArray[np.float64]
@@ -41,7 +42,7 @@ class ClassCoding:
 
     def encode(self, y: NDArray) -> Floats:
         """Return the code of each label, shape (n, q)."""
-        return self.codes[np.searchsorted(self.classes, y)]
+        return self.codes[class_codes(y, self.classes)]
 
     def decision(self, scores: Floats) -> Floats:
         """Return scikit-learn's decision function: shape (n,) for two classes, else (n, K)."""

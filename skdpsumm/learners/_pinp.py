@@ -133,7 +133,8 @@ class BasePINP(BaseKernelLearner):
     def _publish(self, plan, problem):
         if isinstance(plan, WeightNoise):
             released = plan.release(problem)
-            self.answers_ = FrozenAnswers(problem.terms.n_scores, {}, released, is_public=True)
+            public = problem.terms.is_private
+            self.answers_ = FrozenAnswers(problem.terms.n_scores, {}, released, is_public=public)
         else:
             self.answers_ = plan.open(problem)
 

@@ -25,6 +25,7 @@ from .._progress import progress
 from .._repr_html import PrivacyReprMixin
 from .._validation import is_float32, schema_kept, validate_table
 from ..features import GRID, Columns, FeatureMap
+from ..features._engine import check_engine
 from ..privacy import Block, IntegerNoise, PrivacyGuarantee, nominal_mechanism, own_clone
 from ._partitions import sum_partitions
 from ._pending import PendingRelease
@@ -170,6 +171,7 @@ class BaseSketcher(
             If the ledger cannot hold epsilon and delta.
         """
         self._validate_params()
+        check_engine()
         self._check_denominator()
         claim = nominal_mechanism(self.epsilon, self.delta)  # which checks their range
         if self.ledger is not None:

@@ -215,7 +215,7 @@ class PrivateSketch:
         Raises
         ------
         ValueError
-            If the two were made with different feature maps or adjacencies.
+            If the two were made with different feature maps, adjacencies or denominators.
         """
         if not isinstance(other, PrivateSketch):
             return NotImplemented
@@ -226,6 +226,11 @@ class PrivateSketch:
                 "added: fit both with the same sketcher parameters, the same columns and the same "
                 "integer random_state."
             )
+        if self.n_from_sums != other.n_from_sums:
+            raise ValueError(
+                "One of the two sketches bought its number of rows and the other takes it from its "
+                "sums; fit both with the same denominator."
+            )
         return PrivateSketch(
             self.feature_map,
             self.sums + other.sums,
@@ -234,7 +239,7 @@ class PrivateSketch:
             float(np.hypot(self.n_noise_std, other.n_noise_std)),
             PrivacyGuarantee.parallel([self.privacy, other.privacy]),
             self.postprocess and other.postprocess,
-            self.n_from_sums and other.n_from_sums,
+            self.n_from_sums,
         )
 
     def save(self, path: str | os.PathLike) -> None:
