@@ -14,6 +14,9 @@ from ._base import check_size, is_count
 from ._columns import Columns
 from ._one_hot import OneHotMap
 
+# All threes of 90 columns. A file could list as many as it likes, of one bin each.
+MOST_GROUPS = 2**17
+
 
 class HistogramMap(OneHotMap):
     """One-hot codes of the cell of a row in each of several histograms (M2M, section 2.1.1).
@@ -62,6 +65,8 @@ class HistogramMap(OneHotMap):
             None if e is None else _check_edges(e, columns, j) for j, e in enumerate(edges)
         )
         self.n_bins = tuple(check_size(self._n_bins(j, int(n_bins[j]))) for j in range(d))
+        if len(groups) > MOST_GROUPS:
+            raise ValueError(f"At most {MOST_GROUPS:,} marginals are counted, got {len(groups):,}.")
         self.groups = tuple(tuple(columns.index(j, "marginals") for j in g) for g in groups)
         if not self.groups or any(len(set(g)) < max(len(g), 1) for g in self.groups):
             raise ValueError(f"marginals must list groups of different columns, got {groups!r}.")

@@ -202,7 +202,7 @@ class Column:
         return self._names(column) if self.holds_names else numbers
 
     def _refusal(self, error: CellError) -> Exception:
-        if error.fault in ("words", "infinite"):
+        if error.fault == "words":
             return ValueError(f"Column {self.name!r} {_NO_NUMBER}")
         return cell_error(error, "X", f" in column {self.name!r}")
 
