@@ -83,10 +83,14 @@ _SCHEMA = ("n_features_in_", "feature_names_in_")
 
 @contextmanager
 def schema_kept(estimator: Any) -> Iterator[None]:
-    """Let a fit that fails leave the columns of the fit before it, or none."""
+    """Let a fit that fails leave the columns of the fit before it, or none.
+
+    Nor does numpy say or raise in it, whatever `numpy.seterr` is, what hangs on a private row.
+    """
     before = {name: vars(estimator)[name] for name in _SCHEMA if name in vars(estimator)}
     try:
-        yield
+        with np.errstate(all="ignore"):
+            yield
     except BaseException:
         for name in _SCHEMA:
             vars(estimator).pop(name, None)

@@ -33,6 +33,7 @@ from threadpoolctl import threadpool_info
 
 from skdpsumm import PINPClassifier, PrivacyLedger, PublicScaler, TDDLClassifier, TDILClassifier
 from skdpsumm.features import _engine_numpy
+from skdpsumm.learners import _erm
 from skdpsumm.learners._spaces import FeatureSpace
 
 try:
@@ -264,3 +265,32 @@ def test_what_a_kernel_is_trusted_with_is_given():
     public = X[:3] @ np.vstack([X, X[:3]]).T
     model = TDDLClassifier(kernel="precomputed").fit(X @ X.T, Y, X_public=public)
     assert words in model.privacy_.given
+
+
+def test_a_kernel_that_fails_between_a_point_and_a_row_costs_nothing():
+    """Rows among themselves are near enough for it, and the landmarks are not."""
+
+    def kernel(A, B):
+        distances = ((A[:, None] - B[None]) ** 2).sum(axis=2)
+        if (distances > 1e12).any():
+            raise OverflowError(f"too far: {distances.max()}")
+        return np.exp(-distances)
+
+    X, y = np.full((20, 1), 1e7), np.arange(20) % 2
+    for model in (TDDLClassifier(kernel=kernel), TDILClassifier(kernel=kernel)):
+        ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+        model.set_params(bounds=(0, 1), classes=[0, 1], ledger=ledger)
+        with pytest.raises(ValueError, match="kernel fails on rows"):
+            model.fit(X, y)
+        assert ledger.entries() == []
+
+
+def test_a_table_that_finds_no_room_costs_nothing(monkeypatch):
+    def full(*args, **kwargs):
+        raise MemoryError
+
+    monkeypatch.setattr(_erm, "symmetric_gram", full)
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+    with pytest.raises(MemoryError):
+        PINPClassifier(ledger=ledger).fit(np.zeros((4, 1)), [0, 1, 0, 1])
+    assert ledger.entries() == []

@@ -80,7 +80,8 @@ class AnsweredQueries(ABC):
                 warn_caller(_KNOWS_NOTHING, UserWarning)
             scores, fresh = known.scores(X), np.zeros(len(X), dtype=bool)
         else:
-            scores, fresh = self._draw(X)
+            with np.errstate(all="ignore"):  # what numpy raises may hang on a private row
+                scores, fresh = self._draw(X)
         return {k: (f, bool(flag)) for k, f, flag in zip(keys, scores, fresh, strict=True)}
 
     @abstractmethod

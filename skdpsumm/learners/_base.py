@@ -88,16 +88,12 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
 
     def _planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:
         """Return what `fit` would cost, from public numbers: nothing is minimised or charged."""
-        return self._prepare(X, y, X_public)[0].mechanism
+        problem, _, _, public = self._pose(X, y, X_public)
+        return self._plan(problem.space, problem.terms, public).mechanism
 
     def _least_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism | None:
         """Return what `fit` would cost at least, whatever its epsilon; None if that is nothing."""
         return None
-
-    def _prepare(self, X: Any, y: Any, X_public: Any) -> tuple[Any, Problem, Any, str]:
-        """Return what is to be done, with what, how labels are coded, and what is given of them."""
-        problem, coding, given, public = self._pose(X, y, X_public)
-        return self._plan(problem.space, problem.terms, public), problem, coding, given
 
     def _pose(self, X: Any, y: Any, X_public: Any) -> tuple[Problem, Any, str, Any]:
         """Return what is to be minimised, the coding of y, what is given of it, public points."""
@@ -110,9 +106,12 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         return Problem(space, rows, coding.encode(y), terms), coding, given, public
 
     def _fit_or_fail(self, X: Any, y: Any, X_public: Any) -> None:
-        plan, problem, coding, given = self._prepare(X, y, X_public)
+        problem, coding, given, public = self._pose(X, y, X_public)
         terms = problem.terms
+        plan = self._plan(problem.space, terms, public)
         problem.check(**getattr(plan, "demands", {}))
+        if public is not None:
+            problem.check_points(public)
         if self.noise_seed is not None and terms.is_private:
             warn_of_seed()
         if self.ledger is not None:

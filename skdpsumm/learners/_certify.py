@@ -20,7 +20,7 @@ import numpy as np
 from ._accelerated import accelerated_minimum
 from ._careful import UNIT
 from ._hinge import narrow_start
-from ._losses import Floats, Loss
+from ._losses import Floats, Loss, Softmax
 from ._newton import Point, Problem, minimise
 
 # Errors of a slope relative to L.
@@ -85,12 +85,22 @@ def certified_minimum(
     return problem.careful(problem.at(accelerated_minimum(problem, tolerance, carefully)))
 
 
+def argument_error(loss: Loss, largest_score: float) -> float:
+    """Return how far the difference of a score and a margin may be off, of which a slope is made.
+
+    That counts like an error of the score. `Softmax` takes four such steps, all others one.
+    """
+    n_steps = 4 if isinstance(loss, Softmax) else 1
+    return n_steps * UNIT * (largest_score + 1 + abs(getattr(loss, "margin", 0.0)))
+
+
 def check_tolerance(tolerance: float, smallest: float) -> None:
     """Raise ValueError for a tolerance that rounding errors may keep the solver from."""
     if not tolerance >= smallest:
         raise ValueError(
-            "float64 cannot certify the minimiser with this regularization and so steep or curved "
-            "a loss: raise regularization, or huber_width or huber_threshold."
+            "float64 cannot certify the minimiser with this regularization, so many features and "
+            "so curved a loss: raise regularization, take fewer features, or a loss that is less "
+            "curved (not 'hinge'; a larger huber_width or huber_threshold)."
         )
 
 

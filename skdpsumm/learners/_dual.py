@@ -11,7 +11,13 @@ from scipy.linalg.blas import dsymv
 from .._progress import advance
 from ._accelerated import LARGEST_COEFFICIENT, LARGEST_NORM, smallest_distance
 from ._careful import UNIT, careful_product, product_error
-from ._certify import certified_minimum, check_tolerance, distance_bound, largest_norm
+from ._certify import (
+    argument_error,
+    certified_minimum,
+    check_tolerance,
+    distance_bound,
+    largest_norm,
+)
 from ._conjugate import conjugate_gradients, solve_curved
 from ._hinge import narrow_start
 from ._losses import Floats, Loss
@@ -107,6 +113,7 @@ def smallest_tolerance(
     norm = LARGEST_NORM * largest_norm(loss, regularization, radius, shape)
     coefficient = LARGEST_COEFFICIENT * loss.lipschitz / regularization
     score_error = _score_error(shape, radius**2, radius * norm, coefficient)
+    score_error += argument_error(loss, radius * norm)
     gradient_error = _GRADIENT_ERROR * loss.lipschitz * n * radius
     return smallest_distance(loss, regularization, n * radius**2, n, score_error, gradient_error)
 
@@ -204,6 +211,7 @@ class _Dual(Problem):
     def rounding(self, point):
         largest = float(np.linalg.norm(point.x[1], axis=1).max())
         score_error = self.gram.score_error(largest, float(np.abs(point.x[0]).max()))
+        score_error += argument_error(self.loss, largest)
         # K V is an ordinary product: its entries are off by n units of K's largest times |V|.
         residuals = float(np.linalg.norm(point.gradient[0], axis=1).sum())
         product = math.sqrt(2 * self.n_rows * UNIT * self.gram.largest)

@@ -131,7 +131,7 @@ class Problem:
 
         That is where the solver is not sure to keep the tolerance. It is decided by public numbers
         alone, by those of the largest table that is let in; where nothing is private, by the table
-        at hand. And it is where a function of the user's fails on a row.
+        at hand. And it is where a function of the user's fails on a row, or a matrix finds no room.
 
         Parameters
         ----------
@@ -143,8 +143,7 @@ class Problem:
         n_rows = terms.max_rows if terms.is_private else len(self.X)
         tolerance = terms.tolerance if tolerance is None else tolerance
         check_tolerance(tolerance, smallest_tolerance(self.space, terms, n_rows, tilt))
-        if self.space.is_users:
-            self._call_on_all_rows()
+        self._call_on_all_rows()
 
     def minimize(
         self, *, linear: Floats | None = None, tolerance: float | None = None
@@ -180,9 +179,16 @@ class Problem:
 
     def _call_on_all_rows(self) -> None:
         """Compute all features, or kernel values, and keep what `minimize` will keep of them."""
-        if isinstance(self._data, FeatureRows):
-            for _ in self._data.blocks():
+        data = self._data
+        if self.space.is_users and isinstance(data, FeatureRows):
+            for _ in data.blocks():
                 pass
+
+    def check_points(self, points: NDArray) -> None:
+        """Raise ValueError where a kernel of the user's fails between these points and a row."""
+        if self.space.is_users and not isinstance(self.space, FeatureSpace):
+            for rows in gen_batches(len(points), _ROWS_AT_ONCE):
+                self.space.gram(points[rows], self.X)
 
     def _solve(
         self, data: Any, loss: Loss, codes: Floats, tolerance: float, linear: Floats | None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ._accelerated import LARGEST_NORM, plus, smallest_distance
 from ._careful import UNIT, careful_product, product_error
-from ._certify import certified_minimum, check_tolerance, largest_norm
+from ._certify import argument_error, certified_minimum, check_tolerance, largest_norm
 from ._conjugate import conjugate_gradients, positive_solver, solve_curved
 from ._dual import solve_shifted
 from ._hinge import FIRST_WIDTH
@@ -102,6 +102,7 @@ def smallest_tolerance(
     n, radius, slopes = rows.n_rows, rows.radius, rows.n_rows * rows.radius * loss.lipschitz
     norm = LARGEST_NORM * largest_norm(loss, regularization, radius, (n, n_scores), tilt)
     score_error = _score_error(rows, n_scores, radius * norm, norm)
+    score_error += argument_error(loss, radius * norm)
     # Sums over the rows of a block, in blocks, and of blocks to the last bit.
     entry = product_error(rows.block_rows, radius, loss.lipschitz)
     entries = math.sqrt(rows.n_features * n_scores) * math.ceil(n / rows.block_rows)
@@ -251,6 +252,7 @@ class _Primal(Problem):
         largest = float(np.linalg.norm(point.scores, axis=1).max())
         weight = float(np.linalg.norm(point.x))
         score_error = _score_error(self.rows, point.x.shape[1], largest, weight)
+        score_error += argument_error(self.loss, largest)
         rest = self.regularization * np.linalg.norm(point.x) + np.linalg.norm(self.linear)
         return score_error, _norm_error(self.rows, self.loss.lipschitz * self.norms, rest)
 
