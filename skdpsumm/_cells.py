@@ -88,8 +88,7 @@ def read_table(X: Any) -> NDArray | Table:
     ValueError
         For a frame that is not computed yet.
     """
-    if hasattr(X, "collect") and not hasattr(X, "to_numpy"):
-        raise ValueError(f"X is a {type(X).__name__}, which holds no rows yet: give X.collect().")
+    check_computed(X)
     if isinstance(X, Table):
         return X
     if hasattr(X, "columns") and len(getattr(X, "shape", ())) == 2:
@@ -100,6 +99,12 @@ def read_table(X: Any) -> NDArray | Table:
     if isinstance(X, np.ma.MaskedArray):
         return np.where(np.ma.getmaskarray(X), None, X.data)
     return np.asarray(X)
+
+
+def check_computed(X: Any) -> None:
+    """Raise ValueError for a frame that is not computed yet."""
+    if hasattr(X, "collect") and not hasattr(X, "to_numpy"):
+        raise ValueError(f"X is a {type(X).__name__}, which holds no rows yet: give X.collect().")
 
 
 def read_column(series: Any) -> NDArray:

@@ -235,7 +235,9 @@ def test_words_are_no_numbers():
 
 
 def test_a_table_that_is_not_computed_is_told_how():
-    for model in (HistogramSketcher(bounds=(0, 1)), TDILClassifier(), M2MClassifier(bounds=(0, 1))):
+    search = PrivateSearchCV(TDILClassifier(), {}, expected_trials=2)
+    of_bounds = HistogramSketcher(bounds=(0, 1)), M2MClassifier(bounds=(0, 1))
+    for model in (*of_bounds, TDILClassifier(), search):
         with pytest.raises(ValueError, match=r"LazyFrame.*give X.collect\(\)"):
             model.fit(pl.LazyFrame({"a": [0.0, 1.0]}), [0, 1])
 

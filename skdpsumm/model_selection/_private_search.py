@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._cells import check_computed
 from .._delegation import DelegatingMixin, inner_has
 from .._public import unwrap
 from .._repr_html import PrivacyReprMixin
@@ -300,6 +301,7 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         """Return the rows (a frame as it is), which are yet to be read, labels, and classes."""
         numeric = is_regressor(self.estimator)
         options = {"y_numeric": numeric, "ensure_min_samples": 2}
+        check_computed(X)
         if hasattr(X, "columns"):  # whose cells are read one by one, later
             validate_data(self, X, skip_check_array=True)
             _, y = validate_table(Schema(), np.broadcast_to(0.0, X.shape), y, **options)

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 
 from .._blas import one_blas_thread
 from .._dask import is_dask
 from .._progress import advance, progress
+from .._validation import Schema, validate_table
 from ..features import Columns, FourierMap
 from ._mmd import centred, check_gamma, kernel_column, mean_kernel
 
@@ -110,8 +111,8 @@ def greedy_mmd_selection(
         from ._partition_selection import select_from_partitions
 
         return select_from_partitions(X, X_target, options, rng)
-    X = check_array(X, dtype=[np.float64, np.float32])
-    target = X if X_target is None else check_array(X_target, dtype=X.dtype)
+    X = validate_table(Schema(), X, keep_float32=True)
+    target = X if X_target is None else validate_table(Schema(), X_target).astype(X.dtype)
     check_columns(X.shape[1], target)
     with progress("greedy_mmd_selection", verbose):
         return options.goal(target, rng).select(X, rng)
