@@ -451,3 +451,20 @@ def test_one_column_is_asked_at_a_time():
         for columns in (["a", "b"], (0, 1), np.array([0, 1])):
             with pytest.raises(ValueError, match="column must be one column"):
                 ask(columns)
+
+
+@pytest.mark.parametrize("scaled", [lambda m: 5000 * m, lambda m: 3 + 2.0 * m, lambda m: -1.0 * m])
+def test_a_condition_that_is_multiplied_is_one(scaled):
+    """It was a number that no point had, with an error of 0 and an interval from 0 to 1."""
+    rows = np.random.default_rng(0).poisson(2, (5000, 1)).astype(float)
+    sketcher = HistogramSketcher(noise_seed=0)
+    model = M2MEstimator(sketcher, bounds=(0, 20), n_synthetic=5000, random_state=0).fit(rows)
+    for condition in (lambda r: r[:, 0] == 0, lambda r: r[:, 0] <= 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnswerWarning)
+            plain = model.estimate(condition)
+            answer = model.estimate(lambda r, holds=condition: scaled(holds(r)))
+        low, high = answer.interval()
+        assert low <= scaled(condition(rows)).mean() <= high
+        expected = sorted(float(scaled(end)) for end in plain.interval())
+        assert [low, high] == pytest.approx(expected, rel=1e-6, abs=1e-6)

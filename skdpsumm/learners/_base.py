@@ -109,15 +109,15 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         problem, coding, given, public = self._pose(X, y, X_public)
         terms = problem.terms
         plan = self._plan(problem.space, terms, public)
-        problem.check(**getattr(plan, "demands", {}))
-        if public is not None:
-            problem.check_points(public)
-        if self.noise_seed is not None and terms.is_private:
-            warn_of_seed()
-        if self.ledger is not None:
-            self._charge(plan.mechanism)
         privacy = self._guarantee(plan, given)
         with progress(f"{type(self).__name__}.fit", self.verbose):
+            problem.check(**getattr(plan, "demands", {}))
+            if public is not None:
+                problem.check_points(public)
+            if self.noise_seed is not None and terms.is_private:
+                warn_of_seed()
+            if self.ledger is not None:
+                self._charge(plan.mechanism)
             self._publish(plan, problem)
         self._coding, self.privacy_ = coding, privacy
         self.regularization_, self.sensitivity_ = terms.regularization, terms.sensitivity

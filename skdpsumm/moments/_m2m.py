@@ -382,10 +382,10 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         reach = kind(self._regression, self._positions, function)
 
         first = reach.ask()
-        model, values, is_scalar, is_truth = first
+        model, values, is_scalar, two = first
         if judged is function:
             hidden = reach.hidden(first)
-            if asked and is_truth:
+            if asked and two is not None:
                 warn_of_constants(values, hidden)
             few = values.shape[1] <= MOST_JUDGED
             known = reach.approximation(first) if few else None
@@ -423,25 +423,27 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
 
         def std_error() -> NDArray:
             again = reach.ask()
-            model, values, _, is_truth = again
+            model, values, _, two = again
             found = noise(model, values, lambda: reach.approximation(again)[0])
-            if is_truth and is_mean and not np.ptp(values, axis=0).all():
+            if two is not None and is_mean and not np.ptp(values, axis=0).all():
                 # Where all points agree, the noise is that of the cells that may hold others.
                 found = np.maximum(found, np.max([side[1] for side in sides()], axis=0))
             return found
 
         def bias_bound() -> NDArray:
             again = reach.ask()
-            model, values, _, is_truth = again
+            model, values, _, two = again
             largest = np.abs(model.residuals(values, reach.approximation(again)[0])).max(axis=0)
-            if is_truth:  # where all points agree, nothing is known of the rows that do not
-                largest[np.ptp(values, axis=0) == 0] = 1.0
+            if two is not None:  # where all points agree, nothing is known of other rows
+                alike = np.ptp(values, axis=0) == 0
+                largest[alike] = (two[1] - two[0])[alike]
             return largest if bound is None else bound(largest, sketch.n_samples)
 
         if of_rows:  # of which there are so many, up to three standard errors
             possible = (0.0, float(n_rows) + 3 * sketch.n_noise_std)
         elif possible is None:
-            possible = (0.0, 1.0) if is_truth else self._range(function, values)
+            named = isinstance(function, ColumnQuestion)  # whose bins are others than the answer's
+            possible = (0.0, 1.0) if named else two or self._range(function, values)
         if is_scalar and np.shape(answer) == (1,):
             answer, possible = answer[0], tuple(np.ravel(end)[0] for end in possible)
         return Estimate(

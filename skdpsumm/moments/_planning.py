@@ -39,7 +39,7 @@ class _Plan:
         prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior
         empty = self._release(own_clone(self.sketcher))
         points = draw_points(prior, empty, columns, estimator.n_synthetic, rng)
-        values, self.is_scalar, _ = evaluate_rows(f, NamedRows.of(points, columns))
+        values, self.is_scalar = evaluate_rows(f, NamedRows.of(points, columns))
         features = FeatureBlocks(self.map, points)
         offset = features.mean() if estimator.center else np.zeros(self.map.n_features)
         centre = values.mean(axis=0) if estimator.center else np.zeros(values.shape[1])

@@ -176,12 +176,16 @@ class Side(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A question's values, the regression that they are for, and of what kind they are."""
+    """A question's values, the regression that they are for, and of what kind they are.
+
+    `ends` are the two values that a condition has: 0 and 1, or others where it is multiplied. They
+    are None for a number.
+    """
 
     model: MomentRegression
     values: NDArray[np.float64]
     is_scalar: bool
-    is_truth: bool
+    ends: tuple[NDArray, NDArray] | None
 
 
 class ColumnQuestion(NamedTuple):
@@ -222,14 +226,30 @@ class Reach:
 
     def ask(self) -> Asked:
         """Ask the points."""
-        return Asked(self.model, *evaluate_rows(self.question, self.positions.rows()))
+        values, is_scalar = evaluate_rows(self.question, self.positions.rows())
+        return Asked(self.model, values, is_scalar, self._ends(values))
+
+    @cached_property
+    def _few_extremes(self) -> tuple[NDArray, NDArray]:
+        return self.positions.few.extremes(self.question)
+
+    def _ends(self, values: NDArray) -> tuple[NDArray, NDArray] | None:
+        """Return the two values of a condition, wherever rows lie; None for a number."""
+        met = values, *self._few_extremes
+        low = np.min([v.min(axis=0) for v in met], axis=0)
+        high = np.max([v.max(axis=0) for v in met], axis=0)
+        if not all(np.all((v == low) | (v == high)) for v in met):
+            return None
+        if np.isin([low, high], (0, 1)).all():
+            return _truth(values)
+        return None if np.any(low == high) else (low, high)
 
     def hidden(self, asked: Asked) -> NDArray[np.float64]:
         """Return the share of the points whose places in their cells decide, shape (k,)."""
-        if not asked.is_truth:
+        if asked.ends is None:
             return np.zeros(asked.values.shape[1])
-        low, high = self.positions.few.extremes(self.question)
-        return np.mean(high - low, axis=0)
+        low, high = self._few_extremes
+        return np.mean(high > low, axis=0)
 
     def approximation(self, asked: Asked) -> tuple[NDArray, NDArray]:
         """Return `MomentRegression.approximate`; it is kept, where values would be too large."""
@@ -243,8 +263,9 @@ class Reach:
         A truth lies between two questions that have one answer in each cell, and whose noise is
         that of the cells. Of a number the approximation is asked: what it misses at most.
         """
-        if asked.is_truth:
-            return _sides_of_truth(self.model, *self.positions.extremes(self.question))
+        if asked.ends is not None:
+            reached = self.positions.extremes(self.question)
+            return _sides_of_truth(self.model, *reached, asked.ends)
         few, values = self.positions.few, asked.values
         slope, rest = self.approximation(asked)
         low, high = np.inf, -np.inf
@@ -271,7 +292,8 @@ class ColumnReach(Reach):
         bins = self.question.bins()
         met = np.bincount(bins, minlength=len(self.question.truths)) > 0
         model = CellRegression(self.model, (np.cumsum(met) - 1)[bins], int(met.sum()))
-        return Asked(model, self.question.truths[met].astype(np.float64), False, True)
+        values = self.question.truths[met].astype(np.float64)
+        return Asked(model, values, False, _truth(values))
 
     def hidden(self, asked: Asked) -> NDArray[np.float64]:
         """Return the share of the points whose places in their cells decide, shape (k,)."""
@@ -284,17 +306,26 @@ class ColumnReach(Reach):
         low, high = self._extremes()
         place = self.positions.cells(self.question.column).place
         model = CellRegression(self.model, place, len(low))
-        return _sides_of_truth(model, low, high, known=True)
+        return _sides_of_truth(model, low, high, _truth(low), known=True)
 
     def _extremes(self) -> tuple[NDArray, NDArray]:
         _, low, high = self.positions.cells(self.question.column)
         return self.question.extremes(low[:, None], high[:, None])
 
 
+def _truth(values: NDArray) -> tuple[NDArray, NDArray]:
+    return np.zeros(values.shape[1]), np.ones(values.shape[1])
+
+
 def _sides_of_truth(
-    model: MomentRegression, low: NDArray, high: NDArray, *, known: bool = False
+    model: MomentRegression,
+    low: NDArray,
+    high: NDArray,
+    ends: tuple[NDArray, NDArray],
+    *,
+    known: bool = False,
 ) -> list[Side]:
-    """Return the sides of a condition that holds from `low` to `high` in each cell.
+    """Return the sides of a condition that is from `low` to `high` in each cell.
 
     Unless that is `known`, nothing is known of rows unlike all points, where these are alike.
     """
@@ -303,7 +334,8 @@ def _sides_of_truth(
     slope, rest = model.approximate(values)
     error = _missed(model, values, slope, rest)
     if not known:
-        error[np.hstack([np.all(low > 0, axis=0), np.all(high < 1, axis=0)])] = 1.0
+        alike = np.hstack([np.all(low > ends[0], axis=0), np.all(high < ends[1], axis=0)])
+        error[alike] = np.tile(ends[1] - ends[0], 2)[alike]
     return [
         Side(model, values[:, :k], slope[:, :k], -error[:k]),
         Side(model, values[:, k:], slope[:, k:], error[k:]),

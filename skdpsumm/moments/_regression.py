@@ -180,13 +180,8 @@ def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDAr
     )
 
 
-def evaluate_rows(
-    function: Callable[[Any], ArrayLike], rows: NamedRows
-) -> tuple[NDArray, bool, bool]:
-    """Return f(rows) as floats of shape (n, k), if f gave one number per row, and if truths.
-
-    Numbers that are all 0 or 1 are truths, too.
-    """
+def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> tuple[NDArray, bool]:
+    """Return f(rows) as floats of shape (n, k), and if f gave one number per row."""
     try:
         found = np.asarray(function(rows))
     except AttributeError as error:
@@ -201,5 +196,4 @@ def evaluate_rows(
         )
     if not np.all(np.isfinite(values)):
         raise ValueError("f returned NaN or infinite values inside the bounds; it must be finite.")
-    is_truth = bool(np.all((values == 0) | (values == 1)))
-    return values.reshape(len(rows), -1), values.ndim == 1, is_truth
+    return values.reshape(len(rows), -1), values.ndim == 1
