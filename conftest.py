@@ -87,22 +87,6 @@ def quick_fits():
         yield
 
 
-@pytest.fixture(scope="module")
-def same_noise():
-    """Noise that is the same in every run, for tests that ask how good an answer is.
-
-    What is fitted alike has the same noise: a test that compares releases gives them a
-    `noise_seed` each.
-    """
-    from skdpsumm.privacy import IntegerNoise
-
-    add = IntegerNoise.add
-    with pytest.MonkeyPatch.context() as patch:
-        seeded = lambda noise, values, seed=None: add(noise, values, 0 if seed is None else seed)  # noqa: E731
-        patch.setattr(IntegerNoise, "add", seeded)
-        yield
-
-
 _LONG = (
     "test_federated_loopback.py",
     "test_summary_noise.py",

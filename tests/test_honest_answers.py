@@ -15,7 +15,6 @@ from skdpsumm import AnswerWarning, HistogramSketcher, M2MClassifier, M2MEstimat
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
-    pytest.mark.usefixtures("same_noise"),
 ]
 
 N, N_COLUMNS = 20_000, 8
@@ -66,7 +65,7 @@ def z(answer, truth):
 def test_two_conditions_that_no_histogram_holds_together(people, default, pairs):
     truth = both(people).sum()
     answer, (message,) = said(lambda: default.count(both))
-    assert z(answer, truth) > 8
+    assert z(answer, truth) > 3  # about 7.5, give or take 1; an honest answer has 1
     assert "explains only" in message
     assert "marginals" in message
     answer, messages = said(lambda: pairs.count(both))

@@ -27,7 +27,6 @@ from skdpsumm.features import Columns
 from skdpsumm.moments._blocks import FeatureBlocks
 from skdpsumm.moments._maxent import maxent_points, maxent_weights
 
-pytestmark = pytest.mark.usefixtures("same_noise")
 SMALL = {"bounds": (0, 1), "n_synthetic": 4_000, "random_state": 0}
 
 

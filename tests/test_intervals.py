@@ -23,7 +23,6 @@ from skdpsumm.moments._positions import Positions
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
-    pytest.mark.usefixtures("same_noise"),
 ]
 quick = settings(deadline=None, database=None, derandomize=True, max_examples=25)
 QUICK = {"n_synthetic": 1000, "random_state": 0}

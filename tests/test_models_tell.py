@@ -27,8 +27,6 @@ from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.features import Columns
 from skdpsumm.moments import _invisible_inputs
 
-pytestmark = pytest.mark.usefixtures("same_noise")
-
 JOBS = ["baker", "clerk", "smith"]
 N = 2000
 

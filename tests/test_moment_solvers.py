@@ -17,7 +17,6 @@ from skdpsumm.moments._solvers import DenseSolver, IterativeSolver
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
-    pytest.mark.usefixtures("same_noise"),
 ]
 
 SKETCHERS = {

@@ -22,7 +22,6 @@ from skdpsumm.moments._priors import private_marginal
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
-    pytest.mark.usefixtures("same_noise"),
 ]
 
 SKETCHERS = {

@@ -32,7 +32,6 @@ from skdpsumm.sketches._file import VERSION
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
-    pytest.mark.usefixtures("same_noise"),
 ]
 quick = settings(deadline=None, database=None, derandomize=True, max_examples=40)
 

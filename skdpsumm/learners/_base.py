@@ -261,7 +261,10 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         """Return what is taken on trust of a kernel that the user computes, in tables."""
         if self.feature_map is not None or self.kernel in KERNELS:
             return []
-        return ["that the kernel is a function of two rows alone, up to rounding errors"]
+        return [
+            "that the kernel is positive semi-definite, and a function of two rows alone, up to "
+            "rounding errors"
+        ]
 
     # ---- predictions
 
