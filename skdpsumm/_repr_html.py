@@ -25,6 +25,11 @@ class PrivacyReprMixin:
         root = docs_address()
         return f"{root}/generated/{{estimator_module}}.{{estimator_name}}.html" if root else ""
 
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        # Estimators are public in the package above their room: skdpsumm.moments, not .asking.
+        package = ".".join(type(self).__module__.split(".")[:2])
+        return {"estimator_module": package, "estimator_name": type(self).__name__}
+
     @property
     def _badge(self) -> str:
         """The guarantee in one line, and whether private data are held; "" where neither is."""

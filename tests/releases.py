@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from skdpsumm import PINPClassifier, TDDLClassifier, TDILClassifier
 from skdpsumm.features import GRID
-from skdpsumm.learners import _exponential, _functional, _objective
+from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
 from skdpsumm.privacy import _choice, _float_noise, _noise
 from skdpsumm.summaries import Curator, Posted
 from skdpsumm.summaries._posted import _count_unit

@@ -24,8 +24,8 @@ from skdpsumm import (
     SketchUnion,
 )
 from skdpsumm.features import Columns
-from skdpsumm.moments._blocks import FeatureBlocks
-from skdpsumm.moments._maxent import maxent_points, maxent_weights
+from skdpsumm.moments.inferring._blocks import FeatureBlocks
+from skdpsumm.moments.inferring._maxent import maxent_points, maxent_weights
 
 SMALL = {"bounds": (0, 1), "n_synthetic": 4_000, "random_state": 0}
 
@@ -81,7 +81,7 @@ def test_maxent_matches_the_moments_and_is_the_least_informative():
 
 
 def test_large_and_small_feature_spaces_solve_alike(monkeypatch):
-    from skdpsumm.moments import _maxent
+    from skdpsumm.moments.inferring import _maxent
 
     rng = check_random_state(0)
     sketch = (

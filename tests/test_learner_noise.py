@@ -41,22 +41,18 @@ from skdpsumm import (
     audit_epsilon,
 )
 from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.learners import (
-    _erm,
-    _exponential,
-    _laplace,
-    _objective,
-    _targets,
-)
-from skdpsumm.learners._answers import AnsweredQueries
-from skdpsumm.learners._erm import Minimizer
-from skdpsumm.learners._losses import Huber, Logistic
-from skdpsumm.learners._path import PathAnswers
-from skdpsumm.learners._rows import FeatureRows
-from skdpsumm.learners._spaces import FeatureSpace
-from skdpsumm.learners._terms import Terms
-from skdpsumm.learners._threshold_accounting import threshold_ratio
+from skdpsumm.learners import _labels
+from skdpsumm.learners.erm import _problem
+from skdpsumm.learners.erm._losses import Huber, Logistic
+from skdpsumm.learners.erm._problem import Minimizer
+from skdpsumm.learners.erm._rows import FeatureRows
+from skdpsumm.learners.erm._spaces import FeatureSpace
+from skdpsumm.learners.erm._terms import Terms
+from skdpsumm.learners.mechanisms import _exponential, _laplace, _objective
+from skdpsumm.learners.mechanisms._answers import AnsweredQueries
+from skdpsumm.learners.mechanisms._path import PathAnswers
 from skdpsumm.privacy import gdp_delta, gdp_mu, zcdp_rho
+from skdpsumm.privacy._threshold import threshold_ratio
 
 ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
@@ -740,7 +736,7 @@ def test_catches_an_intercept_without_a_penalty(noise, monkeypatch):
         fit_intercept=True, loss="huberized_hinge"
     )
     assert audit(model, coefficients, worlds) <= model.epsilon
-    solve = _erm.solve_primal
+    solve = _problem.solve_primal
     stretch = np.array([1.0, 100.0])
 
     def solve_unpenalised(rows, *settings, **tilt):
@@ -748,7 +744,7 @@ def test_catches_an_intercept_without_a_penalty(noise, monkeypatch):
         loose = FeatureRows(lambda block: block, features, radius=1e3)
         return solve(loose, *settings, **tilt) * stretch[:, None]
 
-    monkeypatch.setattr(_erm, "solve_primal", solve_unpenalised)
+    monkeypatch.setattr(_problem, "solve_primal", solve_unpenalised)
     assert audit(model, coefficients, worlds) > model.epsilon
 
 
@@ -769,7 +765,7 @@ def test_catches_squared_loss_with_too_small_a_slope(noise, monkeypatch):
             self.value, self.gradient = right.value, right.gradient
             self.hessian_root = right.hessian_root
 
-    monkeypatch.setattr(_targets, "Huber", OfScoresInBounds)
+    monkeypatch.setattr(_labels, "Huber", OfScoresInBounds)
     assert audit(model, coefficients, worlds, 3000) > model.epsilon
 
 

@@ -33,8 +33,8 @@ from skdpsumm import (
     TDILRegressor,
 )
 from skdpsumm.learners import _base
-from skdpsumm.learners._landmarks import seen_share
-from skdpsumm.learners._spaces import KernelSpace
+from skdpsumm.learners._public_points import seen_share
+from skdpsumm.learners.erm._spaces import KernelSpace
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (400, 3))

@@ -25,7 +25,7 @@ from skdpsumm import (
 )
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.features import Columns
-from skdpsumm.moments import _invisible_inputs
+from skdpsumm.moments.learning import _invisible_inputs
 
 JOBS = ["baker", "clerk", "smith"]
 N = 2000

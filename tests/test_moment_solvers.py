@@ -9,11 +9,11 @@ from sklearn.utils import check_random_state
 
 from skdpsumm import HistogramSketcher, M2MEstimator, RACESketcher, RFFSketcher, SketchUnion
 from skdpsumm.features import Columns
-from skdpsumm.moments import _local_blocks, _maxent, _solvers
-from skdpsumm.moments._blocks import FeatureBlocks
-from skdpsumm.moments._maxent import maxent_points, maxent_weights
-from skdpsumm.moments._regression import MomentRegression
-from skdpsumm.moments._solvers import DenseSolver, IterativeSolver
+from skdpsumm.moments.inferring import _local_blocks, _maxent, _solvers
+from skdpsumm.moments.inferring._blocks import FeatureBlocks
+from skdpsumm.moments.inferring._maxent import maxent_points, maxent_weights
+from skdpsumm.moments.inferring._regression import MomentRegression
+from skdpsumm.moments.inferring._solvers import DenseSolver, IterativeSolver
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

@@ -17,8 +17,8 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
 )
-from skdpsumm.moments._planning import _Plan
-from skdpsumm.moments._priors import private_marginal
+from skdpsumm.moments.asking._planning import _Plan
+from skdpsumm.moments.inferring._priors import private_marginal
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

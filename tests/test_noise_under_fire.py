@@ -27,10 +27,10 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm.features import GRID
-from skdpsumm.learners import _exponential, _functional, _objective
-from skdpsumm.learners._functional import CoordinateNoise
-from skdpsumm.learners._losses import Logistic
-from skdpsumm.learners._terms import Terms
+from skdpsumm.learners.erm._losses import Logistic
+from skdpsumm.learners.erm._terms import Terms
+from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
+from skdpsumm.learners.mechanisms._functional import CoordinateNoise
 from skdpsumm.privacy import (
     Block,
     IntegerNoise,

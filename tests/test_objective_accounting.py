@@ -16,15 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, ndtr, softmax
 
-from skdpsumm.learners._objective_accounting import (
-    OUTPUT_SHARE,
-    calibrate,
-    determinant_cost,
-    discrete_slack,
-    gaussian_terms,
-    shifts_beyond,
-    smallest_regularization,
-)
 from skdpsumm.privacy import (
     RESERVE,
     Block,
@@ -42,6 +33,15 @@ from skdpsumm.privacy import (
     gdp_epsilon,
     mechanism_from_dict,
     zcdp_epsilon,
+)
+from skdpsumm.privacy._objective import (
+    OUTPUT_SHARE,
+    calibrate,
+    determinant_cost,
+    discrete_slack,
+    gaussian_terms,
+    shifts_beyond,
+    smallest_regularization,
 )
 from skdpsumm.privacy._shifted import _rate
 

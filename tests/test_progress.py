@@ -27,7 +27,7 @@ from skdpsumm import (
     greedy_mmd_selection,
 )
 from skdpsumm._progress import advance, progress
-from skdpsumm.learners._conjugate import conjugate_gradients
+from skdpsumm.learners.erm._linear_systems import conjugate_gradients
 from skdpsumm.plotting import PrivacyUtilityDisplay
 
 X = np.random.default_rng(0).random((120, 2))

@@ -21,12 +21,11 @@ from skdpsumm import (
     TDDLRegressor,
     TDILClassifier,
 )
-from skdpsumm.learners import _rounding
-from skdpsumm.learners._entries import NORM_ERROR, clip_rows, power_below
-from skdpsumm.learners._erm import Minimizer, Problem
-from skdpsumm.learners._losses import Hinge, Huber, HuberizedHinge, Logistic, OneVsRest, Softmax
-from skdpsumm.learners._path import GaussianPath
-from skdpsumm.learners._rounding import (
+from skdpsumm.learners.erm import _rounding
+from skdpsumm.learners.erm._entries import NORM_ERROR, clip_rows, power_below
+from skdpsumm.learners.erm._losses import Hinge, Huber, HuberizedHinge, Logistic, OneVsRest, Softmax
+from skdpsumm.learners.erm._problem import Minimizer, Problem
+from skdpsumm.learners.erm._rounding import (
     coordinate_rounding,
     factor_jitter,
     kernel_drift,
@@ -35,8 +34,9 @@ from skdpsumm.learners._rounding import (
     positive_shift,
     score_rounding,
 )
-from skdpsumm.learners._spaces import FeatureSpace, KernelSpace
-from skdpsumm.learners._terms import MAX_KERNEL_ROWS, MAX_ROWS, Terms
+from skdpsumm.learners.erm._spaces import FeatureSpace, KernelSpace
+from skdpsumm.learners.erm._terms import MAX_KERNEL_ROWS, MAX_ROWS, Terms
+from skdpsumm.learners.mechanisms._path import GaussianPath
 from skdpsumm.privacy import gdp_mu
 
 RNG = np.random.default_rng(0)
@@ -453,9 +453,14 @@ def test_noise_covers_the_rounding_of_coordinates(times, monkeypatch):
 @pytest.mark.parametrize("mechanism", ["svt", "threshold", "laplace", "exponential", "pure span"])
 def test_noise_covers_the_rounding_of_scores(mechanism, share, monkeypatch):
     """By as much as the claimed error of both neighbours, in units of what a score may move."""
-    from skdpsumm.learners import _exponential, _functional, _laplace, _updates
+    from skdpsumm.learners.mechanisms import (
+        _exponential,
+        _functional,
+        _laplace,
+        _public_hypothesis,
+    )
 
-    modules = _exponential, _functional, _laplace, _updates
+    modules = _exponential, _functional, _laplace, _public_hypothesis
     plain = scale_of(mechanism)
     for module in modules:
         monkeypatch.setattr(

@@ -13,17 +13,25 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.svm import LinearSVC
 
-from skdpsumm.learners import _accelerated, _certify, _dual, _erm, _newton, _primal, _terms
-from skdpsumm.learners._careful import UNIT, careful_product, product_error
-from skdpsumm.learners._conjugate import positive_cholesky, solve_curved
-from skdpsumm.learners._dual import solve_dual
-from skdpsumm.learners._entries import clip_rows
-from skdpsumm.learners._gram import symmetric_gram
-from skdpsumm.learners._losses import Hinge, Huber, HuberizedHinge, Logistic, Softmax
-from skdpsumm.learners._low_rank import cholesky_factor, low_rank_inverse
-from skdpsumm.learners._primal import solve_primal
-from skdpsumm.learners._rows import FeatureRows
-from skdpsumm.learners._spaces import FeatureSpace, KernelSpace
+from skdpsumm.learners.erm import (
+    _accelerated,
+    _certificate,
+    _feature_solver,
+    _kernel_solver,
+    _newton,
+    _problem,
+    _terms,
+)
+from skdpsumm.learners.erm._careful import UNIT, careful_product, product_error
+from skdpsumm.learners.erm._entries import clip_rows
+from skdpsumm.learners.erm._feature_solver import solve_primal
+from skdpsumm.learners.erm._gram import symmetric_gram
+from skdpsumm.learners.erm._kernel_solver import solve_dual
+from skdpsumm.learners.erm._linear_systems import positive_cholesky, solve_curved
+from skdpsumm.learners.erm._losses import Hinge, Huber, HuberizedHinge, Logistic, Softmax
+from skdpsumm.learners.erm._low_rank import cholesky_factor, low_rank_inverse
+from skdpsumm.learners.erm._rows import FeatureRows
+from skdpsumm.learners.erm._spaces import FeatureSpace, KernelSpace
 
 MARGIN_LOSSES = [Logistic(), Logistic(2.0), HuberizedHinge(0.5), Hinge()]
 CASES = [(loss, q) for loss in MARGIN_LOSSES for q in (1, 3)] + [(Softmax(), 3), (Huber(0.3), 1)]
@@ -108,9 +116,9 @@ def test_a_solver_that_does_not_check_is_caught(monkeypatch):
     features, labels = tables()["full rank"]
     codes = codes_of(Logistic(), 1, labels)
     check_certificate(features, codes, Logistic(), 1.0)
-    real = _certify.distance_bound
+    real = _certificate.distance_bound
     for planted in (lambda *_: 0.0, lambda *a: real(*a) / 1e4):
-        monkeypatch.setattr(_certify, "distance_bound", planted)
+        monkeypatch.setattr(_certificate, "distance_bound", planted)
         with pytest.raises(AssertionError):
             loose_against_exact(features, codes)
 
@@ -226,8 +234,8 @@ def test_dual_by_products(monkeypatch):
         codes, tolerance = codes_of(loss, q, labels), 1e-3
         exact = solve_dual(gram, codes, loss, 0.2, tolerance)
         with monkeypatch.context() as patch:
-            patch.setattr(_dual, "_ALWAYS_EXACT", 0)
-            patch.setattr(_dual, "_PER_ENTRY", 0)
+            patch.setattr(_kernel_solver, "_ALWAYS_EXACT", 0)
+            patch.setattr(_kernel_solver, "_PER_ENTRY", 0)
             found = solve_dual(gram, codes, loss, 0.2, tolerance)
         assert distance(gram, found, exact) <= 2 * tolerance
 
@@ -324,7 +332,9 @@ def test_a_bad_direction_is_slow_but_certified(monkeypatch):
     }
     codes = codes_of(Logistic(), 1, labels)
     for name in ("none", "nan", "uphill", "far"):
-        monkeypatch.setattr(_dual._Dual, "direction", lambda _, point, __, f=bad[name]: f(point))
+        monkeypatch.setattr(
+            _kernel_solver._Dual, "direction", lambda _, point, __, f=bad[name]: f(point)
+        )
         loose_against_exact(features, codes)
 
 
@@ -352,9 +362,9 @@ def test_least_tolerance_is_reached():
     for loss, q in CASES:
         codes, rows = codes_of(loss, q, labels), FeatureRows(np.asarray, X, radius=1.5)
         numbers = loss, 300 * loss.smoothness
-        least = _dual.smallest_tolerance((50, q), 1.51, *numbers)
+        least = _kernel_solver.smallest_tolerance((50, q), 1.51, *numbers)
         solve_dual(X @ X.T, codes, *numbers, least)
-        least = _primal.smallest_tolerance(rows, q, *numbers, 0.0)
+        least = _feature_solver.smallest_tolerance(rows, q, *numbers, 0.0)
         solve_primal(rows, codes, *numbers, least)
 
 
@@ -421,7 +431,9 @@ def test_symmetric_gram():
 
 def test_line_search_takes_the_minimum_along_a_direction():
     gram, y = np.ones((1, 1)), np.ones((1, 1))
-    problem = _dual._Dual(_dual._Gram(gram, 1), y, Logistic(), 1e-3, np.zeros((1, 1)))
+    problem = _kernel_solver._Dual(
+        _kernel_solver._Gram(gram, 1), y, Logistic(), 1e-3, np.zeros((1, 1))
+    )
     point, direction = problem.at(np.zeros((2, 1, 1))), np.full((2, 1, 1), 1000.0)
     step = _newton._step_length(point, direction, direction[1])
     assert 0.9 * 5.2 < 1000 * step < 5.3  # F' = 0 at 5.24
@@ -450,10 +462,10 @@ def last_resort(monkeypatch):
     def count(real):
         return lambda *args: steps.append(1) or real(*args)
 
-    for kind in (_dual._Dual, _primal._Primal):
+    for kind in (_kernel_solver._Dual, _feature_solver._Primal):
         monkeypatch.setattr(kind, "careful_gradient", count(kind.careful_gradient))
     monkeypatch.setattr(_newton, "_MOST_STEPS", 0)
-    monkeypatch.setattr(_certify, "distance_bound", lambda point: math.inf)
+    monkeypatch.setattr(_certificate, "distance_bound", lambda point: math.inf)
     return steps
 
 
@@ -499,8 +511,8 @@ def test_the_last_resort_stops_once_it_is_certified(monkeypatch):
     codes, gram = codes_of(Logistic(), 1, labels), X @ X.T
     exact = solve_dual(gram, codes, Logistic(), 1e-3, 1e-4)
     looks = []
-    real = _dual._Dual.careful
-    monkeypatch.setattr(_dual._Dual, "careful", lambda *a: looks.append(1) or real(*a))
+    real = _kernel_solver._Dual.careful
+    monkeypatch.setattr(_kernel_solver._Dual, "careful", lambda *a: looks.append(1) or real(*a))
     monkeypatch.setattr(_newton, "_MOST_STEPS", 0)
     found = solve_dual(gram, codes, Logistic(), 1e-3, 1.0)
     assert distance(gram, found, exact) <= 1.0001
@@ -550,9 +562,9 @@ def exact_distance(gram, A, codes, loss, regularization):
 def test_whatever_is_let_in_is_solved(seed, monkeypatch):
     """By Newton's method, at the edge of what is let in, to the tolerance of learners."""
     points = []
-    kept = lambda *a: points.append(_certify.certified_minimum(*a)) or points[-1]  # noqa: E731
-    monkeypatch.setattr(_dual, "certified_minimum", kept)
-    monkeypatch.setattr(_certify, "accelerated_minimum", None)
+    kept = lambda *a: points.append(_certificate.certified_minimum(*a)) or points[-1]  # noqa: E731
+    monkeypatch.setattr(_kernel_solver, "certified_minimum", kept)
+    monkeypatch.setattr(_certificate, "accelerated_minimum", None)
     rng = np.random.default_rng(seed)
     X, (loss, q) = adversarial(rng), adversarial_loss(rng)
     codes = codes_of(loss, q, rng.integers(4, size=len(X)))
@@ -563,7 +575,7 @@ def test_whatever_is_let_in_is_solved(seed, monkeypatch):
     gram, R = space.gram(X, X), space.radius
     for rows in (slice(None), slice(1, None)) if len(X) > 1 else (slice(None),):
         shape = _terms.MAX_KERNEL_ROWS, q
-        least = partial(_dual.smallest_tolerance, shape, R)
+        least = partial(_kernel_solver.smallest_tolerance, shape, R)
         regularization = 1.01 * least_regularization(R, least, loss)
         tolerance = LEARNERS * loss.lipschitz * R / regularization
         some = gram[rows, rows], codes[rows]
@@ -575,8 +587,8 @@ def test_whatever_is_let_in_is_solved(seed, monkeypatch):
         assert lengths.max() <= 1.001 * loss.lipschitz / regularization
     radius = 10.0 ** rng.uniform(-2, 2)
     table = FeatureRows(lambda A: clip_rows(A, radius), X, radius=radius)
-    most = _erm._Numbers(_terms.MAX_ROWS, X.shape[1], radius, table.block_rows)
-    least = partial(_primal.smallest_tolerance, most, q, tilt=0.0)
+    most = _problem._Numbers(_terms.MAX_ROWS, X.shape[1], radius, table.block_rows)
+    least = partial(_feature_solver.smallest_tolerance, most, q, tilt=0.0)
     regularization = 1.01 * least_regularization(radius, least, loss)
     tolerance = LEARNERS * loss.lipschitz * radius / regularization
     W = solve_primal(table, codes, loss, regularization, tolerance)
@@ -590,12 +602,14 @@ def test_fewer_and_shorter_rows_are_as_easy(loss, q):
     """What is let in for the most rows is not refused after the charge for those at hand."""
     for regularization in 10.0 ** np.arange(-6, 6):
         of_dual = [
-            _dual.smallest_tolerance((n, q), R, loss, regularization)
+            _kernel_solver.smallest_tolerance((n, q), R, loss, regularization)
             for n, R in ((1, 0.1), (1, 1.0), (10, 1.0), (999, 1.0), (60_000, 1.0), (60_000, 1.001))
         ]
         assert of_dual == sorted(of_dual)
         of_primal = [
-            _primal.smallest_tolerance(_erm._Numbers(n, 7, R, 4096), q, loss, regularization, 0.1)
+            _feature_solver.smallest_tolerance(
+                _problem._Numbers(n, 7, R, 4096), q, loss, regularization, 0.1
+            )
             for n, R in ((1, 0.1), (1, 1.0), (10, 1.0), (9999, 1.0), (2**24, 1.0), (2**24, 1.001))
         ]
         assert of_primal == sorted(of_primal)

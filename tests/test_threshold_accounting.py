@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import comb
 
-from skdpsumm.learners._threshold_accounting import (
+from skdpsumm.privacy._threshold import (
     _log_moment,
     threshold_epsilon,
     threshold_ratio,

@@ -26,8 +26,8 @@ from sklearn import datasets
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.utils import shuffle
 
-from skdpsumm.learners._losses import Huber, HuberizedHinge, Softmax
-from skdpsumm.learners._objective_accounting import calibrate, smallest_regularization
+from skdpsumm.learners.erm._losses import Huber, HuberizedHinge, Softmax
+from skdpsumm.privacy._objective import calibrate, smallest_regularization
 
 N_ROWS = 500, 2000, 8000, 40_000
 STEPS = 2 ** (np.arange(-5, 5) / 2)

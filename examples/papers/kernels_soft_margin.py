@@ -17,8 +17,8 @@ from kernels_regularization import fourier, solve, unit
 from sklearn import datasets
 from sklearn.metrics import roc_auc_score
 
-from skdpsumm.learners._losses import Logistic
-from skdpsumm.learners._objective_accounting import calibrate
+from skdpsumm.learners.erm._losses import Logistic
+from skdpsumm.privacy._objective import calibrate
 
 N_ROWS = 2000, 8000, 40_000
 EPSILONS = 0.1, 0.3, 1.0, 3.0

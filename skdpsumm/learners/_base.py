@@ -19,13 +19,13 @@ from .._public import beside_X, unwrap
 from .._repr_html import PrivacyReprMixin
 from .._validation import schema_kept, validate_table
 from ..privacy import Mechanism, PrivacyGuarantee, nominal_mechanism, warn_of_seed
-from ._erm import Problem
-from ._landmarks import draw_landmarks, warn_of_blindness, warn_of_isolation
-from ._losses import Loss
-from ._precomputed import PrecomputedSpace
-from ._regularization import public_regularization
-from ._spaces import KERNELS, FeatureSpace, KernelSpace, Space
-from ._terms import MAX_KERNEL_ROWS, MAX_ROWS, ROUNDED_UP, Terms, check_radius
+from ._public_points import draw_landmarks, warn_of_blindness, warn_of_isolation
+from .erm._losses import Loss
+from .erm._precomputed import PrecomputedSpace
+from .erm._problem import Problem
+from .erm._spaces import KERNELS, FeatureSpace, KernelSpace, Space
+from .erm._terms import MAX_KERNEL_ROWS, MAX_ROWS, ROUNDED_UP, Terms, check_radius
+from .mechanisms._regularization import public_regularization
 
 # Public points at which landmarks are tried out.
 _N_PROBES = 64

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validation import class_codes
-from ._losses import Loss, Softmax
+from .erm._losses import Loss, Softmax
 
 Floats = NDArray[np.float64]
 

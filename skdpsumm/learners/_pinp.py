@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from .._progress import progress
 from .._public import Public, unwrap
 from .._validation import validate_table
-from ._answers import FrozenAnswers
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
-from ._functional import WeightNoise
-from ._path import GaussianPath
-from ._spaces import FeatureSpace
-from ._targets import ClassifierTarget, RegressorTarget
-from ._updates import NoisyThreshold, SparseVector
+from ._labels import ClassifierTarget, RegressorTarget
+from .erm._spaces import FeatureSpace
+from .mechanisms._answers import FrozenAnswers
+from .mechanisms._functional import WeightNoise
+from .mechanisms._path import GaussianPath
+from .mechanisms._public_hypothesis import NoisyThreshold, SparseVector
 
 
 @dataclass(frozen=True)

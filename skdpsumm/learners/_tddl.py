@@ -9,11 +9,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
-from ._functional import SpanNoise, WeightNoise
-from ._laplace import LaplaceAnswers
-from ._precomputed import PrecomputedSpace
-from ._spaces import FeatureSpace
-from ._targets import ClassifierTarget, RegressorTarget
+from ._labels import ClassifierTarget, RegressorTarget
+from .erm._precomputed import PrecomputedSpace
+from .erm._spaces import FeatureSpace
+from .mechanisms._functional import SpanNoise, WeightNoise
+from .mechanisms._laplace import LaplaceAnswers
 
 _PRECOMPUTED = """ "precomputed"
         takes X of shape (n, n), and X_public of shape (T, n + T): the kernel of the public points

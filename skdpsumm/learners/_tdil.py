@@ -13,11 +13,15 @@ from .._warn import warn_caller
 from ..privacy import BudgetExceededError, BudgetWarning, nominal_mechanism
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
-from ._exponential import ExponentialQueries
-from ._functional import SpanNoise, WeightNoise
-from ._objective import ObjectivePerturbation, cost_of_curvature, objective_regularization
-from ._spaces import FeatureSpace
-from ._targets import ClassifierTarget, RegressorTarget
+from ._labels import ClassifierTarget, RegressorTarget
+from .erm._spaces import FeatureSpace
+from .mechanisms._exponential import ExponentialQueries
+from .mechanisms._functional import SpanNoise, WeightNoise
+from .mechanisms._objective import (
+    ObjectivePerturbation,
+    cost_of_curvature,
+    objective_regularization,
+)
 
 # A fit that a ledger counts as this many times its epsilon should not do so unnoticed.
 _DEAR = 2.0

@@ -17,8 +17,8 @@ from sklearn.utils import _safe_indexing
 
 from .._cells import is_missing
 from .._validation import FILL_MISSING
-from ..learners._objective_accounting import CurvatureError
 from ..privacy import Mechanism
+from ..privacy._objective import CurvatureError
 from ._candidate import Leaf, cost_of, last_step, settled
 from ._maps import Maps, alike, steps_before
 from ._plan import RunPlan

@@ -1,0 +1,103 @@
+"""Public points that stand for all that may be asked, where nobody has given any."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve
+from scipy.spatial.distance import cdist
+from scipy.stats import qmc
+
+from ..features import Columns
+from .erm._rounding import factor_jitter
+from .erm._spaces import Space
+
+# Below this part of a point's squared norm, answers drown: signal falls with it, noise with its
+# root. With it at .003, an AUC was .85 where a smaller gamma had .99.
+_LEAST_SHARE = 0.01
+# Public points that are looked at.
+_MOST_TRIED = 1000
+_FEWEST_TRIED = 10
+
+
+def draw_landmarks(
+    bounds: object, n_columns: int, n_landmarks: int, seed: int, names: object = None
+) -> NDArray[np.float64]:
+    """Return points of the box of `bounds` that fill it evenly (a scrambled Sobol sequence).
+
+    Parameters
+    ----------
+    bounds : pair or sequence of pairs
+        Public (low, high) of all columns, or one pair per column.
+    n_columns, n_landmarks : int
+    seed : int
+        Public.
+    names : sequence of str or None
+        Names of the columns, for messages and mappings.
+    """
+    columns = Columns.build(n_columns, bounds, None, names)
+    columns.require_bounds()
+    low, high = np.array(columns.bounds).T
+    with warnings.catch_warnings():
+        # Any number of points will do; the sequence says that powers of two fill best.
+        warnings.simplefilter("ignore", UserWarning)
+        points = qmc.Sobol(n_columns, rng=seed).random(n_landmarks)
+    return low + (high - low) * points
+
+
+def seen_share(space: Space, landmarks: NDArray, points: NDArray) -> float:
+    """Return which part of |phi(x)|^2 lies in the span of the landmarks, for the median point.
+
+    An intercept, which any landmark sees, is left out. Everything here is public.
+    """
+    constant = space.intercept**2
+    gram = space.gram(landmarks, landmarks) - constant
+    gram[np.diag_indices_from(gram)] += factor_jitter(space, len(landmarks))
+    across = space.gram(landmarks, points) - constant
+    whole = np.diag(space.gram(points, points)) - constant
+    inside = np.sum(across * solve(gram, across, assume_a="sym"), axis=0)
+    return float(np.median(inside / np.maximum(whole, np.finfo(float).tiny)))
+
+
+def warn_of_blindness(space: Space, landmarks: NDArray, points: NDArray, kernel: object) -> None:
+    """Warn where landmarks are too far from other public points of the box to see them."""
+    share = seen_share(space, landmarks, points)
+    if share < _LEAST_SHARE:
+        _warn(
+            f"{len(landmarks)} landmarks drawn from bounds see {share:.1g} of the kernel at a "
+            f"typical point of that box: kernel={kernel!r} is near 0 between most points, and the "
+            f"model near chance. Take {_longer_reach(kernel, landmarks, points)}, kernel='linear' "
+            "or 'poly', a feature_map, fewer columns, or a TDDL learner with public rows as "
+            "X_public."
+        )
+
+
+def warn_of_isolation(space: Space, points: NDArray, kernel: object) -> None:
+    """Warn where public points are too far from each other: then rows like them are, too."""
+    points = points[:: 1 + len(points) // _MOST_TRIED]
+    some, others = points[::2], points[1::2]
+    if len(others) < _FEWEST_TRIED:
+        return
+    share = seen_share(space, some, others)
+    if share < _LEAST_SHARE:
+        _warn(
+            f"Rows of X_public see {share:.1g} of the kernel at others of them: kernel={kernel!r} "
+            "is near 0 between rows like these, and the model near chance. If X is scaled in a "
+            "Pipeline, X_public is not, unless the Pipeline has transform_input=['X_public'] under "
+            "sklearn.set_config(enable_metadata_routing=True); else take "
+            f"{_longer_reach(kernel, some, others)}, or kernel='linear' or 'poly'."
+        )
+
+
+def _longer_reach(kernel: object, here: NDArray, there: NDArray) -> str:
+    if kernel not in ("rbf", "laplacian"):
+        return "a kernel with a longer reach"
+    # Points are then about one reach of the kernel apart.
+    metric = "sqeuclidean" if kernel == "rbf" else "cityblock"
+    return f"a gamma of about {1 / float(cdist(here, there, metric).mean()):.1g} or less"
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=8)

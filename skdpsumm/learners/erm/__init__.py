@@ -1,0 +1,1 @@
+"""Regularised losses over a kernel's space, minimised to a certified distance."""

@@ -1,0 +1,253 @@
+"""Kernel ERM by one coefficient a row, for a kernel of which only the Gram matrix is known."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg.blas import dsymv
+
+from ..._progress import advance
+from ._accelerated import LARGEST_COEFFICIENT, LARGEST_NORM, smallest_distance
+from ._careful import UNIT, careful_product, product_error
+from ._certificate import (
+    argument_error,
+    certified_minimum,
+    check_tolerance,
+    distance_bound,
+    largest_norm,
+)
+from ._hinge import narrow_start
+from ._linear_systems import conjugate_gradients, solve_curved
+from ._losses import Floats, Loss
+from ._low_rank import cholesky_factor, low_rank_inverse
+from ._newton import Point, Problem, minimise
+
+_ALWAYS_EXACT = 1000
+# Multiplications of a Cholesky factorisation in the time that reading one entry takes.
+_PER_ENTRY = 10
+_ROWS_AT_ONCE = 32
+# Errors of a slope, and of its sum with Lambda times a coefficient, relative to L.
+_GRADIENT_ERROR = 40 * UNIT
+
+
+def solve_dual(
+    gram: Floats,
+    codes: Floats,
+    loss: Loss,
+    regularization: float,
+    tolerance: float,
+    *,
+    start: Floats | None = None,
+) -> Floats:
+    """Minimise ``sum_i loss(f_i, code_i) + Lambda / 2 ||W||^2`` for f = K A, with a certificate.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n), float64
+        K, positive semi-definite and symmetric up to rounding.
+    codes : ndarray of shape (n, q), float64
+        Those of `Huber` are from -1 to 1.
+    loss : Loss
+    regularization : float
+        Lambda, positive.
+    tolerance : float
+        Largest distance ||W - W*|| in the norm of the RKHS. At least `smallest_tolerance`.
+    start : ndarray of shape (n, q), default=None
+        Coefficients to start from; None is zero.
+
+    Returns
+    -------
+    ndarray of shape (n, q)
+        A, of W = sum_i phi_i (x) A_i.
+    """
+    gram = _Gram(gram, codes.shape[1])
+    size = codes.shape, math.sqrt(gram.largest)
+    check_tolerance(tolerance, smallest_tolerance(*size, loss, regularization))
+    start = np.zeros(codes.shape) if start is None else np.asarray(start, dtype=np.float64)
+
+    def problem_of(smooth: Loss) -> _Dual:
+        return _Dual(gram, codes, smooth, regularization)
+
+    point = certified_minimum(problem_of, loss, gram.vector(start), tolerance)
+    if distance_bound(point) > tolerance:
+        # The last resort is near the minimum by proof, its slopes need not be.
+        return point.x[0]
+    # Slopes are no farther from the minimum (see `_rounding`), and bounded, each by its row's L.
+    return -loss.gradient(point.scores, codes) / regularization
+
+
+def solve_shifted(
+    gram: Floats,
+    codes: Floats,
+    loss: Loss,
+    regularization: float,
+    tolerance: float,
+    shift: Floats,
+) -> Floats:
+    """Solve with scores f = K A + shift, as near as Newton's method leads; no certificate."""
+    gram = _Gram(gram, codes.shape[1])
+
+    def problem_of(smooth: Loss) -> _Dual:
+        return _Dual(gram, codes, smooth, regularization, shift)
+
+    start = narrow_start(problem_of, loss, gram.vector(np.zeros(codes.shape)))
+    return minimise(problem_of(loss), start, lambda p: distance_bound(p) <= tolerance).x[0]
+
+
+def smallest_tolerance(
+    shape: tuple[int, int], radius: float, loss: Loss, regularization: float
+) -> float:
+    """Return what is sure to be certified for any n rows of norm `radius`, with q scores.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        n and q.
+    radius : float
+    loss : Loss
+    regularization : float
+    """
+    n = shape[0]
+    norm = LARGEST_NORM * largest_norm(loss, regularization, radius, shape)
+    coefficient = LARGEST_COEFFICIENT * loss.lipschitz / regularization
+    score_error = _score_error(shape, radius**2, radius * norm, coefficient)
+    score_error += argument_error(loss, radius * norm)
+    gradient_error = _GRADIENT_ERROR * loss.lipschitz * n * radius
+    return smallest_distance(loss, regularization, n * radius**2, n, score_error, gradient_error)
+
+
+def _score_error(
+    shape: tuple[int, int], largest: float, largest_score: float, largest_coefficient: float
+) -> float:
+    entry = product_error(shape[0], largest, largest_coefficient)
+    return UNIT * largest_score + math.sqrt(shape[1]) * entry
+
+
+class _Gram:
+    """Products with K, and what is known of it."""
+
+    def __init__(self, matrix: Floats, n_scores: int):
+        self.n_scores = n_scores
+        self.matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+        diagonal = np.diag(self.matrix)
+        self.trace = float(diagonal.sum())
+        self.largest = float(diagonal.max())
+
+    def vector(self, A: Floats) -> Floats:
+        """Return A and K A."""
+        return np.stack([A, self.times(A)])
+
+    def times(self, A: Floats) -> Floats:
+        """Return K A, from half of the matrix, or from few of its rows where most of A is zero."""
+        rows = np.flatnonzero(A.any(axis=1))
+        if len(rows) > len(A) // 8:
+            return np.stack([dsymv(1.0, self.matrix.T, column) for column in A.T], axis=1)
+        out = np.zeros(A.shape)
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            some = rows[first : first + _ROWS_AT_ONCE]
+            out += self.matrix[some].T @ A[some]
+        return out
+
+    def careful_times(self, A: Floats) -> Floats:
+        """Return K A, with errors within `score_error`."""
+        parts = []
+        for first in range(0, len(A), _ROWS_AT_ONCE):
+            parts.append(careful_product(self.matrix[first : first + _ROWS_AT_ONCE], A))
+            advance()
+        return np.concatenate(parts)
+
+    def score_error(self, largest_score: float, largest_coefficient: float) -> float:
+        """Return a bound on the error of a row of `careful_times`."""
+        size = len(self.matrix), self.n_scores
+        return _score_error(size, self.largest, largest_score, largest_coefficient)
+
+    @cached_property
+    def factor(self) -> tuple[Floats, float]:
+        """A low-rank factor, and about the norm of what it leaves out."""
+        n = len(self.matrix)
+        rank = min(n, math.ceil(4 * math.sqrt(n / self.n_scores)))
+        factor, left = cholesky_factor(self.matrix, rank)
+        return factor, 4 * left / rank
+
+
+class _Dual(Problem):
+    """A vector is the pair of A and K A, so that no product with K is repeated."""
+
+    def __init__(self, gram, codes, loss, regularization, shift=0.0):
+        super().__init__(codes, loss, regularization, math.sqrt(gram.largest), gram.trace)
+        self.gram = gram
+        self.shift = shift
+
+    @property
+    def largest_norm(self):
+        return largest_norm(self.loss, self.regularization, self.radius, self.codes.shape)
+
+    def zero(self):
+        return np.zeros(self.codes.shape)
+
+    def vector(self, coefficients):
+        return self.gram.vector(coefficients)
+
+    def careful_gradient(self, high, low):
+        scores = self.gram.careful_times(high) + self.gram.times(low)
+        return self.loss.gradient(scores, self.codes) + self.regularization * high
+
+    def inner(self, x, y):
+        return float(np.vdot(x[0], y[1]))
+
+    def at(self, x):
+        return Point(self, x, x[1] + self.shift)
+
+    def careful(self, point):
+        A = point.x[0]
+        return self.at(np.stack([A, self.gram.careful_times(A)]))
+
+    def gradient(self, point):
+        slopes = self.loss.gradient(point.scores, self.codes)
+        return self.gram.vector(slopes + self.regularization * point.x[0])
+
+    def rounding(self, point):
+        largest = float(np.linalg.norm(point.x[1], axis=1).max())
+        score_error = self.gram.score_error(largest, float(np.abs(point.x[0]).max()))
+        score_error += argument_error(self.loss, largest)
+        # K V is an ordinary product: its entries are off by n units of K's largest times |V|.
+        residuals = float(np.linalg.norm(point.gradient[0], axis=1).sum())
+        product = math.sqrt(2 * self.n_rows * UNIT * self.gram.largest)
+        return score_error, product * residuals
+
+    def direction(self, point: Point, accuracy: float) -> Floats:
+        """Solve for the multipliers z of the roots B of the Hessian of the loss.
+
+        With a residual V = loss' + Lambda A, Newton's direction is -V / Lambda + B z where
+        (Lambda I + B^T K B) z = B^T K V / Lambda.
+        """
+        roots = self.loss.hessian_root(point.scores, self.codes)
+        right = np.einsum("nqr,nq->nr", roots, point.gradient[1]) / self.regularization
+        z = np.zeros(right.shape)
+        curved = np.flatnonzero(roots.any(axis=(1, 2)))
+        if self._exact_is_faster(len(curved) * roots.shape[2]):
+            corner = self.gram.matrix[np.ix_(curved, curved)]
+            z[curved] = solve_curved(corner, roots[curved], right[curved], self.regularization)
+        elif len(curved):
+            z = self._by_products(roots, right, accuracy * point.norm)
+        lifted = np.einsum("nqr,nr->nq", roots, z)
+        return self.gram.vector(lifted) - point.gradient / self.regularization
+
+    def _exact_is_faster(self, size: int) -> bool:
+        if size <= _ALWAYS_EXACT:
+            return True
+        condition = 1 + self.loss.smoothness * self.gram.factor[1] / self.regularization
+        entries = 2 * math.sqrt(condition) * self.n_rows**2
+        return size**3 / 3 <= _PER_ENTRY * entries
+
+    def _by_products(self, roots: Floats, right: Floats, accuracy: float) -> Floats:
+        def times(z: Floats) -> Floats:
+            lifted = np.einsum("nqr,nr->nq", roots, z)
+            image = np.einsum("nqr,nq->nr", roots, self.gram.times(lifted))
+            return self.regularization * z + image
+
+        factor, tail = self.gram.factor
+        precondition = low_rank_inverse(factor, roots, self.regularization, tail)
+        return conjugate_gradients(times, precondition, right, accuracy)

@@ -1,0 +1,1 @@
+"""What is released of a minimiser, and how."""

@@ -1,0 +1,211 @@
+"""Objective perturbation: noise in what is minimised, for smooth losses of explicit features.
+
+Where data are plenty the curvature of the losses, not Lambda alone, divides the noise: a direction
+in which the rows bend the objective by h gets noise sigma / (h + Lambda), against Delta_w / mu for
+the functional mechanism, whatever the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...privacy import (
+    RESERVE,
+    Mechanism,
+    PureDP,
+    ShiftedGaussianDP,
+    noisy_integers,
+    on_grid,
+    radial_noise,
+    secret_generator,
+)
+from ...privacy._objective import (
+    calibrate,
+    determinant_cost,
+    discrete_slack,
+    smallest_regularization,
+)
+from ..erm._certificate import check_tolerance
+from ..erm._entries import power_below
+from ..erm._losses import Hinge, Huber, Logistic, Loss, MarginLoss, Softmax
+from ..erm._problem import Minimizer, Problem, smallest_tolerance
+from ..erm._spaces import FeatureSpace
+from ..erm._terms import ROUNDED_UP, Terms
+from ._regularization import curvature_share, free_regularization
+
+Floats = NDArray[np.float64]
+
+# The solver's tolerance on the gradient, in units of the noise, but no less than so many times what
+# it is sure to keep.
+_TOLERANCE, _SURE = 1e-5, 2.0
+# Grids of the noise, in units of its scale, and the part of the reserve of delta for its tails.
+_GRID, _TAIL = 2.0**-24, 2.0**-20
+# The rule for Lambda goes no further than this epsilon, nor below this part of R^2.
+_LARGEST_EPSILON, _SMALLEST = 100.0, 0.1
+
+
+class ObjectivePerturbation:
+    """Minimise with a random linear term, and cover the solver's tolerance with a little noise.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+    terms : Terms
+        The loss must have no kink, and no corner that is as sharp as that of `Hinge`.
+
+    Attributes
+    ----------
+    noise_scale : float
+        sigma, the standard deviation of the linear term's entries (or s, if delta is 0).
+    """
+
+    def __init__(self, space: FeatureSpace, terms: Terms):
+        self.space, self.terms = space, terms
+        self._shape = space.n_features, terms.n_scores
+        self.idealised = terms.is_private and terms.delta == 0
+        first = self._calibrate(0.0).noise_scale
+        sure = self._sure_tolerance(2 * self._largest_tilt(first))
+        self._tolerance = max(_TOLERANCE * first / terms.regularization, _SURE * sure)
+        # The second noise is a little larger than the first, and so is its grid. The output is
+        # rounded, too, to a grid that is as much finer than its noise.
+        rounding = 2 * first * _GRID * math.sqrt(math.prod(self._shape)) / terms.regularization
+        found = self._calibrate_rounded((self._tolerance + rounding) * ROUNDED_UP)
+        self.noise_scale, self.output_scale = found.noise_scale, found.output_scale
+        self.mechanism = self._with_slack(found.mechanism)
+
+    def _calibrate(self, distance: float) -> Any:
+        terms = self.terms
+        return calibrate(
+            terms.epsilon,
+            terms.delta,
+            lipschitz=terms.loss.lipschitz,
+            smoothness=terms.loss.smoothness,
+            radius=terms.radius,
+            regularization=terms.regularization,
+            adjacency=terms.adjacency,
+            distance=distance,
+            **hull_of_gradients(terms.loss, terms.n_scores),
+        )
+
+    def _calibrate_rounded(self, distance: float) -> Any:
+        """Return the noise where the output is rounded to a grid of its own noise as well."""
+        rounding = 0.0 if self.idealised else _GRID * math.sqrt(math.prod(self._shape)) / 2
+        covered = distance
+        for _ in range(30):
+            found = self._calibrate(covered)
+            needed = distance + found.output_scale * rounding
+            if needed <= covered:
+                return found
+            covered = needed * 1.01
+        raise ValueError(
+            f"epsilon={self.terms.epsilon!r} is too small for so many features under "
+            "mechanism='objective': raise it, or take 'functional'."
+        )
+
+    @property
+    def demands(self) -> dict[str, float]:
+        """What is asked of the solver: how large the linear term may be, and how close it gets.
+
+        The term is larger with a probability of less than exp(-50).
+        """
+        if not self.terms.is_private:
+            return {}
+        return {"tilt": self._largest_tilt(self.noise_scale), "tolerance": self._tolerance}
+
+    def _sure_tolerance(self, tilt: float) -> float:
+        if not self.terms.is_private:
+            return 0.0
+        sure = smallest_tolerance(self.space, self.terms, self.terms.max_rows, tilt)
+        check_tolerance(self.terms.step, sure)
+        return sure
+
+    def _largest_tilt(self, scale: float) -> float:
+        if not self.terms.is_private:
+            return 0.0
+        size = math.prod(self._shape)
+        spread = size + 10 * math.sqrt(size) + 50 if self.idealised else math.sqrt(size) + 10
+        return scale * spread
+
+    def _with_slack(self, mechanism: Mechanism) -> Mechanism:
+        """Return the cost with the distance of discrete Gaussian noise from its density."""
+        if not isinstance(mechanism, ShiftedGaussianDP):
+            return mechanism
+        size = 2 * math.prod(self._shape)  # in the objective and on the output
+        reach = 2 * max(term[1] for term in mechanism.terms)
+        tail = self.terms.delta * RESERVE * _TAIL
+        slack = discrete_slack(size, 1 / _GRID, reach, tail)
+        return replace(mechanism, log_ratio=slack, tail=tail)
+
+    def release(self, problem: Problem) -> Minimizer:
+        """Return the minimiser of the perturbed objective, with noise on its weights."""
+        if not self.terms.is_private:
+            return problem.minimize()
+        tilt = self._noise(self.noise_scale, 6)
+        found = problem.minimize(linear=tilt, tolerance=self._tolerance)
+        return Minimizer(self.space, self._noise(self.output_scale, 7, found.coefficients))
+
+    def _noise(self, scale: float, key: int, center: Floats | None = None) -> Floats:
+        """Return `center` (zeros) with noise of a scale; exact where it is Gaussian."""
+        center = np.zeros(self._shape) if center is None else center
+        seed = self.terms.seed(key)
+        if self.idealised:
+            return center + radial_noise(self._shape, scale, secret_generator(seed))
+        grid = power_below(scale * _GRID)
+        return noisy_integers(on_grid(center, grid), scale / grid, "gaussian", seed) * grid
+
+
+def hull_of_gradients(loss: Loss, n_scores: int) -> dict[str, Any]:
+    """Return what `calibrate` asks of a loss: corners of its gradients, and its Hessian."""
+    if isinstance(loss, Softmax):
+        return {
+            "vertices": n_scores - 1,
+            "hull": "simplex",
+            "rank": n_scores - 1,
+            "trace": (1 - 1 / n_scores) / loss.temperature,
+        }
+    if isinstance(loss, Huber):
+        return {"vertices": 2, "hull": "symmetric"}
+    if isinstance(loss, MarginLoss) and not isinstance(loss, Hinge):
+        return {"vertices": 1, "saturating": isinstance(loss, Logistic)}
+    raise ValueError(
+        f"mechanism='objective' needs a smooth loss, and {type(loss).__name__} has a kink; take "
+        "loss='soft_hinge', 'huberized_hinge' or 'logistic'."
+    )
+
+
+def cost_of_curvature(terms: Terms) -> Mechanism:
+    """Return what one row's curvature costs, below which no noise brings objective perturbation."""
+    known = hull_of_gradients(terms.loss, terms.n_scores)
+    rows = terms.loss.smoothness, terms.radius, terms.regularization
+    cost = determinant_cost(*rows, known.get("rank", 1), known.get("trace"))
+    return ShiftedGaussianDP(((1.0, 0.0, cost),)) if terms.delta else PureDP(cost)
+
+
+def objective_regularization(space: FeatureSpace, terms: Terms, *, charged: bool) -> float:
+    """Return the public Lambda at which a row's curvature costs little of epsilon, or nothing.
+
+    Whether a ledger is charged matters, as it adds up Gaussians that dominate.
+    """
+    if not terms.is_private:
+        return space.radius**2
+    known, smoothness = hull_of_gradients(terms.loss, terms.n_scores), terms.loss.smoothness
+    epsilon = min(terms.epsilon, _LARGEST_EPSILON)
+    if known.get("saturating"):
+        least = free_regularization(
+            smoothness, space.radius, epsilon=epsilon, delta=terms.delta, charged=charged
+        )
+    else:
+        least = smallest_regularization(
+            epsilon,
+            curvature_share(terms.delta),
+            smoothness=smoothness,
+            radius=space.radius,
+            rank=known.get("rank", 1),
+            trace=known.get("trace"),
+        )
+    return max(least, _SMALLEST * space.radius**2)

@@ -1,0 +1,1 @@
+"""Questions put to a sketch, and answers with error bars."""

@@ -1,0 +1,508 @@
+"""Moment to moment: any statistic of the data from one private sketch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..._cells import exact_numbers
+from ..._dask import count_columns
+from ..._progress import progress
+from ..._repr_html import PrivacyReprMixin
+from ..._validation import schema_kept, validate_table
+from ...features import Columns
+from ...sketches import (
+    HistogramSketcher,
+    PrivateSketch,
+    RFFSketcher,
+    SketchUnion,
+    inherit_columns,
+)
+from ..inferring._priors import check_answerable, draw_points
+from ..inferring._regression import MomentRegression
+from ._coarse_bins import warn_of_coarse_bins
+from ._estimate import Estimate
+from ._planning import calibrate_epsilon, predicted_error
+from ._positions import ColumnQuestion, ColumnReach, Positions, Reach
+from ._statistics import StatisticsMixin
+from ._warnings import MOST_JUDGED, warn_of_constants, warn_of_the_unexplained
+
+# Of a number its range is looked for at so many points, moved to the ends of their columns.
+_FEW_CORNERS = 64
+
+
+class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
+    """Estimate any statistic of a data set from one private sketch of it.
+
+    The curator calls `fit`: one release, one charge. The analyst holds the sketch alone
+    (`sketch_.save`, `from_sketch`) and asks as many questions as they like: none costs privacy.
+
+    A statistic ``mean f(x)`` is estimated as ``a . z``, where z is the sketch and a comes from a
+    ridge regression of f on phi over synthetic points (M2M paper, Algorithm 1).
+
+    Parameters
+    ----------
+    sketcher : sketcher, default=None
+        What is released. None: a `SketchUnion` of one-way histograms and 200 Fourier features of
+        the scaled columns, at epsilon = 1 and delta = 1e-6, which does well on most tables. Its
+        histograms have 32 bins: with Fourier features beside them, fewer bins have less noise and
+        lose nothing (measured in docs/m2m.md); with `steps` 100, for values to have bins of their
+        own.
+    bounds : pair, sequence of pairs or mapping, default=None
+        Public (low, high) of all columns or of each, in their units. A sketcher without bounds of
+        its own takes these, and so scales columns to [0, 1] before its kernel. May be left out
+        where the sketcher has bounds.
+    categories : mapping from column to list of values, default=None
+        Categorical columns, handed on like `bounds`.
+    steps : float, sequence or mapping from column to float, default=None
+        Columns whose values are low, low + step, ..., high: ``{"age": 1}``. Handed on like
+        `bounds`; synthetic points have such values, too.
+    prior : {"auto", "uniform", "marginals"} or array of shape (k, d), default="auto"
+        Where synthetic points are drawn: on the bounds ("uniform", the paper's), from the
+        sketch's own private histograms ("marginals", which removes most of the error on skewed
+        data), or public points. "auto" takes "marginals" where the sketch has a histogram of
+        every column.
+    n_synthetic : int, default=100_000
+        Number of synthetic points, as in the paper.
+    regularization : {"theory", "paper"} or float, default="theory"
+        lambda of the ridge. "theory": sigma^2 / n^2 for each feature, the value of Theorem 3.1;
+        "paper": sigma^2 / n, equation (5), which is n times larger and shrinks too much.
+    center : bool, default=True
+        Regress with an intercept that is not penalised, so that a drowned sketch gives the
+        prior's value, not 0.
+    random_state : int, RandomState or None, default=None
+        Public randomness: synthetic points, and the sketcher's map if it has none of its own.
+    verbose : int, default=0
+        Show progress on the standard error stream.
+
+    Attributes
+    ----------
+    sketch_ : PrivateSketch
+        The release; all that is needed to answer.
+    privacy_ : PrivacyGuarantee
+    columns_ : Columns
+        Names, bounds, categories and steps.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import M2MEstimator
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.beta(2, 5, size=(20_000, 3))
+    >>> m2m = M2MEstimator(bounds=(0, 1), random_state=0).fit(X)
+    >>> bool(np.abs(m2m.mean() - X.mean(axis=0)).max() < 0.01)
+    True
+    >>> tail = m2m.estimate(lambda x: x[:, 0] + x[:, 1] > 1)
+    >>> tail.interval(0.95).shape
+    (2,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "sketcher": [None, HasMethods(["fit", "check_budget"])],
+        "bounds": "no_validation",
+        "categories": [None, dict],
+        "steps": "no_validation",
+        "prior": [StrOptions({"auto", "uniform", "marginals"}), "array-like"],
+        "n_synthetic": [Interval(Integral, 2, None, closed="left")],
+        "regularization": [
+            StrOptions({"theory", "paper"}),
+            Interval(Real, 0, None, closed="left"),
+        ],
+        "center": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
+    }
+
+    def __init__(
+        self,
+        sketcher=None,
+        *,
+        bounds=None,
+        categories=None,
+        steps=None,
+        prior="auto",
+        n_synthetic=100_000,
+        regularization="theory",
+        center=True,
+        random_state=None,
+        verbose=0,
+    ):
+        self.sketcher = sketcher
+        self.bounds = bounds
+        self.categories = categories
+        self.steps = steps
+        self.prior = prior
+        self.n_synthetic = n_synthetic
+        self.regularization = regularization
+        self.center = center
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y=None):
+        """Release a sketch of X (one charge) and prepare to answer from it.
+
+        `Estimate.value` of the answers is of X's library, pandas or polars, or an array.
+
+        Parameters
+        ----------
+        X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data, and where a column has no bounds; nothing is charged.
+        BudgetExceededError
+            If the sketcher's ledger cannot hold the release; nothing is charged.
+        """
+        self._validate_params()
+        rng = check_random_state(self.random_state)
+        sketcher = self._build_sketcher(rng)
+        with schema_kept(self):
+            sketcher.check_budget()
+            n_columns = count_columns(self, X, mixed=sketcher._has_categories())
+            names = getattr(self, "feature_names_in_", None)
+            columns = self._table(sketcher, n_columns, names)
+            check_answerable(sketcher.preview_map(n_columns, names), columns, self.prior)
+            sketcher.fit(X)
+        self._frame = _library(X) or (None if names is None else "auto")
+        self.sketcher_ = sketcher
+        return self._prepare(sketcher.sketch_, columns, rng)
+
+    @classmethod
+    def from_sketch(
+        cls,
+        sketch: PrivateSketch,
+        *,
+        bounds=None,
+        prior="auto",
+        n_synthetic=100_000,
+        regularization="theory",
+        center=True,
+        random_state=None,
+        verbose=0,
+    ) -> M2MEstimator:
+        """Return a fitted estimator for an analyst who holds only the release.
+
+        Where the sketch names its columns, `Estimate.value` is a frame of the library that
+        ``sklearn.set_config(transform_output=...)`` says, else of pandas where it is installed.
+
+        Parameters
+        ----------
+        sketch : PrivateSketch
+        bounds : pair, sequence of pairs or mapping, default=None
+            Public (low, high) of the columns, in the units in which they were sketched. None takes
+            those in the sketch's schema; a sketch without any (`RFFSketcher` and `RACESketcher`
+            need none) has to be given them here.
+        prior, n_synthetic, regularization, center, random_state, verbose :
+            As in the constructor.
+        """
+        estimator = cls(
+            bounds=bounds,
+            prior=prior,
+            n_synthetic=n_synthetic,
+            regularization=regularization,
+            center=center,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        estimator._validate_params()
+        columns = table_of(sketch, bounds)
+        check_answerable(sketch.feature_map, columns, prior)
+        estimator._frame = None if columns.names is None else "auto"
+        if columns.names is not None:
+            estimator.feature_names_in_ = np.array(columns.names, dtype=object)
+        estimator.n_features_in_ = columns.n_columns
+        return estimator._prepare(sketch, columns, check_random_state(random_state))
+
+    def estimate(self, f: Callable[[Any], ArrayLike]) -> Estimate:
+        """Estimate the mean of f over the rows of the data.
+
+        Parameters
+        ----------
+        f : callable
+            Vectorised: takes rows, an array of shape (n, d) in the columns' units, and returns
+            (n,) or (n, k). Columns go by number, ``rows[:, 0]``, or by name, ``rows["age"]``; what
+            needs all of them takes ``np.asarray(rows)``.
+
+        Returns
+        -------
+        Estimate
+            A number, or an array of shape (k,), with its error.
+        """
+        return self._answer(f, asked=True, judged=f)
+
+    def score(self, X, y=None) -> float:
+        """Return minus the root mean squared error of means and covariances, in units of range.
+
+        Higher is better; 0 is perfect. The comparison with X adds no noise: X must be public, or
+        the score kept by the curator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Held-out rows.
+        y : ignored
+        """
+        check_is_fitted(self)
+        numeric = self._numeric()
+        mixed = len(numeric) < self.n_features_in_
+        X = validate_table(self, X, mixed=mixed, reset=False)
+        spans = np.array([np.ptp(self._bound(j)) for j in numeric])
+        held_out = np.column_stack([exact_numbers(X[:, j]) for j in numeric])
+        centred = held_out - held_out.mean(axis=0)
+        first = (np.asarray(self.mean()) - held_out.mean(axis=0)) / spans
+        second = np.asarray(self.covariance()) - centred.T @ centred / len(X)
+        second = second / spans[:, None] / spans
+        upper = second[np.triu_indices(len(spans))]
+        return -float(np.sqrt(np.mean(np.concatenate([first, upper]) ** 2)))
+
+    def predict_error(
+        self, f: Callable[[Any], ArrayLike], *, n_samples: int, n_features: int | None = None
+    ) -> NDArray[np.float64]:
+        """Predict the root mean squared error of `estimate`, before any data are touched.
+
+        It is the square root of Theorem 3.1's bound, with the sketcher's epsilon and delta, and
+        synthetic points from the bounds or a public prior.
+
+        Parameters
+        ----------
+        f : callable, as in `estimate`
+        n_samples : int
+            Number of rows expected.
+        n_features : int, default=None
+            Number of columns, where `bounds` is one pair for all.
+
+        Returns
+        -------
+        ndarray of shape () or (k,)
+        """
+        return predicted_error(self, f, n_samples, n_features)
+
+    def calibrate(
+        self,
+        f: Callable[[Any], ArrayLike],
+        *,
+        error: float,
+        n_samples: int,
+        n_features: int | None = None,
+    ) -> float:
+        """Return the smallest epsilon at which `predict_error` is at most `error`.
+
+        Parameters
+        ----------
+        f, n_samples, n_features :
+            As in `predict_error`.
+        error : float
+            Largest root mean squared error wanted, in the units of f.
+
+        Raises
+        ------
+        ValueError
+            If no epsilon reaches it: the error of approximation alone is larger.
+        """
+        return calibrate_epsilon(self, f, error, n_samples, n_features)
+
+    def _build_sketcher(self, rng):
+        sketcher = self.sketcher
+        if sketcher is None:
+            n_bins = 32 if self.steps is None else 100
+            sketcher = SketchUnion([HistogramSketcher(n_bins=n_bins), RFFSketcher()])
+        sketcher = inherit_columns(sketcher, self.bounds, self.categories, self.steps)
+        if sketcher.random_state is None:
+            sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
+        sketcher.verbose = max(sketcher.verbose, self.verbose)
+        return sketcher
+
+    def _described(self, sketcher):
+        bounds = self.bounds if self.bounds is not None else first_of(sketcher, "bounds")
+        return bounds, self.categories or first_of(sketcher, "categories")
+
+    def _table(self, sketcher, n_columns, names):
+        steps = self.steps if self.steps is not None else first_of(sketcher, "steps")
+        return Columns.build(n_columns, *self._described(sketcher), names, steps)
+
+    def _prepare(self, sketch, columns, rng):
+        # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
+        self.__dict__.pop("_regression", None)
+        self.sketch_ = sketch
+        self.privacy_ = sketch.privacy
+        self.columns_ = columns
+        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
+        with progress(type(self).__name__, self.verbose):
+            self._regression = MomentRegression(
+                sketch.unprojected(),
+                points,
+                regularization=self.regularization,
+                center=self.center,
+            )
+        self._positions = Positions(sketch.feature_map, columns, points)
+        warn_of_coarse_bins(self._regression, columns)
+        return self
+
+    def _answer(
+        self,
+        function,
+        then=None,
+        *,
+        unclipped=None,
+        of_rows=False,
+        error=None,
+        bound=None,
+        ends=None,
+        possible=None,
+        labels=(),
+        asked=False,
+        judged=None,
+        about=(),
+    ):
+        check_is_fitted(self, "_regression")
+        sketch = self._regression.sketch
+        n_rows = np.asarray(sketch.n_samples)
+        is_mean = then is None or unclipped is not None
+        is_linear = is_mean and not of_rows and sketch.is_linear
+        move = unclipped or then or (lambda t, n: t)
+        kind = ColumnReach if isinstance(function, ColumnQuestion) else Reach
+        reach = kind(self._regression, self._positions, function)
+
+        first = reach.ask()
+        model, values, is_scalar, two = first
+        if judged is function:
+            hidden = reach.hidden(first)
+            if asked and two is not None:
+                warn_of_constants(values, hidden)
+            few = values.shape[1] <= MOST_JUDGED
+            known = reach.approximation(first) if few else None
+            warn_of_the_unexplained(model, values, about, hidden, known)
+        elif judged is not None:
+            hard = judged(self._positions.rows())
+            warn_of_the_unexplained(self._regression, hard, about, np.zeros(hard.shape[1]))
+        mean = model.weights @ values
+        answer = mean if then is None else then(mean, n_rows)
+
+        # Below, the question is asked anew: its values at 100,000 points are too large to be kept.
+        def noise(model: MomentRegression, values: NDArray, slope: Callable) -> NDArray:
+            if is_linear:
+                return move(sketch.linear_noise_std(slope()), n_rows)
+            draws, n_drawn = model.replicates(values)
+            if error is not None:
+                return error(mean, draws)
+            return np.std(move(draws, n_drawn), axis=0)
+
+        @cache
+        def sides() -> list[tuple[NDArray, NDArray]]:
+            found = reach.sides(reach.ask())
+            return [
+                (
+                    move(side.model.weights @ side.values + side.more, n_rows),
+                    noise(side.model, side.values, lambda side=side: side.slope),
+                )
+                for side in found
+            ]
+
+        def reached(z: float) -> tuple[NDArray, NDArray]:
+            (low, low_error), (high, high_error) = sides()
+            ends = low - z * low_error, high + z * high_error
+            return tuple(end.reshape(answer.shape) for end in ends)
+
+        def std_error() -> NDArray:
+            again = reach.ask()
+            model, values, _, two = again
+            found = noise(model, values, lambda: reach.approximation(again)[0])
+            if two is not None and is_mean and not np.ptp(values, axis=0).all():
+                # Where all points agree, the noise is that of the cells that may hold others.
+                found = np.maximum(found, np.max([side[1] for side in sides()], axis=0))
+            return found
+
+        def bias_bound() -> NDArray:
+            again = reach.ask()
+            model, values, _, two = again
+            largest = np.abs(model.residuals(values, reach.approximation(again)[0])).max(axis=0)
+            if two is not None:  # where all points agree, nothing is known of other rows
+                alike = np.ptp(values, axis=0) == 0
+                largest[alike] = (two[1] - two[0])[alike]
+            return largest if bound is None else bound(largest, sketch.n_samples)
+
+        if of_rows:  # of which there are so many, up to three standard errors
+            possible = (0.0, float(n_rows) + 3 * sketch.n_noise_std)
+        elif possible is None:
+            named = isinstance(function, ColumnQuestion)  # whose bins are others than the answer's
+            possible = (0.0, 1.0) if named else two or self._range(function, values)
+        if is_scalar and np.shape(answer) == (1,):
+            answer, possible = answer[0], tuple(np.ravel(end)[0] for end in possible)
+        return Estimate(
+            answer,
+            std_error,
+            bias_bound=bias_bound if then is None or bound is not None else None,
+            ends=ends or (reached if is_mean else None),
+            possible=possible,
+            labels=labels,
+            frame=self._frame,
+        )
+
+    def _range(self, function, values):
+        """Return the least and the largest of a number, at the points and where bounds meet."""
+        few = self._positions.points[:_FEW_CORNERS]
+        corners = Positions(self.sketch_.feature_map, self.columns_, few, whole=True)
+        low, high = corners.extremes(function)
+        low = np.where(np.isnan(low), -np.inf, low).min(axis=0)
+        high = np.where(np.isnan(high), np.inf, high).max(axis=0)
+        return np.minimum(low, values.min(axis=0)), np.maximum(high, values.max(axis=0))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = draws_noise(self.sketcher)
+        tags.input_tags.string = bool(self.categories) or (
+            self.sketcher is not None and self.sketcher._has_categories()
+        )
+        return tags
+
+
+def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
+    """Return the sketch's table, with `bounds` in place of its own where they are given."""
+    own = sketch.columns
+    parts = [part.columns for part, _ in sketch.blocks()]
+    known = next((c.bounds for c in parts if c.bounds is not None), None)
+    steps = [next((c.step(j) for c in parts if c.step(j)), None) for j in range(own.n_columns)]
+    categories = {j: own.values(j) for j in range(own.n_columns) if own.values(j) is not None}
+    pairs = known if bounds is None else bounds
+    if pairs is None and len(categories) < own.n_columns:
+        raise ValueError(
+            "bounds is missing: this sketch was made without, and synthetic points are drawn "
+            "inside them. Give from_sketch the public (low, high) of the columns as bounds, in the "
+            "units in which they were sketched: one pair for all, or one per column."
+        )
+    table = Columns.build(own.n_columns, pairs, categories, own.names, steps)
+    return replace(table, units=own.units)
+
+
+def first_of(sketcher: Any, parameter: str) -> Any:
+    """Return the first value of a parameter that the sketcher or one of its parts has."""
+    found = (getattr(one, parameter) for one in [sketcher, *sketcher.sub_sketchers()])
+    return next((value for value in found if value is not None), None)
+
+
+def draws_noise(sketcher: Any) -> bool:
+    """Whether two fits of `sketcher` (None: the default one) differ by fresh noise."""
+    return sketcher is None or bool(np.isfinite(sketcher.epsilon) and sketcher.noise_seed is None)
+
+
+def _library(X: Any) -> str | None:
+    module = type(X).__module__.partition(".")[0]
+    return module if module in ("pandas", "polars") else None

@@ -1,0 +1,111 @@
+"""What error at this epsilon, what epsilon for this error: answered before any data are touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from ...privacy import own_clone
+from ...sketches import PrivateSketch
+from ..inferring._blocks import FeatureBlocks
+from ..inferring._priors import draw_points
+from ..inferring._regression import evaluate_rows, penalties
+from ..inferring._solvers import feature_covariance, solver_for
+from ._named_rows import NamedRows
+
+_EPSILON_RANGE = (1e-4, 1e4)
+
+
+class _Plan:
+    """The regression's parts that do not depend on epsilon."""
+
+    def __init__(self, estimator: Any, f: Callable, n_samples: int, n_features: int | None):
+        estimator._validate_params()
+        rng = check_random_state(estimator.random_state)
+        self.estimator, self.n_samples = estimator, n_samples
+        self.sketcher = estimator._build_sketcher(rng)
+        bounds, categories = estimator._described(self.sketcher)
+        names = _names(bounds, categories)
+        width = _width(bounds, n_features) if names is None else len(names)
+        columns = estimator._table(self.sketcher, width, names)
+        columns.require_bounds()
+        self.sketcher._validate_params()
+        self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))
+        prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior
+        empty = self._release(own_clone(self.sketcher))
+        points = draw_points(prior, empty, columns, estimator.n_synthetic, rng)
+        values, self.is_scalar = evaluate_rows(f, NamedRows.of(points, columns))
+        features = FeatureBlocks(self.map, points)
+        offset = features.mean() if estimator.center else np.zeros(self.map.n_features)
+        centre = values.mean(axis=0) if estimator.center else np.zeros(values.shape[1])
+        self.covariance = feature_covariance(features, offset)
+        self.cross = features.tdot(values) / len(points) - np.outer(offset, centre)
+        self.power = np.mean((values - centre) ** 2, axis=0)
+
+    def _release(self, sketcher: Any) -> PrivateSketch:
+        """Return the release of an expected table, for its noise only."""
+        pending = sketcher._prepare(self.map)
+        expected = np.append(self.map.neutral_mean(), 1.0) * self.n_samples
+        noisy = expected if pending.counts_rows else expected[:-1]
+        return pending.to_sketch(noisy, self.n_samples, postprocess=True)
+
+    def error(self, epsilon: float) -> NDArray[np.float64]:
+        """Return the square root of Theorem 3.1's bound, per output of f."""
+        sketch = self._release(own_clone(self.sketcher).set_params(epsilon=epsilon))
+        ridge = penalties(self.estimator.regularization, sketch.noise_std, sketch.n_samples)
+        noise = (sketch.noise_std / self.n_samples) ** 2
+        a = solver_for(copy(self.covariance), ridge).solve(self.cross)
+        explained = np.sum(a * (2 * self.cross - self.covariance @ a), axis=0)
+        return np.sqrt(np.maximum(self.power - explained, 0.0) + noise @ a**2)
+
+
+def predicted_error(
+    estimator: Any, f: Callable[[Any], ArrayLike], n_samples: int, n_features: int | None
+) -> NDArray[np.float64]:
+    """See `M2MEstimator.predict_error`."""
+    plan = _Plan(estimator, f, n_samples, n_features)
+    error = plan.error(plan.sketcher.epsilon)
+    return error[0] if plan.is_scalar else error
+
+
+def calibrate_epsilon(
+    estimator: Any,
+    f: Callable[[Any], ArrayLike],
+    error: float,
+    n_samples: int,
+    n_features: int | None,
+) -> float:
+    """See `M2MEstimator.calibrate`."""
+    plan = _Plan(estimator, f, n_samples, n_features)
+    low, high = np.log(_EPSILON_RANGE)
+    best = plan.error(np.exp(high)).max()
+    if best > error:
+        raise ValueError(
+            f"error={error!r} is out of reach: the error of approximation alone is {best:.3g}. Use "
+            "more components or a better kernel, or accept more error."
+        )
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (low, middle) if plan.error(np.exp(middle)).max() <= error else (middle, high)
+    return float(np.exp(high))
+
+
+def _names(bounds: Any, categories: Any) -> list[str] | None:
+    """Return the columns' names where those are the keys of what is known of them."""
+    if not isinstance(bounds, Mapping) or any(not isinstance(key, str) for key in bounds):
+        return None
+    return list(dict.fromkeys([*bounds, *(categories or {})]))
+
+
+def _width(bounds: Any, n_features: int | None) -> int:
+    if n_features is not None:
+        return n_features
+    one_pair = bounds is not None and len(bounds) == 2 and all(np.isscalar(b) for b in bounds)
+    if bounds is None or one_pair:
+        raise ValueError("n_features is needed where bounds is one pair for all columns.")
+    return len(bounds)

@@ -1,0 +1,132 @@
+"""Warnings of answers that may be off by more than their error bars say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._warn import warn_caller
+from ..inferring._regression import MomentRegression
+
+# Of a question's variance over the synthetic points, what the sketch may leave unexplained.
+_SMALL = 0.1
+# Answers on Adult were off by .04 to .5 of the standard deviation of what was left unexplained;
+# where it was more than 8 standard errors the error bar missed the truth, below that it held.
+_FAR = 8.0
+# And where it was more than 40, it missed however little was left unexplained, down to this.
+_LITTLE, _VERY_FAR = 0.05, 40.0
+# Of a share, what the release may leave open without a word: where in their bins the rows lie.
+_WIDE = 0.5
+MOST_JUDGED = 64
+_MOST_NAMED = 3
+
+
+class AnswerWarning(UserWarning):
+    """An answer may be off by more than its error bar says, and why can be told."""
+
+
+def warn_of_constants(truths: NDArray, hidden: NDArray) -> None:
+    """Warn of a question that all synthetic points answer alike, wherever in their bins they are.
+
+    It touches nothing private.
+
+    Parameters
+    ----------
+    truths : ndarray of shape (n_synthetic, k)
+    hidden : ndarray of shape (k,)
+        The share of the points whose places in their bins decide.
+    """
+    constant = np.flatnonzero(np.all(truths == truths[0], axis=0) & (hidden == 0))
+    if len(constant):
+        which = "" if truths.shape[1] == 1 else f" (outputs {constant.tolist()})"
+        held = sorted({"everywhere" if truths[0, k] else "nowhere" for k in constant})
+        warn_caller(
+            f"The question holds {' or '.join(held)} on the synthetic points{which}: is a category "
+            "misspelt, or a threshold outside the bounds? If not, the sketch does not show such "
+            "rows, or others, and `interval` reaches from none to all of them.",
+            AnswerWarning,
+        )
+
+
+def unexplained(
+    model: MomentRegression, slope: NDArray, rest: NDArray, spread: NDArray, *, errors: float = 1.0
+) -> NDArray:
+    """Return of which questions phi explains too little for an error bar of noise to hold.
+
+    Over the synthetic points a question is ``a . phi`` and a rest. How the data differ from the
+    points in the rest, no sketch of phi can tell: the answer is that of the prior.
+
+    Parameters
+    ----------
+    model : MomentRegression
+    slope : ndarray of shape (m, k)
+        a, of k questions.
+    rest, spread : ndarray of shape (k,)
+        The mean square of the rest, and the variance of the question, at the points.
+    errors : float, default=1
+        A multiple of the noise, below which the rest is of no account.
+
+    Returns
+    -------
+    ndarray of bool, shape (k,)
+    """
+    noise = errors * model.sketch.linear_noise_std(slope)
+    much = (rest > _SMALL * spread) & (rest > (_FAR * noise) ** 2)
+    little = (rest > _LITTLE * spread) & (rest > (_VERY_FAR * noise) ** 2)
+    return much | little
+
+
+def warn_of_the_unexplained(
+    model: MomentRegression,
+    values: NDArray,
+    names: Sequence[str],
+    hidden: NDArray,
+    known: tuple[NDArray, NDArray] | None = None,
+) -> None:
+    """Warn where noise is the smaller part of an answer's error.
+
+    Parameters
+    ----------
+    model : MomentRegression
+    values : ndarray of shape (n_synthetic, k)
+        Of the question at the synthetic points. Of more than 64 outputs, 64 are looked at.
+    names : sequence of k str, or empty
+    hidden : ndarray of shape (k,)
+        The share of the rows whose places in their bins decide a condition.
+    known : pair of ndarray, default=None
+        `MomentRegression.approximate` of the values, where it is known; of at most 64 outputs.
+    """
+    judged = np.arange(0, values.shape[1], 1 + (values.shape[1] - 1) // MOST_JUDGED)
+    values, hidden = values[:, judged], hidden[judged]
+    slope, rest = known or model.approximate(values)
+    spread = model.variance(values)
+    missed, wide = unexplained(model, slope, rest, spread), hidden > _WIDE
+    which = _named(judged[missed | wide], names)
+    if missed.any():
+        worst = float(np.min(1 - rest[missed] / spread[missed]))
+        warn_caller(
+            f"The sketch explains only {max(worst, 0.0):.0%} of {which} over the synthetic points. "
+            "What it misses is answered as if columns were independent and rows even within bins, "
+            "and `noise_std_error` does not cover that. When you sketch again, give `steps`, "
+            "`edges` or `n_bins` for the values and thresholds asked, and columns that are asked "
+            "together one histogram (marginals=[['a', 'b']]); or sketch fewer columns, with more "
+            "n_components or another gamma.",
+            AnswerWarning,
+        )
+    elif wide.any():
+        warn_caller(
+            f"{hidden.max():.0%} of the rows decide {which} by where in their bins they are, which "
+            "the sketch does not tell. `interval` allows for all of it. When you sketch again, "
+            "give `edges` beside the values asked, or `steps` if values are on a grid.",
+            AnswerWarning,
+        )
+
+
+def _named(which: NDArray, names: Sequence[str]) -> str:
+    if not names:
+        return "the question" if which.max(initial=0) == 0 else f"outputs {which.tolist()}"
+    told = ", ".join(names[k] for k in which[:_MOST_NAMED])
+    more = len(which) - _MOST_NAMED
+    return told + (f" (and {more} more)" if more > 0 else "")

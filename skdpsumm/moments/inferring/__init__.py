@@ -1,0 +1,1 @@
+"""From a sketch to weighted points that agree with it."""

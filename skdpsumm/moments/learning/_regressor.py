@@ -1,0 +1,150 @@
+"""Regression from a private sketch."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.linear_model import LinearRegression
+
+from ..._validation import schema_kept, validate_table
+from ...features import Columns
+from ..inferring._implicit import BaseImplicitM2M
+
+
+class M2MRegressor(RegressorMixin, BaseImplicitM2M):
+    """Train any regressor from one private sketch of (X, y) (implicit M2M, section 3.5).
+
+    Parameters
+    ----------
+    sketcher : sketcher, default=None
+        What is released, of the table with the target as its last column. None: histograms of each
+        column together with the target (5 x 5 bins) and 200 Fourier features, as in
+        `M2MClassifier`.
+    bounds : pair, sequence of pairs or mapping, default=None
+        Public (low, high) of the numeric columns of X. Required by `fit`.
+    categories, steps :
+        As in `M2MClassifier`.
+    y_bounds : pair, default=None
+        Public (low, high) of y; values outside are clipped. Required by `fit`.
+    estimator : regressor, default=None
+        Takes `sample_weight`, or is a Pipeline whose last step does; what its steps learn, they
+        learn from the release. None: `LinearRegression()`.
+    weights, prior, n_synthetic, random_state, verbose :
+        As in `M2MClassifier`.
+
+    Attributes
+    ----------
+    estimator_ : the trained regressor
+    sketch_ : PrivateSketch
+        The release, of the columns of X and the target.
+    privacy_ : PrivacyGuarantee
+    effective_sample_size_ : float
+        Number of equally weighted points that the weights are worth. Training warns where they
+        are fewer than ten for each input, for then few points match the sketch.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import M2MRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((5000, 2))
+    >>> y = 3 * X[:, 0] + X[:, 1]
+    >>> model = M2MRegressor(
+    ...     bounds=(0, 1), y_bounds=(0, 4), n_synthetic=10_000, random_state=0
+    ... ).fit(X, y)
+    >>> model.score(X, y) > 0.8
+    True
+    """
+
+    _n_bins = 5
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseImplicitM2M._parameter_constraints,
+        "y_bounds": [None, "array-like"],
+    }
+
+    def __init__(
+        self,
+        sketcher=None,
+        *,
+        bounds=None,
+        categories=None,
+        steps=None,
+        y_bounds=None,
+        estimator=None,
+        weights="maxent",
+        prior="auto",
+        n_synthetic=100_000,
+        random_state=None,
+        verbose=0,
+    ):
+        self.sketcher = sketcher
+        self.bounds = bounds
+        self.categories = categories
+        self.steps = steps
+        self.y_bounds = y_bounds
+        self.estimator = estimator
+        self.weights = weights
+        self.prior = prior
+        self.n_synthetic = n_synthetic
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y):
+        """Release a sketch of (X, y), one charge, and train on it.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data, a column without bounds that is not among `categories`, and
+            a value that is not listed there; nothing is charged.
+        BudgetExceededError
+            If the sketcher's ledger cannot hold the release; nothing is charged.
+
+        Warns
+        -----
+        AnswerWarning, UserWarning
+            As `from_sketch`: where the release shows that the model is weak.
+        """
+        self._check_parameters()
+        with schema_kept(self):
+            checked, target = validate_table(
+                self, X, y, mixed=bool(self.categories), y_numeric=True
+            )
+            rng = self._sketch_table(X, checked, target)
+        return self._train_on_release(rng)
+
+    def _default_estimator(self):
+        return LinearRegression()
+
+    def _describe_target(self, y):
+        if self.y_bounds is None:
+            raise ValueError("y_bounds is missing: give the public (low, high) of y.")
+        try:
+            return Columns.build(1, [self.y_bounds]).bound(0), None
+        except ValueError:
+            pass
+        raise ValueError(f"y_bounds must be finite numbers low < high, got {self.y_bounds!r}.")
+
+    def _set_target(self, columns, target):
+        if columns.values(target) is not None:
+            raise ValueError(
+                f"Column {columns.name(target)!r} of the sketch would be learnt, and it is "
+                "categorical. Name the column of the number as `target` of from_sketch (None is "
+                "the last one); M2MClassifier learns classes."
+            )
+
+    def _training_target(self, target, weights):
+        return target.astype(np.float64)
