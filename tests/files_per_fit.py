@@ -1,0 +1,69 @@
+"""How many of our files one fit enters: a measure of how much of the library one has to know.
+
+``python tests/files_per_fit.py [-v]`` prints the count for each main estimator, with a ledger, and
+with -v the files. `test_house.py` holds the limits.
+"""
+
+import os
+import sys
+import warnings
+
+import numpy as np
+
+from skdpsumm import M2MClassifier, PrivateMMDSummarizer, RFFSketcher, TDILClassifier
+from skdpsumm.privacy import PrivacyLedger
+
+HOME = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "skdpsumm", "")
+LIMITS = {"RFFSketcher": 12, "TDILClassifier": 15, "PrivateMMDSummarizer": 17, "M2MClassifier": 20}
+
+
+def files_entered(call):
+    """Return the files of skdpsumm, by name, in which a function runs while `call` does."""
+    seen = set()
+
+    def note(frame, event, _):
+        if event == "call":
+            seen.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return sorted(name.removeprefix(HOME) for name in seen if name.startswith(HOME))
+
+
+def fits():
+    """Return a small fit of each main estimator, by its name."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (400, 3))
+    y = (X[:, 0] > 0.5).astype(int)
+
+    def ledger():
+        return PrivacyLedger(epsilon=10.0, delta=1e-4)
+
+    sketcher = RFFSketcher(n_components=20, random_state=0, ledger=ledger())
+    learner = TDILClassifier(norm_bound=2.0, ledger=ledger())
+    summarizer = PrivateMMDSummarizer(20, n_components=50, random_state=0, ledger=ledger())
+    model = M2MClassifier(bounds=(0, 1), n_synthetic=1000, random_state=0)
+    return {
+        "RFFSketcher": lambda: sketcher.fit(X),
+        "TDILClassifier": lambda: learner.fit(X, y),
+        "PrivateMMDSummarizer": lambda: summarizer.fit(X, X_target=X[:100] / 2),
+        "M2MClassifier": lambda: model.fit(X, y),
+    }
+
+
+def main():
+    """Print the table."""
+    for name, fit in fits().items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            files = files_entered(fit)
+        print(f"{name:22} {len(files):3} files (at most {LIMITS[name]})")
+        if "-v" in sys.argv:
+            print("   " + ", ".join(files))
+
+
+if __name__ == "__main__":
+    main()
