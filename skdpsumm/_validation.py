@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -76,26 +74,6 @@ _TOLD = {
     ),
 }
 _MOST_NAMED = 10
-
-
-_SCHEMA = ("n_features_in_", "feature_names_in_")
-
-
-@contextmanager
-def schema_kept(estimator: Any) -> Iterator[None]:
-    """Let a fit that fails leave the columns of the fit before it, or none.
-
-    Nor does numpy say or raise in it, whatever `numpy.seterr` is, what hangs on a private row.
-    """
-    before = {name: vars(estimator)[name] for name in _SCHEMA if name in vars(estimator)}
-    try:
-        with np.errstate(all="ignore"):
-            yield
-    except BaseException:
-        for name in _SCHEMA:
-            vars(estimator).pop(name, None)
-        vars(estimator).update(before)
-        raise
 
 
 class Schema(BaseEstimator):

@@ -53,8 +53,8 @@ class Released:
 
     def __init__(self, model, X, y, **fit_params):
         self.model = clone(model)
-        publish = self.model._publish
-        self.model._publish = self._keep
+        publish = self.model._release
+        self.model._release = self._keep
         self.model.fit(X, y, **fit_params)
         self._publish_again = lambda: publish(self.plan, self.problem)
         self.exact = self.problem.minimize()

@@ -398,7 +398,7 @@ def test_factors_are_no_smaller_than_the_kernel(n_points):
     model = TDDLClassifier(kernel="rbf", gamma=2.0, regularization=2.0)
     X = RNG.uniform(-1, 1, (10, 2))
     plans = []
-    model._publish = lambda plan, problem: plans.append(plan)
+    model._release = lambda plan, problem: plans.append(plan)
     model.fit(X, np.arange(10) % 2, X_public=Z)
     factor = np.asarray(plans[0]._factor, np.longdouble)
     left = (factor @ factor.T).astype(np.float64) - space.gram(Z, Z)
@@ -427,7 +427,7 @@ Z2 = RNG.uniform(-1, 1, (6, 2))
 
 def plan_of(model, **fit_params):
     plans = []
-    model._publish = lambda plan, problem: plans.append((plan, problem.terms))
+    model._release = lambda plan, problem: plans.append((plan, problem.terms))
     model.fit(X2, Y2, **fit_params)
     return plans[0]
 

@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._repr_html import PrivacyReprMixin
 from .._validation import validate_table
+from ..privacy._contract import PrivacyReprMixin
 from ._columns import Columns
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._progress import progress
 from .._public import beside_X, unwrap
-from .._repr_html import PrivacyReprMixin
-from .._validation import schema_kept, validate_table
-from ..privacy import Mechanism, PrivacyGuarantee, nominal_mechanism, warn_of_seed
+from .._validation import validate_table
+from ..privacy import Mechanism, PrivacyGuarantee
+from ..privacy._contract import PrivateFit
 from ._public_points import draw_landmarks, warn_of_blindness, warn_of_isolation
 from .erm._losses import Loss
 from .erm._precomputed import PrecomputedSpace
@@ -31,7 +31,17 @@ from .mechanisms._regularization import public_regularization
 _N_PROBES = 64
 
 
-class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
+@dataclass(frozen=True)
+class _Draft:
+    """A fit that is not paid for: what to minimise, how to release it, and what y's codes mean."""
+
+    problem: Problem
+    plan: Any
+    coding: Any
+    privacy: PrivacyGuarantee
+
+
+class BaseKernelLearner(PrivateFit, BaseEstimator):
     """A regularised loss over a kernel's space, minimised to a certified distance.
 
     Subclasses say what is released of the minimiser (`_plan`), and what labels mean
@@ -51,12 +61,7 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
         "regularization": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "epsilon": [Interval(Real, 0, np.inf, closed="right")],
-        "delta": [Interval(Real, 0, 1, closed="left")],
-        "adjacency": [StrOptions({"add_remove", "replace_one"})],
-        "random_state": ["random_state"],
-        "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
-        "ledger": "no_validation",
+        **PrivateFit._parameter_constraints,
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
@@ -71,7 +76,7 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         """Return the mechanism that releases something of the minimiser, with its cost."""
 
     @abstractmethod
-    def _publish(self, plan: Any, problem: Problem) -> None:
+    def _release(self, plan: Any, problem: Problem) -> None:
         """Minimise, release, and set what is fitted."""
 
     def _n_coordinates(self, space: Space, public: NDArray | None, n_scores: int) -> int:
@@ -83,11 +88,12 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
     # ---- the fit
 
     def _fit(self, X: Any, y: Any, X_public: Any = None) -> None:
-        with schema_kept(self):
-            self._fit_or_fail(X, y, X_public)
+        with progress(f"{type(self).__name__}.fit", self.verbose):
+            self._private_fit(X, y, X_public)
 
     def _planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:
         """Return what `fit` would cost, from public numbers: nothing is minimised or charged."""
+        self._check_parameters()
         problem, _, _, public = self._pose(X, y, X_public)
         return self._plan(problem.space, problem.terms, public).mechanism
 
@@ -97,7 +103,6 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
 
     def _pose(self, X: Any, y: Any, X_public: Any) -> tuple[Problem, Any, str, Any]:
         """Return what is to be minimised, the coding of y, what is given of it, public points."""
-        self._check_parameters()
         X, y = self._validate(X, y)
         loss, coding, given = self._describe_target(y)
         space, rows, public = self._open_space(X, unwrap(X_public))
@@ -105,35 +110,22 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         _check_size(len(X), terms)
         return Problem(space, rows, coding.encode(y), terms), coding, given, public
 
-    def _fit_or_fail(self, X: Any, y: Any, X_public: Any) -> None:
+    def _draft(self, X: Any, y: Any, X_public: Any) -> _Draft:
         problem, coding, given, public = self._pose(X, y, X_public)
-        terms = problem.terms
-        plan = self._plan(problem.space, terms, public)
-        privacy = self._guarantee(plan, given)
-        with progress(f"{type(self).__name__}.fit", self.verbose):
-            problem.check(**getattr(plan, "demands", {}))
-            if public is not None:
-                problem.check_points(public)
-            if self.noise_seed is not None and terms.is_private:
-                warn_of_seed()
-            if self.ledger is not None:
-                self._charge(plan.mechanism)
-            self._publish(plan, problem)
-        self._coding, self.privacy_ = coding, privacy
+        plan = self._plan(problem.space, problem.terms, public)
+        problem.check(**getattr(plan, "demands", {}))
+        if public is not None:
+            problem.check_points(public)
+        return _Draft(problem, plan, coding, self._guarantee(plan, given))
+
+    def _publish(self, draft: _Draft) -> None:
+        self._release(draft.plan, draft.problem)
+        self._coding, self.privacy_ = draft.coding, draft.privacy
+        terms = draft.problem.terms
         self.regularization_, self.sensitivity_ = terms.regularization, terms.sensitivity
 
-    def _charge(self, mechanism: Any) -> None:
-        self.ledger.charge(
-            mechanism,
-            label=type(self).__name__,
-            adjacency=self.adjacency,
-            simulated=self.noise_seed is not None,
-        )
-
     def _check_parameters(self) -> None:
-        """Raise for whatever can be told without data, before any are looked at."""
-        self._validate_params()
-        claim = nominal_mechanism(self.epsilon, self.delta)  # which checks their range
+        super()._check_parameters()
         if self.delta == 0 and self.epsilon != np.inf and self.mechanism not in self._pure:
             raise ValueError(
                 f"mechanism={self.mechanism!r} of {type(self).__name__} has no pure guarantee; set "
@@ -145,8 +137,6 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
                 "give a callable kernel, of indices into your own matrix if need be, in place of "
                 "kernel='precomputed'."
             )
-        if self.ledger is not None:
-            self.ledger.check(claim, adjacency=self.adjacency)
 
     def _validate(self, X: Any, y: Any) -> tuple[NDArray, NDArray]:
         return validate_table(self, X, y)
@@ -272,11 +262,6 @@ class BaseKernelLearner(PrivacyReprMixin, BaseEstimator):
         """Return the released scores of each row, shape (n, q)."""
         check_is_fitted(self, "privacy_")
         return self.predictor_.scores(validate_table(self, X, reset=False))
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
-        return tags
 
 
 def _check_size(n_rows: int, terms: Terms) -> None:

@@ -130,7 +130,7 @@ class BasePINP(BaseKernelLearner):
             failure_probability=float(self.failure_probability),
         )
 
-    def _publish(self, plan, problem):
+    def _release(self, plan, problem):
         if isinstance(plan, WeightNoise):
             released = plan.release(problem)
             public = problem.terms.is_private
@@ -140,10 +140,6 @@ class BasePINP(BaseKernelLearner):
 
     def _scores(self, X):
         return self.query(X).scores
-
-    def __repr__(self, N_CHAR_MAX=700):
-        text = super().__repr__(N_CHAR_MAX)
-        return f"<{text} holds_private_data=True>" if self.holds_private_data else text
 
 
 @shared_docs()

@@ -78,7 +78,7 @@ class BaseTDDL(BaseKernelLearner):
             return WeightNoise(space, terms)  # all features, at the price of those of the points
         return SpanNoise(space, public, terms)
 
-    def _publish(self, plan, problem):
+    def _release(self, plan, problem):
         predictor = plan.release(problem)
         if isinstance(problem.space, PrecomputedSpace):
             # The columns of X were the training rows: neither their number nor names are released.

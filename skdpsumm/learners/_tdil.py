@@ -79,6 +79,7 @@ class BaseTDIL(BaseKernelLearner):
         # "auto" raises Lambda where epsilon is lowered, and with it lowers this cost.
         if self.mechanism != "objective" or self.regularization == "auto" or self.epsilon == np.inf:
             return None
+        self._check_parameters()
         return cost_of_curvature(self._pose(X, y, X_public)[0].terms)
 
     def _candidates(self, space, public):
@@ -109,14 +110,14 @@ class BaseTDIL(BaseKernelLearner):
                 "set kernel='linear', or give a feature_map such as RBFSampler."
             )
 
-    def _charge(self, mechanism):
-        if self.mechanism != "objective" or self.delta == 0:
-            super()._charge(mechanism)
+    def _pay(self, privacy):
+        if self.ledger is None or self.mechanism != "objective" or self.delta == 0:
+            super()._pay(privacy)
             return
         try:
-            self.ledger.check(mechanism, adjacency=self.adjacency)
-            self._warn_of_price(mechanism)  # before the charge: a warning may be an error
-            super()._charge(mechanism)
+            self.ledger.check(privacy)
+            self._warn_of_price(privacy.mechanism)  # before the charge: a warning may be an error
+            super()._pay(privacy)
         except BudgetExceededError as error:
             raise BudgetExceededError(f"{error} {self._why_dear()}") from None
 
@@ -140,7 +141,7 @@ class BaseTDIL(BaseKernelLearner):
             "take mechanism='functional', which counts as what it is."
         )
 
-    def _publish(self, plan, problem):
+    def _release(self, plan, problem):
         self.predictor_ = plan.release(problem)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,10 +22,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._cells import check_computed
 from .._delegation import DelegatingMixin, inner_has
 from .._public import unwrap
-from .._repr_html import PrivacyReprMixin
 from .._validation import Schema, known_classes, validate_table
 from .._warn import silence
-from ..privacy import PrivacyGuarantee, derived_seed, secret_generator, warn_of_seed
+from ..privacy import PrivacyGuarantee, derived_seed, secret_generator
+from ..privacy._contract import PrivateFit
 from ._candidate import Leaf, last_step, silent, state
 from ._choices import Choices
 from ._maps import Maps, groups_of, steps_before
@@ -36,7 +37,19 @@ from ._score import SCORES, PrivateScore
 from ._stopping import ETAS, stopping
 
 
-class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
+@dataclass(frozen=True)
+class _Draft:
+    """A search that is rehearsed on public rows and not paid for."""
+
+    stage: Stage
+    trials: list[tuple[dict[str, Any], Any]]
+    fallback: Any  # what is released of no trials
+    parted: Callable[[Maps], Table]
+    score: PrivateScore
+    privacy: PrivacyGuarantee
+
+
+class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstimator):
     """Choose the parameters of a private learner, for one budget in all.
 
     A random number of candidates is drawn, each is fitted on one part of the rows and scored, with
@@ -161,12 +174,7 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         "scoring": [None, StrOptions(set(SCORES)), callable],
         "score_bounds": "no_validation",
         "holdout": [Interval(Real, 0, 1, closed="neither")],
-        "epsilon": [Interval(Real, 0, np.inf, closed="right")],
-        "delta": [Interval(Real, 0, 1, closed="left")],
-        "adjacency": [StrOptions({"add_remove", "replace_one"})],
-        "random_state": ["random_state"],
-        "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
-        "ledger": "no_validation",
+        **PrivateFit._parameter_constraints,
     }
 
     def __init__(
@@ -224,7 +232,10 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             If the ledger cannot hold the search, which counts as more than its epsilon there (see
             Notes); nothing is charged, and the message tells the epsilon that would fit.
         """
-        leaf, choices, score = self._check_parameters()
+        return self._private_fit(X, y, X_public)
+
+    def _draft(self, X: Any, y: Any, X_public: Any) -> _Draft:
+        leaf, choices, score = self._parts()
         X, y, classes = self._validate(X, y)
         rng, seed = self._sources()
         law, held_out = self._law(), rng.random(len(y)) < self.holdout
@@ -241,30 +252,38 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             X = stage.read(X)
             trials = [(params, stage.tried(params)) for params in drawn]
             fallback = None if trials else stage.tried({})
-        self._charge(score.plan)
+        parted = partial(Table.parted, X, y, held_out, not score.predicts)
+        return _Draft(stage, trials, fallback, parted, score, self._guarantee(stage, score))
+
+    def _publish(self, draft: _Draft) -> None:
         with silent():
-            parted = partial(Table.parted, X, y, held_out, not score.predicts)
-            if trials:
-                best = self._search(trials, parted, score, stage)
+            if draft.trials:
+                best = self._search(draft.trials, draft.parted, draft.score, draft.stage)
             else:
-                best = no_run(fallback, stage.public)
-        self._publish(stage, best, score)
-        return self
+                best = no_run(draft.fallback, draft.stage.public)
+        state(last_step(best.estimator), draft.privacy)
+        self.best_estimator_, self.best_params_ = best.estimator, best.params
+        self.best_sum_, self.score_noise_std_ = best.value, draft.score.noise_std
+        self.privacy_ = draft.privacy
 
     # ---- before the charge
 
-    def _check_parameters(self) -> tuple[Leaf, Choices, PrivateScore]:
-        """Raise for whatever can be told without data, before any are looked at."""
-        self._validate_params()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._parts()
+
+    def _parts(self) -> tuple[Leaf, Choices, PrivateScore]:
+        """Return what the parameters describe, or raise for those that describe nothing."""
         leaf = Leaf.of(self.estimator)
         choices = Choices(self.param_distributions)
         clone(self.estimator).set_params(**dict.fromkeys(choices.names))  # raises for unknown names
         leaf.check(self.estimator, choices.names)
-        score = self._make_score(self._plan(float(self.epsilon)))
+        return leaf, choices, self._make_score(self._plan(float(self.epsilon)))
+
+    def _ask_ledger(self) -> None:
         if self.ledger is not None:
             budget = float(self.epsilon), float(self.delta)
             check_ledger(self.ledger, self._law(), *budget, self.adjacency)
-        return leaf, choices, score
 
     def _law(self):
         return stopping(self.distribution, self.expected_trials)
@@ -320,17 +339,6 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             return np.random.default_rng(seed), seed
         return secret_generator(derived_seed(self.noise_seed, 0)), seed
 
-    def _charge(self, plan: RunPlan) -> None:
-        if self.noise_seed is not None and np.isfinite(self.epsilon):
-            warn_of_seed()
-        if self.ledger is not None:
-            self.ledger.charge(
-                plan.total,
-                label=type(self).__name__,
-                adjacency=self.adjacency,
-                simulated=self.noise_seed is not None,
-            )
-
     # ---- after it
 
     def _search(
@@ -369,7 +377,7 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         """Return the seeds of the noise of fit and score in trial j."""
         return [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
 
-    def _publish(self, stage: Stage, best: Result, score: PrivateScore) -> None:
+    def _guarantee(self, stage: Stage, score: PrivateScore) -> PrivacyGuarantee:
         facts = ["the parameters of the search"]
         if stage.chooses_by_dtype:
             facts.append("the dtypes of X, by which columns are chosen")
@@ -380,7 +388,7 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             facts.append("the set of labels in y")
         if self.adjacency == "replace_one":
             facts.append("the number of rows")
-        privacy = PrivacyGuarantee(
+        return PrivacyGuarantee(
             score.plan.total,
             self.adjacency,
             protects="the rows of X and y",
@@ -388,10 +396,6 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
             simulated=self.noise_seed is not None,
             idealised=bool(np.isfinite(self.epsilon)),
         )
-        state(last_step(best.estimator), privacy)
-        self.best_estimator_, self.best_params_ = best.estimator, best.params
-        self.best_sum_, self.score_noise_std_ = best.value, score.noise_std
-        self.privacy_ = privacy
 
     # ---- the result
 
@@ -407,5 +411,4 @@ class PrivateSearchCV(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, Bas
         tags.classifier_tags = inner.classifier_tags
         tags.regressor_tags = inner.regressor_tags
         tags.target_tags = inner.target_tags
-        tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
         return tags

@@ -28,7 +28,6 @@ from ._noise import (
     noisy_integers,
     nominal_mechanism,
     on_grid,
-    warn_of_seed,
 )
 from ._shifted import ShiftedGaussianDP
 from ._warnings import (
@@ -72,7 +71,6 @@ __all__ = [
     "parallel",
     "radial_noise",
     "secret_generator",
-    "warn_of_seed",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",

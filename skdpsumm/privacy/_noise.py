@@ -20,7 +20,6 @@ since ``cosh >= 1`` and ``sinh(a)/a <= exp(a^2/6)``. Outside, P has mass at most
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,7 +29,6 @@ from numpy.typing import NDArray
 
 from ._gaussian_dp import gdp_mu
 from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected
-from ._warnings import PrivacyLeakWarning
 
 # The part of epsilon and of delta that pays for the discreteness of Gaussian noise.
 RESERVE = 1e-6
@@ -161,8 +159,6 @@ class IntegerNoise:
         ndarray of float64, shape (sum of sizes,)
             Multiples of ``2**-lift``.
         """
-        if noise_seed is not None and any(self._scales):
-            warn_of_seed()
         parts = np.split(values, np.cumsum([b.size for b in self.blocks])[:-1])
         return np.concatenate([self.add_block(i, p, noise_seed) for i, p in enumerate(parts)])
 
@@ -172,7 +168,7 @@ class IntegerNoise:
         """Return the values of one block with its noise, for releases made one after the other.
 
         `mechanism` is the cost of all blocks together; later ones may depend on earlier results.
-        A block is to be released once. No warning of a `noise_seed` is given.
+        A block is to be released once.
         """
         lifted = np.left_shift(np.ascontiguousarray(values, dtype=np.int64), self.lift)
         if np.any(np.right_shift(lifted, self.lift) != values):
@@ -214,7 +210,7 @@ def noisy_integers(
         which costs ``|v|_2^2 / (2 sigma^2)`` (zCDP).
     kind : {"laplace", "gaussian"}
     noise_seed : int, default=None
-        For simulations. No warning of it is given.
+        For simulations.
     """
     values = np.ascontiguousarray(values, dtype=np.int64)
     if noise_seed is not None:
@@ -261,16 +257,6 @@ def nominal_mechanism(epsilon: float, delta: float) -> Mechanism:
     if delta == 0:
         return PureDP(epsilon)
     return GaussianDP(gdp_mu(epsilon * (1 - RESERVE), delta * (1 - RESERVE)))
-
-
-def warn_of_seed() -> None:
-    """Warn that seeded noise protects nobody."""
-    warnings.warn(
-        "noise_seed is set: the noise can be computed by anyone who learns the seed. Use it for "
-        "simulations only, and noise_seed=None for a release.",
-        PrivacyLeakWarning,
-        stacklevel=3,
-    )
 
 
 def _laplace_i64(values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:

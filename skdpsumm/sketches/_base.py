@@ -22,33 +22,26 @@ from sklearn.utils.validation import check_is_fitted
 from .._cells import Table
 from .._dask import PartitionSchema, is_dask
 from .._progress import progress
-from .._repr_html import PrivacyReprMixin
-from .._validation import is_float32, schema_kept, validate_table
+from .._validation import is_float32, validate_table
 from ..features import GRID, Columns, FeatureMap
 from ..features._engine import check_engine
-from ..privacy import Block, IntegerNoise, PrivacyGuarantee, nominal_mechanism, own_clone
+from ..privacy import Block, IntegerNoise, PrivacyGuarantee, own_clone
+from ..privacy._contract import PrivateFit, columns_kept
 from ._partitions import sum_partitions
 from ._pending import PendingRelease
 
 
-class BaseSketcher(
-    PrivacyReprMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A transformer phi whose `fit` releases the noisy sum of phi over the rows.
 
     Subclasses say which phi (`_draw_map`) and how the budget is shared (`_shares`).
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "epsilon": [Interval(Real, 0, np.inf, closed="right")],
-        "delta": [Interval(Real, 0, 1, closed="left")],
-        "adjacency": [StrOptions({"add_remove", "replace_one"})],
+        **PrivateFit._parameter_constraints,
         "denominator": [StrOptions({"auto", "budget", "row_sums"})],
         "denominator_share": [Interval(Real, 0, 1, closed="neither")],
         "postprocess": ["boolean"],
-        "random_state": ["random_state"],
-        "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
-        "ledger": "no_validation",
         "n_jobs": [
             None,
             Interval(Integral, 1, None, closed="left"),
@@ -124,14 +117,14 @@ class BaseSketcher(
         -------
         self
         """
-        with schema_kept(self):
+        with columns_kept(self):
             return self._add_rows(X)
 
     def _add_rows(self, X):
         pending = getattr(self, "_pending", None)
         first = pending is None
         if first:
-            self.check_budget()
+            self._begin()
         if is_dask(X):
             self._pending = self._add_partitions(X, pending)
             return self
@@ -154,28 +147,13 @@ class BaseSketcher(
         sums, n_rows = sum_partitions(X, schema, pending.feature_map, silent=pending.is_silent)
         pending.check_room(n_rows)
         if first:
-            self._charge(pending)
+            self._pay(pending.privacy)
         pending.add_sums(sums, n_rows)
         return pending
 
-    def check_budget(self) -> None:
-        """Raise what `fit` would raise for bad parameters or a ledger that is too full.
-
-        No data are needed and nothing is charged.
-
-        Raises
-        ------
-        ValueError
-            For bad parameters.
-        BudgetExceededError
-            If the ledger cannot hold epsilon and delta.
-        """
-        self._validate_params()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_engine()
-        self._check_denominator()
-        claim = nominal_mechanism(self.epsilon, self.delta)  # which checks their range
-        if self.ledger is not None:
-            self.ledger.check(claim, adjacency=self.adjacency)
 
     def release(self):
         """Add the noise, once, and publish `sketch_`. The exact sums are deleted.
@@ -226,15 +204,12 @@ class BaseSketcher(
     def _has_categories(self) -> bool:
         return bool(self.categories)
 
-    def _check_denominator(self) -> None:
-        """Check parameters further, as far as no data are needed."""
-
     def _open(self, X: NDArray) -> PendingRelease:
         """Draft a release for rows that are in memory, check them, and pay."""
         pending = self._draft(X.shape[1])
         pending.feature_map.check_values(X)
         pending.check_room(len(X))
-        self._charge(pending)
+        self._pay(pending.privacy)
         return pending
 
     def _draft(self, n_columns: int) -> PendingRelease:
@@ -245,15 +220,6 @@ class BaseSketcher(
 
     def _table(self, n_columns: int, names: Any) -> Columns:
         return Columns.build(n_columns, self.bounds, self.categories, names, self.steps)
-
-    def _charge(self, pending: PendingRelease) -> None:
-        if self.ledger is not None:
-            self.ledger.charge(
-                pending.privacy.mechanism,
-                label=type(self).__name__,
-                adjacency=self.adjacency,
-                simulated=self.noise_seed is not None,
-            )
 
     def _prepare(self, feature_map: FeatureMap) -> PendingRelease:
         """Fix what the guarantee states; later set_params do not reach the release."""
@@ -283,13 +249,8 @@ class BaseSketcher(
         )
         return PendingRelease(feature_map, noise, self.noise_seed, counts_rows, privacy)
 
-    def __repr__(self, N_CHAR_MAX=700):
-        text = super().__repr__(N_CHAR_MAX)
-        return f"<{text} holds_private_data=True>" if self.holds_private_data else text
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
         tags.input_tags.string = self._has_categories()
         return tags

@@ -156,7 +156,8 @@ postprocess, random_state, noise_seed, ledger, n_jobs, verbose :
         parts = [s for _, s in self._named() if isinstance(s, BaseSketcher)]
         return bool(self.categories) or any(s._has_categories() for s in parts)
 
-    def _check_denominator(self):
+    def _check_parameters(self):
+        super()._check_parameters()
         if not self.sketchers:
             raise ValueError("sketchers is empty; give at least one sketcher.")
         for name, sketcher in self._named():
@@ -167,8 +168,7 @@ postprocess, random_state, noise_seed, ledger, n_jobs, verbose :
                     f"sketchers[{name!r}] has a ledger or a noise_seed of its own; give them to "
                     "the SketchUnion, which makes one release."
                 )
-            sketcher._validate_params()
-            sketcher._check_denominator()
+            sketcher._check_parameters()
         names = [name for name, _ in self._named()]
         if len(set(names)) < len(names):
             raise ValueError(f"names of sketchers must differ, got {names}.")

@@ -20,8 +20,8 @@ from ..privacy import (
     PureDP,
     derived_seed,
     nominal_mechanism,
-    warn_of_seed,
 )
+from ..privacy._contract import warn_of_seed
 from ._embedding import Embedding, unchangeable
 from ._guarantee import state_privacy, total_cost
 from ._messages import Message
@@ -192,9 +192,9 @@ class Curator:
         self._check_is_ours()
         if self._conversation is not None:
             raise ValueError("This curator was opened already; make a new one for another run.")
-        self._charge()
         if self._noise_seed is not None:
             warn_of_seed()
+        self._charge()
         if self._plan.target is not None:
             released = self._plan.target.release(self._X_target, self._seed(_TARGET))
             self.target_mean = unchangeable(released)

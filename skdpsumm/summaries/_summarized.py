@@ -21,11 +21,11 @@ from sklearn.utils.validation import (
 
 from .._delegation import DelegatingMixin
 from .._public import unwrap
-from .._repr_html import PrivacyReprMixin
 from .._searching import in_a_search
 from .._validation import validate_table
 from .._warn import warn_caller
 from ..privacy import own_clone
+from ..privacy._contract import PrivacyReprMixin
 from ._mmd import mmd2
 from ._summarizer import PrivateMMDSummarizer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,11 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 from .._cells import check_listed, is_missing, positions, read_labels
 from .._dask import is_dask
 from .._public import beside_X, unwrap
-from .._repr_html import PrivacyReprMixin
 from .._searching import in_a_search
-from .._validation import schema_kept, validate_table
+from .._validation import validate_table
 from .._warn import warn_caller
-from ..privacy import PrivacyGuarantee, derived_seed, nominal_mechanism
+from ..privacy import PrivacyGuarantee, derived_seed
+from ..privacy._contract import PrivateFit
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._curator import Curator
@@ -60,7 +61,20 @@ def _unique(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
     return labels, positions(owners, labels)
 
 
-class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
+@dataclass(frozen=True)
+class _Run:
+    """A protocol that is not opened yet: the curator pays as it opens."""
+
+    curator: Curator
+    parties: Any
+    members: dict[Any, Sequence[int]]
+
+    @property
+    def privacy(self) -> PrivacyGuarantee:
+        return self.curator.privacy
+
+
+class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     """Choose rows from many owners that match a target, while owners learn nothing of one another.
 
     A consumer holds a few rows D_v of the population he cares about; K owners hold many rows of
@@ -178,13 +192,13 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
     __metadata_request__fit_resample: ClassVar[dict[str, bool]] = __metadata_request__fit
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PrivateFit._parameter_constraints,
         **CONSTRAINTS,
         "protocol": [StrOptions(set(PROTOCOLS)), HasMethods(["plan", "converse"])],
         "parsimony": [Interval(Real, 1, 1e9, closed="both")],
         "explore": [Interval(Real, 0, 1, closed="both")],
         "n_rounds": [None, Interval(Integral, 1, None, closed="left")],
         "target_is_owners": ["boolean"],
-        "ledger": "no_validation",
         "n_jobs": [
             None,
             Interval(Integral, 1, None, closed="left"),
@@ -296,16 +310,12 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         BudgetExceededError
             If the ledger cannot hold the run; nothing is charged.
         """
-        with schema_kept(self):
-            return self._fit(X, y, X_target, owners)
+        return self._private_fit(X, y, unwrap(X_target), unwrap(owners))
 
-    def _fit(self, X: Any, y: Any, X_target: Any, owners: Any) -> PrivateMMDSummarizer:
-        self._validate_params()
+    def _draft(self, X: Any, y: Any, X_target: Any, owners: Any) -> _Run:
         protocol = self._make_protocol()
-        self._check_budget(protocol)
-        X_target, owners = unwrap(X_target), unwrap(owners)
         if is_dask(X):
-            return self._fit_partitions(protocol, X, X_target, owners)
+            return self._draft_partitions(protocol, X, X_target, owners)
         # Public facts alone decide: what is claimed and charged must not depend on a row.
         of_owners = bool(self.target_is_owners) or X_target is None or X_target is X
         X = validate_table(self, X, keep_float32=True)
@@ -321,16 +331,14 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
             name: DataOwner(X[rows], seed=self._coins_seed(k, rng))
             for k, (name, rows) in enumerate(zip(names, members, strict=True))
         }
-        return self._run(curator, parties, dict(zip(names, members, strict=True)))
+        return _Run(curator, parties, dict(zip(names, members, strict=True)))
 
     def _as_target(self, X_target: Any) -> NDArray:
         """Return the target's rows; a refusal says what a pipeline does not do for them."""
         with beside_X("X_target"):
             return validate_table(self, X_target, reset=False)
 
-    def _fit_partitions(
-        self, protocol: Protocol, X: Any, X_target: Any, owners: Any
-    ) -> PrivateMMDSummarizer:
+    def _draft_partitions(self, protocol: Protocol, X: Any, X_target: Any, owners: Any) -> _Run:
         """Run a protocol of one round with the partitions of a Dask collection as owners."""
         if not isinstance(protocol, Propose):
             raise ValueError(
@@ -349,7 +357,7 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         curator = self._make_curator(protocol, target, list(parties), of_owners, rng)
         names = list(curator.shares)
         parties.seed({name: self._coins_seed(k, rng) for k, name in enumerate(names)})
-        return self._run(curator, parties, {name: parties.members[name] for name in names})
+        return _Run(curator, parties, {name: parties.members[name] for name in names})
 
     def _make_curator(
         self,
@@ -380,12 +388,11 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
             noise_seed=self.noise_seed,
         )
 
-    def _run(
-        self, curator: Curator, parties: Any, members: dict[Any, Sequence[int]]
-    ) -> PrivateMMDSummarizer:
-        run_protocol(curator, parties, n_jobs=self.n_jobs, verbose=self.verbose)
-        self._publish(curator, members)
-        return self
+    def _warn_first(self) -> None:
+        """Leave it to the curator, who warns and pays as it opens."""
+
+    def _pay(self, privacy: PrivacyGuarantee) -> None:
+        """Leave it to the curator."""
 
     def fit_resample(self, X, y=None, *, X_target=None, owners=None):
         """Run the protocol, and return the chosen rows with their labels.
@@ -486,11 +493,9 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         }
         return makers[self.protocol]()
 
-    def _check_budget(self, protocol: Protocol) -> None:
-        claim = nominal_mechanism(self.epsilon, self.delta)  # which checks their range
-        charged = protocol.broadcasts_target() and self.release == "gaussian"
-        if self.ledger is not None and charged:
-            self.ledger.check(claim, adjacency=self.adjacency)
+    def _ask_ledger(self) -> None:
+        if self._make_protocol().broadcasts_target() and self.release == "gaussian":
+            super()._ask_ledger()
 
     def _group(self, X: NDArray, owners: Any) -> tuple[list[Any], list[NDArray]]:
         """Return the owners' names, and the rows of each."""
@@ -511,14 +516,10 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         seed = derived_seed(self.noise_seed, _COINS, k)
         return rng.randint(2**31) if self.epsilon == np.inf else seed
 
-    def _publish(self, curator: Curator, members: dict[Any, Sequence[int]]) -> None:
+    def _publish(self, draft: _Run) -> None:
+        curator, members = draft.curator, draft.members
+        run_protocol(curator, draft.parties, n_jobs=self.n_jobs, verbose=self.verbose)
         chosen = curator.chosen
-        if len(chosen) < self.n_select:
-            warn_caller(
-                f"n_select={self.n_select} is more than the rows received; lower it, or raise "
-                "parsimony.",
-                UserWarning,
-            )
         self.sample_indices_ = np.array([members[o][i] for o, i in chosen], np.int64)
         counts = Counter(owner for owner, _ in chosen)
         self.owner_counts_ = {owner: counts[owner] for owner in members}
@@ -528,12 +529,9 @@ class PrivateMMDSummarizer(PrivacyReprMixin, BaseEstimator):
         self.transcript_ = curator.transcript
         self.dropped_owners_ = curator.dropped_owners
         self.embedding_ = curator.embedding
-
-    def __repr__(self, N_CHAR_MAX=700):
-        text = super().__repr__(N_CHAR_MAX)
-        return f"<{text} holds_private_data=True>" if self.holds_private_data else text
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
-        return tags
+        if len(chosen) < self.n_select:
+            warn_caller(
+                f"n_select={self.n_select} is more than the rows received; lower it, or raise "
+                "parsimony.",
+                UserWarning,
+            )

@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..._cells import exact_numbers
 from ..._dask import count_columns
 from ..._progress import progress
-from ..._repr_html import PrivacyReprMixin
-from ..._validation import schema_kept, validate_table
+from ..._validation import validate_table
 from ...features import Columns
+from ...privacy._contract import PrivacyReprMixin, columns_kept
 from ...sketches import (
     HistogramSketcher,
     PrivateSketch,
@@ -174,7 +174,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         self._validate_params()
         rng = check_random_state(self.random_state)
         sketcher = self._build_sketcher(rng)
-        with schema_kept(self):
+        with columns_kept(self):
             sketcher.check_budget()
             n_columns = count_columns(self, X, mixed=sketcher._has_categories())
             names = getattr(self, "feature_names_in_", None)

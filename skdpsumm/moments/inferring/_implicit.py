@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._cells import Table, exact_numbers
 from ..._progress import progress
-from ..._repr_html import PrivacyReprMixin
 from ..._validation import validate_table
 from ..._warn import warn_caller
 from ...features import Columns, project_to_simplex
+from ...privacy._contract import PrivacyReprMixin
 from ...sketches import (
     HistogramSketcher,
     PrivateSketch,

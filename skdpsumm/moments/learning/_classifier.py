@@ -11,8 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..._validation import known_classes, schema_kept, validate_table
+from ..._validation import known_classes, validate_table
 from ..._warn import silence
+from ...privacy._contract import columns_kept
 from ..inferring._implicit import BaseImplicitM2M, estimator_has
 
 
@@ -152,7 +153,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
             As `from_sketch`: where the release shows that the model is weak.
         """
         self._check_parameters()
-        with schema_kept(self):
+        with columns_kept(self):
             checked, labels = validate_table(self, X, y, mixed=bool(self.categories))
             with silence():  # it may warn of how many rows there are
                 check_classification_targets(labels)

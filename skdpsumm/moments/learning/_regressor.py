@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
 
-from ..._validation import schema_kept, validate_table
+from ..._validation import validate_table
 from ...features import Columns
+from ...privacy._contract import columns_kept
 from ..inferring._implicit import BaseImplicitM2M
 
 
@@ -119,7 +120,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
             As `from_sketch`: where the release shows that the model is weak.
         """
         self._check_parameters()
-        with schema_kept(self):
+        with columns_kept(self):
             checked, target = validate_table(
                 self, X, y, mixed=bool(self.categories), y_numeric=True
             )

@@ -1,0 +1,240 @@
+"""The contract of every private fit, written once.
+
+The order is that of what it costs to fail: check the parameters, warn of what public facts show,
+ask the ledger, validate the data, charge, compute, publish. Whatever raises before the charge costs
+nothing, a warning that is made an error included; what is published is set as a whole.
+
+Here is also how private estimators show themselves in notebooks: a privacy badge, links, and no
+private value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, metadata
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from .._warn import warn_caller
+from ._guarantee import PrivacyGuarantee
+from ._noise import nominal_mechanism
+from ._warnings import PrivacyLeakWarning
+
+# All that a picture of an object with private data shows of what was fitted.
+_PUBLIC_ATTRIBUTES = ("feature_names_in_", "n_features_in_", "privacy_")
+_COLUMNS = ("n_features_in_", "feature_names_in_")
+
+
+@contextmanager
+def columns_kept(estimator: Any) -> Iterator[None]:
+    """Let a fit that fails leave the columns of the fit before it, or none.
+
+    Nor does numpy say or raise in it, whatever `numpy.seterr` is, what hangs on a private row.
+    """
+    before = {name: vars(estimator)[name] for name in _COLUMNS if name in vars(estimator)}
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except BaseException:
+        for name in _COLUMNS:
+            vars(estimator).pop(name, None)
+        vars(estimator).update(before)
+        raise
+
+
+def warn_of_seed() -> None:
+    """Warn that seeded noise protects nobody."""
+    warn_caller(
+        "noise_seed is set: the noise can be computed by anyone who learns the seed. Use it for "
+        "simulations only, and noise_seed=None for a release.",
+        PrivacyLeakWarning,
+    )
+
+
+class PrivacyReprMixin:
+    """HTML representation with the guarantee in one line; goes before `BaseEstimator`.
+
+    The badge is part of the estimator's block, so it is there in a `Pipeline` and a search, too.
+    scikit-learn 1.9 lists all fitted attributes; those of an object that holds private data are
+    left out, for notebooks are passed on with their outputs.
+    """
+
+    _doc_link_module: ClassVar[str] = "skdpsumm"
+
+    @property
+    def _doc_link_template(self) -> str:
+        root = docs_address()
+        return f"{root}/generated/{{estimator_module}}.{{estimator_name}}.html" if root else ""
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        # Estimators are public in the package above their room: skdpsumm.moments, not .asking.
+        package = ".".join(type(self).__module__.split(".")[:2])
+        return {"estimator_module": package, "estimator_name": type(self).__name__}
+
+    @property
+    def _badge(self) -> str:
+        """The guarantee in one line, and whether private data are held; "" where neither is."""
+        lines = [self.privacy_.badge] if hasattr(self, "privacy_") else []
+        lines += ["holds private data"] if getattr(self, "holds_private_data", False) else []
+        return "; ".join(lines)
+
+    def _sk_visual_block_(self) -> Any:
+        block, badge, parts = _visual_block(), self._badge, self._parts()
+        if not parts:
+            name, details = type(self).__name__, str(self)
+            return block(
+                "single", self, names=name, name_details=details, name_caption=badge or None
+            )
+        names, estimators = zip(*parts, strict=True)
+        details = [str(one) for one in estimators]
+        inner = block("parallel", estimators, names=names, name_details=details)
+        if not badge:
+            return inner
+        # Blocks with parts have no caption, so the badge is a block of its own above them.
+        details = repr(getattr(self, "privacy_", badge))
+        header = block("single", None, names=badge, name_details=details)
+        return block("serial", [header, inner], dash_wrapped=False)
+
+    def _parts(self) -> list[tuple[str, Any]]:
+        """Return the estimators among the parameters, by their headings."""
+        params = self.get_params(deep=False).items()  # type: ignore[attr-defined]
+        return [
+            (f"{name}: {type(value).__name__}", value)
+            for name, value in params
+            if hasattr(value, "get_params")
+            and hasattr(value, "fit")
+            and not isinstance(value, type)
+        ]
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        shown = super()._get_fitted_attr_html(doc_link)  # type: ignore[misc]
+        if getattr(self, "holds_private_data", False):
+            for name in set(shown) - set(_PUBLIC_ATTRIBUTES):
+                del shown[name]
+        return shown
+
+
+class PrivateFit(PrivacyReprMixin):
+    """An estimator whose `fit` is one release; goes before `BaseEstimator`.
+
+    Subclasses call `_private_fit` and say what it is made of: `_check_parameters` and
+    `_warn_first` see no data, `_draft` returns what is validated and priced but not paid for, and
+    `_publish` computes it and sets what is fitted.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "epsilon": [Interval(Real, 0, np.inf, closed="right")],
+        "delta": [Interval(Real, 0, 1, closed="left")],
+        "adjacency": [StrOptions({"add_remove", "replace_one"})],
+        "random_state": ["random_state"],
+        "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
+        "ledger": "no_validation",
+    }
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    noise_seed: int | None
+    ledger: Any
+
+    def _private_fit(self, *data: Any) -> Any:
+        with columns_kept(self):
+            self._begin()
+            draft = self._draft(*data)
+            self._pay(draft.privacy)
+            self._publish(draft)
+        return self
+
+    def check_budget(self) -> None:
+        """Raise what `fit` would raise for bad parameters or a ledger that is too full.
+
+        No data are needed and nothing is charged.
+
+        Raises
+        ------
+        ValueError
+            For bad parameters.
+        BudgetExceededError
+            If the ledger cannot hold epsilon and delta.
+        """
+        self._check_parameters()
+        self._ask_ledger()
+
+    def _begin(self) -> None:
+        """Do all that needs no data: what comes after it may look at private rows."""
+        self._check_parameters()
+        self._warn_first()
+        self._ask_ledger()
+
+    def _check_parameters(self) -> None:
+        """Raise for whatever can be told without data."""
+        self._validate_params()  # type: ignore[attr-defined]
+        nominal_mechanism(self.epsilon, self.delta)  # which checks their range
+
+    def _warn_first(self) -> None:
+        """Warn of what public facts show."""
+        if self.noise_seed is not None and self.epsilon != np.inf:
+            warn_of_seed()
+
+    def _ask_ledger(self) -> None:
+        """Raise BudgetExceededError if the ledger cannot hold what is asked for."""
+        if self.ledger is not None:
+            claim = nominal_mechanism(self.epsilon, self.delta)
+            self.ledger.check(claim, adjacency=self.adjacency)
+
+    def _draft(self, *data: Any) -> Any:
+        """Validate, and return what is to be released; `privacy` of it is its guarantee."""
+        raise NotImplementedError
+
+    def _pay(self, privacy: PrivacyGuarantee) -> None:
+        """Charge the ledger, in one step with its check."""
+        if self.ledger is not None:
+            self.ledger.charge(
+                privacy.mechanism,
+                label=type(self).__name__,
+                adjacency=privacy.adjacency,
+                simulated=privacy.simulated,
+            )
+
+    def _publish(self, draft: Any) -> None:
+        """Compute the release and set what is fitted; warn of what it shows at the very end."""
+        raise NotImplementedError
+
+    @property
+    def holds_private_data(self) -> bool:
+        """Whether private data, or what was computed of them without noise, are in memory."""
+        return False
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text = super().__repr__(N_CHAR_MAX)  # type: ignore[call-arg]
+        return f"<{text} holds_private_data=True>" if self.holds_private_data else text
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
+        return tags
+
+
+def _visual_block() -> Any:
+    """Return scikit-learn's description of a block, which has moved in 1.7."""
+    try:
+        from sklearn.utils._repr_html.estimator import _VisualBlock
+    except ImportError:
+        from sklearn.utils._estimator_html_repr import _VisualBlock
+    return _VisualBlock
+
+
+@lru_cache
+def docs_address() -> str:
+    """Return the address of the documentation by the package's metadata, "" where none is given."""
+    try:
+        entries = metadata("skdpsumm").get_all("Project-URL") or []
+    except PackageNotFoundError:  # run from its sources
+        return ""
+    urls = dict(entry.split(", ", 1) for entry in entries)
+    return urls.get("Documentation", "").rstrip("/")

@@ -1,0 +1,103 @@
+"""The contract of every private fit: what raises before the charge costs nothing."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from skdpsumm import (
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    PINPClassifier,
+    PrivateMMDSummarizer,
+    PrivateSearchCV,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+    SummarizedEstimator,
+    TDDLClassifier,
+    TDILClassifier,
+)
+from skdpsumm.privacy import PrivacyLeakWarning, PrivacyLedger
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (120, 2))
+Y = (X[:, 0] > 0).astype(int)
+
+
+def estimators(**budget):
+    """Return one of each private estimator, with `budget` where its noise is drawn."""
+    summarizer = PrivateMMDSummarizer(10, n_components=20, target_is_owners=True, **budget)
+    sketcher, box = RFFSketcher(10, **budget), {"bounds": (-1, 1), "n_synthetic": 100}
+    parts = [HistogramSketcher(n_bins=4), RFFSketcher(6)]
+    return [
+        sketcher,
+        RACESketcher(4, n_buckets=5, **budget),
+        HistogramSketcher(bounds=(-1, 1), n_bins=5, **budget),
+        SketchUnion(parts, bounds=(-1, 1), **budget),
+        M2MEstimator(sketcher, **box),
+        M2MClassifier(sketcher=sketcher, **box),
+        M2MRegressor(sketcher=sketcher, y_bounds=(-1, 1), **box),
+        summarizer,
+        SummarizedEstimator(LogisticRegression(), summarizer),
+        PINPClassifier(**budget),
+        TDDLClassifier(bounds=(-1, 1), n_landmarks=10, **budget),
+        TDILClassifier(**budget),
+        PrivateSearchCV(TDILClassifier(), {"norm_bound": [1.0, 2.0]}, **budget),
+    ]
+
+
+def each_estimator(test):
+    return pytest.mark.parametrize("estimator", estimators(), ids=lambda e: type(e).__name__)(test)
+
+
+def with_budget(estimator, **budget):
+    names = [type(one).__name__ for one in estimators()]
+    return estimators(**budget)[names.index(type(estimator).__name__)]
+
+
+@each_estimator
+def test_a_warning_that_is_an_error_costs_nothing(estimator):
+    ledger = PrivacyLedger(epsilon=100.0, delta=1e-3)
+    seeded = with_budget(estimator, noise_seed=0, ledger=ledger)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        with pytest.raises(PrivacyLeakWarning):
+            seeded.fit(X, Y)
+    assert ledger.entries() == []
+    assert not hasattr(seeded, "privacy_")
+
+
+@each_estimator
+def test_a_seed_is_told_once_and_a_fit_is_charged_once(estimator):
+    ledger = PrivacyLedger(epsilon=100.0, delta=1e-3)
+    seeded = with_budget(estimator, noise_seed=0, ledger=ledger)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", PrivacyLeakWarning)
+        seeded.fit(X, Y)
+    seeds = [w for w in told if w.category is PrivacyLeakWarning]
+    assert [w.filename for w in seeds] == [__file__]
+    assert len(ledger.entries()) == 1
+    assert ledger.entries()[0]["simulated"]
+
+
+@each_estimator
+def test_bad_data_cost_nothing_and_leave_no_columns(estimator):
+    ledger = PrivacyLedger(epsilon=100.0, delta=1e-3)
+    model = with_budget(estimator, ledger=ledger)
+    bad = X.copy()
+    bad[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"NaN|missing|infinity"):
+        model.fit(bad, Y)
+    assert ledger.entries() == []
+    assert not hasattr(model, "n_features_in_")
+
+
+@each_estimator
+def test_unfitted_clones_hold_nothing(estimator):
+    assert not getattr(clone(estimator), "holds_private_data", False)
+    assert "holds_private_data" not in repr(estimator)
