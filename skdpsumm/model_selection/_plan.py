@@ -8,15 +8,8 @@ from functools import lru_cache
 
 from scipy.optimize import brentq
 
-from ..privacy import (
-    RESERVE,
-    GaussianDP,
-    Mechanism,
-    PureDP,
-    gdp_epsilon,
-    gdp_mu,
-    nominal_mechanism,
-)
+from ..privacy import RESERVE, GaussianDP, Mechanism, PureDP, gdp_epsilon, gdp_mu
+from ..privacy._noise import nominal_mechanism
 from ._stopping import Stopping
 
 # What `IntegerNoise` takes of the reserve at most, and a little more.
@@ -49,17 +42,16 @@ class RunPlan:
 
     def excess(self, cost: Mechanism) -> float:
         """Return how many times the planned cost this is; infinite where they do not compare."""
-        if isinstance(self.base, PureDP):
-            pure = isinstance(cost, PureDP)
-            return cost.epsilon0 / self.base.epsilon0 if pure else math.inf  # type: ignore[attr-defined]
-        if not isinstance(self.base, GaussianDP):
+        if self.base.unprotected:
             return 0.0
-        cost = cost.as_accountable()
-        if not isinstance(cost, GaussianDP):
+        planned, paid = self.base.price("gdp"), cost.price("gdp")
+        if planned is None or paid is None:
             return math.inf
-        if cost.log_ratio > self.base.log_ratio or cost.tail > self.base.tail:
+        if math.isfinite(planned.pure):
+            return paid.pure / planned.pure
+        if paid.log_ratio > planned.log_ratio or paid.tail > planned.tail:
             return math.inf
-        return cost.mu / self.base.mu
+        return math.sqrt(paid.square / planned.square)
 
 
 @lru_cache(maxsize=128)

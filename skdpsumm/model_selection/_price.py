@@ -6,7 +6,7 @@ import math
 from contextlib import suppress
 from typing import Any
 
-from ..privacy import BudgetExceededError, PureDP
+from ..privacy import BudgetExceededError
 from ._plan import plan_runs
 from ._stopping import Stopping
 
@@ -22,7 +22,7 @@ def check_ledger(ledger: Any, law: Stopping, epsilon: float, delta: float, adjac
     """
     total = plan_runs(law, epsilon, delta).total
     refusal = _refusal(ledger, total, adjacency)
-    if refusal and math.isfinite(epsilon) and not isinstance(total, PureDP):
+    if refusal and math.isfinite(epsilon) and math.isinf(total.epsilon(0.0)):
         fits = _largest(ledger, law, epsilon, delta, adjacency)
         fits = f"epsilon={fits:.3g} would fit" if fits else "no epsilon would fit"
         refusal += (

@@ -24,8 +24,9 @@ from .._delegation import DelegatingMixin, inner_has
 from .._public import unwrap
 from .._validation import Schema, known_classes, validate_table
 from .._warn import silence
-from ..privacy import PrivacyGuarantee, derived_seed, secret_generator
+from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit
+from ..privacy._noise import derived_seed, secret_generator
 from ._candidate import Leaf, last_step, silent, state
 from ._choices import Choices
 from ._maps import Maps, groups_of, steps_before

@@ -59,7 +59,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import brentq
 
-from ..privacy import GaussianDP, Mechanism, PureDP, ShiftedGaussianDP, Unprotected
+from ..privacy import Mechanism, PureDP, ShiftedGaussianDP
 
 # The root of an equation is raised by this, which keeps an inequality.
 _MARGIN = 1e-9
@@ -109,20 +109,20 @@ class Stopping(ABC):
 
         Parameters
         ----------
-        base : PureDP, GaussianDP, ShiftedGaussianDP or Unprotected
-            Of other costs no bound in closed form is known here.
+        base : Mechanism
+            Pure, Gaussian up to shifts (`Mechanism.loss_terms`), or unprotected. Of other costs no
+            bound in closed form is known here.
         """
-        if isinstance(base, Unprotected):
+        if base.unprotected:
             return base
-        if isinstance(base, PureDP):
-            return PureDP(base.epsilon0 + self.shift(base))
-        if isinstance(base, GaussianDP):
-            base = ShiftedGaussianDP(((1, base.mu, 0),), base.log_ratio, base.tail)
-        if not isinstance(base, ShiftedGaussianDP):
+        pure = base.epsilon(0.0)
+        if math.isfinite(pure):
+            return PureDP(pure + self.shift(base))
+        if base.loss_terms is None:
             raise TypeError(f"No price of a search is known here for runs of {base!r}.")
         shift = self.shift(base)
-        terms = tuple((self.mean * w, mu, s + shift) for w, mu, s in base.terms) + self._nothing
-        return ShiftedGaussianDP(terms, *self._slack(base.log_ratio, base.tail))
+        terms = tuple((self.mean * w, mu, s + shift) for w, mu, s in base.loss_terms)
+        return ShiftedGaussianDP(terms + self._nothing, *self._slack(*base.slack))
 
     def _slack(self, log_ratio: float, tail: float) -> tuple[float, float]:
         if tail == 0:

@@ -25,7 +25,8 @@ from .._progress import progress
 from .._validation import is_float32, validate_table
 from ..features import GRID, Columns, FeatureMap
 from ..features._engine import check_engine
-from ..privacy import Block, IntegerNoise, PrivacyGuarantee, own_clone
+from ..privacy import Block, IntegerNoise, PrivacyGuarantee
+from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit, columns_kept
 from ._partitions import sum_partitions
 from ._pending import PendingRelease

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features import GRID, FeatureMap
-from ..privacy import IntegerNoise, PrivacyGuarantee, Unprotected
+from ..privacy import IntegerNoise, PrivacyGuarantee
 from ._private_sketch import PrivateSketch, rows_from_sums
 
 _LARGEST = 2**62
@@ -102,7 +102,7 @@ class PendingRelease:
     @property
     def is_silent(self) -> bool:
         """Whether no noise will be added."""
-        return isinstance(self.noise.mechanism, Unprotected)
+        return self.noise.mechanism.unprotected is not None
 
     def _check_is_ours(self) -> None:
         if self.sums is None:

@@ -16,12 +16,9 @@ from sklearn.utils._param_validation import (
 
 from .._validation import Schema, validate_table
 from ..features import GRID
-from ..privacy import (
-    PureDP,
-    derived_seed,
-    nominal_mechanism,
-)
+from ..privacy import PureDP
 from ..privacy._contract import warn_of_seed
+from ..privacy._noise import derived_seed, nominal_mechanism
 from ._embedding import Embedding, unchangeable
 from ._guarantee import state_privacy, total_cost
 from ._messages import Message

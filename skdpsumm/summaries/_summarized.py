@@ -24,7 +24,7 @@ from .._public import unwrap
 from .._searching import in_a_search
 from .._validation import validate_table
 from .._warn import warn_caller
-from ..privacy import own_clone
+from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin
 from ._mmd import mmd2
 from ._summarizer import PrivateMMDSummarizer

@@ -22,8 +22,9 @@ from .._public import beside_X, unwrap
 from .._searching import in_a_search
 from .._validation import validate_table
 from .._warn import warn_caller
-from ..privacy import PrivacyGuarantee, derived_seed
+from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit
+from ..privacy._noise import derived_seed
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._curator import Curator

@@ -15,15 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, eigh, solve_triangular
 
-from ...privacy import (
-    Block,
-    IntegerNoise,
-    Mechanism,
-    PureDP,
-    on_grid,
-    radial_noise,
-    secret_generator,
-)
+from ...privacy import Block, IntegerNoise, Mechanism, PureDP
+from ...privacy._noise import on_grid, radial_noise, secret_generator
 from ..erm._careful import UNIT
 from ..erm._entries import power_below
 from ..erm._problem import Minimizer, Problem
