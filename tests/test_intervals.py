@@ -18,8 +18,7 @@ from skdpsumm import (
     SketchUnion,
 )
 from skdpsumm.features import Columns, HistogramMap
-from skdpsumm.moments.asking._named_rows import NamedRows
-from skdpsumm.moments.asking._positions import Positions
+from skdpsumm.moments.asking._positions import NamedRows, Positions
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

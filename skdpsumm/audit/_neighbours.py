@@ -13,10 +13,10 @@ from sklearn.utils import check_random_state
 from ..features import FeatureMap
 from ..learners._base import BaseKernelLearner
 from ..moments import M2MEstimator
-from ..moments.inferring._implicit import BaseImplicitM2M
+from ..moments.learning._base import BaseImplicitM2M
 from ..sketches import BaseSketcher
 from ..summaries import Curator, PrivateMMDSummarizer
-from ..summaries._embedding import Embedding
+from ..summaries._mmd import Embedding
 
 
 def worst_case_neighbours(

@@ -13,8 +13,9 @@ from sklearn.isotonic import isotonic_regression
 
 from ..._warn import warn_caller
 from ...features import Columns, project_to_simplex
+from ._answer import ColumnQuestion
 from ._estimate import Estimate
-from ._positions import ColumnQuestion, Positions
+from ._positions import Positions
 from ._warnings import AnswerWarning
 
 # More thresholds or bins are a picture of a column, not questions.

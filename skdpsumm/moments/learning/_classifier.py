@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ..._validation import known_classes, validate_table
 from ..._warn import silence
 from ...privacy._contract import columns_kept
-from ..inferring._implicit import BaseImplicitM2M, estimator_has
+from ._base import BaseImplicitM2M, estimator_has
 
 
 class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
