@@ -23,9 +23,9 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
 )
-from skdpsumm.features import Columns
 from skdpsumm.moments.inferring._blocks import FeatureBlocks
 from skdpsumm.moments.inferring._maxent import maxent_points, maxent_weights
+from skdpsumm.schema import Columns
 
 SMALL = {"bounds": (0, 1), "n_synthetic": 4_000, "random_state": 0}
 

@@ -8,12 +8,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from skdpsumm import HistogramSketcher, M2MEstimator, RACESketcher, RFFSketcher, SketchUnion
-from skdpsumm.features import Columns
 from skdpsumm.moments.inferring import _local_blocks, _maxent, _solvers
 from skdpsumm.moments.inferring._blocks import FeatureBlocks
 from skdpsumm.moments.inferring._maxent import maxent_points, maxent_weights
 from skdpsumm.moments.inferring._regression import MomentRegression
 from skdpsumm.moments.inferring._solvers import DenseSolver, IterativeSolver
+from skdpsumm.schema import Columns
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

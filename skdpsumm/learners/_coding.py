@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validation import class_codes
+from ..schema._listed import class_codes
 from .erm._losses import Loss, Softmax
 
 Floats = NDArray[np.float64]

@@ -12,8 +12,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._validation import known_classes, validate_table
-from .._warn import silence
+from .._computing import silence
+from ..schema._listed import known_classes
+from ..schema._reading import validate_table
 from ._coding import ClassCoding, IntervalCoding
 from .erm._losses import Hinge, Huber, HuberizedHinge, Logistic, Loss, OneVsRest, Softmax
 

@@ -15,10 +15,9 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing
 
-from .._cells import is_missing
-from .._validation import FILL_MISSING
 from ..privacy import Mechanism
 from ..privacy._objective import CurvatureError
+from ..schema._reading import FILL_MISSING, is_missing
 from ._candidate import Leaf, cost_of, last_step, settled
 from ._maps import Maps, alike, steps_before
 from ._plan import RunPlan

@@ -14,7 +14,6 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
-from .._validation import Schema, validate_table
 from ..features import GRID
 from ..privacy import (
     PureDP,
@@ -22,6 +21,7 @@ from ..privacy import (
     nominal_mechanism,
 )
 from ..privacy._contract import warn_of_seed
+from ..schema._reading import Schema, validate_table
 from ._embedding import Embedding, unchangeable
 from ._guarantee import state_privacy, total_cost
 from ._messages import Message

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from ..features import GRID, Columns, FourierMap
+from ..features import GRID, FourierMap
+from ..schema import Columns
 
 _ROWS_PER_BATCH = 8192
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import gen_batches
 
-from .._validation import Schema, validate_table
+from ..schema._reading import Schema, validate_table
 
 # Entries of the kernel matrix that are held at a time.
 _BLOCK = 2**22

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._validation import Schema, validate_table
 from ..features import GRID
+from ..schema._reading import Schema, validate_table
 from ._embedding import Embedding, grid_scores
 from ._messages import (
     Bid,

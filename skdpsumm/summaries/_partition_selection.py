@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
-from .._validation import Schema
+from ..schema._reading import Schema
 from ._selection import Goal, SearchOptions, check_columns, unit_features
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from joblib import effective_n_jobs
 
-from .._blas import one_blas_thread
-from .._progress import progress
+from .._computing import one_blas_thread, progress
 from ._curator import Curator
 from ._owner import DataOwner
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from .._warn import warn_caller
+from .._computing import warn_caller
 from ..features import GRID
 from ..privacy import Block, IntegerNoise, Mechanism, Unprotected, zcdp_rho
 from ._embedding import Embedding

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils import gen_batches
 
-from ..._progress import advance
+from ..._computing import advance
 from ...privacy import Mechanism
 from ..erm._problem import Minimizer, Problem
 from ..erm._rounding import coordinate_rounding, factor_jitter

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._warn import warn_caller
-from ...features import Columns
+from ..._computing import warn_caller
+from ...schema import Columns
 from ..inferring._priors import histogram_columns, private_marginal
 from ..inferring._regression import MomentRegression
 from ._warnings import AnswerWarning

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from ...features import Columns, stack_columns
+from ...schema._columns import Columns, stack_columns
 
 
 class NamedRows(NDArrayOperatorsMixin):

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...features import Columns, FeatureMap, HistogramMap
+from ...features import FeatureMap, HistogramMap
+from ...schema import Columns
 from ..inferring._blocks import FeatureBlocks
 from ..inferring._regression import CellRegression, MomentRegression, evaluate_rows
 from ._named_rows import NamedRows, column_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._warn import warn_caller
+from ..._computing import warn_caller
 from ..inferring._regression import MomentRegression
 
 # Of a question's variance over the synthetic points, what the sketch may leave unexplained.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._progress import advance
+from ..._computing import advance
 from ...features import FeatureMap
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 
-from ..._progress import advance
-from ...features import Columns, stack_columns
+from ..._computing import advance
+from ...schema._columns import Columns, stack_columns
 from ...sketches import PrivateSketch
 from ._blocks import FeatureBlocks
 

@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...features import (
-    Columns,
-    FeatureMap,
-    HistogramMap,
-    project_to_simplex,
-    stack_columns,
-    stratified,
-)
+from ...features import FeatureMap, HistogramMap, project_to_simplex
+from ...schema._columns import Columns, stack_columns, stratified
 from ...sketches import PrivateSketch
 
 PRIORS = ("auto", "uniform", "marginals")

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._progress import advance
-from ..._warn import warn_caller
+from ..._computing import advance, warn_caller
 from ._blocks import FeatureBlocks
 from ._local_blocks import LocalBlocks
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from ..._warn import warn_caller
-from ...features import Columns
+from ..._computing import warn_caller
+from ...schema import Columns
 from ...sketches import PrivateSketch
 from ..asking._warnings import AnswerWarning
 from ..inferring._priors import draw_points
