@@ -17,6 +17,8 @@ from skdpsumm.summaries._mwem import mwem_noise
 from skdpsumm.summaries._posted import RunningSums
 from skdpsumm.summaries._releases import GaussianMean, MWEMMean
 
+pytestmark = pytest.mark.statistical
+
 ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
 SURE = 1 - 1e-9
 
