@@ -9,8 +9,8 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
-from ..features import Columns
 from ..moments import M2MEstimator
+from ..schema import Columns
 from ..sketches import PrivateSketch
 
 # Line and marker: any two can be told apart in black and white.

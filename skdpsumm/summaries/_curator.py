@@ -15,7 +15,6 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
-from .._validation import Schema, validate_table
 from ..features import GRID
 from ..privacy import (
     PureDP,
@@ -23,6 +22,7 @@ from ..privacy import (
     nominal_mechanism,
 )
 from ..privacy._contract import warn_of_seed
+from ..schema._reading import Schema, validate_table
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
 from ._protocol import CONSTRAINTS, Bid, Message, Plan, Propose, Protocol, Rows, Terms
 from ._releases import state_privacy, total_cost

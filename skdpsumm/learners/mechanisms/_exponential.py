@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import vonmises_fisher
 
-from ..._progress import advance
+from ..._computing import advance
 from ...privacy import (
     Mechanism,
     PureDP,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, eigh, solve_triangular
 from sklearn.utils import gen_batches
 
-from ..._progress import advance
+from ..._computing import advance
 from ...privacy import (
     Block,
     IntegerNoise,

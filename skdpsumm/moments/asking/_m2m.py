@@ -14,12 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..._cells import exact_numbers
+from ..._computing import progress
 from ..._dask import count_columns
-from ..._progress import progress
-from ..._validation import validate_table
-from ...features import Columns
 from ...privacy._contract import PrivacyReprMixin, columns_kept
+from ...schema import Columns
+from ...schema._reading import exact_numbers, validate_table
 from ...sketches import (
     HistogramSketcher,
     PrivateSketch,
