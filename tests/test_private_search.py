@@ -389,9 +389,7 @@ def toy(plan, law, rng):
     """
     search = PrivateSearchCV(Constant(), {})
     candidates = [({"label": label}, Toy(plan.epsilon, label)) for label in (0, 1)]
-    score = _run.PrivateScore(
-        lambda e, row, y: KINDS[y[0]][e.label], -1.0, 1.0, "add_remove", plan
-    )
+    score = _run.PrivateScore(lambda e, row, y: KINDS[y[0]][e.label], -1.0, 1.0, "add_remove", plan)
 
     stage = Stage(Leaf("", ""), plan, PublicRows(None, None), None, "add_remove", None, 0)
 
