@@ -23,9 +23,9 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
 )
-from skdpsumm.features import Columns
 from skdpsumm.moments.inferring._points import maxent_points, maxent_weights
 from skdpsumm.moments.inferring._solvers import FeatureBlocks
+from skdpsumm.schema._columns import Columns
 
 SMALL = {"bounds": (0, 1), "n_synthetic": 4_000, "random_state": 0}
 

@@ -24,8 +24,8 @@ from skdpsumm import (
     SketchUnion,
 )
 from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.features import Columns
 from skdpsumm.moments.learning import _base
+from skdpsumm.schema._columns import Columns
 
 JOBS = ["baker", "clerk", "smith"]
 N = 2000

@@ -26,8 +26,9 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
 )
-from skdpsumm.features import GRID, Columns, HistogramMap
+from skdpsumm.features import GRID, HistogramMap
 from skdpsumm.moments.asking._statistics import _monotone
+from skdpsumm.schema import Columns
 from skdpsumm.sketches._file import VERSION
 
 pytestmark = [

@@ -14,8 +14,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._validation import class_codes, known_classes, validate_table
-from .._warn import silence
+from .._computing import silence
+from ..schema._listed import class_codes, known_classes
+from ..schema._reading import validate_table
 from .erm._losses import Hinge, Huber, HuberizedHinge, Logistic, Loss, OneVsRest, Softmax
 
 Floats = NDArray[np.float64]

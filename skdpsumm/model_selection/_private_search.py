@@ -19,13 +19,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._cells import check_computed
+from .._computing import silence
 from .._delegation import DelegatingMixin, inner_has
-from .._public import unwrap
-from .._validation import Schema, known_classes, validate_table
-from .._warn import silence
-from ..privacy import PrivacyGuarantee, derived_seed, secret_generator
+from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit
+from ..privacy._noise import derived_seed, secret_generator
+from ..schema._listed import known_classes
+from ..schema._reading import Schema, check_computed, unwrap, validate_table
 from ._candidate import Choices, Leaf, Maps, groups_of, last_step, silent, state, steps_before
 from ._rehearsal import Stage
 from ._run import SCORES, PrivateScore, Result, Table, no_run, run

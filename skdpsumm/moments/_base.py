@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from ..features import Columns
 from ..privacy._contract import PrivacyReprMixin
+from ..schema import Columns
 from ..sketches import PrivateSketch
 from .inferring._points import check_answerable
 

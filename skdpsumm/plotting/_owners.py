@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..privacy import Unprotected
 from ..summaries import OwnerValues
 from ._axes import need_matplotlib, of_level, open_axes
 
@@ -139,7 +138,7 @@ class OwnersDisplay:
         need_matplotlib(cls, "from_estimator")
         summarizer = getattr(summarizer, "summarizer_", summarizer)
         check_is_fitted(summarizer, "owner_counts_")
-        if not isinstance(summarizer.privacy_.target.mechanism, Unprotected):
+        if not summarizer.privacy_.target.mechanism.unprotected:
             raise ValueError(
                 "owner_counts_ is exact and private, so no picture is drawn of it. Pay for a "
                 "release: OwnersDisplay.from_release(summarizer.noisy_owner_values(epsilon))."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._warn import warn_caller
+from .._computing import warn_caller
 from ..features import GRID
 from ..privacy import (
     Block,

@@ -12,12 +12,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..._cells import exact_numbers
+from ..._computing import progress
 from ..._dask import count_columns
-from ..._progress import progress
-from ..._validation import validate_table
-from ...features import Columns
 from ...privacy._contract import columns_kept
+from ...schema import Columns
+from ...schema._reading import exact_numbers, validate_table
 from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion, inherit_columns
 from .._base import BaseM2M, first_given, library_of
 from ..inferring._points import draw_points

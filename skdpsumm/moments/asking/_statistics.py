@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
-from ..._warn import warn_caller
-from ...features import Columns, project_to_simplex
+from ..._computing import warn_caller
+from ...features import project_to_simplex
+from ...schema import Columns
 from ..inferring._regression import MomentRegression
 from ._answer import Answer, ColumnCondition, Question
 from ._estimate import Estimate

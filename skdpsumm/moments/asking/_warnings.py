@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._warn import warn_caller
-from ...features import Columns
+from ..._computing import warn_caller
+from ...schema import Columns
 from ..inferring._points import histogram_columns, private_marginal
 from ..inferring._regression import MomentRegression
 

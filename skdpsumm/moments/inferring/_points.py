@@ -10,15 +10,10 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 
-from ..._progress import advance
-from ...features import (
-    Columns,
-    FeatureMap,
-    HistogramMap,
-    project_to_simplex,
-    stack_columns,
-    stratified,
-)
+from ..._computing import advance
+from ...features import FeatureMap, HistogramMap, project_to_simplex
+from ...schema import Columns
+from ...schema._columns import stack_columns, stratified
 from ...sketches import PrivateSketch
 from ._solvers import FeatureBlocks
 

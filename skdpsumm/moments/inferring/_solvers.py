@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._progress import advance
-from ..._warn import warn_caller
+from ..._computing import advance, warn_caller
 from ...features import FeatureMap, HistogramMap
 
 # With more features than this the matrix takes more time and memory than products with it.

@@ -15,12 +15,11 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..._cells import Table, exact_numbers
-from ..._progress import progress
-from ..._validation import validate_table
-from ..._warn import warn_caller
-from ...features import Columns, project_to_simplex
+from ..._computing import progress, warn_caller
+from ...features import project_to_simplex
 from ...privacy._contract import columns_kept
+from ...schema import Columns
+from ...schema._reading import Table, exact_numbers, validate_table
 from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion, inherit_columns
 from .._base import BaseM2M, first_given, library_of, table_of
 from ..asking._warnings import AnswerWarning

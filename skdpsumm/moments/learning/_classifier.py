@@ -11,8 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..._validation import known_classes, validate_table
-from ..._warn import silence
+from ..._computing import silence
+from ...schema._listed import known_classes
+from ...schema._reading import validate_table
 from ._base import BaseImplicitM2M, estimator_has
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
 
-from ..._validation import validate_table
-from ...features import Columns
+from ...schema import Columns
+from ...schema._reading import validate_table
 from ._base import BaseImplicitM2M
 
 
