@@ -18,8 +18,7 @@ from skdpsumm import (
     SketchUnion,
 )
 from skdpsumm.features import HistogramMap
-from skdpsumm.moments.asking._named_rows import NamedRows
-from skdpsumm.moments.asking._positions import Positions
+from skdpsumm.moments.asking._positions import NamedRows, Positions
 from skdpsumm.schema import Columns
 
 pytestmark = [

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from ..features import FeatureMap
 from ..learners._base import BaseKernelLearner
 from ..moments import M2MEstimator
-from ..moments.inferring._implicit import BaseImplicitM2M
+from ..moments.learning._base import BaseImplicitM2M
 from ..sketches import BaseSketcher
 from ..summaries import PrivateMMDSummarizer
 from ._hard_rows import N_CANDIDATES, hard_pair, neighbouring_tables, rows_at_many_scales

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from ..summaries import Curator, PrivateMMDSummarizer
-from ..summaries._embedding import Embedding
+from ..summaries._mmd import Embedding
 from ._hard_rows import N_CANDIDATES, hard_pair, neighbouring_tables, rows_at_many_scales
 
 SIDES = ("target", "owners")

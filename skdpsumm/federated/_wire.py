@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..sketches._file import read_npy
 from ..summaries import Message, ProposeRows, Rows
-from ..summaries._embedding import Embedding
+from ..summaries._mmd import Embedding
 
 _KINDS: dict[str, type[Message]] = {"ProposeRows": ProposeRows}
 _SCALARS, _ARRAYS = "scalars", "arrays"

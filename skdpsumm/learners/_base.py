@@ -24,7 +24,7 @@ from .erm._precomputed import PrecomputedSpace
 from .erm._problem import Problem
 from .erm._spaces import KERNELS, FeatureSpace, KernelSpace, Space
 from .erm._terms import MAX_KERNEL_ROWS, MAX_ROWS, ROUNDED_UP, Terms, check_radius
-from .mechanisms._regularization import public_regularization
+from .mechanisms._functional import public_regularization
 
 # Public points at which landmarks are tried out.
 _N_PROBES = 64

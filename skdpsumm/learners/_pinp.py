@@ -17,9 +17,8 @@ from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._labels import ClassifierTarget, RegressorTarget
 from .erm._spaces import FeatureSpace
-from .mechanisms._answers import FrozenAnswers
-from .mechanisms._functional import WeightNoise
-from .mechanisms._path import GaussianPath
+from .mechanisms._functional import GaussianPath, WeightNoise
+from .mechanisms._interactive import FrozenAnswers
 from .mechanisms._public_hypothesis import NoisyThreshold, SparseVector
 
 

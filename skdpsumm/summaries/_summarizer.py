@@ -24,14 +24,10 @@ from ..schema._reading import beside_X, is_dask, is_missing, read_labels, unwrap
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._curator import Curator
-from ._owner import DataOwner
-from ._owner_values import OwnerValueRelease, OwnerValues
-from ._partition_owners import PartitionOwners
+from ._owners import DataOwner, PartitionOwners, run_protocol
 from ._posted import Posted
-from ._propose import Pool, Propose
-from ._protocol import Protocol
-from ._run import run_protocol
-from ._terms import CONSTRAINTS
+from ._protocol import CONSTRAINTS, Pool, Propose, Protocol
+from ._releases import OwnerValueRelease, OwnerValues
 
 _NO_TARGET = (
     "X_target is missing, so X itself is the target. Pass the rows to match as X_target; where X "

@@ -14,8 +14,9 @@ from sklearn.isotonic import isotonic_regression
 from ..._computing import warn_caller
 from ...features import project_to_simplex
 from ...schema import Columns
+from ._answer import ColumnQuestion
 from ._estimate import Estimate
-from ._positions import ColumnQuestion, Positions
+from ._positions import Positions
 from ._warnings import AnswerWarning
 
 # More thresholds or bins are a picture of a column, not questions.

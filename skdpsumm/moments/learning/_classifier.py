@@ -15,7 +15,7 @@ from ..._computing import silence
 from ...privacy._contract import columns_kept
 from ...schema._listed import known_classes
 from ...schema._reading import validate_table
-from ..inferring._implicit import BaseImplicitM2M, estimator_has
+from ._base import BaseImplicitM2M, estimator_has
 
 
 class M2MClassifier(ClassifierMixin, BaseImplicitM2M):

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from ...privacy._contract import columns_kept
 from ...schema import Columns
 from ...schema._reading import validate_table
-from ..inferring._implicit import BaseImplicitM2M
+from ._base import BaseImplicitM2M
 
 
 class M2MRegressor(RegressorMixin, BaseImplicitM2M):
