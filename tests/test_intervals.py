@@ -19,7 +19,7 @@ from skdpsumm import (
 )
 from skdpsumm.features import HistogramMap
 from skdpsumm.moments.asking._positions import NamedRows, Positions
-from skdpsumm.schema import Columns
+from skdpsumm.schema._columns import Columns
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

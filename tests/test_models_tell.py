@@ -25,7 +25,7 @@ from skdpsumm import (
 )
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.moments.learning import _base
-from skdpsumm.schema import Columns
+from skdpsumm.schema._columns import Columns
 
 JOBS = ["baker", "clerk", "smith"]
 N = 2000

@@ -12,7 +12,7 @@ from skdpsumm.moments.inferring import _points, _solvers
 from skdpsumm.moments.inferring._points import maxent_points, maxent_weights
 from skdpsumm.moments.inferring._regression import MomentRegression
 from skdpsumm.moments.inferring._solvers import DenseSolver, FeatureBlocks, IterativeSolver
-from skdpsumm.schema import Columns
+from skdpsumm.schema._columns import Columns
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

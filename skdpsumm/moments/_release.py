@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..schema import Columns
+from ..schema._columns import Columns
 from ..sketches import PrivateSketch
 
 

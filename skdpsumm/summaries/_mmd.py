@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import gen_batches
 
 from ..features import GRID, FourierMap
-from ..schema import Columns
+from ..schema._columns import Columns
 from ..schema._reading import Schema, validate_table
 
 # Entries of the kernel matrix that are held at a time.

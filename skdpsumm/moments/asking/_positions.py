@@ -19,8 +19,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 
 from ...features import FeatureMap, HistogramMap
-from ...schema import Columns
-from ...schema._columns import stack_columns
+from ...schema._columns import Columns, stack_columns
 from ..inferring._solvers import FeatureBlocks
 
 # Of a column without a histogram: Fourier features tell places not much better than these.

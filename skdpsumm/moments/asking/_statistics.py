@@ -13,7 +13,7 @@ from sklearn.isotonic import isotonic_regression
 
 from ..._computing import warn_caller
 from ...features import project_to_simplex
-from ...schema import Columns
+from ...schema._columns import Columns
 from ._answer import ColumnQuestion
 from ._estimate import Estimate
 from ._positions import Positions

@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
 
 from ...privacy._contract import columns_kept
-from ...schema import Columns
+from ...schema._columns import Columns
 from ...schema._reading import validate_table
 from ._base import BaseImplicitM2M
 
