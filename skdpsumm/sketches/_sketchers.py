@@ -21,64 +21,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress
 from .._dask import PartitionSchema
-from .._docs import RELEASE, shared_docs
+from .._docs import shared_docs
 from ..features import GRID, FeatureMap, FourierMap, HistogramMap, RACEMap
 from ..features._engine import check_engine
 from ..privacy import Block, IntegerNoise, PrivacyGuarantee, own_clone
 from ..privacy._contract import PrivateFit, columns_kept
 from ..schema import Columns
 from ..schema._reading import Table, is_dask, is_float32, validate_table
+from ._docs import BOUNDS, SKETCHER_DOCS
 from ._partitions import sum_partitions
 from ._private_sketch import PendingRelease
-
-# What the docstrings of sketchers share.
-_BOUNDS = """
-    bounds : pair, sequence of pairs or mapping, default=None
-        Public (low, high) of the columns, in their units. Where given, columns are clipped and
-        scaled to [0, 1] first, so that `{scale}` has no unit. None takes columns as they are;
-        privacy needs no bounds, but whoever asks the sketch (`M2MEstimator.from_sketch`) then has
-        to know them."""
-SKETCHER_DOCS = {
-    "values": """
-    categories : mapping from column to list of values, default=None
-        Categorical columns, with all their public values. Fourier features and RACE take
-        different values to be at distance one.
-    steps : float, sequence or mapping from column to float, default=None
-        ``{"age": 1}`` says that the values of the column are low, low + 1, ..., high of its
-        `bounds`, one number that this holds for all numeric columns. Public. Other values go to
-        the closest of these, and what is computed from the sketch knows of no other.""",
-    "epsilon": """
-    epsilon : float, default=1.0
-        Total epsilon of one `fit`; ``np.inf`` for no noise.""",
-    "release": f"""
-    adjacency : {{"add_remove", "replace_one"}}, default="add_remove"
-        Under "replace_one" the number of rows is public and sensitivities double.
-    denominator : {{"auto", "budget", "row_sums"}}, default="auto"
-        Where the number of rows comes from. "row_sums": every histogram and every RACE array sums
-        to it, so it is free. "budget": a part of the budget buys a count, which is better at very
-        small epsilon; Fourier features have only this. "auto" is "row_sums" where there is one.
-    denominator_share : float, default=0.02
-        Part of the budget for the count, as in the paper; of epsilon under pure DP, of mu^2 under
-        Gaussian noise.
-    postprocess : bool, default=True
-        Move `sketch_.mean` to the set that every true mean lies in: each histogram and RACE array
-        to the simplex, each (cos, sin) pair to the unit disk. No effect while the noise is small,
-        and none on the answers of M2M.
-    random_state : int, RandomState or None, default=None
-        Public randomness: frequencies and hashes. Owners who add their sketches share an int.
-{RELEASE.strip(chr(10))}
-    n_jobs : int or None, default=None
-        Threads for the sum. The result does not depend on it, bit for bit.
-    verbose : int, default=0
-        Show progress on the standard error stream, a step per 65,536 rows; for the curator alone,
-        as it tells the number of rows. Dask has a display of its own.""",
-    "fitted": """
-    sketch_ : PrivateSketch
-        The release.
-    privacy_ : PrivacyGuarantee
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names.""",
-}
 
 
 class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -174,7 +126,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             return self._add_rows(X)
 
     def _add_rows(self, X):
-        pending = getattr(self, "_pending", None)
+        pending: PendingRelease | None = getattr(self, "_pending", None)
         first = pending is None
         if first:
             self._begin()
@@ -182,7 +134,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             self._pending = self._add_partitions(X, pending)
             return self
         X = self._validate(X, reset=first)
-        if first:
+        if pending is None:
             pending = self._open(X)
         else:
             pending.feature_map.check_values(X)
@@ -309,7 +261,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return tags
 
 
-@shared_docs(**SKETCHER_DOCS, bounds=_BOUNDS.replace("{scale}", "gamma"))
+@shared_docs(**SKETCHER_DOCS, bounds=BOUNDS.replace("{scale}", "gamma"))
 class RFFSketcher(BaseSketcher):
     """Private mean of random Fourier features: a smooth picture of the joint distribution.
 
@@ -410,7 +362,7 @@ class RFFSketcher(BaseSketcher):
         return FourierMap.draw(columns, n_features, self.gamma, self.kernel, rng)
 
 
-@shared_docs(**SKETCHER_DOCS, bounds=_BOUNDS.replace("{scale}", "bandwidth"))
+@shared_docs(**SKETCHER_DOCS, bounds=BOUNDS.replace("{scale}", "bandwidth"))
 class RACESketcher(BaseSketcher):
     """Private RACE: histograms of random projections, modulo the number of buckets.
 

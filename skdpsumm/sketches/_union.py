@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from .._docs import shared_docs
 from ..features import UnionMap
 from ..privacy import own_clone
-from ._sketchers import SKETCHER_DOCS, BaseSketcher
+from ._docs import SKETCHER_DOCS
+from ._sketchers import BaseSketcher
 
 
 @shared_docs(**SKETCHER_DOCS)
