@@ -16,12 +16,9 @@ from sklearn.utils._param_validation import (
 )
 
 from ..features import GRID
-from ..privacy import (
-    PureDP,
-    derived_seed,
-    nominal_mechanism,
-)
+from ..privacy import PureDP
 from ..privacy._contract import warn_of_seed
+from ..privacy._noise import derived_seed, nominal_mechanism
 from ..schema._reading import Schema, validate_table
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
 from ._protocol import CONSTRAINTS, Bid, Message, Plan, Propose, Protocol, Rows, Terms

@@ -17,8 +17,9 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import in_a_search, warn_caller
-from ..privacy import PrivacyGuarantee, derived_seed
+from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit
+from ..privacy._noise import derived_seed
 from ..schema._listed import check_listed, positions
 from ..schema._reading import beside_X, is_dask, is_missing, read_labels, unwrap, validate_table
 from ._ask_all import AskAll
