@@ -30,6 +30,7 @@ from skdpsumm import (
     TDILClassifier,
     TDILRegressor,
 )
+from skdpsumm.summaries import AskAll, MWEMRelease, Posted
 
 # scikit-learn's data lie within these.
 BOUNDS = (-1000, 1000)
@@ -67,9 +68,9 @@ def summarizers(**budget):
     return [
         PrivateMMDSummarizer(**common),
         PrivateMMDSummarizer(protocol="pool", **common),
-        PrivateMMDSummarizer(protocol="posted", n_rounds=4, **common),
-        PrivateMMDSummarizer(protocol="ask_all", n_rounds=4, **common),
-        PrivateMMDSummarizer(release="mwem", reveal="features", n_steps=20, **common),
+        PrivateMMDSummarizer(protocol=Posted(n_rounds=4), **common),
+        PrivateMMDSummarizer(protocol=AskAll(n_rounds=4), **common),
+        PrivateMMDSummarizer(release=MWEMRelease(20), reveal="features", **common),
         PrivateMMDSummarizer(protocol="auction", **common),
     ]
 

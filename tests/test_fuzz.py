@@ -41,6 +41,7 @@ from skdpsumm import (
 )
 from skdpsumm.privacy import mechanism_from_dict
 from skdpsumm.sketches._file import _digest
+from skdpsumm.summaries import AskAll, MWEMRelease, Posted
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (24, 2))
@@ -61,9 +62,9 @@ ESTIMATORS = {
     "m2m classifier": M2MClassifier(**M2M),
     "m2m regressor": M2MRegressor(y_bounds=(-1, 1), **M2M),
     "propose": PrivateMMDSummarizer(**SMALL),
-    "mwem": PrivateMMDSummarizer(release="mwem", n_target=24, n_steps=3, **SMALL),
-    "posted": PrivateMMDSummarizer(protocol="posted", n_rounds=2, **SMALL),
-    "ask_all": PrivateMMDSummarizer(protocol="ask_all", n_rounds=2, **SMALL),
+    "mwem": PrivateMMDSummarizer(release=MWEMRelease(n_steps=3), n_target=24, **SMALL),
+    "posted": PrivateMMDSummarizer(protocol=Posted(n_rounds=2), **SMALL),
+    "ask_all": PrivateMMDSummarizer(protocol=AskAll(n_rounds=2), **SMALL),
     "path": PINPClassifier(max_points=30),
     "svt": PINPClassifier(mechanism="svt"),
     "threshold": PINPClassifier(mechanism="threshold"),
