@@ -48,9 +48,9 @@ from skdpsumm.learners.erm._problem import Minimizer
 from skdpsumm.learners.erm._rows import FeatureRows
 from skdpsumm.learners.erm._spaces import FeatureSpace
 from skdpsumm.learners.erm._terms import Terms
-from skdpsumm.learners.mechanisms import _exponential, _laplace, _objective
-from skdpsumm.learners.mechanisms._answers import AnsweredQueries
-from skdpsumm.learners.mechanisms._path import PathAnswers
+from skdpsumm.learners.mechanisms import _answers_at_points, _exponential, _objective
+from skdpsumm.learners.mechanisms._functional import PathAnswers
+from skdpsumm.learners.mechanisms._interactive import AnsweredQueries
 from skdpsumm.privacy import gdp_delta, gdp_mu, zcdp_rho
 from skdpsumm.privacy._threshold import threshold_ratio
 
@@ -284,7 +284,7 @@ def test_laplace_answers(factor, accepted, adjacency, budget, noise, monkeypatch
     noise(factor)
     model = TDDLClassifier(kernel=rbf, mechanism="laplace", regularization=7.0, **budget)
     model.set_params(adjacency=adjacency)
-    seen = fitted_answers(_laplace, monkeypatch)
+    seen = fitted_answers(_answers_at_points, monkeypatch)
     release = Released(model, *table(2, 3), X_public=Z)
     for _ in range(200):
         release()

@@ -36,7 +36,7 @@ from skdpsumm.learners.erm._rounding import (
 )
 from skdpsumm.learners.erm._spaces import FeatureSpace, KernelSpace
 from skdpsumm.learners.erm._terms import MAX_KERNEL_ROWS, MAX_ROWS, Terms
-from skdpsumm.learners.mechanisms._path import GaussianPath
+from skdpsumm.learners.mechanisms._functional import GaussianPath
 from skdpsumm.privacy import gdp_mu
 
 RNG = np.random.default_rng(0)
@@ -454,13 +454,13 @@ def test_noise_covers_the_rounding_of_coordinates(times, monkeypatch):
 def test_noise_covers_the_rounding_of_scores(mechanism, share, monkeypatch):
     """By as much as the claimed error of both neighbours, in units of what a score may move."""
     from skdpsumm.learners.mechanisms import (
+        _answers_at_points,
         _exponential,
         _functional,
-        _laplace,
         _public_hypothesis,
     )
 
-    modules = _exponential, _functional, _laplace, _public_hypothesis
+    modules = _exponential, _functional, _answers_at_points, _public_hypothesis
     plain = scale_of(mechanism)
     for module in modules:
         monkeypatch.setattr(

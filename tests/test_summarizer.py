@@ -29,8 +29,8 @@ from skdpsumm import (
     SummarizedEstimator,
     mmd2,
 )
-from skdpsumm._public import unwrap
 from skdpsumm.privacy import PureDP, Unprotected
+from skdpsumm.schema._reading import unwrap
 from skdpsumm.summaries import AskAll, Auction, Posted, Propose
 from skdpsumm.summaries._mmd import Embedding
 from skdpsumm.summaries._releases import APART, GaussianMean

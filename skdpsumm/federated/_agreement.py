@@ -15,7 +15,7 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
-from .._difference import first_difference
+from ..schema._columns import first_difference
 from ..sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 from ..summaries import Pool, Propose, Protocol
 from ..summaries._mmd import Embedding

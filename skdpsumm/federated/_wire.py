@@ -12,7 +12,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
-from .._npy import read_npy
+from ..sketches._file import read_npy
 from ..summaries import Message, ProposeRows, Rows
 from ..summaries._mmd import Embedding
 

@@ -10,7 +10,7 @@ from scipy.linalg import solve
 from scipy.spatial.distance import cdist
 from scipy.stats import qmc
 
-from ..features import Columns
+from ..schema import Columns
 from .erm._rounding import factor_jitter
 from .erm._spaces import Space
 

@@ -18,10 +18,10 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
-from .._validation import Schema, validate_table
 from ..features import GRID
 from ..privacy import Mechanism, derived_seed, nominal_mechanism
 from ..privacy._contract import warn_of_seed
+from ..schema._reading import Schema, validate_table
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable

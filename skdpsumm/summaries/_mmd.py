@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import gen_batches
 
-from .._validation import Schema, validate_table
-from ..features import GRID, Columns, FourierMap
+from ..features import GRID, FourierMap
+from ..schema._columns import Columns
+from ..schema._reading import Schema, validate_table
 
 # Entries of the kernel matrix that are held at a time.
 _BLOCK = 2**22

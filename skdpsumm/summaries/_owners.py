@@ -12,11 +12,10 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
-from .._blas import one_blas_thread
-from .._cells import check_listed, is_missing, positions, read_labels
+from .._computing import one_blas_thread, progress
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
-from .._progress import progress
-from .._validation import Schema, validate_table
+from ..schema._listed import check_listed, positions
+from ..schema._reading import Schema, is_missing, read_labels, validate_table
 from ._curator import Curator
 from ._mmd import Embedding, grid_scores
 from ._protocol import (

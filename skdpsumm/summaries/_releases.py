@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
-from .._warn import warn_caller
+from .._computing import warn_caller
 from ..features import GRID
 from ..privacy import (
     Block,

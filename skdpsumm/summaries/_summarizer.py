@@ -15,13 +15,10 @@ from sklearn.utils._metadata_requests import RequestMethod
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from .._dask import is_dask
-from .._public import beside_X, unwrap
-from .._searching import in_a_search
-from .._validation import validate_table
-from .._warn import warn_caller
+from .._computing import in_a_search, warn_caller
 from ..privacy import PrivacyGuarantee, derived_seed
 from ..privacy._contract import PrivateFit, warn_of_seed
+from ..schema._reading import beside_X, is_dask, unwrap, validate_table
 from ._auction import Auction
 from ._curator import CONSTRAINTS, PROTOCOLS, Curator, named
 from ._owners import DataOwner, PartitionOwners, rows_by_owner, run_protocol

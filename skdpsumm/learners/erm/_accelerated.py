@@ -51,7 +51,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..._progress import advance
+from ..._computing import advance
 from ._losses import Floats, Loss
 from ._newton import Problem
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from ..._blas import one_blas_thread
-from ..._progress import advance
+from ..._computing import advance, one_blas_thread
 
 _BLOCK_ROWS = 512
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg.blas import dsymv
 
-from ..._progress import advance
+from ..._computing import advance
 from ._accelerated import LARGEST_COEFFICIENT, LARGEST_NORM, smallest_distance
 from ._careful import UNIT, careful_product, product_error
 from ._certificate import (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import cho_solve
 
-from ..._progress import advance
+from ..._computing import advance
 from ._losses import Floats
 
 _MOST_PRODUCTS = 1000

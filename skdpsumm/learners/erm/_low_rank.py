@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..._progress import advance
+from ..._computing import advance
 from ._linear_systems import positive_cholesky, positive_solver
 from ._losses import Floats
 

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..._progress import advance
+from ..._computing import advance
 from ._losses import Floats, Loss
 
 # How much better the system of a direction is solved where a rough solution did not do.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config, set_config
 
-from ..._progress import advance
+from ..._computing import advance
 from ._losses import Floats
 
 # Blocks stay in the cache, and sums over one keep small rounding errors.

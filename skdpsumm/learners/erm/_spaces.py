@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import gen_batches
 
-from ..._warn import silence
+from ..._computing import silence
 from ...features._row_alone import dense, map_rows
 from ._careful import UNIT
 from ._entries import (

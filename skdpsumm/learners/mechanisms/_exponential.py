@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import vonmises_fisher
 
-from ..._progress import advance
+from ..._computing import advance
 from ...privacy import (
     Mechanism,
     PureDP,
@@ -33,7 +33,7 @@ from ..erm._problem import Minimizer, Problem
 from ..erm._rounding import check_rounding, largest_weight, score_rounding
 from ..erm._spaces import Space
 from ..erm._terms import ROUNDED_UP, Terms
-from ._laplace import shrunk_least_squares
+from ._answers_at_points import shrunk_least_squares
 
 Floats = NDArray[np.float64]
 

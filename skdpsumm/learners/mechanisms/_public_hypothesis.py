@@ -29,7 +29,7 @@ from ..erm._problem import Minimizer, Problem
 from ..erm._rounding import check_rounding, score_rounding
 from ..erm._spaces import Space
 from ..erm._terms import ROUNDED_UP, Terms
-from ._answers import AnsweredQueries
+from ._interactive import AnsweredQueries
 
 Floats = NDArray[np.float64]
 
