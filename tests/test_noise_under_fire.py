@@ -31,13 +31,8 @@ from skdpsumm.learners.erm._losses import Logistic
 from skdpsumm.learners.erm._terms import Terms
 from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
 from skdpsumm.learners.mechanisms._functional import CoordinateNoise
-from skdpsumm.privacy import (
-    Block,
-    IntegerNoise,
-    exponential_choice,
-    noisy_integers,
-    on_grid,
-)
+from skdpsumm.privacy import Block, IntegerNoise
+from skdpsumm.privacy._noise import exponential_choice, noisy_integers, on_grid
 from skdpsumm.summaries import AskAll, MWEMRelease, Pool, Posted
 
 RNG = np.random.default_rng(0)

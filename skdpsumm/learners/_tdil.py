@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._computing import warn_caller
-from ..privacy import BudgetExceededError, BudgetWarning, nominal_mechanism
+from ..privacy import BudgetExceededError, BudgetWarning
+from ..privacy._noise import nominal_mechanism
 from ..schema._reading import validate_table
 from ._base import BaseKernelLearner
 from ._docs import shared_docs

@@ -21,8 +21,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._computing import silence
 from .._delegation import DelegatingMixin, inner_has
-from ..privacy import PrivacyGuarantee, derived_seed, secret_generator
+from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit
+from ..privacy._noise import derived_seed, secret_generator
 from ..schema._listed import known_classes
 from ..schema._reading import Schema, check_computed, unwrap, validate_table
 from ._candidate import Choices, Leaf, Maps, groups_of, last_step, silent, state, steps_before

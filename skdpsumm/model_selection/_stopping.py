@@ -69,11 +69,10 @@ from ..privacy import (
     Mechanism,
     PureDP,
     ShiftedGaussianDP,
-    Unprotected,
     gdp_epsilon,
     gdp_mu,
-    nominal_mechanism,
 )
+from ..privacy._noise import nominal_mechanism
 
 # The root of an equation is raised by this, which keeps an inequality.
 _MARGIN = 1e-9
@@ -127,20 +126,20 @@ class Stopping(ABC):
 
         Parameters
         ----------
-        base : PureDP, GaussianDP, ShiftedGaussianDP or Unprotected
-            Of other costs no bound in closed form is known here.
+        base : Mechanism
+            Pure, Gaussian up to shifts (`Mechanism.loss_terms`), or unprotected. Of other costs no
+            bound in closed form is known here.
         """
-        if isinstance(base, Unprotected):
+        if base.unprotected:
             return base
-        if isinstance(base, PureDP):
-            return PureDP(base.epsilon0 + self.shift(base))
-        if isinstance(base, GaussianDP):
-            base = ShiftedGaussianDP(((1, base.mu, 0),), base.log_ratio, base.tail)
-        if not isinstance(base, ShiftedGaussianDP):
+        pure = base.epsilon(0.0)
+        if math.isfinite(pure):
+            return PureDP(pure + self.shift(base))
+        if base.loss_terms is None:
             raise TypeError(f"No price of a search is known here for runs of {base!r}.")
         shift = self.shift(base)
-        terms = tuple((self.mean * w, mu, s + shift) for w, mu, s in base.terms) + self._nothing
-        return ShiftedGaussianDP(terms, *self._slack(base.log_ratio, base.tail))
+        terms = tuple((self.mean * w, mu, s + shift) for w, mu, s in base.loss_terms)
+        return ShiftedGaussianDP(terms + self._nothing, *self._slack(*base.slack))
 
     def _slack(self, log_ratio: float, tail: float) -> tuple[float, float]:
         if tail == 0:
@@ -282,17 +281,16 @@ class RunPlan:
 
     def excess(self, cost: Mechanism) -> float:
         """Return how many times the planned cost this is; infinite where they do not compare."""
-        if isinstance(self.base, PureDP):
-            pure = isinstance(cost, PureDP)
-            return cost.epsilon0 / self.base.epsilon0 if pure else math.inf  # type: ignore[attr-defined]
-        if not isinstance(self.base, GaussianDP):
+        if self.base.unprotected:
             return 0.0
-        cost = cost.as_accountable()
-        if not isinstance(cost, GaussianDP):
+        planned, paid = self.base.price("gdp"), cost.price("gdp")
+        if planned is None or paid is None:
             return math.inf
-        if cost.log_ratio > self.base.log_ratio or cost.tail > self.base.tail:
+        if math.isfinite(planned.pure):
+            return paid.pure / planned.pure
+        if paid.log_ratio > planned.log_ratio or paid.tail > planned.tail:
             return math.inf
-        return cost.mu / self.base.mu
+        return math.sqrt(paid.square / planned.square)
 
 
 @lru_cache(maxsize=128)
@@ -349,7 +347,7 @@ def check_ledger(ledger: Any, law: Stopping, epsilon: float, delta: float, adjac
     """
     total = plan_runs(law, epsilon, delta).total
     refusal = _refusal(ledger, total, adjacency)
-    if refusal and math.isfinite(epsilon) and not isinstance(total, PureDP):
+    if refusal and math.isfinite(epsilon) and math.isinf(total.epsilon(0.0)):
         fits = _largest(ledger, law, epsilon, delta, adjacency)
         fits = f"epsilon={fits:.3g} would fit" if fits else "no epsilon would fit"
         refusal += (

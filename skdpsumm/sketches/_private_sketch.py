@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features import GRID, FeatureMap, feature_map_from_state
-from ..privacy import IntegerNoise, PrivacyGuarantee, Unprotected
+from ..privacy import IntegerNoise, PrivacyGuarantee
 from ..schema import Columns
 from ._file import read_sketch, write_sketch
 
@@ -400,7 +400,7 @@ class PendingRelease:
     @property
     def is_silent(self) -> bool:
         """Whether no noise will be added."""
-        return isinstance(self.noise.mechanism, Unprotected)
+        return self.noise.mechanism.unprotected is not None
 
     def _check_is_ours(self) -> None:
         if self.sums is None:

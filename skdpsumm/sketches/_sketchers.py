@@ -23,7 +23,8 @@ from .._computing import progress
 from .._dask import PartitionSchema
 from ..features import GRID, FeatureMap, FourierMap, HistogramMap, RACEMap
 from ..features._engine import check_engine
-from ..privacy import Block, IntegerNoise, PrivacyGuarantee, own_clone
+from ..privacy import Block, IntegerNoise, PrivacyGuarantee
+from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit, columns_kept
 from ..schema import Columns
 from ..schema._reading import Table, is_dask, is_float32, validate_table

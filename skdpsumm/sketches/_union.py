@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..features import UnionMap
-from ..privacy import own_clone
+from ..privacy._clone_watch import own_clone
 from ._sketchers import BaseSketcher
 
 

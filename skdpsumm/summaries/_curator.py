@@ -19,8 +19,9 @@ from sklearn.utils._param_validation import (
 )
 
 from ..features import GRID
-from ..privacy import Mechanism, derived_seed, nominal_mechanism
+from ..privacy import Mechanism
 from ..privacy._contract import warn_of_seed
+from ..privacy._noise import derived_seed, nominal_mechanism
 from ..schema._reading import Schema, validate_table
 from ._ask_all import AskAll
 from ._auction import Auction

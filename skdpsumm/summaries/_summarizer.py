@@ -16,8 +16,9 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import in_a_search, warn_caller
-from ..privacy import PrivacyGuarantee, derived_seed
+from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit, warn_of_seed
+from ..privacy._noise import derived_seed
 from ..schema._reading import beside_X, is_dask, unwrap, validate_table
 from ._auction import Auction
 from ._curator import CONSTRAINTS, PROTOCOLS, Curator, named

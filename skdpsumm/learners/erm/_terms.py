@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...privacy import derived_seed
+from ...privacy._noise import derived_seed
 from ._losses import Loss
 from ._rounding import check_rounding, kernel_drift
 

@@ -9,16 +9,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import brentq
 
-from ...privacy import (
-    Mechanism,
-    PureDP,
-    ZeroConcentratedDP,
-    check_scale,
-    noisy_integers,
-    nominal_mechanism,
-    on_grid,
-    zcdp_rho,
-)
+from ...privacy import Mechanism, PureDP, ZeroConcentratedDP, zcdp_rho
+from ...privacy._noise import check_scale, noisy_integers, nominal_mechanism, on_grid
 from ..erm._entries import power_below
 from ..erm._problem import Minimizer, Problem
 from ..erm._rounding import check_rounding, largest_eigenvalue, score_rounding

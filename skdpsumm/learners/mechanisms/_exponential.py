@@ -16,17 +16,14 @@ from numpy.typing import NDArray
 from scipy.stats import vonmises_fisher
 
 from ..._computing import advance
-from ...privacy import (
-    Mechanism,
-    PureDP,
-    ZeroConcentratedDP,
+from ...privacy import Mechanism, PureDP, ZeroConcentratedDP, zcdp_rho
+from ...privacy._noise import (
     check_scale,
     exponential_choice,
     noisy_integers,
     nominal_mechanism,
     on_grid,
     secret_generator,
-    zcdp_rho,
 )
 from ..erm._entries import power_below
 from ..erm._problem import Minimizer, Problem

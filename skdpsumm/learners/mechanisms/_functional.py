@@ -17,16 +17,8 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from sklearn.utils import gen_batches
 
 from ..._computing import advance
-from ...privacy import (
-    Block,
-    IntegerNoise,
-    Mechanism,
-    PureDP,
-    gdp_mu,
-    on_grid,
-    radial_noise,
-    secret_generator,
-)
+from ...privacy import Block, IntegerNoise, Mechanism, PureDP, gdp_mu
+from ...privacy._noise import on_grid, radial_noise, secret_generator
 from ..erm._careful import UNIT
 from ..erm._entries import power_below
 from ..erm._losses import Huber, Loss, MarginLoss

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from ...privacy import own_clone
+from ...privacy._clone_watch import own_clone
 from ...sketches import PrivateSketch
 from ..inferring._points import draw_points
 from ..inferring._regression import penalties
