@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validation import class_codes
-from .erm._losses import Loss, Softmax
+from .erm._losses import Loss
 
 Floats = NDArray[np.float64]
 
@@ -30,10 +30,7 @@ class ClassCoding:
     @classmethod
     def of(cls, classes: NDArray, loss: Loss) -> ClassCoding:
         """Return the coding of `classes` that `loss` works with."""
-        if len(classes) == 2:
-            return cls(classes, np.array([[-1.0], [1.0]]))
-        one_hot = np.eye(len(classes))
-        return cls(classes, one_hot if isinstance(loss, Softmax) else 2 * one_hot - 1)
+        return cls(classes, loss.class_codes(len(classes)))
 
     @property
     def n_scores(self) -> int:

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from .._validation import known_classes, validate_table
 from .._warn import silence
 from ._coding import ClassCoding, IntervalCoding
-from .erm._losses import Hinge, Huber, HuberizedHinge, Logistic, Loss, OneVsRest, Softmax
+from .erm._losses import Hinge, Huber, HuberizedHinge, Logistic, Loss, OneVsRest, SoftHinge, Softmax
 
 # A residual cannot exceed 2 while predictions stay in [-1, 1], so this is the squared loss there.
 _SQUARED = 2.0
@@ -62,7 +62,7 @@ class ClassifierTarget(ClassifierMixin):
             return Logistic() if two else Softmax()
         if name == "soft_hinge":
             margin = float(self.soft_margin)
-            return Logistic(margin) if two else Softmax(margin=margin)
+            return SoftHinge(margin) if two else Softmax(margin=margin)
         width = self._default_width if self.huber_width is None else float(self.huber_width)
         return HuberizedHinge(width) if two else Softmax(temperature=width, margin=1.0)
 

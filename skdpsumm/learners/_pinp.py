@@ -17,7 +17,7 @@ from .._validation import validate_table
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._labels import ClassifierTarget, RegressorTarget
-from .erm._spaces import FeatureSpace
+from .erm._feature_space import FeatureSpace
 from .mechanisms._answers import FrozenAnswers
 from .mechanisms._functional import WeightNoise
 from .mechanisms._path import GaussianPath

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import vonmises_fisher
 
+from ..._linear_systems import power_below
 from ..._progress import advance
 from ...privacy import (
     Mechanism,
@@ -28,11 +29,16 @@ from ...privacy import (
     secret_generator,
     zcdp_rho,
 )
-from ..erm._entries import power_below
-from ..erm._problem import Minimizer, Problem
-from ..erm._rounding import check_rounding, largest_weight, score_rounding
-from ..erm._spaces import Space
-from ..erm._terms import ROUNDED_UP, Terms
+from ..erm._problem import (
+    ROUNDED_UP,
+    Minimizer,
+    Problem,
+    Space,
+    Terms,
+    check_rounding,
+    largest_weight,
+    score_rounding,
+)
 from ._laplace import shrunk_least_squares
 
 Floats = NDArray[np.float64]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, eigh, solve_triangular
 
+from ..._linear_systems import UNIT, power_below
 from ...privacy import (
     Block,
     IntegerNoise,
@@ -24,18 +25,19 @@ from ...privacy import (
     radial_noise,
     secret_generator,
 )
-from ..erm._careful import UNIT
-from ..erm._entries import power_below
-from ..erm._problem import Minimizer, Problem
-from ..erm._rounding import (
+from ..erm._feature_space import FeatureSpace
+from ..erm._problem import (
+    ROUNDED_UP,
+    Minimizer,
+    Problem,
+    Space,
+    Terms,
     check_rounding,
     coordinate_rounding,
     factor_jitter,
     largest_weight,
     score_rounding,
 )
-from ..erm._spaces import FeatureSpace, Space
-from ..erm._terms import ROUNDED_UP, Terms
 
 Floats = NDArray[np.float64]
 

@@ -9,10 +9,14 @@ from sklearn.utils import gen_batches
 
 from ..._progress import advance
 from ...privacy import Mechanism
-from ..erm._problem import Minimizer, Problem
-from ..erm._rounding import coordinate_rounding, factor_jitter
-from ..erm._spaces import Space
-from ..erm._terms import Terms
+from ..erm._problem import (
+    Minimizer,
+    Problem,
+    Space,
+    Terms,
+    coordinate_rounding,
+    factor_jitter,
+)
 from ._answers import AnsweredQueries
 from ._functional import CoordinateNoise, check_coordinates
 

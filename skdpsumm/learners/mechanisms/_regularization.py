@@ -11,10 +11,8 @@ from __future__ import annotations
 import math
 
 from ...privacy import gdp_mu
-from ..erm._losses import Huber, Loss, MarginLoss
+from ..erm._losses import Loss
 
-# Standard deviation of the noise on a score: with two classes, with more, and on a number.
-_OF_MARGIN, _OF_EACH_CLASS, _OF_NUMBER = 0.5, 0.25, 0.1
 # Part of epsilon that objective perturbation gives to the curvature of a row.
 _CURVATURE_SHARE, _PURE_CURVATURE_SHARE = 0.1, 0.05
 # Where a saturating loss has it free of charge: Lambda in units of the least for that.
@@ -57,16 +55,9 @@ def public_regularization(
         Dimension of what is released; matters for pure DP alone, where it sets the noise.
     """
     n_rows = 1 if adjacency == "add_remove" else 2
-    part = _part(loss)
     per_sensitivity = noise_multiplier(epsilon, delta, n_coordinates)
     noise = n_rows * loss.lipschitz * radius**2 * per_sensitivity
-    return max(noise / part, _SMALLEST * radius**2)
-
-
-def _part(loss: Loss) -> float:
-    if isinstance(loss, Huber):
-        return _OF_NUMBER
-    return _OF_MARGIN if isinstance(loss, MarginLoss) else _OF_EACH_CLASS
+    return max(noise / loss.noise_part, _SMALLEST * radius**2)
 
 
 def curvature_share(delta: float) -> float:
