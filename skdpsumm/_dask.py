@@ -14,15 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._validation import Schema, validate_table
+from .schema._reading import Schema, is_dask, validate_table
 
 # Results that one task brings together: the reduction is a tree of this width.
 _WIDTH = 32
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is a Dask array, frame or series."""
-    return all(hasattr(X, name) for name in ("__dask_graph__", "to_delayed", "_meta"))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
-from ._progress import advance
+from ._computing import advance
 
 Floats = NDArray[np.float64]
 

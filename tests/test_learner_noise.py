@@ -46,9 +46,9 @@ from skdpsumm.learners.erm import _feature_space
 from skdpsumm.learners.erm._feature_space import FeatureRows, FeatureSpace
 from skdpsumm.learners.erm._losses import Huber, Logistic
 from skdpsumm.learners.erm._problem import Minimizer, Terms
-from skdpsumm.learners.mechanisms import _exponential, _laplace, _objective
-from skdpsumm.learners.mechanisms._answers import AnsweredQueries
-from skdpsumm.learners.mechanisms._path import PathAnswers
+from skdpsumm.learners.mechanisms import _answers_at_points, _exponential, _objective
+from skdpsumm.learners.mechanisms._functional import PathAnswers
+from skdpsumm.learners.mechanisms._interactive import AnsweredQueries
 from skdpsumm.privacy import gdp_delta, gdp_mu, zcdp_rho
 from skdpsumm.privacy._threshold import threshold_ratio
 
@@ -282,7 +282,7 @@ def test_laplace_answers(factor, accepted, adjacency, budget, noise, monkeypatch
     noise(factor)
     model = TDDLClassifier(kernel=rbf, mechanism="laplace", regularization=7.0, **budget)
     model.set_params(adjacency=adjacency)
-    seen = fitted_answers(_laplace, monkeypatch)
+    seen = fitted_answers(_answers_at_points, monkeypatch)
     release = Released(model, *table(2, 3), X_public=Z)
     for _ in range(200):
         release()

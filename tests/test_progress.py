@@ -23,11 +23,11 @@ from skdpsumm import (
     TDDLRegressor,
     TDILClassifier,
     TDILRegressor,
-    _progress,
+    _computing,
     greedy_mmd_selection,
 )
+from skdpsumm._computing import advance, progress
 from skdpsumm._linear_systems import conjugate_gradients
-from skdpsumm._progress import advance, progress
 from skdpsumm.plotting import PrivacyUtilityDisplay
 
 X = np.random.default_rng(0).random((120, 2))
@@ -91,7 +91,7 @@ class Counting:
 def test_solvers_report_what_grows_with_the_rows(monkeypatch):
     """Every block of a Gram matrix, of products that certify it, and of explicit features."""
     bar = Counting()
-    monkeypatch.setattr(_progress, "_open", lambda label, total: bar)
+    monkeypatch.setattr(_computing, "_open", lambda label, total: bar)
     rows = np.random.default_rng(0).random((3000, 2))
     labels = rows[:, 0] > 0.5
     TDDLClassifier(verbose=1).fit(rows, labels, X_public=rows[:20])
@@ -104,7 +104,7 @@ def test_solvers_report_what_grows_with_the_rows(monkeypatch):
 
 def test_products_of_conjugate_gradients_are_steps(monkeypatch):
     bar = Counting()
-    monkeypatch.setattr(_progress, "_open", lambda label, total: bar)
+    monkeypatch.setattr(_computing, "_open", lambda label, total: bar)
     with progress("", 1):
         diagonal = np.arange(1.0, 9.0)
         conjugate_gradients(
@@ -162,7 +162,7 @@ def test_display_counts_fits_and_not_their_steps(capsys):
 
 def test_lines_come_every_other_second(capsys, monkeypatch):
     now = iter(np.arange(0, 100, 0.75))
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(_computing.time, "monotonic", lambda: next(now))
     with progress("work", 1, 6):
         for _ in range(6):
             advance()

@@ -30,7 +30,7 @@ from skdpsumm.summaries import (
     SendBest,
     run_protocol,
 )
-from skdpsumm.summaries._embedding import grid_scores
+from skdpsumm.summaries._mmd import grid_scores
 from skdpsumm.summaries._posted import RunningSums
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")

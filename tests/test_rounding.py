@@ -44,7 +44,7 @@ from skdpsumm.learners.erm._problem import (
     positive_shift,
     score_rounding,
 )
-from skdpsumm.learners.mechanisms._path import GaussianPath
+from skdpsumm.learners.mechanisms._functional import GaussianPath
 from skdpsumm.privacy import gdp_mu
 
 RNG = np.random.default_rng(0)
@@ -462,13 +462,13 @@ def test_noise_covers_the_rounding_of_coordinates(times, monkeypatch):
 def test_noise_covers_the_rounding_of_scores(mechanism, share, monkeypatch):
     """By as much as the claimed error of both neighbours, in units of what a score may move."""
     from skdpsumm.learners.mechanisms import (
+        _answers_at_points,
         _exponential,
         _functional,
-        _laplace,
         _public_hypothesis,
     )
 
-    modules = _exponential, _functional, _laplace, _public_hypothesis
+    modules = _exponential, _functional, _answers_at_points, _public_hypothesis
     plain = scale_of(mechanism)
     for module in modules:
         monkeypatch.setattr(
@@ -547,7 +547,6 @@ def test_what_float64_cannot_hold_is_refused_before_the_charge(model, named):
 
 
 def test_the_cap_on_rows_is_kept_by_all_spaces(monkeypatch):
-
     monkeypatch.setattr(GramSpace, "max_rows", 10)
     monkeypatch.setattr(FeatureSpace, "max_rows", 11)
     gram, public = np.eye(12), np.eye(14)[12:]

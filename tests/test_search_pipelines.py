@@ -42,8 +42,7 @@ from skdpsumm import (
 )
 from skdpsumm.features import _row_alone
 from skdpsumm.model_selection import _private_search
-from skdpsumm.model_selection._choices import Choices
-from skdpsumm.model_selection._maps import Maps, alike, groups_of, steps_before
+from skdpsumm.model_selection._candidate import Choices, Maps, alike, groups_of, steps_before
 from skdpsumm.model_selection._public_rows import PublicRows, Reading
 from skdpsumm.model_selection._stopping import Poisson, TruncatedNegativeBinomial
 from skdpsumm.privacy import PureDP

@@ -29,12 +29,11 @@ from skdpsumm import (
     SummarizedEstimator,
     mmd2,
 )
-from skdpsumm._public import unwrap
 from skdpsumm.privacy import PureDP, Unprotected
+from skdpsumm.schema._reading import unwrap
 from skdpsumm.summaries import Auction, Posted, Propose
-from skdpsumm.summaries._embedding import Embedding
-from skdpsumm.summaries._guarantee import APART
-from skdpsumm.summaries._target import GaussianMean
+from skdpsumm.summaries._mmd import Embedding
+from skdpsumm.summaries._releases import APART, GaussianMean
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 PROTOCOLS = ["propose", "pool", "posted", "ask_all", "auction"]

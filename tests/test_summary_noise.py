@@ -15,7 +15,7 @@ from skdpsumm.privacy import Block, IntegerNoise, _noise, gdp_mu
 from skdpsumm.summaries import MWEM, AskAll, Curator, DataOwner, Embedding, run_protocol
 from skdpsumm.summaries._mwem import mwem_noise
 from skdpsumm.summaries._posted import RunningSums
-from skdpsumm.summaries._target import GaussianMean, MWEMMean
+from skdpsumm.summaries._releases import GaussianMean, MWEMMean
 
 ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
 SURE = 1 - 1e-9

@@ -21,7 +21,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from .._blas import one_blas_thread
+from .._computing import one_blas_thread
 from . import _engine_numpy
 from ._engine_numpy import fourier_features
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._base import check_size, is_count
-from ._columns import Columns
-from ._one_hot import OneHotMap
+from ..schema._columns import Columns
+from ._feature_maps import OneHotMap, check_size, is_count
 
 # All threes of 90 columns. A file could list as many as it likes, of one bin each.
 MOST_GROUPS = 2**17
@@ -156,7 +155,6 @@ class HistogramMap(OneHotMap):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> HistogramMap:
-        """Rebuild from `to_state`."""
         return cls(Columns.from_dict(state), state["n_bins"], state["groups"], state["edges"])
 
 

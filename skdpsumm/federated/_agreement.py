@@ -15,10 +15,10 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
-from .._difference import first_difference
+from ..schema._columns import first_difference
 from ..sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 from ..summaries import Pool, Propose, Protocol
-from ..summaries._embedding import Embedding
+from ..summaries._mmd import Embedding
 
 DTYPES = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 LABEL_DTYPES = ("int64", "float64", "bool", "string")

@@ -12,7 +12,7 @@ import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid
 
-from .._blas import one_blas_thread
+from .._computing import one_blas_thread
 from ..privacy import PrivacyLedger
 from ..sketches import PrivateSketch
 from ..summaries import Curator

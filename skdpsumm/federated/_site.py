@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._blas import one_blas_thread
-from .._difference import first_difference
+from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyLedger
+from ..schema._columns import first_difference
 from ..sketches import PrivateSketch
 from ..summaries import DataOwner, ProposeRows
 from ._agreement import Agreement

@@ -12,9 +12,9 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
-from .._npy import read_npy
+from ..sketches._file import read_npy
 from ..summaries import Message, ProposeRows, Rows
-from ..summaries._embedding import Embedding
+from ..summaries._mmd import Embedding
 
 _KINDS: dict[str, type[Message]] = {"ProposeRows": ProposeRows}
 _SCALARS, _ARRAYS = "scalars", "arrays"

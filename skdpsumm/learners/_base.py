@@ -14,11 +14,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._progress import progress
-from .._public import beside_X, unwrap
-from .._validation import validate_table
+from .._computing import progress
 from ..privacy import Mechanism, PrivacyGuarantee
 from ..privacy._contract import PrivateFit
+from ..schema._reading import beside_X, unwrap, validate_table
 from ._public_points import draw_landmarks, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
 from .erm._kernel_space import (
@@ -34,7 +33,7 @@ from .erm._problem import (
     Terms,
     check_radius,
 )
-from .mechanisms._regularization import public_regularization
+from .mechanisms._functional import public_regularization
 
 # Public points at which landmarks are tried out.
 _N_PROBES = 64

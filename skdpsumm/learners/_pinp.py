@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._progress import progress
-from .._public import Public, unwrap
-from .._validation import validate_table
+from .._computing import progress
+from ..schema._reading import Public, unwrap, validate_table
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._labels import ClassifierTarget, RegressorTarget
 from .erm._feature_space import FeatureSpace
-from .mechanisms._answers import FrozenAnswers
-from .mechanisms._functional import WeightNoise
-from .mechanisms._path import GaussianPath
+from .mechanisms._functional import GaussianPath, WeightNoise
+from .mechanisms._interactive import FrozenAnswers
 from .mechanisms._public_hypothesis import NoisyThreshold, SparseVector
 
 

@@ -12,8 +12,8 @@ from ._docs import shared_docs
 from ._labels import ClassifierTarget, RegressorTarget
 from .erm._feature_space import FeatureSpace
 from .erm._kernel_space import PrecomputedSpace
+from .mechanisms._answers_at_points import LaplaceAnswers
 from .mechanisms._functional import SpanNoise, WeightNoise
-from .mechanisms._laplace import LaplaceAnswers
 
 _PRECOMPUTED = """ "precomputed"
         takes X of shape (n, n), and X_public of shape (T, n + T): the kernel of the public points

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .._validation import validate_table
-from .._warn import warn_caller
+from .._computing import warn_caller
 from ..privacy import BudgetExceededError, BudgetWarning, nominal_mechanism
+from ..schema._reading import validate_table
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._labels import ClassifierTarget, RegressorTarget

@@ -19,22 +19,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._cells import check_computed
+from .._computing import silence
 from .._delegation import DelegatingMixin, inner_has
-from .._public import unwrap
-from .._validation import Schema, known_classes, validate_table
-from .._warn import silence
 from ..privacy import PrivacyGuarantee, derived_seed, secret_generator
 from ..privacy._contract import PrivateFit
-from ._candidate import Leaf, last_step, silent, state
-from ._choices import Choices
-from ._maps import Maps, groups_of, steps_before
-from ._plan import RunPlan, plan_runs
-from ._price import check_ledger
+from ..schema._listed import known_classes
+from ..schema._reading import Schema, check_computed, unwrap, validate_table
+from ._candidate import Choices, Leaf, Maps, groups_of, last_step, silent, state, steps_before
 from ._rehearsal import Stage
-from ._run import Result, Table, no_run, run
-from ._score import SCORES, PrivateScore
-from ._stopping import ETAS, stopping
+from ._run import SCORES, PrivateScore, Result, Table, no_run, run
+from ._stopping import ETAS, RunPlan, check_ledger, plan_runs, stopping
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,12 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing
 
-from .._cells import is_missing
-from .._validation import FILL_MISSING
 from ..privacy import Mechanism
 from ..privacy._objective import CurvatureError
-from ._candidate import Leaf, cost_of, last_step, settled
-from ._maps import Maps, alike, steps_before
-from ._plan import RunPlan
+from ..schema._reading import FILL_MISSING, is_missing
+from ._candidate import Leaf, Maps, alike, cost_of, last_step, settled, steps_before
 from ._public_rows import NOT_LISTED, PublicRows, Reading, meetings, settle_columns
+from ._stopping import RunPlan
 
 _FILL = (
     "Start the pipeline with SimpleImputer(strategy='constant', fill_value=...) that fills in a "

@@ -54,17 +54,35 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from ..privacy import GaussianDP, Mechanism, PureDP, ShiftedGaussianDP, Unprotected
+from ..privacy import (
+    RESERVE,
+    BudgetExceededError,
+    GaussianDP,
+    Mechanism,
+    PureDP,
+    ShiftedGaussianDP,
+    Unprotected,
+    gdp_epsilon,
+    gdp_mu,
+    nominal_mechanism,
+)
 
 # The root of an equation is raised by this, which keeps an inequality.
 _MARGIN = 1e-9
 # More than 1 + exp(12), and room for the ideal noise's own tail, which is a little heavier.
 _UNSEEN = 2.0**19
+# What `IntegerNoise` takes of the reserve at most, and a little more.
+_SHARE = 2.0**-20 * (1 + 1e-6)
+# The epsilon that is proposed to whom a ledger refuses may be too small by this part.
+_NEAR = 0.01
 
 ETAS = {"logarithmic": 0.0, "geometric": 1.0}
 
@@ -234,3 +252,132 @@ def stopping(distribution: str | float, mean: float) -> Stopping:
     if distribution == "poisson":
         return Poisson(float(mean))
     return TruncatedNegativeBinomial(float(ETAS.get(distribution, distribution)), float(mean))
+
+
+# ---- what one base run may cost, so that the whole search costs epsilon and delta
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """The budget of a base run: of its fit, and of its score, which read different rows.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        To calibrate the fit and the score to.
+    base : Mechanism
+        What either may cost at most: `PureDP`, or `GaussianDP` with its slack.
+    total : Mechanism
+        What the search costs.
+    """
+
+    epsilon: float
+    delta: float
+    base: Mechanism
+    total: Mechanism
+
+    def covers(self, cost: Mechanism) -> bool:
+        """Return whether a run's cost is at most what was planned."""
+        return self.excess(cost) <= 1
+
+    def excess(self, cost: Mechanism) -> float:
+        """Return how many times the planned cost this is; infinite where they do not compare."""
+        if isinstance(self.base, PureDP):
+            pure = isinstance(cost, PureDP)
+            return cost.epsilon0 / self.base.epsilon0 if pure else math.inf  # type: ignore[attr-defined]
+        if not isinstance(self.base, GaussianDP):
+            return 0.0
+        cost = cost.as_accountable()
+        if not isinstance(cost, GaussianDP):
+            return math.inf
+        if cost.log_ratio > self.base.log_ratio or cost.tail > self.base.tail:
+            return math.inf
+        return cost.mu / self.base.mu
+
+
+@lru_cache(maxsize=128)
+def plan_runs(law: Stopping, epsilon: float, delta: float) -> RunPlan:
+    """Return the largest budget of base runs whose search is (epsilon, delta)-DP."""
+    if math.isinf(epsilon):
+        lost = nominal_mechanism(epsilon, delta)
+        return RunPlan(epsilon, delta, lost, lost)
+    plan = _plan_pure(law, epsilon) if delta == 0 else _plan_gaussian(law, epsilon, delta)
+    if not plan.total.epsilon(delta) <= epsilon * (1 + 1e-12):  # whatever the solvers did
+        raise ArithmeticError(f"No budget of base runs was found for epsilon={epsilon!r}.")
+    return plan
+
+
+def _plan_pure(law: Stopping, epsilon: float) -> RunPlan:
+    def excess(log_part: float) -> float:
+        return law.price(PureDP(epsilon * math.exp(log_part))).epsilon(0.0) / epsilon - 1
+
+    part = math.exp(brentq(excess, -60.0, 0.0, xtol=1e-14)) * (1 - _MARGIN)
+    base = PureDP(epsilon * part)
+    # Twice: the state of the claim is the user's number, and no float above it.
+    total = PureDP(min(epsilon, law.price(base).epsilon(0.0)))
+    return RunPlan(base.epsilon0, 0.0, PureDP(base.epsilon0 * (1 + 1e-12)), total)
+
+
+def _plan_gaussian(law: Stopping, epsilon: float, delta: float) -> RunPlan:
+    delta_of_run = delta / (16 * law.mean)
+    tail = RESERVE * delta_of_run * _SHARE
+
+    def base(mu: float, scale: float) -> GaussianDP:
+        # Objective perturbation has more coordinates than `IntegerNoise` reckons with.
+        room = RESERVE * scale / (4 * law.most_trials(tail))
+        return GaussianDP(mu, max(room, RESERVE * scale * _SHARE), tail)
+
+    def excess(log_mu: float) -> float:
+        total = law.price(base(math.exp(log_mu), min(epsilon, 1.0)))
+        return total.epsilon(delta) / epsilon - 1
+
+    most = math.log(gdp_mu(epsilon, delta))
+    mu = math.exp(brentq(excess, most - 30.0, most, xtol=1e-12)) * (1 - 1e-8)
+    ideal = gdp_epsilon(mu, delta_of_run * (1 - RESERVE)) / (1 - RESERVE)
+    found = base(mu * (1 + _MARGIN), min(epsilon, 1.0))
+    return RunPlan(ideal * (1 - 1e-11), delta_of_run, found, law.price(found))
+
+
+# ---- whether a ledger holds a search, and if not, what would fit
+
+
+def check_ledger(ledger: Any, law: Stopping, epsilon: float, delta: float, adjacency: str) -> None:
+    """Raise BudgetExceededError if a ledger cannot hold a search, and say what it costs there.
+
+    A ledger that adds up Gaussians, or zCDP, takes the Gaussian that dominates it everywhere, whose
+    epsilon is about three times that of the search.
+    """
+    total = plan_runs(law, epsilon, delta).total
+    refusal = _refusal(ledger, total, adjacency)
+    if refusal and math.isfinite(epsilon) and not isinstance(total, PureDP):
+        fits = _largest(ledger, law, epsilon, delta, adjacency)
+        fits = f"epsilon={fits:.3g} would fit" if fits else "no epsilon would fit"
+        refusal += (
+            f" That is the price of a search with epsilon={epsilon:g} and delta={delta:g} where "
+            f"losses are added up as Gaussian ones; {fits}. With delta=0 a search counts as its "
+            "epsilon, as long as all other charges are pure."
+        )
+    if refusal:
+        raise BudgetExceededError(refusal)
+
+
+def _refusal(ledger: Any, total: Any, adjacency: str) -> str:
+    try:
+        ledger.check(total, adjacency=adjacency)
+    except BudgetExceededError as error:
+        return str(error)
+    return ""
+
+
+def _largest(ledger: Any, law: Stopping, high: float, delta: float, adjacency: str) -> float:
+    """Return an epsilon of a search that the ledger would hold, rounded down; 0 for none."""
+    low = 0.0
+    while high - low > _NEAR * high and high > 1e-3:
+        middle = (low + high) / 2
+        with suppress(ArithmeticError, ValueError):
+            if not _refusal(ledger, plan_runs(law, middle, delta).total, adjacency):
+                low = middle
+                continue
+        high = middle
+    unit = 10.0 ** (math.floor(math.log10(low)) - 2) if low else 1.0
+    return math.floor(low / unit) * unit

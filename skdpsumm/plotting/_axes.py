@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
-from ..features import Columns
+from ..schema import Columns
 
 # Line and marker: any two can be told apart in black and white.
 STYLES = (("-", "o"), ("--", "s"), ("-.", "^"), (":", "D"), ((0, (6, 1, 1, 1, 1, 1)), "v"))

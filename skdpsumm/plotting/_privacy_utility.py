@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
 
-from .._progress import advance, progress
-from .._public import unwrap
+from .._computing import advance, progress
 from ..moments import Estimate, M2MEstimator
+from ..schema._reading import unwrap
 from ..sketches import PrivateSketch
 from ._axes import (
     check_axes,

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import check_is_fitted
 
-from .._public import unwrap
+from ..schema._reading import unwrap
 from ..summaries._mmd import centred, check_gamma, kernel_matrix, mean_kernel
 from ._axes import need_matplotlib, next_style, open_axes, reference_style, same_length
 

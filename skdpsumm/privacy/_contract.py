@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .._warn import warn_caller
+from .._computing import warn_caller
 from ._guarantee import PrivacyGuarantee
 from ._noise import nominal_mechanism
 from ._warnings import PrivacyLeakWarning

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._dask import Fault, PartitionSchema, compute, on_partitions, partitions, reduced, sound
 from ..features import FeatureMap
 from ..features._engine import engine_signature
-from ._pending import sums_of
+from ._private_sketch import sums_of
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from ..features import UnionMap
 from ..privacy import own_clone
-from ._base import BaseSketcher
+from ._sketchers import BaseSketcher
 
 
 class SketchUnion(BaseSketcher):

@@ -12,13 +12,12 @@ from sklearn.utils._param_validation import Interval
 
 from ..features import GRID
 from ..privacy import Block, IntegerNoise, PureDP
-from ._embedding import Embedding, grid_scores
-from ._messages import SendBest
-from ._protocol import Conversation, Plan, Protocol
+from ._mmd import Embedding, grid_scores
+from ._protocol import Conversation, Plan, Protocol, SendBest
 
 if TYPE_CHECKING:
     from ._curator import Curator
-    from ._terms import Terms
+    from ._protocol import Terms
 
 
 class AskAll(Protocol):

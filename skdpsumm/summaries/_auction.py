@@ -13,15 +13,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..features import GRID
 from ..privacy import Mechanism, PureDP, Unprotected, ZeroConcentratedDP, zcdp_rho
-from ._embedding import Embedding, grid_scores
-from ._messages import CallForBids, HandOver
+from ._mmd import Embedding, grid_scores
 from ._mwem import MWEM, mwem_noise, quantise
-from ._protocol import Conversation, Plan, Protocol
-from ._target import MWEMMean, TargetRelease, require_n_target
+from ._protocol import CallForBids, Conversation, HandOver, Plan, Protocol
+from ._releases import MWEMMean, TargetRelease, require_n_target
 
 if TYPE_CHECKING:
     from ._curator import Curator
-    from ._terms import Terms
+    from ._protocol import Terms
 
 # The paper's Table 1.
 _EPSILON_TARGET, _STEPS_FIRST, _STEPS = 0.01, 1656, 5

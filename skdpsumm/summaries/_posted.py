@@ -12,13 +12,12 @@ from sklearn.utils._param_validation import Interval
 
 from ..features import GRID
 from ..privacy import Block, IntegerNoise, Mechanism
-from ._embedding import Embedding
-from ._messages import SendAbove
-from ._protocol import Conversation, Plan, Protocol
+from ._mmd import Embedding
+from ._protocol import Conversation, Plan, Protocol, SendAbove
 
 if TYPE_CHECKING:
     from ._curator import Curator
-    from ._terms import Terms
+    from ._protocol import Terms
 
 # Coefficients of the matrix factorisation are whole multiples of 2**-_BITS.
 _BITS = 12

@@ -16,25 +16,18 @@ from sklearn.utils._metadata_requests import RequestMethod
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._cells import check_listed, is_missing, positions, read_labels
-from .._dask import is_dask
-from .._public import beside_X, unwrap
-from .._searching import in_a_search
-from .._validation import validate_table
-from .._warn import warn_caller
+from .._computing import in_a_search, warn_caller
 from ..privacy import PrivacyGuarantee, derived_seed
 from ..privacy._contract import PrivateFit
+from ..schema._listed import check_listed, positions
+from ..schema._reading import beside_X, is_dask, is_missing, read_labels, unwrap, validate_table
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._curator import Curator
-from ._owner import DataOwner
-from ._owner_values import OwnerValueRelease, OwnerValues
-from ._partition_owners import PartitionOwners
+from ._owners import DataOwner, PartitionOwners, run_protocol
 from ._posted import Posted
-from ._propose import Pool, Propose
-from ._protocol import Protocol
-from ._run import run_protocol
-from ._terms import CONSTRAINTS
+from ._protocol import CONSTRAINTS, Pool, Propose, Protocol
+from ._releases import OwnerValueRelease, OwnerValues
 
 _NO_TARGET = (
     "X_target is missing, so X itself is the target. Pass the rows to match as X_target; where X "

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsymv
 
+from ..._computing import advance
 from ..._linear_systems import (
     UNIT,
     careful_product,
@@ -20,7 +21,6 @@ from ..._linear_systems import (
     solve_curved,
     weighted_gram,
 )
-from ..._progress import advance
 from ._losses import Floats, Loss
 from ._newton import (
     LARGEST_COEFFICIENT,

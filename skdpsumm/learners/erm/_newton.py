@@ -73,8 +73,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..._computing import advance
 from ..._linear_systems import UNIT
-from ..._progress import advance
 from ...privacy._bisect import bisect
 from ._losses import Floats, Loss
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import vonmises_fisher
 
+from ..._computing import advance
 from ..._linear_systems import power_below
-from ..._progress import advance
 from ...privacy import (
     Mechanism,
     PureDP,
@@ -39,7 +39,7 @@ from ..erm._problem import (
     largest_weight,
     score_rounding,
 )
-from ._laplace import shrunk_least_squares
+from ._answers_at_points import shrunk_least_squares
 
 Floats = NDArray[np.float64]
 

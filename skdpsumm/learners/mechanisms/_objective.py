@@ -40,7 +40,6 @@ from ..erm._problem import (
     Terms,
     smallest_tolerance,
 )
-from ._regularization import curvature_share, free_regularization
 
 Floats = NDArray[np.float64]
 
@@ -51,6 +50,12 @@ _TOLERANCE, _SURE = 1e-5, 2.0
 _GRID, _TAIL = 2.0**-24, 2.0**-20
 # The rule for Lambda goes no further than this epsilon, nor below this part of R^2.
 _LARGEST_EPSILON, _SMALLEST = 100.0, 0.1
+# Part of epsilon that objective perturbation gives to the curvature of a row.
+_CURVATURE_SHARE, _PURE_CURVATURE_SHARE = 0.1, 0.05
+# Where a saturating loss has it free of charge: Lambda in units of the least for that.
+_FREE, _PURE_FREE = 1.0, 3.0
+# A ledger charges the dominating Gaussian, which is dear near there (1.26 at 6, 6.2 at 1).
+_CHARGED = 6.0
 
 
 class ObjectivePerturbation:
@@ -194,3 +199,27 @@ def objective_regularization(space: FeatureSpace, terms: Terms, *, charged: bool
             trace=known.get("trace"),
         )
     return max(least, _SMALLEST * space.radius**2)
+
+
+def curvature_share(delta: float) -> float:
+    """Return the part of epsilon that pays for a row's curvature in objective perturbation.
+
+    It sets Lambda there: less curvature per Lambda leaves more of epsilon for the noise. Pure
+    noise is larger by the square root of the dimension, and asks for more Lambda.
+    """
+    return _CURVATURE_SHARE if delta > 0 else _PURE_CURVATURE_SHARE
+
+
+def free_regularization(
+    smoothness: float, radius: float, *, epsilon: float, delta: float, charged: bool
+) -> float:
+    """Return Lambda for a loss that saturates: no less than ``4 beta R^2 / epsilon``.
+
+    From there on its curvature costs nothing in objective perturbation where a row comes or goes
+    (pure noise for a row that is replaced: from twice that on), unless what is `charged` is a
+    Gaussian that dominates it.
+    """
+    least = 4 * smoothness * radius**2 / epsilon
+    if delta == 0:
+        return _PURE_FREE * least
+    return (_CHARGED if charged else _FREE) * least

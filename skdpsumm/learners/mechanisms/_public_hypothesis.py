@@ -34,7 +34,7 @@ from ..erm._problem import (
     check_rounding,
     score_rounding,
 )
-from ._answers import AnsweredQueries
+from ._interactive import AnsweredQueries
 
 Floats = NDArray[np.float64]
 

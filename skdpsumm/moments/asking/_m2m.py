@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -15,12 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..._cells import exact_numbers
+from ..._computing import progress
 from ..._dask import count_columns
-from ..._progress import progress
-from ..._validation import validate_table
-from ...features import Columns
 from ...privacy._contract import PrivacyReprMixin, columns_kept
+from ...schema import Columns
+from ...schema._reading import exact_numbers, validate_table
 from ...sketches import (
     HistogramSketcher,
     PrivateSketch,
@@ -28,14 +26,15 @@ from ...sketches import (
     SketchUnion,
     inherit_columns,
 )
-from ..inferring._priors import check_answerable, draw_points
+from .._release import _library, draws_noise, first_of, table_of
+from ..inferring._points import check_answerable, draw_points
 from ..inferring._regression import MomentRegression
-from ._coarse_bins import warn_of_coarse_bins
+from ._answer import ColumnQuestion, ColumnReach, Reach
 from ._estimate import Estimate
 from ._planning import calibrate_epsilon, predicted_error
-from ._positions import ColumnQuestion, ColumnReach, Positions, Reach
+from ._positions import Positions
 from ._statistics import StatisticsMixin
-from ._warnings import MOST_JUDGED, warn_of_constants, warn_of_the_unexplained
+from ._warnings import MOST_JUDGED, warn_of_coarse_bins, warn_of_constants, warn_of_the_unexplained
 
 # Of a number its range is looked for at so many points, moved to the ends of their columns.
 _FEW_CORNERS = 64
@@ -472,37 +471,3 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
             self.sketcher is not None and self.sketcher._has_categories()
         )
         return tags
-
-
-def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
-    """Return the sketch's table, with `bounds` in place of its own where they are given."""
-    own = sketch.columns
-    parts = [part.columns for part, _ in sketch.blocks()]
-    known = next((c.bounds for c in parts if c.bounds is not None), None)
-    steps = [next((c.step(j) for c in parts if c.step(j)), None) for j in range(own.n_columns)]
-    categories = {j: own.values(j) for j in range(own.n_columns) if own.values(j) is not None}
-    pairs = known if bounds is None else bounds
-    if pairs is None and len(categories) < own.n_columns:
-        raise ValueError(
-            "bounds is missing: this sketch was made without, and synthetic points are drawn "
-            "inside them. Give from_sketch the public (low, high) of the columns as bounds, in the "
-            "units in which they were sketched: one pair for all, or one per column."
-        )
-    table = Columns.build(own.n_columns, pairs, categories, own.names, steps)
-    return replace(table, units=own.units)
-
-
-def first_of(sketcher: Any, parameter: str) -> Any:
-    """Return the first value of a parameter that the sketcher or one of its parts has."""
-    found = (getattr(one, parameter) for one in [sketcher, *sketcher.sub_sketchers()])
-    return next((value for value in found if value is not None), None)
-
-
-def draws_noise(sketcher: Any) -> bool:
-    """Whether two fits of `sketcher` (None: the default one) differ by fresh noise."""
-    return sketcher is None or bool(np.isfinite(sketcher.epsilon) and sketcher.noise_seed is None)
-
-
-def _library(X: Any) -> str | None:
-    module = type(X).__module__.partition(".")[0]
-    return module if module in ("pandas", "polars") else None

@@ -12,11 +12,10 @@ from sklearn.utils import check_random_state
 
 from ...privacy import own_clone
 from ...sketches import PrivateSketch
-from ..inferring._blocks import FeatureBlocks
-from ..inferring._priors import draw_points
-from ..inferring._regression import evaluate_rows, penalties
-from ..inferring._solvers import feature_covariance, solver_for
-from ._named_rows import NamedRows
+from ..inferring._points import draw_points
+from ..inferring._regression import penalties
+from ..inferring._solvers import FeatureBlocks, feature_covariance, solver_for
+from ._positions import NamedRows, evaluate_rows
 
 _EPSILON_RANGE = (1e-4, 1e4)
 

@@ -11,10 +11,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..._validation import known_classes, validate_table
-from ..._warn import silence
+from ..._computing import silence
 from ...privacy._contract import columns_kept
-from ..inferring._implicit import BaseImplicitM2M, estimator_has
+from ...schema._listed import known_classes
+from ...schema._reading import validate_table
+from ._base import BaseImplicitM2M, estimator_has
 
 
 class M2MClassifier(ClassifierMixin, BaseImplicitM2M):

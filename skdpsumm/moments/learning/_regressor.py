@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
 
-from ..._validation import validate_table
-from ...features import Columns
 from ...privacy._contract import columns_kept
-from ..inferring._implicit import BaseImplicitM2M
+from ...schema._columns import Columns
+from ...schema._reading import validate_table
+from ._base import BaseImplicitM2M
 
 
 class M2MRegressor(RegressorMixin, BaseImplicitM2M):

@@ -1,17 +1,24 @@
-"""One owner of rows: answers the curator, and keeps everything else to himself."""
+"""Owners: one party, the partitions of a Dask collection as parties, and asking them all."""
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from functools import singledispatchmethod
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
-from .._validation import Schema, validate_table
+from .._computing import one_blas_thread, progress
+from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
 from ..features import GRID
-from ._embedding import Embedding, grid_scores
-from ._messages import (
+from ..schema._reading import Schema, validate_table
+from ._curator import Curator
+from ._mmd import Embedding, grid_scores
+from ._protocol import (
     Bid,
     CallForBids,
     HandOver,
@@ -183,3 +190,148 @@ class DataOwner:
 
     def __repr__(self) -> str:
         return f"<DataOwner, {self._X.shape[1]} columns, holds_private_data=True>"
+
+
+class PartitionOwners:
+    """One owner per partition, named 0, 1, ... Each answers one message, and forgets it.
+
+    Rows are read twice: once to check them, before anything is charged, and once to answer.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets the columns, and is named in messages of errors.
+    X : Dask array or frame
+
+    Attributes
+    ----------
+    members : list of range
+        Which rows of X each owner holds.
+
+    Raises
+    ------
+    ValueError, TypeError
+        What one process would raise for the whole of X.
+    """
+
+    def __init__(self, estimator: Any, X: Any):
+        self._schema = PartitionSchema.of(estimator, X)
+        self._parts = partitions(X)
+        sizes = sound(compute(on_partitions(_size, self._parts, self._schema)))
+        ends = np.cumsum(sizes).tolist()
+        self._schema.check_size(ends[-1])
+        self.members = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+        self._seeds: Mapping[int, Any] = dict.fromkeys(range(len(sizes)))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of X."""
+        return self.members[-1].stop
+
+    def seed(self, seeds: Mapping[int, Any]) -> None:
+        """Set the seeds of the owners' coins; None draws them where the rows are."""
+        self._seeds = seeds
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.members)))
+
+    def answer_all(self, messages: Mapping[int, Message]) -> dict[int, Any]:
+        """Return the answers of all owners that are asked, from one computation."""
+        parts = [self._parts[name] for name in messages]
+        own = [(name, self._seeds[name]) for name in messages]
+        answers = compute(on_partitions(_answer, parts, (self._schema, dict(messages)), own))
+        return dict(zip(messages, answers, strict=True))
+
+
+def _size(rows: Any, schema: PartitionSchema) -> int:
+    return len(schema.check(rows))
+
+
+def _answer(rows: Any, shared: tuple[PartitionSchema, dict[int, Message]], own: Any) -> Any:
+    schema, messages = shared
+    name, seed = own
+    # A Fault in its place is no answer to any message, so the curator leaves this owner out.
+    return DataOwner(schema.check(rows), seed=seed).answer(messages[name])
+
+
+def run_protocol(
+    curator: Curator,
+    owners: Mapping[Any, DataOwner] | Any,
+    *,
+    n_jobs: int | None = None,
+    timeout: float | None = None,
+    verbose: int = 0,
+) -> Curator:
+    """Carry messages between a curator and owners until the curator has chosen.
+
+    Parameters
+    ----------
+    curator : Curator
+        Not opened yet.
+    owners : mapping from name to DataOwner
+        Anything with a method `answer` will do, and so will one object, an iterable of names, with
+        a method `answer_all` from all messages of a round to the answers.
+    n_jobs : int, default=None
+        How many owners think at the same time, in threads. The result does not depend on it.
+    timeout : float, default=None
+        Seconds to wait for the answers to one round of messages; who is later is left out. The
+        thread of an owner that hangs is left behind, for Python cannot end it.
+    verbose : int, default=0
+        Print a line per round, with the number of rows received, and show the progress of the
+        choice on the standard error stream: for the curator alone.
+
+    Returns
+    -------
+    curator : Curator
+        Finished.
+    """
+    if set(owners) != set(curator.shares):
+        raise ValueError("owners must be those that the curator was made for.")
+    ask = _asker(owners, n_jobs, timeout)
+    with one_blas_thread(), progress("protocol", verbose):
+        messages, n_rounds = curator.open(), 0
+        while messages:
+            n_rounds += 1
+            n_asked = len(messages)
+            messages = curator.receive(ask(messages))
+            if verbose:
+                print(f"round {n_rounds}: {n_asked} asked, {len(curator.pool)} rows received")
+    return curator
+
+
+def _asker(
+    owners: Any, n_jobs: int | None, timeout: float | None
+) -> Callable[[Mapping[Any, Any]], dict[Any, Any]]:
+    """Return what gets the answers to the messages of a round."""
+    if hasattr(owners, "answer_all"):
+        return owners.answer_all
+    threads = len(owners) if timeout is not None else effective_n_jobs(n_jobs)
+    return lambda messages: _ask(owners, messages, threads, timeout)
+
+
+def _ask(
+    owners: Mapping[Any, Any], messages: Mapping[Any, Any], n_threads: int, timeout: float | None
+) -> dict[Any, Any]:
+    """Return the answers, and exceptions in the place of some, that came in time."""
+    answers: dict[Any, Any] = {}
+    turns = threading.Semaphore(max(1, n_threads))
+
+    def ask(name: Any) -> None:
+        with turns:
+            try:
+                answers[name] = owners[name].answer(messages[name])
+            except (Exception, SystemExit) as error:  # the curator leaves this owner out
+                answers[name] = error
+
+    if n_threads == 1 and timeout is None:
+        for name in messages:
+            ask(name)
+        return answers
+    # Daemons, so that an owner that hangs does not keep the process alive.
+    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in messages]
+    deadline = None if timeout is None else time.monotonic() + timeout
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+    return dict(answers)
