@@ -519,4 +519,4 @@ class _Primal(Objective):
         def precondition(W: Floats) -> tuple[Floats, float]:
             return inverse(W), float(np.linalg.norm(W))
 
-        return conjugate_gradients(times, precondition, right, accuracy)
+        return conjugate_gradients(times, precondition, right, accuracy)[0]

@@ -266,7 +266,7 @@ class _Dual(Objective):
 
         factor, tail = self.gram.factor
         precondition = low_rank_inverse(factor, roots, self.regularization, tail)
-        return conjugate_gradients(times, precondition, right, accuracy)
+        return conjugate_gradients(times, precondition, right, accuracy)[0]
 
 
 # ---- a low-rank factor of the Gram matrix, and the preconditioner that it makes
