@@ -163,7 +163,7 @@ def positive_cholesky(
     Raises
     ------
     LinAlgError
-        For a matrix that is not positive definite by far, or not finite.
+        For a matrix that is not positive definite by far.
     """
     diagonal = np.diag(matrix).copy()
     raised = 0.0

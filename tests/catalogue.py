@@ -34,6 +34,7 @@ from skdpsumm import (
     TDILClassifier,
     TDILRegressor,
 )
+from skdpsumm.summaries import AskAll, MWEMRelease, Posted
 
 BUDGET = ("epsilon", "delta", "adjacency", "noise_seed", "ledger")
 
@@ -68,7 +69,7 @@ class Instance:
         """Return a copy with other parameters; those of the budget go to the part that pays."""
         model = clone(self.estimator)
         budget = {name: parameters.pop(name) for name in BUDGET if name in parameters}
-        model.set_params(**parameters)
+        model = clone(model.set_params(**parameters))  # what is given stays as it is
         payer(model).set_params(**budget)
         return model
 
@@ -106,10 +107,12 @@ _FEW = {"n_select": 5, "n_components": 16, "gamma": 0.5}
 SUMMARIZERS = {
     "propose": PrivateMMDSummarizer(**_FEW),
     "pool": PrivateMMDSummarizer(protocol="pool", **_FEW),
-    "posted": PrivateMMDSummarizer(protocol="posted", n_rounds=3, **_FEW),
-    "ask_all": PrivateMMDSummarizer(protocol="ask_all", n_rounds=3, **_FEW),
+    "posted": PrivateMMDSummarizer(protocol=Posted(n_rounds=3), **_FEW),
+    "ask_all": PrivateMMDSummarizer(protocol=AskAll(n_rounds=3), **_FEW),
     "auction": PrivateMMDSummarizer(protocol="auction", **_FEW),
-    "mwem": PrivateMMDSummarizer(release="mwem", reveal="features", n_target=24, n_steps=3, **_FEW),
+    "mwem": PrivateMMDSummarizer(
+        release=MWEMRelease(n_steps=3), reveal="features", n_target=24, **_FEW
+    ),
 }
 CLASSIFIERS = {
     "weights": TDILClassifier(),
@@ -185,7 +188,7 @@ def of(*kinds, y="any", interactive=None):
 
 # With nothing but what they cannot do without, on tables in [0, 1]: the parameters of most users.
 UNIT = {"bounds": (0, 1)}
-DEFAULTS = {
+DEFAULT_SKETCHES = {
     "rff": RFFSketcher(),
     "race": RACESketcher(**UNIT),
     "histogram": HistogramSketcher(**UNIT),
@@ -193,6 +196,8 @@ DEFAULTS = {
     "m2m": M2MEstimator(**UNIT),
     "m2m classifier": M2MClassifier(**UNIT),
     "m2m regressor": M2MRegressor(y_bounds=(0, 1), **UNIT),
+}
+DEFAULT_LEARNERS = {
     "tdil": TDILClassifier(classes=[0, 1]),
     "tdil regressor": TDILRegressor(y_bounds=(0, 1)),
     "tdil objective": TDILClassifier(classes=[0, 1], mechanism="objective"),

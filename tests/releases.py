@@ -9,7 +9,7 @@ from sklearn.base import clone
 from skdpsumm import PINPClassifier, TDDLClassifier, TDILClassifier
 from skdpsumm.features import GRID
 from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
-from skdpsumm.privacy import _choice, _float_noise, _noise
+from skdpsumm.privacy import _noise
 from skdpsumm.summaries import Curator, Posted
 from skdpsumm.summaries._posted import _count_unit
 
@@ -17,7 +17,7 @@ from skdpsumm.summaries._posted import _count_unit
 def seeded_noise(monkeypatch):
     """Return a function that puts seeded sources, off by a factor, in place of all noise."""
     rng = np.random.default_rng(0)
-    radial, choose = _float_noise.radial_noise, _choice.exponential_choice
+    radial, choose = _noise.radial_noise, _noise.exponential_choice
 
     def install(factor):
         def put(draw):

@@ -7,22 +7,17 @@ import types
 import numpy as np
 import pytest
 import sklearn
+from catalogue import of
 from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import (
-    HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
-    M2MRegressor,
     PINPClassifier,
     PrivateMMDSummarizer,
-    RACESketcher,
     RFFSketcher,
-    SketchUnion,
     TDDLClassifier,
-    TDDLRegressor,
     TDILClassifier,
-    TDILRegressor,
     _computing,
     greedy_mmd_selection,
 )
@@ -45,29 +40,17 @@ def wide():
     return RBFSampler(n_components=1000, random_state=0)
 
 
-def slow():
-    """Return one of each that can take more than two seconds."""
-    return [
-        RFFSketcher(6),
-        RACESketcher(n_repetitions=3, n_buckets=4),
-        HistogramSketcher(bounds=(0, 1), n_bins=4),
-        SketchUnion([RFFSketcher(6)], epsilon=np.inf),
-        M2MEstimator(**M2M),
-        M2MClassifier(**M2M),
-        M2MRegressor(y_bounds=(0, 1), **M2M),
-        PINPClassifier(),
-        TDDLClassifier(bounds=(0, 1), n_landmarks=10),
-        TDDLRegressor(bounds=(0, 1), y_bounds=(0, 1), n_landmarks=10),
-        TDILClassifier(norm_bound=2.0),
-        TDILRegressor(norm_bound=2.0, y_bounds=(0, 1)),
-    ]
+# What can take more than two seconds; of a summarizer see below.
+SLOW = of("sketcher", "model", "learner", interactive=False) | of("learner", interactive=True)
 
 
-@pytest.mark.parametrize("estimator", slow(), ids=lambda e: type(e).__name__)
-def test_fits_show_steps_only_where_asked(estimator, capsys):
-    estimator.fit(X, y)
+@pytest.mark.parametrize("name", SLOW)
+def test_fits_show_steps_only_where_asked(name, capsys):
+    one = SLOW[name]
+    estimator = one.make()
+    one.fit(estimator, X, y, X[:, 0])
     assert capsys.readouterr() == ("", "")
-    estimator.set_params(verbose=1).fit(X, y)
+    one.fit(estimator.set_params(verbose=1), X, y, X[:, 0])
     out, err = capsys.readouterr()
     assert out == ""
     name, steps = err.strip().splitlines()[-1].split(": ")

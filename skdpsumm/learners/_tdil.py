@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._computing import warn_caller
-from ..privacy import BudgetExceededError, BudgetWarning, nominal_mechanism
+from ..privacy import BudgetExceededError, BudgetWarning
+from ..privacy._noise import nominal_mechanism
 from ..schema._reading import validate_table
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
@@ -75,7 +76,7 @@ class BaseTDIL(BaseKernelLearner):
             return ObjectivePerturbation(space, terms)
         return ExponentialQueries(space, terms, int(self.n_rounds), self._candidates(space, public))
 
-    def _least_cost(self, X, y, *, X_public=None):
+    def least_cost(self, X, y, *, X_public=None):
         # "auto" raises Lambda where epsilon is lowered, and with it lowers this cost.
         if self.mechanism != "objective" or self.regularization == "auto" or self.epsilon == np.inf:
             return None

@@ -75,7 +75,8 @@ def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
     ValueError
         For those, and for what is neither word, number nor truth value.
     """
-    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+    listed = hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0  # no array of one
+    if isinstance(values, str | bytes | Mapping) or not listed:
         raise ValueError(f"{name} must be a list of values, got {values!r}.")
     plain = tuple(_plain(value) for value in values)
     for value in plain:

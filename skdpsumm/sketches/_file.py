@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features import GRID, feature_map_from_state
-from ..privacy import GaussianDP, Mechanism, PrivacyGuarantee, PureDP, Unprotected, Worst
+from ..privacy import PrivacyGuarantee
 
 if TYPE_CHECKING:
     from ._private_sketch import PrivateSketch
@@ -49,7 +49,7 @@ def write_sketch(sketch: PrivateSketch, path: str | os.PathLike) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.name + ".") as folder:
         complete = Path(folder) / "sketch"
         with complete.open("wb") as file:
-            np.savez_compressed(file, header=text, **arrays)
+            np.savez_compressed(file, allow_pickle=False, **{"header": text}, **arrays)
         _read_again(complete, type(sketch))
         os.replace(complete, target)
 
@@ -229,17 +229,16 @@ def check_consistent(sketch: PrivateSketch) -> None:
     sketch : PrivateSketch
     """
     privacy = sketch.privacy
-    atoms = _atoms(privacy.mechanism)
+    costs = privacy.mechanism.alternatives
     words = [privacy.protects, privacy.against, privacy.unit, privacy.given]
-    words += [atom.reason for atom in atoms if isinstance(atom, Unprotected)]
+    words += [cost.unprotected.reason for cost in costs if cost.unprotected]
     if not all(text.isprintable() for text in words):
         raise ValueError("The words of the guarantee hold what rules a terminal.")
-    if len(atoms) > MOST_COSTS:
-        raise ValueError(f"The guarantee is the worst of {len(atoms)} costs, more than needed.")
-    for atom in atoms:
-        if not isinstance(atom, PureDP | GaussianDP | Unprotected):
-            raise ValueError(f"No release of a sketch has the cost {atom!r}.")
-        if not isinstance(atom, Unprotected) and _least_cost(sketch, atom) > 1 + _ROUNDING:
+    if len(costs) > MOST_COSTS:
+        raise ValueError(f"The guarantee is the worst of {len(costs)} costs, more than needed.")
+    blocks = _noise_of_blocks(sketch)
+    for cost in costs:
+        if cost.noise_cost(blocks) > 1 + _ROUNDING:
             raise ValueError("The guarantee promises more than noise so small can give.")
     _check_rows(sketch)
 
@@ -258,14 +257,8 @@ def _check_rows(sketch: PrivateSketch) -> None:
         raise ValueError("The sums are larger than the number of rows and the noise allow.")
 
 
-def _atoms(mechanism: Mechanism) -> list[Mechanism]:
-    if isinstance(mechanism, Worst):
-        return [atom for part in mechanism.parts for atom in _atoms(part)]
-    return [mechanism]
-
-
-def _least_cost(sketch: PrivateSketch, claim: PureDP | GaussianDP) -> float:
-    """Return what noise of the stated size costs at least, in units of what is claimed.
+def _noise_of_blocks(sketch: PrivateSketch) -> list[tuple[float, float, float]]:
+    """Return the L1 and L2 sensitivity and the stated noise of each block, in grid units.
 
     Of a merged sketch the stated noise is that of all its releases, more than each of them has.
     """
@@ -276,14 +269,7 @@ def _least_cost(sketch: PrivateSketch, claim: PureDP | GaussianDP) -> float:
     ]
     if adjacency == "add_remove" and not sketch.n_from_sums:
         blocks.append((GRID, GRID, sketch.n_noise_std * GRID))
-    if min(std for _, _, std in blocks) == 0:
-        return math.inf
-    if isinstance(claim, PureDP):
-        # The inverse of the standard deviation of discrete Laplace noise.
-        cost = math.fsum(l1 * 2 * math.asinh(1 / (math.sqrt(2) * s)) for l1, _, s in blocks)
-        return cost / claim.epsilon0 if claim.epsilon0 else math.inf
-    cost = math.sqrt(math.fsum((l2 / s) ** 2 for _, l2, s in blocks))
-    return cost / claim.mu if claim.mu else math.inf
+    return blocks
 
 
 def read_npy(octets: bytes) -> NDArray:

@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 
 from .._computing import in_a_search, warn_caller
 from .._delegation import DelegatingMixin
-from ..privacy import own_clone
+from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin
 from ..schema._reading import unwrap, validate_table
 from ._mmd import mmd2

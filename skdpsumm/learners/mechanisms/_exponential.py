@@ -17,17 +17,14 @@ from scipy.stats import vonmises_fisher
 
 from ..._computing import advance
 from ..._linear_systems import power_below
-from ...privacy import (
-    Mechanism,
-    PureDP,
-    ZeroConcentratedDP,
+from ...privacy import Mechanism, PureDP, ZeroConcentratedDP, zcdp_rho
+from ...privacy._noise import (
     check_scale,
     exponential_choice,
     noisy_integers,
     nominal_mechanism,
     on_grid,
     secret_generator,
-    zcdp_rho,
 )
 from ..erm._problem import (
     ROUNDED_UP,

@@ -20,10 +20,9 @@ from ...privacy import (
     PureDP,
     Unprotected,
     ZeroConcentratedDP,
-    check_scale,
-    noisy_integers,
     zcdp_rho,
 )
+from ...privacy._noise import check_scale, noisy_integers
 from ...privacy._threshold import ThresholdDP, threshold_ratio
 from ..erm._problem import (
     ROUNDED_UP,

@@ -34,16 +34,27 @@ the two crossings decide: that of mu is at Phi(-mu / 2), the largest a of all it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_ndtr, ndtri
 
-from ._gaussian_dp import gdp_delta, gdp_epsilon
-from ._mechanisms import _ATOMS, GaussianDP, Mechanism
+from ._bisect import bisect
+from ._mechanisms import (
+    Cost,
+    GaussianDP,
+    Mechanism,
+    add_slack_to_delta,
+    add_slack_to_epsilon,
+    check_cost,
+    check_number,
+    check_range,
+    check_slack,
+    gdp_delta,
+    gdp_epsilon,
+)
 
 # Beyond this, neighbouring terms of a composition share the larger mu and the larger shift.
 _MOST_TERMS = 32
@@ -84,9 +95,12 @@ class ShiftedGaussianDP(Mechanism):
         # JSON has lists only.
         terms = tuple((float(w), float(mu), float(shift)) for w, mu, shift in self.terms)
         object.__setattr__(self, "terms", terms)
-        numbers = [*(x for term in terms for x in term), self.log_ratio, self.tail]
-        if not (terms and all(x >= 0 for x in numbers)):
-            raise ValueError(f"A privacy cost must have terms and be at least 0, got {self!r}.")
+        if not terms:
+            raise ValueError("terms must be one or more, each of at least 0, got none.")
+        for name, value in zip(("weight", "mu", "shift") * len(terms), sum(terms, ()), strict=True):
+            check_cost(f"{name} of terms", value)
+        for name in ("log_ratio", "tail"):
+            check_cost(name, getattr(self, name))
 
     def __repr__(self) -> str:
         terms = [f"{w:g} of mu={mu:.6g} + {shift:.4g}" for w, mu, shift in self.terms]
@@ -94,14 +108,12 @@ class ShiftedGaussianDP(Mechanism):
         return f"ShiftedGaussianDP({', '.join(terms + slack * any((self.log_ratio, self.tail)))})"
 
     def epsilon(self, delta: float) -> float:
-        rest = (delta - self.tail) * math.exp(-self.log_ratio)
-        if rest >= 1:
-            return 0.0
-        return math.inf if rest <= 0 else self._ideal_epsilon(rest) + 2 * self.log_ratio
+        check_number("delta", delta)
+        return add_slack_to_epsilon(self._ideal_epsilon, self.slack, delta)
 
     def delta(self, epsilon: float) -> float:
-        ideal = self._ideal_delta(epsilon - 2 * self.log_ratio)
-        return min(1.0, self.tail + math.exp(self.log_ratio) * ideal)
+        check_number("epsilon", epsilon)
+        return add_slack_to_delta(self._ideal_delta, self.slack, epsilon)
 
     def group(self, size: int) -> GaussianDP:
         return self.as_accountable().group(size)
@@ -109,6 +121,43 @@ class ShiftedGaussianDP(Mechanism):
     def as_accountable(self) -> GaussianDP:
         """Return the Gaussian mechanism that dominates this one at every epsilon."""
         return GaussianDP(self.dominating_mu(), self.log_ratio, self.tail)
+
+    def price(self, accountant: str) -> Cost | None:
+        # One mu for all epsilons: of mu-GDP the filters know an adaptive sum.
+        return None if accountant == "pure" else self.as_accountable().price(accountant)
+
+    def compose_with(self, other: Mechanism) -> Mechanism | None:
+        """Return the adaptive composition with another bound of this kind, in closed form."""
+        if other.loss_terms is None:
+            return None
+        total: dict[tuple[float, float], float] = {}  # the weight of each (mu, shift)
+        for weight, mu, shift in self.terms:
+            for w, m, more in other.loss_terms:
+                both = math.hypot(mu, m), shift + more
+                total[both] = total.get(both, 0.0) + weight * w
+        terms = tuple((weight, *both) for both, weight in sorted(_merged(total).items()))
+        slack = map(sum, zip(self.slack, other.slack, strict=True))
+        return ShiftedGaussianDP(terms, *slack)
+
+    @property
+    def slack(self) -> tuple[float, float]:
+        return self.log_ratio, self.tail
+
+    def with_slack(self, log_ratio: float, tail: float) -> ShiftedGaussianDP:
+        return replace(self, log_ratio=log_ratio, tail=tail)
+
+    @property
+    def loss_terms(self) -> tuple[tuple[float, float, float], ...]:
+        return self.terms
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+        terms = fields.get("terms", ())
+        check_range([x for term in terms for x in term])
+        check_range(value for name, value in fields.items() if name != "terms")
+        mechanism = cls(**fields)
+        check_slack(mechanism)
+        return mechanism
 
     def dominating_mu(self) -> float:
         """Return the smallest mu, rounded up, whose curve is nowhere below this one."""
@@ -150,12 +199,14 @@ class ShiftedGaussianDP(Mechanism):
         return min(1.0, max(0.0, 1 - (1 + math.exp(min(epsilon, 700.0))) * height))
 
     def _ideal_epsilon(self, delta: float) -> float:
+        if delta <= 0:
+            return math.inf
         if self._ideal_delta(0.0) <= delta:
             return 0.0
         high = self._bound(delta)
         if math.isinf(high):
             return high
-        return _smallest(lambda e: self._ideal_delta(e) <= delta, 0.0, high, 1e-13)
+        return bisect(lambda e: self._ideal_delta(e) <= delta, high, 0.0, tolerance=1e-13)
 
     @cached_property
     def _dominating_mu(self) -> float:
@@ -173,7 +224,7 @@ class ShiftedGaussianDP(Mechanism):
         high = low
         while not self._lies_below(high):
             high *= 2
-        return _smallest(self._lies_below, low, high, _MU_TOLERANCE / 10)
+        return bisect(self._lies_below, high, low, tolerance=_MU_TOLERANCE / 10)
 
     def _lies_below(self, mu: float) -> bool:
         """Return whether the curve lies below that of `mu`, which crosses the diagonal no higher.
@@ -213,33 +264,6 @@ def _rate(mu: float, epsilon: float) -> float:
     return math.exp(epsilon + share) / delta
 
 
-def _smallest(holds: Callable[[float], bool], low: float, high: float, tolerance: float) -> float:
-    """Return a point where `holds`, as it does at `high` and above, by bisection."""
-    while high - low > tolerance * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
-def compose_shifted(parts: Iterable[ShiftedGaussianDP | GaussianDP]) -> ShiftedGaussianDP:
-    """Return the adaptive composition of `parts`, in closed form."""
-    parts = list(parts)
-    total = {(0.0, 0.0): 1.0}  # the weight of each (mu, shift)
-    for part in parts:
-        terms = ((1.0, part.mu, 0.0),) if isinstance(part, GaussianDP) else part.terms
-        product: dict[tuple[float, float], float] = {}
-        for (mu, shift), weight in total.items():
-            for w, m, more in terms:
-                both = math.hypot(mu, m), shift + more
-                product[both] = product.get(both, 0.0) + weight * w
-        total = _merged(product)
-    return ShiftedGaussianDP(
-        tuple((weight, mu, shift) for (mu, shift), weight in sorted(total.items())),
-        math.fsum(p.log_ratio for p in parts),
-        math.fsum(p.tail for p in parts),
-    )
-
-
 def _merged(terms: dict[tuple[float, float], float]) -> dict[tuple[float, float], float]:
     while len(terms) > _MOST_TERMS:
         falling = sorted(terms.items(), reverse=True)
@@ -249,6 +273,3 @@ def _merged(terms: dict[tuple[float, float], float]) -> dict[tuple[float, float]
             both = pair[0][0][0], max(shift for (_, shift), _ in pair)
             terms[both] = terms.get(both, 0.0) + math.fsum(weight for _, weight in pair)
     return terms
-
-
-_ATOMS[ShiftedGaussianDP.kind] = ShiftedGaussianDP

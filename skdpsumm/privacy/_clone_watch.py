@@ -6,13 +6,12 @@ import sqlite3
 import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from typing import Any
 
 from sklearn.base import clone
 
-from ._filter import Cost, Filter
-from ._ledger_book import paid_since
+from ._ledger_file import now, paid_since
+from ._mechanisms import Cost
 from ._warnings import BudgetWarning
 
 # Numbers of fits that the warning prices: a few candidates by a few folds, and many.
@@ -31,11 +30,6 @@ def own_clone(estimator: Any) -> Any:
         return clone(estimator)
     finally:
         _own.reset(token)
-
-
-def now() -> str:
-    """Return the time as the ledger writes it; later times compare as greater."""
-    return datetime.now(UTC).isoformat()
 
 
 class CloneWatch:
@@ -79,7 +73,7 @@ class CloneWatch:
         dataset: str,
         label: str,
         cost: Cost,
-        accountant: Filter,
+        epsilon_of: Callable[[Cost], float],
         fits: Callable[[Cost], bool],
     ) -> None:
         """Warn if the charge just written is the second of a search.
@@ -91,7 +85,8 @@ class CloneWatch:
         dataset, label : str
         cost : Cost
             Of the charge.
-        accountant : Filter
+        epsilon_of : callable
+            Epsilon of a cost, at the cap's delta.
         fits : callable
             Whether the cap holds a cost on top of all that is paid.
         """
@@ -101,15 +96,13 @@ class CloneWatch:
         if count < 2 or (self._is_copy and count > 2):
             return
         self._told.add((dataset, label))
-        prices = [
-            f"{n} cost epsilon={accountant.epsilon_of(_times(n, cost)):.4g}" for n in _SEARCHES
-        ]
+        prices = [f"{n} cost epsilon={epsilon_of(_times(n, cost)):.4g}" for n in _SEARCHES]
         left = _most(lambda n: fits(_times(n, cost)))
         warnings.warn(
             f"{count} charges to data set {dataset!r} are by clones of one estimator "
             f"({label or 'without a label'}), as a search or a cross-validation makes them. Every "
             "fit is charged in full: c candidates by k folds make c * k fits, and one to refit. "
-            f"So far these cost epsilon={accountant.epsilon_of(paid):.4g}; of fits like the last, "
+            f"So far these cost epsilon={epsilon_of(paid):.4g}; of fits like the last, "
             f"{', '.join(prices)}, and the cap holds {left} more. Lower epsilon, search on public "
             "data, or take PrivateSearchCV, which chooses parameters at one price.",
             BudgetWarning,
