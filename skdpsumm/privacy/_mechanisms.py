@@ -208,7 +208,7 @@ class Mechanism(ABC):
         blocks : sequence of (float, float, float)
             L1 and L2 sensitivity, and the standard deviation of the noise, of parts of a vector.
         """
-        raise ValueError(f"No release of noisy sums has the cost {self!r}.")
+        raise ValueError(f"No release of a sketch has the cost {self!r}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
@@ -222,9 +222,8 @@ class Mechanism(ABC):
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
         """Rebuild from the entries of `to_dict` but its kind, each a number; else ValueError."""
-        mechanism = cls(**fields)
         check_range(fields.values())
-        return mechanism
+        return cls(**fields)
 
 
 @dataclass(frozen=True)
@@ -503,9 +502,12 @@ def from_description(fields: dict[str, Any]) -> Mechanism:
 
 def check_cost(name: str, value: Any) -> None:
     """Raise ValueError for what is no number of at least 0; infinity is one."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not value >= 0:
+    if not _is_real(value) or not value >= 0:
         raise ValueError(f"{name} must be a number of at least 0, got {value!r}.")
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_number(name: str, value: float) -> None:
@@ -517,8 +519,7 @@ def check_number(name: str, value: float) -> None:
 def check_range(numbers: Iterable[Any]) -> None:
     """Raise ValueError for what no description of a mechanism has as a number."""
     for number in numbers:
-        check_cost("A cost", number)
-        if not float(number) <= LARGEST_COST:
+        if not _is_real(number) or not 0 <= number <= LARGEST_COST:
             raise ValueError(f"Costs must be numbers from 0 to {LARGEST_COST:g}.")
 
 
