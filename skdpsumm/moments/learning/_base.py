@@ -213,16 +213,12 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
     def _train(self, sketch: PrivateSketch, columns: Columns, target: int, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
-        self.__dict__.pop("estimator_", None)
+        for name in ("estimator_", "effective_sample_size_"):
+            self.__dict__.pop(name, None)
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy
         self._set_target(columns, target)
-        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
-        with progress(type(self).__name__, self.verbose):
-            if self.weights == "maxent":
-                points, weights = maxent_points(sketch, points, columns, rng)
-            else:
-                weights = _ridge_weights(sketch, points)
+        points, weights = self._weighted_points(sketch, columns, rng)
         estimator = self._default_estimator() if self.estimator is None else clone(self.estimator)
         self._columns = _all_but(columns, target)
         inputs = self._encoded(np.delete(points, target, axis=1))
@@ -234,6 +230,17 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self._warn_of_few_points(inputs.shape[1] + 1)
         warn_of_invisible_inputs(sketch, columns, target, self.prior)
         return self
+
+    def _weighted_points(self, sketch: PrivateSketch, columns: Columns, rng):
+        """Return points, shape (n, d), and weights that are not negative and sum to one."""
+        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
+        with progress(type(self).__name__, self.verbose):
+            if self.weights == "maxent":
+                return maxent_points(sketch, points, columns, rng)
+            # The ridge's weights (section 3.5) can be negative, which no estimator takes and which
+            # makes losses unbounded below. Their projection on the simplex keeps what can be kept.
+            ridge = MomentRegression(sketch, points, regularization="theory", center=True)
+            return points, project_to_simplex(ridge.weights)
 
     def _warn_of_few_points(self, n_parameters: int) -> None:
         """Warn where the weights have collapsed on few points; all of it was released before."""
@@ -329,16 +336,6 @@ def _weight_parameter(estimator: Any) -> str:
         name, estimator = estimator.steps[-1]
         path += f"{name}__"
     return f"{path}sample_weight"
-
-
-def _ridge_weights(sketch: PrivateSketch, points: NDArray) -> NDArray:
-    """Return the paper's weights (section 3.5), moved to the closest non-negative ones.
-
-    The ridge's weights can be negative, which no estimator takes and which makes losses
-    unbounded below. Their projection on the simplex keeps what can be kept.
-    """
-    regression = MomentRegression(sketch, points, regularization="theory", center=True)
-    return project_to_simplex(regression.weights)
 
 
 def _all_but(columns: Columns, which: int) -> Columns:
