@@ -96,10 +96,10 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         anything about the rows received, for the rows of each owner, against the others.
         ``delta=0`` takes Laplace noise, ``epsilon=np.inf`` none.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-    release : {"gaussian", "mwem"} or TargetRelease, default="gaussian"
-        How the target's mean embedding is released: noise on the sum (`GaussianRelease`), or the
-        paper's h2 with its calibration corrected (`MWEMRelease`). Noise is better wherever we
-        looked.
+    release : {"gaussian", "mwem"} or MWEMRelease, default="gaussian"
+        How the target's mean embedding is released: noise on the sum (Laplace noise with
+        ``delta=0``), or the paper's h2 with its calibration corrected (`MWEMRelease`). Noise on
+        the sum is better wherever we looked.
     n_target : int, default=None
         A public number to divide the target's sum by; a wrong one only scales the mean. None
         releases the number of rows with noise ("gaussian" under add-remove only).
