@@ -90,13 +90,13 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         with progress(f"{type(self).__name__}.fit", self.verbose):
             self._private_fit(X, y, X_public)
 
-    def _planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:
+    def planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:
         """Return what `fit` would cost, from public numbers: nothing is minimised or charged."""
         self._check_parameters()
         problem, _, _, public = self._pose(X, y, X_public)
         return self._plan(problem.space, problem.terms, public).mechanism
 
-    def _least_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism | None:
+    def least_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism | None:
         """Return what `fit` would cost at least, whatever its epsilon; None if that is nothing."""
         return None
 
