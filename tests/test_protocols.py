@@ -3,6 +3,7 @@
 import contextlib
 import pickle
 import time
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsumm import audit_epsilon, mmd2
+from skdpsumm import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger, audit_epsilon, mmd2
 from skdpsumm.privacy import PureDP, Unprotected, gdp_mu
 from skdpsumm.summaries import (
     AskAll,
@@ -418,6 +419,43 @@ def test_curator_refuses(options, message):
         Curator(options.pop("X_target"), options.pop("owners"), n_components=8, **options)
 
 
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_name_stands_for_the_defaults_of_a_protocol(name):
+    curator = Curator(points(5), ["a"], protocol=name, n_components=8)
+    assert curator.protocol.get_params() == type(PROTOCOLS[name])().get_params()
+
+
+def test_a_curator_asks_its_ledger_before_it_reads_the_target():
+    ledger, unreadable = PrivacyLedger(epsilon=0.5, delta=1e-6), [[np.nan, 1.0]]
+    with pytest.raises(BudgetExceededError):
+        Curator(unreadable, ["a"], ledger=ledger)
+    with pytest.raises(ValueError, match="explore"):  # parameters come first
+        Curator(unreadable, ["a"], protocol=Propose(explore=2), ledger=ledger)
+    roomy = PrivacyLedger(epsilon=5.0, delta=1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        with pytest.raises(PrivacyLeakWarning):
+            Curator(unreadable, ["a"], noise_seed=0, ledger=roomy)
+    with pytest.raises(ValueError, match="NaN"):
+        Curator(unreadable, ["a"], ledger=roomy)
+    assert ledger.entries() == roomy.entries() == []
+
+
+def test_a_curator_warns_when_the_rows_are_chosen():
+    """The release is paid for by then; who makes the warning an error has them all the same."""
+    ledger = PrivacyLedger(epsilon=5.0, delta=1e-4)
+    options = {"n_select": 5, "n_components": 1000, "random_state": 0, "ledger": ledger}
+    curator = Curator(100 * points(1000), ["a"], **options)
+    owner = DataOwner(100 * points(100, seed=1), seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        messages = curator.open()
+        with pytest.raises(UserWarning, match="near 0 between any"):
+            curator.receive({"a": owner.answer(messages["a"])})
+    assert len(curator.chosen) == 5
+    assert len(ledger.entries()) == 1
+
+
 def test_owner_refuses():
     with pytest.raises(ValueError, match="NaN"):
         DataOwner([[np.nan]])
@@ -458,10 +496,10 @@ def test_a_score_is_a_function_of_its_row_alone(kind, dtype):
     X = np.vstack([points(700), 1e9 * points(3, seed=1)]).astype(dtype)
     phi = embedding(1000, kind)
     direction = phi.quantise(np.random.default_rng(0).normal(size=phi.n_features))
-    whole = grid_scores(phi.grid(X), direction, phi.scale)
+    whole = grid_scores(phi.grid(X), direction, phi.unit)
     for rows in (slice(0, 1), slice(3, 10), slice(100, 703), slice(None, None, -1)):
         np.testing.assert_array_equal(
-            grid_scores(phi.grid(X[rows]), direction, phi.scale), whole[rows]
+            grid_scores(phi.grid(X[rows]), direction, phi.unit), whole[rows]
         )
 
 
@@ -591,7 +629,7 @@ def kept_by_ask_all(owners, directions, phi, b, dropped=None):
                 continue
             message = SendBest(direction=direction, n=b, embedding=phi)
             curator.pool.add(name, party.answer(message))
-        scores = grid_scores(phi.grid(curator.pool.X), direction, phi.scale)
+        scores = grid_scores(phi.grid(curator.pool.X), direction, phi.unit)
         kept += protocol._best(curator, scores, kept, b)
         states.append({tuple(curator.pool.X[place]) for place in kept})
     return states

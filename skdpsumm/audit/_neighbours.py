@@ -262,7 +262,7 @@ def _embedding_of(summarizer: PrivateMMDSummarizer, n_features: int) -> Embeddin
     return Curator(
         np.zeros((1, n_features)),
         ["observer"],
-        protocol=summarizer._make_protocol(),
+        protocol=summarizer.protocol,
         gamma=summarizer.gamma,
         n_components=summarizer.n_components,
         epsilon=np.inf,

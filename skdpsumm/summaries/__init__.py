@@ -20,7 +20,7 @@ from ._protocol import (
     SendAbove,
     SendBest,
 )
-from ._releases import OwnerValues, SummaryPrivacy
+from ._releases import MWEMRelease, OwnerValues, SummaryPrivacy
 from ._selection import greedy_mmd_selection, uniform_selection
 from ._summarized import SummarizedEstimator
 from ._summarizer import PrivateMMDSummarizer
@@ -35,6 +35,7 @@ __all__ = [
     "DataOwner",
     "Embedding",
     "HandOver",
+    "MWEMRelease",
     "Message",
     "OwnerValues",
     "Pool",

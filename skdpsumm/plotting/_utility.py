@@ -14,21 +14,21 @@ from .._computing import advance, progress
 from ..moments import Estimate, M2MEstimator
 from ..schema._reading import unwrap
 from ..sketches import PrivateSketch
-from ._axes import (
+from ._base import (
+    Display,
     check_axes,
     count,
+    draws,
     legend_above,
-    need_matplotlib,
     next_style,
     of_level,
     once,
-    open_axes,
     reference_style,
     same_length,
 )
 
 
-class PrivacyUtilityDisplay:
+class PrivacyUtilityDisplay(Display):
     """A statistic or a score at each epsilon, with an interval.
 
     Parameters
@@ -121,7 +121,7 @@ class PrivacyUtilityDisplay:
         ImportError
             If matplotlib is missing.
         """
-        ax = open_axes(self, ax)
+        ax = self._open_axes(ax)
         # Each further curve stands a little to the right, for its bars would hide others.
         places = self.epsilons * 1.04 ** count(ax, "curve")
         style = next_style(ax) | {"lw": 1.2, "ms": 5}
@@ -144,6 +144,7 @@ class PrivacyUtilityDisplay:
         return self
 
     @classmethod
+    @draws
     def from_estimator(
         cls,
         estimator: Any,
@@ -209,7 +210,6 @@ class PrivacyUtilityDisplay:
         TypeError
             If `ax` is no Axes; nothing is charged.
         """
-        need_matplotlib(cls, "from_estimator")
         check_axes(ax)
         epsilons = check_epsilons(epsilons)
         if not isinstance(n_repeats, int) or n_repeats < 1:
@@ -246,6 +246,7 @@ class PrivacyUtilityDisplay:
         return display.plot(ax, name=name)
 
     @classmethod
+    @draws
     def from_estimates(
         cls,
         estimates: Mapping[float, Estimate],
@@ -276,7 +277,6 @@ class PrivacyUtilityDisplay:
         ValueError
             If an estimate is no single number.
         """
-        need_matplotlib(cls, "from_estimates")
         answers = list(estimates.values())
         for answer in answers:
             if answer.shape != ():
@@ -291,6 +291,7 @@ class PrivacyUtilityDisplay:
         return display.plot(ax, name=name)
 
     @classmethod
+    @draws
     def from_sketch(
         cls,
         sketches: Sequence[PrivateSketch],
@@ -325,7 +326,6 @@ class PrivacyUtilityDisplay:
         ValueError
             If the sketches have different adjacencies, or equal epsilons.
         """
-        need_matplotlib(cls, "from_sketch")
         adjacencies = {sketch.privacy.adjacency for sketch in sketches}
         if len(adjacencies) != 1:
             raise ValueError(f"sketches must be of one adjacency, got {sorted(adjacencies)}.")

@@ -2,33 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
+from ..moments import M2MEstimator
 from ..schema import Columns
+from ..sketches import PrivateSketch
 
 # Line and marker: any two can be told apart in black and white.
 STYLES = (("-", "o"), ("--", "s"), ("-.", "^"), (":", "D"), ((0, (6, 1, 1, 1, 1, 1)), "v"))
 
 
-def need_matplotlib(caller: type, method: str = "plot") -> None:
-    """Raise ImportError if matplotlib is missing: first of all, before anything is spent."""
-    check_matplotlib_support(f"{caller.__name__}.{method}")
+_Args = ParamSpec("_Args")
+_Drawn = TypeVar("_Drawn")
 
 
-def open_axes(display: Any, ax: Any, figsize: tuple[float, float] = (5.2, 3.6)) -> Any:
-    """Return the axes to draw on, new ones where `ax` is None, and note them on the display."""
-    need_matplotlib(type(display))
-    check_axes(ax)
-    import matplotlib.pyplot as plt
+def draws(make: Callable[_Args, _Drawn]) -> Callable[_Args, _Drawn]:
+    """Have a class method ask for matplotlib first of all, before anything is spent."""
 
-    if ax is None:
-        _, ax = plt.subplots(figsize=figsize, layout="constrained")
-    display.ax_, display.figure_ = ax, ax.figure
-    return ax
+    @wraps(make)
+    def checked(*args: _Args.args, **options: _Args.kwargs) -> _Drawn:
+        check_matplotlib_support(f"{getattr(args[0], '__name__', '')}.{make.__name__}")
+        return make(*args, **options)
+
+    return checked
+
+
+class Display:
+    """A picture that `plot` draws, on new axes or on given ones.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    ax_: Any
+    figure_: Any
+
+    def _open_axes(self, ax: Any, figsize: tuple[float, float] = (5.2, 3.6)) -> Any:
+        """Return the axes to draw on, new ones where `ax` is None."""
+        check_matplotlib_support(f"{type(self).__name__}.plot")
+        check_axes(ax)
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=figsize, layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+
+class TableDisplay(Display):
+    """A picture of statistics that an `M2MEstimator` answers."""
+
+    @classmethod
+    @draws
+    def from_sketch(
+        cls, sketch: PrivateSketch, *args: Any, random_state: Any = None, **options: Any
+    ) -> Any:
+        """Draw statistics of a release. It costs no privacy.
+
+        Parameters
+        ----------
+        sketch : PrivateSketch
+        *args, **options
+            As in `from_estimator`, after the estimator.
+        random_state : int, RandomState or None, default=None
+            Of the synthetic points.
+
+        Returns
+        -------
+        display
+            Of this class.
+        """
+        estimator = M2MEstimator.from_sketch(sketch, random_state=random_state)
+        return cls.from_estimator(estimator, *args, **options)  # type: ignore[attr-defined]
 
 
 def check_axes(ax: Any) -> None:
@@ -57,9 +109,9 @@ def of_level(level: float) -> str:
     return f"{100 * level:.4g}% interval"
 
 
-def digits(number: float, n: int) -> str:
+def digits(number: Any, n: int) -> str:
     """Return a number of n significant digits, with a power of ten only where it is far from 1."""
-    return f"{float(f'{number:.{n}g}'):.7g}"
+    return f"{float(f'{float(number):.{n}g}'):.7g}"
 
 
 def once(ax: Any, label: str) -> str:
@@ -81,6 +133,11 @@ def count(ax: Any, gid: str) -> int:
 def with_unit(name: str, unit: str | None) -> str:
     """Return a label: the name, and the unit in brackets where there is one."""
     return name if not unit else f"{name} ({unit})"
+
+
+def numeric_columns(columns: Columns) -> list[int]:
+    """Return the positions of the columns that hold numbers."""
+    return [j for j in range(columns.n_columns) if columns.values(j) is None]
 
 
 def units_of(columns: Columns, units: Mapping[str, str] | None) -> list[str | None]:
