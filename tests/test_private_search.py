@@ -37,9 +37,8 @@ from skdpsumm import (
     audit_epsilon,
 )
 from skdpsumm.model_selection import _private_search, _run
-from skdpsumm.model_selection._candidate import Choices, Leaf, Maps
+from skdpsumm.model_selection._candidate import Choices, Leaf, PublicSteps
 from skdpsumm.model_selection._public_rows import PublicRows
-from skdpsumm.model_selection._rehearsal import Stage
 from skdpsumm.model_selection._run import Table
 from skdpsumm.model_selection._stopping import (
     Poisson,
@@ -391,12 +390,13 @@ def toy(plan, law, rng):
     candidates = [({"label": label}, Toy(plan.epsilon, label)) for label in (0, 1)]
     score = _run.PrivateScore(lambda e, row, y: KINDS[y[0]][e.label], -1.0, 1.0, "add_remove", plan)
 
-    stage = Stage(Leaf("", ""), plan, PublicRows(None, None), None, "add_remove", None, 0)
+    given = Leaf("", ""), PublicRows(None, None)
 
     def release(kinds):
         table = Table(None, None, [()] * len(kinds), np.array(kinds))
         trials = [candidates[int(rng.random() < 0.9)] for _ in range(law.draw(rng))]
-        best = search._search(trials, lambda maps: table, score, stage)
+        draft = _private_search._Draft(*given, trials, None, lambda steps: table, score, None)
+        best = search._search(draft)
         return [float(best.params["label"]), best.value]
 
     return release
@@ -651,7 +651,7 @@ def test_a_candidate_that_reads_rows_elsewhere_is_refused():
 def mapped(*steps, public=X[:3]):
     """Return the maps of a pipeline with these steps, fitted to public rows."""
     rows = PublicRows(public, np.zeros(len(public)))
-    return Maps.fitted(make_pipeline(*steps, LEARNER), rows)
+    return PublicSteps.fitted(make_pipeline(*steps, LEARNER), rows)
 
 
 def test_steps_before_the_learner_see_one_row_at_a_time():

@@ -18,6 +18,8 @@ from skdpsumm.summaries._posted import RunningSums
 from skdpsumm.summaries._protocol import Terms
 from skdpsumm.summaries._releases import GaussianMean, MWEMRelease
 
+pytestmark = pytest.mark.statistical
+
 ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
 SURE = 1 - 1e-9
 

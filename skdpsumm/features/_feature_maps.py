@@ -94,6 +94,9 @@ class FeatureMap(ABC):
         for part in self.parts():
             part.columns.check(X)
 
+    def _encode(self, X: NDArray) -> NDArray:
+        return np.ascontiguousarray(self.columns.encode(X))
+
     def grid_sums(self, X: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
         """Return the exact sum of phi over the rows of X, in grid units of 2**-15.
 
@@ -121,9 +124,12 @@ class FeatureMap(ABC):
     def difference(self, other: FeatureMap) -> str | None:
         """Return what differs first between two maps, by name; None where they are equal."""
         (mine, arrays), (theirs, their_arrays) = self.to_state(), other.to_state()
-        unequal = (k for k, a in arrays.items() if not np.array_equal(a, their_arrays.get(k)))
+        described = first_difference(mine, theirs)
+        if described is not None:
+            return described
         # Maps with equal descriptions have arrays of the same names.
-        return first_difference(mine, theirs) or next((f"{k} differ" for k in unequal), None)
+        unequal = (k for k, a in arrays.items() if not np.array_equal(a, their_arrays[k]))
+        return next((f"{k} differ" for k in unequal), None)
 
 
 def feature_map_from_state(state: dict[str, Any], arrays: dict[str, NDArray]) -> FeatureMap:
@@ -158,7 +164,7 @@ def check_size(n_features: int) -> int:
 
 def is_count(value: Any) -> bool:
     """Whether `value` is a whole number of at least 1 (True is none)."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def public_numbers(name: str, values: ArrayLike, *shape: int | None) -> NDArray[np.float64]:
@@ -241,9 +247,6 @@ class FourierMap(FeatureMap):
         it depends on no other row either.
         """
         return _engine.fourier_grid(self._encode(X), self._turns)
-
-    def _encode(self, X: NDArray) -> NDArray:
-        return np.ascontiguousarray(self.columns.encode(X))
 
     def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
         return _engine.fourier_sums(self._encode(X), self._turns, n_threads)
@@ -388,9 +391,6 @@ class RACEMap(OneHotMap):
         projections = rng.normal(size=(columns.n_encoded, n_repetitions)) / float(bandwidth)
         return cls(columns, projections, rng.uniform(size=n_repetitions), n_buckets)
 
-    def _encode(self, X: NDArray) -> NDArray:
-        return np.ascontiguousarray(self.columns.encode(X))
-
     def codes(self, X: NDArray) -> NDArray[np.int32]:
         return _engine.race_codes(self._encode(X), self.projections, self.offsets, self.n_buckets)
 
@@ -425,6 +425,7 @@ class UnionMap(FeatureMap):
     """
 
     kind = "union"
+    depth: int  # of unions in unions
 
     def __init__(self, maps: Sequence[FeatureMap]):
         self.maps = tuple(maps)
@@ -445,7 +446,7 @@ class UnionMap(FeatureMap):
         return np.cumsum([0, *(m.n_features for m in self.maps)])
 
     def matrix(self, X: NDArray) -> NDArray | sparse.csr_array:
-        blocks = [m.matrix(X) for m in self.maps]
+        blocks: list[Any] = [m.matrix(X) for m in self.maps]
         if all(sparse.issparse(b) for b in blocks):
             return sparse.hstack(blocks, format="csr")
         return np.hstack([b.toarray() if sparse.issparse(b) else b for b in blocks])

@@ -15,7 +15,7 @@ from ..schema._reading import validate_table
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._labels import ClassifierTarget, RegressorTarget
-from .erm._spaces import FeatureSpace
+from .erm._feature_space import FeatureSpace
 from .mechanisms._exponential import ExponentialQueries
 from .mechanisms._functional import SpanNoise, WeightNoise
 from .mechanisms._objective import (
@@ -76,7 +76,7 @@ class BaseTDIL(BaseKernelLearner):
             return ObjectivePerturbation(space, terms)
         return ExponentialQueries(space, terms, int(self.n_rounds), self._candidates(space, public))
 
-    def _least_cost(self, X, y, *, X_public=None):
+    def least_cost(self, X, y, *, X_public=None):
         # "auto" raises Lambda where epsilon is lowered, and with it lowers this cost.
         if self.mechanism != "objective" or self.regularization == "auto" or self.epsilon == np.inf:
             return None

@@ -7,9 +7,8 @@ becomes, not by a last bit (see `features._row_alone`).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -105,8 +104,9 @@ def last_step(estimator: Any) -> Any:
     return estimator
 
 
-# What would tell of each fit: to the screen, to the disk, or in another ledger.
-_TELLTALES = {"verbose": False, "memory": None, "ledger": None}
+# Parameters by which a fit would tell of itself, and values with which it does not: to the screen,
+# to the disk, or in another ledger.
+_QUIET = {"verbose": False, "memory": None, "ledger": None}
 
 
 def seeded(estimator: Any, seed: int) -> Any:
@@ -114,13 +114,12 @@ def seeded(estimator: Any, seed: int) -> Any:
     given = _params(estimator)
     missing = {k: seed for k, v in given.items() if k.endswith("random_state") and v is None}
     last = {k: k.split("__")[-1] for k in given}
-    loud = [k for k in given if last[k] in _TELLTALES and given[k] not in (None, False)]
-    quiet = {k: _TELLTALES[last[k]] for k in loud}
-    return clone(estimator).set_params(**missing, **quiet)
+    loud = [k for k in given if last[k] in _QUIET and given[k] not in (None, False)]
+    return clone(estimator).set_params(**missing, **{k: _QUIET[last[k]] for k in loud})
 
 
-def settled(leaf: Leaf, candidate: Any, settings: dict[str, Any], seed: int) -> Any:
-    """Return a candidate, whose steps may be its own, with all that the search decides.
+def with_settings(leaf: Leaf, candidate: Any, settings: dict[str, Any], seed: int) -> Any:
+    """Return a clone, whose steps may be its own, with all that the search decides.
 
     Raises
     ------
@@ -135,14 +134,6 @@ def settled(leaf: Leaf, candidate: Any, settings: dict[str, Any], seed: int) -> 
     return seeded(candidate, seed).set_params(**settings)
 
 
-@contextmanager
-def silent() -> Iterator[None]:
-    """Keep what runs have to say to themselves: it would tell how many there are."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 def cost_of(step: Any) -> Any:
     """Return what a fitted step says that it cost."""
     if not isinstance(getattr(step, "privacy_", None), PrivacyGuarantee):
@@ -152,14 +143,15 @@ def cost_of(step: Any) -> Any:
     return step.privacy_.mechanism
 
 
-def state(step: Any, privacy: PrivacyGuarantee) -> None:
-    """Have the released step, its sketcher and its sketch state the cost of the whole search."""
+def set_claim(step: Any, privacy: PrivacyGuarantee) -> None:
+    """Have the released step, its sketcher and its sketch claim what the whole search costs."""
     step.privacy_ = privacy
-    inner = getattr(step, "sketcher_", None)
-    if inner is not None:
-        inner.privacy_, inner.noise_seed = privacy, None
-    for owner in (step, inner):
-        with suppress(AttributeError):
+    owners = [step]
+    if hasattr(step, "sketcher_"):
+        step.sketcher_.privacy_, step.sketcher_.noise_seed = privacy, None
+        owners.append(step.sketcher_)
+    for owner in owners:
+        with suppress(AttributeError):  # it has none, or its sketcher's
             owner.sketch_ = replace(owner.sketch_, privacy=privacy)
 
 
@@ -211,8 +203,8 @@ _SCALARS = (bool, int, float, str, bytes, type(None), np.generic)
 
 
 @dataclass(frozen=True)
-class Maps:
-    """The fitted steps before a learner.
+class PublicSteps:
+    """The steps before a learner, fitted to public rows.
 
     Parameters
     ----------
@@ -226,7 +218,7 @@ class Maps:
     public: PublicRows
 
     @classmethod
-    def fitted(cls, estimator: Any, public: PublicRows) -> Maps:
+    def fitted(cls, estimator: Any, public: PublicRows) -> PublicSteps:
         """Fit the steps before the last one of an estimator to public rows, in place."""
         before = []
         while isinstance(estimator, Pipeline):
@@ -237,14 +229,17 @@ class Maps:
                 before.append(steps)
         return cls(tuple(before), public)
 
-    def lend(self, estimator: Any) -> Any:
-        """Put the fitted steps into an estimator with the same ones; return its last step."""
+    def fit_learner(self, estimator: Any, X: Any, y: NDArray) -> Any:
+        """Fit the last step of an estimator to rows that these steps have mapped; return it.
+
+        These steps, fitted, take the place of the same ones before it.
+        """
         before = iter(self.before)
         while isinstance(estimator, Pipeline):
             if len(estimator.steps) > 1:
                 estimator.steps[:-1] = next(before).steps
             estimator = estimator.steps[-1][1]
-        return estimator
+        return estimator.fit(X, y, **self.public.fit_params)
 
     def __call__(self, X: Any) -> tuple[Any, NDArray[np.bool_]]:
         """Map every row by itself; say which of them all steps could take.

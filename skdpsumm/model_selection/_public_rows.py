@@ -447,6 +447,11 @@ class PublicRows:
     y: NDArray
     X_public: Any = None
 
+    @property
+    def fit_params(self) -> dict[str, Any]:
+        """What is given to `fit` beside rows and labels."""
+        return {} if self.X_public is None else {"X_public": self.X_public}
+
     @classmethod
     def like(cls, reading: Reading, classes: Any, X_public: Any) -> PublicRows:
         """Return rows uniform in [0, 1], or of listed values, of the types that are read."""

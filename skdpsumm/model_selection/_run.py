@@ -17,10 +17,10 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
+from .._computing import silence
 from ..privacy import Block, IntegerNoise
-from ._candidate import Leaf, Maps, last_step, silent
+from ._candidate import Leaf, PublicSteps
 from ._public_rows import PublicRows
-from ._rehearsal import fit_last
 from ._stopping import RunPlan
 
 
@@ -45,11 +45,11 @@ class Table:
 
     @classmethod
     def parted(
-        cls, X: Any, y: NDArray, held_out: NDArray[np.bool_], as_given: bool, maps: Maps
+        cls, X: Any, y: NDArray, held_out: NDArray[np.bool_], as_given: bool, steps: PublicSteps
     ) -> Table:
         """Return the rows as a learner meets them, those held out as they were given if asked."""
         try:
-            values, good = maps(X)
+            values, good = steps(X)
         except Exception:  # out of memory, with the number of rows in the message: all runs fail
             values, good = np.empty((len(y), 0)), np.zeros(len(y), np.bool_)
         train, test = np.flatnonzero(~held_out), np.flatnonzero(held_out)
@@ -71,7 +71,7 @@ def run(
     leaf: Leaf,
     params: dict[str, Any],
     estimator: Any,
-    maps: Maps,
+    steps: PublicSteps,
     table: Table,
     score: PrivateScore,
     seeds: list[int | None],
@@ -80,23 +80,25 @@ def run(
 
     It may run in a process of its own, which gets neither the search nor its ledger.
     """
-    with silent():
+    with silence():
         whole = clone(estimator).set_params(**{f"{leaf.budget}noise_seed": seeds[0]})
         fitted = clone(whole)
-        exact = _fit_and_score(fitted, maps, table, score)
+        exact = _fit_and_score(fitted, steps, table, score)
         if exact is None:  # nothing of what failed may be left
             fitted, exact = clone(whole), score.worst(len(table.rows))
-            fit_last(maps.lend(fitted), maps.public.X, maps.public.y, maps.public)
+            steps.fit_learner(fitted, steps.public.X, steps.public.y)
         value = score.release(exact, seeds[1])
         # The seed would tell which run this was.
         fitted.set_params(**{f"{leaf.budget}noise_seed": None})
     return Result(value, params, fitted)
 
 
-def _fit_and_score(estimator: Any, maps: Maps, table: Table, score: PrivateScore) -> int | None:
+def _fit_and_score(
+    estimator: Any, steps: PublicSteps, table: Table, score: PrivateScore
+) -> int | None:
     """Fit an estimator in place and return its exact score; None if anything fails."""
     try:
-        learner = fit_last(maps.lend(estimator), table.X, table.y, maps.public)
+        learner = steps.fit_learner(estimator, table.X, table.y)
         if not score.plan.covers(learner.privacy_.mechanism):
             return None
         return score.exact(learner if score.predicts else estimator, table.rows, table.labels)
@@ -106,8 +108,8 @@ def _fit_and_score(estimator: Any, maps: Maps, table: Table, score: PrivateScore
 
 def no_run(estimator: Any, public: PublicRows) -> Result:
     """Return the result of no run, K = 0."""
-    maps = Maps.fitted(estimator, public)
-    fit_last(last_step(estimator), maps.public.X, public.y, maps.public)
+    steps = PublicSteps.fitted(estimator, public)
+    steps.fit_learner(estimator, steps.public.X, public.y)
     return Result(-math.inf, {}, estimator)
 
 

@@ -72,6 +72,7 @@ from ..privacy import (
     gdp_epsilon,
     gdp_mu,
 )
+from ..privacy._bisect import bisect
 from ..privacy._noise import nominal_mechanism
 
 # The root of an equation is raised by this, which keeps an inequality.
@@ -114,7 +115,10 @@ class Stopping(ABC):
     def _beyond(self) -> float:
         """Some z > 1 at which f is finite."""
 
-    _nothing: tuple[tuple[float, float, float], ...] = ()  # terms of K = 0
+    @property
+    def _no_trials(self) -> tuple[tuple[float, float, float], ...]:
+        """The terms of the guarantee that K = 0 adds."""
+        return ()
 
     def most_trials(self, probability: float) -> int:
         """Return a number that K exceeds with at most this probability (Markov, of z^K)."""
@@ -139,7 +143,7 @@ class Stopping(ABC):
             raise TypeError(f"No price of a search is known here for runs of {base!r}.")
         shift = self.shift(base)
         terms = tuple((self.mean * w, mu, s + shift) for w, mu, s in base.loss_terms)
-        return ShiftedGaussianDP(terms + self._nothing, *self._slack(*base.slack))
+        return ShiftedGaussianDP(terms + self._no_trials, *self._slack(*base.slack))
 
     def _slack(self, log_ratio: float, tail: float) -> tuple[float, float]:
         if tail == 0:
@@ -239,7 +243,7 @@ class Poisson(Stopping):
         return 2.0
 
     @property
-    def _nothing(self) -> tuple[tuple[float, float, float], ...]:
+    def _no_trials(self) -> tuple[tuple[float, float, float], ...]:
         return ((math.exp(-self.mean), 0.0, 0.0),)
 
     def shift(self, base: Mechanism) -> float:
@@ -250,7 +254,8 @@ def stopping(distribution: str | float, mean: float) -> Stopping:
     """Return the law of a name, or of eta."""
     if distribution == "poisson":
         return Poisson(float(mean))
-    return TruncatedNegativeBinomial(float(ETAS.get(distribution, distribution)), float(mean))
+    eta = ETAS[distribution] if isinstance(distribution, str) else float(distribution)
+    return TruncatedNegativeBinomial(eta, float(mean))
 
 
 # ---- what one base run may cost, so that the whole search costs epsilon and delta
@@ -348,8 +353,8 @@ def check_ledger(ledger: Any, law: Stopping, epsilon: float, delta: float, adjac
     total = plan_runs(law, epsilon, delta).total
     refusal = _refusal(ledger, total, adjacency)
     if refusal and math.isfinite(epsilon) and math.isinf(total.epsilon(0.0)):
-        fits = _largest(ledger, law, epsilon, delta, adjacency)
-        fits = f"epsilon={fits:.3g} would fit" if fits else "no epsilon would fit"
+        largest = _largest(ledger, law, epsilon, delta, adjacency)
+        fits = f"epsilon={largest:.3g} would fit" if largest else "no epsilon would fit"
         refusal += (
             f" That is the price of a search with epsilon={epsilon:g} and delta={delta:g} where "
             f"losses are added up as Gaussian ones; {fits}. With delta=0 a search counts as its "
@@ -369,13 +374,12 @@ def _refusal(ledger: Any, total: Any, adjacency: str) -> str:
 
 def _largest(ledger: Any, law: Stopping, high: float, delta: float, adjacency: str) -> float:
     """Return an epsilon of a search that the ledger would hold, rounded down; 0 for none."""
-    low = 0.0
-    while high - low > _NEAR * high and high > 1e-3:
-        middle = (low + high) / 2
+
+    def fits(epsilon: float) -> bool:
         with suppress(ArithmeticError, ValueError):
-            if not _refusal(ledger, plan_runs(law, middle, delta).total, adjacency):
-                low = middle
-                continue
-        high = middle
-    unit = 10.0 ** (math.floor(math.log10(low)) - 2) if low else 1.0
-    return math.floor(low / unit) * unit
+            return not _refusal(ledger, plan_runs(law, epsilon, delta).total, adjacency)
+        return False
+
+    found = bisect(fits, 0.0, high, halvings=20, tolerance=_NEAR)
+    unit = 10.0 ** (math.floor(math.log10(found)) - 2) if found else 1.0
+    return math.floor(found / unit) * unit

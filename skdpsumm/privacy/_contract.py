@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, metadata
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -377,6 +377,23 @@ class PrivateFit(PrivacyReprMixin):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
         return tags
+
+
+@runtime_checkable
+class PricedLearner(Protocol):
+    """A private learner whose price is known before a fit; `PrivateSearchCV` asks for it.
+
+    A search takes any estimator with the parameters ``epsilon``, ``delta``, ``adjacency``,
+    ``noise_seed`` and ``ledger`` (its own, or those of its ``sketcher``) that sets ``privacy_`` in
+    `fit` and has ``holds_private_data`` False. One without these two methods is priced by fits to
+    public rows.
+    """
+
+    def planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:
+        """Return what `fit` would cost, from public numbers: nothing is computed or charged."""
+
+    def least_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism | None:
+        """Return what `fit` would cost at least, whatever its epsilon; None if that is nothing."""
 
 
 def _visual_block() -> Any:

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 from .._computing import advance, one_blas_thread, progress
-from .._dask import PartitionSchema, compute, is_dask, on_partitions, partitions, sound
+from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
 from ..features import FourierMap
 from ..schema._columns import Columns
-from ..schema._reading import Schema, validate_table
+from ..schema._reading import Schema, is_dask, validate_table
 from ._mmd import centred, check_gamma, kernel_column, mean_kernel
 
 # Swaps keep the kernel columns of all chosen rows; beyond so many bytes there are none.

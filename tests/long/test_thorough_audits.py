@@ -42,7 +42,11 @@ DELTAS = pytest.mark.parametrize("delta", [1e-6, 0.0], ids=["gaussian", "pure"])
 
 # Fails once in 1e8 runs: so often is a bound above the truth. Half the noise is found with
 # probability 1 - 1e-18: mu doubled is nine or more standard errors above its lower limit's reach.
-pytestmark = [pytest.mark.usefixtures("quick_fits"), pytest.mark.fresh_noise(1e-8)]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.usefixtures("quick_fits"),
+    pytest.mark.fresh_noise(1e-8),
+]
 
 
 @pytest.fixture

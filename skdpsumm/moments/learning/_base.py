@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import fields, replace
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,44 +11,37 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress, warn_caller
 from ...features import project_to_simplex
-from ...privacy._contract import PrivacyReprMixin
+from ...privacy._contract import columns_kept
 from ...schema import Columns
 from ...schema._reading import Table, exact_numbers, validate_table
-from ...sketches import (
-    HistogramSketcher,
-    PrivateSketch,
-    RFFSketcher,
-    SketchUnion,
-    inherit_columns,
-)
-from .._release import _library, draws_noise, first_of, table_of
-from ..asking._warnings import AnswerWarning
-from ..inferring._points import check_answerable, draw_points, maxent_points, missing_histogram
+from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion, inherit_columns
+from .._base import BaseM2M, first_given, library_of, table_of
+from ..asking._warnings import ERRORS_MISSED, AnswerWarning
+from ..inferring._points import draw_points, maxent_points, missing_histogram
 from ..inferring._regression import MomentRegression
 
-# Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were .5 to .73
-# that were .9 to .99 with other sketches of the same rows; at 25 and more that happened once.
+# Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
+# 0.73 that were 0.9 to 0.99 with other sketches of the same rows; at 25 and more that happened
+# once.
 _POINTS_A_PARAMETER = 10
-# Measured (docs/m2m.md): AUCs were .03 to .9 lower than those of the rows where less than this was
-# explained of most inputs, else at most .05 lower, unless the weights had collapsed.
-_SEEN = 0.5
-# As for answers: what is left out matters from 8 standard errors of noise on.
-_FAR = 8.0
+# Measured (docs/m2m.md): AUCs were 0.03 to 0.9 lower than those of the rows where less than this
+# was explained of most inputs, else at most 0.05 lower, unless the weights had collapsed.
+_EXPLAINED = 0.5
 # Of few points for each feature any features explain much.
 _FEWEST_POINTS, _POINTS_A_FEATURE = 5_000, 10
 _MOST_FEATURES = 3_000
 _MOST_NAMED = 3
 # Of more categories the most frequent are looked at, or the products of two columns would be many.
-_MOST_VALUES = 16
+_MOST_INDICATORS = 16
 
 
-class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
+class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     """What the classifier and the regressor share: sketch (X, y), weight points, train.
 
     Subclasses describe the column of y (`_describe_target`) and split it off again.
@@ -57,22 +49,20 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
 
     # Of numeric columns in the histograms of the default sketcher.
     _n_bins: ClassVar[int]
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "sketcher": [None, HasMethods(["fit", "check_budget"])],
-        "bounds": "no_validation",
-        "categories": [None, dict],
-        "steps": "no_validation",
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseM2M._parameter_constraints,
         "estimator": [None, HasMethods(["fit", "predict"])],
         "weights": [StrOptions({"maxent", "ridge"})],
         "prior": [StrOptions({"auto", "uniform", "marginals"})],
-        "n_synthetic": [Interval(Integral, 2, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
     @abstractmethod
     def _default_estimator(self) -> BaseEstimator:
         """Return the estimator to train where none is given."""
+
+    @abstractmethod
+    def _checked_table(self, X, y) -> tuple[Any, NDArray]:
+        """Return X and y, checked as scikit-learn does."""
 
     @abstractmethod
     def _describe_target(self, y: NDArray) -> tuple[Any, list[Any] | None]:
@@ -82,33 +72,36 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     def _set_target(self, columns: Columns, target: int) -> None:
         """Set fitted attributes from the schema of the column that is learnt."""
 
-    def _sketch_table(self, X, X_checked: NDArray, y: NDArray, given: str = ""):
-        """Sketch the table (X, y) with one charge, and return the source of public randomness.
+    def _taken_as_public(self) -> str:
+        """Return what of y the guarantee takes as public, "" for nothing."""
+        return ""
 
-        `given` is what the guarantee takes as public beside the sketcher's own list.
-        """
-        n_features = X_checked.shape[1]
+    def _fit(self, X, y):
+        """Sketch the table (X, y) with one charge, and train on the release."""
+        self._check_parameters()
         rng = check_random_state(self.random_state)
+        with columns_kept(self):
+            checked, target = self._checked_table(X, y)
+            self._sketch_table(X, checked, target, rng)
+        sketch = self.sketcher_.sketch_
+        columns = table_of(sketch)
+        return self._train(sketch, columns, columns.n_columns - 1, rng)
+
+    def _sketch_table(self, X, X_checked: NDArray | Table, y: NDArray, rng) -> None:
+        n_features = X_checked.shape[1]
         self._inputs(n_features, with_bounds=False).check(X_checked)
-        table = _append(X if hasattr(self, "feature_names_in_") else X_checked, X_checked, y)
-        names = None if _library(table) is None else list(table.columns)
+        table = _with_target(X if hasattr(self, "feature_names_in_") else X_checked, X_checked, y)
+        names = None if library_of(table) is None else list(table.columns)
         self._check_names(n_features, names)
         sketcher = self._build_sketcher(n_features, y, rng)
-        known = sketcher.bounds, sketcher.categories, names, first_of(sketcher, "steps")
-        columns = Columns.build(n_features + 1, *known)
-        check_answerable(sketcher.preview_map(n_features + 1, names), columns, self.prior)
-        sketcher.fit(table)
+        steps = first_given(sketcher, "steps")
+        described = sketcher.bounds, sketcher.categories, names, steps
+        self._sketch(sketcher, table, Columns.build(n_features + 1, *described))
+        given = self._taken_as_public()
         if given:
             privacy = replace(sketcher.privacy_, given=f"{sketcher.privacy_.given}, and {given}")
             sketcher.privacy_ = privacy
             sketcher.sketch_ = replace(sketcher.sketch_, privacy=privacy)
-        self.sketcher_ = sketcher
-        return rng
-
-    def _train_on_release(self, rng):
-        sketch = self.sketcher_.sketch_
-        columns = table_of(sketch)
-        return self._train(sketch, columns, columns.n_columns - 1, rng)
 
     def _build_sketcher(self, n_features: int, y: NDArray, rng):
         """Return a sketcher of the table (X, y), whose map is drawn by an int."""
@@ -124,17 +117,12 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
             {j: known for j, known in enumerate(values) if known is not None} or None,
             steps if any(steps) else None,
         )
-        if sketcher.random_state is None:
-            sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
-        sketcher.verbose = max(sketcher.verbose, self.verbose)
-        return sketcher
+        return self._seeded(sketcher, rng)
 
     def _check_parameters(self) -> None:
-        """Raise for whatever can be told without data, before any are looked at."""
-        self._validate_params()
+        super()._check_parameters()
         if self.sketcher is None:
             return
-        self.sketcher.check_budget()
         for one in [self.sketcher, *self.sketcher.sub_sketchers()]:
             if one.bounds is not None or one.categories is not None:
                 raise ValueError(
@@ -142,7 +130,7 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
                     "table has the target as its last column: give the categories and the bounds "
                     f"of X to the model, {type(self).__name__}(bounds=..., categories=...)."
                 )
-        if self.steps is not None and first_of(self.sketcher, "steps") is not None:
+        if self.steps is not None and first_given(self.sketcher, "steps") is not None:
             raise ValueError(
                 f"{type(self).__name__} and its sketcher both have steps; give them once, to the "
                 "model."
@@ -153,7 +141,7 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         own = [] if self.sketcher is None else [self.sketcher, *self.sketcher.sub_sketchers()]
         of_y = f"number {n_features}" if names is None else repr(names[-1])
         for parameter in ("marginals", "edges", "steps"):
-            for name in (n for one in own for n in _strings(getattr(one, parameter, None))):
+            for name in (n for one in own for n in _names_in(getattr(one, parameter, None))):
                 if name not in (names or ()):
                     raise ValueError(
                         f"{parameter} names column {name!r}, which is not in the sketched table: "
@@ -218,30 +206,21 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
             random_state=random_state,
             verbose=verbose,
         )
-        model._validate_params()
-        columns = table_of(sketch, bounds)
-        check_answerable(sketch.feature_map, columns, prior)
+        columns = model._described(sketch, bounds)
         which = columns.n_columns - 1 if target is None else columns.index(target, "target")
-        inputs = _without(columns, which)
-        model.n_features_in_ = inputs.n_columns
-        if inputs.names is not None:
-            model.feature_names_in_ = np.array(inputs.names, dtype=object)
+        model._set_inputs(_all_but(columns, which))
         return model._train(sketch, columns, which, check_random_state(random_state))
 
     def _train(self, sketch: PrivateSketch, columns: Columns, target: int, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
-        self.__dict__.pop("estimator_", None)
+        for name in ("estimator_", "effective_sample_size_"):
+            self.__dict__.pop(name, None)
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy
         self._set_target(columns, target)
-        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
-        with progress(type(self).__name__, self.verbose):
-            if self.weights == "maxent":
-                points, weights = maxent_points(sketch, points, columns, rng)
-            else:
-                weights = _ridge_weights(sketch, points)
+        points, weights = self._weighted_points(sketch, columns, rng)
         estimator = self._default_estimator() if self.estimator is None else clone(self.estimator)
-        self._columns = _without(columns, target)
+        self._columns = _all_but(columns, target)
         inputs = self._encoded(np.delete(points, target, axis=1))
         learnt = self._training_target(points[:, target], weights)
         kept = weights > weights.max() * 1e-9
@@ -251,6 +230,17 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         self._warn_of_few_points(inputs.shape[1] + 1)
         warn_of_invisible_inputs(sketch, columns, target, self.prior)
         return self
+
+    def _weighted_points(self, sketch: PrivateSketch, columns: Columns, rng):
+        """Return points, shape (n, d), and weights that are not negative and sum to one."""
+        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
+        with progress(type(self).__name__, self.verbose):
+            if self.weights == "maxent":
+                return maxent_points(sketch, points, columns, rng)
+            # The ridge's weights (section 3.5) can be negative, which no estimator takes and which
+            # makes losses unbounded below. Their projection on the simplex keeps what can be kept.
+            ridge = MomentRegression(sketch, points, regularization="theory", center=True)
+            return points, project_to_simplex(ridge.weights)
 
     def _warn_of_few_points(self, n_parameters: int) -> None:
         """Warn where the weights have collapsed on few points; all of it was released before."""
@@ -274,7 +264,8 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     def _training_target(self, target: NDArray, weights: NDArray) -> NDArray:
         return target
 
-    def _checked(self, X) -> NDArray[np.float64]:
+    def _encoded_inputs(self, X) -> NDArray[np.float64]:
+        """Check rows that are predicted, and return what the estimator is given."""
         check_is_fitted(self, "estimator_")
         X = validate_table(self, X, mixed=self._has_categories(), reset=False)
         self._columns.check(X)
@@ -285,9 +276,9 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _encoded(self, X: NDArray | Table) -> NDArray[np.float64]:
         """Return what the estimator is given: numbers, and an indicator for each category."""
-        if not self._has_categories():
-            return exact_numbers(X)
-        return np.column_stack([self._encoded_column(X, j) for j in range(X.shape[1])])
+        if isinstance(X, Table) or self._has_categories():
+            return np.column_stack([self._encoded_column(X, j) for j in range(X.shape[1])])
+        return exact_numbers(X)
 
     def _encoded_column(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
         values = self._columns.values(j)
@@ -312,13 +303,10 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         ValueError
             For a value that is not among its column's categories.
         """
-        X = self._checked(X)
-        return self.estimator_.predict(X)
+        return self.estimator_.predict(self._encoded_inputs(X))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = draws_noise(self.sketcher)
-        tags.input_tags.string = bool(self.categories)
         tags.target_tags.required = True
         return tags
 
@@ -327,17 +315,18 @@ def _default_sketcher(n_features: int, n_bins: int) -> SketchUnion:
     """Return what tells how the target goes with each input, and with a few of them together.
 
     AUC at epsilon = 1 on 12 columns of Adult, 30 of breast cancer, 5 of Occupancy, and where the
-    classes are those of xor: .89, .98, .99, .99; .41, .43, .99, 1 with Fourier features alone.
+    classes are those of xor: 0.89, 0.98, 0.99, 0.99; with Fourier features alone 0.41, 0.43, 0.99,
+    1.
     """
     pairs = [[j, n_features] for j in range(n_features)]
     return SketchUnion([HistogramSketcher(marginals=pairs, n_bins=n_bins), RFFSketcher(gamma=2.0)])
 
 
-def _strings(names: Any) -> list[str]:
+def _names_in(names: Any) -> list[str]:
     """Return the names in lists of lists, or among the keys of a mapping."""
     if isinstance(names, str):
         return [names]
-    return [] if np.isscalar(names) or names is None else [s for n in names for s in _strings(n)]
+    return [] if np.isscalar(names) or names is None else [s for n in names for s in _names_in(n)]
 
 
 def _weight_parameter(estimator: Any) -> str:
@@ -349,17 +338,7 @@ def _weight_parameter(estimator: Any) -> str:
     return f"{path}sample_weight"
 
 
-def _ridge_weights(sketch: PrivateSketch, points: NDArray) -> NDArray:
-    """Return the paper's weights (section 3.5), moved to the closest non-negative ones.
-
-    The ridge's weights can be negative, which no estimator takes and which makes losses
-    unbounded below. Their projection on the simplex keeps what can be kept.
-    """
-    regression = MomentRegression(sketch, points, regularization="theory", center=True)
-    return project_to_simplex(regression.weights)
-
-
-def _without(columns: Columns, which: int) -> Columns:
+def _all_but(columns: Columns, which: int) -> Columns:
     """Return all columns but one."""
     kept = [j for j in range(columns.n_columns) if j != which]
     about = {f.name: getattr(columns, f.name) for f in fields(columns) if f.name != "n_columns"}
@@ -367,9 +346,9 @@ def _without(columns: Columns, which: int) -> Columns:
     return Columns(len(kept), **fewer)
 
 
-def _append(X: Any, X_checked: NDArray, y: NDArray) -> Any:
+def _with_target(X: Any, X_checked: NDArray | Table, y: NDArray) -> Any:
     """Return the table (X, y), a frame where X is one."""
-    library = _library(X)
+    library = library_of(X)
     name = "target"
     while library is not None and name in list(X.columns):
         name += "_"
@@ -435,7 +414,7 @@ def warn_of_invisible_inputs(
     label = _standardised(points, columns, target)
     inputs = np.array([j for j in range(columns.n_columns) if j != target])
     shares = np.array([_explained(model, _standardised(points, columns, j), label) for j in inputs])
-    hidden = shares < _SEEN
+    hidden = shares < _EXPLAINED
     if 2 * hidden.sum() > len(inputs):
         unseen, share = inputs[hidden].tolist(), float(shares[hidden].mean())
         warn_caller(_message(columns, target, unseen, share), AnswerWarning)
@@ -450,7 +429,8 @@ def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
     products -= products.mean(axis=0)
     slope, rest = model.approximate(products)
     noise, spread = model.sketch.linear_noise_std(slope), products.var(axis=0).sum()
-    if rest.sum() <= _FAR**2 * np.sum(noise**2):
+    # As for answers: what is left out matters from so many standard errors of noise on.
+    if rest.sum() <= ERRORS_MISSED**2 * np.sum(noise**2):
         return 1.0
     return max(1.0 - float(rest.sum() / spread), 0.0)
 
@@ -461,7 +441,7 @@ def _standardised(points: NDArray, columns: Columns, j: int) -> NDArray:
     if known is not None:
         codes = columns.code(points, j)
         frequent = np.argsort(-np.bincount(codes, minlength=len(known)), kind="stable")
-        indicators = codes[:, None] == frequent[:_MOST_VALUES]
+        indicators = codes[:, None] == frequent[:_MOST_INDICATORS]
         return indicators - indicators.mean(axis=0)
     number = points[:, [j]].astype(np.float64)
     return (number - number.mean()) / max(number.std(), 1e-300)
