@@ -178,7 +178,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     __metadata_request__fit_resample: ClassVar[dict[str, bool]] = __metadata_request__fit
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateFit._parameter_constraints,
         **CONSTRAINTS,
         "n_jobs": [
             None,
@@ -428,7 +427,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         self, target: NDArray, names: list[Any], of_owners: bool, rng: np.random.RandomState
     ) -> _CuratorOfFit:
         shared = {name: getattr(self, name) for name in CONSTRAINTS}
-        own = {"target_is_owners": of_owners, "random_state": rng}
+        own = {"target_is_owners": of_owners, "random_state": rng, "ledger": None}
         return _CuratorOfFit(target, names, **{**shared, **own})
 
     def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:
