@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils._metadata_requests import RequestMethod
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -25,6 +25,7 @@ from ..schema._reading import beside_X, is_dask, is_missing, read_labels, unwrap
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._curator import Curator
+from ._mmd import Embedding
 from ._owners import DataOwner, PartitionOwners, run_protocol
 from ._posted import Posted
 from ._protocol import CONSTRAINTS, Pool, Propose, Protocol
@@ -472,6 +473,21 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     def holds_private_data(self) -> bool:
         """True once fitted: which rows were chosen, and from whom, is private."""
         return hasattr(self, "sample_indices_")
+
+    def preview_embedding(self, n_features: int) -> Embedding:
+        """Return the feature map that the parties of a run will agree on; no data, no cost.
+
+        Parameters
+        ----------
+        n_features : int
+
+        Returns
+        -------
+        Embedding
+        """
+        rng = check_random_state(clone(self.random_state, safe=False))
+        kind = self._make_protocol().embedding_kind
+        return Embedding.draw(n_features, self.n_components, self.gamma, kind, rng)
 
     def _make_protocol(self) -> Protocol:
         if not isinstance(self.protocol, str):

@@ -18,10 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress, warn_caller
 from ...features import project_to_simplex
+from ...privacy._clone_watch import own_clone
 from ...privacy._contract import PrivacyReprMixin
 from ...schema import Columns
 from ...schema._reading import Table, exact_numbers, validate_table
 from ...sketches import (
+    BaseSketcher,
     HistogramSketcher,
     PrivateSketch,
     RFFSketcher,
@@ -109,6 +111,27 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         sketch = self.sketcher_.sketch_
         columns = table_of(sketch)
         return self._train(sketch, columns, columns.n_columns - 1, rng)
+
+    def preview_sketcher(self, n_features: int, y: Any = None) -> BaseSketcher:
+        """Return the sketcher of the table (X, y) that `fit` will use, without its ledger.
+
+        No rows are needed, and nothing is charged.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns of X; that of y is one more.
+        y : array-like, default=None
+            Every class, for a classifier whose `classes` are not given.
+
+        Returns
+        -------
+        sketcher
+        """
+        copy = own_clone(self)
+        labels = np.asarray([] if y is None else y)
+        sketcher = copy._build_sketcher(n_features, labels, check_random_state(copy.random_state))
+        return sketcher.set_params(ledger=None)
 
     def _build_sketcher(self, n_features: int, y: NDArray, rng):
         """Return a sketcher of the table (X, y), whose map is drawn by an int."""
