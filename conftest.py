@@ -96,6 +96,7 @@ _LONG = (
 )
 
 
+@pytest.hookimpl(trylast=True)  # of what runs, when -m and -k have chosen
 def pytest_collection_modifyitems(items):
     """Put the longest tests first, so that no worker of pytest-xdist ends with one alone."""
     items.sort(key=lambda item: item.path.name not in _LONG)

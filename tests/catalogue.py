@@ -34,6 +34,7 @@ from skdpsumm import (
     TDILClassifier,
     TDILRegressor,
 )
+from skdpsumm.summaries import AskAll, MWEMRelease, Posted
 
 BUDGET = ("epsilon", "delta", "adjacency", "noise_seed", "ledger")
 
@@ -106,10 +107,12 @@ _FEW = {"n_select": 5, "n_components": 16, "gamma": 0.5}
 SUMMARIZERS = {
     "propose": PrivateMMDSummarizer(**_FEW),
     "pool": PrivateMMDSummarizer(protocol="pool", **_FEW),
-    "posted": PrivateMMDSummarizer(protocol="posted", n_rounds=3, **_FEW),
-    "ask_all": PrivateMMDSummarizer(protocol="ask_all", n_rounds=3, **_FEW),
+    "posted": PrivateMMDSummarizer(protocol=Posted(n_rounds=3), **_FEW),
+    "ask_all": PrivateMMDSummarizer(protocol=AskAll(n_rounds=3), **_FEW),
     "auction": PrivateMMDSummarizer(protocol="auction", **_FEW),
-    "mwem": PrivateMMDSummarizer(release="mwem", reveal="features", n_target=24, n_steps=3, **_FEW),
+    "mwem": PrivateMMDSummarizer(
+        release=MWEMRelease(n_steps=3), reveal="features", n_target=24, **_FEW
+    ),
 }
 CLASSIFIERS = {
     "weights": TDILClassifier(),

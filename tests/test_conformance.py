@@ -56,7 +56,7 @@ TUNED = {
         "bounds": (-3, 3),
         "y_bounds": (-5, 5),
     },
-    "mwem": {"n_steps": 20},
+    "mwem": {"release__n_steps": 20},
     "weights": EXPLICIT,
     "intercept": EXPLICIT,
     "objective": {"norm_bound": 10.0, "loss": "logistic"},

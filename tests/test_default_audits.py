@@ -31,7 +31,7 @@ EPSILON, DELTA = 1.0, 1e-6
 PURE = {"delta": 0.0, "adjacency": "replace_one"}
 
 
-pytestmark = pytest.mark.usefixtures("quick_fits")
+pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("quick_fits")]
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ from skdpsumm import BudgetExceededError, PrivacyLedger, PrivateSketch, Public, 
 from skdpsumm.privacy import mechanism_from_dict
 from skdpsumm.sketches._file import _digest
 
+pytestmark = pytest.mark.fuzz
+
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (24, 2))
 Y, T = np.where(X[:, 0] > 0, "a", "b"), np.sin(X[:, 0])

@@ -121,9 +121,12 @@ class FeatureMap(ABC):
     def difference(self, other: FeatureMap) -> str | None:
         """Return what differs first between two maps, by name; None where they are equal."""
         (mine, arrays), (theirs, their_arrays) = self.to_state(), other.to_state()
-        unequal = (k for k, a in arrays.items() if not np.array_equal(a, their_arrays.get(k)))
+        described = first_difference(mine, theirs)
+        if described is not None:
+            return described
         # Maps with equal descriptions have arrays of the same names.
-        return first_difference(mine, theirs) or next((f"{k} differ" for k in unequal), None)
+        unequal = (k for k, a in arrays.items() if not np.array_equal(a, their_arrays[k]))
+        return next((f"{k} differ" for k in unequal), None)
 
 
 def feature_map_from_state(state: dict[str, Any], arrays: dict[str, NDArray]) -> FeatureMap:
@@ -158,7 +161,7 @@ def check_size(n_features: int) -> int:
 
 def is_count(value: Any) -> bool:
     """Whether `value` is a whole number of at least 1 (True is none)."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def public_numbers(name: str, values: ArrayLike, *shape: int | None) -> NDArray[np.float64]:
@@ -425,6 +428,7 @@ class UnionMap(FeatureMap):
     """
 
     kind = "union"
+    depth: int  # of unions in unions
 
     def __init__(self, maps: Sequence[FeatureMap]):
         self.maps = tuple(maps)
@@ -445,7 +449,7 @@ class UnionMap(FeatureMap):
         return np.cumsum([0, *(m.n_features for m in self.maps)])
 
     def matrix(self, X: NDArray) -> NDArray | sparse.csr_array:
-        blocks = [m.matrix(X) for m in self.maps]
+        blocks: list[Any] = [m.matrix(X) for m in self.maps]
         if all(sparse.issparse(b) for b in blocks):
             return sparse.hstack(blocks, format="csr")
         return np.hstack([b.toarray() if sparse.issparse(b) else b for b in blocks])

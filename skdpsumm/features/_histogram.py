@@ -87,9 +87,9 @@ class HistogramMap(OneHotMap):
         cls, columns: Columns, n_bins: Any, marginals: Any, edges: Any = None
     ) -> HistogramMap:
         """Return the map of what the user gave to a `HistogramSketcher`."""
-        d = columns.n_columns
+        d, one_number = columns.n_columns, np.isscalar(marginals)
         bins = [n_bins] * d if np.ndim(n_bins) == 0 else list(n_bins)
-        if not np.isscalar(marginals):
+        if not one_number:
             if not all(isinstance(group, list | tuple) for group in marginals):
                 raise ValueError(
                     f"marginals must be a number, or lists of columns, got {marginals!r}."
@@ -138,7 +138,7 @@ class HistogramMap(OneHotMap):
         if own is None:
             # Value k is in bin k * n // n_values.
             (whole, rest), k = divmod(self.columns.n_values(j) or n, n), np.arange(n + 1)
-            first = k * whole - (-k * rest // n)
+            first: NDArray = k * whole - (-k * rest // n)
         else:
             first = _first_values(own, low, step)
         return low + (first - 0.5) * step

@@ -41,7 +41,7 @@ from sklearn.preprocessing import (
 from sklearn.utils import _safe_indexing, gen_batches
 
 from .._computing import one_blas_thread, silence
-from ._engine_numpy import ExactProduct
+from ._engine import ExactProduct
 from ._scaler import PublicScaler
 
 _BLOCK_ROWS = 4096

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
+
+from .._docs import RELEASE
+from .._docs import shared_docs as fill_docs
+
+T = TypeVar("T", bound=type)
 
 SPACE = """
     kernel : str or callable, default={kernel}
@@ -72,11 +78,7 @@ BUDGET = """
 END = """
     random_state : int, RandomState or None, default=None
         Public randomness: of `feature_map` and of landmarks.
-    noise_seed : int or None, default=None
-        For simulations only: noise from a seed.
-    ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges the cost. *Every fit is a release of its own*, those inside a
-        `GridSearchCV` or a `cross_val_score` too, and without a ledger nothing counts them:
+    {release}
         `PrivateSearchCV` chooses parameters at one price.
     verbose : int, default=0
         1 shows the solver's progress on the standard error stream, for the curator alone: an exact
@@ -96,18 +98,12 @@ _TEXTS = {
     "classifier": CLASSIFIER,
     "regressor": REGRESSOR,
     "budget": BUDGET,
-    "end": END,
+    "end": END.replace("    {release}", RELEASE.strip("\n")),
     "fitted": FITTED,
 }
 
 
-def shared_docs(kernel: str = '"rbf"', precomputed: str = "") -> Any:
+def shared_docs(kernel: str = '"rbf"', precomputed: str = "") -> Callable[[T], T]:
     """Return a decorator that puts the shared texts where a class's docstring names them."""
     space = SPACE.replace("{kernel}", kernel).replace("{precomputed}", precomputed)
-
-    def fill(cls: type) -> type:
-        for name, text in (_TEXTS | {"space": space}).items():
-            cls.__doc__ = (cls.__doc__ or "").replace("    {" + name + "}", text.strip("\n"))
-        return cls
-
-    return fill
+    return fill_docs(space=space, **_TEXTS)

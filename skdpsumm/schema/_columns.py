@@ -119,7 +119,7 @@ class Columns:
             raise ValueError(f"{given} is of a categorical column; leave it out.")
         if bound is None:
             raise ValueError(f"{given} needs `bounds` of that column, its first and last value.")
-        if not isinstance(step, Real) or not 0 < step < 1e308:
+        if not isinstance(step, Real) or not 0 < float(step) < 1e308:
             raise ValueError(f"{given} must be a positive number, the distance of two values.")
         low, high = bound
         n_steps = (high - low) / float(step)
@@ -139,7 +139,7 @@ class Columns:
             if self.names is None or key not in self.names:
                 raise ValueError(f"{parameter} names column {key!r}, which the data do not have.")
             return self.names.index(key)
-        if not (isinstance(key, Integral) and 0 <= key < self.n_columns):
+        if not (isinstance(key, Integral) and 0 <= int(key) < self.n_columns):
             raise ValueError(
                 f"{parameter} names column {key!r}; "
                 f"the data have columns 0 to {self.n_columns - 1}."

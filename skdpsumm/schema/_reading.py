@@ -103,7 +103,7 @@ def read_table(X: Any) -> NDArray | Table:
     if isinstance(X, list | tuple):
         return _read_rows(X)
     if isinstance(X, np.ma.MaskedArray):
-        return np.where(np.ma.getmaskarray(X), None, X.data)
+        return np.where(np.ma.getmaskarray(X), np.array(None), X.data)
     return np.asarray(X)
 
 

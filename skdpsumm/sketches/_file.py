@@ -49,7 +49,7 @@ def write_sketch(sketch: PrivateSketch, path: str | os.PathLike) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.name + ".") as folder:
         complete = Path(folder) / "sketch"
         with complete.open("wb") as file:
-            np.savez_compressed(file, header=text, **arrays)
+            np.savez_compressed(file, allow_pickle=False, **{"header": text}, **arrays)
         _read_again(complete, type(sketch))
         os.replace(complete, target)
 

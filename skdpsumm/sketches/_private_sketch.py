@@ -361,14 +361,12 @@ class PendingRelease:
     def add_sums(self, sums: NDArray, n_rows: int) -> None:
         """Add sums of phi over so many rows, for which there is room (`check_room`)."""
         with self._lock:
-            self._check_is_ours()
-            self.sums, self.n_rows = self.sums + sums, self.n_rows + n_rows
+            self.sums, self.n_rows = self._own_sums() + sums, self.n_rows + n_rows
 
     def publish(self, *, postprocess: bool) -> PrivateSketch:
         """Return the sums with noise, and forget them."""
         with self._lock:
-            self._check_is_ours()
-            sums, n_rows = self.sums, self.n_rows
+            sums, n_rows = self._own_sums(), self.n_rows
             self.sums, self.n_rows = None, 0
         values = np.append(sums, n_rows * GRID) if self.counts_rows else sums
         noisy = values if self.is_silent else self.noise.add(values, self.noise_seed)
@@ -402,7 +400,8 @@ class PendingRelease:
         """Whether no noise will be added."""
         return self.noise.mechanism.unprotected is not None
 
-    def _check_is_ours(self) -> None:
+    def _own_sums(self) -> NDArray:
+        """Return the sums, or raise where they are released or another process's."""
         if self.sums is None:
             raise ValueError("These sums were released already; call fit or partial_fit again.")
         if self._pid != os.getpid():
@@ -410,6 +409,7 @@ class PendingRelease:
                 "This process is a fork of the one that added the rows. Release there: each "
                 "process would draw noise of its own for one charge."
             )
+        return self.sums
 
     def __reduce__(self) -> Any:
         raise TypeError(

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress
 from .._dask import PartitionSchema
+from .._docs import shared_docs
 from ..features import GRID, FeatureMap, FourierMap, HistogramMap, RACEMap
 from ..features._engine import check_engine
 from ..privacy import Block, IntegerNoise, PrivacyGuarantee
@@ -28,6 +29,7 @@ from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit, columns_kept
 from ..schema import Columns
 from ..schema._reading import Table, is_dask, is_float32, validate_table
+from ._docs import BOUNDS, SKETCHER_DOCS
 from ._partitions import sum_partitions
 from ._private_sketch import PendingRelease
 
@@ -38,7 +40,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     Subclasses say which phi (`_draw_map`) and how the budget is shared (`_shares`).
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateFit._parameter_constraints,
         "denominator": [StrOptions({"auto", "budget", "row_sums"})],
         "denominator_share": [Interval(Real, 0, 1, closed="neither")],
@@ -49,6 +51,9 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             Interval(Integral, None, -1, closed="right"),
         ],
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
+        "bounds": "no_validation",  # `Columns.build` says what is wrong, and with which column
+        "categories": [None, dict],
+        "steps": "no_validation",
     }
 
     bounds = None
@@ -130,7 +135,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             return self._add_rows(X)
 
     def _add_rows(self, X):
-        pending = getattr(self, "_pending", None)
+        pending: PendingRelease | None = getattr(self, "_pending", None)
         first = pending is None
         if first:
             self._begin()
@@ -138,7 +143,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             self._pending = self._add_partitions(X, pending)
             return self
         X = self._validate(X, reset=first)
-        if first:
+        if pending is None:
             pending = self._open(X)
         else:
             pending.feature_map.check_values(X)
@@ -265,6 +270,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return tags
 
 
+@shared_docs(**SKETCHER_DOCS, bounds=BOUNDS.replace("{scale}", "gamma"))
 class RFFSketcher(BaseSketcher):
     """Private mean of random Fourier features: a smooth picture of the joint distribution.
 
@@ -282,54 +288,19 @@ class RFFSketcher(BaseSketcher):
         ``exp(-gamma |x - y|_1)`` ("laplacian"), per unit of the columns, or of their range where
         `bounds` are given. Never derive it from the private data.
     kernel : {"rbf", "laplacian"}, default="rbf"
-    bounds : pair, sequence of pairs or mapping, default=None
-        Public (low, high) of the columns, in their units. Where given, columns are clipped and
-        scaled to [0, 1] first, so that `gamma` has no unit. None takes columns as they are;
-        privacy needs no bounds, but whoever asks the sketch (`M2MEstimator.from_sketch`) then has
-        to know them.
-    categories : mapping from column to list of values, default=None
-        Categorical columns; different values are at distance one.
-    steps : float, sequence or mapping from column to float, default=None
-        ``{"age": 1}`` says that the values of the column are low, low + 1, ..., high of its
-        `bounds`, one number that this holds for all numeric columns. Public. Other values go to
-        the closest of these, and what is computed from the sketch knows of no other.
-    epsilon : float, default=1.0
-        Total epsilon of one `fit`; ``np.inf`` for none.
+    {bounds}
+    {values}
+    {epsilon}
     delta : float, default=1e-6
         0 gives Laplace noise and pure DP; otherwise Gaussian noise with the analytic calibration,
         about five times less at 200 components.
-    adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Under "replace_one" the number of rows is public and sensitivities double.
-    denominator : {"auto", "budget", "row_sums"}, default="auto"
-        Where the number of rows comes from. Fourier features have only "budget".
-    denominator_share : float, default=0.02
-        Part of the budget for the number of rows, as in the paper; of epsilon under pure DP, of
-        mu^2 under Gaussian noise.
-    postprocess : bool, default=True
-        Move each pair of means in `sketch_.mean` into the unit disk; no effect while the noise is
-        small, and none on the answers of M2M.
-    random_state : int, RandomState or None, default=None
-        Public randomness: the frequencies. Owners who add their sketches share an int.
-    noise_seed : int or None, default=None
-        For simulations only: None draws noise from the operating system.
-    ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges its cost. Every fit is a release of its own, in a search too, and
-        without a ledger nothing counts them.
-    n_jobs : int or None, default=None
-        Threads for the sum. The result does not depend on it, bit for bit.
-    verbose : int, default=0
-        Show progress on the standard error stream, a step per 65,536 rows; for the curator alone,
-        as it tells the number of rows. Dask has a display of its own.
+    {release}
 
     Attributes
     ----------
-    sketch_ : PrivateSketch
-        The release.
-    privacy_ : PrivacyGuarantee
     feature_map_ : FourierMap
         phi, public.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names.
+    {fitted}
 
     Notes
     -----
@@ -348,14 +319,11 @@ class RFFSketcher(BaseSketcher):
     1.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "kernel": [StrOptions({"rbf", "laplacian"})],
-        "bounds": "no_validation",
-        "categories": [None, dict],
-        "steps": "no_validation",
     }
 
     def __init__(
@@ -403,6 +371,7 @@ class RFFSketcher(BaseSketcher):
         return FourierMap.draw(columns, n_features, self.gamma, self.kernel, rng)
 
 
+@shared_docs(**SKETCHER_DOCS, bounds=BOUNDS.replace("{scale}", "bandwidth"))
 class RACESketcher(BaseSketcher):
     """Private RACE: histograms of random projections, modulo the number of buckets.
 
@@ -419,26 +388,19 @@ class RACESketcher(BaseSketcher):
     bandwidth : float, default=0.1
         Width of a bucket along a projection, per unit of the columns, or of their range where
         `bounds` are given. The paper's value, for columns in [0, 1].
-    bounds, categories, steps, epsilon, adjacency, postprocess, random_state, noise_seed, ledger, \
-n_jobs, verbose :
-        As in `RFFSketcher`. Post-processing projects each array onto the simplex.
+    {bounds}
+    {values}
+    {epsilon}
     delta : float, default=1e-6
         0 gives Laplace noise of scale R / epsilon; otherwise Gaussian noise of scale
         ``sqrt(R) / mu``, about four times less at R = 80.
-    denominator : {"auto", "budget", "row_sums"}, default="auto"
-        "row_sums" (auto): each array sums to n, so the number of rows is free. "budget": spend
-        `denominator_share` of the budget on a count, better at very small epsilon.
-    denominator_share : float, default=0.02
+    {release}
 
     Attributes
     ----------
-    sketch_ : PrivateSketch
-        The release.
-    privacy_ : PrivacyGuarantee
     feature_map_ : RACEMap
         phi, public.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names.
+    {fitted}
 
     Examples
     --------
@@ -450,14 +412,11 @@ n_jobs, verbose :
     array([1., 1., 1., 1., 1.])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "n_repetitions": [Interval(Integral, 1, None, closed="left")],
         "n_buckets": [Interval(Integral, 2, None, closed="left")],
         "bandwidth": [Interval(Real, 0, None, closed="neither")],
-        "bounds": "no_validation",
-        "categories": [None, dict],
-        "steps": "no_validation",
     }
 
     def __init__(
@@ -505,6 +464,7 @@ n_jobs, verbose :
         )
 
 
+@shared_docs(**SKETCHER_DOCS)
 class HistogramSketcher(BaseSketcher):
     """Private one-way or k-way histograms of numeric and categorical columns.
 
@@ -526,31 +486,21 @@ class HistogramSketcher(BaseSketcher):
         1: one histogram per column; k: one per set of k columns; a list such as
         ``[[0], [1, 2]]`` or ``[["age"], ["sex", "job"]]``: those. The noise grows with the number
         of histograms k as k (pure) or sqrt(k) (Gaussian), whatever their sizes.
-    categories : mapping from column to list of values, default=None
-        Categorical columns, with all their values.
-    steps : float, sequence or mapping from column to float, default=None
-        As in `RFFSketcher`. Give it for whole numbers, ``{"age": 1}``: bins are then sets of
-        values, and questions such as ``rows["age"] > 40`` mean the same to synthetic points.
-    epsilon, adjacency, postprocess, random_state, noise_seed, ledger, n_jobs, verbose :
-        As in `RFFSketcher`. Post-processing projects each histogram onto the simplex.
+    {values}
+        Give a step for whole numbers: bins are then sets of values, and questions such as
+        ``rows["age"] > 40`` mean the same to synthetic points.
+    {epsilon}
     delta : float, default=1e-6
         0 gives Laplace noise of scale k / epsilon for k histograms; otherwise Gaussian noise of
         scale ``sqrt(k) / mu``. At epsilon = 1 and the default delta, Gaussian noise has the
         smaller standard deviation from k = 9 on.
-    denominator : {"auto", "budget", "row_sums"}, default="auto"
-        "row_sums" (auto): each histogram sums to n, so the number of rows is free.
-    denominator_share : float, default=0.02
-        Part of the budget for a count, with "budget".
+    {release}
 
     Attributes
     ----------
-    sketch_ : PrivateSketch
-        The release.
-    privacy_ : PrivacyGuarantee
     feature_map_ : HistogramMap
         phi, public.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names.
+    {fitted}
 
     Examples
     --------
@@ -571,14 +521,11 @@ class HistogramSketcher(BaseSketcher):
     array([0.7, 0.3, 0.7, 0.3])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
-        "bounds": "no_validation",
         "n_bins": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "edges": [None, dict],
         "marginals": [Interval(Integral, 1, None, closed="left"), list, tuple],
-        "categories": [None, dict],
-        "steps": "no_validation",
     }
 
     def __init__(

@@ -20,7 +20,13 @@ from ._protocol import (
     SendAbove,
     SendBest,
 )
-from ._releases import OwnerValues, SummaryPrivacy
+from ._releases import (
+    GaussianRelease,
+    MWEMRelease,
+    OwnerValues,
+    SummaryPrivacy,
+    TargetRelease,
+)
 from ._selection import greedy_mmd_selection, uniform_selection
 from ._summarized import SummarizedEstimator
 from ._summarizer import PrivateMMDSummarizer
@@ -34,7 +40,9 @@ __all__ = [
     "Curator",
     "DataOwner",
     "Embedding",
+    "GaussianRelease",
     "HandOver",
+    "MWEMRelease",
     "Message",
     "OwnerValues",
     "Pool",
@@ -48,6 +56,7 @@ __all__ = [
     "SendBest",
     "SummarizedEstimator",
     "SummaryPrivacy",
+    "TargetRelease",
     "greedy_mmd_selection",
     "mmd2",
     "run_protocol",

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from ..features import GRID
 from ..privacy import Block, IntegerNoise, PureDP
 from ._mmd import Embedding, grid_scores
 from ._protocol import Conversation, Plan, Protocol, SendBest
@@ -84,12 +83,12 @@ class AskAll(Protocol):
                 for owner in curator.active_owners
             }
             grid = np.vstack([grid, curator.received_grid(len(grid))])
-            kept += self._best(curator, grid_scores(grid, direction, embedding.scale), kept, b)
+            kept += self._best(curator, grid_scores(grid, direction, embedding.unit), kept, b)
             q += b  # public, also where rows have run out
             if k < n_rounds - 1:
                 sums = grid[kept].sum(axis=0, dtype=np.float64).astype(np.int64)
                 noisy = plan.release.add_block(k, sums, curator.release_seed)
-                mean = noisy / q * (embedding.scale / GRID)
+                mean = noisy / q * embedding.unit
                 direction = embedding.quantise(curator.target_mean - q / (q + 1) * mean)
         return curator.best_of_pool()
 

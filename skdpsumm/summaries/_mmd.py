@@ -59,13 +59,13 @@ def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = Fal
     >>> round(mmd2([[0.0]], [[1.0]]), 4)
     1.2642
     """
-    X, Y = (validate_table(Schema(), table).astype(np.float64) for table in (X, Y))
-    if X.shape[1] != Y.shape[1]:
-        raise ValueError(f"X has {X.shape[1]} columns and Y has {Y.shape[1]}; give both the same.")
+    A, B = (validate_table(Schema(), table).astype(np.float64) for table in (X, Y))
+    if A.shape[1] != B.shape[1]:
+        raise ValueError(f"X has {A.shape[1]} columns and Y has {B.shape[1]}; give both the same.")
     check_gamma(gamma)
-    n, m = len(X), len(Y)
-    within = [_total(*centred(A, A), gamma, same=True) for A in (X, Y)]
-    across = _total(*centred(X, Y), gamma) / (n * m)
+    n, m = len(A), len(B)
+    within = [_total(*centred(rows, rows), gamma, same=True) for rows in (A, B)]
+    across = _total(*centred(A, B), gamma) / (n * m)
     if not unbiased:
         return max(0.0, within[0] / n**2 + within[1] / m**2 - 2 * across)
     if min(n, m) < 2:
@@ -159,6 +159,10 @@ class Embedding:
     ----------
     n_features : int
         d, the length of phi(x): 2 p for pairs, p for h1.
+    scale : float
+        What the cosines are multiplied with.
+    unit : float
+        What 1 in `grid` is worth in `features`.
     """
 
     def __init__(self, frequencies: NDArray, offsets: NDArray | None = None):
@@ -170,6 +174,7 @@ class Embedding:
         rows = frequencies if offsets is None else np.vstack([frequencies, offsets])
         self._map = FourierMap(Columns(len(rows)), rows)
         self.scale = math.sqrt(1 / p) if offsets is None else math.sqrt(2 / p)
+        self.unit = self.scale / GRID
 
     @classmethod
     def draw(
@@ -190,7 +195,7 @@ class Embedding:
 
     def features(self, X: NDArray) -> NDArray[np.float32]:
         """Return phi of each row, shape (n, d)."""
-        return self.grid(X) * np.float32(self.scale / GRID)
+        return self.grid(X) * np.float32(self.unit)
 
     def could_give(self, features: NDArray) -> bool:
         """Whether all rows of `features` have the size that features have."""
@@ -242,7 +247,7 @@ def unchangeable(array: NDArray) -> NDArray:
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
 
 
-def grid_scores(grid: NDArray[np.float32], direction: NDArray, scale: float) -> NDArray[np.float64]:
+def grid_scores(grid: NDArray[np.float32], direction: NDArray, unit: float) -> NDArray[np.float64]:
     """Return ``<direction, phi(x)>`` per row of `grid`, exactly for a quantised direction."""
     if len(grid) == 0:
         return np.empty(0)
@@ -250,4 +255,4 @@ def grid_scores(grid: NDArray[np.float32], direction: NDArray, scale: float) -> 
         grid[rows].astype(np.float64) @ direction
         for rows in gen_batches(len(grid), _ROWS_PER_BATCH)
     ]
-    return np.concatenate(scores) * (scale / GRID)
+    return np.concatenate(scores) * unit

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._computing import one_blas_thread, progress
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
-from ..features import GRID
-from ..schema._reading import Schema, validate_table
+from ..schema._listed import check_listed, positions
+from ..schema._reading import Schema, is_missing, read_labels, validate_table
 from ._curator import Curator
 from ._mmd import Embedding, grid_scores
 from ._protocol import (
@@ -145,7 +145,7 @@ class DataOwner:
         most = max(n_herd, _MOST_BYTES // (4 * embedding.n_features))
         if len(candidates) > most:
             candidates = np.sort(self._coins.choice(candidates, most, replace=False))
-        features = self._grid_of(candidates) * np.float32(embedding.scale / GRID)
+        features = self._grid_of(candidates) * np.float32(embedding.unit)
         search = feature_search(features, direction, n_herd)
         return candidates[search.run(False, 0, np.random.RandomState(0))]
 
@@ -157,13 +157,13 @@ class DataOwner:
 
     def _scores(self, direction: NDArray) -> NDArray[np.float64]:
         """Return ``<direction, phi(x)>`` for all rows, each a function of its row alone."""
-        scale = self._require_embedding().scale
+        unit = self._require_embedding().unit
         if self._grid is None and self._fits():
             self._grid = self._grid_of(np.arange(len(self._X)))
         if self._grid is not None:
-            return grid_scores(self._grid, direction, scale)
+            return grid_scores(self._grid, direction, unit)
         batches = np.array_split(np.arange(len(self._X)), 1 + len(self._X) // _ROWS_PER_BATCH)
-        return np.concatenate([grid_scores(self._grid_of(b), direction, scale) for b in batches])
+        return np.concatenate([grid_scores(self._grid_of(b), direction, unit) for b in batches])
 
     def _fits(self) -> bool:
         return 4 * len(self._X) * self._require_embedding().n_features <= _MOST_BYTES
@@ -252,6 +252,47 @@ def _answer(rows: Any, shared: tuple[PartitionSchema, dict[int, Message]], own: 
     name, seed = own
     # A Fault in its place is no answer to any message, so the curator leaves this owner out.
     return DataOwner(schema.check(rows), seed=seed).answer(messages[name])
+
+
+def rows_by_owner(
+    X: NDArray, owners: Any, shares: Mapping[Any, float] | None
+) -> dict[Any, NDArray[np.int64]]:
+    """Return the positions of each owner's rows, for all owners that `shares` names.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_columns)
+    owners : array-like of shape (n,) or None
+        Whose each row is. None is one owner, named "X".
+    shares : mapping from owner to float, or None
+        None takes the owners that occur.
+    """
+    if owners is None:
+        labels, codes = ["X"], np.zeros(len(X), np.int64)
+    else:
+        owners = read_labels(owners)
+        if owners.shape != (len(X),):
+            raise ValueError("owners must hold one label per row of X.")
+        labels, codes = _owner_codes(owners)
+    members = {name: np.flatnonzero(codes == k) for k, name in enumerate(labels)}
+    if shares is None:
+        return members
+    if not set(labels) <= set(shares):
+        raise ValueError("shares has no entry for some of the owners; name all of them.")
+    return {name: members.get(name, np.empty(0, np.int64)) for name in shares}
+
+
+def _owner_codes(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the names of the owners in order, and whose each row is, by position."""
+    cells = owners.tolist()
+    kinds = {isinstance(cell, str) for cell in cells}
+    if len(kinds) > 1 or any(map(is_missing, cells)):
+        raise ValueError(
+            "owners must be labels of one kind, all strings or all numbers, and none missing: give "
+            "rows without an owner a name of their own, fillna('unknown')."
+        )
+    labels = sorted(check_listed("owners", list(dict.fromkeys(cells))))
+    return labels, positions(owners, labels)
 
 
 def run_protocol(

@@ -6,17 +6,16 @@ import math
 from abc import abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
-from ..privacy import Mechanism, PureDP
+from ..privacy import Mechanism, PureDP, compose
 from ._mmd import Embedding
-from ._releases import TargetRelease, target_release
+from ._releases import ExactMean, TargetMean, TargetRelease
 
 if TYPE_CHECKING:
     from ._curator import Curator
@@ -117,24 +116,6 @@ class HandOver(Message):
         return 1
 
 
-# Of the parameters that the curator shares with the estimator.
-CONSTRAINTS: dict[str, list[Any]] = {
-    "n_select": [Interval(Integral, 1, None, closed="left")],
-    "gamma": [Interval(Real, 0, None, closed="neither")],
-    "n_components": [Interval(Integral, 1, None, closed="left")],
-    "epsilon": [Interval(Real, 0, np.inf, closed="right")],
-    "delta": [Interval(Real, 0, 1, closed="left")],
-    "adjacency": [StrOptions({"add_remove", "replace_one"})],
-    "release": [StrOptions({"gaussian", "mwem"})],
-    "n_target": [None, Interval(Integral, 1, None, closed="left")],
-    "n_steps": [None, Interval(Integral, 1, None, closed="left")],
-    "reveal": [StrOptions({"rows", "features"})],
-    "shares": [None, dict],
-    "random_state": ["random_state"],
-    "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
-}
-
-
 @dataclass(frozen=True)
 class Terms:
     """The public numbers that a protocol is planned with; see `Curator` for their meaning."""
@@ -144,9 +125,8 @@ class Terms:
     epsilon: float
     delta: float
     adjacency: str
-    release: str
+    release: TargetRelease
     n_target: int | None
-    n_steps: int | None
 
     @property
     def is_private(self) -> bool:
@@ -154,6 +134,7 @@ class Terms:
         return not math.isinf(self.epsilon)
 
 
+NOTHING = PureDP(0.0)
 # Messages by owner go out, answers by owner come back; what is returned are places in the pool.
 Conversation = Generator[dict[Any, Message], dict[Any, Any], NDArray]
 
@@ -172,44 +153,53 @@ class Protocol(BaseEstimator):
         """Whether owners receive the noisy mean embedding of the target."""
         return True
 
+    def is_nominal(self, release: TargetRelease) -> bool:
+        """Whether a run costs epsilon and delta at least, so that a ledger can be asked early."""
+        return self.broadcasts_target() and release.is_nominal
+
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         """Return the calibrated mechanisms."""
         return Plan(self.plan_target(embedding, terms))
 
-    def plan_target(self, embedding: Embedding, terms: Terms) -> TargetRelease | None:
+    def plan_target(self, embedding: Embedding, terms: Terms) -> TargetMean | None:
         """Return the release of the target's mean, None where nothing of it is broadcast."""
         if not self.broadcasts_target():
             return None
-        return target_release(embedding, terms)
+        if not terms.is_private:
+            return ExactMean(embedding)
+        return terms.release.plan(embedding, terms)
 
     @abstractmethod
-    def converse(self, curator: Curator, plan: Any) -> Conversation:
+    def converse(self, curator: Curator, plan: Plan) -> Conversation:
         """Yield messages, receive answers, and return the places of the chosen rows."""
 
 
+@dataclass(frozen=True)
 class Plan:
     """Mechanisms that are ready to run, and what they cost.
 
     Parameters
     ----------
-    target : TargetRelease or None
-    owners : Mechanism, default=None
-        What reaches owners about the rows of other owners; None is nothing, 0-DP.
+    target : TargetMean or None
+    owners : Mechanism, default=PureDP(0.0)
+        What reaches owners about the rows of other owners; the default is nothing.
     release : object
         The mechanism behind `owners`, for the protocol's own use.
     h2 : Mechanism, default=None
         The part of `owners` that is due to h2, where it is stated by itself.
     """
 
-    def __init__(
-        self,
-        target: TargetRelease | None,
-        owners: Mechanism | None = None,
-        release: Any = None,
-        h2: Mechanism | None = None,
-    ):
-        self.target, self.release, self.h2 = target, release, h2
-        self.owners = PureDP(0.0) if owners is None else owners
+    target: TargetMean | None
+    owners: Mechanism = NOTHING
+    release: Any = None
+    h2: Mechanism | None = None
+
+    @property
+    def cost(self) -> Mechanism:
+        """The composition of all releases that cost anything."""
+        target = NOTHING if self.target is None else self.target.mechanism
+        costly = [mechanism for mechanism in (target, self.owners) if mechanism != NOTHING]
+        return compose(costly) if costly else NOTHING
 
 
 class Propose(Protocol):
@@ -258,10 +248,15 @@ class Propose(Protocol):
     def broadcasts_target(self) -> bool:
         return self.explore < 1
 
+    def rows_asked(self, n_select: int, share: float) -> int:
+        """Return how many rows an owner with this share is asked for."""
+        # Whole numbers stay what they are: a third of three shares is one row, and not two.
+        return math.ceil(self.parsimony * n_select * share - 1e-9)
+
     def converse(self, curator: Curator, plan: Plan) -> Conversation:
         asked = {}
         for owner, share in curator.shares.items():
-            n = math.ceil(self.parsimony * curator.terms.n_select * share - 1e-9)
+            n = self.rows_asked(curator.terms.n_select, share)
             n_uniform = round(self.explore * n)
             asked[owner] = curator.first_message(
                 ProposeRows,
@@ -295,10 +290,7 @@ class Pool(Propose):
         "parsimony": Propose._parameter_constraints["parsimony"]
     }
 
+    explore = 1.0  # all proposals are random
+
     def __init__(self, parsimony=4.0):
         self.parsimony = parsimony
-
-    @property
-    def explore(self) -> float:
-        """All proposals are random."""
-        return 1.0

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval
 
 from .._computing import warn_caller
 from ..features import GRID
@@ -38,8 +41,8 @@ _COUNT_SHARE = 0.1
 _LEAST_LIKENESS, _FEWEST_ROWS = 0.02, 10
 
 
-class TargetRelease(ABC):
-    """A mechanism that releases the mean of phi over the rows of the target, once.
+class TargetMean(ABC):
+    """A calibrated mechanism that releases the mean of phi over the rows of the target, once.
 
     Attributes
     ----------
@@ -57,8 +60,11 @@ class TargetRelease(ABC):
     def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
         """Return the noisy mean, shape (d,)."""
 
+    def warn_of_result(self) -> None:  # noqa: B027 (most have nothing to warn of)
+        """Warn of what the released mean shows; the last thing of a run."""
 
-class ExactMean(TargetRelease):
+
+class ExactMean(TargetMean):
     """The mean itself, for epsilon = inf."""
 
     def __init__(self, embedding: Embedding):
@@ -66,13 +72,15 @@ class ExactMean(TargetRelease):
         self.mechanism = Unprotected("epsilon is infinite and no noise was added")
 
     def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
-        mean = self.embedding.sums(X) / len(X) * (self.embedding.scale / GRID)
+        self._mean, self._n = self.embedding.sums(X) / len(X) * self.embedding.unit, len(X)
+        return self._mean
+
+    def warn_of_result(self) -> None:
         if self.embedding.offsets is None:
-            warn_of_blindness(mean, len(X))
-        return mean
+            warn_if_kernel_vanishes(self._mean, self._n)
 
 
-class GaussianMean(TargetRelease):
+class GaussianMean(TargetMean):
     """Gaussian noise on the sum (Laplace noise with delta = 0), and on the number of rows.
 
     With pairs the sum moves by at most one (two under replace-one) when a row changes, so a score
@@ -97,11 +105,10 @@ class GaussianMean(TargetRelease):
         n_target: int | None,
     ):
         self.embedding, self.n_target = embedding, n_target
-        self.counts = n_target is None
-        rest = 1 - _COUNT_SHARE if self.counts else 1.0
+        rest = 1 - _COUNT_SHARE if n_target is None else 1.0
         l1, l2 = embedding.sensitivity(2 if adjacency == "replace_one" else 1)
         blocks = [Block(embedding.n_features, l1, l2, rest)]
-        if self.counts:
+        if n_target is None:
             blocks.append(Block(1, GRID, GRID, _COUNT_SHARE))
         self._noise = IntegerNoise(blocks, epsilon=epsilon, delta=delta)
         self.mechanism = self._noise.mechanism
@@ -109,19 +116,25 @@ class GaussianMean(TargetRelease):
     def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
         sums = self.embedding.sums(X)
         noisy = self._noise.add_block(0, sums, noise_seed)
-        n: float = self.n_target or 0
-        if self.counts:
+        if self.n_target is None:
             rows = np.array([len(X) * GRID])
-            n = max(float(self._noise.add_block(1, rows, noise_seed)[0]) / GRID, 1.0)
-        unit = self.embedding.scale / GRID / n
+            counted = float(self._noise.add_block(1, rows, noise_seed)[0]) / GRID
+            self._n = max(counted, 1.0)
+        else:
+            self._n = self.n_target
+        unit = self.embedding.unit / self._n
         self.noise_energy = float(np.sum((self._noise.std[: len(sums)] * unit) ** 2))
-        mean = noisy * unit
-        if self.counts and self.embedding.offsets is None:
-            warn_of_blindness(mean, n, self.noise_energy, float(self._noise.std[-1]) / GRID)
-        return mean
+        self._mean = noisy * unit
+        return self._mean
+
+    def warn_of_result(self) -> None:
+        # A public number of rows may be any number, and tells nothing of the kernel.
+        if self.n_target is None and self.embedding.offsets is None:
+            count_std = float(self._noise.std[-1]) / GRID
+            warn_if_kernel_vanishes(self._mean, self._n, self.noise_energy, count_std)
 
 
-class MWEMMean(TargetRelease):
+class MWEMMean(TargetMean):
     """h2 of the paper, calibrated to (epsilon, delta) or as printed.
 
     Parameters
@@ -138,24 +151,6 @@ class MWEMMean(TargetRelease):
         self.embedding, self.n_target, self.mwem = embedding, n_target, mwem
         self.mechanism = mwem.cost(pure=pure)
 
-    @classmethod
-    def calibrated(
-        cls,
-        embedding: Embedding,
-        epsilon: float,
-        delta: float,
-        adjacency: str,
-        n_target: int,
-        n_steps: int,
-    ) -> MWEMMean:
-        """Return the release that costs (epsilon, delta)."""
-        sensitivity = 2 if adjacency == "replace_one" else 1
-        if delta == 0:
-            mwem = MWEM.for_pure(epsilon, n_steps, sensitivity)
-        else:
-            mwem = MWEM.for_zcdp(zcdp_rho(epsilon, delta), n_steps, sensitivity)
-        return cls(embedding, n_target, mwem, pure=delta == 0)
-
     def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
         grid = quantise(
             self.embedding.grid(X),
@@ -167,27 +162,94 @@ class MWEMMean(TargetRelease):
         return means * self.embedding.scale
 
 
-def target_release(embedding: Embedding, terms: Terms) -> TargetRelease:
-    """Return the release that the terms of a run ask for.
+class TargetRelease(BaseEstimator):
+    """How the mean of phi over the rows of the target is released: parameters, and no data."""
 
-    Raises
-    ------
-    ValueError
-        If `n_target` is needed and missing.
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    # Whether (epsilon, delta) is all that it costs, in every ledger: then a ledger can be asked
+    # for them before data are read.
+    is_nominal: ClassVar[bool] = False
+
+    @abstractmethod
+    def plan(self, embedding: Embedding, terms: Terms) -> TargetMean:
+        """Return the mechanism with its noise, for a run with epsilon below infinity.
+
+        Raises
+        ------
+        ValueError
+            If `n_target` is needed and missing.
+        """
+
+
+class GaussianRelease(TargetRelease):
+    """Gaussian noise on the sum, or Laplace noise with ``delta=0``: ``release="gaussian"``.
+
+    Notes
+    -----
+    A score ``<mean, phi(x)>`` has noise of standard deviation ``1 / (mu m)`` for m rows of the
+    target, whatever the number of features is. So features are free.
+
+    Examples
+    --------
+    >>> from skdpsumm.summaries import Curator, GaussianRelease
+    >>> curator = Curator([[0.0], [1.0]], ["north"], release=GaussianRelease(), random_state=0)
+    >>> round(curator.privacy.target.epsilon(1e-6), 3)
+    1.0
     """
-    if not terms.is_private:
-        return ExactMean(embedding)
-    if terms.adjacency == "replace_one":
-        require_n_target(terms.n_target, "adjacency='replace_one'")
-    budget = terms.epsilon, terms.delta, terms.adjacency
-    if terms.release == "mwem":
-        steps = terms.n_steps or 2 * embedding.n_features
-        size = require_n_target(terms.n_target, "release='mwem'")
-        return MWEMMean.calibrated(embedding, *budget, size, steps)
-    return GaussianMean(embedding, *budget, terms.n_target)
+
+    is_nominal: ClassVar[bool] = True
+
+    def plan(self, embedding: Embedding, terms: Terms) -> TargetMean:
+        if terms.adjacency == "replace_one":
+            require_n_target(terms.n_target, "adjacency='replace_one'")
+        return GaussianMean(embedding, terms.epsilon, terms.delta, terms.adjacency, terms.n_target)
 
 
-def warn_of_blindness(
+class MWEMRelease(TargetRelease):
+    """The paper's h2 with its calibration corrected: ``release="mwem"``. It needs `n_target`.
+
+    Parameters
+    ----------
+    n_steps : int, default=None
+        T, how many coordinates are measured. None is ``2 * n_components``.
+
+    Notes
+    -----
+    Source: Algorithm 2 of the data summarization paper (`MWEM`). `GaussianRelease` was better
+    wherever we looked (docs/errata.md has the figures).
+
+    Examples
+    --------
+    >>> from skdpsumm import PrivateMMDSummarizer
+    >>> from skdpsumm.summaries import MWEMRelease
+    >>> summarizer = PrivateMMDSummarizer(release=MWEMRelease(), n_target=200)
+    >>> summarizer.set_params(release__n_steps=50).release
+    MWEMRelease(n_steps=50)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_steps": [None, Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, n_steps=None):
+        self.n_steps = n_steps
+
+    def plan(self, embedding: Embedding, terms: Terms) -> TargetMean:
+        replaces, pure = terms.adjacency == "replace_one", terms.delta == 0
+        by = "adjacency='replace_one'" if replaces else "release='mwem'"
+        n_target = require_n_target(terms.n_target, by)
+        steps, sensitivity = self.n_steps or 2 * embedding.n_features, 2 if replaces else 1
+        if pure:
+            mwem = MWEM.for_pure(terms.epsilon, steps, sensitivity)
+        else:
+            mwem = MWEM.for_zcdp(zcdp_rho(terms.epsilon, terms.delta), steps, sensitivity)
+        return MWEMMean(embedding, n_target, mwem, pure=pure)
+
+
+RELEASES: dict[str, type[TargetRelease]] = {"gaussian": GaussianRelease, "mwem": MWEMRelease}
+
+
+def warn_if_kernel_vanishes(
     mean: NDArray, n_rows: float, noise_energy: float = 0.0, count_std: float = 0.0
 ) -> None:
     """Warn where a released mean of pairs tells that the kernel is near 0 between any two rows.
@@ -244,23 +306,24 @@ class OwnerValueRelease:
 
     Parameters
     ----------
-    n_owners : int
+    values : mapping from owner to float
     epsilon : float
     """
 
-    def __init__(self, n_owners: int, epsilon: float):
-        self._noise = IntegerNoise(
-            [Block(n_owners, 2.0 * GRID, 2.0 * GRID)], epsilon=epsilon, delta=0
-        )
+    def __init__(self, values: Mapping[Any, float], epsilon: float):
+        self._values = values
+        block = Block(len(values), 2.0 * GRID, 2.0 * GRID)
+        self._noise = IntegerNoise([block], epsilon=epsilon, delta=0)
         self.mechanism = self._noise.mechanism
         self.noise_std = float(self._noise.std[0] / GRID)
 
-    def release(self, values: Sequence[float], noise_seed: int | None) -> list[float]:
+    def release(self, noise_seed: int | None) -> dict[Any, float]:
         """Return the values with noise."""
         # Bounded whatever they are, for the sensitivity rests on it.
-        bounded = np.clip(np.nan_to_num(values), 0.0, 1.0)
+        bounded = np.clip(np.nan_to_num(list(self._values.values())), 0.0, 1.0)
         grid = np.floor(bounded / max(1.0, bounded.sum()) * GRID).astype(np.int64)
-        return (self._noise.add(grid, noise_seed) / GRID).tolist()
+        noisy = self._noise.add(grid, noise_seed) / GRID
+        return dict(zip(self._values, noisy.tolist(), strict=True))
 
 
 APART = "the target and the owners share no row"
@@ -322,13 +385,6 @@ class SummaryPrivacy:
         return "<SummaryPrivacy\n" + "\n".join(lines) + ">"
 
 
-def total_cost(plan: Plan) -> Mechanism:
-    """Return the composition of all releases of a run that cost anything."""
-    target = [] if plan.target is None else [plan.target.mechanism]
-    costly = [mechanism for mechanism in (*target, plan.owners) if mechanism != PureDP(0.0)]
-    return compose(costly) if costly else PureDP(0.0)
-
-
 def state_privacy(
     plan: Plan, terms: Terms, target_is_owners: bool, *, simulated: bool
 ) -> SummaryPrivacy:
@@ -339,28 +395,31 @@ def state_privacy(
     """
     target = PureDP(0.0) if plan.target is None else plan.target.mechanism
     owners, h2 = plan.owners, plan.h2
-    everything = total_cost(plan)
+    everything = plan.cost
     if target_is_owners:
         target = owners = everything
         if h2 is not None and plan.target is not None:
             h2 = compose([h2, plan.target.mechanism])
-    common = {
-        "adjacency": terms.adjacency,
-        "against": "owner coalition",
-        "simulated": simulated,
-    }
     public = "the parameters, the names of the owners, and which of them answer and when"
     size = "" if terms.n_target is None else ", and n_target"
     protects = "the rows of other owners"
 
-    def given(mechanism: Mechanism) -> str:
+    def apart(mechanism: Mechanism) -> str:
         return "" if mechanism == everything else f", and that {APART}"
 
-    of_owners = public + given(owners)
+    def claim(mechanism: Mechanism, protects: str, given: str) -> PrivacyGuarantee:
+        return PrivacyGuarantee(
+            mechanism,
+            terms.adjacency,
+            protects=protects,
+            against="owner coalition",
+            given=given,
+            simulated=simulated,
+        )
+
+    given = public + apart(owners)
     return SummaryPrivacy(
-        PrivacyGuarantee(
-            target, protects="the target", given=public + size + given(target), **common
-        ),
-        PrivacyGuarantee(owners, protects=protects, given=of_owners, **common),
-        h2 and PrivacyGuarantee(h2, protects=protects, given=of_owners, **common),
+        claim(target, "the target", public + size + apart(target)),
+        claim(owners, protects, given),
+        None if h2 is None else claim(h2, protects, given),
     )

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 from .._computing import advance, one_blas_thread, progress
-from .._dask import PartitionSchema, compute, is_dask, on_partitions, partitions, sound
+from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
 from ..features import FourierMap
 from ..schema._columns import Columns
-from ..schema._reading import Schema, validate_table
+from ..schema._reading import Schema, is_dask, validate_table
 from ._mmd import centred, check_gamma, kernel_column, mean_kernel
 
 # Swaps keep the kernel columns of all chosen rows; beyond so many bytes there are none.
@@ -109,11 +109,11 @@ def greedy_mmd_selection(
     options = SearchOptions(n_select, gamma, n_components, refine, n_perturbations)
     if is_dask(X):
         return select_from_partitions(X, X_target, options, rng)
-    X = validate_table(Schema(), X, keep_float32=True)
-    target = X if X_target is None else validate_table(Schema(), X_target).astype(X.dtype)
-    check_columns(X.shape[1], target)
+    rows = validate_table(Schema(), X, keep_float32=True)
+    target = rows if X_target is None else validate_table(Schema(), X_target).astype(rows.dtype)
+    check_columns(rows.shape[1], target)
     with progress("greedy_mmd_selection", verbose):
-        return options.goal(target, rng).select(X, rng)
+        return options.goal(target, rng).select(rows, rng)
 
 
 def check_columns(n_columns: int, target: NDArray) -> None:
@@ -199,7 +199,7 @@ def uniform_selection(n_rows: int, n_select: int, *, random_state=None) -> NDArr
 
 
 def _check_count(name: str, value: Any, least: int = 1) -> None:
-    if not (isinstance(value, Integral) and value >= least):
+    if not (isinstance(value, Integral) and int(value) >= least):
         # A table given by mistake must not end up in a message.
         shown = repr(value) if isinstance(value, Real | str | None) else f"a {type(value).__name__}"
         raise ValueError(f"{name} must be an integer of at least {least}, got {shown}.")
@@ -258,13 +258,14 @@ class SubsetSearch:
         self.sums = np.zeros_like(target)
         self.is_chosen = np.zeros(len(target), bool)
         self.chosen = np.empty(0, np.int64)
-        self._columns: NDArray | None = None
+        # Kernel columns of the chosen rows; only where rows are to be exchanged.
+        self._columns: Any = None
 
     def run(
         self, refine: bool, n_perturbations: int | str, rng: np.random.RandomState
     ) -> NDArray[np.int64]:
         """Choose greedily, refine if asked and if memory allows, and return the rows."""
-        if n_perturbations == "auto":
+        if isinstance(n_perturbations, str):  # "auto"
             n_perturbations = min(100, _PERTURBED_ENTRIES // (self.n_select * len(self.target)))
         n_bytes = self.n_select * self.target.nbytes
         # With all rows chosen there is nothing to exchange.
@@ -368,7 +369,7 @@ class _Overlay:
     """Rows of a matrix, with changes kept aside until they are settled."""
 
     def __init__(self, base: NDArray):
-        self.base, self.changes = base, {}
+        self.base, self.changes = base, dict[int, NDArray]()
 
     def __getitem__(self, slot: int) -> NDArray:
         return self.changes.get(slot, self.base[slot])

@@ -28,7 +28,7 @@ class _Plan:
         rng = check_random_state(estimator.random_state)
         self.estimator, self.n_samples = estimator, n_samples
         self.sketcher = estimator._build_sketcher(rng)
-        bounds, categories = estimator._described(self.sketcher)
+        bounds, categories = estimator._bounds_and_categories(self.sketcher)
         names = _names(bounds, categories)
         width = _width(bounds, n_features) if names is None else len(names)
         columns = estimator._table(self.sketcher, width, names)

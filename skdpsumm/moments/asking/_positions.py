@@ -19,7 +19,8 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 
 from ...features import FeatureMap, HistogramMap
-from ...schema._columns import Columns, stack_columns
+from ...schema import Columns
+from ...schema._columns import stack_columns
 from ..inferring._solvers import FeatureBlocks
 
 # Of a column without a histogram: Fourier features tell places not much better than these.
@@ -158,7 +159,7 @@ class Positions:
         self.feature_map, self.columns, self.points = feature_map, columns, points
         self._parts = [] if whole else feature_map.parts()
         self._n_stretches = 1 if whole else _N_STRETCHES
-        self._numeric = [j for j in range(columns.n_columns) if columns.values(j) is None]
+        self.numeric = [j for j in range(columns.n_columns) if columns.values(j) is None]
         self._made: dict[int, NDArray] = {}
         self._cells: dict[int, Cells] = {}
         self._features: list[FeatureBlocks] = []
@@ -171,7 +172,7 @@ class Positions:
     def features(self) -> Iterable[FeatureBlocks]:
         """Return phi of the points, and of each of their moves; it is kept where it is small."""
         if not self._features:
-            rows = (self.rows(), *self.moved(self._numeric))
+            rows = (self.rows(), *self.moved(self.numeric))
             found = (FeatureBlocks(self.feature_map, np.asarray(one)) for one in rows)
             if self.feature_map.n_features > _MOST_KEPT:
                 return found
@@ -227,17 +228,17 @@ class Positions:
         Moves that differ only in columns that a question has not `taken` are the same to it. All
         columns are moved, should it take others of moved points.
         """
-        shares = [np.full(len(self._numeric), share) for share in _ALIKE]
-        for bit in range((len(self._numeric) - 1).bit_length()):
-            pattern = (np.arange(len(self._numeric)) >> bit & 1).astype(np.float64)
+        shares = [np.full(len(self.numeric), share) for share in _ALIKE]
+        for bit in range((len(self.numeric) - 1).bit_length()):
+            pattern = (np.arange(len(self.numeric)) >> bit & 1).astype(np.float64)
             shares += [pattern, 1 - pattern]
-        matter = [k for k, j in enumerate(self._numeric) if j in taken]
+        matter = [k for k, j in enumerate(self.numeric) if j in taken]
         done = {()}  # of a question without numbers
         for chosen in shares:
             as_taken = tuple(chosen[matter])
             if as_taken not in done:
                 done.add(as_taken)
-                make = partial(self._moved, dict(zip(self._numeric, chosen, strict=True)))
+                make = partial(self._moved, dict(zip(self.numeric, chosen, strict=True)))
                 yield NamedRows(self.columns, len(self.points), make)
 
     def _moved(self, shares: dict[int, float], j: int) -> NDArray:

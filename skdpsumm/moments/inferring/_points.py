@@ -12,7 +12,8 @@ from scipy.optimize import minimize
 
 from ..._computing import advance
 from ...features import FeatureMap, HistogramMap, project_to_simplex
-from ...schema._columns import Columns, stack_columns, stratified
+from ...schema import Columns
+from ...schema._columns import stack_columns, stratified
 from ...sketches import PrivateSketch
 from ._solvers import FeatureBlocks
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import fields, replace
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,14 +11,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress, warn_caller
 from ...features import project_to_simplex
 from ...privacy._clone_watch import own_clone
-from ...privacy._contract import PrivacyReprMixin
+from ...privacy._contract import columns_kept
 from ...schema import Columns
 from ...schema._reading import Table, exact_numbers, validate_table
 from ...sketches import (
@@ -30,9 +29,9 @@ from ...sketches import (
     SketchUnion,
     inherit_columns,
 )
-from .._release import _library, draws_noise, first_of, table_of
+from .._base import BaseM2M, first_given, library_of, table_of
 from ..asking._warnings import AnswerWarning
-from ..inferring._points import check_answerable, draw_points, maxent_points, missing_histogram
+from ..inferring._points import draw_points, maxent_points, missing_histogram
 from ..inferring._regression import MomentRegression
 
 # Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were .5 to .73
@@ -51,7 +50,7 @@ _MOST_NAMED = 3
 _MOST_VALUES = 16
 
 
-class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
+class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     """What the classifier and the regressor share: sketch (X, y), weight points, train.
 
     Subclasses describe the column of y (`_describe_target`) and split it off again.
@@ -59,22 +58,20 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
 
     # Of numeric columns in the histograms of the default sketcher.
     _n_bins: ClassVar[int]
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "sketcher": [None, HasMethods(["fit", "check_budget"])],
-        "bounds": "no_validation",
-        "categories": [None, dict],
-        "steps": "no_validation",
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseM2M._parameter_constraints,
         "estimator": [None, HasMethods(["fit", "predict"])],
         "weights": [StrOptions({"maxent", "ridge"})],
         "prior": [StrOptions({"auto", "uniform", "marginals"})],
-        "n_synthetic": [Interval(Integral, 2, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
     @abstractmethod
     def _default_estimator(self) -> BaseEstimator:
         """Return the estimator to train where none is given."""
+
+    @abstractmethod
+    def _checked_table(self, X, y) -> tuple[Any, NDArray]:
+        """Return X and y, checked as scikit-learn does."""
 
     @abstractmethod
     def _describe_target(self, y: NDArray) -> tuple[Any, list[Any] | None]:
@@ -84,33 +81,36 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     def _set_target(self, columns: Columns, target: int) -> None:
         """Set fitted attributes from the schema of the column that is learnt."""
 
-    def _sketch_table(self, X, X_checked: NDArray, y: NDArray, given: str = ""):
-        """Sketch the table (X, y) with one charge, and return the source of public randomness.
+    def _taken_as_public(self) -> str:
+        """Return what of y the guarantee takes as public, "" for nothing."""
+        return ""
 
-        `given` is what the guarantee takes as public beside the sketcher's own list.
-        """
-        n_features = X_checked.shape[1]
+    def _fit(self, X, y):
+        """Sketch the table (X, y) with one charge, and train on the release."""
+        self._check_parameters()
         rng = check_random_state(self.random_state)
+        with columns_kept(self):
+            checked, target = self._checked_table(X, y)
+            self._sketch_table(X, checked, target, rng)
+        sketch = self.sketcher_.sketch_
+        columns = table_of(sketch)
+        return self._train(sketch, columns, columns.n_columns - 1, rng)
+
+    def _sketch_table(self, X, X_checked: NDArray | Table, y: NDArray, rng) -> None:
+        n_features = X_checked.shape[1]
         self._inputs(n_features, with_bounds=False).check(X_checked)
         table = _append(X if hasattr(self, "feature_names_in_") else X_checked, X_checked, y)
-        names = None if _library(table) is None else list(table.columns)
+        names = None if library_of(table) is None else list(table.columns)
         self._check_names(n_features, names)
         sketcher = self._build_sketcher(n_features, y, rng)
-        known = sketcher.bounds, sketcher.categories, names, first_of(sketcher, "steps")
-        columns = Columns.build(n_features + 1, *known)
-        check_answerable(sketcher.preview_map(n_features + 1, names), columns, self.prior)
-        sketcher.fit(table)
+        steps = first_given(sketcher, "steps")
+        described = sketcher.bounds, sketcher.categories, names, steps
+        self._sketch(sketcher, table, Columns.build(n_features + 1, *described))
+        given = self._taken_as_public()
         if given:
             privacy = replace(sketcher.privacy_, given=f"{sketcher.privacy_.given}, and {given}")
             sketcher.privacy_ = privacy
             sketcher.sketch_ = replace(sketcher.sketch_, privacy=privacy)
-        self.sketcher_ = sketcher
-        return rng
-
-    def _train_on_release(self, rng):
-        sketch = self.sketcher_.sketch_
-        columns = table_of(sketch)
-        return self._train(sketch, columns, columns.n_columns - 1, rng)
 
     def preview_sketcher(self, n_features: int, y: Any = None) -> BaseSketcher:
         """Return the sketcher of the table (X, y) that `fit` will use, without its ledger.
@@ -147,17 +147,12 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
             {j: known for j, known in enumerate(values) if known is not None} or None,
             steps if any(steps) else None,
         )
-        if sketcher.random_state is None:
-            sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
-        sketcher.verbose = max(sketcher.verbose, self.verbose)
-        return sketcher
+        return self._seeded(sketcher, rng)
 
     def _check_parameters(self) -> None:
-        """Raise for whatever can be told without data, before any are looked at."""
-        self._validate_params()
+        super()._check_parameters()
         if self.sketcher is None:
             return
-        self.sketcher.check_budget()
         for one in [self.sketcher, *self.sketcher.sub_sketchers()]:
             if one.bounds is not None or one.categories is not None:
                 raise ValueError(
@@ -165,7 +160,7 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
                     "table has the target as its last column: give the categories and the bounds "
                     f"of X to the model, {type(self).__name__}(bounds=..., categories=...)."
                 )
-        if self.steps is not None and first_of(self.sketcher, "steps") is not None:
+        if self.steps is not None and first_given(self.sketcher, "steps") is not None:
             raise ValueError(
                 f"{type(self).__name__} and its sketcher both have steps; give them once, to the "
                 "model."
@@ -241,14 +236,9 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
             random_state=random_state,
             verbose=verbose,
         )
-        model._validate_params()
-        columns = table_of(sketch, bounds)
-        check_answerable(sketch.feature_map, columns, prior)
+        columns = model._described(sketch, bounds)
         which = columns.n_columns - 1 if target is None else columns.index(target, "target")
-        inputs = _without(columns, which)
-        model.n_features_in_ = inputs.n_columns
-        if inputs.names is not None:
-            model.feature_names_in_ = np.array(inputs.names, dtype=object)
+        model._set_inputs(_without(columns, which))
         return model._train(sketch, columns, which, check_random_state(random_state))
 
     def _train(self, sketch: PrivateSketch, columns: Columns, target: int, rng):
@@ -297,7 +287,8 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     def _training_target(self, target: NDArray, weights: NDArray) -> NDArray:
         return target
 
-    def _checked(self, X) -> NDArray[np.float64]:
+    def _encoded_inputs(self, X) -> NDArray[np.float64]:
+        """Check rows that are predicted, and return what the estimator is given."""
         check_is_fitted(self, "estimator_")
         X = validate_table(self, X, mixed=self._has_categories(), reset=False)
         self._columns.check(X)
@@ -335,13 +326,10 @@ class BaseImplicitM2M(PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
         ValueError
             For a value that is not among its column's categories.
         """
-        X = self._checked(X)
-        return self.estimator_.predict(X)
+        return self.estimator_.predict(self._encoded_inputs(X))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = draws_noise(self.sketcher)
-        tags.input_tags.string = bool(self.categories)
         tags.target_tags.required = True
         return tags
 
@@ -392,7 +380,7 @@ def _without(columns: Columns, which: int) -> Columns:
 
 def _append(X: Any, X_checked: NDArray, y: NDArray) -> Any:
     """Return the table (X, y), a frame where X is one."""
-    library = _library(X)
+    library = library_of(X)
     name = "target"
     while library is not None and name in list(X.columns):
         name += "_"
