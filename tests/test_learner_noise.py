@@ -42,12 +42,10 @@ from skdpsumm import (
 )
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.learners import _labels
-from skdpsumm.learners.erm import _problem
+from skdpsumm.learners.erm import _feature_space
+from skdpsumm.learners.erm._feature_space import FeatureRows, FeatureSpace
 from skdpsumm.learners.erm._losses import Huber, Logistic
-from skdpsumm.learners.erm._problem import Minimizer
-from skdpsumm.learners.erm._rows import FeatureRows
-from skdpsumm.learners.erm._spaces import FeatureSpace
-from skdpsumm.learners.erm._terms import Terms
+from skdpsumm.learners.erm._problem import Minimizer, Terms
 from skdpsumm.learners.mechanisms import _answers_at_points, _exponential, _objective
 from skdpsumm.learners.mechanisms._functional import PathAnswers
 from skdpsumm.learners.mechanisms._interactive import AnsweredQueries
@@ -736,7 +734,7 @@ def test_catches_an_intercept_without_a_penalty(noise, monkeypatch):
         fit_intercept=True, loss="huberized_hinge"
     )
     assert audit(model, coefficients, worlds) <= model.epsilon
-    solve = _problem.solve_primal
+    solve = _feature_space.solve_primal
     stretch = np.array([1.0, 100.0])
 
     def solve_unpenalised(rows, *settings, **tilt):
@@ -744,7 +742,7 @@ def test_catches_an_intercept_without_a_penalty(noise, monkeypatch):
         loose = FeatureRows(lambda block: block, features, radius=1e3)
         return solve(loose, *settings, **tilt) * stretch[:, None]
 
-    monkeypatch.setattr(_problem, "solve_primal", solve_unpenalised)
+    monkeypatch.setattr(_feature_space, "solve_primal", solve_unpenalised)
     assert audit(model, coefficients, worlds) > model.epsilon
 
 

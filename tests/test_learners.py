@@ -32,9 +32,9 @@ from skdpsumm import (
     TDILClassifier,
     TDILRegressor,
 )
-from skdpsumm.learners import _base
 from skdpsumm.learners._public_points import seen_share
-from skdpsumm.learners.erm._spaces import KernelSpace
+from skdpsumm.learners.erm._feature_space import FeatureSpace
+from skdpsumm.learners.erm._kernel_space import GramSpace, KernelSpace
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (400, 3))
@@ -727,8 +727,8 @@ def test_what_float64_cannot_certify_costs_nothing(learner):
 def test_more_rows_than_float64_is_sure_of(monkeypatch, space):
     """What is let in for the most rows is let in for fewer, and solved."""
     learner = PINPClassifier(loss="hinge") if space == "kernel" else TDILClassifier(loss="hinge")
-    caps = {"kernel": "MAX_KERNEL_ROWS", "features": "MAX_ROWS"}
-    monkeypatch.setattr(_base, caps[space], 100)
+    kind = GramSpace if space == "kernel" else FeatureSpace
+    monkeypatch.setattr(kind, "max_rows", 100)
     ledger = PrivacyLedger(epsilon=np.inf, delta=1e-5)
     with pytest.raises(ValueError, match="t most 100 rows"):
         clone(learner).set_params(ledger=ledger).fit(X[:101], DISC[:101])

@@ -7,7 +7,14 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from skdpsumm import HistogramSketcher, M2MEstimator, RACESketcher, RFFSketcher, SketchUnion
+from skdpsumm import (
+    HistogramSketcher,
+    M2MEstimator,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+    _linear_systems,
+)
 from skdpsumm.moments.inferring import _points, _solvers
 from skdpsumm.moments.inferring._points import maxent_points, maxent_weights
 from skdpsumm.moments.inferring._regression import MomentRegression
@@ -111,7 +118,7 @@ def test_blocks_beyond_the_memory_limit_fall_back_on_the_diagonal(monkeypatch):
 
 
 def test_what_does_not_converge_says_so(monkeypatch):
-    monkeypatch.setattr(_solvers, "_MOST_STEPS", 2)
+    monkeypatch.setattr(_linear_systems, "_MOST_PRODUCTS", 2)
     with pytest.warns(ConvergenceWarning, match="fewer columns"):
         both(released("pairs", 10.0), monkeypatch)
 

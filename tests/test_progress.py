@@ -22,7 +22,7 @@ from skdpsumm import (
     greedy_mmd_selection,
 )
 from skdpsumm._computing import advance, progress
-from skdpsumm.learners.erm._linear_systems import conjugate_gradients
+from skdpsumm._linear_systems import conjugate_gradients
 from skdpsumm.plotting import PrivacyUtilityDisplay
 
 X = np.random.default_rng(0).random((120, 2))

@@ -94,6 +94,9 @@ class FeatureMap(ABC):
         for part in self.parts():
             part.columns.check(X)
 
+    def _encode(self, X: NDArray) -> NDArray:
+        return np.ascontiguousarray(self.columns.encode(X))
+
     def grid_sums(self, X: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
         """Return the exact sum of phi over the rows of X, in grid units of 2**-15.
 
@@ -245,9 +248,6 @@ class FourierMap(FeatureMap):
         """
         return _engine.fourier_grid(self._encode(X), self._turns)
 
-    def _encode(self, X: NDArray) -> NDArray:
-        return np.ascontiguousarray(self.columns.encode(X))
-
     def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
         return _engine.fourier_sums(self._encode(X), self._turns, n_threads)
 
@@ -390,9 +390,6 @@ class RACEMap(OneHotMap):
         """Draw the hashes."""
         projections = rng.normal(size=(columns.n_encoded, n_repetitions)) / float(bandwidth)
         return cls(columns, projections, rng.uniform(size=n_repetitions), n_buckets)
-
-    def _encode(self, X: NDArray) -> NDArray:
-        return np.ascontiguousarray(self.columns.encode(X))
 
     def codes(self, X: NDArray) -> NDArray[np.int32]:
         return _engine.race_codes(self._encode(X), self.projections, self.offsets, self.n_buckets)

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from .._computing import silence
 from ..schema._listed import class_codes, known_classes
 from ..schema._reading import validate_table
-from .erm._losses import Hinge, Huber, HuberizedHinge, Logistic, Loss, OneVsRest, Softmax
+from .erm._losses import Hinge, Huber, HuberizedHinge, Logistic, Loss, OneVsRest, SoftHinge, Softmax
 
 Floats = NDArray[np.float64]
 
@@ -42,10 +42,7 @@ class ClassCoding:
     @classmethod
     def of(cls, classes: NDArray, loss: Loss) -> ClassCoding:
         """Return the coding of `classes` that `loss` works with."""
-        if len(classes) == 2:
-            return cls(classes, np.array([[-1.0], [1.0]]))
-        one_hot = np.eye(len(classes))
-        return cls(classes, one_hot if isinstance(loss, Softmax) else 2 * one_hot - 1)
+        return cls(classes, loss.class_codes(len(classes)))
 
     @property
     def n_scores(self) -> int:
@@ -125,7 +122,7 @@ class ClassifierTarget(ClassifierMixin):
             return Logistic() if two else Softmax()
         if name == "soft_hinge":
             margin = float(self.soft_margin)
-            return Logistic(margin) if two else Softmax(margin=margin)
+            return SoftHinge(margin) if two else Softmax(margin=margin)
         width = self._default_width if self.huber_width is None else float(self.huber_width)
         return HuberizedHinge(width) if two else Softmax(temperature=width, margin=1.0)
 

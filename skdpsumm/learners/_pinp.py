@@ -16,7 +16,7 @@ from ..schema._reading import Public, unwrap, validate_table
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._labels import ClassifierTarget, RegressorTarget
-from .erm._spaces import FeatureSpace
+from .erm._feature_space import FeatureSpace
 from .mechanisms._functional import GaussianPath, WeightNoise
 from .mechanisms._interactive import FrozenAnswers
 from .mechanisms._public_hypothesis import NoisyThreshold, SparseVector

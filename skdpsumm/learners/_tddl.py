@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._labels import ClassifierTarget, RegressorTarget
-from .erm._precomputed import PrecomputedSpace
-from .erm._spaces import FeatureSpace
+from .erm._feature_space import FeatureSpace
+from .erm._kernel_space import PrecomputedSpace
 from .mechanisms._answers_at_points import LaplaceAnswers
 from .mechanisms._functional import SpanNoise, WeightNoise
 

@@ -15,7 +15,7 @@ from ..schema._reading import validate_table
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._labels import ClassifierTarget, RegressorTarget
-from .erm._spaces import FeatureSpace
+from .erm._feature_space import FeatureSpace
 from .mechanisms._exponential import ExponentialQueries
 from .mechanisms._functional import SpanNoise, WeightNoise
 from .mechanisms._objective import (

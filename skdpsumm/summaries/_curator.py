@@ -85,8 +85,8 @@ class Curator:
     epsilon, delta : float, default=1.0, 1e-6
         The total guarantee of the run, for the target and for the owners' rows each.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-    release : {"gaussian", "mwem"} or TargetRelease, default="gaussian"
-        How the mean embedding of the target is released: `GaussianRelease` or `MWEMRelease`.
+    release : {"gaussian", "mwem"} or MWEMRelease, default="gaussian"
+        How the mean embedding of the target is released: as a noisy sum, or by `MWEMRelease`.
     n_target : int, default=None
         A public number of target rows. None releases the number with noise, under add-remove.
     reveal : {"rows", "features"}, default="rows"

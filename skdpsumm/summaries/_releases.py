@@ -182,20 +182,7 @@ class TargetRelease(BaseEstimator):
 
 
 class GaussianRelease(TargetRelease):
-    """Gaussian noise on the sum, or Laplace noise with ``delta=0``: ``release="gaussian"``.
-
-    Notes
-    -----
-    A score ``<mean, phi(x)>`` has noise of standard deviation ``1 / (mu m)`` for m rows of the
-    target, whatever the number of features is. So features are free.
-
-    Examples
-    --------
-    >>> from skdpsumm.summaries import Curator, GaussianRelease
-    >>> curator = Curator([[0.0], [1.0]], ["north"], release=GaussianRelease(), random_state=0)
-    >>> round(curator.privacy.target.epsilon(1e-6), 3)
-    1.0
-    """
+    """Noise on the sum of phi: ``release="gaussian"``. See `GaussianMean`."""
 
     is_nominal: ClassVar[bool] = True
 
@@ -211,12 +198,13 @@ class MWEMRelease(TargetRelease):
     Parameters
     ----------
     n_steps : int, default=None
-        T, how many coordinates are measured. None is ``2 * n_components``.
+        T, how many coordinates are measured. None is ``2 * n_components``: with fewer, some are
+        never looked at; with more, each has more noise.
 
     Notes
     -----
-    Source: Algorithm 2 of the data summarization paper (`MWEM`). `GaussianRelease` was better
-    wherever we looked (docs/errata.md has the figures).
+    Source: Algorithm 2 of the data summarization paper (`MWEM`). The noise of
+    ``release="gaussian"`` is smaller wherever we looked.
 
     Examples
     --------

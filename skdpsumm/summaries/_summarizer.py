@@ -97,10 +97,10 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         anything about the rows received, for the rows of each owner, against the others.
         ``delta=0`` takes Laplace noise, ``epsilon=np.inf`` none.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-    release : {"gaussian", "mwem"} or TargetRelease, default="gaussian"
-        How the target's mean embedding is released: noise on the sum (`GaussianRelease`), or the
-        paper's h2 with its calibration corrected (`MWEMRelease`). Noise is better wherever we
-        looked.
+    release : {"gaussian", "mwem"} or MWEMRelease, default="gaussian"
+        How the target's mean embedding is released: noise on the sum (Laplace noise with
+        ``delta=0``), or the paper's h2 with its calibration corrected (`MWEMRelease`). Noise on
+        the sum is better wherever we looked.
     n_target : int, default=None
         A public number to divide the target's sum by; a wrong one only scales the mean. None
         releases the number of rows with noise ("gaussian" under add-remove only).
@@ -286,6 +286,88 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         """
         return self._private_fit(X, y, unwrap(X_target), unwrap(owners))
 
+    def fit_resample(self, X, y=None, *, X_target=None, owners=None):
+        """Run the protocol, and return the chosen rows with their labels.
+
+        In a pipeline of imbalanced-learn, `X_target` and `owners` arrive only with scikit-learn's
+        ``enable_metadata_routing``; without it that pipeline leaves them out, and all that tells
+        is the warning that X_target is missing.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+        X_target, owners : as in `fit`
+
+        Returns
+        -------
+        X_resampled : of the kind of X, shape (n_selected, n_features)
+            With ``reveal="features"``, phi of the rows instead: ndarray of shape
+            (n_selected, n_components).
+        y_resampled : of the kind of y, shape (n_selected,)
+            Only if y is given.
+        """
+        if is_dask(X):
+            raise ValueError(
+                "fit_resample takes rows in memory; with a Dask collection call fit, and take the "
+                "rows of sample_indices_ (of a frame, by to_dask_array(lengths=True))."
+            )
+        X, y = indexable(X, y)
+        self.fit(X, y, X_target=X_target, owners=owners)
+        if self.reveal == "features":
+            chosen = self.embedding_.features(
+                np.asarray(validate_table(self, X, reset=False))[self.sample_indices_]
+            )
+        else:
+            chosen = _safe_indexing(X, self.sample_indices_)
+        return chosen if y is None else (chosen, _safe_indexing(y, self.sample_indices_))
+
+    def noisy_owner_values(self, epsilon: float) -> OwnerValues:
+        """Release the owners' values with noise; every call is a release of its own.
+
+        Values are clipped to [0, 1] and scaled to sum to at most one. A single row, of an owner or
+        of the target, can change the whole choice, so nothing better than the size of that set
+        bounds the sensitivity: 2 in L1, and noise of standard deviation ``2 sqrt(2) / epsilon``.
+        To pay owners per row proposed costs no privacy and has no noise. (With a `noise_seed` all
+        calls have the same noise.)
+
+        Parameters
+        ----------
+        epsilon : float
+            Of pure DP, for this call; charged to the ledger.
+
+        Returns
+        -------
+        OwnerValues
+        """
+        check_is_fitted(self, "owner_values_")
+        if not epsilon > 0:
+            raise ValueError(f"epsilon must be above 0, got {epsilon!r}.")
+        release = OwnerValueRelease(self.owner_values_, epsilon)
+        privacy = PrivacyGuarantee(
+            release.mechanism,
+            self.adjacency,
+            protects="the rows of owners and target",
+            given="the names of the owners",
+            simulated=self.noise_seed is not None,
+        )
+        if self.noise_seed is not None:
+            warn_of_seed()
+        if self.ledger is not None:
+            self.ledger.charge(
+                release.mechanism,
+                label="values of the owners",
+                adjacency=self.adjacency,
+                simulated=privacy.simulated,
+            )
+        values = release.release(derived_seed(self.noise_seed, _VALUES))
+        return OwnerValues(values, release.noise_std, privacy)
+
+    @property
+    def holds_private_data(self) -> bool:
+        """True once fitted: which rows were chosen, and from whom, is private."""
+        return hasattr(self, "sample_indices_")
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._made_protocol()
@@ -372,95 +454,15 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         self.transcript_ = curator.transcript
         self.dropped_owners_ = curator.dropped_owners
         self.embedding_ = curator.embedding
-        curator.warn_of_result()
-        if len(chosen) < self.n_select:
+
+    def _warn_last(self, draft: _Draft) -> None:
+        draft.curator.warn_of_result()
+        if len(self.sample_indices_) < self.n_select:
             warn_caller(
                 f"n_select={self.n_select} is more than the rows received; lower it, or raise the "
                 "protocol's parsimony: protocol=Propose(parsimony=...).",
                 UserWarning,
             )
-
-    def fit_resample(self, X, y=None, *, X_target=None, owners=None):
-        """Run the protocol, and return the chosen rows with their labels.
-
-        In a pipeline of imbalanced-learn, `X_target` and `owners` arrive only with scikit-learn's
-        ``enable_metadata_routing``; without it that pipeline leaves them out, and all that tells
-        is the warning that X_target is missing.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), default=None
-        X_target, owners : as in `fit`
-
-        Returns
-        -------
-        X_resampled : of the kind of X, shape (n_selected, n_features)
-            With ``reveal="features"``, phi of the rows instead: ndarray of shape
-            (n_selected, n_components).
-        y_resampled : of the kind of y, shape (n_selected,)
-            Only if y is given.
-        """
-        if is_dask(X):
-            raise ValueError(
-                "fit_resample takes rows in memory; with a Dask collection call fit, and take the "
-                "rows of sample_indices_ (of a frame, by to_dask_array(lengths=True))."
-            )
-        X, y = indexable(X, y)
-        self.fit(X, y, X_target=X_target, owners=owners)
-        if self.reveal == "features":
-            chosen = self.embedding_.features(
-                np.asarray(validate_table(self, X, reset=False))[self.sample_indices_]
-            )
-        else:
-            chosen = _safe_indexing(X, self.sample_indices_)
-        return chosen if y is None else (chosen, _safe_indexing(y, self.sample_indices_))
-
-    def noisy_owner_values(self, epsilon: float) -> OwnerValues:
-        """Release the owners' values with noise; every call is a release of its own.
-
-        Values are clipped to [0, 1] and scaled to sum to at most one. A single row, of an owner or
-        of the target, can change the whole choice, so nothing better than the size of that set
-        bounds the sensitivity: 2 in L1, and noise of standard deviation ``2 sqrt(2) / epsilon``.
-        To pay owners per row proposed costs no privacy and has no noise. (With a `noise_seed` all
-        calls have the same noise.)
-
-        Parameters
-        ----------
-        epsilon : float
-            Of pure DP, for this call; charged to the ledger.
-
-        Returns
-        -------
-        OwnerValues
-        """
-        check_is_fitted(self, "owner_values_")
-        if not epsilon > 0:
-            raise ValueError(f"epsilon must be above 0, got {epsilon!r}.")
-        release = OwnerValueRelease(self.owner_values_, epsilon)
-        privacy = PrivacyGuarantee(
-            release.mechanism,
-            self.adjacency,
-            protects="the rows of owners and target",
-            given="the names of the owners",
-            simulated=self.noise_seed is not None,
-        )
-        if self.noise_seed is not None:
-            warn_of_seed()
-        if self.ledger is not None:
-            self.ledger.charge(
-                release.mechanism,
-                label="values of the owners",
-                adjacency=self.adjacency,
-                simulated=privacy.simulated,
-            )
-        values = release.release(derived_seed(self.noise_seed, _VALUES))
-        return OwnerValues(values, release.noise_std, privacy)
-
-    @property
-    def holds_private_data(self) -> bool:
-        """True once fitted: which rows were chosen, and from whom, is private."""
-        return hasattr(self, "sample_indices_")
 
     def preview_embedding(self, n_features: int) -> Embedding:
         """Return the feature map that the parties of a run will agree on; no data, no cost.

@@ -9,13 +9,19 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import brentq
 
+from ..._linear_systems import power_below
 from ...privacy import Mechanism, PureDP, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers, nominal_mechanism, on_grid
-from ..erm._entries import power_below
-from ..erm._problem import Minimizer, Problem
-from ..erm._rounding import check_rounding, largest_eigenvalue, score_rounding
-from ..erm._spaces import Space
-from ..erm._terms import ROUNDED_UP, Terms
+from ..erm._problem import (
+    ROUNDED_UP,
+    Minimizer,
+    Problem,
+    Space,
+    Terms,
+    check_rounding,
+    largest_eigenvalue,
+    score_rounding,
+)
 
 Floats = NDArray[np.float64]
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import vonmises_fisher
 
 from ..._computing import advance
+from ..._linear_systems import power_below
 from ...privacy import Mechanism, PureDP, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import (
     check_scale,
@@ -25,11 +26,16 @@ from ...privacy._noise import (
     on_grid,
     secret_generator,
 )
-from ..erm._entries import power_below
-from ..erm._problem import Minimizer, Problem
-from ..erm._rounding import check_rounding, largest_weight, score_rounding
-from ..erm._spaces import Space
-from ..erm._terms import ROUNDED_UP, Terms
+from ..erm._problem import (
+    ROUNDED_UP,
+    Minimizer,
+    Problem,
+    Space,
+    Terms,
+    check_rounding,
+    largest_weight,
+    score_rounding,
+)
 from ._answers_at_points import shrunk_least_squares
 
 Floats = NDArray[np.float64]

@@ -17,21 +17,23 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from sklearn.utils import gen_batches
 
 from ..._computing import advance
+from ..._linear_systems import UNIT, power_below
 from ...privacy import Block, IntegerNoise, Mechanism, PureDP, gdp_mu
 from ...privacy._noise import on_grid, radial_noise, secret_generator
-from ..erm._careful import UNIT
-from ..erm._entries import power_below
-from ..erm._losses import Huber, Loss, MarginLoss
-from ..erm._problem import Minimizer, Problem
-from ..erm._rounding import (
+from ..erm._feature_space import FeatureSpace
+from ..erm._losses import Loss
+from ..erm._problem import (
+    ROUNDED_UP,
+    Minimizer,
+    Problem,
+    Space,
+    Terms,
     check_rounding,
     coordinate_rounding,
     factor_jitter,
     largest_weight,
     score_rounding,
 )
-from ..erm._spaces import FeatureSpace, Space
-from ..erm._terms import ROUNDED_UP, Terms
 from ._interactive import AnsweredQueries
 
 Floats = NDArray[np.float64]
@@ -44,8 +46,6 @@ _KEPT_TRACE = 0.9
 # opens no new coordinate.
 _NEGLIGIBLE = 1e-7
 _POINTS_PER_STEP = 512
-# Standard deviation of the noise on a score: with two classes, with more, and on a number.
-_OF_MARGIN, _OF_EACH_CLASS, _OF_NUMBER = 0.5, 0.25, 0.1
 # Of R^2, however large the budget.
 _SMALLEST = 0.1
 
@@ -343,13 +343,6 @@ def public_regularization(
         Dimension of what is released; matters for pure DP alone, where it sets the noise.
     """
     n_rows = 1 if adjacency == "add_remove" else 2
-    part = _part(loss)
     per_sensitivity = noise_multiplier(epsilon, delta, n_coordinates)
     noise = n_rows * loss.lipschitz * radius**2 * per_sensitivity
-    return max(noise / part, _SMALLEST * radius**2)
-
-
-def _part(loss: Loss) -> float:
-    if isinstance(loss, Huber):
-        return _OF_NUMBER
-    return _OF_MARGIN if isinstance(loss, MarginLoss) else _OF_EACH_CLASS
+    return max(noise / loss.noise_part, _SMALLEST * radius**2)

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._linear_systems import power_below
 from ...privacy import (
     Mechanism,
     PureDP,
@@ -23,11 +24,15 @@ from ...privacy import (
 )
 from ...privacy._noise import check_scale, noisy_integers
 from ...privacy._threshold import ThresholdDP, threshold_ratio
-from ..erm._entries import power_below
-from ..erm._problem import Minimizer, Problem
-from ..erm._rounding import check_rounding, score_rounding
-from ..erm._spaces import Space
-from ..erm._terms import ROUNDED_UP, Terms
+from ..erm._problem import (
+    ROUNDED_UP,
+    Minimizer,
+    Problem,
+    Space,
+    Terms,
+    check_rounding,
+    score_rounding,
+)
 from ._interactive import AnsweredQueries
 
 Floats = NDArray[np.float64]

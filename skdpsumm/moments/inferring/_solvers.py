@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import cho_solve, cholesky
 from sklearn.exceptions import ConvergenceWarning
 
 from ..._computing import advance, warn_caller
+from ..._linear_systems import conjugate_gradients, positive_cholesky
 from ...features import FeatureMap, HistogramMap
 
 # With more features than this the matrix takes more time and memory than products with it.
@@ -26,7 +28,6 @@ LARGEST_DENSE = 7_000
 _TOLERANCE = 1e-10
 # Enough for replicates, whose spread over 100 of them is known to seven per cent.
 ROUGH = 1e-4
-_MOST_STEPS = 1_000
 # Right sides that are solved together: more of them fall out of the processor's cache.
 _BATCH = 16
 # Entries of all inverses together: 256 MiB. The largest blocks beyond that are left out.
@@ -57,7 +58,7 @@ class FeatureBlocks:
 
     def dot(self, vectors: NDArray) -> NDArray:
         """Return P @ vectors, shape (n,) or (n, k)."""
-        return sum(b @ vectors[s] for b, s in zip(self.blocks, self._slices, strict=True))  # type: ignore[return-value]
+        return sum(b @ vectors[s] for b, s in zip(self.blocks, self._slices, strict=True))
 
     def tdot(self, values: NDArray) -> NDArray:
         """Return P.T @ values, an array of shape (m,) or (m, k); `values` may be sparse."""
@@ -165,7 +166,10 @@ class DenseSolver:
     """By Cholesky factorisation, once for all right sides."""
 
     def __init__(self, covariance: NDArray, penalty: NDArray):
-        self._factor = _factor(covariance, penalty)
+        diagonal = np.diag_indices_from(covariance)
+        covariance[diagonal] += np.maximum(penalty, _rounding(covariance[diagonal]))
+        factorise = partial(cholesky, lower=True, check_finite=False)
+        self._factor = positive_cholesky(covariance, factorise), True
 
     def solve(self, right: NDArray, tolerance: float = 0.0) -> NDArray:
         """Return x for b of shape (m,) or (m, k), as exactly as numbers are."""
@@ -204,31 +208,25 @@ class IterativeSolver:
 
     def _conjugate_gradients(self, right: NDArray, tolerance: float) -> NDArray:
         """Solve for some right sides side by side: each has its own steps."""
-        solution, residual = np.zeros_like(right), right.copy()
-        direction = self._preconditioner.solve(residual)
-        size = _dots(residual, direction)
-        goal = tolerance**2 * size
-        for _ in range(_MOST_STEPS):
-            going = np.flatnonzero(size > goal)
-            if not len(going):
-                return solution
-            along = direction[:, going]
-            image = self._covariance @ along + self._penalty * along
-            step = size[going] / _dots(along, image)
-            solution[:, going] += step * along
-            residual[:, going] -= step * image
-            steepest = self._preconditioner.solve(residual[:, going])
-            smaller = _dots(residual[:, going], steepest)
-            direction[:, going] = steepest + smaller / size[going] * along
-            size[going] = smaller
-            advance()
-        missed = tolerance * np.sqrt(np.max(size[going] / goal[going]))
-        warn_caller(
-            f"The regression on {len(right):,} features has not converged (relative residual "
-            f"{missed:.1e}), and answers may be off. Sketch fewer columns together, or with fewer "
-            "bins.",
-            ConvergenceWarning,
-        )
+
+        def times(vectors: NDArray) -> NDArray:
+            return self._covariance @ vectors + self._penalty * vectors
+
+        def precondition(residual: NDArray) -> tuple[NDArray, NDArray]:
+            solved = self._preconditioner.solve(residual)
+            return solved, _dots(residual, solved)
+
+        goal = tolerance**2 * precondition(right)[1]
+        solution, size = conjugate_gradients(times, precondition, right, goal, dot=_dots)
+        short = np.flatnonzero(size > goal)
+        if len(short):
+            missed = tolerance * np.sqrt(np.max(size[short] / goal[short]))
+            warn_caller(
+                f"The regression on {len(right):,} features has not converged (relative residual "
+                f"{missed:.1e}), and answers may be off. Sketch fewer columns together, or with "
+                "fewer bins.",
+                ConvergenceWarning,
+            )
         return solution
 
 
@@ -239,20 +237,6 @@ def _dots(left: NDArray, right: NDArray) -> NDArray[np.float64]:
 def _rounding(diagonal: NDArray) -> float:
     # Features reach 1, and so does what was subtracted where their variance is 0.
     return len(diagonal) * np.finfo(np.float64).eps * max(diagonal.sum(), 1.0)
-
-
-def _factor(matrix: NDArray, penalty: NDArray) -> tuple[NDArray, bool]:
-    """Return the Cholesky factor of ``matrix + diag(penalty)``; changes the diagonal."""
-    diagonal = np.diagonal(matrix).copy()
-    rounding = _rounding(diagonal)
-    while True:
-        matrix[np.diag_indices_from(matrix)] = diagonal + np.maximum(penalty, rounding)
-        try:
-            return cho_factor(matrix, lower=True, check_finite=False)
-        except LinAlgError:  # a sum over many points has lost more digits than that
-            if rounding >= max(diagonal.sum(), 1.0):
-                raise
-            rounding *= 10
 
 
 class LocalBlocks:

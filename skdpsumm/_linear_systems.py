@@ -1,0 +1,210 @@
+"""Products whose rounding errors are bounded, and linear systems that are solved in any case."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve
+
+from ._computing import advance
+
+Floats = NDArray[np.float64]
+
+UNIT = float(np.finfo(np.float64).eps) / 2
+_DIGITS = 53
+_MOST_PRODUCTS = 1000
+_ROWS_AT_ONCE = 2048
+
+
+# ---- products
+
+
+def power_below(size: float) -> float:
+    """Return the largest power of two that is at most `size`: multiples of it are exact."""
+    return math.ldexp(1.0, math.frexp(size)[1] - 1)
+
+
+def careful_product(matrix: Floats, x: Floats) -> Floats:
+    """Return ``matrix @ x`` with errors within `product_error`.
+
+    Both are split into a multiple of a power of two, few enough digits long that its products
+    and their sums are exact in any order, and a rest (Ozaki et al. 2012).
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (k, m)
+    x : ndarray of shape (m, q)
+
+    Returns
+    -------
+    ndarray of shape (k, q)
+    """
+    digits = _digits(matrix.shape[1])
+    coarse, coarse_x = _round(matrix, digits), _round(x, digits)
+    rest = coarse @ (x - coarse_x) + (matrix - coarse) @ x
+    return coarse @ coarse_x + rest
+
+
+def product_error(n_terms: int, largest: float, largest_x: float) -> float:
+    """Return a bound on the error of an entry of `careful_product`, less `UNIT` times that entry.
+
+    Parameters
+    ----------
+    n_terms : int
+        m.
+    largest, largest_x : float
+        The largest size of an entry of either factor.
+    """
+    units = 4 * n_terms * (n_terms + 2) * 2.0 ** -_digits(n_terms)
+    return units * UNIT * largest * largest_x
+
+
+def _digits(n_terms: int) -> int:
+    return (_DIGITS - math.ceil(math.log2(n_terms))) // 2
+
+
+def _round(values: Floats, digits: int) -> Floats:
+    """Return multiples of a power of two that have that many binary digits."""
+    largest = float(np.abs(values).max())
+    grid = math.ldexp(1.0, math.frexp(largest)[1] - digits)
+    return np.rint(values / grid) * grid if grid else np.zeros(values.shape)
+
+
+def weighted_gram(factor: Floats, weights: Floats) -> Floats:
+    """Return sum_i weights_i G_i G_i^T, of any signs, by symmetric products: half the time."""
+    out = np.zeros((factor.shape[1], factor.shape[1]))
+    for sign in (1, -1):
+        rows = np.flatnonzero(sign * weights > 0)
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            some = rows[first : first + _ROWS_AT_ONCE]
+            block = factor[some] * np.sqrt(np.abs(weights[some]))[:, None]
+            out += sign * (block.T @ block)
+    return out
+
+
+# ---- systems
+
+
+def conjugate_gradients(
+    times: Callable[[Floats], Floats],
+    precondition: Callable[[Floats], tuple[Floats, Any]],
+    right: Floats,
+    accuracy: float | Floats,
+    *,
+    dot: Callable[[Floats, Floats], Any] = np.vdot,
+) -> tuple[Floats, Any]:
+    """Solve ``times(x) = right`` until the size of the residual is at most `accuracy`.
+
+    Parameters
+    ----------
+    times : callable
+        Multiplies by a positive definite matrix.
+    precondition : callable
+        Returns about the inverse of that matrix times a residual, and the size of the residual.
+    right : ndarray
+    accuracy : float, or ndarray of shape (k,)
+    dot : callable, default=np.vdot
+        The inner product. One that returns k numbers, of the columns of two arrays of shape (m, k),
+        solves for the columns of `right` side by side: each has its own steps, and its own end.
+
+    Returns
+    -------
+    x : ndarray
+        The solution as far as rounding and 1,000 products lead.
+    size : float, or ndarray of shape (k,)
+        The size of the residual that is left.
+    """
+    x, residual = np.zeros_like(right), right
+    z, size = precondition(residual)
+    step, product = z, dot(residual, z)
+    going = np.True_
+    for _ in range(_MOST_PRODUCTS):
+        going = going & (size > accuracy) & (product > 0)
+        if not np.any(going):
+            break
+        image = times(step)
+        advance()
+        curvature = dot(step, image)
+        # What is left of a solved system may be rounding errors alone, in any direction.
+        going = going & (curvature > 0)
+        if not np.any(going):
+            break
+        length = _ratio(product, curvature, going)
+        x = x + length * step
+        residual = residual - length * image
+        z, size = precondition(residual)
+        previous, product = product, dot(residual, z)
+        step = z + _ratio(product, previous, going) * step
+    return x, size
+
+
+def _ratio(top: Any, bottom: Any, where: Any) -> Any:
+    """Return a ratio, and zero elsewhere: columns that are solved stay as they are."""
+    return np.divide(top, bottom, out=np.zeros_like(top), where=where)
+
+
+def positive_cholesky(
+    matrix: Floats, factorise: Callable[[Floats], Any] = np.linalg.cholesky
+) -> Floats:
+    """Return the lower Cholesky factor of a positive definite matrix, overwritten here.
+
+    If rounding has left it indefinite, its diagonal is raised until it is not.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (k, k)
+    factorise : callable, default=np.linalg.cholesky
+        Another one gives other last digits.
+
+    Raises
+    ------
+    LinAlgError
+        For a matrix that is not positive definite by far.
+    """
+    diagonal = np.diag(matrix).copy()
+    raised = 0.0
+    while True:
+        try:
+            return factorise(matrix)
+        except np.linalg.LinAlgError:
+            if not raised < 0.1:
+                raise
+            raised = max(1e-14, 100 * raised)
+            np.fill_diagonal(matrix, diagonal + raised * np.abs(diagonal).max())
+
+
+def positive_solver(matrix: Floats) -> Callable[[Floats], Floats]:
+    """Return what multiplies by the inverse of a positive definite matrix, overwritten here."""
+    factor = positive_cholesky(matrix)
+    return lambda right: cho_solve((factor, True), right, check_finite=False)
+
+
+def solve_curved(gram: Floats, roots: Floats, right: Floats, regularization: float) -> Floats:
+    """Solve ``(Lambda I + B^T K B) z = right`` by a Cholesky factorisation.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (k, k)
+        K.
+    roots : ndarray of shape (k, q, r)
+        The diagonal blocks of B.
+    right : ndarray of shape (k, r)
+    regularization : float
+        Lambda.
+
+    Returns
+    -------
+    ndarray of shape (k, r)
+    """
+    if right.size == 0:
+        return right
+    rank = roots.shape[2]
+    flat = roots.transpose(0, 2, 1).reshape(right.size, -1)
+    system = flat @ flat.T
+    system *= gram if rank == 1 else np.repeat(np.repeat(gram, rank, axis=0), rank, axis=1)
+    system[np.diag_indices(len(system))] += regularization
+    return positive_solver(system)(right.ravel()).reshape(right.shape)
