@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils._metadata_requests import RequestMethod
 from sklearn.utils._param_validation import Interval
@@ -22,6 +22,7 @@ from ..privacy._noise import derived_seed
 from ..schema._reading import beside_X, is_dask, unwrap, validate_table
 from ._auction import Auction
 from ._curator import CONSTRAINTS, PROTOCOLS, Curator, named
+from ._mmd import Embedding
 from ._owners import DataOwner, PartitionOwners, rows_by_owner, run_protocol
 from ._protocol import NOTHING, Propose, Protocol
 from ._releases import RELEASES, OwnerValueRelease, OwnerValues
@@ -461,3 +462,18 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
                 "protocol's parsimony: protocol=Propose(parsimony=...).",
                 UserWarning,
             )
+
+    def preview_embedding(self, n_features: int) -> Embedding:
+        """Return the feature map that the parties of a run will agree on; no data, no cost.
+
+        Parameters
+        ----------
+        n_features : int
+
+        Returns
+        -------
+        Embedding
+        """
+        rng = check_random_state(clone(self.random_state, safe=False))
+        kind = self._made_protocol().embedding_kind
+        return Embedding.draw(n_features, self.n_components, self.gamma, kind, rng)
