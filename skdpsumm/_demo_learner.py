@@ -15,7 +15,7 @@ from sklearn.preprocessing import normalize
 from skdpsumm import PINPClassifier, TDDLClassifier, TDILClassifier
 
 N_TRAIN, N_PUBLIC = 1200, 300
-CUBIC = {"kernel": "poly", "degree": 3}
+CUBIC = {"kernel": "poly"}
 LEARNERS = {
     "TDDL, released function": TDDLClassifier(**CUBIC),
     "TDDL, as printed (Laplace)": TDDLClassifier(mechanism="laplace", **CUBIC),

@@ -30,6 +30,12 @@ from skdpsumm import (
     TDILClassifier,
     TDILRegressor,
 )
+from skdpsumm.learners import (
+    ExponentialMechanism,
+    FunctionalMechanism,
+    LaplaceAnswers,
+    PolynomialKernel,
+)
 
 # scikit-learn's data lie within these.
 BOUNDS = (-1000, 1000)
@@ -81,7 +87,9 @@ def learners(**budget):
     no noise, while scikit-learn compares the answers of a pickle with those of the original. So
     with noise PINP is checked on explicit features, where `fit` releases the whole function.
     """
-    boxed = {"bounds": (-3, 3), "n_landmarks": 100, **budget}
+    marks = {"mechanism": FunctionalMechanism(n_landmarks=100)}
+    quadratic = PolynomialKernel(degree=2)
+    boxed = {"bounds": (-3, 3), **budget}
     number = {"y_bounds": (-5, 5), **budget}
     explicit = {"kernel": "linear", "norm_bound": 10.0, "fit_intercept": True}
     interactive = [
@@ -93,11 +101,11 @@ def learners(**budget):
     released = [
         PINPClassifier(**explicit, **budget),
         PINPRegressor(**explicit, **number),
-        TDDLClassifier(**boxed),
-        TDDLClassifier(mechanism="laplace", loss="hinge", **boxed),
-        TDDLRegressor(kernel="poly", degree=2, norm_bound=4.0, y_bounds=(-5, 5), **boxed),
+        TDDLClassifier(**marks, **boxed),
+        TDDLClassifier(mechanism=LaplaceAnswers(n_landmarks=100), loss="hinge", **boxed),
+        TDDLRegressor(kernel=quadratic, norm_bound=4.0, y_bounds=(-5, 5), **marks, **boxed),
         TDILClassifier(norm_bound=10.0, fit_intercept=True, **budget),
-        TDILClassifier(kernel="poly", degree=2, norm_bound=5.0, **boxed),
+        TDILClassifier(kernel=quadratic, norm_bound=5.0, **marks, **boxed),
         TDILClassifier(mechanism="objective", loss="logistic", norm_bound=10.0, **budget),
         TDILRegressor(
             feature_map=RBFSampler(gamma=0.01, random_state=0), fit_intercept=True, **number
@@ -105,7 +113,7 @@ def learners(**budget):
         TDILRegressor(mechanism="objective", norm_bound=10.0, loss="squared", **number),
     ]
     if "noise_seed" in budget:  # points that are chosen at random are never the same twice
-        released.append(TDILRegressor(mechanism="exponential", n_rounds=30, **number))
+        released.append(TDILRegressor(mechanism=ExponentialMechanism(n_rounds=30), **number))
     return released + (interactive if budget == {"epsilon": np.inf} else [])
 
 

@@ -152,7 +152,7 @@ def _test_learner(model, noise):
     """Audit the score of the row that the pair is made of."""
     worlds = worst_case_neighbours(model)
     row = worlds[0][0][:1]
-    public = {"X_public": row} if hasattr(model, "norm_constraint") else {}
+    public = {"X_public": row} if isinstance(model, TDDLClassifier | TDDLRegressor) else {}
     releases = [Released(model, *data, **public) for data in worlds]
     shown = [lambda one=one: published(one, row) for one in releases]
     mechanism = releases[0].model.privacy_.mechanism

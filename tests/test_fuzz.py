@@ -39,6 +39,14 @@ from skdpsumm import (
     TDILRegressor,
     mmd2,
 )
+from skdpsumm.learners import (
+    ExponentialMechanism,
+    FunctionalMechanism,
+    LaplaceAnswers,
+    NoisyThreshold,
+    PolynomialKernel,
+    SparseVector,
+)
 from skdpsumm.privacy import mechanism_from_dict
 from skdpsumm.sketches._file import _digest
 
@@ -47,7 +55,7 @@ X = RNG.uniform(-1, 1, (24, 2))
 Y, T = np.where(X[:, 0] > 0, "a", "b"), np.sin(X[:, 0])
 BOX = {"bounds": (-1, 1)}
 M2M = {"sketcher": RFFSketcher(8), **BOX, "n_synthetic": 100}
-MARKS = {"bounds": (-1, 1), "n_landmarks": 5}
+MARKS = {"bounds": (-1, 1), "mechanism": FunctionalMechanism(n_landmarks=5)}
 SMALL = {"n_select": 4, "n_components": 8}
 PARTS = [HistogramSketcher(n_bins=4), RFFSketcher(4)]
 
@@ -64,22 +72,25 @@ ESTIMATORS = {
     "mwem": PrivateMMDSummarizer(release="mwem", n_target=24, n_steps=3, **SMALL),
     "posted": PrivateMMDSummarizer(protocol="posted", n_rounds=2, **SMALL),
     "ask_all": PrivateMMDSummarizer(protocol="ask_all", n_rounds=2, **SMALL),
-    "path": PINPClassifier(max_points=30),
-    "svt": PINPClassifier(mechanism="svt"),
-    "threshold": PINPClassifier(mechanism="threshold"),
-    "path, numbers": PINPRegressor(y_bounds=(-1, 1), max_points=30),
+    "path": PINPClassifier(mechanism=FunctionalMechanism(max_points=30)),
+    "svt": PINPClassifier(mechanism=SparseVector()),
+    "threshold": PINPClassifier(mechanism=NoisyThreshold()),
+    "path, numbers": PINPRegressor(y_bounds=(-1, 1), mechanism=FunctionalMechanism(max_points=30)),
     "span": TDDLClassifier(**MARKS),
-    "span, numbers": TDDLRegressor(kernel="poly", y_bounds=(-1, 1), **MARKS),
-    "laplace": TDDLClassifier(mechanism="laplace", **MARKS),
+    "span, numbers": TDDLRegressor(kernel=PolynomialKernel(), y_bounds=(-1, 1), **MARKS),
+    "laplace": TDDLClassifier(mechanism=LaplaceAnswers(n_landmarks=5), **BOX),
     "weights": TDILClassifier(fit_intercept=True),
     "objective": TDILClassifier(mechanism="objective"),
     "objective, numbers": TDILRegressor(mechanism="objective", y_bounds=(-1, 1)),
-    "exponential": TDILClassifier(mechanism="exponential", n_rounds=2),
+    "exponential": TDILClassifier(mechanism=ExponentialMechanism(n_rounds=2)),
 }
+# What is in an object that belongs to a learner is a parameter, too.
+PARTS_OF_LEARNERS = ("mechanism__", "kernel__", "loss__")
 CASES = [
     (name, parameter)
     for name, model in ESTIMATORS.items()
-    for parameter in model.get_params(deep=False)
+    for parameter in model.get_params()
+    if "__" not in parameter or parameter.startswith(PARTS_OF_LEARNERS)
     if parameter not in ("ledger", "noise_seed", "verbose", "estimator", "sketchers", "sketcher")
 ]
 
@@ -183,7 +194,11 @@ def test_any_parameter(name, parameter):
     @given(THINGS)
     @settings(quick, max_examples=8)
     def run(value):
-        if parameter.startswith(SIZES) and isinstance(value, int) and value > 50:
+        if (
+            parameter.rpartition("__")[2].startswith(SIZES)
+            and isinstance(value, int)
+            and value > 50
+        ):
             value = 50
         model = clone(ESTIMATORS[name])
         model.set_params(**{parameter: value})

@@ -42,6 +42,13 @@ from skdpsumm import (
     TDILRegressor,
     uniform_selection,
 )
+from skdpsumm.learners import (
+    ExponentialMechanism,
+    FunctionalMechanism,
+    LaplaceAnswers,
+    NoisyThreshold,
+    SparseVector,
+)
 
 N = 90
 RNG = np.random.default_rng(0)
@@ -56,7 +63,8 @@ WORD = "canary-7316"
 NEW = RNG.uniform(-1, 1, (5, 2))
 BOX = {"bounds": (-1, 1)}
 M2M = {"sketcher": RFFSketcher(8), **BOX, "n_synthetic": 600}
-MARKS = {"bounds": (-1, 1), "n_landmarks": 6}
+FEW = FunctionalMechanism(n_landmarks=6)
+MARKS = {"bounds": (-1, 1), "mechanism": FEW}
 
 UNLABELLED = {
     "fourier": RFFSketcher(8),
@@ -69,10 +77,10 @@ CLASSIFIERS = {
     "m2m classifier": M2MClassifier(**M2M),
     "weights": TDILClassifier(),
     "objective": TDILClassifier(mechanism="objective"),
-    "exponential": TDILClassifier(mechanism="exponential", n_rounds=2),
+    "exponential": TDILClassifier(mechanism=ExponentialMechanism(n_rounds=2)),
     "landmarks": TDILClassifier(kernel="rbf", **MARKS),
     "span": TDDLClassifier(**MARKS),
-    "laplace": TDDLClassifier(mechanism="laplace", **MARKS),
+    "laplace": TDDLClassifier(mechanism=LaplaceAnswers(n_landmarks=6), **BOX),
     "answers of features": PINPClassifier(kernel="linear"),
 }
 REGRESSORS = {
@@ -87,9 +95,9 @@ RELEASED = {
     **{f"{name}, numbers": (model, T) for name, model in REGRESSORS.items()},
 }
 INTERACTIVE = {
-    "path": PINPClassifier(max_points=20),
-    "svt": PINPClassifier(mechanism="svt", failure_probability=0.9),
-    "threshold": PINPClassifier(mechanism="threshold", failure_probability=0.9),
+    "path": PINPClassifier(mechanism=FunctionalMechanism(max_points=20)),
+    "svt": PINPClassifier(mechanism=SparseVector(failure_probability=0.9)),
+    "threshold": PINPClassifier(mechanism=NoisyThreshold(failure_probability=0.9)),
 }
 PRIVATE = [*CANARY, NUMBER]
 

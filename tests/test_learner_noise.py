@@ -12,6 +12,7 @@ noise takes longer than all else. Each finds its mutant with the trials that spa
 import copy
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ from skdpsumm import (
     audit_epsilon,
 )
 from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.learners import _labels
+from skdpsumm.learners import ExponentialMechanism, NoisyThreshold, SparseVector, _labels
 from skdpsumm.learners.erm import _problem
 from skdpsumm.learners.erm._losses import Huber, Logistic
 from skdpsumm.learners.erm._problem import Minimizer
@@ -299,9 +300,10 @@ def test_laplace_answers(factor, accepted, adjacency, budget, noise, monkeypatch
 # ---- Algorithm 1
 
 
-def updates(mechanism, budget, adjacency="add_remove", **settings):
-    model = PINPClassifier(kernel=rbf, mechanism=mechanism, regularization=7.0, **budget)
-    return Released(model.set_params(adjacency=adjacency, **settings), *table(2, 3))
+def updates(mechanism, budget, adjacency="add_remove"):
+    settings = {"mechanism": mechanism(n_updates=3), "adjacency": adjacency}
+    model = PINPClassifier(kernel=rbf, regularization=7.0, **settings, **budget)
+    return Released(model, *table(2, 3))
 
 
 def score_and_parts(budget, n_updates, adjacency="add_remove"):
@@ -318,7 +320,7 @@ def score_and_parts(budget, n_updates, adjacency="add_remove"):
 def test_fresh_answers_of_svt(factor, accepted, adjacency, budget, noise):
     """Laplace noise of scale Delta / e2, whatever the threshold."""
     noise(factor)
-    release = updates("svt", budget, adjacency, n_updates=3)
+    release = updates(SparseVector, budget, adjacency)
     release.plan.sigma = -1e3  # all queries are above it
     exact = release.exact.scores(Z[:1])
     asked = [release().query(Z[:1]) for _ in range(1000)]
@@ -333,7 +335,7 @@ def test_fresh_answers_of_svt(factor, accepted, adjacency, budget, noise):
 def test_tests_of_svt(factor, accepted, adjacency, budget, noise):
     """The threshold has noise of scale 2 Delta / e1, a query twice that."""
     noise(factor)
-    plan = updates("svt", budget, adjacency, n_updates=3).plan
+    plan = updates(SparseVector, budget, adjacency).plan
     delta, e1, _ = score_and_parts(budget, 3, adjacency)
     assert plan.sigma == pytest.approx(4 * delta / e1 * math.log(2 * 1000 / 0.05), rel=1e-5)
     thresholds = []
@@ -353,7 +355,7 @@ def test_tests_of_svt(factor, accepted, adjacency, budget, noise):
 def test_fresh_answers_of_the_threshold_test(factor, accepted, adjacency, noise):
     """Laplace noise of scale Delta over the ratio that the budget allows for."""
     noise(factor)
-    release = updates("threshold", GAUSSIAN, adjacency, n_updates=3)
+    release = updates(NoisyThreshold, GAUSSIAN, adjacency)
     release.plan.sigma = 0.0  # all answers are released
     exact = release.exact.scores(Z[:1])
     asked = [release().query(Z[:1]) for _ in range(1000)]
@@ -366,7 +368,7 @@ def test_fresh_answers_of_the_threshold_test(factor, accepted, adjacency, noise)
 @ARMS
 def test_updates_of_the_threshold_test(factor, accepted, noise):
     noise(factor)
-    plan = updates("threshold", GAUSSIAN, n_updates=3).plan
+    plan = updates(NoisyThreshold, GAUSSIAN).plan
     delta = sensitivity("add_remove", math.sqrt(2), 1, 7.0, kernel=True)
     scale = delta / threshold_ratio(1.0, 1e-6, 3)
     assert plan.sigma == pytest.approx(4 * scale * math.log(2 * 1000 / 0.05), rel=1e-5)
@@ -492,9 +494,10 @@ def test_too_many_features_for_a_tiny_epsilon_are_refused():
 # ---- Algorithm 3
 
 
-def asking(budget, n_rounds=1, **settings):
+def asking(budget, n_rounds=1, candidates=None, **settings):
     """Return a learner of rows that are all alike, so that scores differ much."""
-    model = TDILClassifier(mechanism="exponential", classes=[0, 1], n_rounds=n_rounds, **budget)
+    mechanism = ExponentialMechanism(n_rounds=n_rounds, candidates=candidates)
+    model = TDILClassifier(mechanism=mechanism, classes=[0, 1], **budget)
     model = model.set_params(regularization=7.0, **settings)
     return Released(model, np.repeat([[0.6, -0.4, 0.2]], 12, axis=0), np.ones(12, dtype=int))
 
@@ -704,7 +707,7 @@ class NormOfTheRows(TDILClassifier):
 
 class GammaOfTheRows(TDDLClassifier):
     def _open_space(self, X, X_public):
-        self.kernel_params = {"gamma": 1 / X.var()}
+        self.kernel = partial(rbf, gamma=1 / X.var())
         return super()._open_space(X, [[0.0], [0.3]])
 
 

@@ -27,6 +27,7 @@ from skdpsumm import (
     greedy_mmd_selection,
 )
 from skdpsumm._progress import advance, progress
+from skdpsumm.learners import FunctionalMechanism
 from skdpsumm.learners.erm._linear_systems import conjugate_gradients
 from skdpsumm.plotting import PrivacyUtilityDisplay
 
@@ -56,8 +57,10 @@ def slow():
         M2MClassifier(**M2M),
         M2MRegressor(y_bounds=(0, 1), **M2M),
         PINPClassifier(),
-        TDDLClassifier(bounds=(0, 1), n_landmarks=10),
-        TDDLRegressor(bounds=(0, 1), y_bounds=(0, 1), n_landmarks=10),
+        TDDLClassifier(bounds=(0, 1), mechanism=FunctionalMechanism(n_landmarks=10)),
+        TDDLRegressor(
+            bounds=(0, 1), y_bounds=(0, 1), mechanism=FunctionalMechanism(n_landmarks=10)
+        ),
         TDILClassifier(norm_bound=2.0),
         TDILRegressor(norm_bound=2.0, y_bounds=(0, 1)),
     ]

@@ -33,6 +33,7 @@ from threadpoolctl import threadpool_info
 
 from skdpsumm import PINPClassifier, PrivacyLedger, PublicScaler, TDDLClassifier, TDILClassifier
 from skdpsumm.features import _engine_numpy
+from skdpsumm.learners import FunctionalMechanism
 from skdpsumm.learners.erm import _problem
 from skdpsumm.learners.erm._spaces import FeatureSpace
 
@@ -192,7 +193,14 @@ REFUSING = {
         "feature_map fails",
     ),
     "kernel": (PINPClassifier(kernel=refusing_kernel), "kernel fails"),
-    "span": (TDDLClassifier(kernel=refusing_kernel, bounds=(-1, 1), n_landmarks=4), "kernel fails"),
+    "span": (
+        TDDLClassifier(
+            kernel=refusing_kernel,
+            bounds=(-1, 1),
+            mechanism=FunctionalMechanism(n_landmarks=4),
+        ),
+        "kernel fails",
+    ),
 }
 
 

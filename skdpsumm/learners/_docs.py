@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 SPACE = """
     kernel : str or callable, default={kernel}
         "rbf", "laplacian", "poly", "cosine", "chi2", "linear" (scikit-learn's `pairwise_kernels`),
         or a function of two tables, of shapes (n, d) and (m, d), that returns their (n, m) matrix.
         It must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two
-        rows.{precomputed} Up to 60,000 rows; more take a `feature_map` or the linear kernel.
-    gamma, degree, coef0 : float, int, float, default=1.0, 3, 1.0
-        Of the kernel, as in scikit-learn; public, never read off the data. The defaults give
-        the paper's ``(<x, y> + 1)^3``.
-    kernel_params : dict, default=None
-        Keyword arguments of a callable kernel.
+        rows.{precomputed}
+        Up to 60,000 rows; more take a `feature_map` or the linear kernel.
+        Give a function that has parameters as a `functools.partial`. "poly" is the paper's
+        ``(<x, y> + 1)^3``; `PolynomialKernel(degree=2, coef0=0.0)` is another polynomial.
+    gamma : float, default=1.0
+        Of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn; public, never read off the
+        data.
     feature_map : transformer, default=None
         Explicit public features in place of a kernel: `RBFSampler`, `PolynomialFeatures`,
         `PolynomialCountSketch`, or any that maps each row by itself. It is cloned and fitted to a
@@ -92,22 +93,61 @@ FITTED = """
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names."""
 
+BOUNDS = """
+    bounds : pair or sequence of pairs, default=None
+        Public (low, high) of the columns, from which landmarks are drawn; required for kernels
+        other than "linear" without a `feature_map`{unless}.
+        In many columns landmarks are far from all rows: `fit` warns, from public numbers, where
+        `gamma` is too large for them to see any."""
+
+CLASSES = """
+    classes_ : ndarray of shape (n_classes,)"""
+
+PREDICTOR = """
+    predictor_ : Minimizer
+        The release: an expansion in public points, or weights of features."""
+
+UPDATES = """
+    n_updates : int, default=5
+        B, how many updates of the hypothesis are paid for. "svt" is better for up to five.
+    max_queries : int, default=1000
+        T, after which answers come from the hypothesis alone. It sets the threshold of the test.
+    failure_probability : float, default=0.05
+        beta of the paper's error bound, for the same threshold."""
+
 _TEXTS = {
+    "space": SPACE,
     "classifier": CLASSIFIER,
     "regressor": REGRESSOR,
     "budget": BUDGET,
+    "bounds": BOUNDS,
     "end": END,
+    "classes": CLASSES,
+    "predictor": PREDICTOR,
     "fitted": FITTED,
+    "updates": UPDATES,
+    "kernel": '"rbf"',
+    "precomputed": "",
+    "unless": "",
 }
 
 
-def shared_docs(kernel: str = '"rbf"', precomputed: str = "") -> Any:
-    """Return a decorator that puts the shared texts where a class's docstring names them."""
-    space = SPACE.replace("{kernel}", kernel).replace("{precomputed}", precomputed)
+def shared_docs(**own: str) -> Callable[[type], type]:
+    """Return a decorator that puts shared texts where a class's docstring names them.
+
+    Parameters
+    ----------
+    **own : str
+        Texts of a family of learners, by the names that stand in braces; they replace ours.
+    """
+    texts = _TEXTS | own
 
     def fill(cls: type) -> type:
-        for name, text in (_TEXTS | {"space": space}).items():
-            cls.__doc__ = (cls.__doc__ or "").replace("    {" + name + "}", text.strip("\n"))
+        doc = cls.__doc__ or ""
+        for name, text in texts.items():
+            doc = doc.replace("    {" + name + "}", text.strip("\n"))
+            doc = doc.replace("{" + name + "}", text)
+        cls.__doc__ = doc
         return cls
 
     return fill

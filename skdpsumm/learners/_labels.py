@@ -90,7 +90,7 @@ def _is_logistic(self) -> bool:
 class ClassifierTarget(ClassifierMixin):
     """Two classes or more, by the scores' margins or by multinomial logistic regression."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "loss": [StrOptions({"auto", "huberized_hinge", "soft_hinge", "logistic", "hinge"})],
         "huber_width": [None, Interval(Real, 0, None, closed="neither")],
         "soft_margin": [Interval(Real, 0, None, closed="left")],
@@ -100,7 +100,7 @@ class ClassifierTarget(ClassifierMixin):
     @property
     def _default_width(self) -> float:
         # Objective perturbation pays for curvature, which is 1 / (2 h).
-        return 1.0 if self.mechanism == "objective" else 0.5
+        return 1.0 if self._chosen_mechanism().pays_for_curvature else 0.5
 
     def _describe_target(self, y):
         with silence():  # it may warn of how many rows there are
@@ -113,7 +113,11 @@ class ClassifierTarget(ClassifierMixin):
     def _loss_name(self, two: bool) -> str:
         if self.loss != "auto":
             return self.loss
-        return "soft_hinge" if two and self.mechanism == "objective" else "huberized_hinge"
+        return (
+            "soft_hinge"
+            if two and self._chosen_mechanism().pays_for_curvature
+            else "huberized_hinge"
+        )
 
     def _make_loss(self, n_classes: int) -> Loss:
         two = n_classes == 2
@@ -185,7 +189,7 @@ class ClassifierTarget(ClassifierMixin):
 class RegressorTarget(RegressorMixin):
     """A number of a public interval."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "loss": [StrOptions({"huber", "squared"})],
         "huber_threshold": [Interval(Real, 0, None, closed="neither")],
         "y_bounds": "no_validation",
