@@ -8,8 +8,6 @@ from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._labels import ClassifierTarget, RegressorTarget
 from .erm._precomputed import PrecomputedSpace
-from .erm._problem import Problem
-from .mechanisms._base import Plan
 
 _DOCS = {
     "precomputed": """
@@ -69,14 +67,13 @@ class BaseTDDL(BaseKernelLearner):
         self._fit(X, y, X_public)
         return self
 
-    def _release(self, plan: Plan, problem: Problem) -> None:
-        predictor = plan.release(problem)
+    def _release(self, plan, problem):
+        super()._release(plan, problem)
         if isinstance(problem.space, PrecomputedSpace):
             # The columns of X were the training rows: neither their number nor names are released.
-            self.n_features_in_ = len(predictor.points)
+            self.n_features_in_ = len(self.predictor_.points)
             self.__dict__.pop("feature_names_in_", None)
-            predictor = problem.space.released(predictor)
-        self.predictor_ = predictor
+            self.predictor_ = problem.space.released(self.predictor_)
 
 
 @shared_docs(**_DOCS)

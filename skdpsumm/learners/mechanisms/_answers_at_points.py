@@ -139,7 +139,8 @@ class LaplacePlan:
         if self.terms.is_private:
             exact = on_grid(answers, self._grid)
             seed, scale = self.terms.seed(3), self.scale / self._grid
-            answers = noisy_integers(exact, scale, "laplace", seed) * self._grid
+            noisy = noisy_integers(exact, scale, "laplace", seed)
+            answers = noisy.astype(np.float64) * self._grid
         if self.norm_constraint is None:
             coefficients = shrunk_least_squares(self._gram, answers, 2 * self.scale**2)
         else:

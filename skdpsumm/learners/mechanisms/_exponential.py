@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,8 +188,8 @@ class ExponentialPlan:
         exact_scores = on_grid(exact.careful_scores(self.candidates), self._grid)
         # Public scores beyond all exact ones would take digits from the difference.
         public = np.clip(hypothesis.scores(self.candidates), -self._largest, self._largest)
-        public = on_grid(public, self._grid)
-        sizes = np.linalg.norm((exact_scores - public).astype(np.float64), axis=1)
+        differences = exact_scores - on_grid(public, self._grid)
+        sizes = np.linalg.norm(differences.astype(np.float64), axis=1)
         errors = on_grid(np.floor(sizes), 1.0)
         if not self.terms.is_private:
             return self.candidates[np.argmax(errors)]
@@ -215,13 +215,14 @@ class ExponentialPlan:
             return scores
         values = on_grid(scores, self._grid)
         noisy = noisy_integers(values, self._scale, self._kind, self.terms.seed(5, t))
-        return noisy * self._grid
+        return noisy.astype(np.float64) * self._grid
 
 
 def _weights(hypothesis: Minimizer, shape: tuple[int, ...]) -> Floats:
     if len(hypothesis.coefficients) == 0:
         return np.zeros(shape)
-    return hypothesis.space.features(hypothesis.points).T @ hypothesis.coefficients
+    space, points = cast(FeatureSpace, hypothesis.space), cast(Floats, hypothesis.points)
+    return space.features(points).T @ hypothesis.coefficients
 
 
 def sample_ball(v: Floats, kappa: float, rng: Any) -> Floats:

@@ -416,8 +416,8 @@ def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
     n_points : int
         Public points at which a kernel's function is released: with ``delta=0`` they set the noise.
     """
-    explicit = isinstance(space, FeatureSpace)
-    n_coordinates = terms.n_scores * (space.n_features if explicit else n_points)
+    dimension = space.n_features if isinstance(space, FeatureSpace) else n_points
+    n_coordinates = terms.n_scores * dimension
     n_rows = 1 if terms.adjacency == "add_remove" else 2
     per_sensitivity = noise_multiplier(terms.epsilon, terms.delta, n_coordinates)
     noise = n_rows * terms.loss.lipschitz * space.radius**2 * per_sensitivity

@@ -205,7 +205,8 @@ class ObjectivePlan:
         if self.idealised:
             return center + radial_noise(self._shape, scale, secret_generator(seed))
         grid = power_below(scale * _GRID)
-        return noisy_integers(on_grid(center, grid), scale / grid, "gaussian", seed) * grid
+        noisy = noisy_integers(on_grid(center, grid), scale / grid, "gaussian", seed)
+        return noisy.astype(np.float64) * grid
 
 
 def hull_of_gradients(loss: Loss, n_scores: int) -> dict[str, Any]:
