@@ -50,10 +50,13 @@ from skdpsumm import (
 from skdpsumm.learners import (
     ExponentialMechanism,
     FunctionalMechanism,
+    Huber,
+    HuberizedHinge,
     LaplaceAnswers,
     NoisyThreshold,
     ObjectivePerturbation,
     PolynomialKernel,
+    SoftHinge,
     SparseVector,
 )
 from skdpsumm.summaries import AskAll, Auction, Curator, DataOwner, Pool, Posted, Propose
@@ -112,11 +115,11 @@ def loss(name):
     """Return the parameters of a loss."""
     return {
         "default": {},
-        "huberized hinge": {"loss": "huberized_hinge", "huber_width": 0.7},
-        "soft hinge": {"loss": "soft_hinge", "soft_margin": 2.0},
+        "huberized hinge": {"loss": HuberizedHinge(width=0.7)},
+        "soft hinge": {"loss": SoftHinge(margin=2.0)},
         "logistic": {"loss": "logistic"},
         "hinge": {"loss": "hinge"},
-        "huber": {"loss": "huber", "huber_threshold": 0.5},
+        "huber": {"loss": Huber(threshold=0.5)},
         "squared": {"loss": "squared"},
     }[name]
 

@@ -8,7 +8,13 @@ from sklearn.base import clone
 
 from skdpsumm import PINPClassifier, TDDLClassifier, TDILClassifier
 from skdpsumm.features import GRID
-from skdpsumm.learners import ExponentialMechanism, LaplaceAnswers, NoisyThreshold, SparseVector
+from skdpsumm.learners import (
+    ExponentialMechanism,
+    HuberizedHinge,
+    LaplaceAnswers,
+    NoisyThreshold,
+    SparseVector,
+)
 from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
 from skdpsumm.privacy import _choice, _float_noise, _noise
 from skdpsumm.summaries import Curator, Posted
@@ -181,7 +187,7 @@ SHARP_PURE = {"epsilon": 1.5, "delta": 0.0}
 AUDITED = {"loss": "hinge", "classes": [0, 1], "regularization": 8.0, "random_state": 0}
 ONE_UPDATE = {"n_updates": 1, "failure_probability": 0.99}
 UPDATED = {**AUDITED, "regularization": 64.0}
-SMOOTH = {**AUDITED, "loss": "huberized_hinge", "huber_width": 0.5, "mechanism": "objective"}
+SMOOTH = {**AUDITED, "loss": HuberizedHinge(width=0.5), "mechanism": "objective"}
 
 
 def coefficients(model, row):

@@ -42,13 +42,17 @@ from skdpsumm import (
     audit_epsilon,
 )
 from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.learners import ExponentialMechanism, NoisyThreshold, SparseVector, _labels
-from skdpsumm.learners.erm import _problem
+from skdpsumm.learners import (
+    ExponentialMechanism,
+    HuberizedHinge,
+    NoisyThreshold,
+    SparseVector,
+    _labels,
+)
+from skdpsumm.learners.erm import _feature_space
+from skdpsumm.learners.erm._feature_space import FeatureRows, FeatureSpace
 from skdpsumm.learners.erm._losses import Huber, Logistic
-from skdpsumm.learners.erm._problem import Minimizer
-from skdpsumm.learners.erm._rows import FeatureRows
-from skdpsumm.learners.erm._spaces import FeatureSpace
-from skdpsumm.learners.erm._terms import Terms
+from skdpsumm.learners.erm._problem import Minimizer, Terms
 from skdpsumm.learners.mechanisms import _answers_at_points, _exponential, _objective
 from skdpsumm.learners.mechanisms._functional import PathAnswers
 from skdpsumm.learners.mechanisms._interactive import AnsweredQueries
@@ -121,17 +125,17 @@ def table(n_columns, n_labels=2):
         (TDILClassifier(loss="logistic", classes=[0, 1, 2]), math.sqrt(2), 1),
         (TDILClassifier(classes=[0, 1, 2]), math.sqrt(2), 1),
         (TDILClassifier(loss="hinge", classes=[0, 1, 2]), math.sqrt(3), 1),
-        (TDILRegressor(y_bounds=(0, 10), huber_threshold=0.3), 0.3, 1),
+        (TDILRegressor(y_bounds=(0, 10), loss=Huber(0.3)), 0.3, 1),
         (TDILRegressor(y_bounds=(0, 10), loss="squared"), 2, 1),
         (PINPClassifier(fit_intercept=True, intercept_scaling=2), 1, math.sqrt(5)),
         (
-            PINPRegressor(kernel="poly", norm_bound=2, y_bounds=(0, 10), huber_threshold=0.5),
+            PINPRegressor(kernel="poly", norm_bound=2, y_bounds=(0, 10), loss=Huber(0.5)),
             0.5,
             5**1.5,
         ),
         (TDDLClassifier(bounds=(-1, 1), kernel="laplacian"), 1, 1),
         (
-            TDDLRegressor(bounds=(-1, 1), kernel=linear, y_bounds=(0, 9), huber_threshold=2.0),
+            TDDLRegressor(bounds=(-1, 1), kernel=linear, y_bounds=(0, 9), loss=Huber(2.0)),
             2,
             1,
         ),
@@ -420,10 +424,10 @@ def tilt_scale(budget, curvature, adjacency, name):
 
 
 OBJECTIVES = {
-    "huberized": (TDILClassifier(loss="huberized_hinge", huber_width=0.5), 1.0, 1.0),
+    "huberized": (TDILClassifier(loss=HuberizedHinge(0.5)), 1.0, 1.0),
     "soft hinge": (TDILClassifier(), 1.0, 0.25),
     "logistic": (TDILClassifier(loss="logistic"), 1.0, 0.25),
-    "huber": (TDILRegressor(y_bounds=(0, 1), huber_threshold=0.5), 0.5, 1.0),
+    "huber": (TDILRegressor(y_bounds=(0, 1), loss=Huber(0.5)), 0.5, 1.0),
 }
 
 
@@ -739,7 +743,7 @@ def test_catches_an_intercept_without_a_penalty(noise, monkeypatch):
         fit_intercept=True, loss="huberized_hinge"
     )
     assert audit(model, coefficients, worlds) <= model.epsilon
-    solve = _problem.solve_primal
+    solve = _feature_space.solve_primal
     stretch = np.array([1.0, 100.0])
 
     def solve_unpenalised(rows, *settings, **tilt):
@@ -747,7 +751,7 @@ def test_catches_an_intercept_without_a_penalty(noise, monkeypatch):
         loose = FeatureRows(lambda block: block, features, radius=1e3)
         return solve(loose, *settings, **tilt) * stretch[:, None]
 
-    monkeypatch.setattr(_problem, "solve_primal", solve_unpenalised)
+    monkeypatch.setattr(_feature_space, "solve_primal", solve_unpenalised)
     assert audit(model, coefficients, worlds) > model.epsilon
 
 
@@ -817,7 +821,7 @@ def distance(one, other):
 
 
 def test_neighbours_of_a_regressor():
-    model = TDILRegressor(y_bounds=(10, 20), huber_threshold=0.5, regularization=4.0)
+    model = TDILRegressor(y_bounds=(10, 20), loss=Huber(0.5), regularization=4.0)
     (X, y), (X_neighbour, y_neighbour) = worst_case_neighbours(model.set_params(random_state=0))
     np.testing.assert_array_equal(y, [10, 20] * 10)
     np.testing.assert_array_equal(y_neighbour, [10, 20] * 10 + [10])

@@ -33,9 +33,16 @@ from skdpsumm import (
     TDILClassifier,
     TDILRegressor,
 )
-from skdpsumm.learners import FunctionalMechanism, PolynomialKernel, SparseVector, _base
+from skdpsumm.learners import (
+    FunctionalMechanism,
+    Huber,
+    HuberizedHinge,
+    PolynomialKernel,
+    SparseVector,
+)
 from skdpsumm.learners._public_points import seen_share
-from skdpsumm.learners.erm._spaces import KernelSpace
+from skdpsumm.learners.erm._feature_space import FeatureSpace
+from skdpsumm.learners.erm._kernel_space import GramSpace, KernelSpace
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (400, 3))
@@ -714,10 +721,10 @@ def test_the_gaussian_kernel_is_positive_far_from_the_origin():
     [
         PINPClassifier(loss="hinge", regularization=1e-3),
         PINPClassifier(loss="hinge", regularization=1e-3, classes=[0, 1, 2]),
-        PINPClassifier(huber_width=1e-6),
+        PINPClassifier(loss=HuberizedHinge(1e-6)),
         PINPClassifier(regularization=1e-15, loss="logistic", epsilon=np.inf),
-        TDILClassifier(huber_width=1e-9),
-        TDILRegressor(y_bounds=(0, 1), huber_threshold=1e-9, regularization=1e-9),
+        TDILClassifier(loss=HuberizedHinge(1e-9)),
+        TDILRegressor(y_bounds=(0, 1), loss=Huber(1e-9), regularization=1e-9),
     ],
     ids=["hinge", "one-vs-rest", "narrow", "not private", "features", "regressor"],
 )
@@ -737,8 +744,8 @@ def test_what_float64_cannot_certify_costs_nothing(learner):
 def test_more_rows_than_float64_is_sure_of(monkeypatch, space):
     """What is let in for the most rows is let in for fewer, and solved."""
     learner = PINPClassifier(loss="hinge") if space == "kernel" else TDILClassifier(loss="hinge")
-    caps = {"kernel": "MAX_KERNEL_ROWS", "features": "MAX_ROWS"}
-    monkeypatch.setattr(_base, caps[space], 100)
+    kind = GramSpace if space == "kernel" else FeatureSpace
+    monkeypatch.setattr(kind, "max_rows", 100)
     ledger = PrivacyLedger(epsilon=np.inf, delta=1e-5)
     with pytest.raises(ValueError, match="t most 100 rows"):
         clone(learner).set_params(ledger=ledger).fit(X[:101], DISC[:101])

@@ -34,7 +34,7 @@ from skdpsumm.learners import (
     SparseVector,
 )
 from skdpsumm.learners.erm._losses import Logistic
-from skdpsumm.learners.erm._terms import Terms
+from skdpsumm.learners.erm._problem import Terms
 from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
 from skdpsumm.learners.mechanisms._functional import CoordinateNoise
 from skdpsumm.privacy import (

@@ -26,9 +26,9 @@ from skdpsumm import (
     _progress,
     greedy_mmd_selection,
 )
+from skdpsumm._linear_systems import conjugate_gradients
 from skdpsumm._progress import advance, progress
 from skdpsumm.learners import FunctionalMechanism
-from skdpsumm.learners.erm._linear_systems import conjugate_gradients
 from skdpsumm.plotting import PrivacyUtilityDisplay
 
 X = np.random.default_rng(0).random((120, 2))

@@ -21,12 +21,22 @@ from skdpsumm import (
     TDDLRegressor,
     TDILClassifier,
 )
+from skdpsumm._linear_systems import power_below
 from skdpsumm.learners import ExponentialMechanism, FunctionalMechanism, PolynomialKernel
-from skdpsumm.learners.erm import _rounding
-from skdpsumm.learners.erm._entries import NORM_ERROR, clip_rows, power_below
+from skdpsumm.learners.erm import _problem
+from skdpsumm.learners.erm._feature_space import (
+    NORM_ERROR,
+    FeatureSpace,
+    clip_rows,
+)
+from skdpsumm.learners.erm._kernel_space import GramSpace, KernelSpace
 from skdpsumm.learners.erm._losses import Hinge, Huber, HuberizedHinge, Logistic, OneVsRest, Softmax
-from skdpsumm.learners.erm._problem import Minimizer, Problem
-from skdpsumm.learners.erm._rounding import (
+from skdpsumm.learners.erm._problem import (
+    MAX_KERNEL_ROWS,
+    MAX_ROWS,
+    Minimizer,
+    Problem,
+    Terms,
     coordinate_rounding,
     factor_jitter,
     kernel_drift,
@@ -35,8 +45,6 @@ from skdpsumm.learners.erm._rounding import (
     positive_shift,
     score_rounding,
 )
-from skdpsumm.learners.erm._spaces import FeatureSpace, KernelSpace
-from skdpsumm.learners.erm._terms import MAX_KERNEL_ROWS, MAX_ROWS, Terms
 from skdpsumm.learners.mechanisms._functional import GaussianPath
 from skdpsumm.privacy import gdp_mu
 
@@ -436,8 +444,8 @@ def plan_of(model, **fit_params):
 @pytest.mark.parametrize("times", [1.0, 500.0])
 def test_noise_covers_the_rounding_of_coordinates(times, monkeypatch):
     """The bound is part of what noise is calibrated for: it grows with it."""
-    real = _rounding.score_rounding
-    monkeypatch.setattr(_rounding, "score_rounding", lambda *a: times * real(*a))
+    real = _problem.score_rounding
+    monkeypatch.setattr(_problem, "score_rounding", lambda *a: times * real(*a))
     for model, given in (
         (TDDLClassifier(regularization=2.0), {"X_public": Z2}),
         (PINPClassifier(regularization=2.0, mechanism=FunctionalMechanism(max_points=50)), {}),
@@ -546,10 +554,9 @@ def test_what_float64_cannot_hold_is_refused_before_the_charge(model, named):
 
 
 def test_the_cap_on_rows_is_kept_by_all_spaces(monkeypatch):
-    from skdpsumm.learners import _base
 
-    monkeypatch.setattr(_base, "MAX_KERNEL_ROWS", 10)
-    monkeypatch.setattr(_base, "MAX_ROWS", 11)
+    monkeypatch.setattr(GramSpace, "max_rows", 10)
+    monkeypatch.setattr(FeatureSpace, "max_rows", 11)
     gram, public = np.eye(12), np.eye(14)[12:]
     for model, X, given in (
         (PINPClassifier(), X2, {}),

@@ -34,8 +34,8 @@ from threadpoolctl import threadpool_info
 from skdpsumm import PINPClassifier, PrivacyLedger, PublicScaler, TDDLClassifier, TDILClassifier
 from skdpsumm.features import _engine_numpy
 from skdpsumm.learners import FunctionalMechanism
-from skdpsumm.learners.erm import _problem
-from skdpsumm.learners.erm._spaces import FeatureSpace
+from skdpsumm.learners.erm import _kernel_space
+from skdpsumm.learners.erm._feature_space import FeatureSpace
 
 try:
     from skdpsumm.features import _engine_numba
@@ -297,7 +297,7 @@ def test_a_table_that_finds_no_room_costs_nothing(monkeypatch):
     def full(*args, **kwargs):
         raise MemoryError
 
-    monkeypatch.setattr(_problem, "symmetric_gram", full)
+    monkeypatch.setattr(_kernel_space, "symmetric_gram", full)
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)
     with pytest.raises(MemoryError):
         PINPClassifier(ledger=ledger).fit(np.zeros((4, 1)), [0, 1, 0, 1])

@@ -88,7 +88,7 @@ class Comparison:
 
     def _exact_predictions(self, model):
         """Return what the exact minimiser makes of the test rows; kept, as many models share it."""
-        names = ("kernel", "feature_map", "loss", "huber_width", "norm_bound", "random_state")
+        names = ("kernel", "feature_map", "loss", "norm_bound", "random_state")
         shared = {name: getattr(model, name) for name in names}
         if model.mechanism == "objective" and model.loss == "auto":
             shared["loss"] = "soft_hinge"

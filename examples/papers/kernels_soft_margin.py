@@ -1,4 +1,4 @@
-"""The study behind `soft_margin`: which margin and Lambda suit which number of rows.
+"""The study behind `SoftHinge`: which margin and Lambda suit which number of rows.
 
     python examples/papers/kernels_soft_margin.py [--delta 1e-6] [--runs 2]
 
@@ -17,7 +17,7 @@ from kernels_regularization import fourier, solve, unit
 from sklearn import datasets
 from sklearn.metrics import roc_auc_score
 
-from skdpsumm.learners.erm._losses import Logistic
+from skdpsumm.learners.erm._losses import SoftHinge
 from skdpsumm.privacy._objective import calibrate
 
 N_ROWS = 2000, 8000, 40_000
@@ -50,7 +50,7 @@ def quality(Z, y, test, truth, epsilon, delta, margin, multiple, noise):
     ridge = multiple / epsilon
     scale = calibrate(epsilon, delta, regularization=ridge, **facts).noise_scale
     start = np.zeros_like(noise)
-    w = solve(Z, y[:, None], Logistic(margin), ridge, start, scale * noise)
+    w = solve(Z, y[:, None], SoftHinge(margin), ridge, start, scale * noise)
     return roc_auc_score(truth, (test @ w)[:, 0])
 
 

@@ -27,11 +27,10 @@ from ..privacy import (
 )
 from ..privacy._contract import PrivateFit
 from ._public_points import draw_landmarks, warn_of_blindness, warn_of_isolation
+from .erm._feature_space import FeatureSpace
+from .erm._kernel_space import KERNELS, KernelSpace, PrecomputedSpace
 from .erm._losses import Loss
-from .erm._precomputed import PrecomputedSpace
-from .erm._problem import Problem
-from .erm._spaces import KERNELS, FeatureSpace, KernelSpace, Space
-from .erm._terms import MAX_KERNEL_ROWS, MAX_ROWS, ROUNDED_UP, Terms, check_radius
+from .erm._problem import ROUNDED_UP, Problem, Space, Terms, check_radius
 from .mechanisms._base import LearnerMechanism, Plan
 
 # Public points at which landmarks are tried out.
@@ -345,7 +344,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             radius=space.radius * ROUNDED_UP,
             n_scores=n_scores,
             noise_seed=self.noise_seed,
-            **self._numbers_of_rows(space),
+            kernel_error=space.kernel_error,
+            max_rows=space.max_rows,
         )
         if self.regularization == "auto":
             charged = self.ledger is not None
@@ -356,12 +356,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         terms = replace(terms, regularization=chosen)
         terms.check()
         return terms
-
-    @staticmethod
-    def _numbers_of_rows(space: Space) -> dict[str, Any]:
-        if isinstance(space, FeatureSpace):
-            return {"kernel_error": 0.0, "max_rows": MAX_ROWS}
-        return {"kernel_error": space.entry_error, "max_rows": MAX_KERNEL_ROWS}
 
     def _guarantee(self, plan: Plan, given: str) -> PrivacyGuarantee:
         facts = ["the parameters of the estimator"]

@@ -30,31 +30,22 @@ SPACE = """
     intercept_scaling : float, default=1.0"""
 
 CLASSIFIER = """
-    loss : {"auto", "huberized_hinge", "soft_hinge", "logistic", "hinge"}, default="auto"
-        "auto" is "huberized_hinge", which has the most signal per unit of noise: its slope is L at
-        small scores, where the logistic loss has half of that. For two classes and "objective" it
-        is "soft_hinge", log(1 + exp(m - margin)), whose curvature vanishes as its slope nears L,
-        and is free of charge at the default Lambda. With more than two classes losses are
-        multinomial, so that the noise does not grow with their number ("hinge" is one-vs-rest: it
-        does). "hinge" has its corner rounded for margins from 0.999 to 1.001.
-    huber_width : float, default=None
-        h: the hinge's kink is a parabola for margins from 1 - h to 1 + h (with more than two
-        classes, the temperature of a softmax in place of a maximum). None is 0.5, and 1 for
-        "objective", where curvature costs privacy.
-    soft_margin : float, default=3.0
-        m of "soft_hinge"; 0 is the logistic loss. 3 is best at 2,000 to 40,000 rows of synthetic
-        tables (docs/learners.md).
+    loss : str or loss object, default="auto"
+        "huberized_hinge" (`HuberizedHinge`), "soft_hinge" (`SoftHinge`), "logistic" (`Logistic`) or
+        "hinge" (`Hinge`). "auto" is "huberized_hinge", which has the most signal per unit of noise:
+        its slope is L at small scores, where the logistic loss has half of that. For two classes
+        and "objective" it is "soft_hinge", whose curvature vanishes as its slope nears L, and is
+        free of charge at the default Lambda. With more than two classes losses are multinomial, so
+        that the noise does not grow with their number ("hinge" is one-vs-rest: it does). A string
+        stands for the object with its default parameters.
     classes : sequence or None, default=None
         All labels there can be. None takes those in y as public: a class that only one person
         has is then revealed, and `privacy_` says so."""
 
 REGRESSOR = """
-    loss : {"huber", "squared"}, default="huber"
-        Labels are clipped to `y_bounds`; "squared" clips residuals at the length of that interval,
-        for the plain squared loss has no finite sensitivity where the number of rows is private.
-    huber_threshold : float, default=0.25
-        Residual from which "huber" is linear, in halves of the interval: smaller needs less noise,
-        and this was the best of .25 to 2 in docs/learners.md.
+    loss : str or loss object, default="huber"
+        "huber" (`Huber`) or "squared" (`Squared`), of labels clipped to `y_bounds`. A string stands
+        for the object with its default parameters.
     y_bounds : pair of float
         Public (low, high) of y. Required."""
 

@@ -159,8 +159,6 @@ class PINPClassifier(ClassifierTarget, BasePINP):
         fit_intercept=False,
         intercept_scaling=1.0,
         loss="auto",
-        huber_width=None,
-        soft_margin=3.0,
         classes=None,
         regularization="auto",
         epsilon=1.0,
@@ -179,8 +177,6 @@ class PINPClassifier(ClassifierTarget, BasePINP):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.loss = loss
-        self.huber_width = huber_width
-        self.soft_margin = soft_margin
         self.classes = classes
         self.regularization = regularization
         self.epsilon = epsilon
@@ -241,7 +237,6 @@ class PINPRegressor(RegressorTarget, BasePINP):
         fit_intercept=False,
         intercept_scaling=1.0,
         loss="huber",
-        huber_threshold=0.25,
         y_bounds=None,
         regularization="auto",
         epsilon=1.0,
@@ -260,7 +255,6 @@ class PINPRegressor(RegressorTarget, BasePINP):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.loss = loss
-        self.huber_threshold = huber_threshold
         self.y_bounds = y_bounds
         self.regularization = regularization
         self.epsilon = epsilon

@@ -12,8 +12,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import qmc
 
 from ..features import Columns
-from .erm._rounding import factor_jitter
-from .erm._spaces import Space
+from .erm._problem import Space, factor_jitter
 
 # Below this part of a point's squared norm, answers drown: signal falls with it, noise with its
 # root. With it at .003, an AUC was .85 where a smaller gamma had .99.

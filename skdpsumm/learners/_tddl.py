@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._labels import ClassifierTarget, RegressorTarget
-from .erm._precomputed import PrecomputedSpace
+from .erm._kernel_space import PrecomputedSpace
 
 _DOCS = {
     "precomputed": """
@@ -131,8 +131,6 @@ class TDDLClassifier(ClassifierTarget, BaseTDDL):
         fit_intercept=False,
         intercept_scaling=1.0,
         loss="auto",
-        huber_width=None,
-        soft_margin=3.0,
         classes=None,
         regularization="auto",
         epsilon=1.0,
@@ -152,8 +150,6 @@ class TDDLClassifier(ClassifierTarget, BaseTDDL):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.loss = loss
-        self.huber_width = huber_width
-        self.soft_margin = soft_margin
         self.classes = classes
         self.regularization = regularization
         self.epsilon = epsilon
@@ -217,7 +213,6 @@ class TDDLRegressor(RegressorTarget, BaseTDDL):
         fit_intercept=False,
         intercept_scaling=1.0,
         loss="huber",
-        huber_threshold=0.25,
         y_bounds=None,
         regularization="auto",
         epsilon=1.0,
@@ -237,7 +232,6 @@ class TDDLRegressor(RegressorTarget, BaseTDDL):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.loss = loss
-        self.huber_threshold = huber_threshold
         self.y_bounds = y_bounds
         self.regularization = regularization
         self.epsilon = epsilon

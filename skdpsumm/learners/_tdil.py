@@ -86,8 +86,6 @@ class TDILClassifier(ClassifierTarget, BaseTDIL):
         fit_intercept=False,
         intercept_scaling=1.0,
         loss="auto",
-        huber_width=None,
-        soft_margin=3.0,
         classes=None,
         regularization="auto",
         epsilon=1.0,
@@ -107,8 +105,6 @@ class TDILClassifier(ClassifierTarget, BaseTDIL):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.loss = loss
-        self.huber_width = huber_width
-        self.soft_margin = soft_margin
         self.classes = classes
         self.regularization = regularization
         self.epsilon = epsilon
@@ -173,7 +169,6 @@ class TDILRegressor(RegressorTarget, BaseTDIL):
         fit_intercept=False,
         intercept_scaling=1.0,
         loss="huber",
-        huber_threshold=0.25,
         y_bounds=None,
         regularization="auto",
         epsilon=1.0,
@@ -193,7 +188,6 @@ class TDILRegressor(RegressorTarget, BaseTDIL):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.loss = loss
-        self.huber_threshold = huber_threshold
         self.y_bounds = y_bounds
         self.regularization = regularization
         self.epsilon = epsilon

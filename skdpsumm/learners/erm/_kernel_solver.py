@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsymv
 
+from ..._linear_systems import (
+    UNIT,
+    careful_product,
+    conjugate_gradients,
+    positive_cholesky,
+    positive_solver,
+    product_error,
+    solve_curved,
+    weighted_gram,
+)
 from ..._progress import advance
-from ._accelerated import LARGEST_COEFFICIENT, LARGEST_NORM, smallest_distance
-from ._careful import UNIT, careful_product, product_error
-from ._certificate import (
+from ._losses import Floats, Loss
+from ._newton import (
+    LARGEST_COEFFICIENT,
+    LARGEST_NORM,
+    Objective,
+    Point,
     argument_error,
     certified_minimum,
     check_tolerance,
     distance_bound,
     largest_norm,
+    minimise,
+    narrow_start,
+    smallest_distance,
 )
-from ._hinge import narrow_start
-from ._linear_systems import conjugate_gradients, solve_curved
-from ._losses import Floats, Loss
-from ._low_rank import cholesky_factor, low_rank_inverse
-from ._newton import Point, Problem, minimise
 
 _ALWAYS_EXACT = 1000
 # Multiplications of a Cholesky factorisation in the time that reading one entry takes.
@@ -30,6 +43,9 @@ _PER_ENTRY = 10
 _ROWS_AT_ONCE = 32
 # Errors of a slope, and of its sum with Lambda times a coefficient, relative to L.
 _GRADIENT_ERROR = 40 * UNIT
+_PIVOTS_AT_ONCE = 50
+# Rounding errors of a residual stay well below this part of the largest diagonal entry.
+_JITTER = 1e-10
 
 
 def solve_dual(
@@ -62,19 +78,19 @@ def solve_dual(
     ndarray of shape (n, q)
         A, of W = sum_i phi_i (x) A_i.
     """
-    gram = _Gram(gram, codes.shape[1])
-    size = codes.shape, math.sqrt(gram.largest)
+    products = _Gram(gram, codes.shape[1])
+    size = codes.shape, math.sqrt(products.largest)
     check_tolerance(tolerance, smallest_tolerance(*size, loss, regularization))
     start = np.zeros(codes.shape) if start is None else np.asarray(start, dtype=np.float64)
 
-    def problem_of(smooth: Loss) -> _Dual:
-        return _Dual(gram, codes, smooth, regularization)
+    def objective_of(smooth: Loss) -> _Dual:
+        return _Dual(products, codes, smooth, regularization)
 
-    point = certified_minimum(problem_of, loss, gram.vector(start), tolerance)
+    point = certified_minimum(objective_of, loss, products.vector(start), tolerance)
     if distance_bound(point) > tolerance:
         # The last resort is near the minimum by proof, its slopes need not be.
         return point.x[0]
-    # Slopes are no farther from the minimum (see `_rounding`), and bounded, each by its row's L.
+    # Slopes are no farther from the minimum (see `_problem`), and bounded, each by its row's L.
     return -loss.gradient(point.scores, codes) / regularization
 
 
@@ -87,13 +103,13 @@ def solve_shifted(
     shift: Floats,
 ) -> Floats:
     """Solve with scores f = K A + shift, as near as Newton's method leads; no certificate."""
-    gram = _Gram(gram, codes.shape[1])
+    products = _Gram(gram, codes.shape[1])
 
-    def problem_of(smooth: Loss) -> _Dual:
-        return _Dual(gram, codes, smooth, regularization, shift)
+    def objective_of(smooth: Loss) -> _Dual:
+        return _Dual(products, codes, smooth, regularization, shift)
 
-    start = narrow_start(problem_of, loss, gram.vector(np.zeros(codes.shape)))
-    return minimise(problem_of(loss), start, lambda p: distance_bound(p) <= tolerance).x[0]
+    start = narrow_start(objective_of, loss, products.vector(np.zeros(codes.shape)))
+    return minimise(objective_of(loss), start, lambda p: distance_bound(p) <= tolerance).x[0]
 
 
 def smallest_tolerance(
@@ -172,7 +188,7 @@ class _Gram:
         return factor, 4 * left / rank
 
 
-class _Dual(Problem):
+class _Dual(Objective):
     """A vector is the pair of A and K A, so that no product with K is repeated."""
 
     def __init__(self, gram, codes, loss, regularization, shift=0.0):
@@ -251,3 +267,74 @@ class _Dual(Problem):
         factor, tail = self.gram.factor
         precondition = low_rank_inverse(factor, roots, self.regularization, tail)
         return conjugate_gradients(times, precondition, right, accuracy)
+
+
+# ---- a low-rank factor of the Gram matrix, and the preconditioner that it makes
+
+
+def cholesky_factor(gram: Floats, rank: int) -> tuple[Floats, float]:
+    """Return G of shape (n, at most rank) with gram ~ G G^T, and the trace of what remains.
+
+    Randomly pivoted Cholesky (Chen et al. 2022), blocks of pivots at once, drawn in proportion to
+    the diagonal that remains. Rows drawn uniformly miss small clusters.
+    """
+    n = len(gram)
+    rng = np.random.RandomState(0)
+    left = np.diag(gram).copy()
+    smallest = _JITTER * left.max()
+    factor = np.empty((rank, n))
+    done = 0
+    while done < rank and left.max() > 100 * smallest:
+        size = min(_PIVOTS_AT_ONCE, rank - done)
+        pivots = np.unique(rng.choice(n, size, p=left / left.sum()))
+        rows = gram[pivots] - factor[:done, pivots].T @ factor[:done]
+        corner = rows[:, pivots] + smallest * np.eye(len(pivots))
+        new = slice(done, done + len(pivots))
+        factor[new] = solve_triangular(positive_cholesky(corner), rows, lower=True)
+        left = np.maximum(left - np.einsum("kn,kn->n", factor[new], factor[new]), 0.0)
+        left[pivots] = 0.0
+        done = new.stop
+        advance()
+    return np.ascontiguousarray(factor[:done].T), float(left.sum())
+
+
+def low_rank_inverse(
+    factor: Floats, roots: Floats, regularization: float, tail: float
+) -> Callable[[Floats], tuple[Floats, float]]:
+    """Return what multiplies by (Lambda I + B^T G G^T B)^-1, and measures its argument.
+
+    Parameters
+    ----------
+    factor : ndarray of shape (n, m)
+        G.
+    roots : ndarray of shape (n, q, r)
+        The diagonal blocks of B.
+    regularization : float
+        Lambda.
+    tail : float
+        About the norm of K - G G^T.
+
+    Returns
+    -------
+    callable
+        From z of shape (n, r) to the product, of that shape, and to about the norm of B z in K.
+    """
+    q, m = roots.shape[1], factor.shape[1]
+    blocks = np.empty((q, m, q, m))
+    for a in range(q):
+        for b in range(a + 1):
+            weights = np.einsum("nr,nr->n", roots[:, a], roots[:, b])
+            blocks[a, :, b] = weighted_gram(factor, weights)
+            blocks[b, :, a] = blocks[a, :, b]
+    inner = blocks.reshape(q * m, q * m)
+    inner[np.diag_indices(q * m)] += regularization
+    solve = positive_solver(inner)
+
+    def apply(z: Floats) -> tuple[Floats, float]:
+        lifted = np.einsum("nqr,nr->nq", roots, z)
+        coarse = factor.T @ lifted
+        size = np.sqrt(np.vdot(coarse, coarse) + tail * np.vdot(lifted, lifted))
+        solved = solve(coarse.T.ravel()).reshape(q, m).T
+        return (z - np.einsum("nqr,nq->nr", roots, factor @ solved)) / regularization, size
+
+    return apply

@@ -3,22 +3,31 @@
 A row has q scores f in R^q and a code, which says what its label asks of them. Every loss knows
 L, a bound on the Euclidean norm of its gradient in f over *all* scores and codes, and beta, a
 bound on the largest eigenvalue of its Hessian.
+
+The losses of a margin and of a residual are public: they are the parameter `loss` of learners.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Iterator
+from numbers import Real
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval
 
-Floats = NDArray[np.float64]
+from ..._linear_systems import Floats
+
+# A Huberised hinge that is narrower than the first of these widths is minimised by way of wider
+# ones, each so many times as wide as the next.
+_FIRST_WIDTH, _NARROWER = 0.5, 1 / 8
 
 
-class Loss(ABC):
+class Loss(BaseEstimator, ABC):
     """A convex loss of the scores of a row.
 
     Attributes
@@ -27,12 +36,34 @@ class Loss(ABC):
         L, the largest norm of the gradient.
     smoothness : float
         beta, the largest eigenvalue of the Hessian.
+    noise_part : float
+        Standard deviation of the noise on a score, which the default of Lambda aims at.
+    one_sided : bool
+        Whether all gradients of a row are multiples, from 0 to L, of one direction (those of each
+        score, where scores have nothing in common).
+    margin : float
+        What is added to differences of scores.
+    n_additions : int
+        Additions of scores and margins of which the argument of a slope is made.
+    has_probabilities : bool
+        Whether scores are those of a logistic model.
     """
 
-    lipschitz: float
-    smoothness: float
-    # Whether all gradients of a row are multiples, from 0 to L, of one direction.
-    one_sided: ClassVar[bool] = False
+    noise_part: float
+    one_sided: bool = False
+    margin: float = 0.0
+    n_additions: int = 1
+    has_probabilities: bool = False
+
+    @property
+    @abstractmethod
+    def lipschitz(self) -> float:
+        """L."""
+
+    @property
+    @abstractmethod
+    def smoothness(self) -> float:
+        """Beta."""
 
     @abstractmethod
     def value(self, scores: Floats, codes: Floats) -> Floats:
@@ -46,11 +77,56 @@ class Loss(ABC):
     def hessian_root(self, scores: Floats, codes: Floats) -> Floats:
         """Return B with Hessian B B^T for each row, shape (n, q, r); r is the rank."""
 
+    def corners(self, n_scores: int) -> dict[str, Any]:
+        """Return what `calibrate` asks of a loss: corners of its gradients, and its Hessian.
+
+        Raises
+        ------
+        ValueError
+            Where objective perturbation cannot use it.
+        """
+        raise ValueError(
+            f"mechanism='objective' needs a smooth loss, and {type(self).__name__} has a kink; "
+            "take loss='soft_hinge', 'huberized_hinge' or 'logistic'."
+        )
+
+    def class_codes(self, n_classes: int) -> Floats:
+        """Return the codes of classes, shape (n_classes, q): those of the largest score."""
+        return np.eye(n_classes)
+
+    def parts(self, codes: Floats) -> list[tuple[Loss, Floats]]:
+        """Return losses with their codes that can be minimised one by one."""
+        return [(self, codes)]
+
+    def widened(self) -> Loss:
+        """Return a loss that is easier to minimise, whose minimum is a good start."""
+        return self
+
+    def narrowing(self) -> Iterator[tuple[HuberizedHinge, Loss]]:
+        """Yield wider and wider losses, last ones first, each with what predicts the next minimum.
+
+        Losses that Newton's method minimises from anywhere have none.
+        """
+        return iter(())
+
 
 class MarginLoss(Loss):
     """A decreasing loss of the margin <code, scores>; codes are -1 and +1, or unit vectors."""
 
+    noise_part = 0.5
     one_sided = True
+    _saturating: ClassVar[bool] = False
+
+    @abstractmethod
+    def for_classes(self, n_classes: int, *, flat: bool = False) -> Loss:
+        """Return the loss for so many classes: multinomial, where there are more than two.
+
+        Parameters
+        ----------
+        n_classes : int
+        flat : bool, default=False
+            Whether curvature costs privacy, so that a default should have less of it.
+        """
 
     @abstractmethod
     def _value(self, margin: Floats) -> Floats: ...
@@ -70,24 +146,53 @@ class MarginLoss(Loss):
     def hessian_root(self, scores, codes):
         return (np.sqrt(self._curvature(_margin(scores, codes)))[:, None] * codes)[:, :, None]
 
+    def corners(self, n_scores):
+        return {"vertices": 1, "saturating": self._saturating}
+
+    def class_codes(self, n_classes):
+        return np.array([[-1.0], [1.0]])
+
 
 def _margin(scores: Floats, codes: Floats) -> Floats:
     return np.einsum("nq,nq->n", scores, codes)
 
 
-class Logistic(MarginLoss):
-    """log(1 + exp(m - margin)): L = 1, beta = 1/4. Its curvature is t (1 - t) at a slope of -t.
+class SoftHinge(MarginLoss):
+    """A hinge without corners, ``log(1 + exp(m - margin))``.
+
+    Its slope saturates at 1, and its curvature vanishes there. With more than two classes it is
+    the multinomial logistic loss with a margin.
 
     Parameters
     ----------
-    margin : float, default=0.0
-        m. At 0 it is logistic regression; at 3 a hinge without corners, of slope -.95 at score 0.
+    margin : float, default=3.0
+        m. The slope at score 0 is -0.95 for 3, and -0.5 for 0, which is the logistic loss. 3 is
+        best at 2,000 to 40,000 rows of synthetic tables (docs/learners.md).
+
+    Raises
+    ------
+    InvalidParameterError
+        When a learner is fitted, if `margin` is negative.
+
+    Examples
+    --------
+    >>> from skdpsumm.learners import SoftHinge, TDILClassifier
+    >>> model = TDILClassifier(loss=SoftHinge(margin=2.0))
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "margin": [Interval(Real, 0, None, closed="left")]
+    }
+    _saturating = True
+    # The curvature is t (1 - t) at a slope of -t.
     lipschitz, smoothness = 1.0, 0.25
 
-    def __init__(self, margin: float = 0.0):
+    def __init__(self, margin: float = 3.0):
         self.margin = margin
+
+    def for_classes(self, n_classes, *, flat=False):
+        margin = float(self.margin)
+        return SoftHinge(margin) if n_classes == 2 else Softmax(margin=margin)
 
     def _value(self, margin):
         return np.logaddexp(0.0, self.margin - margin)
@@ -99,17 +204,82 @@ class Logistic(MarginLoss):
         return expit(margin - self.margin) * expit(self.margin - margin)
 
 
-class HuberizedHinge(MarginLoss):
-    """The hinge max(0, 1 - margin) with a parabola for |1 - margin| <= h: L = 1, beta = 1/(2h).
+class Logistic(SoftHinge):
+    """The logistic loss, ``log(1 + exp(-margin))``: scores are log odds.
 
-    Source: Chaudhuri et al. (2011), equation 7.
+    With more than two classes it is the multinomial logistic loss. Learners then have
+    `predict_proba`.
+
+    Examples
+    --------
+    >>> from skdpsumm.learners import Logistic, TDILClassifier
+    >>> model = TDILClassifier(loss=Logistic())
     """
 
-    lipschitz = 1.0
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    margin = 0.0
+    has_probabilities = True
 
-    def __init__(self, h: float = 0.5):
-        self.h = h
-        self.smoothness = 1 / (2 * h)
+    def __init__(self):
+        pass
+
+    def for_classes(self, n_classes, *, flat=False):
+        return Logistic() if n_classes == 2 else Softmax()
+
+
+class HuberizedHinge(MarginLoss):
+    """The hinge ``max(0, 1 - margin)``, with a parabola in place of its corner.
+
+    Its slope is 1 at small scores, where the logistic loss has half of that: it has the most signal
+    per unit of noise. With more than two classes it is a softmax in place of a maximum.
+
+    Parameters
+    ----------
+    width : float, default=None
+        Margins from ``1 - width`` to ``1 + width`` are on the parabola (with more than two
+        classes: the temperature of the softmax). Smaller values are closer to the hinge. None is
+        0.5, and 1 for "objective", where curvature costs privacy.
+
+    Raises
+    ------
+    InvalidParameterError
+        When a learner is fitted, if `width` is not positive.
+
+    References
+    ----------
+    .. [1] Chaudhuri, Monteleoni and Sarwate (2011), "Differentially private empirical risk
+       minimization", JMLR 12, equation 7.
+
+    Examples
+    --------
+    >>> from skdpsumm.learners import HuberizedHinge, TDILClassifier
+    >>> model = TDILClassifier(loss=HuberizedHinge(width=0.25))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "width": [None, Interval(Real, 0, None, closed="neither")]
+    }
+    lipschitz = 1.0
+    width: float | None
+
+    def __init__(self, width: float | None = None):
+        self.width = width
+
+    @property
+    def h(self) -> float:
+        """The width in use."""
+        return _FIRST_WIDTH if self.width is None else self.width
+
+    @property
+    def smoothness(self) -> float:
+        """beta, the curvature of the parabola."""
+        return 1 / (2 * self.h)
+
+    def for_classes(self, n_classes, *, flat=False):
+        width = (1.0 if flat else 0.5) if self.width is None else float(self.width)
+        if n_classes == 2:
+            return HuberizedHinge(width)
+        return Softmax(temperature=width, margin=1.0)
 
     def _value(self, margin):
         gap = 1 - margin
@@ -122,16 +292,63 @@ class HuberizedHinge(MarginLoss):
     def _curvature(self, margin):
         return np.where(np.abs(1 - margin) <= self.h, self.smoothness, 0.0)
 
+    def widened(self):
+        return HuberizedHinge(_FIRST_WIDTH) if self.h < _FIRST_WIDTH else self
 
-class Hinge(HuberizedHinge):
-    """max(0, 1 - margin) with its corner rounded, for margins from 0.999 to 1.001.
+    def narrowing(self):
+        width = _FIRST_WIDTH
+        while width > self.h:
+            narrower = max(_NARROWER * width, self.h)
+            yield HuberizedHinge(width), _Frozen(width, narrower)
+            width = narrower
 
-    It is larger by 0.00025 at most. A corner has no curvature, and no solver would be sure to come
-    close to its minimum; rounded off it is a loss like all others, and L is the same.
+
+class _Frozen(HuberizedHinge):
+    """The parabola of a width, but for all margins inside the width before.
+
+    One Newton step for it predicts the next minimum: as if the same rows were to lie on the
+    parabola. Without it, most rows of the band leave it when it narrows, and Newton's method
+    spends its steps on finding them again (measured: five times as many).
     """
 
+    def __init__(self, before: float, width: float):
+        super().__init__(width)
+        self.before = before
+
+    def _slope(self, margin):
+        short = 1 - margin
+        inside = -(short + self.h) / (2 * self.h)
+        return np.where(np.abs(short) <= self.before, inside, -(short > 0).astype(np.float64))
+
+    def _curvature(self, margin):
+        return np.where(np.abs(1 - margin) <= self.before, self.smoothness, 0.0)
+
+
+class Hinge(HuberizedHinge):
+    """The hinge ``max(0, 1 - margin)``, with its corner rounded for margins from 0.999 to 1.001.
+
+    It is larger by 0.00025 at most. A corner has no curvature, and no solver would be sure to come
+    close to its minimum; rounded off it is a loss like all others, and L is the same. With more
+    than two classes it is one-vs-rest, so that the noise grows with their number.
+
+    Examples
+    --------
+    >>> from skdpsumm.learners import Hinge, TDILClassifier
+    >>> model = TDILClassifier(loss=Hinge())
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    width = 1e-3
+
     def __init__(self):
-        super().__init__(1e-3)
+        pass
+
+    def for_classes(self, n_classes, *, flat=False):
+        return Hinge() if n_classes == 2 else OneVsRest(Hinge(), n_classes)
+
+    def corners(self, n_scores):
+        # Its curvature is so large that no noise would cover it.
+        return Loss.corners(self, n_scores)
 
 
 class Softmax(Loss):
@@ -150,10 +367,16 @@ class Softmax(Loss):
     """
 
     lipschitz = math.sqrt(2)
+    noise_part = 0.25
+    n_additions = 4
 
     def __init__(self, temperature: float = 1.0, margin: float = 0.0):
         self.temperature, self.margin = temperature, margin
-        self.smoothness = 1 / (2 * temperature)
+
+    @property
+    def smoothness(self) -> float:
+        """Beta."""
+        return 1 / (2 * self.temperature)
 
     def _logits(self, scores: Floats, codes: Floats) -> Floats:
         return (scores + self.margin * (1 - codes)) / self.temperature
@@ -173,6 +396,14 @@ class Softmax(Loss):
         root[:, index, index] += np.sqrt(p)
         return root / math.sqrt(self.temperature)
 
+    def corners(self, n_scores):
+        return {
+            "vertices": n_scores - 1,
+            "hull": "simplex",
+            "rank": n_scores - 1,
+            "trace": (1 - 1 / n_scores) / self.temperature,
+        }
+
 
 class OneVsRest(Loss):
     """The sum over K classes of a margin loss of each score; codes are -1 and +1 per class.
@@ -181,10 +412,21 @@ class OneVsRest(Loss):
     L is sqrt K times theirs.
     """
 
+    noise_part = 0.25
+    one_sided = True
+
     def __init__(self, part: MarginLoss, n_classes: int):
-        self.part = part
-        self.lipschitz = part.lipschitz * math.sqrt(n_classes)
-        self.smoothness = part.smoothness
+        self.part, self.n_classes = part, n_classes
+
+    @property
+    def lipschitz(self) -> float:
+        """L."""
+        return self.part.lipschitz * math.sqrt(self.n_classes)
+
+    @property
+    def smoothness(self) -> float:
+        """Beta."""
+        return self.part.smoothness
 
     def value(self, scores, codes):
         return self.part._value(scores * codes).sum(axis=1)
@@ -196,14 +438,49 @@ class OneVsRest(Loss):
         curvature = np.sqrt(self.part._curvature(scores * codes))
         return curvature[:, :, None] * np.eye(scores.shape[1])
 
+    def class_codes(self, n_classes):
+        return 2 * np.eye(n_classes) - 1
+
+    def parts(self, codes):
+        return [(self.part, codes[:, [k]]) for k in range(codes.shape[1])]
+
 
 class Huber(Loss):
-    """r^2 / 2 for residuals |r| <= threshold, linear beyond: L = threshold, beta = 1."""
+    """Huber's loss of a residual r: ``r^2 / 2``, and linear beyond a threshold.
 
+    Residuals are in halves of the interval `y_bounds`.
+
+    Parameters
+    ----------
+    threshold : float, default=0.25
+        Residual from which the loss is linear, in halves of the interval. Smaller values need less
+        noise; 0.25 was the best of 0.25 to 2 in docs/learners.md.
+
+    Raises
+    ------
+    InvalidParameterError
+        When a learner is fitted, if `threshold` is not positive.
+
+    Examples
+    --------
+    >>> from skdpsumm.learners import Huber, TDILRegressor
+    >>> model = TDILRegressor(loss=Huber(threshold=0.5), y_bounds=(0, 10))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "threshold": [Interval(Real, 0, None, closed="neither")]
+    }
     smoothness = 1.0
+    noise_part = 0.1
+    threshold: float
 
-    def __init__(self, threshold: float = 1.0):
-        self.lipschitz = threshold
+    def __init__(self, threshold: float = 0.25):
+        self.threshold = threshold
+
+    @property
+    def lipschitz(self) -> float:
+        """L, the threshold."""
+        return float(self.threshold)
 
     def value(self, scores, codes):
         size = np.abs(scores - codes)[:, 0]
@@ -215,3 +492,79 @@ class Huber(Loss):
 
     def hessian_root(self, scores, codes):
         return (np.abs(scores - codes) <= self.lipschitz).astype(np.float64)[:, :, None]
+
+    def corners(self, n_scores):
+        return {"vertices": 2, "hull": "symmetric"}
+
+
+class Squared(Huber):
+    """The squared loss, with residuals clipped at the length of the interval `y_bounds`.
+
+    A residual cannot exceed that while predictions stay in the interval. The plain squared loss has
+    no finite sensitivity where the number of rows is private.
+
+    Examples
+    --------
+    >>> from skdpsumm.learners import Squared, TDILRegressor
+    >>> model = TDILRegressor(loss=Squared(), y_bounds=(0, 10))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    threshold = 2.0  # halves of the interval
+
+    def __init__(self):
+        pass
+
+
+CLASSIFIER_LOSSES: dict[str, type[MarginLoss]] = {
+    "huberized_hinge": HuberizedHinge,
+    "soft_hinge": SoftHinge,
+    "logistic": Logistic,
+    "hinge": Hinge,
+}
+REGRESSOR_LOSSES: dict[str, type[Huber]] = {"huber": Huber, "squared": Squared}
+
+
+def as_loss(loss: str | Loss, kind: Literal["classifier", "regressor"]) -> Any:
+    """Return the loss that a learner's parameter names: a string stands for its default.
+
+    Parameters
+    ----------
+    loss : str or Loss
+    kind : {"classifier", "regressor"}
+
+    Returns
+    -------
+    MarginLoss or Huber
+
+    Raises
+    ------
+    ValueError
+        For a loss of the other kind, an unknown name, or a loss with a parameter out of range.
+    """
+    known, base = (
+        (CLASSIFIER_LOSSES, MarginLoss) if kind == "classifier" else (REGRESSOR_LOSSES, Huber)
+    )
+    found = known[loss]() if isinstance(loss, str) and loss in known else loss
+    if not isinstance(found, base):
+        names = ", ".join(repr(name) for name in known)
+        objects = ", ".join(f"{cls.__name__}()" for cls in known.values())
+        raise ValueError(f"loss of a {kind} must be one of {names}, {objects}, got {loss!r}.")
+    found._validate_params()
+    return found
+
+
+def classifier_loss(loss: str | Loss, n_classes: int, *, flat: bool = False) -> Loss:
+    """Return the loss of the scores of so many classes that a classifier's parameter names.
+
+    Parameters
+    ----------
+    loss : str or MarginLoss
+        "auto" has the most signal per unit of noise.
+    n_classes : int
+    flat : bool, default=False
+        Whether curvature costs privacy, as it does under objective perturbation.
+    """
+    if isinstance(loss, str) and loss == "auto":
+        loss = "soft_hinge" if flat and n_classes == 2 else "huberized_hinge"
+    return as_loss(loss, "classifier").for_classes(n_classes, flat=flat)

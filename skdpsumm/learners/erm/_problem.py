@@ -1,30 +1,393 @@
-"""The private minimiser of the regularised loss, and all that may be asked of it."""
+r"""The private minimiser of the regularised loss, and the public numbers that bound it.
+
+A `Space` has the functions, `Terms` the public numbers and the sensitivity that follows, a
+`Problem` the private rows, and a `Minimizer` what was found.
+
+What float64 may move between the exact minimiser and what gets noise has public bounds, too:
+The sensitivity is that of exact arithmetic, with *the exact kernel k of rows as they were rounded*
+(`_kernel_space`) or *explicit features as they are in memory*, whose value for a row hangs on that
+row alone. All that is computed is within a bound of that, on either data set. Below, u = 2**-53,
+n is at most N = `Terms.max_rows`, A = L / Lambda, and eta = `Terms.kernel_error`; R = 1 where the
+unit allows it. No step assumes an order of summation, so the bounds hold under any BLAS (but for
+fast matrix products in the manner of Strassen, which none uses unasked).
+
+*1. From the Gram matrix to the minimiser* (`kernel_drift`). The solver is given ``K' = K + E + c
+I`` with entries of E up to eta and c = N eta, so K' is positive semi-definite and no smaller than
+K, and a certificate in its norm holds in that of K. The minimisers for K and K' are sums of
+phi(x_i) with coefficients a_i and a'_i, which are -loss'(f_i) / Lambda, of length up to A. As loss'
+is monotone, and co-coercive by 1 / beta where it is beta-smooth, d = a - a' obeys
+
+    <d, K d> + (Lambda / beta) |d|^2  <=  <d, (K' - K) a'>  <=  |d| 2 N eta |a'|,
+
+and |a'| <= sqrt(N) A. The largest <d, K d> that this allows is ``(N^{3/2} eta A)^2 beta / Lambda``;
+with |d| <= 2 sqrt(N) A it is also at most ``4 N^2 eta A^2``, for any loss, and half of that where
+all slopes of a row have one direction, from 0 to L. Its root is a distance in the space.
+
+*2. Coefficients are slopes.* The solver certifies a careful point with scores f~ and returns b =
+-loss'(f~) / Lambda, so that |b_i| <= A, in place of its own coefficients, which may have any size.
+With g the gradient there and H the mean Hessian of the losses on the way to the minimum w*, the
+function of b is ``w* - H (H + Lambda)^{-1} g / Lambda``, no farther away than the bound |g| /
+Lambda on the distance of the careful point, but for the rounding errors of the slopes. (Scores are
+rounded, too: slopes are a point of the dual problem, and the certificate's ``sqrt(2 gap / Lambda)``
+bounds the distance of either.) The certificate holds these errors once; here they count once more,
+and so the tolerance does. The solver's last resort is near the minimum by proof and not by a
+certificate: there its coefficients are returned, which have up to 6 A (`_newton`).
+
+*3. Scores* (`score_rounding`). Entries of K(z, X) are off by eta and `careful_product` adds
+`product_error`: ``|f~(z) - f(z)| <= 6 N eta A + sqrt(q) product_error(N, R^2, 6 A) + u R W``, where
+W is a bound on |w|. For features the first term is none, and the other one that of p products with
+weights up to W. F(w*) <= F(0) gives |w*| <= sqrt(2 N loss(0) / Lambda), and a zero gradient |w*| <=
+N L R / Lambda.
+
+*4. Coordinates in the span of T public points* (`factor_jitter`, `coordinate_rounding`). The factor
+obeys ``L L^T = K_ZZ + E + j I + D`` with |E| <= T eta and |D| <= (T + 4) u tr(L L^T) (Higham 2002,
+theorem 10.3, with two units for blocks). j is four times both at least, so L L^T >= K_ZZ + j I / 2:
+coordinates L^{-1} f(Z) are no farther apart than functions are, and |L^{-1}| <= sqrt(2 / j).
+Substitution solves ``(L + G) v = f~(Z)`` with |G| <= (T + 4) u |L|_F (theorem 8.5), in blocks, too:
+
+    |v - L^{-1} f(Z)| <= sqrt(2 / j) (sqrt(T) s + (T + 4) u |L|_F |v|),   |L^{-1} f(Z)| <= W.
+
+*5. Grids* are powers of two, so that dividing by them is exact: a value moves by half a unit.
+
+References
+----------
+.. [1] Higham (2002), "Accuracy and stability of numerical algorithms", SIAM.
+.. [2] Rump (2006), "Verification of positive definiteness", BIT 46.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cholesky, eigh
 from sklearn.utils import gen_batches
 
-from ._careful import careful_product
-from ._certificate import check_tolerance
-from ._feature_solver import smallest_tolerance as primal_tolerance
-from ._feature_solver import solve_primal
-from ._gram import symmetric_gram
-from ._kernel_solver import smallest_tolerance as dual_tolerance
-from ._kernel_solver import solve_dual
-from ._losses import Loss, OneVsRest
-from ._rounding import positive_shift
-from ._rows import FeatureRows, rows_of_block
-from ._spaces import FeatureSpace, Space
-from ._terms import Terms
+from ..._linear_systems import UNIT, Floats, careful_product, product_error
+from ...privacy import derived_seed
+from ._losses import Loss
+from ._newton import LARGEST_COEFFICIENT, check_tolerance
 
-Floats = NDArray[np.float64]
+# An exact kernel of more rows would not fit into the memory of common machines. Explicit features
+# of more rows than these would take days. Bounds on rounding errors hold up to here.
+MAX_KERNEL_ROWS, MAX_ROWS = 60_000, 2**24
+
+# The solver stops within this part of L R / Lambda from the minimiser.
+_TOLERANCE = 1e-3
+# Squares and fourth powers of all public numbers are floats.
+_RANGE = 1e-60, 1e60
+# Of R^2: less than that is lost beside a row's curvature, and Newton's method crawls.
+_SMALLEST = 1e-15
+# Lines of arithmetic on public numbers are rounded, and rows are longer than R, by less than this.
+ROUNDED_UP = 1 + 2.0**-40
+
+
+def check_radius(radius: float) -> None:
+    """Raise ValueError for a radius whose square is no good number, before any is made of it."""
+    low, high = (math.sqrt(end) for end in _RANGE)
+    if not low <= radius <= high:
+        raise ValueError(
+            f"norm_bound, intercept_scaling, gamma, coef0 and degree make features of norm "
+            f"{radius:g}, and float64 needs it from {low:g} to {high:g}: bring them closer to 1."
+        )
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The public numbers of one fit.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+    adjacency : {"add_remove", "replace_one"}
+    loss : Loss
+    regularization : float
+        Lambda of the sum form.
+    radius : float
+        R.
+    n_scores : int
+        q.
+    noise_seed : int or None
+    kernel_error : float, default=0.0
+        `Space.entry_error` of an exact kernel; explicit features have no such error.
+    max_rows : int, default=MAX_ROWS
+        No problem has more rows; their number itself is private.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    loss: Loss
+    regularization: float
+    radius: float
+    n_scores: int
+    noise_seed: int | None
+    kernel_error: float = 0.0
+    max_rows: int = MAX_ROWS
+
+    def check(self) -> None:
+        """Raise ValueError for numbers that float64 cannot work with; all of them are public."""
+        low, high = _RANGE
+        if not (low <= self.regularization <= high and low <= self.step <= high):
+            raise ValueError(
+                f"regularization={self.regularization:g} makes the sensitivity {self.step:g}, and "
+                f"float64 needs both from {low:g} to {high:g}: bring it, norm_bound, and "
+                "the width or threshold of the loss closer to 1."
+            )
+        if self.regularization < _SMALLEST * self.radius**2:
+            raise ValueError(
+                f"float64 cannot certify the minimiser with regularization={self.regularization:g} "
+                f"and features of norm {self.radius:g}: raise it to {_SMALLEST:g} times the square "
+                "of that, at least."
+            )
+        drift = kernel_drift(self)
+        check_rounding(drift, self.step, "raise regularization, or lower degree")
+
+    @property
+    def is_private(self) -> bool:
+        """Whether any noise is asked for."""
+        return not math.isinf(self.epsilon)
+
+    @property
+    def step(self) -> float:
+        """L R / Lambda, by which one row that comes or goes can move the exact minimiser."""
+        return self.loss.lipschitz * self.radius / self.regularization
+
+    @property
+    def tolerance(self) -> float:
+        """The distance from the minimiser that the solver certifies, in the norm of the space."""
+        return self.step * _TOLERANCE
+
+    @property
+    def sensitivity(self) -> float:
+        """Delta_w: the most by which what the solver returns differs between neighbours.
+
+        Strong convexity moves the exact minimiser by L R / Lambda per row that comes or goes (two
+        rows under replace-one); the solver adds its tolerance on both sides, and so do the errors
+        of the Gram matrix that it is given.
+        """
+        n_rows = 1 if self.adjacency == "add_remove" else 2
+        return (n_rows * self.step + 2 * (self.tolerance + kernel_drift(self))) * ROUNDED_UP
+
+    def seed(self, *key: int) -> int | None:
+        """Return the seed of a simulated draw; None where noise comes from the system."""
+        return derived_seed(self.noise_seed, *key)
+
+
+# ---- rounding
+
+
+# A release is refused where rounding would take more than this part of the sensitivity.
+_LARGEST_PART = 0.1
+# Of R^2, added to the diagonal of a Gram matrix. It takes part in the released function as
+# independent noise, so it can only help privacy, and keeps the factor from blowing up.
+_JITTER = 1e-8
+# Bounds above are to first order in u; this covers the rest.
+_REST = 1.01
+
+
+def check_rounding(rounding: float, sensitivity: float, remedy: str) -> None:
+    """Raise ValueError where rounding would take a good part of the sensitivity; all is public."""
+    if not rounding <= _LARGEST_PART * sensitivity:
+        raise ValueError(
+            f"float64 may be off by {rounding:.2g} where a row moves the result by "
+            f"{sensitivity:.2g}, and no more than a tenth of that may be rounding: {remedy}."
+        )
+
+
+def positive_shift(terms: Terms) -> float:
+    """Return c, which makes the Gram matrix of any rows positive semi-definite, errors and all."""
+    return terms.max_rows * terms.kernel_error * terms.radius**2
+
+
+def kernel_drift(terms: Terms) -> float:
+    """Return how far certified coefficients are from the minimiser, beyond the tolerance."""
+    if terms.kernel_error == 0:
+        return 0.0
+    loss, n, eta = terms.loss, terms.max_rows, terms.kernel_error
+    drift = terms.step * n * math.sqrt((2 if loss.one_sided else 4) * eta)
+    if math.isinf(loss.smoothness):
+        return drift
+    curvature = loss.smoothness * terms.radius**2 / terms.regularization
+    return min(drift, terms.step * n**1.5 * eta * math.sqrt(curvature)) + terms.tolerance
+
+
+def largest_weight(terms: Terms) -> float:
+    """Return W, a bound on the norm of what the solver returns; codes are at most 1."""
+    shape = 1, terms.n_scores
+    level = float(terms.loss.value(np.zeros(shape), np.eye(*shape))[0])
+    n, regularization = terms.max_rows, terms.regularization
+    norm = min(n * terms.step, math.sqrt(2 * n * level / regularization))
+    return norm + terms.sensitivity
+
+
+def score_rounding(space: Space, terms: Terms) -> float:
+    """Return how far the q scores of a public row may be off in `Minimizer.careful_scores`."""
+    radius, weight = terms.radius, largest_weight(terms)
+    if space.n_features is None:
+        coefficient = LARGEST_COEFFICIENT * terms.loss.lipschitz / terms.regularization
+        entries = terms.max_rows * terms.kernel_error * radius**2 * coefficient
+        product = product_error(terms.max_rows, radius**2, coefficient)
+    else:
+        entries = 0.0
+        product = product_error(space.n_features, radius, weight)
+    return (entries + math.sqrt(terms.n_scores) * product + UNIT * radius * weight) * _REST
+
+
+def factor_jitter(space: Space, n_points: int) -> float:
+    """Return j, to be added to the diagonal of the Gram matrix of at most T points in all."""
+    rounding = n_points * space.entry_error + (n_points + 4) * n_points * UNIT * _REST
+    return max(_JITTER, 4 * rounding) * space.radius**2
+
+
+def coordinate_rounding(space: Space, terms: Terms, n_points: int) -> float:
+    """Return how far all coordinates together may be off that `factor_jitter` allows for."""
+    jitter = factor_jitter(space, n_points)
+    inverse = math.sqrt(2 / jitter)
+    factor = math.sqrt(n_points * (terms.radius**2 + jitter)) * _REST
+    relative = inverse * (n_points + 4) * UNIT * factor
+    if relative >= 0.5:
+        return math.inf
+    scores = math.sqrt(n_points) * score_rounding(space, terms)
+    return (inverse * scores + relative * largest_weight(terms)) / (1 - relative)
+
+
+def largest_eigenvalue(gram: Floats, space: Space) -> float:
+    """Return a bound on the largest eigenvalue of the exact Gram matrix of T points.
+
+    Cholesky's method succeeds for ``b I - K`` only if that is no farther below zero than (T + 2) u
+    times its trace.
+    """
+    n = len(gram)
+    margin, units = 1e-9, 2 * (n + 4) * n * UNIT
+    largest = max(float(eigh(gram, eigvals_only=True, subset_by_index=(n - 1, n - 1))[0]), 0.0)
+    while True:
+        bound = largest * (1 + margin) + n * space.entry_error * space.radius**2
+        try:
+            cholesky(bound * np.eye(n) - gram)
+        except LinAlgError:
+            margin *= 10
+        else:
+            return bound * (1 + units) + n * space.entry_error * space.radius**2
+
+
+# ---- spaces
+
+
+class Space(ABC):
+    """A public map phi from rows to a Hilbert space, which finds minima there.
+
+    Its norm is at most `radius` on every row, because rows are clipped or features are scaled down.
+    An intercept is one more feature of constant value, so it is penalised like all others.
+
+    Attributes
+    ----------
+    radius : float
+        R, a bound on the norm of phi for every row, intercept included.
+    intercept : float
+        The value of the constant feature; 0 for none.
+    n_features : int or None
+        Number of explicit features, as weights of which a function can be released. None where phi
+        is known by inner products alone.
+    max_rows : int
+        No problem has more rows.
+    kernel_error : float
+        How far the inner products that `solve` works with may be from exact ones, in units of R^2.
+    entry_error : float
+        The same for entries of `gram`. They may differ by as much from one call to another.
+    """
+
+    radius: float
+    intercept: float
+    n_features: int | None = None
+    max_rows: int
+    entry_error: float
+
+    @property
+    @abstractmethod
+    def kernel_error(self) -> float:
+        """See above."""
+
+    @abstractmethod
+    def gram(self, X: NDArray, Y: NDArray) -> Floats:
+        """Return the inner products of phi(X) and phi(Y), shape (n, m)."""
+
+    def check(self, X: NDArray) -> None:  # noqa: B027
+        """Raise ValueError for rows on which the kernel is not defined."""
+
+    def check_points(self, points: NDArray, X: NDArray) -> None:  # noqa: B027
+        """Raise ValueError where a function of the user's fails between these points and a row."""
+
+    @abstractmethod
+    def prepare(self, X: NDArray, terms: Terms) -> Any:
+        """Return what `solve` asks of rows."""
+
+    def try_all(self, data: Any) -> None:  # noqa: B027
+        """Raise ValueError where a function of the user's fails on a row that was prepared."""
+
+    @abstractmethod
+    def solve(
+        self,
+        data: Any,
+        codes: Floats,
+        loss: Loss,
+        regularization: float,
+        tolerance: float,
+        linear: Floats | None = None,
+    ) -> Floats:
+        """Return the coefficients of a function within the tolerance of the minimiser.
+
+        Parameters
+        ----------
+        data : object
+            From `prepare`.
+        codes : ndarray of shape (n, q)
+        loss : Loss
+        regularization, tolerance : float
+        linear : ndarray of shape (p, q), default=None
+            Of a term <linear, w> that is added, for explicit features only.
+        """
+
+    @abstractmethod
+    def smallest_tolerance(
+        self,
+        shape: tuple[int, int],
+        radius: float,
+        loss: Loss,
+        regularization: float,
+        tilt: float = 0.0,
+    ) -> float:
+        """Return what `solve` is sure to keep for any n rows of norm `radius`, with q scores.
+
+        Parameters
+        ----------
+        shape : (int, int)
+            n and q.
+        radius : float
+        loss : Loss
+        regularization : float
+        tilt : float, default=0.0
+            The norm of `linear`, at most.
+        """
+
+    @abstractmethod
+    def factors(self, X: NDArray, points: NDArray | None) -> Floats:
+        """Return what coefficients are multiplied by, a row for each row of X.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_columns)
+        points : ndarray of shape (m, n_columns), or None
+            Of the expansion; None for weights of features.
+        """
+
+
+# ---- the problem
 
 _ROWS_AT_ONCE = 512
 # Norms of features are at most this many radii, rounding included.
@@ -73,18 +436,7 @@ class Minimizer:
 
     def _factors(self, X: NDArray) -> Floats:
         """Return what coefficients are multiplied by, a row for each row of X."""
-        if self.points is None:
-            return self.space.features(X)
-        return self.space.gram(X, self.points)
-
-
-class _Numbers(NamedTuple):
-    """What `primal_tolerance` asks of rows."""
-
-    n_rows: int
-    n_features: int
-    radius: float
-    block_rows: int
+        return self.space.factors(X, self.points)
 
 
 def smallest_tolerance(space: Space, terms: Terms, n_rows: int, tilt: float = 0.0) -> float:
@@ -98,15 +450,11 @@ def smallest_tolerance(space: Space, terms: Terms, n_rows: int, tilt: float = 0.
     tilt : float, default=0.0
         The norm of the linear term, at most.
     """
-    loss, n_scores, parts = terms.loss, terms.n_scores, 1
-    if isinstance(loss, OneVsRest):
-        loss, n_scores, parts = loss.part, 1, n_scores
-    radius, settings = _RADII * terms.radius, (loss, terms.regularization)
-    if isinstance(space, FeatureSpace):
-        p = space.n_features
-        rows = _Numbers(n_rows, p, radius, rows_of_block(p))
-        return math.sqrt(parts) * primal_tolerance(rows, n_scores, *settings, tilt)
-    return math.sqrt(parts) * dual_tolerance((n_rows, n_scores), radius, *settings)
+    parts = terms.loss.parts(np.zeros((1, terms.n_scores)))
+    loss, code = parts[0]
+    shape, radius = (n_rows, code.shape[1]), _RADII * terms.radius
+    tolerance = space.smallest_tolerance(shape, radius, loss, terms.regularization, tilt)
+    return math.sqrt(len(parts)) * tolerance
 
 
 @dataclass(frozen=True)
@@ -143,7 +491,7 @@ class Problem:
         n_rows = terms.max_rows if terms.is_private else len(self.X)
         tolerance = terms.tolerance if tolerance is None else tolerance
         check_tolerance(tolerance, smallest_tolerance(self.space, terms, n_rows, tilt))
-        self._call_on_all_rows()
+        self.space.try_all(self._data)
 
     def minimize(
         self, *, linear: Floats | None = None, tolerance: float | None = None
@@ -158,46 +506,20 @@ class Problem:
             In the norm of the space; None is `Terms.tolerance`.
         """
         tolerance = self.terms.tolerance if tolerance is None else tolerance
-        loss = self.terms.loss
-        if not isinstance(loss, OneVsRest):
-            return self._expand(self._solve(self._data, loss, self.codes, tolerance, linear))
-        data, n_parts = self._data, self.codes.shape[1]
-        parts = [
-            self._solve(data, loss.part, self.codes[:, [k]], tolerance / math.sqrt(n_parts), None)
-            for k in range(n_parts)
+        parts = self.terms.loss.parts(self.codes)
+        share, regularization = tolerance / math.sqrt(len(parts)), self.terms.regularization
+        found = [
+            self.space.solve(self._data, codes, loss, regularization, share, linear)
+            for loss, codes in parts
         ]
-        return self._expand(np.hstack(parts))
-
-    @cached_property
-    def _data(self) -> FeatureRows | Floats:
-        """The features of the rows, or their Gram matrix."""
-        if isinstance(self.space, FeatureSpace):
-            return self.space.rows(self.X)
-        gram = symmetric_gram(self.space.gram, self.X, n_jobs=self.space.n_jobs)
-        gram[np.diag_indices_from(gram)] += positive_shift(self.terms)
-        return gram
-
-    def _call_on_all_rows(self) -> None:
-        """Compute all features, or kernel values, and keep what `minimize` will keep of them."""
-        data = self._data
-        if self.space.is_users and isinstance(data, FeatureRows):
-            for _ in data.blocks():
-                pass
+        explicit = self.space.n_features is not None
+        return Minimizer(self.space, np.hstack(found), None if explicit else self.X)
 
     def check_points(self, points: NDArray) -> None:
         """Raise ValueError where a kernel of the user's fails between these points and a row."""
-        if self.space.is_users and not isinstance(self.space, FeatureSpace):
-            for rows in gen_batches(len(points), _ROWS_AT_ONCE):
-                self.space.gram(points[rows], self.X)
+        self.space.check_points(points, self.X)
 
-    def _solve(
-        self, data: Any, loss: Loss, codes: Floats, tolerance: float, linear: Floats | None
-    ) -> Floats:
-        settings = (data, codes, loss, self.terms.regularization, tolerance)
-        if isinstance(self.space, FeatureSpace):
-            return solve_primal(*settings, linear=linear)
-        return solve_dual(*settings)
-
-    def _expand(self, coefficients: Floats) -> Minimizer:
-        explicit = isinstance(self.space, FeatureSpace)
-        return Minimizer(self.space, coefficients, None if explicit else self.X)
+    @cached_property
+    def _data(self) -> Any:
+        """What the space has made of the rows, kept from `check` for `minimize`."""
+        return self.space.prepare(self.X, self.terms)

@@ -12,6 +12,7 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 from sklearn.utils._param_validation import Interval
 
+from ..._linear_systems import power_below
 from ...privacy import (
     Mechanism,
     PureDP,
@@ -22,11 +23,16 @@ from ...privacy import (
     on_grid,
     zcdp_rho,
 )
-from ..erm._entries import power_below
-from ..erm._problem import Minimizer, Problem
-from ..erm._rounding import check_rounding, largest_eigenvalue, score_rounding
-from ..erm._spaces import Space
-from ..erm._terms import ROUNDED_UP, Terms
+from ..erm._problem import (
+    ROUNDED_UP,
+    Minimizer,
+    Problem,
+    Space,
+    Terms,
+    check_rounding,
+    largest_eigenvalue,
+    score_rounding,
+)
 from ._base import LearnerMechanism
 from ._functional import public_regularization
 

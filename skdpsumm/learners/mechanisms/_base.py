@@ -8,9 +8,7 @@ from typing import Any, ClassVar, Protocol
 from sklearn.base import BaseEstimator
 
 from ...privacy import Mechanism
-from ..erm._problem import Minimizer, Problem
-from ..erm._spaces import Space
-from ..erm._terms import Terms
+from ..erm._problem import Minimizer, Problem, Space, Terms
 
 
 class Plan(Protocol):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import vonmises_fisher
 from sklearn.utils._param_validation import Interval
 
+from ..._linear_systems import power_below
 from ..._progress import advance
 from ...privacy import (
     Mechanism,
@@ -30,11 +31,17 @@ from ...privacy import (
     secret_generator,
     zcdp_rho,
 )
-from ..erm._entries import power_below
-from ..erm._problem import Minimizer, Problem
-from ..erm._rounding import check_rounding, largest_weight, score_rounding
-from ..erm._spaces import FeatureSpace, Space
-from ..erm._terms import ROUNDED_UP, Terms
+from ..erm._feature_space import FeatureSpace
+from ..erm._problem import (
+    ROUNDED_UP,
+    Minimizer,
+    Problem,
+    Space,
+    Terms,
+    check_rounding,
+    largest_weight,
+    score_rounding,
+)
 from ._answers_at_points import shrunk_least_squares
 from ._base import LearnerMechanism
 from ._functional import public_regularization

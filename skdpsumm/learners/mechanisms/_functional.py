@@ -19,6 +19,7 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval
 
+from ..._linear_systems import UNIT, power_below
 from ..._progress import advance
 from ...privacy import (
     Block,
@@ -30,19 +31,19 @@ from ...privacy import (
     radial_noise,
     secret_generator,
 )
-from ..erm._careful import UNIT
-from ..erm._entries import power_below
-from ..erm._losses import Huber, Loss, MarginLoss
-from ..erm._problem import Minimizer, Problem
-from ..erm._rounding import (
+from ..erm._feature_space import FeatureSpace
+from ..erm._problem import (
+    ROUNDED_UP,
+    Minimizer,
+    Problem,
+    Space,
+    Terms,
     check_rounding,
     coordinate_rounding,
     factor_jitter,
     largest_weight,
     score_rounding,
 )
-from ..erm._spaces import FeatureSpace, Space
-from ..erm._terms import ROUNDED_UP, Terms
 from ._base import LearnerMechanism
 from ._interactive import AnsweredQueries, FrozenAnswers
 
@@ -56,8 +57,6 @@ _KEPT_TRACE = 0.9
 # opens no new coordinate.
 _NEGLIGIBLE = 1e-7
 _POINTS_PER_STEP = 512
-# Standard deviation of the noise on a score: with two classes, with more, and on a number.
-_OF_MARGIN, _OF_EACH_CLASS, _OF_NUMBER = 0.5, 0.25, 0.1
 # Of R^2, however large the budget.
 _SMALLEST = 0.1
 
@@ -421,10 +420,4 @@ def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
     n_rows = 1 if terms.adjacency == "add_remove" else 2
     per_sensitivity = noise_multiplier(terms.epsilon, terms.delta, n_coordinates)
     noise = n_rows * terms.loss.lipschitz * space.radius**2 * per_sensitivity
-    return max(noise / _part_of_unit(terms.loss), _SMALLEST * space.radius**2)
-
-
-def _part_of_unit(loss: Loss) -> float:
-    if isinstance(loss, Huber):
-        return _OF_NUMBER
-    return _OF_MARGIN if isinstance(loss, MarginLoss) else _OF_EACH_CLASS
+    return max(noise / terms.loss.noise_part, _SMALLEST * space.radius**2)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._linear_systems import power_below
 from ...privacy import (
     RESERVE,
     Mechanism,
@@ -30,12 +31,9 @@ from ...privacy._objective import (
     discrete_slack,
     smallest_regularization,
 )
-from ..erm._certificate import check_tolerance
-from ..erm._entries import power_below
-from ..erm._losses import Hinge, Huber, Logistic, Loss, MarginLoss, Softmax
-from ..erm._problem import Minimizer, Problem, smallest_tolerance
-from ..erm._spaces import FeatureSpace
-from ..erm._terms import ROUNDED_UP, Terms
+from ..erm._feature_space import FeatureSpace
+from ..erm._newton import check_tolerance
+from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
 from ._base import LearnerMechanism
 
 Floats = NDArray[np.float64]
@@ -138,7 +136,7 @@ class ObjectivePlan:
             regularization=terms.regularization,
             adjacency=terms.adjacency,
             distance=distance,
-            **hull_of_gradients(terms.loss, terms.n_scores),
+            **terms.loss.corners(terms.n_scores),
         )
 
     def _calibrate_rounded(self, distance: float) -> Any:
@@ -209,28 +207,9 @@ class ObjectivePlan:
         return noisy.astype(np.float64) * grid
 
 
-def hull_of_gradients(loss: Loss, n_scores: int) -> dict[str, Any]:
-    """Return what `calibrate` asks of a loss: corners of its gradients, and its Hessian."""
-    if isinstance(loss, Softmax):
-        return {
-            "vertices": n_scores - 1,
-            "hull": "simplex",
-            "rank": n_scores - 1,
-            "trace": (1 - 1 / n_scores) / loss.temperature,
-        }
-    if isinstance(loss, Huber):
-        return {"vertices": 2, "hull": "symmetric"}
-    if isinstance(loss, MarginLoss) and not isinstance(loss, Hinge):
-        return {"vertices": 1, "saturating": isinstance(loss, Logistic)}
-    raise ValueError(
-        f"mechanism='objective' needs a smooth loss, and {type(loss).__name__} has a kink; take "
-        "loss='soft_hinge', 'huberized_hinge' or 'logistic'."
-    )
-
-
 def cost_of_curvature(terms: Terms) -> Mechanism:
     """Return what one row's curvature costs, below which no noise brings objective perturbation."""
-    known = hull_of_gradients(terms.loss, terms.n_scores)
+    known = terms.loss.corners(terms.n_scores)
     rows = terms.loss.smoothness, terms.radius, terms.regularization
     cost = determinant_cost(*rows, known.get("rank", 1), known.get("trace"))
     return ShiftedGaussianDP(((1.0, 0.0, cost),)) if terms.delta else PureDP(cost)
@@ -243,7 +222,7 @@ def objective_regularization(space: FeatureSpace, terms: Terms, *, charged: bool
     """
     if not terms.is_private:
         return space.radius**2
-    known, smoothness = hull_of_gradients(terms.loss, terms.n_scores), terms.loss.smoothness
+    known, smoothness = terms.loss.corners(terms.n_scores), terms.loss.smoothness
     epsilon = min(terms.epsilon, _LARGEST_EPSILON)
     if known.get("saturating"):
         least = free_regularization(

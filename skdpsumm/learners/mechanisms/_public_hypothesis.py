@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
+from ..._linear_systems import power_below
 from ...privacy import (
     Mechanism,
     PureDP,
@@ -28,11 +29,15 @@ from ...privacy import (
 )
 from ...privacy._threshold import ThresholdDP, threshold_ratio
 from .._docs import shared_docs
-from ..erm._entries import power_below
-from ..erm._problem import Minimizer, Problem
-from ..erm._rounding import check_rounding, score_rounding
-from ..erm._spaces import Space
-from ..erm._terms import ROUNDED_UP, Terms
+from ..erm._problem import (
+    ROUNDED_UP,
+    Minimizer,
+    Problem,
+    Space,
+    Terms,
+    check_rounding,
+    score_rounding,
+)
 from ._base import LearnerMechanism
 from ._functional import public_regularization
 from ._interactive import AnsweredQueries

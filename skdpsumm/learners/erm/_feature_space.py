@@ -1,24 +1,53 @@
-"""Kernel ERM by one weight a feature, for an explicit feature map."""
+"""Explicit features: the space that they span, rows of them in blocks, and the minimum there."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config, set_config
+from sklearn.base import clone
 
-from ._accelerated import LARGEST_NORM, plus, smallest_distance
-from ._careful import UNIT, careful_product, product_error
-from ._certificate import argument_error, certified_minimum, check_tolerance, largest_norm
-from ._hinge import FIRST_WIDTH
+from ..._linear_systems import (
+    UNIT,
+    careful_product,
+    conjugate_gradients,
+    positive_solver,
+    power_below,
+    product_error,
+    solve_curved,
+    weighted_gram,
+)
+from ..._progress import advance
+from ...features._row_alone import dense, map_rows
 from ._kernel_solver import solve_shifted
-from ._linear_systems import conjugate_gradients, positive_solver, solve_curved
-from ._losses import Floats, HuberizedHinge, Loss
-from ._low_rank import weighted_gram
-from ._newton import Point, Problem, minimise
+from ._losses import Floats, Loss
+from ._newton import (
+    LARGEST_NORM,
+    Objective,
+    Point,
+    argument_error,
+    certified_minimum,
+    check_tolerance,
+    largest_norm,
+    minimise,
+    plus,
+    smallest_distance,
+)
+from ._problem import MAX_ROWS, Space
 
+# Columns are clipped to this, far beyond any data.
+LARGEST = 1e100
+# Relative: how much longer than asked for `clip_rows` may leave a row of less than 2**32 entries.
+NORM_ERROR = 40 * UNIT
+# Blocks stay in the cache, and sums over one keep small rounding errors.
+_BLOCK_BYTES, _BLOCK_ROWS = 2**23, 4096
 # Rows of the problem that the first weights come from, in units of the number of weights, and
 # the part of its gradient at zero that is left there.
 _HEAD_ROWS, _HEAD_ACCURACY = 40, 1e-4
@@ -26,6 +55,206 @@ _HEAD_ROWS, _HEAD_ACCURACY = 40, 1e-4
 _STALE = 0.1
 # Errors of slopes and of their careful sum, relative to L.
 _GRADIENT_UNITS = 24
+
+
+class FeatureSpace(Space):
+    """The span of explicit public features; their coefficients can be released as a vector.
+
+    Parameters
+    ----------
+    transformer : fitted transformer or None
+        None takes the columns themselves.
+    n_columns : int
+        Number of columns of the table.
+    norm_bound : float
+        Features of a row are scaled down to this norm.
+    intercept : float
+    """
+
+    max_rows = MAX_ROWS
+    kernel_error = 0.0  # explicit features are exact as they are in memory
+    n_features: int
+
+    def __init__(self, transformer: Any, n_columns: int, norm_bound: float, intercept: float):
+        self.transformer, self.norm_bound, self.intercept = transformer, norm_bound, intercept
+        self.radius = math.hypot(norm_bound, intercept)
+        # A function of the user's, which may fail on a row.
+        self.is_users = transformer is not None
+        self._n_mapped = self._try_out(n_columns) if self.is_users else n_columns
+        self.n_features = self._n_mapped + bool(intercept)
+        self.entry_error = (self.n_features + 4) * UNIT
+
+    def _try_out(self, n_columns: int) -> int:
+        """Return the number of features of a row; raise what the map raises for zeros."""
+        one, again = (dense(self.transformer.transform(np.zeros((1, n_columns)))) for _ in range(2))
+        if not np.array_equal(one, again, equal_nan=True):
+            raise ValueError(
+                "feature_map gives a row of zeros other features the second time. It must be a "
+                "function of the row alone: without noise of its own, or memory of other rows."
+            )
+        return one.shape[1]
+
+    @classmethod
+    def of(
+        cls, feature_map: Any, n_columns: int, norm_bound: float, intercept: float, seed: int
+    ) -> FeatureSpace:
+        """Return the space of a transformer, which is fitted here, on a public row of zeros."""
+        if feature_map is not None:
+            feature_map = clone(feature_map)
+            for name, value in feature_map.get_params().items():
+                if value is None and (name == "random_state" or name.endswith("__random_state")):
+                    feature_map.set_params(**{name: seed})
+            feature_map.fit(np.zeros((1, n_columns)), None)
+        return cls(feature_map, n_columns, norm_bound, intercept)
+
+    def features(self, X: NDArray) -> Floats:
+        """Return phi of each row, shape (n, n_features), clipped and with the intercept last."""
+        X = np.clip(np.asarray(X, dtype=np.float64), -LARGEST, LARGEST) + 0.0  # -0.0 is 0.0
+        values = zero_where_undefined(self._mapped(X)) if self.is_users else X
+        values = clip_rows(values, self.norm_bound)
+        if not self.intercept:
+            return values
+        return np.column_stack([values, np.full(len(values), self.intercept)])
+
+    def _mapped(self, X: Floats) -> Floats:
+        values, taken = map_rows([self.transformer], X, self._n_mapped)
+        if taken.all():
+            return values
+        raise ValueError(
+            "feature_map fails on a row of the table. It must take any row of finite numbers: "
+            "clip columns to public bounds before it (PublicScaler), or have it ignore what it "
+            "does not know (handle_unknown='ignore'). (What it said is left out, for it may hold "
+            "a private value.)"
+        )
+
+    def rows(self, X: NDArray) -> FeatureRows:
+        """Return the features of a table, for passes over it."""
+        return FeatureRows(self.features, X, radius=self.radius)
+
+    def gram(self, X, Y):
+        return self.features(X) @ self.features(Y).T
+
+    def factors(self, X, points):
+        return self.features(X) if points is None else self.gram(X, points)
+
+    def prepare(self, X, terms):
+        return self.rows(X)
+
+    def try_all(self, data):
+        if self.is_users:
+            for _ in data.blocks():
+                pass
+
+    def solve(self, data, codes, loss, regularization, tolerance, linear=None):
+        return solve_primal(data, codes, loss, regularization, tolerance, linear=linear)
+
+    def smallest_tolerance(self, shape, radius, loss, regularization, tilt=0.0):
+        n_rows, n_scores = shape
+        rows = _Numbers(n_rows, self.n_features, radius, rows_of_block(self.n_features))
+        return smallest_tolerance(rows, n_scores, loss, regularization, tilt)
+
+
+def zero_where_undefined(values: Floats) -> Floats:
+    """Return values with zero for those that a map or a kernel overflowed on."""
+    finite = np.isfinite(values)
+    return values if finite.all() else np.where(finite, values, 0.0)
+
+
+def rows_of_block(n_features: int) -> int:
+    """Return the most rows of a block."""
+    return max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * n_features)))
+
+
+class FeatureRows:
+    """Features of rows, of norm at most `radius`.
+
+    As many are kept as fit into the `working_memory` of scikit-learn's configuration.
+
+    Parameters
+    ----------
+    transform : callable
+        From a block of rows of X to an array of shape (rows, p); always the same for a row, and
+        within the radius. May be called from another thread, but never from two at once.
+    X : array-like of shape (n, d)
+        Has a shape, and slices.
+    radius : float
+        The public bound on the norm of a row's features.
+
+    Attributes
+    ----------
+    n_rows, n_features : int
+    block_rows : int
+        The most rows of a block.
+    """
+
+    def __init__(self, transform: Callable[[NDArray], NDArray], X: NDArray, *, radius: float):
+        self.transform = transform
+        self.X = X
+        self.radius = radius
+        self.n_rows = X.shape[0]
+        self.n_features = self._features(slice(0, 1)).shape[1]
+        row_bytes = 8 * self.n_features
+        self.block_rows = rows_of_block(self.n_features)
+        n_kept = int(get_config()["working_memory"] * 2**20 / (row_bytes * self.block_rows))
+        self._kept: list[Floats] = []
+        self._kept = [block for _, block in islice(self.blocks(), n_kept)]
+
+    def blocks(self) -> Iterator[tuple[slice, Floats]]:
+        """Yield slices of the rows, in order, and their features, computed one block ahead."""
+        firsts = range(0, self.n_rows, self.block_rows)
+        slices = [slice(k, min(k + self.block_rows, self.n_rows)) for k in firsts]
+        for kept in zip(slices, self._kept, strict=False):
+            advance()
+            yield kept
+        missing = slices[len(self._kept) :]
+        if not missing:
+            return
+        # What the user has set of scikit-learn holds in this thread alone.
+        with ThreadPoolExecutor(1, initializer=partial(set_config, **get_config())) as pool:
+            ahead = pool.submit(self._features, missing[0])
+            for here, following in zip(missing, [*missing[1:], None], strict=True):
+                block = ahead.result()
+                if following is not None:
+                    ahead = pool.submit(self._features, following)
+                advance()
+                yield here, block
+
+    def _features(self, here: slice) -> Floats:
+        return np.asarray(self.transform(self.X[here]), dtype=np.float64)
+
+
+def clip_rows(X: Floats, norm: float) -> Floats:
+    """Return the rows of X, those that are longer than `norm` scaled down to it.
+
+    The result for a row is the same to the last bit whatever rows are beside it. Rows 1e154 times
+    longer become zeros.
+    """
+    unit = power_below(norm)
+    scale = norm / (unit * np.maximum(row_lengths(X / unit), norm / unit))
+    return X if (scale == 1).all() else X * scale[:, None]
+
+
+def row_lengths(X: Floats) -> Floats:
+    """Return the norms of rows; the last half of the squares is added to the first, and so on."""
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.square(X)
+        while (width := squares.shape[1]) > 1:
+            half = (width + 1) // 2
+            squares[:, : width - half] += squares[:, half:]
+            squares = squares[:, :half]
+    return np.sqrt(squares[:, 0])
+
+
+# ---- solver
+
+
+class _Numbers(NamedTuple):
+    """What `smallest_tolerance` asks of rows."""
+
+    n_rows: int
+    n_features: int
+    radius: float
+    block_rows: int
 
 
 class Rows(Protocol):
@@ -78,14 +307,14 @@ def solve_primal(
     else:
         start = _head_minimum(*settings)
 
-    def problem_of(smooth: Loss) -> _Primal:
+    def objective_of(smooth: Loss) -> _Primal:
         return _Primal(rows, codes, smooth, regularization, linear)
 
-    return certified_minimum(problem_of, loss, start, tolerance).x
+    return certified_minimum(objective_of, loss, start, tolerance).x
 
 
 def smallest_tolerance(
-    rows: Rows, n_scores: int, loss: Loss, regularization: float, tilt: float
+    rows: Rows | _Numbers, n_scores: int, loss: Loss, regularization: float, tilt: float
 ) -> float:
     """Return what is sure to be certified for rows of such numbers and norms.
 
@@ -111,7 +340,7 @@ def smallest_tolerance(
     return smallest_distance(loss, regularization, n * radius**2, n, score_error, gradient_error)
 
 
-def _score_error(rows: Rows, n_scores: int, score: float, weight: float) -> float:
+def _score_error(rows: Rows | _Numbers, n_scores: int, score: float, weight: float) -> float:
     """Return a bound on the error of a row of careful scores, given their norm and that of W.
 
     For norms of p numbers each, in place of the largest, `product_error` is sqrt(p) too large.
@@ -153,14 +382,13 @@ def _head_minimum(rows, codes, loss, regularization, linear):
     if n < linear.size:
         return start
     head = _Head(rows, n)
-    narrow = isinstance(loss, HuberizedHinge) and loss.h < FIRST_WIDTH
-    smooth = HuberizedHinge(FIRST_WIDTH) if narrow else loss
+    smooth = loss.widened()
     share = n / rows.n_rows
-    problem = _Primal(head, codes[:n], smooth, share * regularization, share * linear)
+    objective = _Primal(head, codes[:n], smooth, share * regularization, share * linear)
     # Rows that cancel leave a gradient of rounding errors alone, which no step makes smaller.
-    size = max(problem.at(start).norm, _HEAD_ACCURACY * smooth.lipschitz * problem.norms)
+    size = max(objective.at(start).norm, _HEAD_ACCURACY * smooth.lipschitz * objective.norms)
     goal = _HEAD_ACCURACY * size
-    return minimise(problem, start, lambda point: point.norm <= goal).x
+    return minimise(objective, start, lambda point: point.norm <= goal).x
 
 
 class _Head:
@@ -180,7 +408,7 @@ class _Head:
         return iter(self._kept)
 
 
-class _Primal(Problem):
+class _Primal(Objective):
     """A vector is the weights W. Every `at` is a pass over the rows.
 
     That pass also brings the Hessian, averaged over the q scores, up to date: near the minimum few
@@ -253,7 +481,7 @@ class _Primal(Problem):
         weight = float(np.linalg.norm(point.x))
         score_error = _score_error(self.rows, point.x.shape[1], largest, weight)
         score_error += argument_error(self.loss, largest)
-        rest = self.regularization * np.linalg.norm(point.x) + np.linalg.norm(self.linear)
+        rest = self.regularization * weight + float(np.linalg.norm(self.linear))
         return score_error, _norm_error(self.rows, self.loss.lipschitz * self.norms, rest)
 
     def direction(self, point: Point, accuracy: float) -> Floats:

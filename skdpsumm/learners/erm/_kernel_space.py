@@ -1,0 +1,397 @@
+"""Spaces that are known by a kernel: the values of exact kernels, and their Gram matrices.
+
+*Entries.* Each is within `KERNEL_ERROR` of the exact kernel of two rows. The last digits of a BLAS
+product depend on the shape of the block, so a row more would change the entries of all others.
+Here it has nothing to round: rows are first rounded to a public grid, which is a map of each row by
+itself and so a part of the kernel. Then products and squared distances are sums of integers below
+2**53, exact in any order, and what is left is one exponential or power of a single number. All that
+is done to a row uses operations that IEEE 754 rounds alike wherever they are made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import additive_chi2_kernel
+from sklearn.utils import gen_batches
+
+from ..._blas import one_blas_thread
+from ..._linear_systems import UNIT, power_below
+from ..._progress import advance
+from ..._warn import silence
+from ._feature_space import LARGEST, NORM_ERROR, clip_rows, row_lengths, zero_where_undefined
+from ._kernel_solver import smallest_tolerance, solve_dual
+from ._losses import Floats
+from ._problem import MAX_KERNEL_ROWS, Minimizer, Space, positive_shift
+
+# Relative to R^2: an exponential within 4 units in the last place (8 UNIT), whose argument's
+# relative error counts 1/e, and the sum with an intercept. The argument of chi2 is a sum of terms
+# that are off by 5 UNIT each, over `_COLUMNS_AT_ONCE` columns, and the others' are integers.
+KERNEL_ERROR, CHI2_ERROR = 12 * UNIT, 40 * UNIT
+# Rows are rounded to this part of a kernel's reach, or of the norm that they are clipped to.
+_OF_REACH, _OF_NORM = 2.0**-20, 2.0**-25
+# In grid units: squared norms from which on products would not be exact, and the largest entry.
+_FAR, _LARGEST = 2.0**51, 2.0**490
+_COLUMNS_AT_ONCE = 64
+# What we ask of kernels of the user's: their values may be off by this part of |phi(x)| |phi(y)|.
+# Their scaling adds as much again, and a little of its own.
+GIVEN_ERROR = 2.0**-46
+SCALED_ERROR = 2 * GIVEN_ERROR + 8 * UNIT
+# Positive definite kernels of scikit-learn, and what bounds phi.
+UNIT_KERNELS = ("rbf", "laplacian", "cosine", "chi2")
+NORM_KERNELS = ("linear", "poly", "polynomial")
+KERNELS = (*UNIT_KERNELS, *NORM_KERNELS)
+_BLOCK_ROWS = 512
+
+
+class GramSpace(Space):
+    """A space of which inner products alone are known.
+
+    Attributes
+    ----------
+    n_jobs : int
+        Threads that may call `gram`: one where it calls a function of the user's.
+    is_users : bool
+        Whether it calls a function of the user's, which may fail.
+    """
+
+    max_rows = MAX_KERNEL_ROWS
+    n_jobs: int = 2
+    is_users: bool = False
+
+    @property
+    def kernel_error(self) -> float:
+        """The errors of the Gram matrix are those of its entries."""
+        return self.entry_error
+
+    def check_points(self, points, X):
+        if self.is_users:
+            for rows in gen_batches(len(points), _BLOCK_ROWS):
+                self.gram(points[rows], X)
+
+    def factors(self, X, points):
+        return self.gram(X, points)
+
+    def prepare(self, X, terms):
+        gram = symmetric_gram(self.gram, X, n_jobs=self.n_jobs)
+        gram[np.diag_indices_from(gram)] += positive_shift(terms)
+        return gram
+
+    def solve(self, data, codes, loss, regularization, tolerance, linear=None):
+        if linear is not None:
+            raise ValueError("A linear term needs explicit features.")
+        return solve_dual(data, codes, loss, regularization, tolerance)
+
+    def smallest_tolerance(self, shape, radius, loss, regularization, tilt=0.0):
+        return smallest_tolerance(shape, radius, loss, regularization)
+
+
+class KernelSpace(GramSpace):
+    """The reproducing kernel Hilbert space of a kernel.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        One of `KERNELS` but "linear", or a function of two tables that returns their matrix.
+    params : dict
+        Keyword arguments of the kernel.
+    norm_bound : float
+        Rows are clipped to this norm ("poly"); phi itself is scaled down to it (callables).
+    intercept : float
+    """
+
+    def __init__(
+        self, kernel: str | Callable, params: dict[str, Any], norm_bound: float, intercept: float
+    ):
+        self.kernel: Any = kernel
+        self.params = params
+        self.norm_bound, self.intercept = norm_bound, intercept
+        self.radius = math.hypot(self._kernel_radius(), intercept)
+        self.n_jobs = 1 if callable(kernel) else 2
+        self.is_users = callable(kernel)
+        self.entry_error = self._entry_error()
+
+    def _entry_error(self) -> float:
+        if callable(self.kernel):
+            return SCALED_ERROR
+        if self._is_polynomial:
+            return polynomial_error(self.params["degree"])
+        return CHI2_ERROR if self.kernel == "chi2" else KERNEL_ERROR
+
+    @property
+    def _is_polynomial(self) -> bool:
+        return self.kernel in ("poly", "polynomial")
+
+    def _kernel_radius(self) -> float:
+        if callable(self.kernel):
+            return self.norm_bound
+        if self.kernel in UNIT_KERNELS:
+            return 1.0
+        p = self.params
+        longer = 1 + 2 * p["degree"] * NORM_ERROR
+        try:
+            return (p["gamma"] * self.norm_bound**2 + p["coef0"]) ** (p["degree"] / 2) * longer
+        except OverflowError:
+            return math.inf  # which `Terms.check` refuses
+
+    def gram(self, X, Y):
+        # Far beyond any data, and below where squares overflow.
+        X, Y = (np.clip(np.asarray(A, dtype=np.float64), -LARGEST, LARGEST) for A in (X, Y))
+        matrix = self._entries(X, Y)
+        if self.intercept:
+            matrix += self.intercept**2
+        return matrix
+
+    def _entries(self, X: Floats, Y: Floats) -> Floats:
+        if callable(self.kernel):
+            matrix = zero_where_undefined(self._call_on_rows(X, Y))
+            return matrix * self._scales(X)[:, None] * self._scales(Y)
+        if self._is_polynomial:
+            return polynomial(X, Y, self.norm_bound, **self.params)
+        named: dict[str, Callable[..., Floats]] = {
+            "rbf": gaussian,
+            "laplacian": laplacian,
+            "cosine": cosine,
+            "chi2": chi2,
+        }
+        return named[self.kernel](X, Y, **self.params)
+
+    def try_out(self, n_columns: int) -> None:
+        """Raise ValueError for a function that is no kernel of two tables, on public zeros."""
+        if not callable(self.kernel):
+            return
+        try:
+            shape = self._call_as_is(np.zeros((2, n_columns)), np.zeros((1, n_columns))).shape
+            reason = f"returned shape {shape}"
+        except Exception as error:
+            shape, reason = None, f"raised {type(error).__name__}: {error}"
+        if shape != (2, 1):
+            raise ValueError(
+                "kernel must be a function of two tables, of shapes (n, d) and (m, d), and return "
+                f"their (n, m) matrix; for zeros of shapes (2, d) and (1, d) it {reason}."
+            )
+
+    def _call_as_is(self, X: NDArray, Y: NDArray) -> Floats:
+        with silence():
+            return np.asarray(self.kernel(X, Y, **self.params), dtype=np.float64)
+
+    def _call_on_rows(self, X: NDArray, Y: NDArray) -> Floats:
+        with suppress(Exception):
+            matrix = self._call_as_is(X, Y)
+            if matrix.shape == (len(X), len(Y)):
+                return matrix
+        # Raised out here, for the error above may hold a value of a row.
+        raise ValueError(
+            "kernel fails on rows of these tables, or returns another shape than (n, m). It must "
+            "take any rows of finite numbers; clip columns to public bounds (PublicScaler). (What "
+            "it said is left out, for it may hold a private value.)"
+        )
+
+    def _scales(self, X: NDArray) -> Floats:
+        """Return what brings the norm of phi of each row below the bound; 0 where it has none."""
+        squares = np.empty(len(X))
+        for rows in gen_batches(len(X), 64):
+            squares[rows] = np.diag(self._call_on_rows(X[rows], X[rows]))
+        squares = np.where(np.isnan(squares), np.inf, np.abs(squares))
+        return self.norm_bound / np.sqrt(np.maximum(squares, self.norm_bound**2))
+
+    def check(self, X):
+        if self.kernel == "chi2" and (X < 0).any():
+            raise ValueError(
+                "kernel='chi2' is defined for columns that are nowhere negative; clip them to "
+                "public bounds (PublicScaler), or take another kernel."
+            )
+
+
+class PrecomputedSpace(GramSpace):
+    """A space known by the Gram matrix of the training rows and of the public points.
+
+    Rows are indices, 0 to n - 1 for training rows and from n on for public points. Holds the
+    private matrix: what is released is moved to `GivenRows`.
+    """
+
+    entry_error = SCALED_ERROR
+
+    def __init__(self, gram: Floats, n_train: int, norm_bound: float, intercept: float):
+        scales = norm_bound / np.sqrt(np.maximum(np.diag(gram), norm_bound**2))
+        self._gram = gram * scales[:, None] * scales + intercept**2
+        self._public_scales = scales[n_train:].copy()
+        self.n_train, self.intercept = n_train, intercept
+        self.radius = math.hypot(norm_bound, intercept)
+
+    @classmethod
+    def split(
+        cls, X: NDArray, X_public: Any, norm_bound: float, intercept: float
+    ) -> tuple[PrecomputedSpace, NDArray, NDArray]:
+        """Return the space, and the training rows and the public points as indices.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n)
+            Kernel of the training rows.
+        X_public : array-like of shape (T, n + T)
+            Kernel of the public points with the training rows, and then with each other.
+        """
+        n = len(X)
+        public = None if X_public is None else np.asarray(X_public, dtype=np.float64)
+        if X.shape[1] != n or public is None or public.shape != (len(public), n + len(public)):
+            raise ValueError(
+                "kernel='precomputed' takes X of shape (n, n), the kernel of the training rows, "
+                "and X_public of shape (T, n + T): the kernel of T public points with the training "
+                "rows, and then with each other."
+            )
+        if not np.isfinite(public).all():
+            raise ValueError("X_public holds NaN or infinity; compute the kernel of those points.")
+        gram = np.block([[X, public[:, :n].T], [public]])
+        if (np.diag(gram) < 0).any():
+            raise ValueError("A kernel's diagonal cannot be negative; check the matrices.")
+        rows = np.arange(len(gram), dtype=np.float64)[:, None]
+        return cls(gram, n, norm_bound, intercept), rows[:n], rows[n:]
+
+    def gram(self, X, Y):
+        return self._gram[np.ix_(X[:, 0].astype(int), Y[:, 0].astype(int))]
+
+    def released(self, predictor: Minimizer) -> Minimizer:
+        """Return a released expansion in the public points, for kernel values of new rows."""
+        space = GivenRows(self._public_scales, self.intercept)
+        # The places of the public points would tell the number of training rows.
+        return Minimizer(space, predictor.coefficients, np.zeros((len(predictor.coefficients), 1)))
+
+
+class GivenRows(GramSpace):
+    """New rows given as their kernel values with the public points."""
+
+    entry_error = SCALED_ERROR
+
+    def __init__(self, scales: Floats, intercept: float):
+        self._scales, self.intercept = scales, intercept
+
+    def gram(self, X, Y):
+        return X * self._scales + self.intercept**2
+
+
+def symmetric_gram(
+    kernel: Callable[[NDArray, NDArray], NDArray], X: NDArray, *, n_jobs: int = 2
+) -> NDArray[np.float64]:
+    """Return the kernel between all rows of X, shape (n, n), exactly symmetric.
+
+    Parameters
+    ----------
+    kernel : callable
+        From two blocks of rows, which are the same object on the diagonal, to their kernel
+        matrix; may be called from several threads.
+    X : ndarray of shape (n, d)
+    n_jobs : int
+        Threads. BLAS uses one inside each.
+    """
+    rows = list(gen_batches(len(X), _BLOCK_ROWS))
+    parts = [X[here] for here in rows]
+    out = np.empty((len(X), len(X)))
+
+    def fill(pair: tuple[int, int]) -> None:
+        i, j = pair
+        block = np.asarray(kernel(parts[i], parts[j]), dtype=np.float64)
+        out[rows[j], rows[i]] = block.T
+        out[rows[i], rows[j]] = (block + block.T) / 2 if i == j else block
+
+    pairs = [(i, j) for i in range(len(rows)) for j in range(i + 1)]
+    with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
+        for _ in pool.map(fill, pairs):
+            advance()
+    return out
+
+
+# ---- entries
+
+
+def gaussian(X: Floats, Y: Floats, gamma: float) -> Floats:
+    """Return ``exp(-gamma |x - y|^2)``; from differences for rows far from the origin."""
+    step = power_below(_OF_REACH / math.sqrt(gamma))
+    X, Y = _in_units(X, step), _in_units(Y, step)
+    squares, others = (np.einsum("ij,ij->i", A, A) for A in (X, Y))
+    distances = X @ Y.T
+    distances *= -2.0
+    distances += squares[:, None]
+    distances += others
+    for rows, there, long, out in ((X, Y, squares, distances), (Y, X, others, distances.T)):
+        far = long > _FAR
+        if far.any():
+            out[far] = cdist(rows[far], there, "sqeuclidean")
+    distances *= -gamma * step * step
+    return np.exp(distances, out=distances)
+
+
+def laplacian(X: Floats, Y: Floats, gamma: float) -> Floats:
+    """Return ``exp(-gamma |x - y|_1)``."""
+    step = power_below(_OF_REACH / gamma)
+    distances = cdist(_in_units(X, step), _in_units(Y, step), "cityblock")
+    distances *= -gamma * step
+    return np.exp(distances, out=distances)
+
+
+def cosine(X: Floats, Y: Floats) -> Floats:
+    """Return the inner products of the directions of rows; 0 with a row of zeros."""
+    X, Y = (_shortened(_directions(A), _OF_NORM) for A in (X, Y))
+    return (X @ Y.T) * _OF_NORM**2
+
+
+def polynomial(
+    X: Floats, Y: Floats, norm: float, *, gamma: float, coef0: float, degree: int
+) -> Floats:
+    """Return ``(gamma <x, y> + coef0)^degree`` for rows clipped to a norm."""
+    step = power_below(_OF_NORM * norm)
+    X, Y = (_shortened(clip_rows(A, norm), step) for A in (X, Y))
+    matrix = X @ Y.T
+    matrix *= gamma * step * step
+    matrix += coef0
+    matrix **= degree
+    return matrix
+
+
+def polynomial_error(degree: int) -> float:
+    """Return the error of an entry of `polynomial`, relative to the largest: 2 UNIT in its base."""
+    return KERNEL_ERROR + 2 * degree * UNIT
+
+
+def chi2(X: Floats, Y: Floats, gamma: float) -> Floats:
+    """Return ``exp(-gamma sum (x - y)^2 / (x + y))`` for rows that are nowhere negative.
+
+    Sums over a few columns are added up with their rounding errors carried along (Kahan).
+    """
+    total, lost = np.zeros((len(X), len(Y))), np.zeros((len(X), len(Y)))
+    for some in _columns(X.shape[1]):
+        term = additive_chi2_kernel(X[:, some], Y[:, some]) - lost
+        raised = total + term
+        lost = (raised - total) - term
+        total = raised
+    total *= gamma
+    return np.exp(total, out=total)
+
+
+def _columns(n: int) -> Iterator[slice]:
+    return (slice(first, first + _COLUMNS_AT_ONCE) for first in range(0, n, _COLUMNS_AT_ONCE))
+
+
+def _in_units(X: Floats, step: float) -> Floats:
+    """Return rows rounded to multiples of a power of two, in units of it."""
+    limit = step * _LARGEST
+    return np.rint(np.clip(X, -limit, limit) / step)
+
+
+def _shortened(X: Floats, step: float) -> Floats:
+    """Return rows rounded towards zero, which makes none longer, in units of `step`."""
+    return np.trunc(X / step)
+
+
+def _directions(X: Floats) -> Floats:
+    """Return rows of length 1, and zeros for zeros."""
+    largest = np.abs(X).max(axis=1)
+    X = X / np.ldexp(1.0, np.frexp(largest)[1] - 1)[:, None]
+    return X / np.where(largest > 0, row_lengths(X), 1.0)[:, None]
