@@ -211,7 +211,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         """Return what is to be minimised, the coding of y, what is given of it, public points."""
         X, y = self._validate(X, y)
         loss, coding, given = self._describe_target(y)
-        space, rows, public = self._open_space(X, unwrap(X_public))
+        space, rows, public = self._open_space(X, X_public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
         _check_size(len(X), terms)
         return Problem(space, rows, coding.encode(y), terms), coding, given, public
@@ -279,6 +279,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         intercept = float(self.intercept_scaling) if self.fit_intercept else 0.0
         norm_bound, n_columns = float(self.norm_bound), X.shape[1]
+        if X_public is not None:
+            X_public = unwrap(X_public)
         if self.kernel == "precomputed" and self.feature_map is None:
             return PrecomputedSpace.split(X, X_public, norm_bound, intercept)
         if self.feature_map is not None or self.kernel == "linear":
@@ -322,11 +324,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _kernel_and_params(self) -> tuple[Any, dict[str, Any]]:
         """Return the kernel's name, or the function that was given, and its parameters."""
-        kernel = self.kernel
-        polynomial = isinstance(kernel, PolynomialKernel)
-        if kernel in ("poly", "polynomial"):
-            kernel, polynomial = PolynomialKernel(), True
-        if polynomial:
+        kernel = PolynomialKernel() if self.kernel in ("poly", "polynomial") else self.kernel
+        if isinstance(kernel, PolynomialKernel):
             more = {"degree": int(kernel.degree), "coef0": float(kernel.coef0)}
             return "poly", {"gamma": float(self.gamma), **more}
         if callable(kernel) or kernel == "cosine":
@@ -373,9 +372,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _given_of_kernel(self) -> list[str]:
         """Return what is taken on trust of a kernel that the user computes, in tables."""
-        if self.feature_map is not None or not (
-            callable(self.kernel) or self.kernel == "precomputed"
-        ):
+        is_users = callable(self.kernel) or self.kernel == "precomputed"
+        if self.feature_map is not None or not is_users:
             return []
         return [
             "that the kernel is positive semi-definite, and a function of two rows alone, up to "

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._validation import class_codes, known_classes, validate_table
-from .._warn import silence
 from .erm._losses import as_loss, classifier_loss
 
 Floats = NDArray[np.float64]
@@ -91,7 +91,7 @@ class ClassifierTarget(ClassifierMixin):
         classifier_loss(self.loss, 2)  # which checks it
 
     def _describe_target(self, y):
-        with silence():  # it may warn of how many rows there are
+        with warnings.catch_warnings(action="ignore"):  # of how many rows there are
             check_classification_targets(y)
         known = known_classes(y, self.classes)
         flat = self._chosen_mechanism().pays_for_curvature
@@ -186,7 +186,8 @@ class RegressorTarget(RegressorMixin):
         return IntervalCoding(low, high)
 
     def _describe_target(self, y):
-        return as_loss(self.loss, "regressor"), self._interval(), ""
+        # A copy, for the user's may get other parameters while a learner answers with its noise.
+        return clone(as_loss(self.loss, "regressor")), self._interval(), ""
 
     def predict(self, X):
         """Return the prediction for each row, within `y_bounds`.
