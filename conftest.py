@@ -55,7 +55,8 @@ def seed_all_noise(patch, seed):
     """Put one seeded generator in place of OpenDP's noise and of the system's entropy."""
     import numpy as np
 
-    from skdpsumm.privacy import _choice, _float_noise, _noise, exponential_choice
+    from skdpsumm.privacy import _noise
+    from skdpsumm.privacy._noise import exponential_choice
 
     rng = np.random.default_rng([seed, 0xD9])  # no test draws its rows from this seed
 
@@ -66,8 +67,8 @@ def seed_all_noise(patch, seed):
         return int.from_bytes(rng.bytes(n_bits // 8), "little")
 
     patch.setattr(_noise, "_opendp", opendp)
-    patch.setattr(_choice, "_noisy_max", lambda scale: lambda u: exponential_choice(u, scale, rng))
-    patch.setattr(_float_noise, "secrets", SimpleNamespace(randbits=randbits))
+    patch.setattr(_noise, "_noisy_max", lambda scale: lambda u: exponential_choice(u, scale, rng))
+    patch.setattr(_noise, "secrets", SimpleNamespace(randbits=randbits))
     patch.setattr(np.random.bit_generator, "randbits", randbits)  # of generators without a seed
     np.random.seed(seed)  # noqa: NPY002  what scikit-learn takes for random_state=None
 
@@ -95,6 +96,7 @@ _LONG = (
 )
 
 
+@pytest.hookimpl(trylast=True)  # of what runs, when -m and -k have chosen
 def pytest_collection_modifyitems(items):
     """Put the longest tests first, so that no worker of pytest-xdist ends with one alone."""
     items.sort(key=lambda item: item.path.name not in _LONG)

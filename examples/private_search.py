@@ -25,8 +25,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.model_selection import ParameterGrid, train_test_split
 
 from skdpsumm import PrivateSearchCV, TDILClassifier
-from skdpsumm.model_selection._plan import plan_runs
-from skdpsumm.model_selection._stopping import stopping
+from skdpsumm.model_selection._stopping import plan_runs, stopping
 from skdpsumm.privacy import gdp_epsilon, gdp_mu
 
 DELTA, HOLDOUT, TRIALS = 1e-6, 0.25, 30

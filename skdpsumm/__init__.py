@@ -1,6 +1,5 @@
 """Differentially private data summaries with scikit-learn's interface."""
 
-from ._public import Public
 from .audit import AuditResult, audit_epsilon
 from .features import PublicScaler
 from .learners import (
@@ -21,6 +20,7 @@ from .privacy import (
     PrivacyLeakWarning,
     PrivacyLedger,
 )
+from .schema._reading import Public
 from .sketches import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
 from .summaries import (
     PrivateMMDSummarizer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from skdpsumm import _demo_learner, _demo_sketch, _demo_summary
+from skdpsumm import _demo
 
 
 def main() -> None:
@@ -14,11 +14,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("."), help="folder for the files")
     folder = parser.parse_args().output
     print("== 1. Sketch once, ask forever: breast cancer measurements\n")
-    _demo_sketch.run(folder)
+    _demo.sketch_once(folder)
     print("\n== 2. Choose rows from many owners: handwritten digits\n")
-    _demo_summary.run()
+    _demo.choose_rows()
     print("\n== 3. Learn with kernels: handwritten digits, odd or even\n")
-    _demo_learner.run()
+    _demo.learn_with_kernels()
 
 
 if __name__ == "__main__":

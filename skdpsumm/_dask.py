@@ -14,15 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._validation import Schema, validate_table
+from .schema._reading import Schema, is_dask, validate_table
 
 # Results that one task brings together: the reduction is a tree of this width.
 _WIDTH = 32
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is a Dask array, frame or series."""
-    return all(hasattr(X, name) for name in ("__dask_graph__", "to_delayed", "_meta"))
 
 
 @dataclass(frozen=True)
@@ -65,18 +60,18 @@ class PartitionSchema:
             As `validate_table` does, and where the number of columns is unknown.
         """
         example = _example(X)
-        options = {"ensure_min_samples": 0, "reset": reset}
-        width = validate_table(estimator, example, mixed=mixed, **options).shape[1]
+        table = validate_table(estimator, example, mixed=mixed, reset=reset, ensure_min_samples=0)
         labels = tuple(example.columns) if hasattr(example, "columns") else None
         name = type(estimator).__name__
-        return cls(name, width, labels, mixed)
+        return cls(name, table.shape[1], labels, mixed)
 
     def check(self, rows: Any) -> NDArray:
         """Return a partition as `validate_table` would return it as a part of the whole table."""
         labels = tuple(rows.columns) if hasattr(rows, "columns") else None
         if labels == self.labels:
-            options = {"keep_float32": True, "ensure_min_samples": 0}
-            rows = validate_table(self._stand_in(), rows, mixed=self.mixed, **options)
+            rows = validate_table(
+                self._stand_in(), rows, mixed=self.mixed, keep_float32=True, ensure_min_samples=0
+            )
             if rows.shape[1] == self.n_columns:
                 return rows
         raise ValueError(

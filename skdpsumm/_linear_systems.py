@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
-from ._progress import advance
+from ._computing import advance
 
 Floats = NDArray[np.float64]
 
@@ -90,10 +91,12 @@ def weighted_gram(factor: Floats, weights: Floats) -> Floats:
 
 def conjugate_gradients(
     times: Callable[[Floats], Floats],
-    precondition: Callable[[Floats], tuple[Floats, float]],
+    precondition: Callable[[Floats], tuple[Floats, Any]],
     right: Floats,
-    accuracy: float,
-) -> Floats:
+    accuracy: float | Floats,
+    *,
+    dot: Callable[[Floats, Floats], Any] = np.vdot,
+) -> tuple[Floats, Any]:
     """Solve ``times(x) = right`` until the size of the residual is at most `accuracy`.
 
     Parameters
@@ -103,43 +106,73 @@ def conjugate_gradients(
     precondition : callable
         Returns about the inverse of that matrix times a residual, and the size of the residual.
     right : ndarray
-    accuracy : float
+    accuracy : float, or ndarray of shape (k,)
+    dot : callable, default=np.vdot
+        The inner product. One that returns k numbers, of the columns of two arrays of shape (m, k),
+        solves for the columns of `right` side by side: each has its own steps, and its own end.
 
     Returns
     -------
-    ndarray, the solution as far as rounding and 1,000 products lead
+    x : ndarray
+        The solution as far as rounding and 1,000 products lead.
+    size : float, or ndarray of shape (k,)
+        The size of the residual that is left.
     """
-    x = np.zeros_like(right)
-    residual = right
+    x, residual = np.zeros_like(right), right
     z, size = precondition(residual)
-    step, product = z, float(np.vdot(residual, z))
+    step, product = z, dot(residual, z)
+    going = np.True_
     for _ in range(_MOST_PRODUCTS):
-        if size <= accuracy or not product > 0:
+        going = going & (size > accuracy) & (product > 0)
+        if not np.any(going):
             break
         image = times(step)
         advance()
-        curvature = float(np.vdot(step, image))
-        if not curvature > 0:
+        curvature = dot(step, image)
+        # What is left of a solved system may be rounding errors alone, in any direction.
+        going = going & (curvature > 0)
+        if not np.any(going):
             break
-        x = x + (product / curvature) * step
-        residual = residual - (product / curvature) * image
+        length = _ratio(product, curvature, going)
+        x = x + length * step
+        residual = residual - length * image
         z, size = precondition(residual)
-        previous, product = product, float(np.vdot(residual, z))
-        step = z + (product / previous) * step
-    return x
+        previous, product = product, dot(residual, z)
+        step = z + _ratio(product, previous, going) * step
+    return x, size
 
 
-def positive_cholesky(matrix: Floats) -> Floats:
+def _ratio(top: Any, bottom: Any, where: Any) -> Any:
+    """Return a ratio, and zero elsewhere: columns that are solved stay as they are."""
+    return np.divide(top, bottom, out=np.zeros_like(top), where=where)
+
+
+def positive_cholesky(
+    matrix: Floats, factorise: Callable[[Floats], Any] = np.linalg.cholesky
+) -> Floats:
     """Return the lower Cholesky factor of a positive definite matrix, overwritten here.
 
     If rounding has left it indefinite, its diagonal is raised until it is not.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (k, k)
+    factorise : callable, default=np.linalg.cholesky
+        Another one gives other last digits.
+
+    Raises
+    ------
+    LinAlgError
+        For a matrix that is not positive definite by far.
     """
     diagonal = np.diag(matrix).copy()
     raised = 0.0
     while True:
         try:
-            return np.linalg.cholesky(matrix).astype(np.float64, copy=False)
+            return factorise(matrix)
         except np.linalg.LinAlgError:
+            if not raised < 0.1:
+                raise
             raised = max(1e-14, 100 * raised)
             np.fill_diagonal(matrix, diagonal + raised * np.abs(diagonal).max())
 

@@ -33,7 +33,7 @@ from skdpsumm import (
     SketchUnion,
 )
 from skdpsumm.features import GRID
-from skdpsumm.moments.inferring._maxent import maxent_points
+from skdpsumm.moments.inferring._points import maxent_points
 from skdpsumm.sketches._file import _content, _digest
 
 SECONDS_PER_MUTANT = 60  # of which the first call of a compiled engine may take most

@@ -59,7 +59,16 @@ from skdpsumm.learners import (
     SoftHinge,
     SparseVector,
 )
-from skdpsumm.summaries import AskAll, Auction, Curator, DataOwner, Pool, Posted, Propose
+from skdpsumm.summaries import (
+    AskAll,
+    Auction,
+    Curator,
+    DataOwner,
+    MWEMRelease,
+    Pool,
+    Posted,
+    Propose,
+)
 
 # ---- how estimators are built: a parameter with a new name has it here, and nowhere below
 
@@ -191,8 +200,8 @@ PROTOCOLS = {
 }
 RELEASES = {
     "gaussian": {"release": "gaussian"},
-    "mwem": {"release": "mwem", "n_steps": 20, "n_target": 60},
-    "mwem of features": {"release": "mwem", "n_steps": 20, "reveal": "features", "n_target": 60},
+    "mwem": {"release": MWEMRelease(n_steps=20), "n_target": 60},
+    "mwem of features": {"release": MWEMRelease(n_steps=20), "reveal": "features", "n_target": 60},
     "known target": {"n_target": 60},
     "target is owners": {"target_is_owners": True},
 }
@@ -203,7 +212,8 @@ def summarizer(protocol, **parameters):
     """Return a summarizer."""
     small = {"n_select": 12, "gamma": 0.7, "n_components": 40, "protocol": clone(protocol)}
     known = {"n_target": 60} if parameters.get("adjacency") == "replace_one" else {}
-    accountant = counted_by(parameters.get("release", "gaussian"))
+    given = parameters.get("release", "gaussian")
+    accountant = counted_by(given if isinstance(given, str) else "mwem")
     if isinstance(protocol, Auction):  # its owners have no guarantee
         accountant = None
         if protocol.calibration == "printed":

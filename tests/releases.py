@@ -16,7 +16,7 @@ from skdpsumm.learners import (
     SparseVector,
 )
 from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
-from skdpsumm.privacy import _choice, _float_noise, _noise
+from skdpsumm.privacy import _noise
 from skdpsumm.summaries import Curator, Posted
 from skdpsumm.summaries._posted import _count_unit
 
@@ -24,7 +24,7 @@ from skdpsumm.summaries._posted import _count_unit
 def seeded_noise(monkeypatch):
     """Return a function that puts seeded sources, off by a factor, in place of all noise."""
     rng = np.random.default_rng(0)
-    radial, choose = _float_noise.radial_noise, _choice.exponential_choice
+    radial, choose = _noise.radial_noise, _noise.exponential_choice
 
     def install(factor):
         def put(draw):

@@ -21,6 +21,8 @@ from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.privacy import gdp_epsilon, gdp_mu
 from skdpsumm.summaries import Auction, HandOver
 
+pytestmark = pytest.mark.statistical
+
 DELTA = 1e-6
 SURE = 1 - 1e-9
 

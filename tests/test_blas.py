@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from skdpsumm._blas import one_blas_thread
+from skdpsumm._computing import one_blas_thread
 
 
 def threads():

@@ -10,6 +10,7 @@ in `tests/long`.
 
 import numpy as np
 import pytest
+from catalogue import DEFAULT_LEARNERS, DEFAULT_SKETCHES
 from releases import (
     FeedbackAgain,
     Released,
@@ -20,22 +21,7 @@ from releases import (
 )
 from sklearn.base import clone
 
-from skdpsumm import (
-    HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    M2MRegressor,
-    PINPClassifier,
-    PINPRegressor,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-    TDDLClassifier,
-    TDDLRegressor,
-    TDILClassifier,
-    TDILRegressor,
-    audit_epsilon,
-)
+from skdpsumm import TDDLClassifier, TDDLRegressor, audit_epsilon
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.audit._neighbours import sketcher_of
 from skdpsumm.privacy import GaussianDP
@@ -45,7 +31,7 @@ EPSILON, DELTA = 1.0, 1e-6
 PURE = {"delta": 0.0, "adjacency": "replace_one"}
 
 
-pytestmark = pytest.mark.usefixtures("quick_fits")
+pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("quick_fits")]
 
 
 @pytest.fixture
@@ -67,22 +53,16 @@ def refuted(releases, mechanism, delta, statistic="auto", n_trials=300):
     return result.refutes(EPSILON)
 
 
-SKETCHES = {
-    "rff": RFFSketcher(random_state=0),
-    "race": RACESketcher(bounds=(0, 1), random_state=0),
-    "histogram": HistogramSketcher(bounds=(0, 1), random_state=0),
-    "union": SketchUnion([HistogramSketcher(), RFFSketcher()], bounds=(0, 1), random_state=0),
-    "m2m": M2MEstimator(bounds=(0, 1), random_state=0),
-    "m2m classifier": M2MClassifier(bounds=(0, 1), random_state=0),
-    "m2m regressor": M2MRegressor(bounds=(0, 1), y_bounds=(0, 1), random_state=0),
-}
+def public(estimator, **parameters):
+    """Return a copy, with public randomness of a seed."""
+    return clone(estimator).set_params(random_state=0, **parameters)
 
 
 @pytest.mark.parametrize("parameters", [{}, PURE], ids=["default", "pure-replace_one"])
-@pytest.mark.parametrize("name", SKETCHES)
+@pytest.mark.parametrize("name", DEFAULT_SKETCHES)
 def test_sketches(name, parameters, noise):
     """Streamed in three blocks, after each of which the exact sums are still in memory."""
-    sketcher, n_columns = sketcher_of(SKETCHES[name], 1)
+    sketcher, n_columns = sketcher_of(public(DEFAULT_SKETCHES[name]), 1)
     sketcher.set_params(**parameters)
     pair = worst_case_neighbours(sketcher, n_features=n_columns)
     releases = [SketchAgain(sketcher, X, n_blocks=3) for X in pair]
@@ -119,18 +99,6 @@ def test_feedback_of_a_summary(protocol, noise):
         assert refuted(projected, releases[0].noise.mechanism, DELTA) is caught
 
 
-LEARNERS = {
-    "tdil": TDILClassifier(classes=[0, 1], random_state=0),
-    "tdil regressor": TDILRegressor(y_bounds=(0, 1), random_state=0),
-    "tdil objective": TDILClassifier(classes=[0, 1], mechanism="objective", random_state=0),
-    "tddl": TDDLClassifier(classes=[0, 1], random_state=0),
-    "tddl regressor": TDDLRegressor(y_bounds=(0, 1), random_state=0),
-    "tddl laplace": TDDLClassifier(classes=[0, 1], mechanism="laplace", random_state=0),
-    "pinp": PINPClassifier(classes=[0, 1], random_state=0),
-    "pinp regressor": PINPRegressor(y_bounds=(0, 1), random_state=0),
-}
-
-
 def published(release, row):
     model = release()
     if hasattr(model, "answers_"):
@@ -138,14 +106,14 @@ def published(release, row):
     return np.ravel(model.predictor_.scores(row))
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DEFAULT_LEARNERS)
 def test_learners(name, noise):
-    _test_learner(LEARNERS[name], noise)
+    _test_learner(public(DEFAULT_LEARNERS[name]), noise)
 
 
 @pytest.mark.parametrize("name", ["tdil", "tdil objective"])
 def test_learners_with_a_pure_guarantee(name, noise):
-    _test_learner(clone(LEARNERS[name]).set_params(**PURE), noise)
+    _test_learner(public(DEFAULT_LEARNERS[name], **PURE), noise)
 
 
 def _test_learner(model, noise):

@@ -69,6 +69,7 @@ def test_scripts_are_written_for_both_formats(path):
     assert not any(mark in content for content in written for mark in (":class:", ".. ", "|", "`_"))
 
 
+@pytest.mark.notebooks
 @pytest.mark.parametrize("name", notebooks.NOTEBOOKS)
 def test_notebooks_run_and_show_their_pictures(name, tmp_path, monkeypatch):
     monkeypatch.delenv("MPLBACKEND", raising=False)  # the kernel's own shows figures inline
@@ -82,6 +83,7 @@ def test_notebooks_run_and_show_their_pictures(name, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []  # an example leaves nothing behind
 
 
+@pytest.mark.notebooks
 def test_the_picture_of_the_readme_is_drawn(tmp_path, monkeypatch):
     path = tmp_path / "overview.png"
     monkeypatch.setattr(sys, "argv", ["overview.py", "--output", str(path)])

@@ -15,7 +15,6 @@ from sklearn.preprocessing import MinMaxScaler
 from skdpsumm import PublicScaler
 from skdpsumm.features import (
     GRID,
-    Columns,
     FourierMap,
     HistogramMap,
     RACEMap,
@@ -23,6 +22,7 @@ from skdpsumm.features import (
     feature_map_from_state,
     project_to_simplex,
 )
+from skdpsumm.schema import Columns
 
 ADJACENCIES = ["add_remove", "replace_one"]
 EXTREMES = [0.0, 5e-324, -1e-40, 1.0, -1e10, 3e38, -3.4e38, 1e300, -1.79e308]

@@ -25,7 +25,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Error, RecordDict
 from skdpsumm import PrivacyLeakWarning, PrivacyLedger
 from skdpsumm.federated import Agreement, OwnerLog, OwnerSite, _commands, describe, run_over_grid
 from skdpsumm.federated.__main__ import main
-from skdpsumm.federated._refusal import GENERIC
+from skdpsumm.federated._owner_log import GENERIC
 from skdpsumm.federated._wire import message_content, message_of, pack, unpack
 from skdpsumm.summaries import Curator, DataOwner, ProposeRows, SendBest, run_protocol
 

@@ -10,6 +10,8 @@ import pytest
 
 from skdpsumm import PrivateSketch
 
+pytestmark = pytest.mark.fuzz
+
 
 def test_mutants_load_to_something_consistent_or_are_refused():
     """Another 20,000 are examined by `.ci/long`."""

@@ -23,9 +23,9 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
 )
-from skdpsumm.features import Columns
-from skdpsumm.moments.inferring._blocks import FeatureBlocks
-from skdpsumm.moments.inferring._maxent import maxent_points, maxent_weights
+from skdpsumm.moments.inferring._points import maxent_points, maxent_weights
+from skdpsumm.moments.inferring._solvers import FeatureBlocks
+from skdpsumm.schema._columns import Columns
 
 SMALL = {"bounds": (0, 1), "n_synthetic": 4_000, "random_state": 0}
 
@@ -81,7 +81,7 @@ def test_maxent_matches_the_moments_and_is_the_least_informative():
 
 
 def test_large_and_small_feature_spaces_solve_alike(monkeypatch):
-    from skdpsumm.moments.inferring import _maxent
+    from skdpsumm.moments.inferring import _points
 
     rng = check_random_state(0)
     sketch = (
@@ -91,7 +91,7 @@ def test_large_and_small_feature_spaces_solve_alike(monkeypatch):
     )
     features = FeatureBlocks(sketch.feature_map, Columns.build(2, (0, 1)).sample(2000, rng))
     direct = maxent_weights(features, sketch.mean, np.full(30, 1e-4), tol=1e-6)
-    monkeypatch.setattr(_maxent, "_LARGEST_HESSIAN", 0)
+    monkeypatch.setattr(_points, "_LARGEST_HESSIAN", 0)
     products = maxent_weights(features, sketch.mean, np.full(30, 1e-4), tol=1e-6)
     assert np.allclose(direct, products, rtol=1e-3, atol=1e-9)
 

@@ -17,9 +17,9 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
 )
-from skdpsumm.features import Columns, HistogramMap
-from skdpsumm.moments.asking._named_rows import NamedRows
-from skdpsumm.moments.asking._positions import Positions
+from skdpsumm.features import HistogramMap
+from skdpsumm.moments.asking._positions import NamedRows, Positions
+from skdpsumm.schema._columns import Columns
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

@@ -14,6 +14,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from catalogue import of
 from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
@@ -22,11 +23,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from skdpsumm import (
     HistogramSketcher,
-    M2MClassifier,
-    M2MEstimator,
-    M2MRegressor,
     PINPClassifier,
-    PINPRegressor,
     PrivacyLedger,
     PrivateMMDSummarizer,
     PrivateSearchCV,
@@ -34,20 +31,10 @@ from skdpsumm import (
     PublicScaler,
     RACESketcher,
     RFFSketcher,
-    SketchUnion,
     SummarizedEstimator,
     TDDLClassifier,
-    TDDLRegressor,
     TDILClassifier,
-    TDILRegressor,
     uniform_selection,
-)
-from skdpsumm.learners import (
-    ExponentialMechanism,
-    FunctionalMechanism,
-    LaplaceAnswers,
-    NoisyThreshold,
-    SparseVector,
 )
 
 N = 90
@@ -61,43 +48,17 @@ T[41] = NUMBER
 Y = np.where(X[:, 0] + X[:, 1] > 0, 1, 0)
 WORD = "canary-7316"
 NEW = RNG.uniform(-1, 1, (5, 2))
-BOX = {"bounds": (-1, 1)}
-M2M = {"sketcher": RFFSketcher(8), **BOX, "n_synthetic": 600}
-FEW = FunctionalMechanism(n_landmarks=6)
-MARKS = {"bounds": (-1, 1), "mechanism": FEW}
-
-UNLABELLED = {
-    "fourier": RFFSketcher(8),
-    "race": RACESketcher(n_repetitions=3, n_buckets=4),
-    "histogram": HistogramSketcher(n_bins=4, **BOX),
-    "union": SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(4)], **BOX),
-    "m2m": M2MEstimator(RFFSketcher(8), **BOX, n_synthetic=200),
+LABELS = {None: None, "labels": Y, "numbers": T}
+RELEASED = {
+    name: (one.estimator, LABELS[one.y])
+    for name, one in of("sketcher", "model", "learner", interactive=False).items()
 }
 CLASSIFIERS = {
-    "m2m classifier": M2MClassifier(**M2M),
-    "weights": TDILClassifier(),
-    "objective": TDILClassifier(mechanism="objective"),
-    "exponential": TDILClassifier(mechanism=ExponentialMechanism(n_rounds=2)),
-    "landmarks": TDILClassifier(kernel="rbf", **MARKS),
-    "span": TDDLClassifier(**MARKS),
-    "laplace": TDDLClassifier(mechanism=LaplaceAnswers(n_landmarks=6), **BOX),
-    "answers of features": PINPClassifier(kernel="linear"),
-}
-REGRESSORS = {
-    "m2m regressor": M2MRegressor(y_bounds=(-1, 1), **M2M),
-    "weights": TDILRegressor(y_bounds=(-1, 1)),
-    "span": TDDLRegressor(y_bounds=(-1, 1), **MARKS),
-    "answers of features": PINPRegressor(kernel="linear", y_bounds=(-1, 1)),
-}
-RELEASED = {
-    **{name: (model, None) for name, model in UNLABELLED.items()},
-    **{name: (model, Y) for name, model in CLASSIFIERS.items()},
-    **{f"{name}, numbers": (model, T) for name, model in REGRESSORS.items()},
+    name: one.estimator
+    for name, one in of("model", "learner", y="labels", interactive=False).items()
 }
 INTERACTIVE = {
-    "path": PINPClassifier(mechanism=FunctionalMechanism(max_points=20)),
-    "svt": PINPClassifier(mechanism=SparseVector(failure_probability=0.9)),
-    "threshold": PINPClassifier(mechanism=NoisyThreshold(failure_probability=0.9)),
+    name: one.estimator for name, one in of("learner", y="labels", interactive=True).items()
 }
 PRIVATE = [*CANARY, NUMBER]
 
@@ -576,7 +537,7 @@ def test_order_and_jobs_do_not_change_a_sketch(name, n_jobs):
 
 
 # No minimiser, or one whose choices amplify the last bit.
-OTHERS = {"m2m classifier", "exponential"}
+OTHERS = {"m2m classifier", "m2m ridge", "exponential"}
 
 
 @quiet

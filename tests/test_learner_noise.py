@@ -70,7 +70,7 @@ CLAIMS = pytest.mark.parametrize(
 )
 
 
-pytestmark = pytest.mark.usefixtures("quick_fits")
+pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("quick_fits")]
 
 
 @pytest.fixture

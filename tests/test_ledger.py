@@ -37,7 +37,7 @@ from skdpsumm.privacy import (
     Unprotected,
     Worst,
     ZeroConcentratedDP,
-    _ledger_store,
+    _ledger_file,
     compose,
     gdp_delta,
     gdp_mu,
@@ -45,8 +45,7 @@ from skdpsumm.privacy import (
     zcdp_delta,
     zcdp_rho,
 )
-from skdpsumm.privacy._filter import Cost
-from skdpsumm.privacy._gaussian_dp import pure_to_gdp
+from skdpsumm.privacy._mechanisms import Cost, pure_to_gdp
 
 DELTA = 1e-6
 
@@ -136,14 +135,36 @@ def test_squares_add_under_gdp():
     assert fitted == [True] * 100 + [False]
 
 
-def test_rhos_add_under_zcdp_and_gaussians_need_no_slack():
+def test_rhos_add_under_zcdp():
     rho = zcdp_rho(1.0, DELTA)
     ledger = PrivacyLedger(epsilon=1.0, delta=DELTA, accountant="zcdp")
     ledger.charge(ZeroConcentratedDP(rho / 2))
-    ledger.charge(GaussianDP(math.sqrt(rho / 2), log_ratio=1.0, tail=0.5))
+    ledger.charge(GaussianDP(math.sqrt(rho / 2)))
     ledger.charge(PureDP(math.sqrt(rho / 2)))
     assert is_refused(ledger, ZeroConcentratedDP(rho * 1e-6))
     assert ledger.spent.epsilon == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
+def test_no_ledger_forgets_the_slack(accountant):
+    """A cost that is (inf, 1e-6)-DP by itself is not held by a cap, whatever its mu."""
+    ledger = PrivacyLedger(epsilon=1.0, delta=DELTA, accountant=accountant)
+    lost = GaussianDP(0.01, log_ratio=3.0, tail=0.5)
+    assert lost.epsilon(DELTA) == math.inf
+    assert is_refused(ledger, lost)
+    assert ledger.price(lost).epsilon == math.inf
+
+
+@pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
+@pytest.mark.parametrize("before", [None, ZeroConcentratedDP(1e-3), GaussianDP(0.1)])
+def test_noise_for_what_remains_is_held_with_its_slack(accountant, before):
+    ledger = PrivacyLedger(epsilon=1.0, delta=DELTA, accountant=accountant)
+    if before is not None and before.price(accountant):
+        ledger.charge(before)
+    left = ledger.remaining
+    noise = IntegerNoise([Block(200, 200, 1e6)], epsilon=left.epsilon, delta=left.delta)
+    assert noise.mechanism.slack > (0, 0)
+    ledger.charge(noise.mechanism)
 
 
 def test_the_reserve_pays_for_discreteness_and_for_no_more():
@@ -261,6 +282,25 @@ def test_zcdp_totals_never_pass_delta(steps, epsilon):
         assert pure <= epsilon * (1 + 1e-9) or zcdp_delta(total, epsilon) <= DELTA * (1 + 1e-6)
 
 
+@given(STEPS, st.sampled_from([0.3, 1.0, 5.0]))
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_zcdp_totals_with_slack_never_pass_delta(steps, epsilon):
+    """Gaussians with slack beside zCDP: the closed form, written out anew."""
+    ledger = PrivacyLedger(epsilon=epsilon, delta=DELTA, accountant="zcdp")
+    rho = zcdp_rho(epsilon, DELTA)
+    mechanisms = [
+        GaussianDP(math.sqrt(2 * rho * part), RESERVE * epsilon * part / 2, RESERVE * DELTA * part)
+        if kind in ("slack", "pure")
+        else ZeroConcentratedDP(rho * part)
+        for kind, part, _ in steps
+    ]
+    for paid in charge_all(ledger, mechanisms, [name for *_, name in steps]).values():
+        total = sum(m.mu**2 / 2 if isinstance(m, GaussianDP) else m.rho for m in paid)
+        log_ratio, tail = sum(m.slack[0] for m in paid), sum(m.slack[1] for m in paid)
+        ideal = zcdp_delta(total, epsilon - 2 * log_ratio)
+        assert tail + math.exp(log_ratio) * ideal <= DELTA * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("pure", [0.05, 0.2])
 def test_numerical_accounting_agrees_that_the_cap_holds(pure):
     ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
@@ -292,12 +332,19 @@ def test_a_kind_without_an_adaptive_sum_is_refused(settings_, mechanism, remedy)
 
 
 @pytest.mark.parametrize(
-    "mechanism", [PureDP(-0.1), PureDP(math.nan), GaussianDP(0.1, -1.0), GaussianDP(math.nan)]
+    ("kind", "costs"),
+    [
+        (PureDP, (-0.1,)),
+        (PureDP, (math.nan,)),
+        (GaussianDP, (0.1, -1.0)),
+        (GaussianDP, (math.nan,)),
+    ],
 )
-def test_a_charge_cannot_pay_back(mechanism):
+def test_a_charge_cannot_pay_back(kind, costs):
     ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
     with pytest.raises(ValueError, match="at least 0"):
-        ledger.charge(mechanism)
+        ledger.charge(kind(*costs))
+    assert ledger.entries() == []
 
 
 def test_parts_of_a_composition_are_converted():
@@ -537,9 +584,9 @@ def test_an_unwritable_file_is_read_but_not_charged(tmp_path, monkeypatch):
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1)
     ledger.charge(PureDP(0.25))
     # Root may write everything, so the connection is made read-only instead of the file.
-    connect = _ledger_store._connect
+    connect = _ledger_file._connect
     monkeypatch.setattr(
-        _ledger_store, "_connect", lambda name: connect(name.replace("mode=rw", "mode=ro"))
+        _ledger_file, "_connect", lambda name: connect(name.replace("mode=rw", "mode=ro"))
     )
     ledger.check(PureDP(0.5))
     with pytest.raises(PermissionError, match="Nothing was charged"):
@@ -551,7 +598,7 @@ def test_an_unwritable_file_is_read_but_not_charged(tmp_path, monkeypatch):
 
 def test_a_locked_file_times_out(tmp_path, monkeypatch):
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1)
-    monkeypatch.setattr(_ledger_store, "_TIMEOUT", 0.05)
+    monkeypatch.setattr(_ledger_file, "_TIMEOUT", 0.05)
     other = sqlite3.connect(tmp_path / "ledger", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert ledger.spent.epsilon == 0
@@ -689,7 +736,7 @@ def start_python(body, *arguments):
     """Start a process that runs `body` once its stdin says so."""
     head = """
     import os, signal, sys, threading, time
-    from skdpsumm.privacy import BudgetExceededError, PrivacyLedger, PureDP, _ledger_store
+    from skdpsumm.privacy import BudgetExceededError, PrivacyLedger, PureDP, _ledger_file
     path = sys.argv[1]
     print("ready", flush=True)
     sys.stdin.readline()
@@ -780,7 +827,7 @@ def test_a_process_killed_after_its_commit_has_charged(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_fork_during_a_charge_of_another_thread_can_charge(tmp_path):
     body = """
-    _ledger_store._TIMEOUT = 3
+    _ledger_file._TIMEOUT = 3
     ledger, memory, inside = PrivacyLedger(path, epsilon=1), PrivacyLedger(epsilon=1), set()
 
     def hold():

@@ -22,22 +22,21 @@ from skdpsumm.privacy import (
     LedgerDamagedError,
     PrivacyLedger,
     PureDP,
-    _ledger_book,
-    _ledger_store,
+    _ledger_file,
 )
-from skdpsumm.privacy._filter import Cost
+from skdpsumm.privacy._mechanisms import Cost
 
 
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch):
-    connect = _ledger_store._connect
+    connect = _ledger_file._connect
 
     def fast(name):
         db = connect(name)
         db.execute("PRAGMA synchronous=OFF")
         return db
 
-    monkeypatch.setattr(_ledger_store, "_connect", fast)
+    monkeypatch.setattr(_ledger_file, "_connect", fast)
 
 
 def filled(path, n_charges=2):
@@ -268,7 +267,7 @@ def test_a_new_ledger_may_be_named_by_a_link(tmp_path):
 def test_a_ledger_that_is_alone_verifies_once(tmp_path, monkeypatch):
     """No reading is whole as long as not a byte has changed but by the ledger itself."""
     ledger = filled(tmp_path / "ledger")
-    monkeypatch.setattr(_ledger_store, "read", None)
+    monkeypatch.setattr(_ledger_file, "read", None)
     for _ in range(5):
         ledger.charge(PureDP(0.001))
     ledger.dataset("south", partition="region").charge(PureDP(0.1))
@@ -276,7 +275,7 @@ def test_a_ledger_that_is_alone_verifies_once(tmp_path, monkeypatch):
 
 
 def test_a_sqlite_that_cannot_tell_a_change_reads_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(_ledger_book, "fingerprint_of", lambda db: None)
+    monkeypatch.setattr(_ledger_file, "fingerprint_of", lambda db: None)
     path = tmp_path / "ledger"
     live = filled(path)
     assert state(live) == state(PrivacyLedger.open(path))

@@ -31,9 +31,9 @@ from skdpsumm.privacy import (
     PrivacyLedger,
     PureDP,
     ZeroConcentratedDP,
-    _ledger_store,
+    _ledger_file,
 )
-from skdpsumm.privacy._ledger_book import Book
+from skdpsumm.privacy._ledger_file import Book
 
 PRICE, CAP = 0.1, 1.0
 X, Y = np.linspace(-1, 1, 24)[:, None], np.arange(24) % 2
@@ -273,12 +273,12 @@ def statements_of_a_charge(path):
     """Return the SQL of one charge, in order."""
     seen, ledger = [], PrivacyLedger.open(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_ledger_store, "_connect", traced(seen.append))
+        patch.setattr(_ledger_file, "_connect", traced(seen.append))
         ledger.charge(PureDP(PRICE))
     return seen
 
 
-def traced(callback, connect=_ledger_store._connect):
+def traced(callback, connect=_ledger_file._connect):
     def connect_and_trace(name):
         db = connect(name)
         db.set_trace_callback(callback)
@@ -303,7 +303,7 @@ def test_a_process_killed_before_any_statement_of_a_charge(tmp_path):
 
         def work(k=k, calls=calls):
             ledger.check(PureDP(PRICE))
-            _ledger_store._connect = traced(lambda _: kill() if next(calls) == k else None)
+            _ledger_file._connect = traced(lambda _: kill() if next(calls) == k else None)
             ledger.charge(PureDP(PRICE))
             release(truth)
 
@@ -377,14 +377,14 @@ def test_a_full_disk_refuses_the_charge_and_spoils_nothing(tmp_path):
 
 def test_a_full_database_says_so(tmp_path, monkeypatch):
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=1e6)
-    connect = _ledger_store._connect
+    connect = _ledger_file._connect
 
     def small(name):
         db = connect(name)
         db.execute("PRAGMA max_page_count = 8")
         return db
 
-    monkeypatch.setattr(_ledger_store, "_connect", small)
+    monkeypatch.setattr(_ledger_file, "_connect", small)
     ledger.charge(PureDP(PRICE))
     with pytest.raises(OSError, match=r"full.*Nothing was charged"):
         ledger.charge(PureDP(PRICE), label="x" * 100_000)

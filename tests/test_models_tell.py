@@ -24,8 +24,8 @@ from skdpsumm import (
     SketchUnion,
 )
 from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.features import Columns
-from skdpsumm.moments.learning import _invisible_inputs
+from skdpsumm.moments.learning import _base
+from skdpsumm.schema._columns import Columns
 
 JOBS = ["baker", "clerk", "smith"]
 N = 2000
@@ -301,7 +301,7 @@ def test_categories_are_seen_by_their_indicators():
 def test_of_many_categories_the_most_frequent_are_looked_at():
     codes = np.repeat(np.arange(30), np.arange(1, 31))
     columns = Columns.build(1, None, {0: list(range(30))})
-    found = _invisible_inputs._standardised(codes[:, None].astype(float), columns, 0)
+    found = _base._standardised(codes[:, None].astype(float), columns, 0)
     assert found.shape == (len(codes), 16)
     assert set(codes[(found > 0).any(axis=1)]) == set(range(14, 30))
 
@@ -312,7 +312,7 @@ def test_what_noise_hides_is_not_missed(monkeypatch):
     sketcher = RFFSketcher(60, gamma=2.0, denominator_share=0.9)
     sketch = sketch_of(table_of(3, 300), sketcher, epsilon=0.1, noise_seed=0)
     assert not said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))[1]
-    monkeypatch.setattr(_invisible_inputs, "_FAR", 0.0)
+    monkeypatch.setattr(_base, "_FAR", 0.0)
     assert unseen(said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))[1])
 
 
@@ -327,7 +327,7 @@ def test_a_sketch_of_noise_alone_is_told():
 def test_a_bug_that_sees_everything_would_be_noticed(monkeypatch):
     weak = sketch_of(table_of(10), RFFSketcher(100, gamma=2.0))
     model = said(lambda: M2MClassifier.from_sketch(weak, **QUICK))[0]
-    monkeypatch.setattr(_invisible_inputs, "_explained", lambda *_: 1.0)
+    monkeypatch.setattr(_base, "_explained", lambda *_: 1.0)
     other, found = said(lambda: M2MClassifier.from_sketch(weak, **QUICK))
     assert not unseen(found)
     assert np.array_equal(model.estimator_[-1].coef_, other.estimator_[-1].coef_)
@@ -335,7 +335,7 @@ def test_a_bug_that_sees_everything_would_be_noticed(monkeypatch):
 
 def test_sketches_of_very_many_features_are_not_judged(monkeypatch):
     weak = sketch_of(table_of(10), RFFSketcher(100, gamma=2.0))
-    monkeypatch.setattr(_invisible_inputs, "_MOST_FEATURES", 99)
+    monkeypatch.setattr(_base, "_MOST_FEATURES", 99)
     assert not unseen(said(lambda: M2MClassifier.from_sketch(weak, **QUICK))[1])
 
 

@@ -7,13 +7,19 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from skdpsumm import HistogramSketcher, M2MEstimator, RACESketcher, RFFSketcher, SketchUnion
-from skdpsumm.features import Columns
-from skdpsumm.moments.inferring import _local_blocks, _maxent, _solvers
-from skdpsumm.moments.inferring._blocks import FeatureBlocks
-from skdpsumm.moments.inferring._maxent import maxent_points, maxent_weights
+from skdpsumm import (
+    HistogramSketcher,
+    M2MEstimator,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+    _linear_systems,
+)
+from skdpsumm.moments.inferring import _points, _solvers
+from skdpsumm.moments.inferring._points import maxent_points, maxent_weights
 from skdpsumm.moments.inferring._regression import MomentRegression
-from skdpsumm.moments.inferring._solvers import DenseSolver, IterativeSolver
+from skdpsumm.moments.inferring._solvers import DenseSolver, FeatureBlocks, IterativeSolver
+from skdpsumm.schema._columns import Columns
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
@@ -104,7 +110,7 @@ def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
 
 
 def test_blocks_beyond_the_memory_limit_fall_back_on_the_diagonal(monkeypatch):
-    monkeypatch.setattr(_local_blocks, "_MOST_ENTRIES", 0)
+    monkeypatch.setattr(_solvers, "_MOST_ENTRIES", 0)
     dense, iterative = both(released("pairs", 0.3), monkeypatch)
     assert not iterative._solver._preconditioner._inverses
     values = outputs(dense.points)
@@ -112,7 +118,7 @@ def test_blocks_beyond_the_memory_limit_fall_back_on_the_diagonal(monkeypatch):
 
 
 def test_what_does_not_converge_says_so(monkeypatch):
-    monkeypatch.setattr(_solvers, "_MOST_STEPS", 2)
+    monkeypatch.setattr(_linear_systems, "_MOST_PRODUCTS", 2)
     with pytest.warns(ConvergenceWarning, match="fewer columns"):
         both(released("pairs", 10.0), monkeypatch)
 
@@ -145,8 +151,8 @@ def dual_gradient(features, weights, target, slack):
 
 @pytest.mark.parametrize("largest", [0, 2000])
 def test_the_dual_is_solved_to_its_tolerance(largest, monkeypatch):
-    monkeypatch.setattr(_maxent, "_LARGEST_HESSIAN", largest)
-    monkeypatch.setattr(_maxent, "_POINTS_PER_HESSIAN", 1000)
+    monkeypatch.setattr(_points, "_LARGEST_HESSIAN", largest)
+    monkeypatch.setattr(_points, "_POINTS_PER_HESSIAN", 1000)
     sketch = released("fourier", 3.0)
     points = Columns.build(4, (0, 1)).sample(4000, check_random_state(0))
     features = FeatureBlocks(sketch.feature_map, points)

@@ -18,7 +18,7 @@ from skdpsumm import (
     SketchUnion,
 )
 from skdpsumm.moments.asking._planning import _Plan
-from skdpsumm.moments.inferring._priors import private_marginal
+from skdpsumm.moments.inferring._points import private_marginal
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

@@ -32,9 +32,8 @@ from skdpsumm.privacy import (
     PureDP,
     Unprotected,
     gdp_mu,
-    nominal_mechanism,
 )
-from skdpsumm.privacy._noise import _RESERVE_PER_RELEASE
+from skdpsumm.privacy._noise import _RESERVE_PER_RELEASE, nominal_mechanism
 
 DRAWS = {"laplace": 40_000, "gaussian": 25_000}
 DELTA_OF = {"laplace": 0.0, "gaussian": 1e-6}

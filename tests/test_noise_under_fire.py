@@ -37,14 +37,9 @@ from skdpsumm.learners.erm._losses import Logistic
 from skdpsumm.learners.erm._problem import Terms
 from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
 from skdpsumm.learners.mechanisms._functional import CoordinateNoise
-from skdpsumm.privacy import (
-    Block,
-    IntegerNoise,
-    exponential_choice,
-    noisy_integers,
-    on_grid,
-)
-from skdpsumm.summaries import Pool
+from skdpsumm.privacy import Block, IntegerNoise
+from skdpsumm.privacy._noise import exponential_choice, noisy_integers, on_grid
+from skdpsumm.summaries import AskAll, MWEMRelease, Pool, Posted
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
@@ -130,11 +125,13 @@ RELEASES = {
     "svt": (PINPClassifier(mechanism=SparseVector(failure_probability=0.99), **LABELS), answers),
     "propose": (PrivateMMDSummarizer(**SUMMARY), broadcast),
     "mwem": (
-        PrivateMMDSummarizer(release="mwem", n_target=30, n_steps=5, reveal="features", **SUMMARY),
+        PrivateMMDSummarizer(
+            release=MWEMRelease(n_steps=5), n_target=30, reveal="features", **SUMMARY
+        ),
         broadcast,
     ),
-    "posted": (PrivateMMDSummarizer(protocol="posted", n_rounds=3, **SUMMARY), broadcast),
-    "ask_all": (PrivateMMDSummarizer(protocol="ask_all", n_rounds=3, **SUMMARY), broadcast),
+    "posted": (PrivateMMDSummarizer(protocol=Posted(n_rounds=3), **SUMMARY), broadcast),
+    "ask_all": (PrivateMMDSummarizer(protocol=AskAll(n_rounds=3), **SUMMARY), broadcast),
     "coins": (  # all rows handed over are chosen
         PrivateMMDSummarizer(protocol=Pool(parsimony=1), **(SUMMARY | {"n_select": 18})),
         handed_over,

@@ -36,15 +36,17 @@ from skdpsumm import (
     TDILRegressor,
     audit_epsilon,
 )
-from skdpsumm.model_selection import _private_search, _run, _score
-from skdpsumm.model_selection._candidate import Leaf
-from skdpsumm.model_selection._choices import Choices
-from skdpsumm.model_selection._maps import Maps
-from skdpsumm.model_selection._plan import RunPlan, plan_runs
+from skdpsumm.model_selection import _private_search, _run
+from skdpsumm.model_selection._candidate import Choices, Leaf, PublicSteps
 from skdpsumm.model_selection._public_rows import PublicRows
-from skdpsumm.model_selection._rehearsal import Stage
 from skdpsumm.model_selection._run import Table
-from skdpsumm.model_selection._stopping import Poisson, TruncatedNegativeBinomial, stopping
+from skdpsumm.model_selection._stopping import (
+    Poisson,
+    RunPlan,
+    TruncatedNegativeBinomial,
+    plan_runs,
+    stopping,
+)
 from skdpsumm.privacy import GaussianDP, PureDP, _noise, gdp_delta, gdp_mu
 
 LAWS = [stopping(d, m) for d in (-0.5, 0.0, 0.5, 1.0, 2.0) for m in (1.5, 10)]
@@ -238,7 +240,7 @@ def test_draws_have_the_law(law):
 def test_plan_spends_what_it_may(law, epsilon, delta):
     plan = plan_runs(law, epsilon, delta)
     assert epsilon * (1 - 1e-5) < plan.total.epsilon(delta) <= epsilon
-    score = _score.PrivateScore(None, 0.0, 1.0, "add_remove", plan)._noise
+    score = _run.PrivateScore(None, 0.0, 1.0, "add_remove", plan)._noise
     assert plan.covers(score.mechanism)
     larger = GaussianDP(plan.base.mu * 1.001) if delta else PureDP(plan.base.epsilon0 * 1.001)
     assert not plan.covers(larger)
@@ -292,7 +294,7 @@ class Constant(ClassifierMixin, BaseEstimator):
 
 def scorer(adjacency="add_remove", *, epsilon=1.0, delta=0.0, bounds=(0.0, 1.0), score="accuracy"):
     plan = plan_runs(stopping(0.0, 10), epsilon, delta)
-    return _score.PrivateScore(_score.SCORES[score], *bounds, adjacency, plan)
+    return _run.PrivateScore(_run.SCORES[score], *bounds, adjacency, plan)
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
@@ -315,7 +317,7 @@ def test_a_rows_score_depends_on_that_row_alone():
     y = (X[:, 0] > 0).astype(int)
     model = LogisticRegression().fit(X, y)
     seen = []
-    score = _score.PrivateScore(
+    score = _run.PrivateScore(
         lambda e, x, _: seen.append(x.shape) or e.decision_function(x),
         *(-9.0, 9.0, "add_remove", scorer().plan),
     )
@@ -386,16 +388,15 @@ def toy(plan, law, rng):
     """
     search = PrivateSearchCV(Constant(), {})
     candidates = [({"label": label}, Toy(plan.epsilon, label)) for label in (0, 1)]
-    score = _score.PrivateScore(
-        lambda e, row, y: KINDS[y[0]][e.label], -1.0, 1.0, "add_remove", plan
-    )
+    score = _run.PrivateScore(lambda e, row, y: KINDS[y[0]][e.label], -1.0, 1.0, "add_remove", plan)
 
-    stage = Stage(Leaf("", ""), plan, PublicRows(None, None), None, "add_remove", None, 0)
+    given = Leaf("", ""), PublicRows(None, None)
 
     def release(kinds):
         table = Table(None, None, [()] * len(kinds), np.array(kinds))
         trials = [candidates[int(rng.random() < 0.9)] for _ in range(law.draw(rng))]
-        best = search._search(trials, lambda maps: table, score, stage)
+        draft = _private_search._Draft(*given, trials, None, lambda steps: table, score, None)
+        best = search._search(draft)
         return [float(best.params["label"]), best.value]
 
     return release
@@ -411,7 +412,7 @@ def _seeded_laplace(monkeypatch):
     )
     for module in (_private_search, _run):
         monkeypatch.setattr(module, "clone", lambda e, **_: e)
-    monkeypatch.setattr(_score, "config_context", lambda **_: nullcontext())
+    monkeypatch.setattr(_run, "config_context", lambda **_: nullcontext())
 
 
 def rare_won(output):
@@ -450,7 +451,7 @@ def test_audit_catches_trials_charged_as_one():
 @pytest.mark.usefixtures("_seeded_laplace")
 def test_audit_catches_a_score_without_noise(monkeypatch):
     monkeypatch.setattr(
-        _score.PrivateScore, "release", lambda self, exact, _: float(exact) * self._unit
+        _run.PrivateScore, "release", lambda self, exact, _: float(exact) * self._unit
     )
     release = toy(plan_runs(LAW, EPSILON, 0.0), LAW, np.random.default_rng(0))
     assert audit(release, 2000).refutes(EPSILON)
@@ -650,7 +651,7 @@ def test_a_candidate_that_reads_rows_elsewhere_is_refused():
 def mapped(*steps, public=X[:3]):
     """Return the maps of a pipeline with these steps, fitted to public rows."""
     rows = PublicRows(public, np.zeros(len(public)))
-    return Maps.fitted(make_pipeline(*steps, LEARNER), rows)
+    return PublicSteps.fitted(make_pipeline(*steps, LEARNER), rows)
 
 
 def test_steps_before_the_learner_see_one_row_at_a_time():

@@ -7,28 +7,22 @@ import types
 import numpy as np
 import pytest
 import sklearn
+from catalogue import of
 from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import (
-    HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
-    M2MRegressor,
     PINPClassifier,
     PrivateMMDSummarizer,
-    RACESketcher,
     RFFSketcher,
-    SketchUnion,
     TDDLClassifier,
-    TDDLRegressor,
     TDILClassifier,
-    TDILRegressor,
-    _progress,
+    _computing,
     greedy_mmd_selection,
 )
+from skdpsumm._computing import advance, progress
 from skdpsumm._linear_systems import conjugate_gradients
-from skdpsumm._progress import advance, progress
-from skdpsumm.learners import FunctionalMechanism
 from skdpsumm.plotting import PrivacyUtilityDisplay
 
 X = np.random.default_rng(0).random((120, 2))
@@ -46,31 +40,17 @@ def wide():
     return RBFSampler(n_components=1000, random_state=0)
 
 
-def slow():
-    """Return one of each that can take more than two seconds."""
-    return [
-        RFFSketcher(6),
-        RACESketcher(n_repetitions=3, n_buckets=4),
-        HistogramSketcher(bounds=(0, 1), n_bins=4),
-        SketchUnion([RFFSketcher(6)], epsilon=np.inf),
-        M2MEstimator(**M2M),
-        M2MClassifier(**M2M),
-        M2MRegressor(y_bounds=(0, 1), **M2M),
-        PINPClassifier(),
-        TDDLClassifier(bounds=(0, 1), mechanism=FunctionalMechanism(n_landmarks=10)),
-        TDDLRegressor(
-            bounds=(0, 1), y_bounds=(0, 1), mechanism=FunctionalMechanism(n_landmarks=10)
-        ),
-        TDILClassifier(norm_bound=2.0),
-        TDILRegressor(norm_bound=2.0, y_bounds=(0, 1)),
-    ]
+# What can take more than two seconds; of a summarizer see below.
+SLOW = of("sketcher", "model", "learner", interactive=False) | of("learner", interactive=True)
 
 
-@pytest.mark.parametrize("estimator", slow(), ids=lambda e: type(e).__name__)
-def test_fits_show_steps_only_where_asked(estimator, capsys):
-    estimator.fit(X, y)
+@pytest.mark.parametrize("name", SLOW)
+def test_fits_show_steps_only_where_asked(name, capsys):
+    one = SLOW[name]
+    estimator = one.make()
+    one.fit(estimator, X, y, X[:, 0])
     assert capsys.readouterr() == ("", "")
-    estimator.set_params(verbose=1).fit(X, y)
+    one.fit(estimator.set_params(verbose=1), X, y, X[:, 0])
     out, err = capsys.readouterr()
     assert out == ""
     name, steps = err.strip().splitlines()[-1].split(": ")
@@ -94,7 +74,7 @@ class Counting:
 def test_solvers_report_what_grows_with_the_rows(monkeypatch):
     """Every block of a Gram matrix, of products that certify it, and of explicit features."""
     bar = Counting()
-    monkeypatch.setattr(_progress, "_open", lambda label, total: bar)
+    monkeypatch.setattr(_computing, "_open", lambda label, total: bar)
     rows = np.random.default_rng(0).random((3000, 2))
     labels = rows[:, 0] > 0.5
     TDDLClassifier(verbose=1).fit(rows, labels, X_public=rows[:20])
@@ -107,7 +87,7 @@ def test_solvers_report_what_grows_with_the_rows(monkeypatch):
 
 def test_products_of_conjugate_gradients_are_steps(monkeypatch):
     bar = Counting()
-    monkeypatch.setattr(_progress, "_open", lambda label, total: bar)
+    monkeypatch.setattr(_computing, "_open", lambda label, total: bar)
     with progress("", 1):
         diagonal = np.arange(1.0, 9.0)
         conjugate_gradients(
@@ -165,7 +145,7 @@ def test_display_counts_fits_and_not_their_steps(capsys):
 
 def test_lines_come_every_other_second(capsys, monkeypatch):
     now = iter(np.arange(0, 100, 0.75))
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(_computing.time, "monotonic", lambda: next(now))
     with progress("work", 1, 6):
         for _ in range(6):
             advance()

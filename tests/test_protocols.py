@@ -30,7 +30,7 @@ from skdpsumm.summaries import (
     SendBest,
     run_protocol,
 )
-from skdpsumm.summaries._embedding import grid_scores
+from skdpsumm.summaries._mmd import grid_scores
 from skdpsumm.summaries._posted import RunningSums
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
@@ -458,10 +458,10 @@ def test_a_score_is_a_function_of_its_row_alone(kind, dtype):
     X = np.vstack([points(700), 1e9 * points(3, seed=1)]).astype(dtype)
     phi = embedding(1000, kind)
     direction = phi.quantise(np.random.default_rng(0).normal(size=phi.n_features))
-    whole = grid_scores(phi.grid(X), direction, phi.scale)
+    whole = grid_scores(phi.grid(X), direction, phi.unit)
     for rows in (slice(0, 1), slice(3, 10), slice(100, 703), slice(None, None, -1)):
         np.testing.assert_array_equal(
-            grid_scores(phi.grid(X[rows]), direction, phi.scale), whole[rows]
+            grid_scores(phi.grid(X[rows]), direction, phi.unit), whole[rows]
         )
 
 
@@ -591,7 +591,7 @@ def kept_by_ask_all(owners, directions, phi, b, dropped=None):
                 continue
             message = SendBest(direction=direction, n=b, embedding=phi)
             curator.pool.add(name, party.answer(message))
-        scores = grid_scores(phi.grid(curator.pool.X), direction, phi.scale)
+        scores = grid_scores(phi.grid(curator.pool.X), direction, phi.unit)
         kept += protocol._best(curator, scores, kept, b)
         states.append({tuple(curator.pool.X[place]) for place in kept})
     return states

@@ -24,10 +24,10 @@ from skdpsumm import (
     TDDLClassifier,
     TDILClassifier,
 )
-from skdpsumm._cells import Table, check_listed, exact_numbers, positions, read_table
 from skdpsumm._dask import PartitionSchema
-from skdpsumm._validation import Schema, class_codes, known_classes, validate_table
-from skdpsumm.features import Columns
+from skdpsumm.schema import Columns
+from skdpsumm.schema._listed import check_listed, class_codes, known_classes, positions
+from skdpsumm.schema._reading import Schema, Table, exact_numbers, read_table, validate_table
 
 BIG = 2**53
 NAMES = ["kind", "size", "rate"]

@@ -33,7 +33,7 @@ SKETCHERS = {
 }
 
 
-pytestmark = pytest.mark.usefixtures("quick_fits")
+pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("quick_fits")]
 
 
 @pytest.fixture(autouse=True)

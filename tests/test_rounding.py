@@ -554,7 +554,6 @@ def test_what_float64_cannot_hold_is_refused_before_the_charge(model, named):
 
 
 def test_the_cap_on_rows_is_kept_by_all_spaces(monkeypatch):
-
     monkeypatch.setattr(GramSpace, "max_rows", 10)
     monkeypatch.setattr(FeatureSpace, "max_rows", 11)
     gram, public = np.eye(12), np.eye(14)[12:]

@@ -42,8 +42,7 @@ from skdpsumm import (
 )
 from skdpsumm.features import _row_alone
 from skdpsumm.model_selection import _private_search
-from skdpsumm.model_selection._choices import Choices
-from skdpsumm.model_selection._maps import Maps, alike, groups_of, steps_before
+from skdpsumm.model_selection._candidate import Choices, PublicSteps, alike, groups_of, steps_before
 from skdpsumm.model_selection._public_rows import PublicRows, Reading
 from skdpsumm.model_selection._stopping import Poisson, TruncatedNegativeBinomial
 from skdpsumm.privacy import PureDP
@@ -64,7 +63,7 @@ LEARNER = TDILClassifier(norm_bound=3.0)
 def mapped(*steps, rows=X):
     """Return the maps of a pipeline with these steps, fitted to ten of the rows."""
     public = PublicRows(rows[:10], np.arange(10) % 2)
-    return Maps.fitted(make_pipeline(*steps, LEARNER), public)
+    return PublicSteps.fitted(make_pipeline(*steps, LEARNER), public)
 
 
 def search(estimator, choices, **params):
@@ -140,7 +139,7 @@ def test_whether_a_block_is_sparse_is_no_matter():
     union = make_column_transformer((jobs, ["job"]), remainder="passthrough")
     rows = FRAME.assign(age=np.arange(101) % 2, height=np.arange(101) % 2)
     for public in (rows[::2][:10], rows[1::2][:10]):
-        maps = Maps.fitted(make_pipeline(union, LEARNER), PublicRows(public, np.zeros(10)))
+        maps = PublicSteps.fitted(make_pipeline(union, LEARNER), PublicRows(public, np.zeros(10)))
         outputs = [maps.before[0].transform(part) for part in (rows[:1], rows[1:2], rows)]
         assert len({type(output) for output in outputs}) == 1
         assert not moves_another(maps, rows)
@@ -448,14 +447,14 @@ def test_a_run_that_fails_leaves_nothing():
 
 
 def test_a_table_that_memory_does_not_hold_tells_no_size(monkeypatch):
-    maps = Maps.__call__
+    maps = PublicSteps.__call__
 
     def no_memory(self, rows):
         if len(rows) < len(X):  # public ones
             return maps(self, rows)
         raise MemoryError(f"Unable to allocate an array with shape {rows.shape}")
 
-    monkeypatch.setattr(Maps, "__call__", no_memory)
+    monkeypatch.setattr(PublicSteps, "__call__", no_memory)
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-5)
     model = search(make_pipeline(SCALE, LEARNER), {}, ledger=ledger).fit(X, Y)
     assert model.best_sum_ < 0

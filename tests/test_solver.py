@@ -16,6 +16,7 @@ from sklearn.svm import LinearSVC
 from skdpsumm._linear_systems import (
     UNIT,
     careful_product,
+    conjugate_gradients,
     positive_cholesky,
     product_error,
     solve_curved,
@@ -422,6 +423,36 @@ def test_cholesky_of_a_matrix_that_rounding_left_indefinite():
     matrix = np.ones((4, 4)) - 1e-13 * np.eye(4)
     factor = positive_cholesky(matrix.copy())
     np.testing.assert_allclose(factor @ factor.T, matrix, atol=1e-11)
+
+
+def test_a_matrix_that_is_not_nearly_positive_is_refused():
+    with pytest.raises(np.linalg.LinAlgError):
+        positive_cholesky(-1e3 * np.eye(3))
+
+
+def test_systems_are_solved_side_by_side():
+    """Each column ends by itself: one of zeros at once, another at a wider tolerance."""
+    rng = np.random.default_rng(16)
+    matrix = rng.normal(size=(30, 30))
+    matrix, right = matrix @ matrix.T + np.eye(30), rng.normal(size=(30, 3))
+    right[:, 0] = 0.0
+    accuracy = np.array([1e-9, 1e-9, 1e-2])
+
+    def dot(left, other):
+        return np.einsum("ij,ij->j", left, other)
+
+    x, size = conjugate_gradients(
+        lambda v: matrix @ v, lambda r: (r, np.sqrt(dot(r, r))), right, accuracy, dot=dot
+    )
+    assert np.array_equal(x[:, 0], np.zeros(30))
+    left = np.linalg.norm(matrix @ x - right, axis=0)
+    np.testing.assert_allclose(left, size, atol=1e-10)
+    assert np.all(left <= 1.01 * accuracy)
+    assert left[2] > 1e-6
+    alone = conjugate_gradients(
+        lambda v: matrix @ v, lambda r: (r, float(np.linalg.norm(r))), right[:, 1], 1e-9
+    )[0]
+    np.testing.assert_allclose(x[:, 1], alone, atol=1e-9)
 
 
 def test_symmetric_gram():

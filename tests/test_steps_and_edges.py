@@ -26,8 +26,9 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
 )
-from skdpsumm.features import GRID, Columns, HistogramMap
+from skdpsumm.features import GRID, HistogramMap
 from skdpsumm.moments.asking._statistics import _monotone
+from skdpsumm.schema import Columns
 from skdpsumm.sketches._file import VERSION
 
 pytestmark = [
@@ -346,7 +347,7 @@ def test_points_fill_bins_of_unequal_width():
 def test_models_train_on_the_grid(monkeypatch):
     X, seen = people(), []
     monkeypatch.setattr(
-        "skdpsumm.moments.inferring._implicit.BaseImplicitM2M._encoded",
+        "skdpsumm.moments.learning._base.BaseImplicitM2M._encoded",
         lambda self, points: seen.append(points) or points.astype(float),
     )
     options = {"bounds": BOUNDS, "n_synthetic": 1000, "random_state": 0}

@@ -29,12 +29,11 @@ from skdpsumm import (
     SummarizedEstimator,
     mmd2,
 )
-from skdpsumm._public import unwrap
 from skdpsumm.privacy import PureDP, Unprotected
-from skdpsumm.summaries import Auction, Posted, Propose
-from skdpsumm.summaries._embedding import Embedding
-from skdpsumm.summaries._guarantee import APART
-from skdpsumm.summaries._target import GaussianMean
+from skdpsumm.schema._reading import unwrap
+from skdpsumm.summaries import AskAll, Auction, Posted, Propose
+from skdpsumm.summaries._mmd import Embedding
+from skdpsumm.summaries._releases import APART, GaussianMean
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 PROTOCOLS = ["propose", "pool", "posted", "ask_all", "auction"]
@@ -191,7 +190,7 @@ def test_noise_of_the_system_is_fresh():
 
 def test_verbose_counts_rounds(capsys):
     X, _, owners, target, _ = problem()
-    summarizer(protocol="ask_all", n_rounds=3, verbose=1).fit(X, X_target=target, owners=owners)
+    summarizer(protocol=AskAll(n_rounds=3), verbose=1).fit(X, X_target=target, owners=owners)
     assert capsys.readouterr().out.count("round") == 3
 
 
@@ -235,7 +234,7 @@ def test_a_fit_is_charged_once(protocol):
     ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
     s = summarizer(protocol=protocol, ledger=ledger).fit(X, X_target=target, owners=owners)
     (entry,) = ledger.entries()
-    assert entry["label"].startswith("summary by")
+    assert entry["label"] == "PrivateMMDSummarizer"
     expected = s.privacy_.target.mechanism
     if protocol != "propose":
         expected = expected + s.privacy_.owners.mechanism
@@ -263,7 +262,7 @@ def test_a_full_ledger_refuses_before_anything_is_read():
     [
         ({"n_select": 0}, {}, "n_select"),
         ({"protocol": "vote"}, {}, "protocol"),
-        ({"parsimony": 0.5}, {}, "parsimony"),
+        ({"protocol": Propose(parsimony=0.5)}, {}, "parsimony"),
         ({"adjacency": "replace_one"}, {}, "n_target is None"),
         ({"release": "mwem"}, {}, "n_target is None"),
         ({"shares": {"north": 1.0}}, {}, "shares"),

@@ -15,7 +15,10 @@ from skdpsumm.privacy import Block, IntegerNoise, _noise, gdp_mu
 from skdpsumm.summaries import MWEM, AskAll, Curator, DataOwner, Embedding, run_protocol
 from skdpsumm.summaries._mwem import mwem_noise
 from skdpsumm.summaries._posted import RunningSums
-from skdpsumm.summaries._target import GaussianMean, MWEMMean
+from skdpsumm.summaries._protocol import Terms
+from skdpsumm.summaries._releases import GaussianMean, MWEMRelease
+
+pytestmark = pytest.mark.statistical
 
 ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
 SURE = 1 - 1e-9
@@ -290,11 +293,17 @@ def test_audit_of_mwem_catches_the_printed_calibration():
     assert 1.0 < audit(mwem_release(printed), FLIPPED, 0.0, 8000, 1 - 1e-6) <= 3.0
 
 
+def one_step(phi, epsilon):
+    """Return MWEM of one step, calibrated to pure DP for a target of 20 rows."""
+    release = MWEMRelease(n_steps=1)
+    return release.plan(phi, Terms(1, 1, epsilon, 0.0, "replace_one", release, 20))
+
+
 def test_audit_of_a_whole_mwem_release(scaled):
     phi = Embedding(np.array([[np.pi / 2]]))
-    release = MWEMMean.calibrated(phi, 1.5, 0.0, "replace_one", 20, 1)
+    release = one_step(phi, 1.5)
     assert audit(release_mean(release), TARGETS["replace_one"], 0.0) <= 1.5
-    loud = MWEMMean.calibrated(phi, 1.5 * 8, 0.0, "replace_one", 20, 1)  # an eighth of the noise
+    loud = one_step(phi, 1.5 * 8)  # an eighth of the noise
     assert audit(release_mean(loud), TARGETS["replace_one"], 0.0) > 1.5
 
 
@@ -337,7 +346,6 @@ def test_mwem_converges_without_noise():
 def test_blocks_released_one_by_one_have_the_noise_of_all():
     noise = IntegerNoise([Block(3, 5e5, 5e5, 0.5), Block(2, 4e5, 4e5, 0.5)], epsilon=1, delta=1e-6)
     values = np.arange(5)
-    with pytest.warns(match="noise_seed"):
-        whole = noise.add(values, noise_seed=3)
+    whole = noise.add(values, noise_seed=3)
     parts = [noise.add_block(0, values[:3], 3), noise.add_block(1, values[3:], 3)]
     np.testing.assert_array_equal(whole, np.concatenate(parts))

@@ -34,7 +34,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import pairwise_distances
 
 from skdpsumm import PrivacyLeakWarning, PrivateMMDSummarizer, greedy_mmd_selection, mmd2
-from skdpsumm.summaries import uniform_selection
+from skdpsumm.summaries import Pool, Propose, uniform_selection
 
 DELTA = 1e-5
 TARGET_STATE = "CT"
@@ -147,12 +147,12 @@ def methods(arguments, powers):
     yield "greedy, 1000 features", greedy, {}
     for parsimony in arguments.parsimony:
         for share, power in powers.items():
-            options = {"protocol": "pool", "parsimony": parsimony, "power": power}
+            options = {"protocol": Pool(parsimony), "power": power}
             yield f"pool {parsimony:g}p, {share}", select, options
     for epsilon in arguments.epsilons:
         for parsimony in arguments.parsimony:
             for share, power in powers.items():
-                options = {"epsilon": epsilon, "parsimony": parsimony, "power": power}
+                options = {"epsilon": epsilon, "protocol": Propose(parsimony), "power": power}
                 yield f"propose {parsimony:g}p, epsilon {epsilon:g}, {share}", select, options
 
 

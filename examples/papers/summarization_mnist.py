@@ -33,7 +33,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
 
 from skdpsumm import PrivacyLeakWarning, PrivateMMDSummarizer, greedy_mmd_selection, mmd2
-from skdpsumm.summaries import Auction, uniform_selection
+from skdpsumm.summaries import Auction, Pool, Propose, uniform_selection
 
 GROUPS = ((0, 1), (3, 4), (5, 6), (7, 8), (9, 2))
 DELTA = 1e-5
@@ -117,14 +117,14 @@ def methods(problem, p, epsilon, seed):
         yield "pool, parsimony 4", lambda: select(problem, p, seed, protocol="pool")
         yield (
             "pool, parsimony 6",
-            lambda: select(problem, p, seed, protocol="pool", parsimony=6),
+            lambda: select(problem, p, seed, protocol=Pool(parsimony=6)),
         )
         return
     for parsimony in (4, 6):
         yield (
             f"propose, parsimony {parsimony}",
             lambda parsimony=parsimony: select(
-                problem, p, seed, epsilon=epsilon, parsimony=parsimony
+                problem, p, seed, epsilon=epsilon, protocol=Propose(parsimony)
             ),
         )
     yield "posted", lambda: select(problem, p, seed, protocol="posted", epsilon=epsilon)
@@ -224,8 +224,7 @@ def study(arguments):
                                 p,
                                 seed,
                                 epsilon=epsilon,
-                                parsimony=parsimony,
-                                explore=explore,
+                                protocol=Propose(parsimony, explore),
                             )
                             values.append(problem.score(rows))
                         cells.append(np.median(values, axis=0))

@@ -19,8 +19,16 @@ from joblib import Parallel, delayed, effective_n_jobs
 from scipy.special import gammaln
 from sklearn.utils import check_random_state
 
-from ._claims import FAMILIES, claims_of
-from ._events import Floats, choose_event, lower_limit, split, take, upper_limit
+from ._events import (
+    FAMILIES,
+    Floats,
+    choose_event,
+    claims_of,
+    lower_limit,
+    split,
+    take,
+    upper_limit,
+)
 from ._result import AuditResult
 
 _FEWEST_TRIALS = 100

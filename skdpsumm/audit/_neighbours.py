@@ -7,18 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from ..features import FeatureMap
 from ..learners._base import BaseKernelLearner
 from ..moments import M2MEstimator
-from ..moments.inferring._implicit import BaseImplicitM2M
+from ..moments.learning._base import BaseImplicitM2M
 from ..sketches import BaseSketcher
-from ..summaries import PrivateMMDSummarizer
-from ._hard_rows import N_CANDIDATES, hard_pair, neighbouring_tables, rows_at_many_scales
-from ._learner_neighbours import labelled_neighbours, two_labels
-from ._summary_neighbours import neighbouring_worlds
+from ..summaries import Curator, PrivateMMDSummarizer
+from ..summaries._mmd import Embedding
 
 
 def worst_case_neighbours(
@@ -162,3 +160,159 @@ def _candidates(feature_map: FeatureMap, n_columns: int, rng) -> NDArray:
 
 def _can_sample(columns) -> bool:
     return columns.bounds is not None or not columns.is_numeric
+
+
+# ---- kernel learners: labels take turns, and one pull is left over
+
+_N_CANDIDATES = 500  # the kernel is evaluated between all of them
+
+Labelled = tuple[NDArray, NDArray]
+
+
+def labelled_neighbours(
+    learner: BaseKernelLearner, n_samples: int, n_features: int, rng
+) -> tuple[Labelled, Labelled]:
+    """Return two neighbours (X, y) for a learner; see `worst_case_neighbours`."""
+    labels = two_labels(learner)
+    row = _longest_row(learner, labels, n_features, rng)
+    turns = np.arange(n_samples + 1) % 2
+    X, y = np.repeat(row[None], n_samples + 1, axis=0), labels[turns]
+    data = X[:-1], y[:-1]
+    if learner.adjacency == "add_remove":
+        return data, (X, y)
+    return data, (X[:-1], labels[np.append(turns[:-2], 1 - turns[-2])])
+
+
+def two_labels(model) -> NDArray:
+    """Return two classes, or the ends of the bounds of y."""
+    if not is_classifier(model):
+        return np.asarray(model.y_bounds, dtype=np.float64)
+    return np.array([0, 1]) if model.classes is None else np.unique(model.classes)[:2]
+
+
+def _longest_row(learner: BaseKernelLearner, labels: NDArray, n_features: int, rng) -> NDArray:
+    if learner.kernel == "precomputed" and learner.feature_map is None:
+        raise ValueError(
+            "kernel='precomputed' is not supported here: neighbours are rows. Audit the learner "
+            "with the kernel itself."
+        )
+    rows = rows_at_many_scales(_N_CANDIDATES, n_features, rng)
+    if learner.kernel == "chi2":
+        rows = np.abs(rows)
+    probe = clone(learner).set_params(epsilon=np.inf, ledger=None)
+    probe._validate(rows, np.resize(labels, len(rows)))
+    space, rows, _ = probe._open_space(rows, rows)
+    return rows[np.argmax(np.diag(space.gram(rows, rows)))]
+
+
+# ---- summaries: another target, or other rows of an owner
+
+SIDES = ("target", "owners")
+World = dict[str, Any]
+
+
+def neighbouring_worlds(
+    summarizer: PrivateMMDSummarizer, n_samples: int, n_features: int, side: str, rng
+) -> tuple[World, World]:
+    """Return two neighbours, as keyword arguments of `fit`; see `worst_case_neighbours`."""
+    _check(summarizer, side)
+    embedding = _embedding_of(summarizer, n_features)
+    rows = rows_at_many_scales(N_CANDIDATES, n_features, rng) / np.sqrt(summarizer.gamma)
+    order = 1 if summarizer.delta == 0 else 2
+    features = embedding.features(rows).astype(np.float64)
+    adjacency = summarizer.adjacency
+    # What a row of an owner displaces is another: sums move as where a row is replaced.
+    pulled = "replace_one" if side == "owners" else adjacency
+    far, near = (rows[k] for k in hard_pair(features, order, pulled))
+    n_held = summarizer.n_select
+    if side == "target":
+        tables = neighbouring_tables(far, near, n_samples, adjacency)
+        others = np.repeat(near[None], n_held, axis=0)
+        return tuple(_world(far, others, target, n_held) for target in tables)
+    target = np.repeat(near[None], n_samples, axis=0)
+    tables = neighbouring_tables(far, near, n_held, adjacency)
+    return tuple(_world(far, others, target, n_held) for others in tables)
+
+
+def _check(summarizer: PrivateMMDSummarizer, side: str) -> None:
+    if side not in SIDES:
+        raise ValueError(f'side must be "target" or "owners", got {side!r}.')
+    if summarizer.shares is not None and set(summarizer.shares) != {"observer", "others"}:
+        raise ValueError(
+            "shares must be None, or name the owners of the audit, 'observer' and 'others'."
+        )
+    if summarizer.target_is_owners:
+        raise ValueError(
+            "target_is_owners=True is not supported here: the target of the audit is no owner's. "
+            "Audit with target_is_owners=False; the two costs add up."
+        )
+
+
+def _world(far: NDArray, others: NDArray, target: NDArray, n_held: int) -> World:
+    """Return the arguments of `fit`; the observer holds what the target has no use for."""
+    owners = np.repeat(["observer", "others"], [n_held, len(others)])
+    return {
+        "X": np.vstack([np.repeat(far[None], n_held, axis=0), others]),
+        "X_target": target,
+        "owners": owners,
+    }
+
+
+def _embedding_of(summarizer: PrivateMMDSummarizer, n_features: int) -> Embedding:
+    return Curator(
+        np.zeros((1, n_features)),
+        ["observer"],
+        protocol=summarizer.protocol,
+        gamma=summarizer.gamma,
+        n_components=summarizer.n_components,
+        epsilon=np.inf,
+        random_state=check_random_state(summarizer.random_state),
+    ).embedding
+
+
+# ---- rows whose phi moves a sum as far as its sensitivity allows for
+
+N_CANDIDATES = 2_000
+
+
+def rows_at_many_scales(n_rows: int, n_features: int, rng) -> NDArray[np.float64]:
+    """Draw rows from near zero to far away, for maps without bounds."""
+    scales = 10.0 ** rng.uniform(-2, 3, size=(n_rows, 1))
+    return scales * rng.normal(size=(n_rows, n_features))
+
+
+def hard_pair(features: NDArray, order: int, adjacency: str) -> tuple[int, int]:
+    """Return a row to fill tables with, and one to add to them or to put in its place.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, m)
+        phi of the candidates, in units of the noise.
+    order : int
+        1 for Laplace noise, 2 for Gaussian noise.
+    adjacency : {"add_remove", "replace_one"}
+    """
+    if adjacency == "replace_one":
+        return _farthest(features, order)
+    extra = int(np.argmax(np.linalg.norm(features, ord=order, axis=1)))
+    return int(np.argmin(features @ features[extra])), extra
+
+
+def neighbouring_tables(
+    base: NDArray, other: NDArray, n_samples: int, adjacency: str
+) -> tuple[NDArray, NDArray]:
+    """Return `n_samples` rows like `base`, and those with `other` added or put last instead."""
+    X = np.repeat(base[None], n_samples, axis=0)
+    kept = X if adjacency == "add_remove" else X[:-1]
+    return X, np.vstack([kept, other[None]])
+
+
+def _farthest(features: NDArray, order: int) -> tuple[int, int]:
+    """Walk to a pair of rows far apart: from a row to its farthest, until nothing is gained."""
+    first, second, reached = 0, 0, -1.0
+    while True:
+        distances = np.linalg.norm(features - features[first], ord=order, axis=1)
+        second = int(np.argmax(distances))
+        if distances[second] <= reached + 1e-12:
+            return first, second
+        first, reached = second, float(distances[second])

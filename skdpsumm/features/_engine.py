@@ -1,9 +1,9 @@
-"""Sums of feature maps over rows: numba where it is installed, numpy otherwise.
+"""Sums of feature maps over rows: loops that numba compiles where it is installed, numpy otherwise.
 
 What a row adds to a sum is an integer vector that depends, bit for bit, on that row alone: not on
 its position, on the other rows, on how they are cut into blocks or on the number of threads. The
 sensitivity of every sketch rests on this. Both engines owe it to their arithmetic and not to luck
-(see `_engine_numpy.ExactProduct` and `_engine_numba`). They agree to rounding, not to the bit.
+(see `ExactProduct`, and `_engine_numba`). They agree to rounding, not to the bit.
 
 Set the environment variable ``SKDPSUMM_ENGINE`` to ``numpy`` or ``numba`` to force one.
 """
@@ -12,32 +12,30 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, reduce
 from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._blas import one_blas_thread
-from . import _engine_numpy
-from ._engine_numpy import fourier_features
-
-__all__ = [
-    "engine_name",
-    "engine_signature",
-    "fourier_features",
-    "fourier_grid",
-    "fourier_sums",
-    "race_codes",
-    "race_counts",
-]
+from .._computing import one_blas_thread
 
 # Enough rows to pay for a task, few enough to spread over threads. Both engines count on this
 # bound to keep their partial sums exact.
 _ROWS_PER_TASK = 16384
+# Rows are clipped to this, so that no product overflows (frequencies are below 2**40).
+LARGEST = 2.0**60
+# numpy's engine rounds angles to so many parts of a turn.
+N_ANGLES = 2**16
+# Of numpy's engine, entries and rows per block: few enough for the cache, enough to make its
+# overhead small.
+_BLOCK = 32768
+_MOST_ROWS = 256
+_EXPONENT = np.float64(np.inf).view(np.int64)
 
 
 def fourier_sums(X: NDArray, frequencies: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
@@ -64,8 +62,12 @@ def fourier_sums(X: NDArray, frequencies: NDArray, n_threads: int = 1) -> NDArra
     ``0.5 + 2**-5`` of the same point on the circle of radius 2**15. That point's angle is x F
     in float64 (numba), and to 2**-17 turns (numpy).
     """
-    engine = _engine()
-    return _sum_tasks(lambda rows: engine.fourier_sums(rows, frequencies), X, n_threads)
+    kernels = _kernels()
+    if kernels is None:
+        product = ExactProduct(frequencies * N_ANGLES)
+        return _sum_tasks(lambda rows: _circle_sums(product, rows), X, 1)
+    p, padded = frequencies.shape[1], _padded(frequencies)
+    return _sum_tasks(lambda rows: kernels.fourier_sums(rows, padded)[:, :p].ravel(), X, n_threads)
 
 
 def fourier_grid(X: NDArray, frequencies: NDArray) -> NDArray[np.float32]:
@@ -74,8 +76,16 @@ def fourier_grid(X: NDArray, frequencies: NDArray) -> NDArray[np.float32]:
     Of numpy's engine, whichever sums: sums of these rows are exact and row by row alone, and may
     differ from numba's by a unit.
     """
+    product, p = ExactProduct(frequencies * N_ANGLES), frequencies.shape[1]
+    cosines, sines = _grid_points().astype(np.float32)
+    grid = np.empty((len(X), 2 * p), np.float32)
+    start = 0
     with one_blas_thread():
-        return _engine_numpy.fourier_grid(_block(X, slice(None)), frequencies)
+        for angles in product(_block(X, slice(None))):
+            rows, codes = slice(start, start + len(angles)), _angle_codes(angles)
+            grid[rows, :p], grid[rows, p:] = cosines[codes], sines[codes]
+            start += len(angles)
+    return grid
 
 
 def race_counts(
@@ -99,9 +109,14 @@ def race_counts(
     counts : ndarray of shape (R * W,), int64
         The W counts of the first hash, then those of the second, and so on.
     """
-    engine = _engine()
+    kernels = _kernels()
+    if kernels is None:
+        product = ExactProduct(projections)
+        return _sum_tasks(lambda rows: _bucket_counts(product, rows, offsets, n_buckets), X, 1)
+    hashes = _padded(projections), np.append(offsets, 0.0), n_buckets
+    n_hashes = len(offsets)
     return _sum_tasks(
-        lambda rows: engine.race_counts(rows, projections, offsets, n_buckets), X, n_threads
+        lambda rows: kernels.race_counts(rows, *hashes)[:n_hashes].ravel(), X, n_threads
     )
 
 
@@ -112,11 +127,45 @@ def race_codes(
 
     Parameters are those of `race_counts`, which counts these very buckets.
     """
-    engine = _engine()
-    codes = np.empty((len(X), len(offsets)), np.int32)
+    kernels, n_hashes = _kernels(), len(offsets)
+    codes = np.empty((len(X), n_hashes), np.int32)
+    if kernels is None:
+        start = 0
+        for block in ExactProduct(projections)(X):
+            codes[start : start + len(block)] = _buckets(block + offsets, n_buckets)
+            start += len(block)
+        return codes
+    hashes = _padded(projections), np.append(offsets, 0.0), n_buckets
     for rows in _tasks(len(X)):
-        codes[rows] = engine.race_codes(_block(X, rows), projections, offsets, n_buckets)
+        codes[rows] = kernels.race_codes(_block(X, rows), *hashes)[:, :n_hashes]
     return codes
+
+
+def fourier_features(X: NDArray, frequencies: NDArray) -> NDArray:
+    """Return ``[cos(2 pi X F), sin(2 pi X F)]`` to the precision of X.dtype.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float32 or float64
+    frequencies : ndarray of shape (d, p), float64
+        F in turns per unit of X.
+
+    Returns
+    -------
+    features : ndarray of shape (n, 2 * p), of X.dtype
+    """
+    frequencies = frequencies.astype(X.dtype)
+    p = frequencies.shape[1]
+    features = np.empty((len(X), 2 * p), X.dtype)
+    n_rows = max(64, _BLOCK // p)
+    for start in range(0, len(X), n_rows):
+        rows = slice(start, start + n_rows)
+        angles = np.clip(X[rows], -LARGEST, LARGEST) @ frequencies
+        angles -= np.rint(angles)
+        angles *= 2 * np.pi
+        np.cos(angles, out=features[rows, :p])
+        np.sin(angles, out=features[rows, p:])
+    return features
 
 
 def engine_name() -> str:
@@ -130,7 +179,7 @@ def engine_name() -> str:
 def check_engine() -> None:
     """Raise ValueError for an engine that the environment asks for and that is not there."""
     try:
-        _engine()
+        _kernels()
     except ImportError:
         missing = True
     else:
@@ -153,7 +202,7 @@ def engine_signature() -> str:
 @lru_cache
 def _signature(name: str) -> str:
     # numpy's cosine may differ by processor; numba's engine has none.
-    table = _engine_numpy.circle().tobytes() if name == "numpy" else b""
+    table = _circle().tobytes() if name == "numpy" else b""
     version = importlib.import_module("..", __package__).__version__
     return f"skdpsumm {version}, {name}, {hashlib.sha256(table).hexdigest()[:16]}"
 
@@ -166,8 +215,12 @@ def _fastest() -> str:
     return "numba"
 
 
-def _engine() -> ModuleType:
-    return importlib.import_module(f"._engine_{engine_name()}", __package__)
+def _kernels() -> ModuleType | None:
+    """Return the module of compiled loops, None where numpy is to do it."""
+    # Imported late: numba takes a second, and need not be there.
+    return (
+        importlib.import_module("._engine_numba", __package__) if engine_name() == "numba" else None
+    )
 
 
 def _sum_tasks(
@@ -175,12 +228,11 @@ def _sum_tasks(
 ) -> NDArray[np.int64]:
     """Return the sum of ``task(rows)`` over blocks of rows of X."""
     blocks = (_block(X, rows) for rows in _tasks(len(X)))
-    # numpy's short operations would only pass the interpreter's lock to and fro.
-    if n_threads == 1 or engine_name() == "numpy":
-        with one_blas_thread():  # nor do threads pay inside BLAS
-            return sum(map(task, blocks))
+    if n_threads == 1:
+        with one_blas_thread():  # short products gain nothing by threads
+            return reduce(np.add, map(task, blocks))
     with ThreadPoolExecutor(n_threads) as pool:
-        return sum(pool.map(task, blocks))
+        return reduce(np.add, pool.map(task, blocks))
 
 
 def _block(X: NDArray, rows: slice) -> NDArray[np.float64]:
@@ -192,3 +244,131 @@ def _tasks(n: int) -> list[slice]:
     """Cut n rows into tasks: at least one, so that the sum over no rows has a shape."""
     starts = range(0, max(n, 1), _ROWS_PER_TASK)
     return [slice(start, start + _ROWS_PER_TASK) for start in starts]
+
+
+def _padded(matrix: NDArray) -> NDArray:
+    """Return the transpose of a (d, p) matrix, padded for the compiled loops: an even height,
+    a width in fours.
+    """
+    d, p = matrix.shape
+    return np.pad(matrix.T, [(0, p % 2), (0, -d % 4)])
+
+
+class ExactProduct:
+    """X times a public matrix, free of rounding errors that depend on the order of summation.
+
+    The last bits of a BLAS product depend on the shape of the block, on the row's position and on
+    the number of threads. They do not if nothing is rounded. So both factors are first cut to b
+    bits, relative to the largest entry of the row (of X) or of the column (of the matrix), with
+    ``2 b + log2(d) <= 53``. All products that make up one entry are then integer multiples of the
+    same power of two, so are all their partial sums, and none exceeds 2**53 of it: float64 holds
+    them exactly, in whatever order, fused or not. The parts cut off make two more such products,
+    and an entry is the sum of the three.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (d, p), float64
+    """
+
+    def __init__(self, matrix: NDArray):
+        d, p = matrix.shape
+        self.bits = (53 - math.ceil(math.log2(d))) // 2
+        # In units in which all columns of X count alike, none is cut off for being small.
+        self.units = _power_of_two(matrix, axis=1)
+        self.parts = self._split(matrix / self.units)
+        self.n_rows = min(max(64, _BLOCK // p), _MOST_ROWS)
+        # Cutting is many operations on few entries, so blocks are cut several at a time.
+        self.n_cut = self.n_rows * max(1, 2 * _BLOCK // (d * self.n_rows))
+
+    def __call__(self, X: NDArray) -> Iterator[NDArray[np.float64]]:
+        """Yield the product, `n_rows` rows at a time; each is a function of its row of X alone."""
+        for start in range(0, len(X), self.n_cut):
+            rows = self._cut_rows(X[start : start + self.n_cut])
+            for first in range(0, len(rows[0]), self.n_rows):
+                block = slice(first, first + self.n_rows)
+                product = rows[0][block] @ self.parts[0]
+                product += rows[0][block] @ self.parts[1]
+                product += rows[1][block] @ self.parts[0]
+                yield product
+
+    def _cut_rows(self, X: NDArray) -> list[NDArray[np.float64]]:
+        columns = np.array(X.T, np.float64, order="C")
+        columns.clip(-LARGEST, LARGEST, out=columns)
+        columns *= self.units
+        return [part.T for part in self._split(columns)]
+
+    def _split(self, A: NDArray) -> list[NDArray]:
+        """Return A cut to so many bits of the largest entry of its column, and the rest alike."""
+        head = self._cut(A)
+        return [head, self._cut(A - head)]
+
+    def _cut(self, A: NDArray) -> NDArray:
+        # Next to this number, neighbours are one quantum apart: adding it rounds.
+        rounder = _power_of_two(A, axis=0) * (1.5 * 2.0 ** (52 - self.bits))
+        cut = A + rounder
+        cut -= rounder
+        return cut
+
+
+def _power_of_two(A: NDArray, axis: int) -> NDArray:
+    """Return the powers of two just above the largest entries along an axis, which is kept."""
+    largest = np.abs(A).max(axis, keepdims=True, initial=2.0**-200)
+    return 2 * (largest.view(np.int64) & _EXPONENT).view(np.float64)
+
+
+def _circle_sums(product: ExactProduct, X: NDArray) -> NDArray[np.int64]:
+    """Return the sums of `fourier_sums` over at most 16384 rows, by numpy."""
+    p = product.parts[0].shape[1]
+    pairs = np.empty((product.n_rows, p), np.int64)
+    total = np.zeros(p, np.int64)
+    for angles in product(X):
+        found = pairs[: len(angles)]
+        # The codes are in range; mode="clip" spares numpy a copy of `out`.
+        np.take(_circle(), _angle_codes(angles), out=found, mode="clip")
+        total += found.sum(axis=0)
+    # At most 16384 sines up to 2**15: their sum fills the low half, with its sign.
+    sines = (total + 2**31) % 2**32 - 2**31
+    return np.concatenate([(total - sines) >> 32, sines])
+
+
+def _angle_codes(angles: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return ``rint(angles) mod N_ANGLES``; `angles` is overwritten."""
+    # Next to 2**52, neighbours are one apart, and the last bits are the integer's.
+    angles += 1.5 * 2**52
+    codes = angles.view(np.int64)
+    codes &= N_ANGLES - 1
+    return codes
+
+
+@lru_cache
+def _circle() -> NDArray[np.int64]:
+    """Return all pairs on the grid, as 2**32 times the cosine plus the sine."""
+    cosines, sines = _grid_points()
+    return cosines * 2**32 + sines
+
+
+@lru_cache
+def _grid_points() -> NDArray[np.int64]:
+    """Return the cosines and sines of all angles, in units of 2**-15."""
+    angles = 2 * np.pi / N_ANGLES * np.arange(N_ANGLES)
+    return np.rint(2**15 * np.stack([np.cos(angles), np.sin(angles)])).astype(np.int64)
+
+
+def _bucket_counts(
+    product: ExactProduct, X: NDArray, offsets: NDArray, n_buckets: int
+) -> NDArray[np.int64]:
+    """Return the counts of `race_counts`, by numpy."""
+    first = n_buckets * np.arange(len(offsets))
+    counts = np.zeros(len(offsets) * n_buckets, np.int64)
+    for block in product(X):
+        codes = _buckets(block + offsets, n_buckets) + first
+        counts += np.bincount(codes.ravel(), minlength=len(counts))
+    return counts
+
+
+def _buckets(x: NDArray, n_buckets: int) -> NDArray[np.int64]:
+    """Return ``floor(x) mod W``."""
+    cells = np.floor(x)
+    cells -= n_buckets * np.floor(cells / n_buckets)
+    # The remainder of a huge cell is rounded, maybe out of range.
+    return np.clip(cells, 0, n_buckets - 1).astype(np.int64)

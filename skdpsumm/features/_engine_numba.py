@@ -1,4 +1,4 @@
-"""The engine that compiles its loops.
+"""The loops that numba compiles; `_engine` calls them.
 
 Without fastmath, each addition and multiplication below is one correctly rounded operation, in the
 order written: the compiler may run rows side by side, but neither fuse nor reorder the arithmetic
@@ -8,63 +8,37 @@ of one. So what a row gives is a function of that row alone, on any machine.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
-from ._engine_numpy import LARGEST
+from ._engine import LARGEST
 
 # Minimax polynomials in t**2, |t| <= 1/2: 256 sin(pi t) / t and 256 cos(pi t). Rounded to float32
 # one coefficient after the other, the rest refitted each time.
-S0, S1, S2, S3, S4 = np.float32([804.2476807, -1322.9317627, 652.7891846, -152.9920959, 19.5670547])
-C0, C1, C2, C3, C4 = np.float32([256.0, -1263.3076172, 1038.9625244, -341.0079956, 56.3220711])
+S0, S1, S2, S3, S4 = np.array(
+    [804.2476807, -1322.9317627, 652.7891846, -152.9920959, 19.5670547], np.float32
+)
+C0, C1, C2, C3, C4 = np.array(
+    [256.0, -1263.3076172, 1038.9625244, -341.0079956, 56.3220711], np.float32
+)
 ONE = np.int64(2**15)
 # Rows per block: 27 columns of it fit the first-level cache or nearly so.
 _ROWS = 256
 
 
-def _compiled(function: Callable) -> Callable:
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile at the first call; keep the result on disk if a directory is writable."""
-    options = {"nogil": True, "error_model": "numpy"}
     try:
-        return numba.njit(cache=True, **options)(function)
+        return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     except RuntimeError:
-        return numba.njit(**options)(function)
-
-
-def fourier_sums(X: NDArray, frequencies: NDArray) -> NDArray[np.int64]:
-    """Return the sums of `_engine.fourier_sums`."""
-    p = frequencies.shape[1]
-    return _fourier_sums(X, _padded(frequencies))[:, :p].ravel()
-
-
-def race_counts(
-    X: NDArray, projections: NDArray, offsets: NDArray, n_buckets: int
-) -> NDArray[np.int64]:
-    """Return the counts of `_engine.race_counts`."""
-    n_hashes = len(offsets)
-    offsets = np.append(offsets, 0.0)
-    return _race_counts(X, _padded(projections), offsets, n_buckets)[:n_hashes].ravel()
-
-
-def race_codes(
-    X: NDArray, projections: NDArray, offsets: NDArray, n_buckets: int
-) -> NDArray[np.int32]:
-    """Return the buckets of `_engine.race_codes`."""
-    n_hashes = len(offsets)
-    offsets = np.append(offsets, 0.0)
-    return _race_codes(X, _padded(projections), offsets, n_buckets)[:, :n_hashes]
-
-
-def _padded(matrix: NDArray) -> NDArray:
-    """Return the transpose of a (d, p) matrix, padded to an even height and a width in fours."""
-    d, p = matrix.shape
-    return np.pad(matrix.T, [(0, p % 2), (0, -d % 4)])
+        return numba.njit(nogil=True, error_model="numpy")(function)
 
 
 @_compiled
-def _fourier_sums(X, frequencies):
+def fourier_sums(X, frequencies):
+    """Return the sums of cosines and of sines, shape (2, p), for padded frequencies."""
     p, d = frequencies.shape
     columns = np.zeros((d, _ROWS))
     turns = np.empty((2, _ROWS))
@@ -79,7 +53,8 @@ def _fourier_sums(X, frequencies):
 
 
 @_compiled
-def _race_counts(X, projections, offsets, n_buckets):
+def race_counts(X, projections, offsets, n_buckets):
+    """Count the rows in each bucket of each hash, for padded projections and offsets."""
     p, d = projections.shape
     columns = np.zeros((d, _ROWS))
     products = np.empty((2, _ROWS))
@@ -95,7 +70,8 @@ def _race_counts(X, projections, offsets, n_buckets):
 
 
 @_compiled
-def _race_codes(X, projections, offsets, n_buckets):
+def race_codes(X, projections, offsets, n_buckets):
+    """Return the buckets of each row, for padded projections and offsets."""
     p, d = projections.shape
     columns = np.zeros((d, _ROWS))
     products = np.empty((2, _ROWS))

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._base import check_size, is_count
-from ._columns import Columns
-from ._one_hot import OneHotMap
+from ..schema._columns import Columns
+from ._feature_maps import OneHotMap, check_size, is_count
 
 # All threes of 90 columns. A file could list as many as it likes, of one bin each.
 MOST_GROUPS = 2**17
@@ -88,9 +87,9 @@ class HistogramMap(OneHotMap):
         cls, columns: Columns, n_bins: Any, marginals: Any, edges: Any = None
     ) -> HistogramMap:
         """Return the map of what the user gave to a `HistogramSketcher`."""
-        d = columns.n_columns
+        d, one_number = columns.n_columns, np.isscalar(marginals)
         bins = [n_bins] * d if np.ndim(n_bins) == 0 else list(n_bins)
-        if not np.isscalar(marginals):
+        if not one_number:
             if not all(isinstance(group, list | tuple) for group in marginals):
                 raise ValueError(
                     f"marginals must be a number, or lists of columns, got {marginals!r}."
@@ -139,7 +138,7 @@ class HistogramMap(OneHotMap):
         if own is None:
             # Value k is in bin k * n // n_values.
             (whole, rest), k = divmod(self.columns.n_values(j) or n, n), np.arange(n + 1)
-            first = k * whole - (-k * rest // n)
+            first: NDArray = k * whole - (-k * rest // n)
         else:
             first = _first_values(own, low, step)
         return low + (first - 0.5) * step
@@ -156,7 +155,6 @@ class HistogramMap(OneHotMap):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> HistogramMap:
-        """Rebuild from `to_state`."""
         return cls(Columns.from_dict(state), state["n_bins"], state["groups"], state["edges"])
 
 

@@ -40,9 +40,8 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils import _safe_indexing, gen_batches
 
-from .._blas import one_blas_thread
-from .._warn import silence
-from ._engine_numpy import ExactProduct
+from .._computing import one_blas_thread, silence
+from ._engine import ExactProduct
 from ._scaler import PublicScaler
 
 _BLOCK_ROWS = 4096

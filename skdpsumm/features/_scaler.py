@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import validate_table
 from ..privacy._contract import PrivacyReprMixin
-from ._columns import Columns
+from ..schema._columns import Columns
+from ..schema._reading import validate_table
 
 
 class PublicScaler(PrivacyReprMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -21,8 +21,7 @@ except ImportError as error:
 
 from ._agreement import Agreement
 from ._curator import FederatedRun, merge_sketches, run_over_grid
-from ._owner_log import OwnerLog
-from ._refusal import Refusal
+from ._owner_log import OwnerLog, Refusal
 from ._site import OwnerSite
 from ._wire import describe
 

@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import validate_parameter_constraints
 
-from .._difference import first_difference
+from ..schema._columns import first_difference
 from ..sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
-from ..summaries import Pool, Propose, Protocol
-from ..summaries._embedding import Embedding
+from ..summaries import Pool, Propose
+from ..summaries._curator import CONSTRAINTS
+from ..summaries._mmd import Embedding
 
 DTYPES = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 LABEL_DTYPES = ("int64", "float64", "bool", "string")
-_PROTOCOLS: dict[str, type[Protocol]] = {"propose": Propose, "pool": Pool}
-_SKETCHERS = {"fourier": RFFSketcher, "histogram": HistogramSketcher, "race": RACESketcher}
+_PROTOCOLS: dict[str, type[Any]] = {"propose": Propose, "pool": Pool}
+_SKETCHERS: dict[str, type[Any]] = {
+    "fourier": RFFSketcher,
+    "histogram": HistogramSketcher,
+    "race": RACESketcher,
+}
 # Of the parameters of sketchers, those that are not for the owner alone to set.
 _RELEASE = ("epsilon", "delta", "adjacency", "random_state", "denominator", "denominator_share")
 _PRIVATE = {*_RELEASE, "bounds", "categories", "ledger", "n_jobs", "noise_seed", "steps", "verbose"}
+# What the agreement says of `Curator`; the rest is the curator's own affair.
+_CURATOR = (
+    *("n_select", "gamma", "n_components", "epsilon", "delta"),
+    *("adjacency", "n_target", "random_state"),
+)
 _RANGE = re.compile(r"^(.*)\{(\d+)\.\.(\d+)\}$")
 
 
@@ -34,7 +44,7 @@ _RANGE = re.compile(r"^(.*)\{(\d+)\.\.(\d+)\}$")
 class Agreement:
     """The schema of the tables, the public map, and what will be asked: signed off by all.
 
-    Each owner keeps a copy that he has read. The curator's must be equal to it, entry by entry,
+    Each owner keeps a copy that they have read. The curator's must be equal to it, entry by entry,
     or the owner answers nothing and says which entry differs.
 
     Parameters
@@ -50,10 +60,10 @@ class Agreement:
         The column of labels that go with the rows.
     labels_dtype : {"int64", "float64", "bool", "string"}, default="int64"
     rows : mapping or None, default=None
-        What chooses rows: ``protocol`` ("propose" or "pool"), and of `Curator` and the protocol:
-        ``n_select``, ``gamma``, ``n_components``, ``epsilon``, ``delta``, ``adjacency``,
-        ``n_target``, ``random_state`` (an int: the frequencies are public), ``parsimony``,
-        ``explore``.
+        What chooses rows: ``protocol`` ("propose", "pool", or a mapping with such a ``kind`` and
+        its ``parsimony`` and ``explore``), and parameters of `Curator`: ``n_select``, ``gamma``,
+        ``n_components``, ``epsilon``, ``delta``, ``adjacency``, ``n_target``, ``random_state`` (an
+        int: the frequencies are public).
     sketch : mapping or None, default=None
         What each owner releases: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
         "histogram" or "race", and its parameters), ``bounds`` (a pair, or one per column),
@@ -147,31 +157,31 @@ class Agreement:
         """Of the table of all columns."""
         return "float32" if set(self.dtypes) == {"float32"} else "float64"
 
-    def protocol(self) -> Protocol:
+    def protocol(self) -> Propose:
         """Return the protocol that chooses rows."""
         given = dict(self._table("rows"))
-        kind = _PROTOCOLS.get(given.pop("protocol", None))
-        if kind is None:
-            raise ValueError(f"rows.protocol must be one of {sorted(_PROTOCOLS)}.")
-        if not isinstance(given.get("random_state"), int):
-            raise ValueError("rows.random_state must be an int: owners check the map with it.")
-        unknown = set(given) - _CURATOR - set(kind().get_params())
+        part = given.pop("protocol", None)
+        for name in {"parsimony", "explore"} & set(given):
+            raise ValueError(
+                f"rows.{name} is a parameter of the protocol: write it as "
+                f'protocol = {{ kind = "propose", {name} = {given[name]} }}.'
+            )
+        unknown = set(given) - set(_CURATOR)
         if unknown or "n_select" not in given:
             raise ValueError(f"rows lacks n_select, or has unknown entries {sorted(unknown)}.")
-        protocol = kind(**{k: v for k, v in given.items() if k in kind().get_params()})
-        protocol._validate_params()
-        return protocol
+        if not isinstance(given.get("random_state"), int):
+            raise ValueError("rows.random_state must be an int: owners check the map with it.")
+        validate_parameter_constraints(CONSTRAINTS, given, caller_name="Agreement")
+        return _made("rows.protocol", part, _PROTOCOLS)
 
     def curator_parameters(self) -> dict[str, Any]:
         """Return what `Curator` is to be made with, its target and own affairs left out."""
-        given = {k: v for k, v in self._table("rows").items() if k in _CURATOR}
-        return {"owners": self.owners, "protocol": self.protocol(), **given}
+        return {"owners": self.owners, **self._table("rows"), "protocol": self.protocol()}
 
     @property
     def rows_per_owner(self) -> int:
         """How many rows each owner may be asked for."""
-        protocol, n_select = self.protocol(), self._table("rows")["n_select"]
-        return math.ceil(protocol.parsimony * n_select / len(self.owners) - 1e-9)
+        return self.protocol().rows_asked(self._table("rows")["n_select"], 1 / len(self.owners))
 
     def embedding(self) -> Embedding:
         """Return the map that the curator will draw."""
@@ -193,7 +203,10 @@ class Agreement:
             `ledger`, `noise_seed`, `n_jobs` or `verbose`: for the owner alone to choose.
         """
         given = dict(self._table("sketch"))
-        parts = [_sketcher(part) for part in given.pop("sketchers", [])]
+        parts = [
+            _made("sketch.sketchers", part, _SKETCHERS, _PRIVATE)
+            for part in given.pop("sketchers", [])
+        ]
         known = {key: given.pop(key, None) for key in ("bounds", "steps")}
         unknown = set(given) - set(_RELEASE)
         if not parts or unknown:
@@ -211,12 +224,6 @@ class Agreement:
         if not isinstance(table, Mapping):
             raise ValueError(f"The agreement has no table `{name}`.")
         return table
-
-
-_CURATOR = {
-    *("n_select", "gamma", "n_components", "epsilon", "delta"),
-    *("adjacency", "n_target", "random_state"),
-}
 
 
 def _set(agreement: Agreement, name: str, value: Any) -> None:
@@ -240,12 +247,17 @@ def _expand(name: str) -> list[str]:
     return [f"{stem}{j}" for j in range(int(first), int(last) + 1)]
 
 
-def _sketcher(part: Mapping[str, Any]) -> Any:
-    given = dict(part)
-    kind = _SKETCHERS.get(given.pop("kind", None))
+def _made(
+    entry: str, part: Any, kinds: Mapping[str, type[Any]], barred: Collection[str] = ()
+) -> Any:
+    """Return what a table with a `kind` describes; a name alone stands for the defaults."""
+    given = {"kind": part} if isinstance(part, str) else dict(part or {})
+    kind = kinds.get(given.pop("kind", None))
     if kind is None:
-        raise ValueError(f"Each of sketch.sketchers needs a kind: one of {sorted(_SKETCHERS)}.")
-    unknown = set(given) - (set(kind().get_params()) - _PRIVATE)
+        raise ValueError(f"{entry} needs a kind: one of {sorted(kinds)}.")
+    made = kind()
+    unknown = set(given) - (set(made.get_params()) - set(barred))
     if unknown:
-        raise ValueError(f"sketch.sketchers has unknown entries {sorted(unknown)}.")
-    return kind(**given)
+        raise ValueError(f"{entry} has unknown entries {sorted(unknown)}.")
+    made.set_params(**given)._validate_params()
+    return made

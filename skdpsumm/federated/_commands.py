@@ -58,9 +58,9 @@ def clientapp() -> None:
     from .apps import owner
 
     # Both names are Flower's own and may move: `_check_flower` sees to it that they are there.
-    run_clientapp.install_from_fab = lambda *_, **__: None
+    run_clientapp.install_from_fab = lambda *_, **__: None  # type: ignore[assignment]
     run_clientapp.get_load_client_app_fn = lambda **_: lambda *_: owner
-    run_clientapp.install_app_dependencies = _refuse
+    run_clientapp.install_app_dependencies = _refuse  # type: ignore[assignment]
     flwr_clientapp()
 
 

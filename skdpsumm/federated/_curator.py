@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +15,12 @@ import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid
 
-from .._blas import one_blas_thread
-from ..privacy import PrivacyLedger
+from .._computing import one_blas_thread
+from ..privacy import PrivacyGuarantee, PrivacyLedger
 from ..sketches import PrivateSketch
 from ..summaries import Curator
 from ._agreement import Agreement
 from ._grid import Round, ask, find_nodes
-from ._merge import merge_sketches, sketch_of
 from ._table import read_table
 from ._wire import message_content, rows_of
 
@@ -60,7 +62,7 @@ class FederatedRun:
         """Return what may be told of the run, as json.dumps takes it."""
         chosen = [] if self.curator is None else [owner for owner, _ in self.curator.chosen]
         privacy = {} if self.curator is None else {"rows": repr(self.curator.privacy)}
-        if self.sketches:
+        if self.sketch is not None:
             privacy["sketch"] = repr(self.sketch.privacy)
         return {
             "agreement": self.agreement.digest,
@@ -86,7 +88,7 @@ class FederatedRun:
         folder.mkdir(parents=True, exist_ok=True)
         if self.curator is not None:
             chosen = self.curator.chosen  # may be none
-            arrays = {
+            arrays: dict[str, Any] = {
                 "X": self.curator.X,
                 "owner": np.array([owner for owner, _ in chosen], np.str_),
                 "index": np.array([index for _, index in chosen], np.int64),
@@ -94,7 +96,7 @@ class FederatedRun:
             if self.curator.y is not None:
                 arrays["y"] = self.curator.y
             np.savez_compressed(folder / "summary.npz", **arrays)
-        if self.sketches:
+        if self.sketch is not None:
             self.sketch.save(folder / "merged.sketch")
         _write_report(folder, self.report())
 
@@ -145,7 +147,7 @@ def run_over_grid(
             f"min_owners={min_owners}; nothing was spent. {run.left_out}"
         )
     if curator is not None:
-        _choose_rows(run, grid, nodes, timeout)
+        _choose_rows(run, curator, grid, nodes, timeout)
     if agreement.sketch is not None:
         _gather_sketches(run, grid, nodes, timeout)
     return run
@@ -160,9 +162,11 @@ def _sign(run: FederatedRun, grid: Grid, nodes: Mapping[str, int], timeout: floa
             _leave_out(run, "sign", {owner: "signed something else off"})
 
 
-def _choose_rows(run: FederatedRun, grid: Grid, nodes: Mapping[str, int], timeout: float) -> None:
+def _choose_rows(
+    run: FederatedRun, curator: Curator, grid: Grid, nodes: Mapping[str, int], timeout: float
+) -> None:
     """Carry messages as `run_protocol` does, but over the grid."""
-    agreement, curator = run.agreement, run.curator
+    agreement = run.agreement
     labels = agreement.labels_dtype if agreement.labels else None
     with one_blas_thread():
         messages = curator.open()
@@ -253,11 +257,69 @@ def _write_report(folder: Path, report: Mapping[str, Any]) -> None:
 
 
 def _make_curator(agreement: Agreement, config: Mapping[str, Any]) -> Curator:
+    ledger = None
+    if config.get("ledger") is not None:  # before the target is read
+        ledger = PrivacyLedger.open(Path(str(config["ledger"])).expanduser())
     target, _ = read_table(Path(str(config["target"])).expanduser(), agreement, labels=False)
-    ledger = config.get("ledger")
-    return Curator(
-        target,
-        ledger=None if ledger is None else PrivacyLedger.open(Path(str(ledger)).expanduser()),
-        noise_seed=config.get("noise-seed"),
-        **agreement.curator_parameters(),
+    parameters = agreement.curator_parameters()
+    return Curator(target, ledger=ledger, noise_seed=config.get("noise-seed"), **parameters)
+
+
+def merge_sketches(sketches: Mapping[str, PrivateSketch]) -> PrivateSketch:
+    """Return the sketch of all owners' rows together.
+
+    Parameters
+    ----------
+    sketches : mapping from owner to PrivateSketch
+        Of disjoint tables: each row is one owner's. So the guarantee is that of one owner's
+        release, and the noise is that of all.
+
+    Returns
+    -------
+    PrivateSketch
+    """
+    return reduce(add, sketches.values())
+
+
+def sketch_of(content: Mapping[str, Any], agreement: Agreement) -> PrivateSketch:
+    """Return the sketch that an owner sent, if it is what was agreed.
+
+    Raises
+    ------
+    ValueError
+        If it is no sketch (`PrivateSketch.load` says what is none), or has another map, noise or
+        guarantee.
+    """
+    octets = content.get("file")
+    if content.get("kind") != "Sketch" or not isinstance(octets, np.ndarray):
+        raise ValueError("sent no sketch")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sketch"
+        path.write_bytes(octets.tobytes())
+        try:
+            sketch = PrivateSketch.load(path)
+        except ValueError as error:
+            raise ValueError("sent no sketch") from error
+    sketcher = agreement.sketcher()
+    pending = sketcher._prepare(sketcher.preview_map(len(agreement.columns), agreement.columns))
+    # What a release of no rows at all would look like: its noise and its guarantee.
+    size = pending.feature_map.n_features + pending.counts_rows
+    ours = pending.to_sketch(np.zeros(size), 0, postprocess=bool(sketcher.postprocess))
+    if not sketch.feature_map.same_as(ours.feature_map):
+        raise ValueError("sent a sketch with another feature map than agreed")
+    if _claim(sketch.privacy) != _claim(ours.privacy) or not _same_noise(sketch, ours):
+        raise ValueError("sent a sketch with other noise than agreed")
+    return sketch
+
+
+def _claim(privacy: PrivacyGuarantee) -> dict[str, Any]:
+    return {k: v for k, v in privacy.to_dict().items() if k != "simulated"}
+
+
+def _same_noise(a: PrivateSketch, b: PrivateSketch) -> bool:
+    return bool(
+        a.postprocess == b.postprocess
+        and a.n_from_sums == b.n_from_sums
+        and np.allclose(a.noise_std, b.noise_std)
+        and np.isclose(a.n_noise_std, b.n_noise_std)
     )

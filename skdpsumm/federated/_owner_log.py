@@ -1,4 +1,4 @@
-"""All that reached an owner and all that left him, in a file that he can read."""
+"""What reached an owner, what left them, and why they did not answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ._refusal import Refusal
+GENERIC = "the owner's side failed; the owner's log says why"
+
+
+class Refusal(Exception):
+    """Why an owner does not answer, in words that may leave their site.
+
+    Its text consists of what both parties have agreed on (names of columns, of parameters) and
+    never of anything read off the table. All other exceptions stay at home: the curator gets
+    `GENERIC` in their place.
+
+    Parameters
+    ----------
+    reason : str
+        For the curator.
+    detail : str, default=""
+        For the owner's log.
+    """
+
+    def __init__(self, reason: str, detail: str = ""):
+        super().__init__(reason)
+        self.detail = detail
 
 
 class OwnerLog:

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._blas import one_blas_thread
-from .._difference import first_difference
+from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyLedger
+from ..schema._columns import first_difference
 from ..sketches import PrivateSketch
 from ..summaries import DataOwner, ProposeRows
 from ._agreement import Agreement
-from ._owner_log import OwnerLog
-from ._refusal import GENERIC, Refusal
+from ._owner_log import GENERIC, OwnerLog, Refusal
 from ._table import check_table, read_table
 from ._wire import describe, digest, message_of, rows_content
 
@@ -154,7 +153,8 @@ class OwnerSite:
         OwnerLog(self.log).grant(run, "ask", int(message.most_rows()), self.max_rows)
         X, y = read_table(self.table, ours)
         with one_blas_thread():
-            return rows_content(DataOwner(X, y, seed=self.seed).answer(message))
+            rows: Any = DataOwner(X, y, seed=self.seed).answer(message)
+            return rows_content(rows)
 
     def _sketch(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Release a sketch, whose noise is drawn here and whose price is charged here."""
@@ -165,13 +165,13 @@ class OwnerSite:
         path = folder / f"{run}.sketch"
         if not path.exists():  # what was paid for once is sent again, should it get lost
             OwnerLog(self.log).grant(run, "sketch", 0, 0)
-            release = self._release(ours)
+            release = self._release(ours, self.ledger)
             folder.mkdir(exist_ok=True)
             release.save(path)
         return {"kind": "Sketch", "file": np.frombuffer(path.read_bytes(), np.uint8)}
 
-    def _release(self, agreement: Agreement) -> PrivateSketch:
-        ledger = PrivacyLedger.open(self.ledger)
+    def _release(self, agreement: Agreement, path: Path) -> PrivateSketch:
+        ledger = PrivacyLedger.open(path)
         sketcher = agreement.sketcher(ledger=ledger, noise_seed=self.seed)
         X, _ = read_table(self.table, agreement, labels=False)
         try:

@@ -12,7 +12,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from ._agreement import Agreement
-from ._refusal import Refusal
+from ._owner_log import Refusal
 
 _ARROW = {"float32": "float", "float64": "double", "bool": "bool"}
 

@@ -12,9 +12,9 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
-from .._npy import read_npy
+from ..sketches._file import read_npy
 from ..summaries import Message, ProposeRows, Rows
-from ..summaries._embedding import Embedding
+from ..summaries._mmd import Embedding
 
 _KINDS: dict[str, type[Message]] = {"ProposeRows": ProposeRows}
 _SCALARS, _ARRAYS = "scalars", "arrays"
@@ -37,8 +37,8 @@ def unpack(record: RecordDict) -> dict[str, Any]:
         For anything else, in words that name no value.
     """
     try:
-        arrays = {name: read_npy(array.data) for name, array in record[_ARRAYS].items()}
-        scalars = dict(record[_SCALARS].items())
+        arrays = {n: read_npy(array.data) for n, array in record.array_records[_ARRAYS].items()}
+        scalars = dict(record.config_records[_SCALARS].items())
     except Exception as error:  # whatever arrives
         raise ValueError("The message cannot be read.") from error
     sound = all(isinstance(value, str | int | float | bool) for value in scalars.values())
@@ -63,7 +63,7 @@ def message_content(message: Message) -> dict[str, Any]:
     return {name: value for name, value in content.items() if value is not None}
 
 
-def message_of(content: Mapping[str, Any]) -> Message:
+def message_of(content: Mapping[str, Any]) -> ProposeRows:
     """Return the message that `message_content` took apart.
 
     Raises

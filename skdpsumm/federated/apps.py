@@ -9,7 +9,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from ._curator import run_app
-from ._refusal import GENERIC
+from ._owner_log import GENERIC
 from ._site import OwnerSite
 from ._wire import pack, unpack
 

@@ -14,18 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._progress import progress
-from .._public import beside_X, unwrap
-from .._validation import validate_table
-from .._warn import warn_caller
-from ..privacy import (
-    BudgetExceededError,
-    BudgetWarning,
-    Mechanism,
-    PrivacyGuarantee,
-    nominal_mechanism,
-)
+from .._computing import progress, warn_caller
+from ..privacy import BudgetExceededError, BudgetWarning, Mechanism, PrivacyGuarantee
 from ..privacy._contract import PrivateFit
+from ..privacy._noise import nominal_mechanism
+from ..schema._reading import beside_X, unwrap, validate_table
 from ._public_points import draw_landmarks, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
 from .erm._kernel_space import KERNELS, KernelSpace, PrecomputedSpace
@@ -190,13 +183,13 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         with progress(f"{type(self).__name__}.fit", self.verbose):
             self._private_fit(X, y, X_public)
 
-    def _planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:
+    def planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:
         """Return what `fit` would cost, from public numbers: nothing is minimised or charged."""
         self._check_parameters()
         problem, _, _, public = self._pose(X, y, X_public)
         return self._chosen_mechanism().plan(problem.space, problem.terms, public).mechanism
 
-    def _least_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism | None:
+    def least_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism | None:
         """Return what `fit` would cost at least, whatever its epsilon; None if that is nothing."""
         mechanism = self._chosen_mechanism()
         # "auto" raises Lambda where epsilon is lowered, and with it lowers the price of curvature.

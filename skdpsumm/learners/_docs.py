@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
+
+from .._docs import RELEASE
+from .._docs import shared_docs as fill_docs
+
+T = TypeVar("T", bound=type)
 
 SPACE = """
     kernel : str or callable, default={kernel}
@@ -64,11 +70,7 @@ BUDGET = """
 END = """
     random_state : int, RandomState or None, default=None
         Public randomness: of `feature_map` and of landmarks.
-    noise_seed : int or None, default=None
-        For simulations only: noise from a seed.
-    ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges the cost. *Every fit is a release of its own*, those inside a
-        `GridSearchCV` or a `cross_val_score` too, and without a ledger nothing counts them:
+    {release}
         `PrivateSearchCV` chooses parameters at one price.
     verbose : int, default=0
         1 shows the solver's progress on the standard error stream, for the curator alone: an exact
@@ -112,7 +114,7 @@ _TEXTS = {
     "regressor": REGRESSOR,
     "budget": BUDGET,
     "bounds": BOUNDS,
-    "end": END,
+    "end": END.replace("    {release}", RELEASE.strip("\n")),
     "classes": CLASSES,
     "predictor": PREDICTOR,
     "fitted": FITTED,
@@ -123,7 +125,7 @@ _TEXTS = {
 }
 
 
-def shared_docs(**own: str) -> Callable[[type], type]:
+def shared_docs(**own: str) -> Callable[[T], T]:
     """Return a decorator that puts shared texts where a class's docstring names them.
 
     Parameters
@@ -132,13 +134,6 @@ def shared_docs(**own: str) -> Callable[[type], type]:
         Texts of a family of learners, by the names that stand in braces; they replace ours.
     """
     texts = _TEXTS | own
-
-    def fill(cls: type) -> type:
-        doc = cls.__doc__ or ""
-        for name, text in texts.items():
-            doc = doc.replace("    {" + name + "}", text.strip("\n"))
-            doc = doc.replace("{" + name + "}", text)
-        cls.__doc__ = doc
-        return cls
-
-    return fill
+    for name in ("kernel", "precomputed", "unless"):  # in the middle of other texts
+        texts = {key: text.replace("{" + name + "}", texts[name]) for key, text in texts.items()}
+    return fill_docs(**texts)

@@ -13,7 +13,8 @@ from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._validation import class_codes, known_classes, validate_table
+from ..schema._listed import class_codes, known_classes
+from ..schema._reading import validate_table
 from .erm._losses import as_loss, classifier_loss
 
 Floats = NDArray[np.float64]

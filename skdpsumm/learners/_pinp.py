@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._progress import progress
-from .._public import Public, unwrap
-from .._validation import validate_table
+from .._computing import progress
+from ..schema._reading import Public, unwrap, validate_table
 from ._base import BaseKernelLearner
 from ._docs import shared_docs
 from ._labels import ClassifierTarget, RegressorTarget

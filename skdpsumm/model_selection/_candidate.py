@@ -1,17 +1,26 @@
-"""A candidate: an estimator with the parameters of one trial, fitted on a run's budget."""
+"""A candidate: an estimator with the parameters of one trial, fitted on a run's budget.
+
+Its last step reads private rows. What stands before it in a pipeline are public maps, which are
+fitted to public rows and take each row by itself: a private row must not move what another row
+becomes, not by a last bit (see `features._row_alone`).
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sklearn.base import clone
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
 
+from ..features._row_alone import map_rows
 from ..privacy import PrivacyGuarantee
+from ._public_rows import PublicRows
 
 # Set by the search in every run.
 OWNED = ("epsilon", "delta", "adjacency", "noise_seed", "ledger", "classes")
@@ -95,8 +104,9 @@ def last_step(estimator: Any) -> Any:
     return estimator
 
 
-# What would tell of each fit: to the screen, to the disk, or in another ledger.
-_TELLTALES = {"verbose": False, "memory": None, "ledger": None}
+# Parameters by which a fit would tell of itself, and values with which it does not: to the screen,
+# to the disk, or in another ledger.
+_QUIET = {"verbose": False, "memory": None, "ledger": None}
 
 
 def seeded(estimator: Any, seed: int) -> Any:
@@ -104,13 +114,12 @@ def seeded(estimator: Any, seed: int) -> Any:
     given = _params(estimator)
     missing = {k: seed for k, v in given.items() if k.endswith("random_state") and v is None}
     last = {k: k.split("__")[-1] for k in given}
-    loud = [k for k in given if last[k] in _TELLTALES and given[k] not in (None, False)]
-    quiet = {k: _TELLTALES[last[k]] for k in loud}
-    return clone(estimator).set_params(**missing, **quiet)
+    loud = [k for k in given if last[k] in _QUIET and given[k] not in (None, False)]
+    return clone(estimator).set_params(**missing, **{k: _QUIET[last[k]] for k in loud})
 
 
-def settled(leaf: Leaf, candidate: Any, settings: dict[str, Any], seed: int) -> Any:
-    """Return a candidate, whose steps may be its own, with all that the search decides.
+def with_settings(leaf: Leaf, candidate: Any, settings: dict[str, Any], seed: int) -> Any:
+    """Return a clone, whose steps may be its own, with all that the search decides.
 
     Raises
     ------
@@ -125,14 +134,6 @@ def settled(leaf: Leaf, candidate: Any, settings: dict[str, Any], seed: int) -> 
     return seeded(candidate, seed).set_params(**settings)
 
 
-@contextmanager
-def silent() -> Iterator[None]:
-    """Keep what runs have to say to themselves: it would tell how many there are."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 def cost_of(step: Any) -> Any:
     """Return what a fitted step says that it cost."""
     if not isinstance(getattr(step, "privacy_", None), PrivacyGuarantee):
@@ -142,12 +143,168 @@ def cost_of(step: Any) -> Any:
     return step.privacy_.mechanism
 
 
-def state(step: Any, privacy: PrivacyGuarantee) -> None:
-    """Have the released step, its sketcher and its sketch state the cost of the whole search."""
+def set_claim(step: Any, privacy: PrivacyGuarantee) -> None:
+    """Have the released step, its sketcher and its sketch claim what the whole search costs."""
     step.privacy_ = privacy
-    inner = getattr(step, "sketcher_", None)
-    if inner is not None:
-        inner.privacy_, inner.noise_seed = privacy, None
-    for owner in (step, inner):
-        with suppress(AttributeError):
+    owners = [step]
+    if hasattr(step, "sketcher_"):
+        step.sketcher_.privacy_, step.sketcher_.noise_seed = privacy, None
+        owners.append(step.sketcher_)
+    for owner in owners:
+        with suppress(AttributeError):  # it has none, or its sketcher's
             owner.sketch_ = replace(owner.sketch_, privacy=privacy)
+
+
+# ---- what a search chooses from: lists, and distributions
+
+# Candidates that are tried on public rows whatever is drawn: of a grid, and of distributions.
+_OF_A_GRID, _OF_DISTRIBUTIONS = 100, 10
+
+
+class Choices:
+    """Candidates by their parameters.
+
+    Parameters
+    ----------
+    given : dict or list of dict
+        As `ParameterSampler` takes.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values that are no lists and no distributions.
+    """
+
+    def __init__(self, given: Any):
+        self._given = [given] if isinstance(given, dict) else given
+        ParameterSampler(self._given, 1)  # which raises
+        self.names = {name for one in self._given for name in one}
+        values = [value for one in self._given for value in one.values()]
+        self._is_finite = not any(hasattr(value, "rvs") for value in values)
+
+    def draw(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Return the parameters of one trial, drawn from the secret source."""
+        words = rng.integers(2**32, size=8, dtype=np.uint32)
+        source = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(words.tolist())))
+        (params,) = ParameterSampler(self._given, 1, random_state=source)
+        return params
+
+    def to_try(self) -> Iterator[dict[str, Any]]:
+        """Yield all parameters of a small grid, else some that never change."""
+        n = _OF_DISTRIBUTIONS
+        if self._is_finite:
+            n = min(_OF_A_GRID, len(ParameterGrid(self._given)))
+        yield from ParameterSampler(self._given, n, random_state=0)
+
+
+# ---- what stands before the learner
+
+_SCALARS = (bool, int, float, str, bytes, type(None), np.generic)
+
+
+@dataclass(frozen=True)
+class PublicSteps:
+    """The steps before a learner, fitted to public rows.
+
+    Parameters
+    ----------
+    before : tuple of fitted Pipeline
+        Outermost first, where a pipeline ends in another one.
+    public : PublicRows
+        As they are after all steps.
+    """
+
+    before: tuple[Pipeline, ...]
+    public: PublicRows
+
+    @classmethod
+    def fitted(cls, estimator: Any, public: PublicRows) -> PublicSteps:
+        """Fit the steps before the last one of an estimator to public rows, in place."""
+        before = []
+        while isinstance(estimator, Pipeline):
+            steps, estimator = estimator[:-1], estimator.steps[-1][1]
+            if len(steps):
+                steps.fit(public.X, public.y)
+                public = public.through(steps)
+                before.append(steps)
+        return cls(tuple(before), public)
+
+    def fit_learner(self, estimator: Any, X: Any, y: NDArray) -> Any:
+        """Fit the last step of an estimator to rows that these steps have mapped; return it.
+
+        These steps, fitted, take the place of the same ones before it.
+        """
+        before = iter(self.before)
+        while isinstance(estimator, Pipeline):
+            if len(estimator.steps) > 1:
+                estimator.steps[:-1] = next(before).steps
+            estimator = estimator.steps[-1][1]
+        return estimator.fit(X, y, **self.public.fit_params)
+
+    def __call__(self, X: Any) -> tuple[Any, NDArray[np.bool_]]:
+        """Map every row by itself; say which of them all steps could take.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+
+        Returns
+        -------
+        values : ndarray, or frame where the steps return frames, of shape (n, p)
+            With zeros for what is not finite, and for rows that a step refuses.
+        good : ndarray of bool, shape (n,)
+            False for these.
+        """
+        if not self.before:
+            return X, np.ones(len(X), np.bool_)
+        like = self.public.X
+        values, taken = map_rows(self.before, X, like.shape[1])
+        finite = np.isfinite(values)
+        values[~finite] = 0.0
+        if hasattr(like, "columns"):
+            values = type(like)({name: values[:, j] for j, name in enumerate(like.columns)})
+        return values, taken & finite.all(axis=1)
+
+
+# ---- which candidates share these steps
+
+
+def steps_before(estimator: Any) -> list[Any]:
+    """Return the unfitted steps before the last one."""
+    found = []
+    while isinstance(estimator, Pipeline):
+        found.append(estimator.steps[:-1])
+        estimator = estimator.steps[-1][1]
+    return found
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Return whether two parameters are surely the same: what is not known is not."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, BaseEstimator):
+        # One that is its own clone, as `FrozenEstimator`, holds more than its parameters.
+        plain = type(a).__sklearn_clone__ is BaseEstimator.__sklearn_clone__
+        return plain and alike(a.get_params(deep=False), b.get_params(deep=False))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(alike(a[name], b[name]) for name in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(alike, a, b))
+    if isinstance(a, np.ndarray):
+        return (a.dtype, a.shape) == (b.dtype, b.shape) and alike(a.tolist(), b.tolist())
+    return isinstance(a, _SCALARS) and bool(a == b)
+
+
+def groups_of(items: list[Any], key: Callable[[Any], Any]) -> list[list[int]]:
+    """Return the positions of items in groups with keys that are alike."""
+    found: list[tuple[Any, list[int]]] = []
+    for j, item in enumerate(items):
+        mine = key(item)
+        group = next((g for k, g in found if alike(k, mine)), None)
+        if group is None:
+            group = []
+            found.append((mine, group))
+        group.append(j)
+    return [group for _, group in found]

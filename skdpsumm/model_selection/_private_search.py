@@ -19,32 +19,29 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._cells import check_computed
+from .._computing import silence
 from .._delegation import DelegatingMixin, inner_has
-from .._public import unwrap
-from .._validation import Schema, known_classes, validate_table
-from .._warn import silence
-from ..privacy import PrivacyGuarantee, derived_seed, secret_generator
+from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit
-from ._candidate import Leaf, last_step, silent, state
-from ._choices import Choices
-from ._maps import Maps, groups_of, steps_before
-from ._plan import RunPlan, plan_runs
-from ._price import check_ledger
-from ._rehearsal import Stage
-from ._run import Result, Table, no_run, run
-from ._score import SCORES, PrivateScore
-from ._stopping import ETAS, stopping
+from ..privacy._noise import derived_seed, secret_generator
+from ..schema._listed import known_classes
+from ..schema._reading import Schema, check_computed, unwrap, validate_table
+from ._candidate import Choices, Leaf, PublicSteps, groups_of, last_step, set_claim, steps_before
+from ._public_rows import PublicRows
+from ._rehearsal import Rehearsal
+from ._run import SCORES, PrivateScore, Result, Table, no_run, run
+from ._stopping import ETAS, RunPlan, Stopping, check_ledger, plan_runs, stopping
 
 
 @dataclass(frozen=True)
 class _Draft:
     """A search that is rehearsed on public rows and not paid for."""
 
-    stage: Stage
+    leaf: Leaf
+    public: PublicRows
     trials: list[tuple[dict[str, Any], Any]]
     fallback: Any  # what is released of no trials
-    parted: Callable[[Maps], Table]
+    parted: Callable[[PublicSteps], Table]
     score: PrivateScore
     privacy: PrivacyGuarantee
 
@@ -163,7 +160,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True}
     _required_parameters: ClassVar[list[str]] = ["estimator", "param_distributions"]
     _inner = "best_estimator_"
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [HasMethods(["fit", "predict"])],
         "param_distributions": [dict, list],
         "expected_trials": [Interval(Real, 1, None, closed="neither")],
@@ -235,7 +232,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         return self._private_fit(X, y, X_public)
 
     def _draft(self, X: Any, y: Any, X_public: Any) -> _Draft:
-        leaf, choices, score = self._parts()
+        leaf, choices, score = self._described()
         X, y, classes = self._validate(X, y)
         rng, seed = self._sources()
         law, held_out = self._law(), rng.random(len(y)) < self.holdout
@@ -243,25 +240,31 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         grid = [*choices.to_try()]
         if law.generating(0.0) > 0:  # K = 0 returns the estimator as it is
             grid.insert(0, {})
-        terms = leaf, score.plan, None, self.estimator, self.adjacency, classes, seed
-        stage = Stage(*terms, _safe_indexing(X, slice(0, 0)), float(self.epsilon), self._plan)
+        rehearsal = Rehearsal(
+            leaf,
+            self.estimator,
+            plan_of=self._plan,
+            epsilon=float(self.epsilon),
+            adjacency=self.adjacency,
+            classes=classes,
+            seed=seed,
+            schema=_safe_indexing(X, slice(0, 0)),
+        )
         # Before the charge. What is tried, and on what, hangs on no row.
-        with silent():
-            stage = stage.set(grid, unwrap(X_public))
-            stage.try_all(grid)
-            X = stage.read(X)
-            trials = [(params, stage.tried(params)) for params in drawn]
-            fallback = None if trials else stage.tried({})
+        with silence():
+            rehearsal.open(grid, unwrap(X_public))
+            X = rehearsal.read(X)
+            trials = [(params, rehearsal.passed(params)) for params in drawn]
+            fallback = None if trials else rehearsal.passed({})
         parted = partial(Table.parted, X, y, held_out, not score.predicts)
-        return _Draft(stage, trials, fallback, parted, score, self._guarantee(stage, score))
+        privacy = self._guarantee(rehearsal, score)
+        return _Draft(leaf, rehearsal.public, trials, fallback, parted, score, privacy)
 
     def _publish(self, draft: _Draft) -> None:
-        with silent():
-            if draft.trials:
-                best = self._search(draft.trials, draft.parted, draft.score, draft.stage)
-            else:
-                best = no_run(draft.fallback, draft.stage.public)
-        state(last_step(best.estimator), draft.privacy)
+        # What runs have to say would tell how many there are.
+        with silence():
+            best = self._search(draft) if draft.trials else no_run(draft.fallback, draft.public)
+        set_claim(last_step(best.estimator), draft.privacy)
         self.best_estimator_, self.best_params_ = best.estimator, best.params
         self.best_sum_, self.score_noise_std_ = best.value, draft.score.noise_std
         self.privacy_ = draft.privacy
@@ -270,9 +273,9 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._parts()
+        self._described()
 
-    def _parts(self) -> tuple[Leaf, Choices, PrivateScore]:
+    def _described(self) -> tuple[Leaf, Choices, PrivateScore]:
         """Return what the parameters describe, or raise for those that describe nothing."""
         leaf = Leaf.of(self.estimator)
         choices = Choices(self.param_distributions)
@@ -285,7 +288,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             budget = float(self.epsilon), float(self.delta)
             check_ledger(self.ledger, self._law(), *budget, self.adjacency)
 
-    def _law(self):
+    def _law(self) -> Stopping:
         return stopping(self.distribution, self.expected_trials)
 
     def _plan(self, epsilon: float) -> RunPlan:
@@ -298,7 +301,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
                 "search scores predictions of labels."
             )
         default = "accuracy" if is_classifier(self.estimator) else "neg_absolute_error"
-        scoring = default if self.scoring is None else self.scoring
+        scoring: Any = default if self.scoring is None else self.scoring
         bounds = (0.0, 1.0) if scoring == "accuracy" else None
         bounds = bounds if self.score_bounds is None else self.score_bounds
         if bounds is None:
@@ -314,7 +317,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             raise ValueError(
                 f"score_bounds must be a pair of finite numbers low < high, got {bounds!r}."
             )
-        return PrivateScore(SCORES.get(scoring, scoring), low, high, self.adjacency, plan)
+        row_score = SCORES[scoring] if isinstance(scoring, str) else scoring
+        return PrivateScore(row_score, low, high, self.adjacency, plan)
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, NDArray, Any]:
         """Return the rows (a frame as it is), which are yet to be read, labels, and classes."""
@@ -341,50 +345,35 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
 
     # ---- after it
 
-    def _search(
-        self,
-        trials: list[tuple[dict[str, Any], Any]],
-        parted: Callable[[Maps], Table],
-        score: PrivateScore,
-        stage: Stage,
-    ) -> Result:
+    def _search(self, draft: _Draft) -> Result:
         """Return the best run. Of equal ones the first will do, for their order is random."""
-        groups = groups_of([estimator for _, estimator in trials], steps_before)
-        results = Parallel(verbose=0)(self._runs(groups, trials, parted, score, stage))
+        groups = groups_of([estimator for _, estimator in draft.trials], steps_before)
+        results = Parallel(verbose=0)(self._runs(groups, draft))
         order = np.argsort([j for group in groups for j in group])
         return max((results[i] for i in order), key=lambda result: result.value)
 
-    def _runs(
-        self,
-        groups: list[list[int]],
-        trials: list[tuple[dict[str, Any], Any]],
-        parted: Callable[[Maps], Table],
-        score: PrivateScore,
-        stage: Stage,
-    ) -> Iterator[Any]:
-        """Yield calls of runs, those with the same maps one after another.
+    def _runs(self, groups: list[list[int]], draft: _Draft) -> Iterator[Any]:
+        """Yield calls of runs, those with the same steps before the learner one after another.
 
         So a table is mapped once for all of them, and one is kept at a time.
         """
         for group in groups:
-            maps = Maps.fitted(clone(trials[group[0]][1]), stage.public)
-            table = parted(maps)
+            steps = PublicSteps.fitted(clone(draft.trials[group[0]][1]), draft.public)
+            table = draft.parted(steps)
             for j in group:
-                seeds = self._seeds(j)
-                yield delayed(run)(stage.leaf, *trials[j], maps, table, score, seeds)
+                trial, seeds = draft.trials[j], self._seeds(j)
+                yield delayed(run)(draft.leaf, *trial, steps, table, draft.score, seeds)
 
     def _seeds(self, j: int) -> list[int | None]:
         """Return the seeds of the noise of fit and score in trial j."""
         return [derived_seed(self.noise_seed, 1, j, k) for k in range(2)]
 
-    def _guarantee(self, stage: Stage, score: PrivateScore) -> PrivacyGuarantee:
+    def _guarantee(self, rehearsal: Rehearsal, score: PrivateScore) -> PrivacyGuarantee:
         facts = ["the parameters of the search"]
-        if stage.chooses_by_dtype:
+        if rehearsal.chooses_by_dtype:
             facts.append("the dtypes of X, by which columns are chosen")
-        if (
-            stage.classes is not None
-            and getattr(last_step(self.estimator), "classes", None) is None
-        ):
+        stated = getattr(last_step(self.estimator), "classes", None)
+        if rehearsal.classes is not None and stated is None:
             facts.append("the set of labels in y")
         if self.adjacency == "replace_one":
             facts.append("the number of rows")

@@ -23,8 +23,15 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 from sklearn.utils import _safe_indexing
 from sklearn.utils._indexing import _get_column_indices
 
-from .._cells import CellError, check_listed, exact_numbers, is_missing, read_column
-from .._validation import FILL_MISSING, cell_error
+from ..schema._listed import check_listed
+from ..schema._reading import (
+    FILL_MISSING,
+    CellError,
+    cell_error,
+    exact_numbers,
+    is_missing,
+    read_column,
+)
 
 NOT_LISTED = (
     "holds a value that is not among its categories; add it to `categories`, or map rare values to "
@@ -439,6 +446,11 @@ class PublicRows:
     X: Any
     y: NDArray
     X_public: Any = None
+
+    @property
+    def fit_params(self) -> dict[str, Any]:
+        """What is given to `fit` beside rows and labels."""
+        return {} if self.X_public is None else {"X_public": self.X_public}
 
     @classmethod
     def like(cls, reading: Reading, classes: Any, X_public: Any) -> PublicRows:

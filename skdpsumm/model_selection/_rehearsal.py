@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,20 +14,19 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing
 
-from .._cells import is_missing
-from .._validation import FILL_MISSING
 from ..privacy import Mechanism
+from ..privacy._contract import PricedLearner
 from ..privacy._objective import CurvatureError
-from ._candidate import Leaf, cost_of, last_step, settled
-from ._maps import Maps, alike, steps_before
-from ._plan import RunPlan
+from ..schema._reading import FILL_MISSING, is_missing
+from ._candidate import Leaf, PublicSteps, alike, cost_of, last_step, steps_before, with_settings
 from ._public_rows import NOT_LISTED, PublicRows, Reading, meetings, settle_columns
+from ._stopping import RunPlan
 
 _FILL = (
     "Start the pipeline with SimpleImputer(strategy='constant', fill_value=...) that fills in a "
     f"public constant. {FILL_MISSING}"
 )
-_MOST_REHEARSALS = 16
+_MOST_FITS = 16
 # How far above the epsilon that fits the least that does not may be.
 _NEAR = 1.1
 # Times that Lambda is doubled to say which one would do, and the last epsilon that is tried.
@@ -36,26 +34,27 @@ _MOST_RAISES, _LARGEST_EPSILON = 12, 20.0
 _MOST_SHOWN = 3
 
 Params = dict[str, Any]
+Failed = list[tuple[Params, Exception]]
 
 
-class TooDearError(ValueError):
+class TooExpensiveError(ValueError):
     """Raised for a candidate that no epsilon makes cheap enough for a run."""
 
 
-_TOO_DEAR = (TooDearError, CurvatureError)
+_TOO_EXPENSIVE = (TooExpensiveError, CurvatureError)
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Where all candidates of a search are tried.
+class Rehearsal:
+    """All candidates of a search, tried on public rows.
 
-    Attributes
+    Parameters
     ----------
     leaf : Leaf
-    plan : RunPlan
-    public : PublicRows or None
-        None before it is known how tables are read.
     estimator : estimator
+        Of the search.
+    plan_of : callable
+        Returns the plan of a run of a search with another epsilon.
+    epsilon : float
         Of the search.
     adjacency : str
     classes : ndarray or None
@@ -63,74 +62,66 @@ class Stage:
         Public, of what has none.
     schema : array or frame of shape (0, d)
         Of the user's table.
-    epsilon : float
-        Of the search.
-    replan : callable or None
-        Returns the plan of a search with another epsilon.
-    reading : Reading or None
+
+    Attributes
+    ----------
+    plan : RunPlan
+    reading : Reading
+        In which types the candidates read tables. Known once `open` is called, as all below.
+    public : PublicRows
     tables : pair of arrays or frames
         Public rows with the types of the user's table, and the same rows as read.
+    chooses_by_dtype : bool
+        Whether a candidate chooses columns by their dtypes, which are then taken as public.
     """
 
-    leaf: Leaf
-    plan: RunPlan
-    public: PublicRows | None
-    estimator: Any
-    adjacency: str
-    classes: Any
-    seed: int
-    schema: Any = None
-    epsilon: float = math.inf
-    replan: Callable[[float], RunPlan] | None = None
-    reading: Reading | None = None
-    tables: Any = None
-    _done: list[tuple[Params, Any]] = field(default_factory=list)
-    _mapped: list[tuple[Any, Maps]] = field(default_factory=list)
-    _by_dtype: list[Any] = field(default_factory=list)
+    reading: Reading
+    public: PublicRows
+    tables: tuple[Any, Any]
 
-    def set(self, grid: list[Params], X_public: Any) -> Stage:
-        """Return the stage with public rows, of the types in which these candidates read tables."""
-        candidates: list[Any] = []
-        failed = _failures(lambda params: candidates.append(self.candidate(params)), grid)
-        if failed:
-            raise _refusal(failed)
-        reading = Reading.of(candidates, self.schema)
-        public = PublicRows.like(reading, self.classes, X_public)
-        return replace(self, reading=reading, public=public, tables=reading.own_and_read())
+    def __init__(
+        self,
+        leaf: Leaf,
+        estimator: Any,
+        *,
+        plan_of: Callable[[float], RunPlan],
+        epsilon: float,
+        adjacency: str,
+        classes: Any,
+        seed: int,
+        schema: Any,
+    ):
+        self.leaf, self.estimator = leaf, estimator
+        self.plan_of, self.epsilon, self.plan = plan_of, epsilon, plan_of(epsilon)
+        self.adjacency, self.classes = adjacency, classes
+        self.seed, self.schema = seed, schema
+        self.chooses_by_dtype = False
+        self._passed: list[tuple[Params, Any]] = []
+        self._steps: list[tuple[Any, PublicSteps]] = []
+
+    def open(self, grid: list[Params], X_public: Any) -> None:
+        """Make public rows, of the types in which these candidates read tables, and try them all.
+
+        Raises
+        ------
+        ValueError
+            That names all candidates that cannot be, and what would mend that.
+        """
+        self.reading = Reading.of(self._all(self.candidate, grid), self.schema)
+        self.public = PublicRows.like(self.reading, self.classes, X_public)
+        self.tables = self.reading.own_and_read()
+        # Prices come first: those of our learners follow from public numbers, without a fit.
+        self._all(self._check_price, grid)
+        self._all(self._try, grid)
 
     def candidate(self, params: Params) -> Any:
         """Return a candidate with all that the search decides, but for its budget."""
-        candidate = self._settled(self.estimator).set_params(**clone(params, safe=False))
-        candidate = self._settled(candidate)
-        if settle_columns(candidate, self.schema):
-            self._by_dtype.append(candidate)
+        candidate = self._with_settings(self.estimator).set_params(**clone(params, safe=False))
+        candidate = self._with_settings(candidate)
+        self.chooses_by_dtype |= settle_columns(candidate, self.schema)
         return candidate
 
-    @property
-    def chooses_by_dtype(self) -> bool:
-        """Whether a candidate chooses columns by their dtypes, which are then taken as public."""
-        return bool(self._by_dtype)
-
-    def _settled(self, estimator: Any) -> Any:
-        """Return an estimator, whose steps may be its own, with all that the search decides."""
-        budget = self.leaf.budget
-        own = {f"{budget}adjacency": self.adjacency, f"{budget}noise_seed": None}
-        own |= self.leaf.settings(estimator, self.classes)
-        return settled(self.leaf, estimator, own, self.seed)
-
-    def try_all(self, grid: list[Params]) -> None:
-        """Raise ValueError that names all candidates that cannot be, and what would mend that.
-
-        Prices come first: those of our learners follow from public numbers, without a fit.
-        """
-        failed = _failures(self._price, grid)
-        if failed:
-            raise self._refusal(failed, len(grid))
-        failed = _failures(self._try, grid)
-        if failed:
-            raise self._refusal(failed, len(grid))
-
-    def tried(self, params: Params) -> Any:
+    def passed(self, params: Params) -> Any:
         """Return a candidate that can be fitted and paid for, and takes the user's own tables.
 
         Raises
@@ -138,80 +129,8 @@ class Stage:
         ValueError
             If it cannot. The message tells of parameters and public rows alone.
         """
-        try:
-            return self._try(params)
-        except Exception as error:
-            raise self._refusal([(params, error)], 1) from error
-
-    def _try(self, params: Params) -> Any:
-        for known, candidate in self._done:
-            if alike(known, params):
-                return candidate
-        candidate = self.candidate(params)
-        _check_steps(candidate, self)
-        candidate = self._prices(candidate).affordable()
-        trial, maps = _rehearsed(candidate, self.public)
-        _check_learner(last_step(trial), self.adjacency)
-        self._check_tables(trial, maps)
-        self._done.append((params, candidate))
+        (candidate,) = self._all(self._try, [params])
         return candidate
-
-    # ---- prices
-
-    def _prices(self, candidate: Any, plan: RunPlan | None = None) -> _Prices:
-        return _Prices(self.leaf, candidate, plan or self.plan, self.public)
-
-    def _price(self, params: Params) -> None:
-        """Raise ValueError for a candidate that is too dear whatever is spent on noise."""
-        candidate = self.candidate(params)
-        _check_steps(candidate, self)
-        self._prices(candidate).check_least()
-
-    def _refusal(self, failed: list[tuple[Params, Exception]], n_tried: int) -> Exception:
-        dear = [params for params, error in failed if isinstance(error, _TOO_DEAR)]
-        others = [(params, error) for params, error in failed if not isinstance(error, _TOO_DEAR)]
-        if not dear:
-            return _refusal(others)
-        text = f"{self._of_dear(dear, n_tried)} Nothing was charged."
-        return ValueError(f"{_refusal(others)}\n{text}" if others else text)
-
-    def _of_dear(self, dear: list[Params], n_tried: int) -> str:
-        """Return what cannot be paid for, and all that would mend it, which is tried."""
-        found = [self.candidate(params) for params in dear]
-        kinds = sorted({type(last_step(candidate)).__name__ for candidate in found})
-        remedies = [*self._remedies(found)]
-        if len(dear) < n_tried:
-            remedies.append("leave them out of param_distributions")
-        told = f"; any of these would do: {'; '.join(remedies)}" if remedies else ""
-        return (
-            f"{len(dear)} of {n_tried} candidates that were tried cost more than a run of the "
-            f"search may, whatever their epsilon, for a row's curvature costs by itself in "
-            f"{' and '.join(kinds)} with mechanism='objective': {_shown(dear)}{told}."
-        )
-
-    def _remedies(self, dear: list[Any]) -> Iterator[str]:
-        names = [f"{self.leaf.path}{name}" for name in ("regularization", "mechanism")]
-        given = [candidate.get_params()[names[0]] for candidate in dear]
-        value = max([one for one in given if not isinstance(one, str)], default=1.0)
-        for _ in range(_MOST_RAISES):
-            value = _rounded_up(2 * value)
-            if self._all_fit([clone(c).set_params(**{names[0]: value}) for c in dear]):
-                yield f"{names[0]} of {value:g} or more"
-                break
-        epsilon = _rounded_up(1.4 * self.epsilon)
-        while self.replan and epsilon < _LARGEST_EPSILON:
-            if self._all_fit(dear, self.replan(epsilon)):
-                yield f"epsilon={epsilon:g} of the search"
-                break
-            epsilon = _rounded_up(1.4 * epsilon)
-        if self._all_fit([clone(c).set_params(**{names[1]: "functional"}) for c in dear]):
-            yield f"{names[1]}='functional', which costs what it is asked to"
-
-    def _all_fit(self, candidates: list[Any], plan: RunPlan | None = None) -> bool:
-        prices = [self._prices(candidate, plan) for candidate in candidates]
-        return all(one.may_fit() for one in prices) and all(one.fits() for one in prices)
-
-    # ---- tables
 
     def read(self, X: Any) -> Any:
         """Return the private table as all steps meet it.
@@ -225,22 +144,114 @@ class Stage:
         self._check_odd(self.reading.odd(found))
         return found
 
-    def _check_tables(self, trial: Any, maps: Maps) -> None:
+    def _with_settings(self, estimator: Any) -> Any:
+        budget = self.leaf.budget
+        own = {f"{budget}adjacency": self.adjacency, f"{budget}noise_seed": None}
+        own |= self.leaf.settings(estimator, self.classes)
+        return with_settings(self.leaf, estimator, own, self.seed)
+
+    def _all(self, attempt: Callable[[Params], Any], grid: list[Params]) -> list[Any]:
+        """Return what is made of all candidates; raise one error for all that fail."""
+        made, failed = [], []
+        for params in grid:
+            try:
+                made.append(attempt(params))
+            except Exception as error:
+                failed.append((params, error))
+        if failed:
+            raise self._refusal(failed, len(grid))
+        return made
+
+    def _try(self, params: Params) -> Any:
+        for known, candidate in self._passed:
+            if alike(known, params):
+                return candidate
+        candidate = self.candidate(params)
+        _check_steps(candidate, self)
+        candidate = self._price(candidate).affordable()
+        trial = clone(candidate)
+        steps = PublicSteps.fitted(trial, self.public)
+        steps.fit_learner(trial, steps.public.X, steps.public.y)
+        _check_learner(last_step(trial), self.adjacency)
+        self._check_tables(trial, steps)
+        self._passed.append((params, candidate))
+        return candidate
+
+    # ---- prices
+
+    def _price(self, candidate: Any, plan: RunPlan | None = None) -> _Price:
+        return _Price(self.leaf, candidate, plan or self.plan, self.public)
+
+    def _check_price(self, params: Params) -> None:
+        """Raise ValueError for a candidate that costs too much whatever is spent on noise."""
+        candidate = self.candidate(params)
+        _check_steps(candidate, self)
+        self._price(candidate).check_least()
+
+    def _refusal(self, failed: Failed, n_tried: int) -> Exception:
+        expensive = [params for params, error in failed if isinstance(error, _TOO_EXPENSIVE)]
+        others = [pair for pair in failed if not isinstance(pair[1], _TOO_EXPENSIVE)]
+        if not expensive:
+            return _refusal(others)
+        text = f"{self._of_expensive(expensive, n_tried)} Nothing was charged."
+        return ValueError(f"{_refusal(others)}\n{text}" if others else text)
+
+    def _of_expensive(self, expensive: list[Params], n_tried: int) -> str:
+        """Return what cannot be paid for, and all that would mend it, which is tried."""
+        found = [self.candidate(params) for params in expensive]
+        kinds = sorted({type(last_step(candidate)).__name__ for candidate in found})
+        remedies = [*self._remedies(found)]
+        if len(expensive) < n_tried:
+            remedies.append("leave them out of param_distributions")
+        told = f"; any of these would do: {'; '.join(remedies)}" if remedies else ""
+        return (
+            f"{len(expensive)} of {n_tried} candidates that were tried cost more than a run of the "
+            f"search may, whatever their epsilon, for a row's curvature costs by itself in "
+            f"{' and '.join(kinds)} with mechanism='objective': {_shown(expensive)}{told}."
+        )
+
+    def _remedies(self, expensive: list[Any]) -> Iterator[str]:
+        names = [f"{self.leaf.path}{name}" for name in ("regularization", "mechanism")]
+        given = [candidate.get_params().get(names[0]) for candidate in expensive]
+        if None not in given:
+            value = max([one for one in given if not isinstance(one, str)], default=1.0)
+            for _ in range(_MOST_RAISES):
+                value = _rounded_up(2 * value)
+                if self._all_fit(_with(expensive, names[0], value)):
+                    yield f"{names[0]} of {value:g} or more"
+                    break
+        epsilon = _rounded_up(1.4 * self.epsilon)
+        while epsilon < _LARGEST_EPSILON:
+            if self._all_fit(expensive, self.plan_of(epsilon)):
+                yield f"epsilon={epsilon:g} of the search"
+                break
+            epsilon = _rounded_up(1.4 * epsilon)
+        named = all(names[1] in candidate.get_params() for candidate in expensive)
+        if named and self._all_fit(_with(expensive, names[1], "functional")):
+            yield f"{names[1]}='functional', which costs what it is asked to"
+
+    def _all_fit(self, candidates: list[Any], plan: RunPlan | None = None) -> bool:
+        prices = [self._price(candidate, plan) for candidate in candidates]
+        return all(one.may_fit() for one in prices) and all(one.fits() for one in prices)
+
+    # ---- tables
+
+    def _check_tables(self, trial: Any, steps: PublicSteps) -> None:
         """Raise ValueError where the user's own table gives something else than it does as read."""
         try:
             _check_shape(trial, self.tables[1])
             _check_shape(trial, self.tables[0])
         except (TypeError, ValueError) as error:
-            if not maps.before:
+            if not steps.before:
                 raise
             raise ValueError(
                 f"The pipeline, fitted to numbers as float64, fails on a table with the dtypes of "
                 f"X: {error} Convert the columns first, as with X.astype(float)."
             ) from error
-        steps = steps_before(trial)
-        if not maps.before or any(alike(steps, known) for known, _ in self._mapped):
+        unfitted = steps_before(trial)
+        if not steps.before or any(alike(unfitted, known) for known, _ in self._steps):
             return
-        (a, good), (b, also_good) = (maps(table) for table in self.tables)
+        (a, good), (b, also_good) = (steps(table) for table in self.tables)
         same = np.allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-5)
         if not (same and np.array_equal(good, also_good)):
             raise ValueError(
@@ -248,7 +259,7 @@ class Stage:
                 "as of the same table read as the search does, with numbers as float64 and "
                 "categories as they are listed: convert the columns of X to these types first."
             )
-        self._mapped.append((steps, maps))
+        self._steps.append((unfitted, steps))
 
     def _check_odd(self, odd: dict[int, list[Any]]) -> None:
         """Raise ValueError for values of columns that the steps of a candidate refuse.
@@ -262,9 +273,9 @@ class Stage:
             return
         places = [(j, value) for j, values in odd.items() for value in values]
         rows = self.reading.with_odd(self.public.X, odd)
-        good = np.full(len(places), bool(self._mapped))
-        for _, maps in self._mapped:
-            good &= maps(rows)[1]
+        good = np.full(len(places), bool(self._steps))
+        for _, steps in self._steps:
+            good &= steps(rows)[1]
         refused = [place for place, fine in zip(places, good, strict=True) if not fine]
         for missing in (True, False):
             found = {j for j, value in refused if is_missing(value) == missing}
@@ -274,19 +285,11 @@ class Stage:
                 raise ValueError(what or f"Column {names} {NOT_LISTED}")
 
 
-def _failures(
-    attempt: Callable[[Params], Any], grid: list[Params]
-) -> list[tuple[Params, Exception]]:
-    failed = []
-    for params in grid:
-        try:
-            attempt(params)
-        except Exception as error:
-            failed.append((params, error))
-    return failed
+def _with(candidates: list[Any], name: str, value: Any) -> list[Any]:
+    return [clone(candidate).set_params(**{name: value}) for candidate in candidates]
 
 
-def _refusal(failed: list[tuple[Params, Exception]]) -> Exception:
+def _refusal(failed: Failed) -> Exception:
     """Return an error that names all candidates that failed, and why."""
     if not any(params for params, _ in failed):
         return failed[0][1]
@@ -309,24 +312,7 @@ def _shown(some: list[Params]) -> str:
     return ", ".join(repr(params) for params in some[:_MOST_SHOWN]) + more
 
 
-def fit_last(step: Any, X: Any, y: NDArray, public: PublicRows) -> Any:
-    """Fit a learner to rows that all steps before it have mapped, as they have the public ones."""
-    return step.fit(X, y, **_extra(public))
-
-
-def _extra(public: PublicRows) -> dict[str, Any]:
-    return {} if public.X_public is None else {"X_public": public.X_public}
-
-
-def _rehearsed(candidate: Any, public: PublicRows) -> tuple[Any, Maps]:
-    """Fit a clone to public rows; return it, and the maps before its last step."""
-    trial = clone(candidate)
-    maps = Maps.fitted(trial, public)
-    fit_last(last_step(trial), maps.public.X, public.y, maps.public)
-    return trial, maps
-
-
-class _Prices:
+class _Price:
     """What a candidate costs, by its epsilon.
 
     Most mechanisms take the plan's. Of those that state another cost than they were asked for, as
@@ -342,14 +328,14 @@ class _Prices:
 
     def __init__(self, leaf: Leaf, candidate: Any, plan: RunPlan, public: PublicRows):
         self.leaf, self.candidate, self.plan = leaf, candidate, plan
-        self.y, self.public = public.y, Maps.fitted(clone(candidate), public).public
+        self.public = PublicSteps.fitted(clone(candidate), public).public
 
     def affordable(self) -> Any:
         """Return the candidate with an epsilon at which its fit costs no more than planned.
 
         Raises
         ------
-        TooDearError, CurvatureError
+        TooExpensiveError, CurvatureError
             Where there is none.
         ValueError
             If it cannot be fitted, or has no guarantee that the plan can hold.
@@ -357,13 +343,13 @@ class _Prices:
         return self._with_budget(self._epsilon(_NEAR))
 
     def check_least(self) -> None:
-        """Raise TooDearError for what costs too much whatever is spent on noise: no fit is made."""
+        """Raise for what costs too much whatever is spent on noise: no fit is made."""
         learner = last_step(self._with_budget(self.plan.epsilon))
-        if not hasattr(learner, "_least_cost"):
+        if not isinstance(learner, PricedLearner):
             return
-        cost = learner._least_cost(self.public.X, self.y, **_extra(self.public))
+        cost = learner.least_cost(self.public.X, self.public.y, **self.public.fit_params)
         if cost is not None and not self.plan.covers(cost):
-            raise TooDearError("It costs more than a run may, whatever its epsilon.")
+            raise TooExpensiveError("It costs more than a run may, whatever its epsilon.")
 
     def may_fit(self) -> bool:
         """Return whether `check_least` passes."""
@@ -399,7 +385,7 @@ class _Prices:
         below some epsilon the estimator refuses.
         """
         fits, low, high, power = 0.0, 0.0, self.plan.epsilon, 1.0
-        for _ in range(_MOST_REHEARSALS):
+        for _ in range(_MOST_FITS):
             if low:
                 epsilon = float(np.sqrt(low * high))
             else:
@@ -418,7 +404,7 @@ class _Prices:
             if fits and high < near * fits:
                 return fits
         if not fits:
-            raise TooDearError(f"It costs at least {excess:.3g} times what a run may.")
+            raise TooExpensiveError(f"It costs at least {excess:.3g} times what a run may.")
         return fits
 
     def _excess(self, epsilon: float) -> float:
@@ -426,9 +412,10 @@ class _Prices:
 
     def _cost(self, epsilon: float) -> Mechanism:
         learner = last_step(self._with_budget(epsilon))
-        if hasattr(learner, "_planned_cost"):
-            return learner._planned_cost(self.public.X, self.y, **_extra(self.public))
-        return cost_of(fit_last(learner, self.public.X, self.y, self.public))
+        data, more = (self.public.X, self.public.y), self.public.fit_params
+        if isinstance(learner, PricedLearner):
+            return learner.planned_cost(*data, **more)
+        return cost_of(learner.fit(*data, **more))
 
     def _with_budget(self, epsilon: float) -> Any:
         budget = {"epsilon": epsilon, "delta": self.plan.delta}
@@ -462,14 +449,14 @@ def _check_shape(trial: Any, X: Any) -> None:
         raise ValueError(f"{type(trial).__name__} must predict one value per row.")
 
 
-def _check_steps(candidate: Any, stage: Stage) -> None:
+def _check_steps(candidate: Any, rehearsal: Rehearsal) -> None:
     """Raise ValueError for steps that would learn of rows what public ones cannot tell."""
     learner = last_step(candidate)
-    X = stage.public.X
+    X = rehearsal.public.X
     for step in (step for steps in steps_before(candidate) for _, step in steps):
-        X = _without_labels(step, X, stage.public.y)
-    for step, columns in meetings(candidate, stage.schema):
-        if step is not learner and _learns(step, columns, stage):
+        X = _without_labels(step, X, rehearsal.public.y)
+    for step, columns in meetings(candidate, rehearsal.schema):
+        if step is not learner and _learns(step, columns, rehearsal):
             raise ValueError(
                 f"{type(step).__name__} learns from the rows, and the search shows it public ones "
                 "alone, uniform in [0, 1], which tell nothing of your columns: put "
@@ -493,12 +480,12 @@ def _without_labels(step: Any, X: Any, y: NDArray) -> Any:
     return found
 
 
-def _learns(step: Any, columns: list[int], stage: Stage) -> bool:
+def _learns(step: Any, columns: list[int], rehearsal: Rehearsal) -> bool:
     """Return whether a step makes something else of rows once it has met others."""
     if isinstance(step, Pipeline | ColumnTransformer | FeatureUnion | str | None):
         return False
-    gaps = stage.reading.with_odd(stage.public.X, {j: [np.nan] for j in columns})
-    tables = [stage.public.X, stage.tables[1], gaps]
+    gaps = rehearsal.reading.with_odd(rehearsal.public.X, {j: [np.nan] for j in columns})
+    tables = [rehearsal.public.X, rehearsal.tables[1], gaps]
     *tables, gaps = (_safe_indexing(table, columns, axis=1) for table in tables)
     fitted = [clone(step).fit(X, None) for X in tables]
     return any(_differ(fitted, X) for X in (tables[0], gaps))

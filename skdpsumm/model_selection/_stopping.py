@@ -54,17 +54,35 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from ..privacy import GaussianDP, Mechanism, PureDP, ShiftedGaussianDP, Unprotected
+from ..privacy import (
+    RESERVE,
+    BudgetExceededError,
+    GaussianDP,
+    Mechanism,
+    PureDP,
+    ShiftedGaussianDP,
+    gdp_epsilon,
+    gdp_mu,
+)
+from ..privacy._bisect import bisect
+from ..privacy._noise import nominal_mechanism
 
 # The root of an equation is raised by this, which keeps an inequality.
 _MARGIN = 1e-9
 # More than 1 + exp(12), and room for the ideal noise's own tail, which is a little heavier.
 _UNSEEN = 2.0**19
+# What `IntegerNoise` takes of the reserve at most, and a little more.
+_SHARE = 2.0**-20 * (1 + 1e-6)
+# The epsilon that is proposed to whom a ledger refuses may be too small by this part.
+_NEAR = 0.01
 
 ETAS = {"logarithmic": 0.0, "geometric": 1.0}
 
@@ -97,7 +115,10 @@ class Stopping(ABC):
     def _beyond(self) -> float:
         """Some z > 1 at which f is finite."""
 
-    _nothing: tuple[tuple[float, float, float], ...] = ()  # terms of K = 0
+    @property
+    def _no_trials(self) -> tuple[tuple[float, float, float], ...]:
+        """The terms of the guarantee that K = 0 adds."""
+        return ()
 
     def most_trials(self, probability: float) -> int:
         """Return a number that K exceeds with at most this probability (Markov, of z^K)."""
@@ -109,20 +130,20 @@ class Stopping(ABC):
 
         Parameters
         ----------
-        base : PureDP, GaussianDP, ShiftedGaussianDP or Unprotected
-            Of other costs no bound in closed form is known here.
+        base : Mechanism
+            Pure, Gaussian up to shifts (`Mechanism.loss_terms`), or unprotected. Of other costs no
+            bound in closed form is known here.
         """
-        if isinstance(base, Unprotected):
+        if base.unprotected:
             return base
-        if isinstance(base, PureDP):
-            return PureDP(base.epsilon0 + self.shift(base))
-        if isinstance(base, GaussianDP):
-            base = ShiftedGaussianDP(((1, base.mu, 0),), base.log_ratio, base.tail)
-        if not isinstance(base, ShiftedGaussianDP):
+        pure = base.epsilon(0.0)
+        if math.isfinite(pure):
+            return PureDP(pure + self.shift(base))
+        if base.loss_terms is None:
             raise TypeError(f"No price of a search is known here for runs of {base!r}.")
         shift = self.shift(base)
-        terms = tuple((self.mean * w, mu, s + shift) for w, mu, s in base.terms) + self._nothing
-        return ShiftedGaussianDP(terms, *self._slack(base.log_ratio, base.tail))
+        terms = tuple((self.mean * w, mu, s + shift) for w, mu, s in base.loss_terms)
+        return ShiftedGaussianDP(terms + self._no_trials, *self._slack(*base.slack))
 
     def _slack(self, log_ratio: float, tail: float) -> tuple[float, float]:
         if tail == 0:
@@ -222,7 +243,7 @@ class Poisson(Stopping):
         return 2.0
 
     @property
-    def _nothing(self) -> tuple[tuple[float, float, float], ...]:
+    def _no_trials(self) -> tuple[tuple[float, float, float], ...]:
         return ((math.exp(-self.mean), 0.0, 0.0),)
 
     def shift(self, base: Mechanism) -> float:
@@ -233,4 +254,132 @@ def stopping(distribution: str | float, mean: float) -> Stopping:
     """Return the law of a name, or of eta."""
     if distribution == "poisson":
         return Poisson(float(mean))
-    return TruncatedNegativeBinomial(float(ETAS.get(distribution, distribution)), float(mean))
+    eta = ETAS[distribution] if isinstance(distribution, str) else float(distribution)
+    return TruncatedNegativeBinomial(eta, float(mean))
+
+
+# ---- what one base run may cost, so that the whole search costs epsilon and delta
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """The budget of a base run: of its fit, and of its score, which read different rows.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        To calibrate the fit and the score to.
+    base : Mechanism
+        What either may cost at most: `PureDP`, or `GaussianDP` with its slack.
+    total : Mechanism
+        What the search costs.
+    """
+
+    epsilon: float
+    delta: float
+    base: Mechanism
+    total: Mechanism
+
+    def covers(self, cost: Mechanism) -> bool:
+        """Return whether a run's cost is at most what was planned."""
+        return self.excess(cost) <= 1
+
+    def excess(self, cost: Mechanism) -> float:
+        """Return how many times the planned cost this is; infinite where they do not compare."""
+        if self.base.unprotected:
+            return 0.0
+        planned, paid = self.base.price("gdp"), cost.price("gdp")
+        if planned is None or paid is None:
+            return math.inf
+        if math.isfinite(planned.pure):
+            return paid.pure / planned.pure
+        if paid.log_ratio > planned.log_ratio or paid.tail > planned.tail:
+            return math.inf
+        return math.sqrt(paid.square / planned.square)
+
+
+@lru_cache(maxsize=128)
+def plan_runs(law: Stopping, epsilon: float, delta: float) -> RunPlan:
+    """Return the largest budget of base runs whose search is (epsilon, delta)-DP."""
+    if math.isinf(epsilon):
+        lost = nominal_mechanism(epsilon, delta)
+        return RunPlan(epsilon, delta, lost, lost)
+    plan = _plan_pure(law, epsilon) if delta == 0 else _plan_gaussian(law, epsilon, delta)
+    if not plan.total.epsilon(delta) <= epsilon * (1 + 1e-12):  # whatever the solvers did
+        raise ArithmeticError(f"No budget of base runs was found for epsilon={epsilon!r}.")
+    return plan
+
+
+def _plan_pure(law: Stopping, epsilon: float) -> RunPlan:
+    def excess(log_part: float) -> float:
+        return law.price(PureDP(epsilon * math.exp(log_part))).epsilon(0.0) / epsilon - 1
+
+    part = math.exp(brentq(excess, -60.0, 0.0, xtol=1e-14)) * (1 - _MARGIN)
+    base = PureDP(epsilon * part)
+    # Twice: the state of the claim is the user's number, and no float above it.
+    total = PureDP(min(epsilon, law.price(base).epsilon(0.0)))
+    return RunPlan(base.epsilon0, 0.0, PureDP(base.epsilon0 * (1 + 1e-12)), total)
+
+
+def _plan_gaussian(law: Stopping, epsilon: float, delta: float) -> RunPlan:
+    delta_of_run = delta / (16 * law.mean)
+    tail = RESERVE * delta_of_run * _SHARE
+
+    def base(mu: float, scale: float) -> GaussianDP:
+        # Objective perturbation has more coordinates than `IntegerNoise` reckons with.
+        room = RESERVE * scale / (4 * law.most_trials(tail))
+        return GaussianDP(mu, max(room, RESERVE * scale * _SHARE), tail)
+
+    def excess(log_mu: float) -> float:
+        total = law.price(base(math.exp(log_mu), min(epsilon, 1.0)))
+        return total.epsilon(delta) / epsilon - 1
+
+    most = math.log(gdp_mu(epsilon, delta))
+    mu = math.exp(brentq(excess, most - 30.0, most, xtol=1e-12)) * (1 - 1e-8)
+    ideal = gdp_epsilon(mu, delta_of_run * (1 - RESERVE)) / (1 - RESERVE)
+    found = base(mu * (1 + _MARGIN), min(epsilon, 1.0))
+    return RunPlan(ideal * (1 - 1e-11), delta_of_run, found, law.price(found))
+
+
+# ---- whether a ledger holds a search, and if not, what would fit
+
+
+def check_ledger(ledger: Any, law: Stopping, epsilon: float, delta: float, adjacency: str) -> None:
+    """Raise BudgetExceededError if a ledger cannot hold a search, and say what it costs there.
+
+    A ledger that adds up Gaussians, or zCDP, takes the Gaussian that dominates it everywhere, whose
+    epsilon is about three times that of the search.
+    """
+    total = plan_runs(law, epsilon, delta).total
+    refusal = _refusal(ledger, total, adjacency)
+    if refusal and math.isfinite(epsilon) and math.isinf(total.epsilon(0.0)):
+        largest = _largest(ledger, law, epsilon, delta, adjacency)
+        fits = f"epsilon={largest:.3g} would fit" if largest else "no epsilon would fit"
+        refusal += (
+            f" That is the price of a search with epsilon={epsilon:g} and delta={delta:g} where "
+            f"losses are added up as Gaussian ones; {fits}. With delta=0 a search counts as its "
+            "epsilon, as long as all other charges are pure."
+        )
+    if refusal:
+        raise BudgetExceededError(refusal)
+
+
+def _refusal(ledger: Any, total: Any, adjacency: str) -> str:
+    try:
+        ledger.check(total, adjacency=adjacency)
+    except BudgetExceededError as error:
+        return str(error)
+    return ""
+
+
+def _largest(ledger: Any, law: Stopping, high: float, delta: float, adjacency: str) -> float:
+    """Return an epsilon of a search that the ledger would hold, rounded down; 0 for none."""
+
+    def fits(epsilon: float) -> bool:
+        with suppress(ArithmeticError, ValueError):
+            return not _refusal(ledger, plan_runs(law, epsilon, delta).total, adjacency)
+        return False
+
+    found = bisect(fits, 0.0, high, halvings=20, tolerance=_NEAR)
+    unit = 10.0 ** (math.floor(math.log10(found)) - 2) if found else 1.0
+    return math.floor(found / unit) * unit

@@ -4,14 +4,10 @@ On all of them a number after ``±`` is one standard error of the noise, as an `
 and a bar or a band is an interval at ``level``, .95 unless another is asked for.
 """
 
-from ._cdf import CDFDisplay
-from ._covariance import CovarianceDisplay
-from ._ledger import LedgerDisplay
-from ._moments import MomentDisplay
-from ._owners import OwnersDisplay
-from ._privacy_profile import PrivacyProfileDisplay
-from ._privacy_utility import PrivacyUtilityDisplay
-from ._summary import SummaryDisplay
+from ._privacy import LedgerDisplay, PrivacyProfileDisplay
+from ._statistics import CDFDisplay, CovarianceDisplay, MomentDisplay
+from ._summaries import OwnersDisplay, SummaryDisplay
+from ._utility import PrivacyUtilityDisplay
 
 __all__ = [
     "CDFDisplay",

@@ -1,35 +1,25 @@
-"""The privacy floor: guarantees, the ledger, exact noise and its calibration."""
+"""The privacy floor: guarantees, mechanisms, the ledger, and exact noise."""
 
-from ._choice import exponential_choice
-from ._clones import own_clone
-from ._float_noise import radial_noise, secret_generator
-from ._gaussian_dp import gdp_delta, gdp_epsilon, gdp_mu, zcdp_delta, zcdp_epsilon, zcdp_rho
-from ._guarantee import PrivacyGuarantee
+from ._compositions import Composed, EventDP, Worst, compose, parallel
+from ._contract import PrivacyGuarantee
 from ._ledger import PrivacyLedger
 from ._mechanisms import (
-    Composed,
-    EventDP,
     GaussianDP,
     Mechanism,
     PureDP,
     Unprotected,
-    Worst,
     ZeroConcentratedDP,
-    compose,
+    gdp_delta,
+    gdp_epsilon,
+    gdp_mu,
     mechanism_from_dict,
-    parallel,
+    zcdp_delta,
+    zcdp_epsilon,
+    zcdp_rho,
 )
-from ._noise import (
-    RESERVE,
-    Block,
-    IntegerNoise,
-    check_scale,
-    derived_seed,
-    noisy_integers,
-    nominal_mechanism,
-    on_grid,
-)
-from ._shifted import ShiftedGaussianDP
+from ._noise import RESERVE, Block, IntegerNoise
+from ._shifted_gaussian import ShiftedGaussianDP
+from ._threshold import ThresholdDP
 from ._warnings import (
     BudgetExceededError,
     BudgetWarning,
@@ -53,24 +43,16 @@ __all__ = [
     "PrivacyLedger",
     "PureDP",
     "ShiftedGaussianDP",
+    "ThresholdDP",
     "Unprotected",
     "Worst",
     "ZeroConcentratedDP",
-    "check_scale",
     "compose",
-    "derived_seed",
-    "exponential_choice",
     "gdp_delta",
     "gdp_epsilon",
     "gdp_mu",
     "mechanism_from_dict",
-    "noisy_integers",
-    "nominal_mechanism",
-    "on_grid",
-    "own_clone",
     "parallel",
-    "radial_noise",
-    "secret_generator",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",

@@ -1,4 +1,33 @@
-"""The privacy ledger: a cap on what is spent, kept in a file that all processes share."""
+"""The privacy ledger: a cap on what is spent, kept in a file that all processes share.
+
+*The composition filter*: which sequences of charges a cap holds. Each charge, its size included,
+may depend on everything released before. Sums that stay below a
+bound fixed in advance are valid all the same: of pure epsilons [1]_, of ``mu**2`` for Gaussian
+DP [2]_ [3]_, and of rho for zCDP [4]_ [5]_. Three remarks make one rule of them.
+
+- *Discrete noise.* Replace every discrete Gaussian by its exactly Gaussian counterpart, release by
+  release. Along any path this costs the product of the density ratios and the sum of the tails,
+  so delta becomes ``tail + exp(log_ratio) * gdp_delta(mu, epsilon - 2 * log_ratio)`` of the totals.
+  The ideal game is held to ``epsilon, delta`` less `RESERVE`, and the two sums to that reserve.
+  So it is under zCDP, too. Discrete Gaussian noise is ``mu**2 / 2``-zCDP as it stands, but nothing
+  in a `GaussianDP` says where its slack comes from, and a cap without slack gains a millionth.
+- *All pure.* A path whose charges are all pure and sum to at most epsilon is fine as well. Let A
+  be the transcripts that satisfied the first rule throughout: the game that halts where it fails
+  gives ``P(E & A) <= exp(epsilon) Q(E & A) + delta``. On the others the loss is at most epsilon,
+  surely: ``P(E - A) <= exp(epsilon) Q(E - A)``. The sum of both is the claim, at no extra delta.
+- *Disjoint data sets.* A row is in one of them, so no row pays more than the maximum, and a bound
+  on what each single row can pay along any path is all that [1]_ to [5]_ need.
+
+References
+----------
+.. [1] Rogers, Roth, Ullman and Vadhan (2016), "Privacy odometers and filters".
+.. [2] Smith and Thakurta (2022), "Fully adaptive composition for Gaussian differential privacy".
+.. [3] Koskela, Tobaben and Honkela (2023), "Individual privacy accounting with Gaussian
+       differential privacy".
+.. [4] Feldman and Zrnic (2021), "Individual privacy accounting via a Renyi filter".
+.. [5] Whitehouse, Ramdas, Rogers and Wu (2023), "Fully adaptive composition in differential
+       privacy".
+"""
 
 from __future__ import annotations
 
@@ -6,17 +35,93 @@ import json
 import math
 import os
 import sqlite3
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ._clones import CloneWatch, now
-from ._filter import Cost, Filter, Spent, add, paid_in, total
-from ._guarantee import PrivacyGuarantee
-from ._ledger_book import charges, checked_settings, or_infinite
-from ._ledger_dataset import Budget, LedgerDataset
-from ._ledger_store import LedgerStore
-from ._mechanisms import Mechanism
+from ._clone_watch import CloneWatch
+from ._contract import PrivacyGuarantee
+from ._ledger_file import LedgerStore, Spent, charges, checked_settings, now, or_infinite
+from ._mechanisms import (
+    UNBOUNDED,
+    Cost,
+    GaussianDP,
+    Mechanism,
+    add,
+    gdp_epsilon,
+    gdp_mu,
+    worst,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+from ._noise import RESERVE
 from ._warnings import BudgetExceededError
+
+# Ten charges of 0.1 fit into 1.0: sums may pass a cap by float rounding, and by no more.
+TOLERANCE = 1e-9
+
+
+class Budget(NamedTuple):
+    """An amount of privacy: `epsilon`, stated at `delta`."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class LedgerDataset:
+    """One data set's view of a `PrivacyLedger`, which estimators take in the ledger's place.
+
+    Charges go to this data set, under the cap of the whole ledger. Made by `PrivacyLedger.dataset`.
+    """
+
+    ledger: PrivacyLedger
+    name: str
+    partition: str | None = None
+
+    def check(
+        self, mechanism: Mechanism | PrivacyGuarantee, *, adjacency: str = "add_remove"
+    ) -> None:
+        """Raise `BudgetExceededError` if the cap cannot hold `mechanism` here."""
+        self.ledger.check(mechanism, dataset=self.name, adjacency=adjacency)
+
+    def price(
+        self, mechanism: Mechanism | PrivacyGuarantee, *, adjacency: str = "add_remove"
+    ) -> Budget:
+        """Return what a charge of `mechanism` would cost by itself."""
+        return self.ledger.price(mechanism, adjacency=adjacency)
+
+    def charge(
+        self,
+        mechanism: Mechanism | PrivacyGuarantee,
+        *,
+        label: str = "",
+        adjacency: str = "add_remove",
+        simulated: bool = False,
+    ) -> int:
+        """Charge `mechanism` to this data set and return the entry's id."""
+        return self.ledger.charge(
+            mechanism, dataset=self.name, label=label, adjacency=adjacency, simulated=simulated
+        )
+
+    @property
+    def spent(self) -> Budget:
+        """What the releases from this data set cost together."""
+        return self.ledger._spent_by(self.name)
+
+    @property
+    def remaining(self) -> Budget:
+        """What one more release from this data set may be calibrated to."""
+        return self.ledger._remaining_for(self.name)
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return the charges to this data set in order."""
+        return [entry for entry in self.ledger.entries() if entry["dataset"] == self.name]
+
+    def __sklearn_clone__(self) -> LedgerDataset:
+        self.ledger.__sklearn_clone__()
+        return self
 
 
 class PrivacyLedger:
@@ -218,7 +323,7 @@ class PrivacyLedger:
         _check_name("dataset", dataset)
         claim = _claim(mechanism, adjacency)
         cost = self._price(claim)
-        row = {
+        row: dict[str, Any] = {
             "time": now(),
             "dataset": dataset,
             "label": str(label),
@@ -231,14 +336,15 @@ class PrivacyLedger:
             self._refuse_excess(book.spent, dataset, cost)
             book.declare(db, dataset, None)
             identifier = book.charge(db, row, cost)
-            self._clones.watch(
-                db,
-                dataset,
-                row["label"],
-                cost,
-                self._filter,
-                lambda more: self._holds(book.spent, dataset, more),
-            )
+            if self._clones.since is not None:
+                self._clones.watch(
+                    db,
+                    dataset,
+                    row["label"],
+                    cost,
+                    self._filter.epsilon_of,
+                    lambda more: self._holds(book.spent, dataset, more),
+                )
         return identifier
 
     def dataset(self, name: str, partition: str | None = None) -> LedgerDataset:
@@ -415,3 +521,128 @@ def _check_name(parameter: str, value: Any) -> None:
 def _absolute(path: str | os.PathLike[str]) -> Path:
     # The working directory may differ in another process, or later.
     return Path(os.path.abspath(path))
+
+
+def total(spent: dict[str, Spent]) -> Cost:
+    """Return the most that any row has paid: the costliest of each partition, and all else."""
+    groups: dict[tuple[bool, str], list[Cost]] = {}
+    for name, (cost, partition) in spent.items():
+        group = (False, name) if partition is None else (True, partition)
+        groups.setdefault(group, []).append(cost)
+    return add(map(worst, groups.values()))
+
+
+def paid_in(spent: dict[str, Spent], dataset: str) -> Cost:
+    """Return the most that a row of `dataset` has paid: all but the rest of its partition."""
+    partition = spent.get(dataset, Spent()).partition
+    elsewhere = {
+        name
+        for name, paid in spent.items()
+        if name != dataset and partition is not None and paid.partition == partition
+    }
+    return total({name: paid for name, paid in spent.items() if name not in elsewhere})
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The rule of one cap: what a mechanism costs, and which total fits.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The cap.
+    accountant : {"pure", "gdp", "zcdp"}
+        What is summed. Fixed in advance, so that the choice cannot depend on data.
+    """
+
+    epsilon: float
+    delta: float
+    accountant: str
+
+    @cached_property
+    def _calibrated(self) -> float:
+        """The mu**2 of Gaussian noise that `IntegerNoise` calibrates to the whole cap."""
+        return gdp_mu(self.epsilon * (1 - RESERVE), self.delta * (1 - RESERVE)) ** 2
+
+    @cached_property
+    def _cap(self) -> float:
+        if self.accountant == "pure":
+            return 0.0
+        if self.accountant == "gdp":
+            return self._calibrated
+        return 2 * zcdp_rho(self.epsilon, self.delta)
+
+    @cached_property
+    def _cap_less_reserve(self) -> float:
+        """The cap of `square` under zCDP where some noise draws on the reserve."""
+        return 2 * zcdp_rho(self.epsilon * (1 - RESERVE), self.delta * (1 - RESERVE))
+
+    def _cap_of(self, total: Cost) -> float:
+        slack = total.log_ratio > 0 or total.tail > 0
+        return self._cap_less_reserve if slack and self.accountant == "zcdp" else self._cap
+
+    def cost(self, mechanism: Mechanism) -> Cost:
+        """Return what `mechanism` adds to the total."""
+        cost = mechanism.price(self.accountant)
+        return self._cost_unknown(mechanism) if cost is None else Cost(*map(float, cost))
+
+    def _cost_unknown(self, mechanism: Mechanism) -> Cost:
+        if math.isinf(self.epsilon):
+            return UNBOUNDED
+        remedy = {
+            "pure": "Create the ledger with delta > 0, or ask the estimator for delta=0.",
+            "gdp": 'Create the ledger with accountant="zcdp", which takes ZeroConcentratedDP.',
+            "zcdp": "State the cost as PureDP, GaussianDP or ZeroConcentratedDP.",
+        }
+        raise ValueError(
+            f"A ledger with accountant={self.accountant!r} cannot charge {mechanism!r}, for which "
+            f"it knows no adaptively valid sum. {remedy[self.accountant]}"
+        )
+
+    def fits(self, total: Cost) -> bool:
+        """Return whether the cap holds `total`."""
+        if total.pure <= self.epsilon * (1 + TOLERANCE):
+            return True
+        return total.square <= self._cap_of(total) * (1 + TOLERANCE) and self.reserve_holds(total)
+
+    def reserve_holds(self, total: Cost) -> bool:
+        """Return whether the reserve pays for the discreteness of all noise in `total`."""
+        excess = total.tail + math.expm1(min(total.log_ratio, 1.0)) * self.delta
+        return 2 * total.log_ratio <= RESERVE * self.epsilon and excess <= RESERVE * self.delta
+
+    def epsilon_of(self, cost: Cost) -> float:
+        """Return the epsilon of `cost` at the cap's delta."""
+        return min(cost.pure, self._curve_epsilon(cost))
+
+    def _curve_epsilon(self, cost: Cost) -> float:
+        if self.accountant == "pure":
+            return math.inf
+        if self.accountant == "zcdp":
+            rest = (self.delta - cost.tail) * math.exp(-cost.log_ratio)
+            return zcdp_epsilon(cost.square / 2, rest) + 2 * cost.log_ratio
+        return GaussianDP(math.sqrt(cost.square), cost.log_ratio, cost.tail).epsilon(self.delta)
+
+    def left(self, spent: Cost) -> float:
+        """Return the largest epsilon to which noise of the accountant's kind may be calibrated."""
+        if math.isinf(self.epsilon):
+            return math.inf
+        if self.accountant == "pure":
+            return self._left_pure(spent)
+        # What will be calibrated has slack.
+        cap = self._cap_less_reserve if self.accountant == "zcdp" else self._cap
+        square = max(0.0, cap - spent.square)
+        if square >= self._calibrated:
+            return self.epsilon
+        # The inverse of _calibrated, less what the solvers may have rounded up.
+        epsilon = gdp_epsilon(math.sqrt(square), self.delta * (1 - RESERVE)) / (1 - RESERVE)
+        return max(0.0, epsilon * (1 - 1e-11) - 1e-11)
+
+    def asked_and_left(self, cost: Cost, spent: Cost) -> tuple[float, float]:
+        """Return two epsilons that explain a refusal: pure ones, if all is pure."""
+        if math.isfinite(cost.pure + spent.pure):
+            return cost.pure, self._left_pure(spent)
+        return self._curve_epsilon(cost), self.left(spent)
+
+    def _left_pure(self, spent: Cost) -> float:
+        left = self.epsilon - spent.pure
+        return left if left > TOLERANCE * self.epsilon else 0.0

@@ -1,38 +1,117 @@
-"""What a mechanism costs: pure DP, Gaussian DP, zCDP, a dp-accounting event, and their sums.
+"""Mechanisms: what a release costs, as curves of epsilon and delta.
 
-Each class answers ``epsilon(delta)`` and ``delta(epsilon)`` with an upper bound, composes with
-``+`` (adaptive sequential composition) and goes to and from a plain dictionary.
+A `Mechanism` is a privacy cost. Each kind knows its own curve (epsilon at a delta, and delta at an
+epsilon), what it makes together with another, what it adds up to in a ledger, and how it is
+written to a file. So nothing outside asks which kind a mechanism is.
+
+To add a kind, write one subclass with a `kind`, `epsilon` and `delta`, in one file: it composes
+(by basic composition at worst), prints, and is read back from files. All else that it knows makes
+it cheaper, and is one method each: `price` for ledgers, `compose_with` for sums in closed form,
+`renyi_divergence` or `as_event` for numerical accounting.
+
+References
+----------
+.. [1] Dong, Roth and Su (2022), "Gaussian differential privacy", JRSS-B, Corollary 1.
+.. [2] Canonne, Kamath and Steinke (2020), "The discrete Gaussian for differential
+       privacy", Proposition 12.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from functools import reduce
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from ._gaussian_dp import (
-    gdp_delta,
-    gdp_epsilon,
-    zcdp_delta,
-    zcdp_epsilon,
-)
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri
 
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+Floats = NDArray[np.float64]
+
+ADJACENCIES = ("add_remove", "replace_one")
 # Of a cost in a description. No release has an epsilon above 1e20; this leaves room for the sums of
 # a ledger, and its square for the arithmetic.
 LARGEST_COST = 1e30
 # Of `GaussianDP.log_ratio`, which is about 1e-12: the exponential of much more is no number.
 LARGEST_LOG_RATIO = 100.0
+# Epsilons are reported from above: brentq stops within this of the root.
+_TOLERANCE = 1e-12
+_LARGEST_EXPONENT = 700.0
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+
+
+class Cost(NamedTuple):
+    """What adds up: every component does under composition, and is maximised over disjoint data.
+
+    `pure` is infinite where a part is not pure; `square` is mu**2, or 2 rho under zCDP, and
+    infinite where the accountant knows no bound.
+    """
+
+    pure: float = 0.0
+    square: float = 0.0
+    log_ratio: float = 0.0
+    tail: float = 0.0
+
+
+def add(costs: Iterable[Cost]) -> Cost:
+    """Return the cost of all, each adaptively chosen."""
+    return Cost(*map(math.fsum, zip(*costs, strict=True)))
+
+
+def worst(costs: Iterable[Cost]) -> Cost:
+    """Return the cost of all, each on its own of several disjoint data sets."""
+    return Cost(*map(max, zip(*costs, strict=True)))
 
 
 class Mechanism(ABC):
-    """A privacy cost."""
+    """A privacy cost.
+
+    Attributes
+    ----------
+    kind : str
+        Its name in files. A subclass with a `kind` of its own is found by `mechanism_from_dict`.
+
+    Examples
+    --------
+    A cost of your own is a dataclass that knows its curve:
+
+    >>> from dataclasses import dataclass
+    >>> from skdpsumm.privacy import GaussianDP, Mechanism, mechanism_from_dict
+    >>> @dataclass(frozen=True)
+    ... class ApproximateDP(Mechanism):
+    ...     epsilon0: float
+    ...     delta0: float
+    ...     kind = "approximate"
+    ...
+    ...     def epsilon(self, delta):
+    ...         return self.epsilon0 if delta >= self.delta0 else float("inf")
+    ...
+    ...     def delta(self, epsilon):
+    ...         return self.delta0 if epsilon >= self.epsilon0 else 1.0
+    >>> total = ApproximateDP(1.0, 1e-6) + GaussianDP(0.1)
+    >>> mechanism_from_dict(total.to_dict()) == total
+    True
+    >>> total.epsilon(1e-5) == 1.0 + GaussianDP(0.1).epsilon(5e-6)
+    True
+    """
 
     kind: ClassVar[str]
+    # Where it stands in a composition, so that equal ones are equal: closed sums come last.
+    place: ClassVar[int] = 0
+    kinds: ClassVar[dict[str, type[Mechanism]]] = {}
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        if "kind" in vars(cls):
+            Mechanism.kinds[cls.kind] = cls
 
     @abstractmethod
     def epsilon(self, delta: float) -> float:
@@ -43,19 +122,108 @@ class Mechanism(ABC):
         """Return a delta at which the mechanism is (epsilon, delta)-DP."""
 
     def __add__(self, other: Mechanism) -> Mechanism:
-        return compose([self, other])
+        # By the registry: the module of compositions builds on this one.
+        return Mechanism.kinds["composed"].of([self, other])
 
     def group(self, size: int) -> Mechanism:
-        """Return the cost for neighbours that differ in `size` rows."""
+        """Return the cost for neighbours that differ in `size` rows, in one part or in several."""
         raise ValueError(f"No closed form of group privacy is known here for {self!r}.")
+
+    def compose_with(self, other: Mechanism) -> Mechanism | None:
+        """Return the adaptive composition of both in closed form, or None if this knows none."""
+        return None
+
+    def worst_with(self, other: Mechanism) -> Mechanism | None:
+        """Return a cost of the same kind that covers either, or None if this knows none."""
+        return self if self == other else None
+
+    def price(self, accountant: str) -> Cost | None:
+        """Return what it adds to a ledger's total; None where no adaptive sum is known.
+
+        Parameters
+        ----------
+        accountant : {"pure", "gdp", "zcdp"}
+        """
+        return None
+
+    @property
+    def slack(self) -> tuple[float, float]:
+        """log_ratio and tail: how far it is from an ideal mechanism (see `GaussianDP`)."""
+        return 0.0, 0.0
+
+    def with_slack(self, log_ratio: float, tail: float) -> Mechanism:
+        """Return the cost with this distance from its ideal; of kinds that have one."""
+        raise TypeError(f"{self!r} states no distance from an ideal mechanism.")
+
+    def renyi_divergence(self, extra: Floats) -> Floats:
+        """Return upper bounds, slack aside, of the Renyi divergences of orders ``1 + extra``."""
+        cost = self.price("zcdp")
+        return (1 + extra) * (math.inf if cost is None else cost.square / 2)
+
+    @property
+    def loss_terms(self) -> tuple[tuple[float, float, float], ...] | None:
+        """The Gaussian losses that bound its own, slack aside, as of `ShiftedGaussianDP`."""
+        return None
+
+    @property
+    def loss_width(self) -> float:
+        """Length of the interval of its privacy losses; infinite if they are not known one by one.
+
+        It decides whether a composition is accounted by `loss_distribution`.
+        """
+        return math.inf
+
+    def loss_distribution(self, step: float) -> PrivacyLossDistribution:
+        """Return the distribution of the privacy loss on multiples of `step`, rounded up."""
+        raise TypeError(f"The distribution of the privacy loss of {self!r} is not known.")
+
+    def as_event(self) -> DpEvent | None:
+        """Return an event of dp-accounting that covers it, slack aside; None if there is none."""
+        return None
 
     def as_accountable(self) -> Mechanism:
         """Return an upper bound of a kind that numerical accountants know, itself if it is one."""
         return self
 
+    @property
+    def sequence(self) -> tuple[Mechanism, ...]:
+        """The parts of a sequential composition; itself alone, if it is none."""
+        return (self,)
+
+    @property
+    def alternatives(self) -> tuple[Mechanism, ...]:
+        """The costs of which a row pays one; itself alone, if there are no others."""
+        return (self,)
+
+    @property
+    def unprotected(self) -> Unprotected | None:
+        """The part without any guarantee; None if all is protected."""
+        return None
+
+    def noise_cost(self, blocks: Sequence[tuple[float, float, float]]) -> float:
+        """Return the least cost of integer noise, in units of this one.
+
+        Parameters
+        ----------
+        blocks : sequence of (float, float, float)
+            L1 and L2 sensitivity, and the standard deviation of the noise, of parts of a vector.
+        """
+        raise ValueError(f"No release of a sketch has the cost {self!r}.")
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
+
+    @classmethod
+    def of(cls, parts: Sequence[Mechanism]) -> Mechanism:
+        """Return what several make together; of kinds that stand for several."""
+        raise TypeError(f"{cls.__name__} has no parts.")
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+        """Rebuild from the entries of `to_dict` but its kind, each a number; else ValueError."""
+        check_range(fields.values())
+        return cls(**fields)
 
 
 @dataclass(frozen=True)
@@ -65,7 +233,11 @@ class PureDP(Mechanism):
     epsilon0: float
     kind: ClassVar[str] = "pure"
 
+    def __post_init__(self) -> None:
+        check_cost("epsilon0", self.epsilon0)
+
     def epsilon(self, delta: float) -> float:
+        check_number("delta", delta)
         # Exact for randomised response, which dominates every epsilon-DP mechanism.
         if delta <= 0 or self.epsilon0 > 700:
             return self.epsilon0
@@ -73,12 +245,52 @@ class PureDP(Mechanism):
         return 0.0 if keep >= 1 else max(0.0, self.epsilon0 + math.log1p(-keep))
 
     def delta(self, epsilon: float) -> float:
+        check_number("epsilon", epsilon)
         if epsilon >= self.epsilon0:
             return 0.0
+        if epsilon <= -self.epsilon0:
+            return -math.expm1(epsilon)
         return -math.expm1(epsilon - self.epsilon0) / (1 + math.exp(-self.epsilon0))
 
     def group(self, size: int) -> PureDP:
         return PureDP(size * self.epsilon0)
+
+    def worst_with(self, other: Mechanism) -> Mechanism | None:
+        return max(self, other, key=lambda p: p.epsilon0) if isinstance(other, PureDP) else None
+
+    def price(self, accountant: str) -> Cost:
+        squares = {
+            "pure": lambda: math.inf,
+            "gdp": lambda: pure_to_gdp(self.epsilon0) ** 2,
+            "zcdp": lambda: self.epsilon0 * self.epsilon0,
+        }
+        return Cost(self.epsilon0, squares[accountant]())
+
+    def renyi_divergence(self, extra: Floats) -> Floats:
+        return np.minimum(super().renyi_divergence(extra), self.epsilon0)
+
+    @property
+    def loss_width(self) -> float:
+        return 2 * self.epsilon0
+
+    def loss_distribution(self, step: float) -> PrivacyLossDistribution:
+        from dp_accounting.pld import common
+        from dp_accounting.pld import privacy_loss_distribution as pld
+
+        parameters = common.DifferentialPrivacyParameters(self.epsilon0, 0.0)
+        return pld.from_privacy_parameters(parameters, value_discretization_interval=step)
+
+    def as_event(self) -> DpEvent:
+        from dp_accounting.dp_event import ZCDpEvent
+
+        return ZCDpEvent(self.epsilon0**2 / 2)
+
+    def noise_cost(self, blocks: Sequence[tuple[float, float, float]]) -> float:
+        if min(s for *_, s in blocks) == 0:
+            return math.inf
+        # The inverse of the standard deviation of discrete Laplace noise.
+        cost = math.fsum(l1 * 2 * math.asinh(1 / (math.sqrt(2) * s)) for l1, _, s in blocks)
+        return cost / self.epsilon0 if self.epsilon0 else math.inf
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,21 +307,82 @@ class GaussianDP(Mechanism):
     log_ratio: float = 0.0
     tail: float = 0.0
     kind: ClassVar[str] = "gdp"
+    place: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        for name in ("mu", "log_ratio", "tail"):
+            check_cost(name, getattr(self, name))
 
     def epsilon(self, delta: float) -> float:
-        rest = (delta - self.tail) * math.exp(-self.log_ratio)
-        return gdp_epsilon(self.mu, rest) + (2 * self.log_ratio if self.mu else 0.0)
+        check_number("delta", delta)
+        return add_slack_to_epsilon(lambda rest: gdp_epsilon(self.mu, rest), self.slack, delta)
 
     def delta(self, epsilon: float) -> float:
-        if self.mu == 0:
-            return 0.0
-        ideal = gdp_delta(self.mu, epsilon - 2 * self.log_ratio)
-        return min(1.0, self.tail + math.exp(self.log_ratio) * ideal)
+        check_number("epsilon", epsilon)
+        return add_slack_to_delta(lambda e: gdp_delta(self.mu, e), self.slack, epsilon)
 
     def group(self, size: int) -> GaussianDP:
         # The density bound is uniform in the data, so only mu grows; the core of the noise widens
         # by (size - 1) * mu standard deviations, which multiplies log_ratio by less than size**2.
-        return GaussianDP(size * self.mu, size**2 * self.log_ratio, self.tail)
+        # Where this stands for several releases in parallel, the rows may be in as many of them:
+        # then mu and log_ratio add up to less, and the tails to size * tail.
+        tail = min(1.0, size * self.tail) if size > 1 else self.tail
+        return GaussianDP(size * self.mu, size**2 * self.log_ratio, tail)
+
+    def compose_with(self, other: Mechanism) -> Mechanism | None:
+        if not isinstance(other, GaussianDP):
+            return None
+        log_ratio, tail = self.log_ratio + other.log_ratio, self.tail + other.tail
+        return GaussianDP(math.hypot(self.mu, other.mu), log_ratio, tail)
+
+    def worst_with(self, other: Mechanism) -> Mechanism | None:
+        if not isinstance(other, GaussianDP):
+            return None
+        pairs = zip((self.mu, *self.slack), (other.mu, *other.slack), strict=True)
+        return GaussianDP(*map(max, pairs))
+
+    def price(self, accountant: str) -> Cost | None:
+        if accountant == "pure":
+            return None
+        # Under zCDP, too: nothing says where the slack comes from.
+        return Cost(math.inf, self.mu * self.mu, self.log_ratio, self.tail)
+
+    @property
+    def slack(self) -> tuple[float, float]:
+        return self.log_ratio, self.tail
+
+    def with_slack(self, log_ratio: float, tail: float) -> GaussianDP:
+        return replace(self, log_ratio=log_ratio, tail=tail)
+
+    @property
+    def loss_terms(self) -> tuple[tuple[float, float, float], ...]:
+        return ((1.0, self.mu, 0.0),)
+
+    @property
+    def loss_width(self) -> float:
+        return 20 * self.mu + self.mu * self.mu  # but for some exp(-50) of the mass
+
+    def loss_distribution(self, step: float) -> PrivacyLossDistribution:
+        from dp_accounting.pld import privacy_loss_distribution as pld
+
+        return pld.from_gaussian_mechanism(1 / self.mu, value_discretization_interval=step)
+
+    def as_event(self) -> DpEvent:
+        from dp_accounting.dp_event import GaussianDpEvent, NoOpDpEvent
+
+        return GaussianDpEvent(1 / self.mu) if self.mu else NoOpDpEvent()
+
+    def noise_cost(self, blocks: Sequence[tuple[float, float, float]]) -> float:
+        if min(s for *_, s in blocks) == 0:
+            return math.inf
+        cost = math.sqrt(math.fsum((l2 / s) ** 2 for _, l2, s in blocks))
+        return cost / self.mu if self.mu else math.inf
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+        mechanism = super().from_fields(fields)
+        check_slack(mechanism)
+        return mechanism
 
     def __repr__(self) -> str:
         slack = f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}"
@@ -122,15 +395,34 @@ class ZeroConcentratedDP(Mechanism):
 
     rho: float
     kind: ClassVar[str] = "zcdp"
+    place: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        check_cost("rho", self.rho)
 
     def epsilon(self, delta: float) -> float:
+        check_number("delta", delta)
         return zcdp_epsilon(self.rho, delta)
 
     def delta(self, epsilon: float) -> float:
+        check_number("epsilon", epsilon)
         return zcdp_delta(self.rho, epsilon)
 
     def group(self, size: int) -> ZeroConcentratedDP:
         return ZeroConcentratedDP(size**2 * self.rho)
+
+    def compose_with(self, other: Mechanism) -> Mechanism | None:
+        if not isinstance(other, ZeroConcentratedDP):
+            return None
+        return ZeroConcentratedDP(self.rho + other.rho)
+
+    def price(self, accountant: str) -> Cost | None:
+        return Cost(math.inf, 2 * self.rho) if accountant == "zcdp" else None
+
+    def as_event(self) -> DpEvent:
+        from dp_accounting.dp_event import ZCDpEvent
+
+        return ZCDpEvent(self.rho)
 
 
 @dataclass(frozen=True)
@@ -141,268 +433,237 @@ class Unprotected(Mechanism):
     kind: ClassVar[str] = "none"
 
     def epsilon(self, delta: float) -> float:
+        check_number("delta", delta)
         return math.inf if delta < 1 else 0.0
 
     def delta(self, epsilon: float) -> float:
+        check_number("epsilon", epsilon)
         return 0.0 if math.isinf(epsilon) else 1.0
 
     def group(self, size: int) -> Unprotected:
         return self
 
+    def price(self, accountant: str) -> Cost:
+        return UNBOUNDED
 
-@dataclass(frozen=True)
-class EventDP(Mechanism):
-    """A mechanism described by a `dp_accounting.DpEvent`.
+    @property
+    def unprotected(self) -> Unprotected:
+        return self
 
-    The event's noise multiplier must already be divided by the sensitivity under the adjacency
-    that is claimed: the event is always read as add-or-remove-one.
-    """
+    def noise_cost(self, blocks: Sequence[tuple[float, float, float]]) -> float:
+        return 0.0
 
-    event: Any
-    kind: ClassVar[str] = "event"
-
-    def epsilon(self, delta: float) -> float:
-        return _account([self]).get_epsilon(delta) if delta > 0 else math.inf
-
-    def delta(self, epsilon: float) -> float:
-        return _account([self]).get_delta(epsilon)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "event": _event_to_dict(self.event)}
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+        mechanism = cls(**fields)
+        if not isinstance(mechanism.reason, str):
+            raise ValueError("A reason is text.")
+        return mechanism
 
 
-@dataclass(frozen=True)
-class Composed(Mechanism):
-    """Sequential composition of unlike mechanisms, accounted by dp-accounting's PLD or RDP."""
-
-    parts: tuple[Mechanism, ...]
-    kind: ClassVar[str] = "composed"
-
-    def _slack(self) -> tuple[float, float]:
-        accountable = [p.as_accountable() for p in self.parts]
-        gaussians = [p for p in accountable if isinstance(p, GaussianDP)]
-        return sum(p.log_ratio for p in gaussians), sum(p.tail for p in gaussians)
-
-    def _pure_epsilon(self) -> float:
-        pure = all(isinstance(p, PureDP) for p in self.parts)
-        return sum(p.epsilon0 for p in self.parts) if pure else math.inf  # type: ignore[attr-defined]
-
-    def epsilon(self, delta: float) -> float:
-        log_ratio, tail = self._slack()
-        rest = (delta - tail) * math.exp(-log_ratio)
-        if rest <= 0:
-            return self._pure_epsilon()
-        return min(self._pure_epsilon(), _account(self.parts).get_epsilon(rest) + 2 * log_ratio)
-
-    def delta(self, epsilon: float) -> float:
-        if epsilon >= self._pure_epsilon():
-            return 0.0
-        log_ratio, tail = self._slack()
-        ideal = _account(self.parts).get_delta(max(0.0, epsilon - 2 * log_ratio))
-        return min(1.0, tail + math.exp(log_ratio) * ideal)
-
-    def group(self, size: int) -> Mechanism:
-        return compose([part.group(size) for part in self.parts])
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
-
-
-@dataclass(frozen=True)
-class Worst(Mechanism):
-    """Parallel composition: each row is touched by one of the parts, nobody knows which."""
-
-    parts: tuple[Mechanism, ...]
-    kind: ClassVar[str] = "worst"
-
-    def epsilon(self, delta: float) -> float:
-        return max(part.epsilon(delta) for part in self.parts)
-
-    def delta(self, epsilon: float) -> float:
-        return max(part.delta(epsilon) for part in self.parts)
-
-    def group(self, size: int) -> Mechanism:
-        # The rows may lie in different parts, so every part may be touched.
-        return compose([part.group(size) for part in self.parts])
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
-
-
-def compose(parts: Iterable[Mechanism]) -> Mechanism:
-    """Return the sequential (adaptive) composition of `parts`, in closed form where one exists."""
-    from ._shifted import ShiftedGaussianDP, compose_shifted
-
-    flat = [p for part in parts for p in (part.parts if isinstance(part, Composed) else (part,))]
-    lost = [p for p in flat if isinstance(p, Unprotected)]
-    if lost:
-        return lost[0]
-    worst = next((p for p in flat if isinstance(p, Worst)), None)
-    if worst is not None:
-        flat.remove(worst)
-        return Worst(tuple(compose([*flat, part]) for part in worst.parts))
-    gaussian = [p for p in flat if isinstance(p, GaussianDP)]
-    zcdp = [p for p in flat if isinstance(p, ZeroConcentratedDP)]
-    shifted = [p for p in flat if isinstance(p, ShiftedGaussianDP)]
-    closed = GaussianDP | ZeroConcentratedDP | ShiftedGaussianDP
-    rest = [p for p in flat if not isinstance(p, closed)]
-    if shifted:
-        rest.append(compose_shifted([*shifted, *gaussian]))
-    elif gaussian:
-        rest.append(
-            GaussianDP(
-                math.sqrt(math.fsum(p.mu**2 for p in gaussian)),
-                math.fsum(p.log_ratio for p in gaussian),
-                math.fsum(p.tail for p in gaussian),
-            )
-        )
-    if zcdp:
-        rest.append(ZeroConcentratedDP(math.fsum(p.rho for p in zcdp)))
-    return rest[0] if len(rest) == 1 else Composed(tuple(rest))
-
-
-def parallel(parts: Iterable[Mechanism]) -> Mechanism:
-    """Return the cost of releases on disjoint sets of rows."""
-    flat = [p for part in parts for p in (part.parts if isinstance(part, Worst) else (part,))]
-    lost = [p for p in flat if isinstance(p, Unprotected)]
-    if lost:
-        return lost[0]
-    # One of each kind that has a largest: a sum of many sketches states a short cost.
-    pure = [p for p in flat if isinstance(p, PureDP)]
-    gaussian = [p for p in flat if isinstance(p, GaussianDP)]
-    unique: tuple[Mechanism, ...] = ()
-    if pure:
-        unique += (max(pure, key=lambda p: p.epsilon0),)
-    if gaussian:
-        costs = zip(*((p.mu, p.log_ratio, p.tail) for p in gaussian), strict=True)
-        unique += (GaussianDP(*map(max, costs)),)
-    for part in flat:  # not a set: events may hold lists
-        known = part in unique or isinstance(part, PureDP | GaussianDP)
-        unique += () if known else (part,)
-    return unique[0] if len(unique) == 1 else Worst(unique)
+UNBOUNDED = Cost(math.inf, math.inf)
 
 
 def mechanism_from_dict(description: dict[str, Any]) -> Mechanism:
     """Rebuild a mechanism from its `to_dict`.
+
+    Parameters
+    ----------
+    description : dict
+
+    Returns
+    -------
+    Mechanism
 
     Raises
     ------
     ValueError
         If the description is none of a mechanism, or a cost in it is no number from 0 to
         `LARGEST_COST`.
+
+    Examples
+    --------
+    >>> from skdpsumm.privacy import PureDP, mechanism_from_dict
+    >>> mechanism_from_dict(PureDP(0.5).to_dict())
+    PureDP(epsilon0=0.5)
     """
+    # Whatever a constructor may make of entries that are not its own.
+    wrong = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
     try:
-        return _from_fields(dict(description))
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        return from_description(dict(description))
+    except wrong as error:
         raise ValueError(f"This describes no mechanism. {error}") from error
 
 
-def _from_fields(fields: dict[str, Any]) -> Mechanism:
-    kind = fields.pop("kind")
-    if kind in ("composed", "worst"):
-        parts = tuple(_from_fields(dict(part)) for part in fields.pop("parts"))
-        if not parts or fields:
-            raise ValueError(f"A {kind} mechanism has parts, and nothing else.")
-        return Composed(parts) if kind == "composed" else Worst(parts)
-    if kind == "event":
-        return EventDP(_event_from_dict(fields["event"]))
-    mechanism = _ATOMS[kind](**fields)
-    if not isinstance(mechanism, Unprotected):
-        _check_costs(vars(mechanism))
-    elif not isinstance(mechanism.reason, str):
-        raise ValueError("A reason is text.")
-    return mechanism
+def from_description(fields: dict[str, Any]) -> Mechanism:
+    """Rebuild a mechanism, or raise some error; takes `fields` apart."""
+    return Mechanism.kinds[fields.pop("kind")].from_fields(fields)
 
 
-def _check_costs(costs: dict[str, Any]) -> None:
-    terms = [x for term in costs.get("terms", ()) for x in term]
-    numbers = [*(cost for name, cost in costs.items() if name != "terms"), *terms]
-    real = all(isinstance(x, Real) and not isinstance(x, bool) for x in numbers)
-    if not real or not all(0 <= x <= LARGEST_COST for x in numbers):
-        raise ValueError(f"Costs must be numbers from 0 to {LARGEST_COST:g}.")
-    if costs.get("tail", 0.0) > 1 or costs.get("log_ratio", 0.0) > LARGEST_LOG_RATIO:
+def check_cost(name: str, value: Any) -> None:
+    """Raise ValueError for what is no number of at least 0; infinity is one."""
+    if not _is_real(value) or not value >= 0:
+        raise ValueError(f"{name} must be a number of at least 0, got {value!r}.")
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_number(name: str, value: float) -> None:
+    """Raise ValueError for NaN."""
+    if math.isnan(value):
+        raise ValueError(f"{name} must be a number, got {value!r}.")
+
+
+def check_range(numbers: Iterable[Any]) -> None:
+    """Raise ValueError for what no description of a mechanism has as a number."""
+    for number in numbers:
+        if not _is_real(number) or not 0 <= number <= LARGEST_COST:
+            raise ValueError(f"Costs must be numbers from 0 to {LARGEST_COST:g}.")
+
+
+def check_slack(mechanism: Mechanism) -> None:
+    """Raise ValueError for a slack that no description of a mechanism has."""
+    log_ratio, tail = mechanism.slack
+    if tail > 1 or log_ratio > LARGEST_LOG_RATIO:
         raise ValueError(f"tail is a probability, and log_ratio at most {LARGEST_LOG_RATIO:g}.")
 
 
-_ATOMS: dict[str, Any] = {c.kind: c for c in (PureDP, GaussianDP, ZeroConcentratedDP, Unprotected)}
+def add_slack_to_epsilon(
+    ideal: Callable[[float], float], slack: tuple[float, float], delta: float
+) -> float:
+    """Return an epsilon of a mechanism that is within a `slack` of one whose curve is `ideal`."""
+    log_ratio, tail = slack
+    if log_ratio > _LARGEST_EXPONENT:
+        return math.inf
+    rest = (delta - tail) * math.exp(-log_ratio)
+    if rest < 0:
+        return math.inf
+    return 0.0 if rest >= 1 else ideal(rest) + 2 * log_ratio
 
 
-class _PLDCurve:
-    """The accountant's two questions, asked of a composed privacy loss distribution."""
-
-    def __init__(self, parts: list[Mechanism]):
-        from dp_accounting.pld import common
-        from dp_accounting.pld import privacy_loss_distribution as pld
-
-        # Atoms are rounded up to the grid once each: keep it far below the smallest epsilon.
-        pure = Counter(p.epsilon0 for p in parts if isinstance(p, PureDP))
-        interval = min([1e-4, *(epsilon / 100 for epsilon in pure)])
-        curves = [
-            pld.from_privacy_parameters(
-                common.DifferentialPrivacyParameters(epsilon, 0.0),
-                value_discretization_interval=interval,
-            ).self_compose(count)
-            for epsilon, count in pure.items()
-        ] + [
-            pld.from_gaussian_mechanism(1 / p.mu, value_discretization_interval=interval)
-            for p in parts
-            if isinstance(p, GaussianDP)
-        ]
-        self._curve = reduce(lambda a, b: a.compose(b), curves)
-
-    def get_epsilon(self, delta: float) -> float:
-        return float(self._curve.get_epsilon_for_delta(delta))
-
-    def get_delta(self, epsilon: float) -> float:
-        return float(self._curve.get_delta_for_epsilon(epsilon))
+def add_slack_to_delta(
+    ideal: Callable[[float], float], slack: tuple[float, float], epsilon: float
+) -> float:
+    """Return a delta of a mechanism that is within a `slack` of one whose curve is `ideal`."""
+    log_ratio, tail = slack
+    if log_ratio > _LARGEST_EXPONENT:
+        return 1.0
+    return min(1.0, tail + math.exp(log_ratio) * ideal(epsilon - 2 * log_ratio))
 
 
-def _account(parts: Iterable[Mechanism]) -> Any:
-    """Return an object that answers get_epsilon and get_delta for the composition of `parts`."""
-    from dp_accounting.pld import PLDAccountant
-    from dp_accounting.rdp import RdpAccountant
-
-    parts = [p.as_accountable() for p in parts]
-    if all(isinstance(p, PureDP | GaussianDP) for p in parts):
-        return _PLDCurve(parts)
-    event = _event(parts)
-    tight = PLDAccountant()
-    return (tight if tight.supports(event) else RdpAccountant()).compose(event)
-
-
-def _event(parts: list[Mechanism]) -> Any:
-    """Return the dp-accounting event of a composition; a pure part is epsilon**2 / 2-zCDP."""
-    from dp_accounting import dp_event
-
-    def one(part: Any) -> Any:
-        if isinstance(part, EventDP):
-            return part.event
-        if isinstance(part, GaussianDP):
-            return dp_event.GaussianDpEvent(1 / part.mu)
-        pure = isinstance(part, PureDP)
-        return dp_event.ZCDpEvent(part.epsilon0**2 / 2 if pure else part.rho)
-
-    return dp_event.ComposedDpEvent([one(part) for part in parts])
+def gdp_delta(mu: float, epsilon: float) -> float:
+    """Return the smallest delta at which a mu-GDP mechanism is (epsilon, delta)-DP."""
+    if mu == 0:
+        return max(0.0, 1.0 - math.exp(epsilon)) if epsilon < 0 else 0.0
+    if math.isinf(mu):
+        return 1.0
+    if mu < 0.1 and epsilon >= 0:
+        return _small_gdp_delta(mu, epsilon)
+    keep = ndtr(mu / 2 - epsilon / mu)
+    give = math.exp(min(epsilon + log_ndtr(-mu / 2 - epsilon / mu), 0.0))
+    return float(min(1.0, max(0.0, keep - give)))
 
 
-def _event_to_dict(event: Any) -> Any:
-    if isinstance(event, list | tuple):
-        return [_event_to_dict(e) for e in event]
-    if not hasattr(event, "__attrs_attrs__"):
-        return event
-    fields = {a.name: _event_to_dict(getattr(event, a.name)) for a in event.__attrs_attrs__}
-    return {"type": type(event).__name__, **fields}
+def _small_gdp_delta(mu: float, epsilon: float) -> float:
+    """Return `gdp_delta` where its two terms would cancel.
+
+    With a = epsilon / mu - mu / 2, phi(a) = exp(epsilon) phi(a + mu), and Mills' ratio R, it is
+    ``phi(a) (R(a) - R(a + mu))``; the difference is the integral of ``1 - u R(u)``.
+    """
+    a = epsilon / mu - mu / 2
+    if a > 40:  # the density underflows
+        return 0.0
+    u = a + mu * (1 + _NODES) / 2
+    slope = 1 - u * math.sqrt(math.pi / 2) * erfcx(u / math.sqrt(2))
+    density = math.exp(-(a**2) / 2) / math.sqrt(2 * math.pi)
+    return max(0.0, density * mu / 2 * float(_WEIGHTS @ slope))
 
 
-def _event_from_dict(description: Any) -> Any:
-    from dp_accounting import dp_event
+def gdp_epsilon(mu: float, delta: float) -> float:
+    """Return the smallest epsilon at which a mu-GDP mechanism is (epsilon, delta)-DP."""
+    if mu == 0 or delta >= 1:
+        return 0.0
+    if math.isinf(mu) or delta <= 0:
+        return math.inf
+    if gdp_delta(mu, 0.0) <= delta:
+        return 0.0
+    # Phi(mu/2 - eps/mu) alone bounds delta, and gives the upper end of the bracket.
+    high = mu * (mu / 2 - float(ndtri(delta))) * (1 + 1e-9) + 1e-9
+    if math.isinf(high):
+        return math.inf
+    near = _TOLERANCE * min(mu, 1.0)
+    root = brentq(lambda e: gdp_delta(mu, e) - delta, 0.0, high, xtol=near, rtol=_TOLERANCE)
+    return root * (1 + 2 * _TOLERANCE) + near
 
-    if isinstance(description, list):
-        return [_event_from_dict(d) for d in description]
-    if not isinstance(description, dict):
-        return description
-    fields = {k: _event_from_dict(v) for k, v in description.items() if k != "type"}
-    kind = getattr(dp_event, description["type"], None)
-    if not (isinstance(kind, type) and issubclass(kind, dp_event.DpEvent)):
-        raise ValueError(f"{description['type']!r} is no event.")
-    return kind(**fields)
+
+def gdp_mu(epsilon: float, delta: float) -> float:
+    """Return the largest mu whose mechanism is (epsilon, delta)-DP (analytic Gaussian)."""
+    if math.isinf(epsilon):
+        return math.inf
+    low, high = 0.0, 1.0
+    while gdp_delta(high, epsilon) < delta:
+        low, high = high, 2 * high
+    options = {"xtol": 1e-300, "rtol": _TOLERANCE, "maxiter": 2000}
+    mu = brentq(lambda m: gdp_delta(m, epsilon) - delta, low, high, **options)
+    return mu * (1 - 1e-11)
+
+
+def pure_to_gdp(epsilon: float) -> float:
+    """Return the mu of the Gaussian that dominates every epsilon-DP mechanism.
+
+    The trade-off curve of epsilon-DP has one kink, at ``1 / (1 + exp(epsilon))`` on the diagonal.
+    A Gaussian curve is convex, so it lies below the whole curve as soon as it lies below the kink.
+    """
+    return -2 * float(ndtri(expit(-epsilon)))
+
+
+def zcdp_delta(rho: float, epsilon: float) -> float:
+    """Return a delta at which every rho-zCDP mechanism is (epsilon, delta)-DP.
+
+    Canonne, Kamath and Steinke (2020), Proposition 12.
+    """
+    if rho == 0:
+        return 0.0
+    if math.isinf(rho):
+        return 1.0
+
+    def log_delta(log_order: float) -> float:
+        extra = math.exp(log_order)  # alpha - 1
+        order = 1 + extra
+        return extra * (order * rho - epsilon) - math.log(extra) + order * math.log1p(-1 / order)
+
+    best = minimize_scalar(log_delta, bounds=(-12.0, 18.0), method="bounded")
+    return min(1.0, math.exp(min(best.fun, 0.0)))
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """Return an epsilon at which every rho-zCDP mechanism is (epsilon, delta)-DP.
+
+    Canonne, Kamath and Steinke (2020), Proposition 12.
+    """
+    if rho == 0 or delta >= 1:
+        return 0.0
+    if math.isinf(rho) or delta <= 0:
+        return math.inf
+
+    def epsilon_at(log_order: float) -> float:
+        extra = math.exp(log_order)
+        order = 1 + extra
+        return order * rho + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / extra
+
+    best = minimize_scalar(epsilon_at, bounds=(-12.0, 18.0), method="bounded")
+    return max(0.0, float(best.fun))
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """Return the largest rho whose conversion gives (epsilon, delta)-DP."""
+    if math.isinf(epsilon):
+        return math.inf
+    high = 1.0
+    while zcdp_epsilon(high, delta) < epsilon:
+        high *= 2
+    options = {"xtol": 1e-300, "rtol": 1e-10, "maxiter": 2000}
+    rho = brentq(lambda r: zcdp_epsilon(r, delta) - epsilon, 0.0, high, **options)
+    return rho * (1 - 1e-9)

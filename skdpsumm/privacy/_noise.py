@@ -1,4 +1,4 @@
-"""Noise for vectors of integers, exact and calibrated.
+"""Noise: for vectors of integers, exact and calibrated; for choices; and in floating point.
 
 Contributions are put on a public fixed-point grid *before* they are summed, so that sums are
 exact integers that depend on no order of summation; discrete noise is added to the integers by
@@ -20,15 +20,16 @@ since ``cosh >= 1`` and ``sinh(a)/a <= exp(a^2/6)``. Outside, P has mass at most
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._gaussian_dp import gdp_mu
-from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected
+from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected, gdp_mu
 
 # The part of epsilon and of delta that pays for the discreteness of Gaussian noise.
 RESERVE = 1e-6
@@ -291,3 +292,56 @@ def derived_seed(noise_seed: int | None, *key: int) -> int | None:
     if noise_seed is None:
         return None
     return int(np.random.SeedSequence(noise_seed, spawn_key=key).generate_state(1, np.uint64)[0])
+
+
+def exponential_choice(
+    scores: NDArray[np.int64], scale: float, rng: np.random.Generator | None = None
+) -> int:
+    """Return an index drawn with weight ``exp(scores / scale)``.
+
+    Where every score can move by at most Delta, this is ``2 Delta / scale``-DP and
+    ``(Delta / scale)**2 / 2``-zCDP (bounded range).
+
+    Parameters
+    ----------
+    scores : ndarray of int64, shape (m,)
+    scale : float
+    rng : numpy Generator, default=None
+        For simulations, in floating point. None draws from the system's entropy through OpenDP.
+    """
+    if rng is None:
+        return int(_noisy_max(scale)(scores))
+    return int(np.argmax(scores / scale + rng.gumbel(size=len(scores))))
+
+
+@lru_cache(maxsize=128)
+def _noisy_max(scale: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    # Under this divergence OpenDP adds Gumbel noise: the exponential mechanism itself.
+    return dp.m.make_noisy_max(
+        dp.vector_domain(dp.atom_domain(T="i64")),
+        dp.linf_distance(T="i64"),
+        dp.zero_concentrated_divergence(),
+        scale=scale,
+    )
+
+
+def secret_generator(noise_seed: int | None) -> np.random.Generator:
+    """Return a generator that starts from 256 bits of the system's entropy, or from a seed."""
+    return np.random.default_rng(secrets.randbits(256) if noise_seed is None else noise_seed)
+
+
+def radial_noise(
+    shape: tuple[int, ...], scale: float, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return a vector with density proportional to ``exp(-|xi|_2 / scale)``, in floating point.
+
+    There is no exact sampler for this law, so its guarantees are idealised.
+    Added to a vector of L2 sensitivity Delta it is ``Delta / scale``-DP (the K-norm mechanism of
+    Hardt and Talwar 2010, for the Euclidean ball). Its length is Gamma distributed.
+    """
+    direction = rng.standard_normal(shape)
+    length = rng.gamma(direction.size, scale)
+    return direction * (length / np.linalg.norm(direction))

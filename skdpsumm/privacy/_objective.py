@@ -77,17 +77,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from . import (
-    RESERVE,
-    GaussianDP,
-    Mechanism,
-    PureDP,
-    ShiftedGaussianDP,
-    Unprotected,
-    compose,
-    gdp_mu,
-)
-from ._guarantee import ADJACENCIES
+from ._bisect import bisect
+from ._compositions import compose
+from ._mechanisms import ADJACENCIES, GaussianDP, Mechanism, PureDP, Unprotected, gdp_mu
+from ._noise import RESERVE
+from ._shifted_gaussian import ShiftedGaussianDP
 
 # The part of mu^2, or of a pure epsilon, that pays for the distance from the minimiser.
 OUTPUT_SHARE = 1e-3
@@ -232,15 +226,12 @@ def _pure_unit(room: float, shift: float, rows: int, saturating: bool) -> float:
     plain = (room - shift) / rows
     if not saturating:
         return plain
-    curvature = math.expm1(shift)
-    low, high = plain, room / rows
-    if rows * high + _shift_beyond(high, curvature) <= room:
-        return high
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        fits = rows * middle + _shift_beyond(middle, curvature) <= room
-        low, high = (middle, high) if fits else (low, middle)
-    return low
+    curvature, most = math.expm1(shift), room / rows
+
+    def fits(unit: float) -> bool:
+        return rows * unit + _shift_beyond(unit, curvature) <= room
+
+    return most if fits(most) else bisect(fits, plain, most, halvings=_HALVINGS)
 
 
 def determinant_cost(
@@ -322,14 +313,15 @@ def shifts_beyond(curvature: float, epsilon: float) -> list[tuple[float, float]]
         k = beta R^2 / Lambda, with log(1 + k) below `epsilon`.
     epsilon : float
     """
-    low, high = 0.0, 4 * curvature
-    if high > epsilon:
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            fits = middle + _shift_beyond(middle, curvature) <= epsilon
-            low, high = (middle, high) if fits else (low, middle)
-        high = low
-    return [(part * high, _shift_beyond(part * high, curvature)) for part in _GAPS]
+    largest = 4 * curvature
+    if largest > epsilon:
+        largest = bisect(
+            lambda gap: gap + _shift_beyond(gap, curvature) <= epsilon,
+            0.0,
+            largest,
+            halvings=_HALVINGS,
+        )
+    return [(part * largest, _shift_beyond(part * largest, curvature)) for part in _GAPS]
 
 
 def _shift_beyond(gap: float, curvature: float) -> float:
@@ -411,11 +403,7 @@ class _Search:
             low, high = low / 2, low
             if low < least:
                 return 0.0
-        for _ in range(_HALVINGS if low < high else 0):
-            middle = (low + high) / 2
-            fits = self.holds(middle, gap, shift)
-            low, high = (middle, high) if fits else (low, middle)
-        return low
+        return bisect(lambda unit: self.holds(unit, gap, shift), low, high, halvings=_HALVINGS)
 
 
 def _enough(shift: float, epsilon: float, rank: int) -> float:

@@ -75,20 +75,19 @@ from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from . import Mechanism
-
-Floats = NDArray[np.float64]
+from ._bisect import bisect
+from ._compositions import renyi_epsilon
+from ._mechanisms import Floats, Mechanism, check_cost, check_number
 
 _MARGIN = 1.01
 _ROUNDING = 1e-14  # of ln R, absolute: its terms of order one cancel
 _SMALLEST_RATIO, _LARGEST_RATIO = 1e-12, 4.0
 _SMALLEST_EXTRA = 1e-2  # of alpha - 1
 _LARGEST_N = 0.99  # beyond, 1 - N would magnify what the margin is for
-_TOLERANCE = 5e-4
+_HALVINGS = 16  # of the logarithm between the two: to 0.05 per cent
 _CELLS = 128
-_SMALLEST_DELTA, _HALVINGS = 1e-300, 50
+_SMALLEST_DELTA = 1e-300
 
 
 def threshold_epsilon(ratio: float, n_updates: int, delta: float) -> float:
@@ -122,11 +121,7 @@ def threshold_epsilon(ratio: float, n_updates: int, delta: float) -> float:
         return math.inf
     ratio = max(float(ratio), _SMALLEST_RATIO)
     extra = np.geomspace(_SMALLEST_EXTRA, math.log(2) / ratio, 128)
-    for _ in range(2):
-        epsilons = _epsilons(ratio, n_updates, delta, extra)
-        best = int(np.argmin(epsilons))
-        extra = np.geomspace(extra[max(best - 1, 0)], extra[min(best + 1, extra.size - 1)], 33)
-    return max(0.0, float(np.min(_epsilons(ratio, n_updates, delta, extra))))
+    return renyi_epsilon(lambda e: _divergence(ratio, n_updates, e), delta, extra)
 
 
 def threshold_ratio(epsilon: float, delta: float, n_updates: int) -> float:
@@ -157,16 +152,12 @@ def threshold_ratio(epsilon: float, delta: float, n_updates: int) -> float:
         raise ValueError(f"epsilon must be a number >= 0, got {epsilon!r}.")
     if math.isinf(epsilon):
         return math.inf
+
+    def holds(ratio: float) -> bool:
+        return threshold_epsilon(ratio, n_updates, delta) <= epsilon
+
     low, high = _SMALLEST_RATIO, _LARGEST_RATIO
-    if threshold_epsilon(low, n_updates, delta) > epsilon:
-        return 0.0
-    while high > low * (1 + _TOLERANCE):
-        middle = math.sqrt(low * high)
-        if threshold_epsilon(middle, n_updates, delta) <= epsilon:
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect(holds, low, high, halvings=_HALVINGS, geometric=True) if holds(low) else 0.0
 
 
 @dataclass(frozen=True)
@@ -176,34 +167,54 @@ class ThresholdDP(Mechanism):
     Parameters
     ----------
     ratio : float
+        Sensitivity of one scalar query over the scale of its Laplace noise.
     n_updates : int
+        How many updates may be released.
+
+    Examples
+    --------
+    >>> from skdpsumm.privacy import PureDP, ThresholdDP
+    >>> cost = ThresholdDP(ratio=0.03, n_updates=10)
+    >>> round(cost.epsilon(1e-6), 2), round((cost + PureDP(0.1)).epsilon(1e-6), 2)
+    (0.95, 1.04)
     """
 
     ratio: float
     n_updates: int
     kind: ClassVar[str] = "noisy_threshold"
 
+    def __post_init__(self) -> None:
+        check_cost("ratio", self.ratio)
+        _check_updates(self.n_updates)
+
     def epsilon(self, delta: float) -> float:
         """Return `threshold_epsilon`, which is infinite at delta = 0."""
+        check_number("delta", delta)
+        if delta >= 1:
+            return 0.0
         return math.inf if delta <= 0 else threshold_epsilon(self.ratio, self.n_updates, delta)
 
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta for `epsilon`, by bisection of its logarithm."""
-        low, high = math.log(_SMALLEST_DELTA), 0.0
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            if self.epsilon(math.exp(middle)) <= epsilon:
-                high = middle
-            else:
-                low = middle
-        return math.exp(high)
+        check_number("epsilon", epsilon)
+        low = math.log(_SMALLEST_DELTA)
+        return math.exp(
+            bisect(lambda x: self.epsilon(math.exp(x)) <= epsilon, 0.0, low, halvings=50)
+        )
+
+    def renyi_divergence(self, extra: Floats) -> Floats:
+        ratio = max(float(self.ratio), _SMALLEST_RATIO)
+        if ratio > _LARGEST_RATIO:
+            return np.full(extra.shape, math.inf)
+        # Divergences grow with the order; beyond the largest one the theorem says nothing.
+        largest = math.log(2) / ratio
+        known = np.clip(extra, _SMALLEST_EXTRA, largest)
+        return np.where(extra > largest, math.inf, _divergence(ratio, self.n_updates, known))
 
 
-def _epsilons(ratio: float, n_updates: int, delta: float, extra: Floats) -> Floats:
-    """Return the epsilon that each order 1 + extra proves [2]_."""
-    order = 1 + extra
-    divergence = n_updates * _log_moment(ratio, extra) / extra
-    return divergence + np.log(extra / order) - (math.log(delta) + np.log(order)) / extra
+def _divergence(ratio: float, n_updates: int, extra: Floats) -> Floats:
+    """Return what the theorem proves of the orders ``1 + extra``."""
+    return float(n_updates) * _log_moment(ratio, extra) / extra
 
 
 def _log_moment(ratio: float, extra: Floats) -> Floats:
@@ -245,7 +256,11 @@ def _largest_on_grid(ratio: float, extra: Floats) -> Floats:
 
 
 def _check(n_updates: int, delta: float) -> None:
-    if not (isinstance(n_updates, Integral) and n_updates >= 1):
-        raise ValueError(f"n_updates must be an integer >= 1, got {n_updates!r}.")
+    _check_updates(n_updates)
     if not 0 < delta < 1:
         raise ValueError(f"delta must be in (0, 1), got {delta!r}.")
+
+
+def _check_updates(n_updates: int) -> None:
+    if not (isinstance(n_updates, Integral) and n_updates >= 1):
+        raise ValueError(f"n_updates must be an integer >= 1, got {n_updates!r}.")

@@ -1,10 +1,7 @@
 """Private sketches: one noisy release of a data set."""
 
-from ._base import BaseSketcher
-from ._histogram import HistogramSketcher
 from ._private_sketch import PrivateSketch
-from ._race import RACESketcher
-from ._rff import RFFSketcher
+from ._sketchers import BaseSketcher, HistogramSketcher, RACESketcher, RFFSketcher
 from ._union import SketchUnion, inherit_columns
 
 __all__ = [

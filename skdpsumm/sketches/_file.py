@@ -6,7 +6,8 @@ histogram (null for equal bins). Files of version 1 lack both, and are read as i
 The checksum is no signature: whoever knows the format can write anything under it. So nothing in a
 file is believed. Its sizes are limited before memory is taken, each part is made by the constructor
 that checks it, and what was made must write the very same file again: what has another type or
-does not belong there changes the checksum.
+does not belong there changes the checksum. Last, what a sketch says of itself must be possible: its
+claim, its noise and its sums together (`check_consistent`).
 """
 
 from __future__ import annotations
@@ -24,13 +25,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._npy import read_npy
-from ..features import feature_map_from_state
+from ..features import GRID, feature_map_from_state
 from ..privacy import PrivacyGuarantee
-from ._consistency import check_consistent
 
 if TYPE_CHECKING:
     from ._private_sketch import PrivateSketch
+
 
 FORMAT = "skdpsumm.PrivateSketch"
 VERSION = 2
@@ -49,15 +49,15 @@ def write_sketch(sketch: PrivateSketch, path: str | os.PathLike) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.name + ".") as folder:
         complete = Path(folder) / "sketch"
         with complete.open("wb") as file:
-            np.savez_compressed(file, header=text, **arrays)
-        _read_again(complete)
+            np.savez_compressed(file, allow_pickle=False, **{"header": text}, **arrays)
+        _read_again(complete, type(sketch))
         os.replace(complete, target)
 
 
-def _read_again(path: Path) -> None:
+def _read_again(path: Path, kind: type[PrivateSketch]) -> None:
     """Raise ValueError for a file that could not be loaded: its sketch would be lost."""
     try:
-        read_sketch(path)
+        read_sketch(path, kind)
     except ValueError as error:
         reason = error.__cause__ or "It is larger than a file may be."
         raise ValueError(
@@ -65,8 +65,14 @@ def _read_again(path: Path) -> None:
         ) from error
 
 
-def read_sketch(path: str | os.PathLike) -> PrivateSketch:
+def read_sketch(path: str | os.PathLike, kind: type[PrivateSketch]) -> PrivateSketch:
     """Return the sketch in a file that `write_sketch` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+    kind : type
+        The class to make: this module knows it only by what it is given.
 
     Raises
     ------
@@ -93,19 +99,19 @@ def read_sketch(path: str | os.PathLike) -> PrivateSketch:
     if not sound:
         raise ValueError(f"{told} is damaged: its checksum does not match.")
     try:
-        return _sketch(header, arrays)
+        return _sketch(header, arrays, kind)
     except Exception as error:
         raise ValueError(f"{told} is no sketch file: its parts do not fit. {error}") from error
 
 
-def _sketch(header: dict[str, Any], arrays: dict[str, NDArray]) -> PrivateSketch:
-    from ._private_sketch import PrivateSketch
-
+def _sketch(
+    header: dict[str, Any], arrays: dict[str, NDArray], kind: type[PrivateSketch]
+) -> PrivateSketch:
     if header["version"] == 1:
         header["version"] = VERSION
         _upgrade(header["map"])
     own = {k.removeprefix("map."): a for k, a in arrays.items() if k.startswith("map.")}
-    sketch = PrivateSketch(
+    sketch = kind(
         feature_map_from_state(header["map"], own),
         arrays["sums"],
         arrays["noise_std"],
@@ -201,3 +207,95 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("A key occurs twice.")
     return found
+
+
+# A sum farther out than its rows allow is none: Laplace noise goes beyond 40 of its deviations in
+# one of 1e24 draws, Gaussian noise never does.
+MOST_DEVIATIONS = 40
+# Of a sum of releases the guarantee states the largest of each kind: two costs, or one more for
+# each sketch that was added before it did so.
+MOST_COSTS = 64
+_ROUNDING = 1e-9
+
+
+def check_consistent(sketch: PrivateSketch) -> None:
+    """Raise ValueError for a release that none of this library can be.
+
+    Whether the noise was drawn, and as stated, nobody can see. But the guarantee must not promise
+    more than noise of the size stated gives, and the sums must be some table's.
+
+    Parameters
+    ----------
+    sketch : PrivateSketch
+    """
+    privacy = sketch.privacy
+    costs = privacy.mechanism.alternatives
+    words = [privacy.protects, privacy.against, privacy.unit, privacy.given]
+    words += [cost.unprotected.reason for cost in costs if cost.unprotected]
+    if not all(text.isprintable() for text in words):
+        raise ValueError("The words of the guarantee hold what rules a terminal.")
+    if len(costs) > MOST_COSTS:
+        raise ValueError(f"The guarantee is the worst of {len(costs)} costs, more than needed.")
+    blocks = _noise_of_blocks(sketch)
+    for cost in costs:
+        if cost.noise_cost(blocks) > 1 + _ROUNDING:
+            raise ValueError("The guarantee promises more than noise so small can give.")
+    _check_rows(sketch)
+
+
+def _check_rows(sketch: PrivateSketch) -> None:
+    """Check the number of rows and the sums against each other."""
+    if sketch.privacy.adjacency == "replace_one":
+        public = not sketch.n_from_sums and not sketch.n_noise_std
+        if not public or sketch.n_released < 0 or sketch.n_released % 1:
+            raise ValueError("The number of rows is public under replace_one, and whole.")
+    elif bool(sketch.n_noise_std) != bool(sketch.noise_std.any()):
+        raise ValueError("The number of rows has noise where the sums have.")
+    rows = max(sketch.n_released, 0.0) + MOST_DEVIATIONS * sketch.n_noise_std
+    most = rows * (1 + 1e-6) + MOST_DEVIATIONS * sketch.noise_std
+    if np.any(np.abs(sketch.sums) > most):
+        raise ValueError("The sums are larger than the number of rows and the noise allow.")
+
+
+def _noise_of_blocks(sketch: PrivateSketch) -> list[tuple[float, float, float]]:
+    """Return the L1 and L2 sensitivity and the stated noise of each block, in grid units.
+
+    Of a merged sketch the stated noise is that of all its releases, more than each of them has.
+    """
+    adjacency = sketch.privacy.adjacency
+    blocks = [
+        (*part.sensitivity(adjacency), float(sketch.noise_std[where].min()) * GRID)
+        for part, where in sketch.blocks()
+    ]
+    if adjacency == "add_remove" and not sketch.n_from_sums:
+        blocks.append((GRID, GRID, sketch.n_noise_std * GRID))
+    return blocks
+
+
+def read_npy(octets: bytes) -> NDArray:
+    """Return the array in the bytes of an .npy file, as `np.save` writes it.
+
+    Numpy makes room for the shape that the bytes claim before it reads them; here, a claim of more
+    than there is fails first.
+
+    Parameters
+    ----------
+    octets : bytes
+        Of format 1.0: of a plain dtype, never pickled objects.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    stream = io.BytesIO(octets)
+    try:
+        version = np.lib.format.read_magic(stream)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    except Exception as error:  # the header is a Python literal: anything may be wrong with it
+        raise ValueError("The bytes are no array.") from error
+    size = math.prod(shape) * dtype.itemsize
+    plain = version == (1, 0) and dtype.kind in "biufU"
+    if not plain or min(shape, default=0) < 0 or size != len(octets) - stream.tell():
+        raise ValueError("The bytes are no array of a plain dtype.")
+    return np.lib.format.read_array(io.BytesIO(octets), allow_pickle=False)

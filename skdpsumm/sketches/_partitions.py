@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from .._dask import Fault, PartitionSchema, compute, on_partitions, partitions, reduced, sound
 from ..features import FeatureMap
 from ..features._engine import engine_signature
-from ._pending import sums_of
+from ._private_sketch import sums_of
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,10 @@ def _sum(rows: Any, plan: _Plan) -> _Part | Fault:
 
 
 def _merge(parts: Sequence[_Part | Fault]) -> _Part | Fault:
-    fault = next((part for part in parts if isinstance(part, Fault)), None)
-    if fault is not None:
-        return fault
-    return _Part(sum(part.sums for part in parts), sum(part.n_rows for part in parts))
+    sound_parts: list[_Part] = []
+    for part in parts:
+        if isinstance(part, Fault):
+            return part
+        sound_parts.append(part)
+    sums = reduce(np.add, [part.sums for part in sound_parts])
+    return _Part(sums, sum(part.n_rows for part in sound_parts))

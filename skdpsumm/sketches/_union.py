@@ -8,11 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .._docs import shared_docs
 from ..features import UnionMap
-from ..privacy import own_clone
-from ._base import BaseSketcher
+from ..privacy._clone_watch import own_clone
+from ._docs import SKETCHER_DOCS
+from ._sketchers import BaseSketcher
 
 
+@shared_docs(**SKETCHER_DOCS)
 class SketchUnion(BaseSketcher):
     """Several sketches of the same table, released together for one budget.
 
@@ -28,20 +31,19 @@ class SketchUnion(BaseSketcher):
     weights : sequence of float, default=None
         Share of the budget of each sketcher, up to a factor: of epsilon under pure DP, of mu^2
         under Gaussian noise. None gives equal shares.
-    bounds, categories, steps, epsilon, delta, adjacency, denominator, denominator_share, \
-postprocess, random_state, noise_seed, ledger, n_jobs, verbose :
-        As in `RFFSketcher`. With "auto" the number of rows comes from the histograms or RACE
-        arrays among the parts, where there are any.
+    bounds : pair, sequence of pairs or mapping, default=None
+        Public (low, high) of the columns, for the sketchers that have none of their own.
+    {values}
+    {epsilon}
+    delta : float, default=1e-6
+        0 gives Laplace noise and pure DP; otherwise Gaussian noise, far less of it.
+    {release}
 
     Attributes
     ----------
-    sketch_ : PrivateSketch
-        One release with all features side by side.
-    privacy_ : PrivacyGuarantee
-        Of all parts together.
     feature_map_ : UnionMap
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names.
+        All features side by side.
+    {fitted}
 
     Examples
     --------
@@ -58,13 +60,10 @@ postprocess, random_state, noise_seed, ledger, n_jobs, verbose :
     2.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "sketchers": [list, tuple],
         "weights": [None, "array-like"],
-        "bounds": "no_validation",
-        "categories": [None, dict],
-        "steps": "no_validation",
     }
 
     def __init__(

@@ -3,26 +3,30 @@
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._curator import Curator
-from ._embedding import Embedding
-from ._guarantee import SummaryPrivacy
-from ._messages import (
+from ._mmd import Embedding, mmd2
+from ._mwem import MWEM
+from ._owners import DataOwner, run_protocol
+from ._posted import Posted
+from ._protocol import (
     Bid,
     CallForBids,
     HandOver,
     Message,
+    Pool,
+    Propose,
     ProposeRows,
+    Protocol,
     Rows,
     SendAbove,
     SendBest,
 )
-from ._mmd import mmd2
-from ._mwem import MWEM
-from ._owner import DataOwner
-from ._owner_values import OwnerValues
-from ._posted import Posted
-from ._propose import Pool, Propose
-from ._protocol import Protocol
-from ._run import run_protocol
+from ._releases import (
+    GaussianRelease,
+    MWEMRelease,
+    OwnerValues,
+    SummaryPrivacy,
+    TargetRelease,
+)
 from ._selection import greedy_mmd_selection, uniform_selection
 from ._summarized import SummarizedEstimator
 from ._summarizer import PrivateMMDSummarizer
@@ -36,7 +40,9 @@ __all__ = [
     "Curator",
     "DataOwner",
     "Embedding",
+    "GaussianRelease",
     "HandOver",
+    "MWEMRelease",
     "Message",
     "OwnerValues",
     "Pool",
@@ -50,6 +56,7 @@ __all__ = [
     "SendBest",
     "SummarizedEstimator",
     "SummaryPrivacy",
+    "TargetRelease",
     "greedy_mmd_selection",
     "mmd2",
     "run_protocol",

@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from ..features import GRID
 from ..privacy import Block, IntegerNoise, PureDP
-from ._embedding import Embedding, grid_scores
-from ._messages import SendBest
-from ._protocol import Conversation, Plan, Protocol
+from ._mmd import Embedding, grid_scores
+from ._protocol import Conversation, Plan, Protocol, SendBest
 
 if TYPE_CHECKING:
     from ._curator import Curator
-    from ._terms import Terms
+    from ._protocol import Terms
 
 
 class AskAll(Protocol):
@@ -85,12 +83,12 @@ class AskAll(Protocol):
                 for owner in curator.active_owners
             }
             grid = np.vstack([grid, curator.received_grid(len(grid))])
-            kept += self._best(curator, grid_scores(grid, direction, embedding.scale), kept, b)
+            kept += self._best(curator, grid_scores(grid, direction, embedding.unit), kept, b)
             q += b  # public, also where rows have run out
             if k < n_rounds - 1:
                 sums = grid[kept].sum(axis=0, dtype=np.float64).astype(np.int64)
                 noisy = plan.release.add_block(k, sums, curator.release_seed)
-                mean = noisy / q * (embedding.scale / GRID)
+                mean = noisy / q * embedding.unit
                 direction = embedding.quantise(curator.target_mean - q / (q + 1) * mean)
         return curator.best_of_pool()
 

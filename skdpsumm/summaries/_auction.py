@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,17 +12,15 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..features import GRID
 from ..privacy import Mechanism, PureDP, Unprotected, ZeroConcentratedDP, zcdp_rho
-from ._embedding import Embedding, grid_scores
-from ._messages import CallForBids, HandOver
+from ._mmd import Embedding, grid_scores
 from ._mwem import MWEM, mwem_noise, quantise
-from ._protocol import Conversation, Plan, Protocol
-from ._target import MWEMMean, TargetRelease, require_n_target
+from ._protocol import CallForBids, Conversation, HandOver, Plan, Protocol
+from ._releases import MWEMMean, TargetMean, require_n_target
 
 if TYPE_CHECKING:
     from ._curator import Curator
-    from ._terms import Terms
+    from ._protocol import Terms
 
 # The paper's Table 1.
 _EPSILON_TARGET, _STEPS_FIRST, _STEPS = 0.01, 1656, 5
@@ -81,7 +80,7 @@ class Auction(Protocol):
     """
 
     embedding_kind: ClassVar[str] = "cosines"
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "bid": [StrOptions({"corrected", "printed"})],
         "calibration": [StrOptions({"corrected", "printed"})],
         "epsilon_auction": [None, Interval(Real, 0, None, closed="neither")],
@@ -118,7 +117,7 @@ class Auction(Protocol):
             cost = ZeroConcentratedDP(sum(mwem.rho for mwem in calls[1:]))
         return Plan(target, Unprotected(_REASON), calls, h2=cost)
 
-    def plan_target(self, embedding: Embedding, terms: Terms) -> TargetRelease | None:
+    def plan_target(self, embedding: Embedding, terms: Terms) -> TargetMean | None:
         if self.calibration == "corrected" or not terms.is_private:
             return super().plan_target(embedding, terms)
         sensitivity = 2 if terms.adjacency == "replace_one" else 1
@@ -135,9 +134,10 @@ class Auction(Protocol):
         """Return h2 for each round. The first sees public seeds only, and costs nothing."""
         sensitivity = 4 if terms.adjacency == "replace_one" else 2
         p, step = terms.n_select, self._grid_step(embedding)
-        options = {"grid_step": step, "average": self.calibration == "printed"}
+        options: dict[str, Any] = {"grid_step": step, "average": self.calibration == "printed"}
         if self.calibration == "corrected":
-            make, total = MWEM.for_pure, terms.epsilon
+            make: Callable[..., MWEM] = MWEM.for_pure
+            total = terms.epsilon
             if terms.delta:
                 make, total = MWEM.for_zcdp, zcdp_rho(terms.epsilon, terms.delta)
             rest = make(total / max(p - 1, 1), _STEPS, sensitivity, **options)
@@ -168,13 +168,13 @@ class Auction(Protocol):
             if wanted:
                 yield {owner: curator.next_message(HandOver) for owner in wanted}
             received = curator.received_grid(len(grid))
-            scores = grid_scores(received, direction, embedding.scale)
+            scores = grid_scores(received, direction, embedding.unit)
             self._verify(curator, {owner: bids[owner] for owner in wanted}, scores)
             grid = np.vstack([grid, received])
             free = curator.live_places(chosen)
             if len(free) == 0:
                 continue  # the number of messages tells nothing of the number of rows
-            scores = grid_scores(grid[free], direction, embedding.scale)
+            scores = grid_scores(grid[free], direction, embedding.unit)
             chosen.append(int(free[scores.argmax()]))
         return np.array(chosen, np.int64)
 
@@ -240,7 +240,7 @@ class _Summary:
         self, auction: Auction, curator: Curator, calls: list[MWEM] | None, seeds: NDArray
     ):
         self.calls, self.seeds = calls, seeds
-        self.scale = curator.embedding.scale
+        self.embedding = curator.embedding
         self.noise = mwem_noise(curator.release_seed)
         self.grid_step = auction._grid_step(curator.embedding)
         self.coins = curator.coins
@@ -253,10 +253,10 @@ class _Summary:
         if q == 0:
             return np.zeros(rows.shape[1])
         if self.calls is None:
-            return rows.sum(axis=0, dtype=np.float64) / q * (self.scale / GRID)
+            return rows.sum(axis=0, dtype=np.float64) / q * self.embedding.unit
         values = self._quantised(rows)
         means, self.tilt = self.calls[k].release(values, q, self.noise, self.tilt)
-        return means * self.scale
+        return means * self.embedding.scale
 
     def _quantised(self, rows: NDArray) -> NDArray[np.int64]:
         """Return the sums, of values rounded at random to the grid of Algorithm 2 if it has one."""

@@ -2,38 +2,62 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import (
+    Interval,
+    StrOptions,
     validate_parameter_constraints,
 )
 
-from .._validation import Schema, validate_table
 from ..features import GRID
-from ..privacy import (
-    PureDP,
-    derived_seed,
-    nominal_mechanism,
-)
+from ..privacy import Mechanism
 from ..privacy._contract import warn_of_seed
-from ._embedding import Embedding, unchangeable
-from ._guarantee import state_privacy, total_cost
-from ._messages import Message
-from ._mmd import centred, kernel_matrix, mean_kernel
-from ._pool import Pool
-from ._propose import Propose
-from ._protocol import Plan, Protocol
+from ..privacy._noise import derived_seed, nominal_mechanism
+from ..schema._reading import Schema, validate_table
+from ._ask_all import AskAll
+from ._auction import Auction
+from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
+from ._posted import Posted
+from ._protocol import NOTHING, Bid, Message, Plan, Pool, Propose, Protocol, Terms
+from ._releases import RELEASES, TargetRelease, state_privacy
 from ._selection import exact_search, feature_search
-from ._terms import CONSTRAINTS, Terms
 
+PROTOCOLS: dict[str, type[Protocol]] = {
+    "propose": Propose,
+    "pool": Pool,
+    "posted": Posted,
+    "ask_all": AskAll,
+    "auction": Auction,
+}
+# Of the parameters that the curator shares with the estimator.
+CONSTRAINTS: dict[str, Any] = {
+    "n_select": [Interval(Integral, 1, None, closed="left")],
+    "protocol": [StrOptions(set(PROTOCOLS)), Protocol],
+    "gamma": [Interval(Real, 0, None, closed="neither")],
+    "n_components": [Interval(Integral, 1, None, closed="left")],
+    "epsilon": [Interval(Real, 0, np.inf, closed="right")],
+    "delta": [Interval(Real, 0, 1, closed="left")],
+    "adjacency": [StrOptions({"add_remove", "replace_one"})],
+    "release": [StrOptions(set(RELEASES)), TargetRelease],
+    "n_target": [None, Interval(Integral, 1, None, closed="left")],
+    "reveal": [StrOptions({"rows", "features"})],
+    "shares": [None, dict],
+    "target_is_owners": ["boolean"],
+    "random_state": ["random_state"],
+    "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
+}
 _NO_ANSWER = "did not answer"
 _ROWS_PER_BATCH = 1024
+# Keys of seeds: what is released of the target, what protocols release, and their coins.
 _TARGET, _RELEASE, _COINS = range(3)
 
 
@@ -52,8 +76,8 @@ class Curator:
         The public names of all owners.
     n_select : int, default=100
         p, the number of rows of the summary.
-    protocol : Protocol, default=None
-        None is ``Propose()``.
+    protocol : {"propose", "pool", "posted", "ask_all", "auction"} or Protocol, default="propose"
+        A name stands for the defaults of its class.
     gamma : float, default=1.0
         Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns; public.
     n_components : int, default=1000
@@ -61,12 +85,10 @@ class Curator:
     epsilon, delta : float, default=1.0, 1e-6
         The total guarantee of the run, for the target and for the owners' rows each.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-    release : {"gaussian", "mwem"}, default="gaussian"
-        How the mean embedding of the target is released.
+    release : {"gaussian", "mwem"} or TargetRelease, default="gaussian"
+        How the mean embedding of the target is released: `GaussianRelease` or `MWEMRelease`.
     n_target : int, default=None
         A public number of target rows. None releases the number with noise, under add-remove.
-    n_steps : int, default=None
-        T of ``release="mwem"``; None is 2 d.
     reveal : {"rows", "features"}, default="rows"
         Whether owners hand over rows, or phi(x) only. That is no privacy: x can be computed from
         phi(x) by anyone who knows the public frequencies. It suits consumers who train a linear
@@ -79,7 +101,7 @@ class Curator:
         then counts against their guarantee, too, and the budget is shared. With False the claims
         are given that target and owners share no row.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Charged by `open`.
+        Asked before the target is read, and charged by `open`.
     random_state : int, RandomState or None, default=None
         Public randomness: the frequencies; and the restarts of the curator's choice.
     noise_seed : int, default=None
@@ -92,8 +114,8 @@ class Curator:
     privacy : SummaryPrivacy
     target_mean : ndarray of shape (d,) or None
         The noisy mean embedding that is broadcast, after `open`.
-    pool : Pool
-        Rows received.
+    pool : ReceivedRows
+        The rows received so far.
     chosen : list of (owner, index)
         The summary, in the order chosen, once no messages are left.
     X, y : ndarray
@@ -102,6 +124,13 @@ class Curator:
         All that each owner has seen.
     dropped_owners : dict from owner to str
         Who was left out, and why.
+
+    Raises
+    ------
+    ValueError
+        For bad parameters, or a target that is no table of numbers.
+    BudgetExceededError
+        If the ledger cannot hold epsilon and delta.
 
     Examples
     --------
@@ -128,15 +157,14 @@ class Curator:
         owners: Sequence[Hashable],
         *,
         n_select: int = 100,
-        protocol: Protocol | None = None,
+        protocol: str | Protocol = "propose",
         gamma: float = 1.0,
         n_components: int = 1000,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         adjacency: str = "add_remove",
-        release: str = "gaussian",
+        release: str | TargetRelease = "gaussian",
         n_target: int | None = None,
-        n_steps: int | None = None,
         reveal: str = "rows",
         shares: Mapping[Any, float] | None = None,
         target_is_owners: bool = False,
@@ -146,36 +174,48 @@ class Curator:
     ):
         given = {name: value for name, value in locals().items() if name in CONSTRAINTS}
         validate_parameter_constraints(CONSTRAINTS, given, caller_name="Curator")
-        self.protocol = Propose() if protocol is None else protocol
-        self.protocol._validate_params()
+        self.protocol = named(protocol, PROTOCOLS)
         nominal_mechanism(epsilon, delta)  # which checks their range
-        epsilon, delta, n_select = float(epsilon), float(delta), int(n_select)
         self.terms = Terms(
-            n_select, len(owners), epsilon, delta, adjacency, release, n_target, n_steps
+            int(n_select),
+            len(owners),
+            float(epsilon),
+            float(delta),
+            adjacency,
+            named(release, RELEASES),
+            n_target,
         )
         self.gamma, self.reveal, self._noise_seed = gamma, reveal, noise_seed
         self.shares = _shares(list(owners), shares)
+        self._ledger = ledger
+        self._begin()
         self._X_target = validate_table(Schema(), X_target)
         self.rng = check_random_state(random_state)
         self.embedding = Embedding.draw(
             self._X_target.shape[1], n_components, gamma, self.protocol.embedding_kind, self.rng
         )
         self._plan = self._make_plan(target_is_owners)
-        self._cost = total_cost(self._plan)
         self.privacy = state_privacy(
             self._plan, self.terms, target_is_owners, simulated=noise_seed is not None
         )
-        self._ledger = ledger
         self.coins = np.random.default_rng(self._coins_seed())
         self.release_seed = self._seed(_RELEASE)
-        self.target_mean: NDArray | None = None
-        self.pool = Pool(list(self.shares), self.embedding)
+        self.target_mean: Any = None  # until `open`, and where nothing is broadcast
+        self.pool = ReceivedRows(list(self.shares), self.embedding)
         self.transcript: dict[Any, list[Message]] = {owner: [] for owner in self.shares}
         self.dropped_owners: dict[Any, str] = {}
         self._conversation: Any = None
         self._pid = os.getpid()
         self._asked: dict[Any, Message] = {}
         self._chosen: NDArray | None = None
+
+    def _begin(self) -> None:
+        """Warn, and ask the ledger: all that has to come before the target is read."""
+        if self._noise_seed is not None and self.terms.is_private:
+            warn_of_seed()
+        if self._ledger is not None and self.protocol.is_nominal(self.terms.release):
+            claim = nominal_mechanism(self.terms.epsilon, self.terms.delta)
+            self._ledger.check(claim, adjacency=self.terms.adjacency)
 
     def open(self) -> dict[Any, Message]:
         """Charge the ledger, release the target's mean, and return the first messages.
@@ -192,8 +232,6 @@ class Curator:
         self._check_is_ours()
         if self._conversation is not None:
             raise ValueError("This curator was opened already; make a new one for another run.")
-        if self._noise_seed is not None:
-            warn_of_seed()
         self._charge()
         if self._plan.target is not None:
             released = self._plan.target.release(self._X_target, self._seed(_TARGET))
@@ -228,13 +266,18 @@ class Curator:
         return self._go_on(accepted)
 
     @property
+    def cost(self) -> Mechanism:
+        """The cost of the whole run, for target and owners together."""
+        return self._plan.cost
+
+    @property
     def active_owners(self) -> list[Any]:
         """The owners that are still taking part."""
         return [owner for owner in self.shares if owner not in self.dropped_owners]
 
     @property
     def chosen(self) -> list[tuple[Any, int]]:
-        """Whose row each row of the summary is, and which of his."""
+        """Whose row each row of the summary is, and which of theirs."""
         return [self.pool.origins[place] for place in self._finished()]
 
     @property
@@ -317,7 +360,21 @@ class Curator:
             answers = {}
         for owner, message in self._asked.items():
             self.transcript[owner].append(message)
+        if self._chosen is not None:
+            self._warn_last()
         return self._asked
+
+    def _warn_last(self) -> None:
+        self.warn_of_result()
+
+    def warn_of_result(self) -> None:
+        """Warn of what the release shows.
+
+        It comes when all is done: the release is paid for, and where the warning is made an error,
+        the rows are there all the same.
+        """
+        if self._plan.target is not None:
+            self._plan.target.warn_of_result()
 
     def _check_is_ours(self) -> None:
         if self._pid != os.getpid():
@@ -348,10 +405,10 @@ class Curator:
         return derived_seed(self._noise_seed, purpose)
 
     def _charge(self) -> None:
-        if self._ledger is None or self._cost == PureDP(0.0):
+        if self._ledger is None or self.cost == NOTHING:
             return
         self._ledger.charge(
-            self._cost,
+            self.cost,
             label=f"summary by {type(self.protocol).__name__}",
             adjacency=self.terms.adjacency,
             simulated=self._noise_seed is not None,
@@ -386,6 +443,13 @@ class Curator:
         )
 
 
+def named(value: Any, kinds: Mapping[str, type[Any]]) -> Any:
+    """Return what a name stands for, the defaults of its kind; or the object itself, checked."""
+    made = kinds[value]() if isinstance(value, str) else value
+    made._validate_params()
+    return made
+
+
 def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, float]:
     """Return shares that sum to one, by owner."""
     if len(set(owners)) < len(owners) or not owners:
@@ -398,3 +462,104 @@ def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, 
     if not all(0 < v < np.inf for v in values):
         raise ValueError(f"shares must be positive numbers, got {values}.")
     return {owner: value / sum(values) for owner, value in zip(shares, values, strict=True)}
+
+
+# Grid values depend on the dtype a little, so rows are never converted.
+_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_LARGEST_INDEX = np.iinfo(np.int64).max
+
+
+class ReceivedRows:
+    """Rows that owners have handed over, in the order of their arrival.
+
+    Parameters
+    ----------
+    owners : list
+        Names.
+    embedding : Embedding
+        For tables like those of the owners.
+
+    Attributes
+    ----------
+    origins : list of (owner, index)
+        Whose each row is, and which of theirs.
+    """
+
+    def __init__(self, owners: list[Any], embedding: Embedding):
+        self._embedding = embedding
+        self._width = {"rows": embedding.n_columns, "features": embedding.n_features}
+        self._known: dict[Any, set[int]] = {owner: set() for owner in owners}
+        self._parts: list[NDArray] = []
+        self._starts: list[int] = []
+        self._labels: list[Any] = []
+        self.origins: list[tuple[Any, int]] = []
+
+    def __len__(self) -> int:
+        return len(self.origins)
+
+    @property
+    def X(self) -> NDArray:
+        """All rows received, shape (len(self), width)."""
+        return np.concatenate(self._parts) if self._parts else np.empty((0, self._width["rows"]))
+
+    def parts_from(self, place: int) -> list[NDArray]:
+        """Return the answers received from a place on, each in the dtype that it came in."""
+        pairs = zip(self._starts, self._parts, strict=True)
+        return [part for start, part in pairs if start >= place]
+
+    @property
+    def y(self) -> NDArray | None:
+        """Their labels, None if some owner sent none."""
+        if not self._labels or any(labels is None for labels in self._labels):
+            return None
+        return np.concatenate(self._labels)
+
+    def fault(self, owner: Any, message: Message, reply: Any) -> str | None:
+        """Return why `reply` is no answer to `message`, or None if it is; names no value."""
+        if isinstance(reply, BaseException):
+            return f"raised {type(reply).__name__}"
+        if not isinstance(reply, message.answer):
+            return f"answered with {type(reply).__name__}, not {message.answer.__name__}"
+        try:
+            return (
+                self._bid_fault(reply)
+                if isinstance(reply, Bid)
+                else self._rows_fault(owner, message, reply)
+            )
+        except Exception:  # whatever it is, it must not end the run of the others
+            return "sent what cannot be read"
+
+    def _bid_fault(self, reply: Any) -> str | None:
+        if not isinstance(reply.score, Real) or math.isnan(reply.score):
+            return "made a bid that is no number"
+        return None if isinstance(reply.index, Integral) else "made a bid without an index"
+
+    def _rows_fault(self, owner: Any, message: Message, reply: Any) -> str | None:
+        X, indices = np.asarray(reply.X), np.asarray(reply.indices)
+        if X.ndim != 2 or X.shape[1] != self._width[message.reveal] or X.dtype not in _DTYPES:
+            return "sent rows of another shape or type"
+        if indices.shape != (len(X),) or indices.dtype.kind not in "iu":
+            return "sent rows without an index each"
+        if len(X) and not 0 <= indices.min() <= indices.max() <= _LARGEST_INDEX:
+            return "sent an index that no row has"
+        if reply.y is not None and np.asarray(reply.y).shape != (len(X),):
+            return "sent another number of labels than rows"
+        if len(X) > message.most_rows():
+            return "sent more rows than asked for"
+        if len(self._known[owner].union(indices.tolist())) < len(self._known[owner]) + len(X):
+            return "sent a row twice"
+        if not np.isfinite(X).all():
+            return "sent rows that are not finite"
+        honest = message.reveal == "rows" or self._embedding.could_give(X)
+        return None if honest else "sent features that no row has"
+
+    def add(self, owner: Any, reply: Any) -> None:
+        """Take the rows of a valid answer."""
+        if isinstance(reply, Bid) or len(reply.X) == 0:
+            return
+        indices = np.asarray(reply.indices).tolist()
+        self._parts.append(np.asarray(reply.X))
+        self._starts.append(len(self))
+        self._labels.append(None if reply.y is None else np.asarray(reply.y))
+        self._known[owner].update(indices)
+        self.origins += [(owner, index) for index in indices]

@@ -1,14 +1,17 @@
-"""Maximum mean discrepancy with the Gaussian kernel, block by block."""
+"""The Gaussian kernel: maximum mean discrepancy, block by block, and a public embedding."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import gen_batches
 
-from .._validation import Schema, validate_table
+from ..features import GRID, FourierMap
+from ..schema._columns import Columns
+from ..schema._reading import Schema, validate_table
 
 # Entries of the kernel matrix that are held at a time.
 _BLOCK = 2**22
@@ -56,13 +59,13 @@ def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = Fal
     >>> round(mmd2([[0.0]], [[1.0]]), 4)
     1.2642
     """
-    X, Y = (validate_table(Schema(), table).astype(np.float64) for table in (X, Y))
-    if X.shape[1] != Y.shape[1]:
-        raise ValueError(f"X has {X.shape[1]} columns and Y has {Y.shape[1]}; give both the same.")
+    A, B = (validate_table(Schema(), table).astype(np.float64) for table in (X, Y))
+    if A.shape[1] != B.shape[1]:
+        raise ValueError(f"X has {A.shape[1]} columns and Y has {B.shape[1]}; give both the same.")
     check_gamma(gamma)
-    n, m = len(X), len(Y)
-    within = [_total(*centred(A, A), gamma, same=True) for A in (X, Y)]
-    across = _total(*centred(X, Y), gamma) / (n * m)
+    n, m = len(A), len(B)
+    within = [_total(*centred(rows, rows), gamma, same=True) for rows in (A, B)]
+    across = _total(*centred(A, B), gamma) / (n * m)
     if not unbiased:
         return max(0.0, within[0] / n**2 + within[1] / m**2 - 2 * across)
     if min(n, m) < 2:
@@ -134,3 +137,122 @@ def _gaussian(distances: NDArray, gamma: float) -> NDArray:
     np.maximum(distances, 0, out=distances)
     distances *= -gamma
     return np.exp(distances, out=distances)
+
+
+_ROWS_PER_BATCH = 8192
+
+
+class Embedding:
+    """Random Fourier features whose inner products are close to the Gaussian kernel.
+
+    Either (cos, sin) pairs, whose norm is exactly one, or the paper's h1 (Algorithm 1),
+    ``sqrt(2/d) cos(omega_i x + b_i)``, whose norm is at most sqrt(2).
+
+    Parameters
+    ----------
+    frequencies : ndarray of shape (n_columns, p), float64
+        omega, drawn from N(0, 2 gamma I).
+    offsets : ndarray of shape (p,), default=None
+        b, in [0, 2 pi]. None makes pairs.
+
+    Attributes
+    ----------
+    n_features : int
+        d, the length of phi(x): 2 p for pairs, p for h1.
+    scale : float
+        What the cosines are multiplied with.
+    unit : float
+        What 1 in `grid` is worth in `features`.
+    """
+
+    def __init__(self, frequencies: NDArray, offsets: NDArray | None = None):
+        self.frequencies = unchangeable(frequencies)
+        self.offsets = None if offsets is None else unchangeable(offsets)
+        n_columns, p = frequencies.shape
+        self.n_columns = n_columns
+        self.n_features = 2 * p if offsets is None else p
+        rows = frequencies if offsets is None else np.vstack([frequencies, offsets])
+        self._map = FourierMap(Columns(len(rows)), rows)
+        self.scale = math.sqrt(1 / p) if offsets is None else math.sqrt(2 / p)
+        self.unit = self.scale / GRID
+
+    @classmethod
+    def draw(
+        cls, n_columns: int, n_features: int, gamma: float, kind: str, rng: np.random.RandomState
+    ) -> Embedding:
+        """Draw the frequencies of ``exp(-gamma |x - y|^2)``; `kind` is "pairs" or "cosines"."""
+        p = (n_features + 1) // 2 if kind == "pairs" else n_features
+        frequencies = rng.normal(scale=math.sqrt(2 * gamma), size=(n_columns, p))
+        offsets = None if kind == "pairs" else rng.uniform(0, 2 * np.pi, size=p)
+        return cls(frequencies, offsets)
+
+    def grid(self, X: NDArray) -> NDArray[np.float32]:
+        """Return cosines (and sines) in whole units of 2**-15, shape (n, d).
+
+        Each row of it is a function of that row of X alone, bit for bit.
+        """
+        return self._map.grid_matrix(self._rows(X))[:, : self.n_features]
+
+    def features(self, X: NDArray) -> NDArray[np.float32]:
+        """Return phi of each row, shape (n, d)."""
+        return self.grid(X) * np.float32(self.unit)
+
+    def could_give(self, features: NDArray) -> bool:
+        """Whether all rows of `features` have the size that features have."""
+        if np.abs(features).max(initial=0.0) > self.scale * (1 + 1e-6):
+            return False
+        squares = np.einsum("ij,ij->i", features, features, dtype=np.float64)
+        return self.offsets is not None or bool(np.all(np.abs(squares - 1) < 1e-3))
+
+    def sums(self, X: NDArray) -> NDArray[np.int64]:
+        """Return the exact sum of `grid` over the rows."""
+        total = np.zeros(self.n_features, np.int64)
+        for rows in gen_batches(len(X), _ROWS_PER_BATCH):  # float64 holds a batch's sum exactly
+            total += self.grid(X[rows]).sum(axis=0, dtype=np.float64).astype(np.int64)
+        return total
+
+    def sensitivity(self, n_rows: int) -> tuple[float, float]:
+        """Return bounds on the L1 and L2 distance of the sums of `grid` where 1 or 2 rows differ.
+
+        With `n_rows` = 2, one row has been replaced by another. Every entry of `grid` lies in
+        [-2**15, 2**15], and pairs lie on the unit circle, up to rounding.
+        """
+        if self.offsets is None:
+            return self._map.sensitivity("replace_one" if n_rows == 2 else "add_remove")
+        return n_rows * self.n_features * GRID, n_rows * math.sqrt(self.n_features) * GRID
+
+    def quantise(self, direction: NDArray) -> NDArray[np.float64]:
+        """Return `direction` cut to so few bits that its products with `grid` are exact.
+
+        Then a score is a function of its row alone, whatever the shape of the block it is
+        computed in.
+        """
+        bits = 53 - 16 - math.ceil(math.log2(self.n_features)) - 1
+        largest = float(np.abs(direction).max(initial=0.0))
+        if largest == 0:
+            return unchangeable(np.zeros_like(direction))
+        unit = 2.0 ** (math.floor(math.log2(largest)) + 1 - bits)
+        return unchangeable(np.rint(direction / unit) * unit)
+
+    def _rows(self, X: NDArray) -> NDArray:
+        return X if self.offsets is None else np.column_stack([X, np.ones(len(X), X.dtype)])
+
+
+def unchangeable(array: NDArray) -> NDArray:
+    """Return a copy that nobody can write to, whatever flags they set.
+
+    One array goes to all owners, and some are kept by the curator: an owner that wrote to its
+    message would change what others see.
+    """
+    return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
+
+
+def grid_scores(grid: NDArray[np.float32], direction: NDArray, unit: float) -> NDArray[np.float64]:
+    """Return ``<direction, phi(x)>`` per row of `grid`, exactly for a quantised direction."""
+    if len(grid) == 0:
+        return np.empty(0)
+    scores = [
+        grid[rows].astype(np.float64) @ direction
+        for rows in gen_batches(len(grid), _ROWS_PER_BATCH)
+    ]
+    return np.concatenate(scores) * unit

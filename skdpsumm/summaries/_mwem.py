@@ -14,15 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features import GRID
-from ..privacy import (
-    Block,
-    IntegerNoise,
-    Mechanism,
-    PureDP,
-    ZeroConcentratedDP,
-    check_scale,
-    exponential_choice,
-)
+from ..privacy import Block, IntegerNoise, Mechanism, PureDP, ZeroConcentratedDP
+from ..privacy._noise import check_scale, exponential_choice
 
 
 class MWEM:

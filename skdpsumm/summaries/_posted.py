@@ -12,13 +12,12 @@ from sklearn.utils._param_validation import Interval
 
 from ..features import GRID
 from ..privacy import Block, IntegerNoise, Mechanism
-from ._embedding import Embedding
-from ._messages import SendAbove
-from ._protocol import Conversation, Plan, Protocol
+from ._mmd import Embedding
+from ._protocol import Conversation, Plan, Protocol, SendAbove
 
 if TYPE_CHECKING:
     from ._curator import Curator
-    from ._terms import Terms
+    from ._protocol import Terms
 
 # Coefficients of the matrix factorisation are whole multiples of 2**-_BITS.
 _BITS = 12
@@ -156,16 +155,17 @@ class Posted(Protocol):
         embedding, sums = curator.embedding, plan.release
         posting = _Posting(self.parsimony * curator.terms.n_select, int(self.n_rounds))
         received = np.zeros(embedding.n_features + 1, np.int64)
+        energy = 0.0 if plan.target is None else plan.target.noise_energy
         start = 0
         for k in range(int(self.n_rounds)):
             noisy = sums.add(received, curator.release_seed)
             n_received = noisy[-1] / _count_unit(embedding)
-            unit = embedding.scale / GRID
+            unit = embedding.unit
             spread = math.sqrt(embedding.n_features) * sums.noise_std() * unit
             mean = _feedback(noisy[:-1] * unit, n_received, spread)
             direction = embedding.quantise(curator.target_mean - mean)
             # What a row of the target scores on average: without the noise that it shares with g~.
-            typical = float(direction @ curator.target_mean) - plan.target.noise_energy
+            typical = float(direction @ curator.target_mean) - energy
             message = curator.first_message if k == 0 else curator.next_message
             posting.adapt(n_received, k)
             yield {

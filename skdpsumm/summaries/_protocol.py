@@ -1,23 +1,140 @@
-"""What a protocol between curator and owners consists of."""
+"""What curator and owners say to each other: messages, terms, and the default protocol."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Generator
+from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval
 
-from ..privacy import Mechanism, PureDP
-from ._embedding import Embedding
-from ._messages import Message
-from ._target import TargetRelease, target_release
+from ..privacy import Mechanism, PureDP, compose
+from ._mmd import Embedding
+from ._releases import ExactMean, TargetMean, TargetRelease
 
 if TYPE_CHECKING:
     from ._curator import Curator
-    from ._terms import Terms
 
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows that an owner hands over.
+
+    Parameters
+    ----------
+    indices : ndarray of shape (r,)
+        Which of the owner's rows they are, by the owner's own count.
+    X : ndarray of shape (r, n_columns), or (r, d) with ``reveal="features"``
+    y : ndarray of shape (r,) or None
+        Their labels, where the owner has any.
+    """
+
+    indices: NDArray
+    X: NDArray
+    y: NDArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Bid:
+    """The score of an owner's best remaining row, and which it is by the owner's own count."""
+
+    score: float
+    index: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Message:
+    """What every message of the curator may carry.
+
+    Parameters
+    ----------
+    embedding : Embedding or None
+        The public map phi, with the first message that needs it.
+    reveal : {"rows", "features"}
+        Whether rows are to be handed over as they are or as phi(x).
+    """
+
+    embedding: Embedding | None = None
+    reveal: str = "rows"
+    answer: ClassVar[type] = Rows
+
+    def most_rows(self) -> float:
+        """Return how many rows an answer may hold."""
+        return float("inf")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProposeRows(Message):
+    """Hand over `n_herd` rows that match `direction` together, and `n_uniform` others at random."""
+
+    n_herd: int
+    n_uniform: int
+    direction: NDArray | None = None
+
+    def most_rows(self) -> float:
+        return self.n_herd + self.n_uniform
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SendAbove(Message):
+    """Hand over each row with ``<direction, phi(x)> >= threshold``, with probability `rate`."""
+
+    direction: NDArray
+    threshold: float
+    rate: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SendBest(Message):
+    """Hand over the `n` rows with the largest ``<direction, phi(x)>``."""
+
+    direction: NDArray
+    n: int
+
+    def most_rows(self) -> float:
+        return self.n
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CallForBids(Message):
+    """Say how large ``<direction, phi(x)>`` is for the best of the remaining rows."""
+
+    direction: NDArray
+    answer: ClassVar[type] = Bid
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HandOver(Message):
+    """Hand over the row of the last bid. Not to be asked for it is a message, too."""
+
+    def most_rows(self) -> float:
+        return 1
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The public numbers that a protocol is planned with; see `Curator` for their meaning."""
+
+    n_select: int
+    n_owners: int
+    epsilon: float
+    delta: float
+    adjacency: str
+    release: TargetRelease
+    n_target: int | None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether any noise is asked for."""
+        return not math.isinf(self.epsilon)
+
+
+NOTHING = PureDP(0.0)
 # Messages by owner go out, answers by owner come back; what is returned are places in the pool.
 Conversation = Generator[dict[Any, Message], dict[Any, Any], NDArray]
 
@@ -36,41 +153,144 @@ class Protocol(BaseEstimator):
         """Whether owners receive the noisy mean embedding of the target."""
         return True
 
+    def is_nominal(self, release: TargetRelease) -> bool:
+        """Whether a run costs epsilon and delta at least, so that a ledger can be asked early."""
+        return self.broadcasts_target() and release.is_nominal
+
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         """Return the calibrated mechanisms."""
         return Plan(self.plan_target(embedding, terms))
 
-    def plan_target(self, embedding: Embedding, terms: Terms) -> TargetRelease | None:
+    def plan_target(self, embedding: Embedding, terms: Terms) -> TargetMean | None:
         """Return the release of the target's mean, None where nothing of it is broadcast."""
         if not self.broadcasts_target():
             return None
-        return target_release(embedding, terms)
+        if not terms.is_private:
+            return ExactMean(embedding)
+        return terms.release.plan(embedding, terms)
 
     @abstractmethod
-    def converse(self, curator: Curator, plan: Any) -> Conversation:
+    def converse(self, curator: Curator, plan: Plan) -> Conversation:
         """Yield messages, receive answers, and return the places of the chosen rows."""
 
 
+@dataclass(frozen=True)
 class Plan:
     """Mechanisms that are ready to run, and what they cost.
 
     Parameters
     ----------
-    target : TargetRelease or None
-    owners : Mechanism, default=None
-        What reaches owners about the rows of other owners; None is nothing, 0-DP.
+    target : TargetMean or None
+    owners : Mechanism, default=PureDP(0.0)
+        What reaches owners about the rows of other owners; the default is nothing.
     release : object
         The mechanism behind `owners`, for the protocol's own use.
     h2 : Mechanism, default=None
         The part of `owners` that is due to h2, where it is stated by itself.
     """
 
-    def __init__(
-        self,
-        target: TargetRelease | None,
-        owners: Mechanism | None = None,
-        release: Any = None,
-        h2: Mechanism | None = None,
-    ):
-        self.target, self.release, self.h2 = target, release, h2
-        self.owners = PureDP(0.0) if owners is None else owners
+    target: TargetMean | None
+    owners: Mechanism = NOTHING
+    release: Any = None
+    h2: Mechanism | None = None
+
+    @property
+    def cost(self) -> Mechanism:
+        """The composition of all releases that cost anything."""
+        target = NOTHING if self.target is None else self.target.mechanism
+        costly = [mechanism for mechanism in (target, self.owners) if mechanism != NOTHING]
+        return compose(costly) if costly else NOTHING
+
+
+class Propose(Protocol):
+    """One round trip: a noisy target goes out, proposals come back, the curator chooses exactly.
+
+    Parameters
+    ----------
+    parsimony : float, default=4.0
+        Rows that the curator receives for each row that it keeps. From 2 to 4 halved MMD^2, from 4
+        to 6 took a fifth off it.
+    explore : float, default=0.25
+        Part of each owner's proposals that is drawn uniformly at random. The rest is chosen by
+        kernel herding towards the noisy target. With 1 nothing is broadcast at all (`Pool`). The
+        default was never far from the best (docs/summaries.md has the study): more is better where
+        noise is large and the target common among the owners' rows, less where it is rare.
+
+    Notes
+    -----
+    *What each party sees.* An owner: the public embedding phi, the noisy mean embedding of D_v and
+    how many rows to propose, all in one message. The curator: D_v and all proposals. The consumer:
+    the summary, real rows.
+
+    *Guarantee.* (1) The number of rows asked of an owner, ``parsimony p share_k``, is public.
+    (2) So all that any coalition of owners receives is one release of D_v and public numbers: it is
+    independent of the other owners' rows, 0-DP for them, whatever the coalition does. (3) The
+    release is one Gaussian (or Laplace, or MWEM) mechanism on the sum of phi over D_v, so the view
+    is (epsilon, delta)-DP for D_v. (4) Whatever the curator does with D_v and the proposals reaches
+    no owner. (5) It stays true only if owners are never told which proposals were chosen, and are
+    paid per row proposed (or by `PrivateMMDSummarizer.noisy_owner_values`).
+
+    *Cost.* ``parsimony p`` rows, and at most one more per owner for rounding up; two messages per
+    owner; one round.
+
+    Source: ours; it replaces Algorithm 3 of the paper.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "parsimony": [Interval(Real, 1, 1e9, closed="both")],
+        "explore": [Interval(Real, 0, 1, closed="both")],
+    }
+
+    def __init__(self, parsimony=4.0, explore=0.25):
+        self.parsimony = parsimony
+        self.explore = explore
+
+    def broadcasts_target(self) -> bool:
+        return self.explore < 1
+
+    def rows_asked(self, n_select: int, share: float) -> int:
+        """Return how many rows an owner with this share is asked for."""
+        # Whole numbers stay what they are: a third of three shares is one row, and not two.
+        return math.ceil(self.parsimony * n_select * share - 1e-9)
+
+    def converse(self, curator: Curator, plan: Plan) -> Conversation:
+        asked = {}
+        for owner, share in curator.shares.items():
+            n = self.rows_asked(curator.terms.n_select, share)
+            n_uniform = round(self.explore * n)
+            asked[owner] = curator.first_message(
+                ProposeRows,
+                n_herd=n - n_uniform,
+                n_uniform=n_uniform,
+                direction=curator.target_mean,
+            )
+        yield asked
+        return curator.best_of_pool()
+
+
+class Pool(Propose):
+    """Owners send rows drawn at random; the curator chooses exactly. Nothing is broadcast.
+
+    `Propose` with ``explore=1``: owners learn nothing of the target either, which costs no epsilon
+    at all. It is the baseline that every other protocol has to beat, and for targets that are
+    common among the owners' rows it is hard to beat.
+
+    Parameters
+    ----------
+    parsimony : float, default=4.0
+        As in `Propose`.
+
+    Notes
+    -----
+    *What each party sees.* An owner: how many rows to send. *Guarantee.* 0-DP for the other owners
+    and for D_v: an owner's view consists of public numbers. *Cost.* As `Propose`.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "parsimony": Propose._parameter_constraints["parsimony"]
+    }
+
+    explore = 1.0  # all proposals are random
+
+    def __init__(self, parsimony=4.0):
+        self.parsimony = parsimony

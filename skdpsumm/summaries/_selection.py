@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 
-from .._blas import one_blas_thread
-from .._dask import is_dask
-from .._progress import advance, progress
-from .._validation import Schema, validate_table
-from ..features import Columns, FourierMap
+from .._computing import advance, one_blas_thread, progress
+from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
+from ..features import FourierMap
+from ..schema._columns import Columns
+from ..schema._reading import Schema, is_dask, validate_table
 from ._mmd import centred, check_gamma, kernel_column, mean_kernel
 
 # Swaps keep the kernel columns of all chosen rows; beyond so many bytes there are none.
@@ -108,14 +108,12 @@ def greedy_mmd_selection(
     rng = check_random_state(random_state)
     options = SearchOptions(n_select, gamma, n_components, refine, n_perturbations)
     if is_dask(X):
-        from ._partition_selection import select_from_partitions
-
         return select_from_partitions(X, X_target, options, rng)
-    X = validate_table(Schema(), X, keep_float32=True)
-    target = X if X_target is None else validate_table(Schema(), X_target).astype(X.dtype)
-    check_columns(X.shape[1], target)
+    rows = validate_table(Schema(), X, keep_float32=True)
+    target = rows if X_target is None else validate_table(Schema(), X_target).astype(rows.dtype)
+    check_columns(rows.shape[1], target)
     with progress("greedy_mmd_selection", verbose):
-        return options.goal(target, rng).select(X, rng)
+        return options.goal(target, rng).select(rows, rng)
 
 
 def check_columns(n_columns: int, target: NDArray) -> None:
@@ -201,7 +199,7 @@ def uniform_selection(n_rows: int, n_select: int, *, random_state=None) -> NDArr
 
 
 def _check_count(name: str, value: Any, least: int = 1) -> None:
-    if not (isinstance(value, Integral) and value >= least):
+    if not (isinstance(value, Integral) and int(value) >= least):
         # A table given by mistake must not end up in a message.
         shown = repr(value) if isinstance(value, Real | str | None) else f"a {type(value).__name__}"
         raise ValueError(f"{name} must be an integer of at least {least}, got {shown}.")
@@ -260,13 +258,14 @@ class SubsetSearch:
         self.sums = np.zeros_like(target)
         self.is_chosen = np.zeros(len(target), bool)
         self.chosen = np.empty(0, np.int64)
-        self._columns: NDArray | None = None
+        # Kernel columns of the chosen rows; only where rows are to be exchanged.
+        self._columns: Any = None
 
     def run(
         self, refine: bool, n_perturbations: int | str, rng: np.random.RandomState
     ) -> NDArray[np.int64]:
         """Choose greedily, refine if asked and if memory allows, and return the rows."""
-        if n_perturbations == "auto":
+        if isinstance(n_perturbations, str):  # "auto"
             n_perturbations = min(100, _PERTURBED_ENTRIES // (self.n_select * len(self.target)))
         n_bytes = self.n_select * self.target.nbytes
         # With all rows chosen there is nothing to exchange.
@@ -370,7 +369,7 @@ class _Overlay:
     """Rows of a matrix, with changes kept aside until they are settled."""
 
     def __init__(self, base: NDArray):
-        self.base, self.changes = base, {}
+        self.base, self.changes = base, dict[int, NDArray]()
 
     def __getitem__(self, slot: int) -> NDArray:
         return self.changes.get(slot, self.base[slot])
@@ -382,3 +381,64 @@ class _Overlay:
         for slot, column in self.changes.items():
             self.base[slot] = column
         return self.base
+
+
+def select_from_partitions(
+    X: Any, X_target: ArrayLike | None, options: SearchOptions, rng: np.random.RandomState
+) -> NDArray[np.int64]:
+    """Return positions of rows of X, in greedy order; see `greedy_mmd_selection`.
+
+    Raises
+    ------
+    ValueError
+        As `greedy_mmd_selection` does, and without a target for the exact kernel, which would take
+        all rows of X to every partition.
+    """
+    schema = replace(PartitionSchema.of(Schema(), X), caller="greedy_mmd_selection")
+    parts = partitions(X)
+    goal = _goal(schema, parts, X_target, options, rng)
+    seeds = rng.randint(2**31, size=len(parts)).tolist()
+    found = sound(compute(on_partitions(_candidates, parts, (schema, goal), seeds)))
+    schema.check_size(sum(size for size, _, _ in found))
+    starts = np.cumsum([0] + [size for size, _, _ in found[:-1]])
+    positions = np.concatenate([s + own for s, (_, own, _) in zip(starts, found, strict=True)])
+    return positions[goal.select(np.concatenate([rows for _, _, rows in found]), rng)]
+
+
+def _goal(
+    schema: PartitionSchema,
+    parts: list[Any],
+    X_target: ArrayLike | None,
+    options: SearchOptions,
+    rng: np.random.RandomState,
+) -> Goal:
+    if X_target is not None:
+        target = check_array(X_target, dtype=np.float64)
+        check_columns(schema.n_columns, target)
+        return options.goal(target, rng)
+    features = options.features(schema.n_columns, rng)
+    if features is None:
+        raise ValueError(
+            "X_target is None, and a summary of a whole Dask collection needs the mean of its "
+            "features: give n_components=1000 or so, or an X_target in memory."
+        )
+    found = sound(compute(on_partitions(_feature_sum, parts, (schema, features))))
+    n_rows = sum(size for size, _ in found)
+    schema.check_size(n_rows)
+    return Goal(options, features, sum(total for _, total in found) / n_rows)
+
+
+def _feature_sum(rows: Any, shared: Any) -> tuple[int, NDArray]:
+    schema, features = shared
+    X = schema.check(rows)
+    return len(X), unit_features(features, X).sum(axis=0, dtype=np.float64)
+
+
+def _candidates(rows: Any, shared: Any, seed: int) -> tuple[int, NDArray, NDArray]:
+    """Return the number of rows, and which of them are chosen here, with the rows themselves."""
+    schema, goal = shared
+    X = schema.check(rows)
+    chosen = np.empty(0, np.int64)
+    if len(X):
+        chosen = goal.select(X, np.random.RandomState(seed))
+    return len(X), chosen, X[chosen]

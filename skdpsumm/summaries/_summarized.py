@@ -19,13 +19,11 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from .._computing import in_a_search, warn_caller
 from .._delegation import DelegatingMixin
-from .._public import unwrap
-from .._searching import in_a_search
-from .._validation import validate_table
-from .._warn import warn_caller
-from ..privacy import own_clone
+from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin
+from ..schema._reading import unwrap, validate_table
 from ._mmd import mmd2
 from ._summarizer import PrivateMMDSummarizer
 

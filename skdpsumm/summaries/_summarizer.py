@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,28 +12,19 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils._metadata_requests import RequestMethod
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from .._cells import check_listed, is_missing, positions, read_labels
-from .._dask import is_dask
-from .._public import beside_X, unwrap
-from .._searching import in_a_search
-from .._validation import validate_table
-from .._warn import warn_caller
-from ..privacy import PrivacyGuarantee, derived_seed
-from ..privacy._contract import PrivateFit
-from ._ask_all import AskAll
+from .._computing import in_a_search, warn_caller
+from ..privacy import PrivacyGuarantee
+from ..privacy._contract import PrivateFit, warn_of_seed
+from ..privacy._noise import derived_seed
+from ..schema._reading import beside_X, is_dask, unwrap, validate_table
 from ._auction import Auction
-from ._curator import Curator
-from ._owner import DataOwner
-from ._owner_values import OwnerValueRelease, OwnerValues
-from ._partition_owners import PartitionOwners
-from ._posted import Posted
-from ._propose import Pool, Propose
-from ._protocol import Protocol
-from ._run import run_protocol
-from ._terms import CONSTRAINTS
+from ._curator import CONSTRAINTS, PROTOCOLS, Curator, named
+from ._owners import DataOwner, PartitionOwners, rows_by_owner, run_protocol
+from ._protocol import NOTHING, Propose, Protocol
+from ._releases import RELEASES, OwnerValueRelease, OwnerValues
 
 _NO_TARGET = (
     "X_target is missing, so X itself is the target. Pass the rows to match as X_target; where X "
@@ -45,39 +35,42 @@ _NO_LABELS = (
     "choice; did you mean X_target=?"
 )
 _COINS, _VALUES = 10, 11  # keys of seeds, beside the curator's
-PROTOCOLS = ("propose", "pool", "posted", "ask_all", "auction")
 
 
-def _unique(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the names of the owners in order, and whose each row is, by position."""
-    cells = owners.tolist()
-    kinds = {isinstance(cell, str) for cell in cells}
-    if len(kinds) > 1 or any(map(is_missing, cells)):
-        raise ValueError(
-            "owners must be labels of one kind, all strings or all numbers, and none missing: give "
-            "rows without an owner a name of their own, fillna('unknown')."
-        )
-    labels = sorted(check_listed("owners", list(dict.fromkeys(cells))))
-    return labels, positions(owners, labels)
+class _CuratorOfFit(Curator):
+    """A curator inside a fit, whose contract is the estimator's: it asks, charges and warns."""
+
+    def _begin(self) -> None:
+        """Leave it to the estimator, which has done so before it looked at a row."""
+
+    def _warn_last(self) -> None:
+        """Leave it to the estimator, which sets its attributes first."""
 
 
 @dataclass(frozen=True)
-class _Run:
-    """A protocol that is not opened yet: the curator pays as it opens."""
+class _Draft:
+    """A run that is priced and not paid for: nothing has been released."""
 
-    curator: Curator
+    curator: _CuratorOfFit
     parties: Any
-    members: dict[Any, Sequence[int]]
+    members: dict[Any, Any]  # positions in X of each owner's rows
 
     @property
     def privacy(self) -> PrivacyGuarantee:
-        return self.curator.privacy
+        """What is charged: the costs for target and owners together."""
+        claim = self.curator.privacy.owners
+        return PrivacyGuarantee(
+            self.curator.cost,
+            claim.adjacency,
+            protects="the rows of owners and target",
+            simulated=claim.simulated,
+        )
 
 
 class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     """Choose rows from many owners that match a target, while owners learn nothing of one another.
 
-    A consumer holds a few rows D_v of the population he cares about; K owners hold many rows of
+    A consumer holds a few rows D_v of the population they care about; K owners hold many rows of
     other populations. A curator whom all trust chooses p rows whose maximum mean discrepancy (MMD)
     to D_v is small. Holds private data once fitted.
 
@@ -87,7 +80,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         p, how many rows to choose; fewer, with a UserWarning, where fewer were received.
     protocol : {"propose", "pool", "posted", "ask_all", "auction"} or Protocol, default="propose"
         How curator and owners talk: `Propose`, `Pool`, `Posted`, `AskAll`, or `Auction`, which is
-        the paper's and has no valid guarantee. An object may set what is not listed here.
+        the paper's and has no valid guarantee. A name stands for the defaults of its class; an
+        object sets its parameters: ``Propose(parsimony=6)``, ``Posted(n_rounds=10)``.
     gamma : float, default=1.0
         Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns. Public: scale the
         columns with public bounds (`PublicScaler`), or take it from public data. The default is
@@ -97,26 +91,18 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     n_components : int, default=1000
         d, the number of random Fourier features; their error per score is about
         ``1 / sqrt(d)`` and their noise does not grow with d, so take many.
-    parsimony : float, default=4.0
-        Rows that the curator receives per row that it keeps ("propose", "pool", "posted").
-    explore : float, default=0.25
-        Part of the proposals that is random ("propose"): more for a target that is common among
-        the owners' rows or small, less for one that is rare.
     epsilon, delta : float, default=1.0, 1e-6
         The guarantee of `fit`: for the target, against owners; and, where a protocol broadcasts
         anything about the rows received, for the rows of each owner, against the others.
         ``delta=0`` takes Laplace noise, ``epsilon=np.inf`` none.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-    release : {"gaussian", "mwem"}, default="gaussian"
-        How the target's mean embedding is released: noise on the sum, or the paper's h2 with its
-        calibration corrected. Noise is better wherever we looked.
+    release : {"gaussian", "mwem"} or TargetRelease, default="gaussian"
+        How the target's mean embedding is released: noise on the sum (`GaussianRelease`), or the
+        paper's h2 with its calibration corrected (`MWEMRelease`). Noise is better wherever we
+        looked.
     n_target : int, default=None
         A public number to divide the target's sum by; a wrong one only scales the mean. None
         releases the number of rows with noise ("gaussian" under add-remove only).
-    n_steps : int, default=None
-        T of ``release="mwem"``; None is ``2 * n_components``.
-    n_rounds : int, default=None
-        R of "posted" (None is 30) and "ask_all" (None is 10).
     reveal : {"rows", "features"}, default="rows"
         "features" makes owners hand over phi(x) only, and `fit_resample` return it. It is no
         privacy, for x can be computed from phi(x); it serves consumers who train linear models on
@@ -191,14 +177,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_target": True, "owners": True}
     __metadata_request__fit_resample: ClassVar[dict[str, bool]] = __metadata_request__fit
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateFit._parameter_constraints,
         **CONSTRAINTS,
-        "protocol": [StrOptions(set(PROTOCOLS)), HasMethods(["plan", "converse"])],
-        "parsimony": [Interval(Real, 1, 1e9, closed="both")],
-        "explore": [Interval(Real, 0, 1, closed="both")],
-        "n_rounds": [None, Interval(Integral, 1, None, closed="left")],
-        "target_is_owners": ["boolean"],
         "n_jobs": [
             None,
             Interval(Integral, 1, None, closed="left"),
@@ -214,15 +195,11 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         protocol="propose",
         gamma=1.0,
         n_components=1000,
-        parsimony=4.0,
-        explore=0.25,
         epsilon=1.0,
         delta=1e-6,
         adjacency="add_remove",
         release="gaussian",
         n_target=None,
-        n_steps=None,
-        n_rounds=None,
         reveal="rows",
         shares=None,
         target_is_owners=False,
@@ -236,15 +213,11 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         self.protocol = protocol
         self.gamma = gamma
         self.n_components = n_components
-        self.parsimony = parsimony
-        self.explore = explore
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
         self.release = release
         self.n_target = n_target
-        self.n_steps = n_steps
-        self.n_rounds = n_rounds
         self.reveal = reveal
         self.shares = shares
         self.target_is_owners = target_is_owners
@@ -312,35 +285,41 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         """
         return self._private_fit(X, y, unwrap(X_target), unwrap(owners))
 
-    def _draft(self, X: Any, y: Any, X_target: Any, owners: Any) -> _Run:
-        protocol = self._make_protocol()
-        if is_dask(X):
-            return self._draft_partitions(protocol, X, X_target, owners)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._made_protocol()
+        named(self.release, RELEASES)
+
+    def _made_protocol(self) -> Protocol:
+        return named(self.protocol, PROTOCOLS)
+
+    def _ask_ledger(self) -> None:
+        if self._made_protocol().is_nominal(named(self.release, RELEASES)):
+            super()._ask_ledger()
+
+    def _draft(self, X: Any, y: Any, X_target: Any, owners: Any) -> _Draft:
         # Public facts alone decide: what is claimed and charged must not depend on a row.
         of_owners = bool(self.target_is_owners) or X_target is None or X_target is X
+        if is_dask(X):
+            return self._draft_of_partitions(X, X_target, owners, of_owners)
+        if X_target is None and not (self.target_is_owners or in_a_search()):
+            warn_caller(_NO_TARGET, UserWarning)
         X = validate_table(self, X, keep_float32=True)
         if y is not None and np.shape(unwrap(y))[:1] != X.shape[:1]:
             raise ValueError(_NO_LABELS)
-        if X_target is None and not (self.target_is_owners or in_a_search()):
-            warn_caller(_NO_TARGET, UserWarning)
-        target = X if X_target is None else self._as_target(X_target)
-        names, members = self._group(X, owners)
+        target = X if X_target is None else self._target_rows(X_target)
+        members = rows_by_owner(X, owners, self.shares)
         rng = check_random_state(self.random_state)
-        curator = self._make_curator(protocol, target, names, of_owners, rng)
+        curator = self._make_curator(target, list(members), of_owners, rng)
         parties = {
             name: DataOwner(X[rows], seed=self._coins_seed(k, rng))
-            for k, (name, rows) in enumerate(zip(names, members, strict=True))
+            for k, (name, rows) in enumerate(members.items())
         }
-        return _Run(curator, parties, dict(zip(names, members, strict=True)))
+        return _Draft(curator, parties, members)
 
-    def _as_target(self, X_target: Any) -> NDArray:
-        """Return the target's rows; a refusal says what a pipeline does not do for them."""
-        with beside_X("X_target"):
-            return validate_table(self, X_target, reset=False)
-
-    def _draft_partitions(self, protocol: Protocol, X: Any, X_target: Any, owners: Any) -> _Run:
-        """Run a protocol of one round with the partitions of a Dask collection as owners."""
-        if not isinstance(protocol, Propose):
+    def _draft_of_partitions(self, X: Any, X_target: Any, owners: Any, of_owners: bool) -> _Draft:
+        """Draft a run of one round with the partitions of a Dask collection as owners."""
+        if not isinstance(self._made_protocol(), Propose):
             raise ValueError(
                 f"protocol={self.protocol!r} has many rounds, and partitions keep nothing between "
                 'them: use "propose" or "pool", or rows in memory.'
@@ -351,48 +330,54 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
                 "the target as X_target, in memory."
             )
         parties = PartitionOwners(self, X)
-        target = self._as_target(X_target)
+        target = self._target_rows(X_target)
         rng = check_random_state(self.random_state)
-        of_owners = bool(self.target_is_owners)
-        curator = self._make_curator(protocol, target, list(parties), of_owners, rng)
+        curator = self._make_curator(target, list(parties), of_owners, rng)
         names = list(curator.shares)
         parties.seed({name: self._coins_seed(k, rng) for k, name in enumerate(names)})
-        return _Run(curator, parties, {name: parties.members[name] for name in names})
+        return _Draft(curator, parties, {name: parties.members[name] for name in names})
+
+    def _target_rows(self, X_target: Any) -> NDArray:
+        """Return the target's rows; a refusal says what a pipeline does not do for them."""
+        with beside_X("X_target"):
+            return validate_table(self, X_target, reset=False)
 
     def _make_curator(
-        self,
-        protocol: Protocol,
-        target: NDArray,
-        names: list[Any],
-        target_is_owners: bool,
-        rng: np.random.RandomState,
-    ) -> Curator:
-        return Curator(
-            target,
-            names,
-            n_select=self.n_select,
-            protocol=protocol,
-            gamma=self.gamma,
-            n_components=self.n_components,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            adjacency=self.adjacency,
-            release=self.release,
-            n_target=self.n_target,
-            n_steps=self.n_steps,
-            reveal=self.reveal,
-            shares=self.shares,
-            target_is_owners=target_is_owners,
-            ledger=self.ledger,
-            random_state=rng,
-            noise_seed=self.noise_seed,
-        )
+        self, target: NDArray, names: list[Any], of_owners: bool, rng: np.random.RandomState
+    ) -> _CuratorOfFit:
+        shared = {name: getattr(self, name) for name in CONSTRAINTS}
+        own = {"target_is_owners": of_owners, "random_state": rng}
+        return _CuratorOfFit(target, names, **{**shared, **own})
 
-    def _warn_first(self) -> None:
-        """Leave it to the curator, who warns and pays as it opens."""
+    def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:
+        # Without noise nothing is secret, so coins are as public as frequencies.
+        seed = derived_seed(self.noise_seed, _COINS, k)
+        return rng.randint(2**31) if self.epsilon == np.inf else seed
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
-        """Leave it to the curator."""
+        if privacy.mechanism != NOTHING:
+            super()._pay(privacy)
+
+    def _publish(self, draft: _Draft) -> None:
+        curator, members = draft.curator, draft.members
+        run_protocol(curator, draft.parties, n_jobs=self.n_jobs, verbose=self.verbose)
+        chosen = curator.chosen
+        self.sample_indices_ = np.array([members[o][i] for o, i in chosen], np.int64)
+        counts = Counter(owner for owner, _ in chosen)
+        self.owner_counts_ = {owner: counts[owner] for owner in members}
+        self.owner_values_ = curator.owner_values()
+        self.n_accessed_ = len(curator.pool)
+        self.privacy_ = curator.privacy
+        self.transcript_ = curator.transcript
+        self.dropped_owners_ = curator.dropped_owners
+        self.embedding_ = curator.embedding
+        curator.warn_of_result()
+        if len(chosen) < self.n_select:
+            warn_caller(
+                f"n_select={self.n_select} is more than the rows received; lower it, or raise the "
+                "protocol's parsimony: protocol=Propose(parsimony=...).",
+                UserWarning,
+            )
 
     def fit_resample(self, X, y=None, *, X_target=None, owners=None):
         """Run the protocol, and return the chosen rows with their labels.
@@ -451,87 +436,27 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         check_is_fitted(self, "owner_values_")
         if not epsilon > 0:
             raise ValueError(f"epsilon must be above 0, got {epsilon!r}.")
-        release = OwnerValueRelease(len(self.owner_values_), epsilon)
-        simulated = self.noise_seed is not None
-        if self.ledger is not None:
-            self.ledger.charge(
-                release.mechanism,
-                label="values of the owners",
-                adjacency=self.adjacency,
-                simulated=simulated,
-            )
+        release = OwnerValueRelease(self.owner_values_, epsilon)
         privacy = PrivacyGuarantee(
             release.mechanism,
             self.adjacency,
             protects="the rows of owners and target",
             given="the names of the owners",
-            simulated=simulated,
+            simulated=self.noise_seed is not None,
         )
-        noisy = release.release(
-            list(self.owner_values_.values()), derived_seed(self.noise_seed, _VALUES)
-        )
-        return OwnerValues(
-            dict(zip(self.owner_values_, noisy, strict=True)), release.noise_std, privacy
-        )
+        if self.noise_seed is not None:
+            warn_of_seed()
+        if self.ledger is not None:
+            self.ledger.charge(
+                release.mechanism,
+                label="values of the owners",
+                adjacency=self.adjacency,
+                simulated=privacy.simulated,
+            )
+        values = release.release(derived_seed(self.noise_seed, _VALUES))
+        return OwnerValues(values, release.noise_std, privacy)
 
     @property
     def holds_private_data(self) -> bool:
         """True once fitted: which rows were chosen, and from whom, is private."""
         return hasattr(self, "sample_indices_")
-
-    def _make_protocol(self) -> Protocol:
-        if not isinstance(self.protocol, str):
-            self.protocol._validate_params()
-            return self.protocol
-        rounds = {} if self.n_rounds is None else {"n_rounds": self.n_rounds}
-        makers = {
-            "propose": lambda: Propose(self.parsimony, self.explore),
-            "pool": lambda: Pool(self.parsimony),
-            "posted": lambda: Posted(self.parsimony, **rounds),
-            "ask_all": lambda: AskAll(**rounds),
-            "auction": lambda: Auction(),
-        }
-        return makers[self.protocol]()
-
-    def _ask_ledger(self) -> None:
-        if self._make_protocol().broadcasts_target() and self.release == "gaussian":
-            super()._ask_ledger()
-
-    def _group(self, X: NDArray, owners: Any) -> tuple[list[Any], list[NDArray]]:
-        """Return the owners' names, and the rows of each."""
-        if owners is None:
-            labels, codes = ["X"], np.zeros(len(X), np.int64)
-        else:
-            owners = read_labels(owners)
-            if owners.shape != (len(X),):
-                raise ValueError("owners must hold one label per row of X.")
-            labels, codes = _unique(owners)
-        members = {name: np.flatnonzero(codes == k) for k, name in enumerate(labels)}
-        names = labels if self.shares is None else list(self.shares)
-        if not set(labels) <= set(names):
-            raise ValueError("shares has no entry for some of the owners; name all of them.")
-        return names, [members.get(name, np.empty(0, np.int64)) for name in names]
-
-    def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:
-        seed = derived_seed(self.noise_seed, _COINS, k)
-        return rng.randint(2**31) if self.epsilon == np.inf else seed
-
-    def _publish(self, draft: _Run) -> None:
-        curator, members = draft.curator, draft.members
-        run_protocol(curator, draft.parties, n_jobs=self.n_jobs, verbose=self.verbose)
-        chosen = curator.chosen
-        self.sample_indices_ = np.array([members[o][i] for o, i in chosen], np.int64)
-        counts = Counter(owner for owner, _ in chosen)
-        self.owner_counts_ = {owner: counts[owner] for owner in members}
-        self.owner_values_ = curator.owner_values()
-        self.n_accessed_ = len(curator.pool)
-        self.privacy_ = curator.privacy
-        self.transcript_ = curator.transcript
-        self.dropped_owners_ = curator.dropped_owners
-        self.embedding_ = curator.embedding
-        if len(chosen) < self.n_select:
-            warn_caller(
-                f"n_select={self.n_select} is more than the rows received; lower it, or raise "
-                "parsimony.",
-                UserWarning,
-            )

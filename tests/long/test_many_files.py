@@ -3,6 +3,9 @@
 import os
 
 import file_fuzz
+import pytest
+
+pytestmark = pytest.mark.long
 
 FIRST = 10**6  # none of those that every test run examines
 

@@ -31,7 +31,7 @@ from skdpsumm import (
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.audit._neighbours import sketcher_of
 from skdpsumm.privacy import GaussianDP, _noise
-from skdpsumm.summaries import AskAll, Posted
+from skdpsumm.summaries import AskAll, MWEMRelease, Posted, Propose
 
 N_TRIALS = int(os.environ.get("SKDPSUMM_AUDIT_TRIALS", 100_000))
 N_RUNS = max(100, N_TRIALS // 100)
@@ -42,7 +42,11 @@ DELTAS = pytest.mark.parametrize("delta", [1e-6, 0.0], ids=["gaussian", "pure"])
 
 # Fails once in 1e8 runs: so often is a bound above the truth. Half the noise is found with
 # probability 1 - 1e-18: mu doubled is nine or more standard errors above its lower limit's reach.
-pytestmark = [pytest.mark.usefixtures("quick_fits"), pytest.mark.fresh_noise(1e-8)]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.usefixtures("quick_fits"),
+    pytest.mark.fresh_noise(1e-8),
+]
 
 
 @pytest.fixture
@@ -136,10 +140,11 @@ def test_targets(delta, adjacency, halve_the_noise):
 
 @ADJACENCIES
 def test_target_by_mwem(adjacency):
-    summarizer = PrivateMMDSummarizer(5, n_components=2, n_target=20, n_steps=2, release="mwem")
+    release = MWEMRelease(n_steps=2)
+    summarizer = PrivateMMDSummarizer(5, n_components=2, n_target=20, release=release)
     summarizer.set_params(adjacency=adjacency, delta=0.0, random_state=0)
     targets = [world["X_target"] for world in worst_case_neighbours(summarizer)]
-    same = {"release": "mwem", "n_target": 20, "n_steps": 2, "n_components": 2, "delta": 0.0}
+    same = {"release": release, "n_target": 20, "n_components": 2, "delta": 0.0}
     releases = [TargetAgain(X, adjacency=adjacency, **same) for X in targets]
     assert bound(releases, releases[0].target.mechanism, 0.0) <= 1.0
 
@@ -172,10 +177,10 @@ def seen_by_the_observer(summarizer, world):
 @pytest.mark.filterwarnings("ignore:n_select")
 @ADJACENCIES
 @pytest.mark.parametrize("side", ["target", "owners"])
-@pytest.mark.parametrize("protocol", ["propose", "posted", "ask_all"])
+@pytest.mark.parametrize("protocol", [Propose(), Posted(n_rounds=4), AskAll(n_rounds=4)])
 def test_whole_protocols(protocol, side, adjacency):
     summarizer = PrivateMMDSummarizer(4, protocol=protocol, n_components=2, random_state=0)
-    summarizer.set_params(adjacency=adjacency, delta=0.2, n_target=300, n_rounds=4)
+    summarizer.set_params(adjacency=adjacency, delta=0.2, n_target=300)
     worlds = worst_case_neighbours(summarizer, side=side, n_samples=300)
     releases = [lambda world=world: seen_by_the_observer(summarizer, world) for world in worlds]
     assert bound(releases, None, 0.2, n_trials=N_RUNS) <= 1.0

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn import get_config, set_config
 from sklearn.base import clone
 
+from ..._computing import advance
 from ..._linear_systems import (
     UNIT,
     careful_product,
@@ -24,7 +25,6 @@ from ..._linear_systems import (
     solve_curved,
     weighted_gram,
 )
-from ..._progress import advance
 from ...features._row_alone import dense, map_rows
 from ._kernel_solver import solve_shifted
 from ._losses import Floats, Loss
@@ -519,4 +519,4 @@ class _Primal(Objective):
         def precondition(W: Floats) -> tuple[Floats, float]:
             return inverse(W), float(np.linalg.norm(W))
 
-        return conjugate_gradients(times, precondition, right, accuracy)
+        return conjugate_gradients(times, precondition, right, accuracy)[0]

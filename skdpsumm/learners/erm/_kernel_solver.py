@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsymv
 
+from ..._computing import advance
 from ..._linear_systems import (
     UNIT,
     careful_product,
@@ -20,7 +21,6 @@ from ..._linear_systems import (
     solve_curved,
     weighted_gram,
 )
-from ..._progress import advance
 from ._losses import Floats, Loss
 from ._newton import (
     LARGEST_COEFFICIENT,
@@ -266,7 +266,7 @@ class _Dual(Objective):
 
         factor, tail = self.gram.factor
         precondition = low_rank_inverse(factor, roots, self.regularization, tail)
-        return conjugate_gradients(times, precondition, right, accuracy)
+        return conjugate_gradients(times, precondition, right, accuracy)[0]
 
 
 # ---- a low-rank factor of the Gram matrix, and the preconditioner that it makes

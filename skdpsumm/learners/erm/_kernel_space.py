@@ -22,10 +22,8 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils import gen_batches
 
-from ..._blas import one_blas_thread
+from ..._computing import advance, one_blas_thread, silence
 from ..._linear_systems import UNIT, power_below
-from ..._progress import advance
-from ..._warn import silence
 from ._feature_space import LARGEST, NORM_ERROR, clip_rows, row_lengths, zero_where_undefined
 from ._kernel_solver import smallest_tolerance, solve_dual
 from ._losses import Floats

@@ -73,9 +73,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..._computing import advance
 from ..._linear_systems import UNIT
-from ..._progress import advance
-from ...privacy._bisect import bisect
 from ._losses import Floats, Loss
 
 # How much better the system of a direction is solved where a rough solution did not do.
@@ -260,8 +259,11 @@ def _step_length(point: Point, direction: Floats, change: Floats) -> float:
     whole = rise(1.0)
     if whole <= slope or (rise(0.5) + whole) / 2 <= (1 - _SUFFICIENT) * slope:
         return 1.0
-    # As many halvings as floats have, for a minimum may be next to zero.
-    return bisect(lambda t: rise(t) <= slope, 0.0, 1.0, halvings=1100, tolerance=0.1)
+    low, high = 0.0, 1.0
+    while low < 0.9 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if rise(middle) <= slope else (low, middle)
+    return low
 
 
 # ---- narrow losses

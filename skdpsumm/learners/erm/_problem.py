@@ -69,7 +69,7 @@ from scipy.linalg import LinAlgError, cholesky, eigh
 from sklearn.utils import gen_batches
 
 from ..._linear_systems import UNIT, Floats, careful_product, product_error
-from ...privacy import derived_seed
+from ...privacy._noise import derived_seed
 from ._losses import Loss
 from ._newton import LARGEST_COEFFICIENT, check_tolerance
 

@@ -17,19 +17,16 @@ from numpy.typing import NDArray
 from scipy.stats import vonmises_fisher
 from sklearn.utils._param_validation import Interval
 
+from ..._computing import advance
 from ..._linear_systems import power_below
-from ..._progress import advance
-from ...privacy import (
-    Mechanism,
-    PureDP,
-    ZeroConcentratedDP,
+from ...privacy import Mechanism, PureDP, ZeroConcentratedDP, zcdp_rho
+from ...privacy._noise import (
     check_scale,
     exponential_choice,
     noisy_integers,
     nominal_mechanism,
     on_grid,
     secret_generator,
-    zcdp_rho,
 )
 from ..erm._feature_space import FeatureSpace
 from ..erm._problem import (

@@ -19,18 +19,10 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval
 
+from ..._computing import advance
 from ..._linear_systems import UNIT, power_below
-from ..._progress import advance
-from ...privacy import (
-    Block,
-    IntegerNoise,
-    Mechanism,
-    PureDP,
-    gdp_mu,
-    on_grid,
-    radial_noise,
-    secret_generator,
-)
+from ...privacy import Block, IntegerNoise, Mechanism, PureDP, gdp_mu
+from ...privacy._noise import on_grid, radial_noise, secret_generator
 from ..erm._feature_space import FeatureSpace
 from ..erm._problem import (
     ROUNDED_UP,

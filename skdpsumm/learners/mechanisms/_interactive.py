@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._warn import warn_caller
+from ..._computing import warn_caller
 from ..erm._problem import Minimizer
 
 Floats = NDArray[np.float64]

@@ -8,23 +8,14 @@ the functional mechanism, whatever the rows.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._linear_systems import power_below
-from ...privacy import (
-    RESERVE,
-    Mechanism,
-    PureDP,
-    ShiftedGaussianDP,
-    noisy_integers,
-    on_grid,
-    radial_noise,
-    secret_generator,
-)
+from ...privacy import RESERVE, Mechanism, PureDP, ShiftedGaussianDP
+from ...privacy._noise import noisy_integers, on_grid, radial_noise, secret_generator
 from ...privacy._objective import (
     calibrate,
     determinant_cost,
@@ -180,13 +171,13 @@ class ObjectivePlan:
 
     def _with_slack(self, mechanism: Mechanism) -> Mechanism:
         """Return the cost with the distance of discrete Gaussian noise from its density."""
-        if not isinstance(mechanism, ShiftedGaussianDP):
+        if mechanism.unprotected or self.idealised:
             return mechanism
         size = 2 * math.prod(self._shape)  # in the objective and on the output
-        reach = 2 * max(term[1] for term in mechanism.terms)
+        reach = 2 * max(mu for _, mu, _ in mechanism.loss_terms or ())
         tail = self.terms.delta * RESERVE * _TAIL
         slack = discrete_slack(size, 1 / _GRID, reach, tail)
-        return replace(mechanism, log_ratio=slack, tail=tail)
+        return mechanism.with_slack(slack, tail)
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser of the perturbed objective, with noise on its weights."""

@@ -3,45 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..._cells import exact_numbers
+from ..._computing import progress
 from ..._dask import count_columns
-from ..._progress import progress
-from ..._validation import validate_table
-from ...features import Columns
-from ...privacy._contract import PrivacyReprMixin, columns_kept
-from ...sketches import (
-    HistogramSketcher,
-    PrivateSketch,
-    RFFSketcher,
-    SketchUnion,
-    inherit_columns,
-)
-from ..inferring._priors import check_answerable, draw_points
+from ...privacy._contract import columns_kept
+from ...schema import Columns
+from ...schema._reading import exact_numbers, validate_table
+from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion, inherit_columns
+from .._base import BaseM2M, first_given, library_of
+from ..inferring._points import draw_points
 from ..inferring._regression import MomentRegression
-from ._coarse_bins import warn_of_coarse_bins
 from ._estimate import Estimate
 from ._planning import calibrate_epsilon, predicted_error
-from ._positions import ColumnQuestion, ColumnReach, Positions, Reach
+from ._positions import Positions
 from ._statistics import StatisticsMixin
-from ._warnings import MOST_JUDGED, warn_of_constants, warn_of_the_unexplained
-
-# Of a number its range is looked for at so many points, moved to the ends of their columns.
-_FEW_CORNERS = 64
+from ._warnings import warn_of_coarse_bins
 
 
-class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
+class M2MEstimator(StatisticsMixin, BaseM2M):
     """Estimate any statistic of a data set from one private sketch of it.
 
     The curator calls `fit`: one release, one charge. The analyst holds the sketch alone
@@ -109,20 +96,14 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
     (2,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "sketcher": [None, HasMethods(["fit", "check_budget"])],
-        "bounds": "no_validation",
-        "categories": [None, dict],
-        "steps": "no_validation",
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseM2M._parameter_constraints,
         "prior": [StrOptions({"auto", "uniform", "marginals"}), "array-like"],
-        "n_synthetic": [Interval(Integral, 2, None, closed="left")],
         "regularization": [
             StrOptions({"theory", "paper"}),
             Interval(Real, 0, None, closed="left"),
         ],
         "center": ["boolean"],
-        "random_state": ["random_state"],
-        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
     def __init__(
@@ -171,18 +152,15 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         BudgetExceededError
             If the sketcher's ledger cannot hold the release; nothing is charged.
         """
-        self._validate_params()
+        self._check_parameters()
         rng = check_random_state(self.random_state)
         sketcher = self._build_sketcher(rng)
         with columns_kept(self):
-            sketcher.check_budget()
             n_columns = count_columns(self, X, mixed=sketcher._has_categories())
             names = getattr(self, "feature_names_in_", None)
             columns = self._table(sketcher, n_columns, names)
-            check_answerable(sketcher.preview_map(n_columns, names), columns, self.prior)
-            sketcher.fit(X)
-        self._frame = _library(X) or (None if names is None else "auto")
-        self.sketcher_ = sketcher
+            self._sketch(sketcher, X, columns)
+        self._frame = library_of(X) or (None if names is None else "auto")
         return self._prepare(sketcher.sketch_, columns, rng)
 
     @classmethod
@@ -222,13 +200,9 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
             random_state=random_state,
             verbose=verbose,
         )
-        estimator._validate_params()
-        columns = table_of(sketch, bounds)
-        check_answerable(sketch.feature_map, columns, prior)
+        columns = estimator._described(sketch, bounds)
+        estimator._set_inputs(columns)
         estimator._frame = None if columns.names is None else "auto"
-        if columns.names is not None:
-            estimator.feature_names_in_ = np.array(columns.names, dtype=object)
-        estimator.n_features_in_ = columns.n_columns
         return estimator._prepare(sketch, columns, check_random_state(random_state))
 
     def estimate(self, f: Callable[[Any], ArrayLike]) -> Estimate:
@@ -246,7 +220,7 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         Estimate
             A number, or an array of shape (k,), with its error.
         """
-        return self._answer(f, asked=True, judged=f)
+        return self._answer(f, judged=f, of_user=True)
 
     def score(self, X, y=None) -> float:
         """Return minus the root mean squared error of means and covariances, in units of range.
@@ -325,18 +299,16 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
             n_bins = 32 if self.steps is None else 100
             sketcher = SketchUnion([HistogramSketcher(n_bins=n_bins), RFFSketcher()])
         sketcher = inherit_columns(sketcher, self.bounds, self.categories, self.steps)
-        if sketcher.random_state is None:
-            sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
-        sketcher.verbose = max(sketcher.verbose, self.verbose)
-        return sketcher
+        return self._seeded(sketcher, rng)
 
-    def _described(self, sketcher):
-        bounds = self.bounds if self.bounds is not None else first_of(sketcher, "bounds")
-        return bounds, self.categories or first_of(sketcher, "categories")
+    def _bounds_and_categories(self, sketcher):
+        bounds = self.bounds if self.bounds is not None else first_given(sketcher, "bounds")
+        return bounds, self.categories or first_given(sketcher, "categories")
 
     def _table(self, sketcher, n_columns, names):
-        steps = self.steps if self.steps is not None else first_of(sketcher, "steps")
-        return Columns.build(n_columns, *self._described(sketcher), names, steps)
+        steps = self.steps if self.steps is not None else first_given(sketcher, "steps")
+        bounds, categories = self._bounds_and_categories(sketcher)
+        return Columns.build(n_columns, bounds, categories, names, steps)
 
     def _prepare(self, sketch, columns, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
@@ -356,153 +328,8 @@ class M2MEstimator(StatisticsMixin, PrivacyReprMixin, BaseEstimator):
         warn_of_coarse_bins(self._regression, columns)
         return self
 
-    def _answer(
-        self,
-        function,
-        then=None,
-        *,
-        unclipped=None,
-        of_rows=False,
-        error=None,
-        bound=None,
-        ends=None,
-        possible=None,
-        labels=(),
-        asked=False,
-        judged=None,
-        about=(),
-    ):
-        check_is_fitted(self, "_regression")
-        sketch = self._regression.sketch
-        n_rows = np.asarray(sketch.n_samples)
-        is_mean = then is None or unclipped is not None
-        is_linear = is_mean and not of_rows and sketch.is_linear
-        move = unclipped or then or (lambda t, n: t)
-        kind = ColumnReach if isinstance(function, ColumnQuestion) else Reach
-        reach = kind(self._regression, self._positions, function)
-
-        first = reach.ask()
-        model, values, is_scalar, two = first
-        if judged is function:
-            hidden = reach.hidden(first)
-            if asked and two is not None:
-                warn_of_constants(values, hidden)
-            few = values.shape[1] <= MOST_JUDGED
-            known = reach.approximation(first) if few else None
-            warn_of_the_unexplained(model, values, about, hidden, known)
-        elif judged is not None:
-            hard = judged(self._positions.rows())
-            warn_of_the_unexplained(self._regression, hard, about, np.zeros(hard.shape[1]))
-        mean = model.weights @ values
-        answer = mean if then is None else then(mean, n_rows)
-
-        # Below, the question is asked anew: its values at 100,000 points are too large to be kept.
-        def noise(model: MomentRegression, values: NDArray, slope: Callable) -> NDArray:
-            if is_linear:
-                return move(sketch.linear_noise_std(slope()), n_rows)
-            draws, n_drawn = model.replicates(values)
-            if error is not None:
-                return error(mean, draws)
-            return np.std(move(draws, n_drawn), axis=0)
-
-        @cache
-        def sides() -> list[tuple[NDArray, NDArray]]:
-            found = reach.sides(reach.ask())
-            return [
-                (
-                    move(side.model.weights @ side.values + side.more, n_rows),
-                    noise(side.model, side.values, lambda side=side: side.slope),
-                )
-                for side in found
-            ]
-
-        def reached(z: float) -> tuple[NDArray, NDArray]:
-            (low, low_error), (high, high_error) = sides()
-            ends = low - z * low_error, high + z * high_error
-            return tuple(end.reshape(answer.shape) for end in ends)
-
-        def std_error() -> NDArray:
-            again = reach.ask()
-            model, values, _, two = again
-            found = noise(model, values, lambda: reach.approximation(again)[0])
-            if two is not None and is_mean and not np.ptp(values, axis=0).all():
-                # Where all points agree, the noise is that of the cells that may hold others.
-                found = np.maximum(found, np.max([side[1] for side in sides()], axis=0))
-            return found
-
-        def bias_bound() -> NDArray:
-            again = reach.ask()
-            model, values, _, two = again
-            largest = np.abs(model.residuals(values, reach.approximation(again)[0])).max(axis=0)
-            if two is not None:  # where all points agree, nothing is known of other rows
-                alike = np.ptp(values, axis=0) == 0
-                largest[alike] = (two[1] - two[0])[alike]
-            return largest if bound is None else bound(largest, sketch.n_samples)
-
-        if of_rows:  # of which there are so many, up to three standard errors
-            possible = (0.0, float(n_rows) + 3 * sketch.n_noise_std)
-        elif possible is None:
-            named = isinstance(function, ColumnQuestion)  # whose bins are others than the answer's
-            possible = (0.0, 1.0) if named else two or self._range(function, values)
-        if is_scalar and np.shape(answer) == (1,):
-            answer, possible = answer[0], tuple(np.ravel(end)[0] for end in possible)
-        return Estimate(
-            answer,
-            std_error,
-            bias_bound=bias_bound if then is None or bound is not None else None,
-            ends=ends or (reached if is_mean else None),
-            possible=possible,
-            labels=labels,
-            frame=self._frame,
-        )
-
-    def _range(self, function, values):
-        """Return the least and the largest of a number, at the points and where bounds meet."""
-        few = self._positions.points[:_FEW_CORNERS]
-        corners = Positions(self.sketch_.feature_map, self.columns_, few, whole=True)
-        low, high = corners.extremes(function)
-        low = np.where(np.isnan(low), -np.inf, low).min(axis=0)
-        high = np.where(np.isnan(high), np.inf, high).max(axis=0)
-        return np.minimum(low, values.min(axis=0)), np.maximum(high, values.max(axis=0))
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = draws_noise(self.sketcher)
-        tags.input_tags.string = bool(self.categories) or (
-            self.sketcher is not None and self.sketcher._has_categories()
-        )
+        if self.sketcher is not None and self.sketcher._has_categories():
+            tags.input_tags.string = True
         return tags
-
-
-def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
-    """Return the sketch's table, with `bounds` in place of its own where they are given."""
-    own = sketch.columns
-    parts = [part.columns for part, _ in sketch.blocks()]
-    known = next((c.bounds for c in parts if c.bounds is not None), None)
-    steps = [next((c.step(j) for c in parts if c.step(j)), None) for j in range(own.n_columns)]
-    categories = {j: own.values(j) for j in range(own.n_columns) if own.values(j) is not None}
-    pairs = known if bounds is None else bounds
-    if pairs is None and len(categories) < own.n_columns:
-        raise ValueError(
-            "bounds is missing: this sketch was made without, and synthetic points are drawn "
-            "inside them. Give from_sketch the public (low, high) of the columns as bounds, in the "
-            "units in which they were sketched: one pair for all, or one per column."
-        )
-    table = Columns.build(own.n_columns, pairs, categories, own.names, steps)
-    return replace(table, units=own.units)
-
-
-def first_of(sketcher: Any, parameter: str) -> Any:
-    """Return the first value of a parameter that the sketcher or one of its parts has."""
-    found = (getattr(one, parameter) for one in [sketcher, *sketcher.sub_sketchers()])
-    return next((value for value in found if value is not None), None)
-
-
-def draws_noise(sketcher: Any) -> bool:
-    """Whether two fits of `sketcher` (None: the default one) differ by fresh noise."""
-    return sketcher is None or bool(np.isfinite(sketcher.epsilon) and sketcher.noise_seed is None)
-
-
-def _library(X: Any) -> str | None:
-    module = type(X).__module__.partition(".")[0]
-    return module if module in ("pandas", "polars") else None

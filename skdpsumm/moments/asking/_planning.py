@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from ...privacy import own_clone
+from ...privacy._clone_watch import own_clone
 from ...sketches import PrivateSketch
-from ..inferring._blocks import FeatureBlocks
-from ..inferring._priors import draw_points
-from ..inferring._regression import evaluate_rows, penalties
-from ..inferring._solvers import feature_covariance, solver_for
-from ._named_rows import NamedRows
+from ..inferring._points import draw_points
+from ..inferring._regression import penalties
+from ..inferring._solvers import FeatureBlocks, feature_covariance, solver_for
+from ._positions import NamedRows, evaluate_rows
 
 _EPSILON_RANGE = (1e-4, 1e4)
 
@@ -29,7 +28,7 @@ class _Plan:
         rng = check_random_state(estimator.random_state)
         self.estimator, self.n_samples = estimator, n_samples
         self.sketcher = estimator._build_sketcher(rng)
-        bounds, categories = estimator._described(self.sketcher)
+        bounds, categories = estimator._bounds_and_categories(self.sketcher)
         names = _names(bounds, categories)
         width = _width(bounds, n_features) if names is None else len(names)
         columns = estimator._table(self.sketcher, width, names)

@@ -1,4 +1,6 @@
-"""Where in its bin a row may lie: of that a histogram tells nothing, and an answer must allow all.
+"""Rows that a question is asked of: synthetic points, and these moved about in their cells.
+
+Where in its bin a row lies, a histogram does not tell, and an answer must allow all of it.
 
 A synthetic point stands for every row of its cell. So a question is asked of the point, and of the
 point moved about in its cell: to the lower and the upper ends of its bins, which a point drawn at
@@ -9,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 
-from ...features import Columns, FeatureMap, HistogramMap
-from ..inferring._blocks import FeatureBlocks
-from ..inferring._regression import CellRegression, MomentRegression, evaluate_rows
-from ._named_rows import NamedRows, column_of
-from ._warnings import unexplained
+from ...features import FeatureMap, HistogramMap
+from ...schema import Columns
+from ...schema._columns import stack_columns
+from ..inferring._solvers import FeatureBlocks
 
 # Of a column without a histogram: Fourier features tell places not much better than these.
 _N_STRETCHES = 32
@@ -26,11 +29,99 @@ _N_STRETCHES = 32
 # neither end of it may be missed, unless it is named (`M2MEstimator.histogram`).
 _ALIKE = (0.0, 0.25, 0.5, 0.75, 1.0)
 # Of the points, how many are enough for means over all of them.
-_FEW = 2000
+FEW_POINTS = 2000
 # Of so many features, those of the few points and their moves are kept: at most some 200 MB.
 _MOST_KEPT = 1000
-# An interval is wider where what is missed is more than a standard error; a warning waits for 8.
-_AN_ERROR = 1 / 8
+_NO_SERIES = (
+    "The columns of a question are NumPy arrays, no pandas Series: np.isin(rows['education'], "
+    "[...]), not rows['education'].isin([...])."
+)
+
+
+class NamedRows(NDArrayOperatorsMixin):
+    """Rows that are asked: ``rows["age"]`` or ``rows[:, 0]``; as an array, all of them.
+
+    A column is made when it is taken, so that those that nobody asks for cost nothing, and
+    ``taken`` tells which those are. What is taken is an ordinary array of its own: columns of
+    numbers are floats, and a table of numbers and categories is an array of objects.
+
+    Parameters
+    ----------
+    columns : Columns
+    n_rows : int
+    make : callable
+        Takes the number of a column and returns it, shape (n_rows,).
+    """
+
+    ndim = 2
+
+    def __init__(self, columns: Columns, n_rows: int, make: Callable[[int], NDArray]):
+        self.shape = (n_rows, columns.n_columns)
+        self.taken: set[int] = set()
+        self._columns, self._make = columns, make
+
+    @classmethod
+    def of(cls, rows: NDArray, columns: Columns) -> NamedRows:
+        """Return `rows`, shape (n, d), with the names of `columns`."""
+        return cls(columns, len(rows), lambda j: column_of(rows, columns, j))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(np.asarray(self))
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self._stacked(np.arange(self.shape[1])), dtype=dtype)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        plain = [np.asarray(i) if isinstance(i, NamedRows) else i for i in inputs]
+        return getattr(ufunc, method)(*plain, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:  # asked for what this class does not have
+        if not name.startswith("__") and hasattr(np.ndarray, name):
+            return getattr(np.asarray(self), name)
+        names = self._columns.names or ()
+        instead = f" Take the column as rows[{name!r}]." if name in names else ""
+        raise AttributeError(f"The rows of a question are an array, without {name!r}.{instead}")
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return self._column(self._columns.index(key, "A question"))
+        if isinstance(key, list | tuple) and any(isinstance(name, str) for name in key):
+            raise IndexError(
+                "A question takes one column at a time by its name: rows['a'], rows['b'] (or "
+                "np.column_stack of them), not rows[['a', 'b']]."
+            )
+        which = self._whole_columns(key)
+        if which is None:
+            return np.asarray(self)[key]
+        return self._stacked(which) if which.ndim else self._column(int(which))
+
+    def _whole_columns(self, key: Any) -> NDArray | None:
+        """Return the columns that ``rows[:, ...]`` takes, None if it takes anything else."""
+        if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], slice)):
+            return None
+        if key[0] != slice(None) or not isinstance(key[1], Integral | slice | list | np.ndarray):
+            return None
+        of_none = isinstance(key[1], list) and not key[1]
+        which = np.arange(self.shape[1])[slice(0) if of_none else key[1]]
+        return which if which.ndim < 2 else None
+
+    def _column(self, j: int) -> NDArray:
+        self.taken.add(j)
+        return self._make(j).copy()
+
+    def _stacked(self, which: NDArray) -> NDArray:
+        if not len(which):
+            return np.empty((len(self), 0))
+        self.taken.update(which.tolist())
+        return stack_columns([self._make(j) for j in which.tolist()])
+
+
+def column_of(rows: NDArray, columns: Columns, j: int) -> NDArray:
+    """Return a column of rows, shape (n,): of floats, unless it is of categories."""
+    return rows[:, j] if columns.values(j) else rows[:, j].astype(np.float64)
 
 
 class Cells(NamedTuple):
@@ -68,7 +159,7 @@ class Positions:
         self.feature_map, self.columns, self.points = feature_map, columns, points
         self._parts = [] if whole else feature_map.parts()
         self._n_stretches = 1 if whole else _N_STRETCHES
-        self._numeric = [j for j in range(columns.n_columns) if columns.values(j) is None]
+        self.numeric = [j for j in range(columns.n_columns) if columns.values(j) is None]
         self._made: dict[int, NDArray] = {}
         self._cells: dict[int, Cells] = {}
         self._features: list[FeatureBlocks] = []
@@ -76,12 +167,12 @@ class Positions:
     @cached_property
     def few(self) -> Positions:
         """So many points as means need."""
-        return Positions(self.feature_map, self.columns, self.points[:_FEW])
+        return Positions(self.feature_map, self.columns, self.points[:FEW_POINTS])
 
     def features(self) -> Iterable[FeatureBlocks]:
         """Return phi of the points, and of each of their moves; it is kept where it is small."""
         if not self._features:
-            rows = (self.rows(), *self.moved(self._numeric))
+            rows = (self.rows(), *self.moved(self.numeric))
             found = (FeatureBlocks(self.feature_map, np.asarray(one)) for one in rows)
             if self.feature_map.n_features > _MOST_KEPT:
                 return found
@@ -137,17 +228,17 @@ class Positions:
         Moves that differ only in columns that a question has not `taken` are the same to it. All
         columns are moved, should it take others of moved points.
         """
-        shares = [np.full(len(self._numeric), share) for share in _ALIKE]
-        for bit in range((len(self._numeric) - 1).bit_length()):
-            pattern = (np.arange(len(self._numeric)) >> bit & 1).astype(np.float64)
+        shares = [np.full(len(self.numeric), share) for share in _ALIKE]
+        for bit in range((len(self.numeric) - 1).bit_length()):
+            pattern = (np.arange(len(self.numeric)) >> bit & 1).astype(np.float64)
             shares += [pattern, 1 - pattern]
-        matter = [k for k, j in enumerate(self._numeric) if j in taken]
+        matter = [k for k, j in enumerate(self.numeric) if j in taken]
         done = {()}  # of a question without numbers
         for chosen in shares:
             as_taken = tuple(chosen[matter])
             if as_taken not in done:
                 done.add(as_taken)
-                make = partial(self._moved, dict(zip(self._numeric, chosen, strict=True)))
+                make = partial(self._moved, dict(zip(self.numeric, chosen, strict=True)))
                 yield NamedRows(self.columns, len(self.points), make)
 
     def _moved(self, shares: dict[int, float], j: int) -> NDArray:
@@ -166,192 +257,23 @@ class Positions:
         return low, high
 
 
-class Side(NamedTuple):
-    """A question below an answer or above it: its values, where it is asked, what to add."""
-
-    model: MomentRegression
-    values: NDArray
-    slope: NDArray
-    more: NDArray
-
-
-class Asked(NamedTuple):
-    """A question's values, the regression that they are for, and of what kind they are.
-
-    `ends` are the two values that a condition has: 0 and 1, or others where it is multiplied. They
-    are None for a number.
-    """
-
-    model: MomentRegression
-    values: NDArray[np.float64]
-    is_scalar: bool
-    ends: tuple[NDArray, NDArray] | None
-
-
-class ColumnQuestion(NamedTuple):
-    """A condition on one column that is named, so that where it holds is known without asking.
-
-    Parameters
-    ----------
-    column : int
-    bins : callable
-        Returns the bin of each point.
-    truths : ndarray of shape (n_bins, k)
-        Whether it holds in each bin.
-    extremes : callable
-        Takes the lowest and the highest value in each cell, shape (n_cells, 1), and returns where
-        it certainly holds and where it may, two arrays of shape (n_cells, k).
-    """
-
-    column: int
-    bins: Callable[[], NDArray]
-    truths: NDArray
-    extremes: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]]
-
-
-class Reach:
-    """What a question's answer is at the points, and how far it reaches wherever rows lie.
-
-    Parameters
-    ----------
-    model : MomentRegression
-    positions : Positions
-        Of the model's points.
-    question : callable, of rows
-    """
-
-    def __init__(self, model: MomentRegression, positions: Positions, question: Any):
-        self.model, self.positions, self.question = model, positions, question
-        self._approximation: tuple[NDArray, NDArray] | None = None
-
-    def ask(self) -> Asked:
-        """Ask the points."""
-        values, is_scalar = evaluate_rows(self.question, self.positions.rows())
-        return Asked(self.model, values, is_scalar, self._ends(values))
-
-    @cached_property
-    def _few_extremes(self) -> tuple[NDArray, NDArray]:
-        return self.positions.few.extremes(self.question)
-
-    def _ends(self, values: NDArray) -> tuple[NDArray, NDArray] | None:
-        """Return the two values of a condition, wherever rows lie; None for a number."""
-        met = values, *self._few_extremes
-        low = np.min([v.min(axis=0) for v in met], axis=0)
-        high = np.max([v.max(axis=0) for v in met], axis=0)
-        if not all(np.all((v == low) | (v == high)) for v in met):
-            return None
-        if np.isin([low, high], (0, 1)).all():
-            return _truth(values)
-        return None if np.any(low == high) else (low, high)
-
-    def hidden(self, asked: Asked) -> NDArray[np.float64]:
-        """Return the share of the points whose places in their cells decide, shape (k,)."""
-        if asked.ends is None:
-            return np.zeros(asked.values.shape[1])
-        low, high = self._few_extremes
-        return np.mean(high > low, axis=0)
-
-    def approximation(self, asked: Asked) -> tuple[NDArray, NDArray]:
-        """Return `MomentRegression.approximate`; it is kept, where values would be too large."""
-        if self._approximation is None:
-            self._approximation = asked.model.approximate(asked.values)
-        return self._approximation
-
-    def sides(self, asked: Asked) -> list[Side]:
-        """Return a question below and one above.
-
-        A truth lies between two questions that have one answer in each cell, and whose noise is
-        that of the cells. Of a number the approximation is asked: what it misses at most.
-        """
-        if asked.ends is not None:
-            reached = self.positions.extremes(self.question)
-            return _sides_of_truth(self.model, *reached, asked.ends)
-        few, values = self.positions.few, asked.values
-        slope, rest = self.approximation(asked)
-        low, high = np.inf, -np.inf
-        for rows, phi in zip((few.rows(), *few.moved(few._numeric)), few.features(), strict=True):
-            found = values_at(self.question, rows)
-            missed = self.model.residuals_elsewhere(phi, found, values, slope)
-            low = np.minimum(low, np.where(np.isnan(missed), -np.inf, missed))
-            high = np.maximum(high, np.where(np.isnan(missed), np.inf, missed))
-        within = np.mean((high - low) ** 2, axis=0) / 4  # of what is missed, the moves explain this
-        beyond = _missed(self.model, values, slope, rest - within)
-        return [
-            Side(self.model, values, slope, low.mean(axis=0) - beyond),
-            Side(self.model, values, slope, high.mean(axis=0) + beyond),
-        ]
-
-
-class ColumnReach(Reach):
-    """`Reach` for a `ColumnQuestion`."""
-
-    question: ColumnQuestion
-
-    def ask(self) -> Asked:
-        """Ask the points."""
-        bins = self.question.bins()
-        met = np.bincount(bins, minlength=len(self.question.truths)) > 0
-        model = CellRegression(self.model, (np.cumsum(met) - 1)[bins], int(met.sum()))
-        values = self.question.truths[met].astype(np.float64)
-        return Asked(model, values, False, _truth(values))
-
-    def hidden(self, asked: Asked) -> NDArray[np.float64]:
-        """Return the share of the points whose places in their cells decide, shape (k,)."""
-        low, high = self._extremes()
-        place = self.positions.cells(self.question.column).place[:_FEW]
-        return np.mean((high.astype(np.float64) - low)[place], axis=0)
-
-    def sides(self, asked: Asked) -> list[Side]:
-        """Return a question below and one above."""
-        low, high = self._extremes()
-        place = self.positions.cells(self.question.column).place
-        model = CellRegression(self.model, place, len(low))
-        return _sides_of_truth(model, low, high, _truth(low), known=True)
-
-    def _extremes(self) -> tuple[NDArray, NDArray]:
-        _, low, high = self.positions.cells(self.question.column)
-        return self.question.extremes(low[:, None], high[:, None])
-
-
-def _truth(values: NDArray) -> tuple[NDArray, NDArray]:
-    return np.zeros(values.shape[1]), np.ones(values.shape[1])
-
-
-def _sides_of_truth(
-    model: MomentRegression,
-    low: NDArray,
-    high: NDArray,
-    ends: tuple[NDArray, NDArray],
-    *,
-    known: bool = False,
-) -> list[Side]:
-    """Return the sides of a condition that is from `low` to `high` in each cell.
-
-    Unless that is `known`, nothing is known of rows unlike all points, where these are alike.
-    """
-    k = low.shape[1]
-    values = np.hstack([low, high]).astype(np.float64)
-    slope, rest = model.approximate(values)
-    error = _missed(model, values, slope, rest)
-    if not known:
-        alike = np.hstack([np.all(low > ends[0], axis=0), np.all(high < ends[1], axis=0)])
-        error[alike] = np.tile(ends[1] - ends[0], 2)[alike]
-    return [
-        Side(model, values[:, :k], slope[:, :k], -error[:k]),
-        Side(model, values[:, k:], slope[:, k:], error[k:]),
-    ]
-
-
-def _missed(
-    model: MomentRegression, values: NDArray, slope: NDArray, rest: NDArray
-) -> NDArray[np.float64]:
-    """Return the largest error met at the points, where phi explains too little; else 0."""
-    bad = unexplained(model, slope, rest, model.variance(values), errors=_AN_ERROR)
-    error = np.zeros(values.shape[1])
-    if bad.any():
-        residuals = model.residuals(values[:, bad], slope[:, bad])
-        error[bad] = np.abs(residuals).max(axis=0)
-    return error
+def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> tuple[NDArray, bool]:
+    """Return f(rows) as floats of shape (n, k), and if f gave one number per row."""
+    try:
+        found = np.asarray(function(rows))
+    except AttributeError as error:
+        if type(error.obj) is np.ndarray:
+            error.add_note(_NO_SERIES)
+        raise
+    values = found.astype(np.float64)
+    if values.shape[:1] != (len(rows),) or values.ndim > 2:
+        raise ValueError(
+            f"f must be vectorised: for rows of shape {rows.shape} it must return an array of "
+            f"shape ({len(rows)},) or ({len(rows)}, k), got {values.shape}."
+        )
+    if not np.all(np.isfinite(values)):
+        raise ValueError("f returned NaN or infinite values inside the bounds; it must be finite.")
+    return values.reshape(len(rows), -1), values.ndim == 1
 
 
 def values_at(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from itertools import combinations_with_replacement, pairwise
 from typing import Any
@@ -10,11 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.isotonic import isotonic_regression
+from sklearn.utils.validation import check_is_fitted
 
-from ..._warn import warn_caller
-from ...features import Columns, project_to_simplex
+from ..._computing import warn_caller
+from ...features import project_to_simplex
+from ...schema import Columns
+from ..inferring._regression import MomentRegression
+from ._answer import Answer, ColumnCondition, Question
 from ._estimate import Estimate
-from ._positions import ColumnQuestion, Positions
+from ._positions import Positions
 from ._warnings import AnswerWarning
 
 # More thresholds or bins are a picture of a column, not questions.
@@ -25,24 +28,19 @@ class StatisticsMixin:
     """Named statistics, each through one call of `_answer`."""
 
     columns_: Columns
+    _regression: MomentRegression
     _positions: Positions
+    _frame: str | None
 
-    @abstractmethod
-    def _answer(
-        self, function: Callable | ColumnQuestion, then: Callable | None = None, **about: Any
-    ) -> Estimate:
-        """Estimate the mean of `function` over the rows, and apply `then` to it.
+    def _ask(
+        self, function: Callable | ColumnCondition, then: Callable | None = None, **parts: Any
+    ) -> Answer:
+        """Put the `Question` with these parts to the sketch."""
+        check_is_fitted(self, "_regression")
+        return Answer(Question(function, then, **parts), self._regression, self._positions)
 
-        Beside what is judged and how it is named, ``about`` may hold
-
-        - ``unclipped``: `then` without the move to what is possible: the error is that before it,
-          for a share that was moved to 0 has not become certain. It is linear in the mean;
-        - ``of_rows``: whether it is a number of rows, with the noise of theirs;
-        - ``error``: the standard error, of the mean and of simulated ones;
-        - ``bound``: what turns bounds on the bias of the mean into such of the answer;
-        - ``ends``: as in `Estimate`, where they are not computed from these;
-        - ``possible``: as in `Estimate`; None for what function of a row is asked.
-        """
+    def _answer(self, *parts: Any, **more: Any) -> Estimate:
+        return self._ask(*parts, **more).to_estimate(self._frame)
 
     def _numeric(self) -> list[int]:
         columns = self.columns_
@@ -97,17 +95,16 @@ class StatisticsMixin:
         """Return the variances of the numeric columns, shape (d,), at least 0."""
         which = self._numeric()
         names = self._names(which)
-        d = len(which)
-        spans = np.ptp(self._ranges(which), axis=1)
+        d, ranges = len(which), self._ranges(which)
 
         def powers(X: NDArray) -> NDArray:
-            columns = self._centred(X, which)
+            columns = _floats(X, which) - ranges.mean(axis=1)
             return np.hstack([columns, columns**2])
 
         return self._answer(
             powers,
             lambda t, n: t[..., d:] - t[..., :d] ** 2,
-            possible=(0.0, spans**2 / 4),
+            possible=(0.0, np.ptp(ranges, axis=1) ** 2 / 4),
             labels=[names],
             judged=lambda X: _from_the_mean(X, which) ** 2,
             about=[f"the variance of {name!r}" for name in names],
@@ -120,22 +117,20 @@ class StatisticsMixin:
         ranges; the error of an entry holds how far that moved it.
         """
         which = self._numeric()
-        products, raw, project = self._second_order(which)
-        names = self._names(which)
+        second = _SecondMoments(which, self._ranges(which))
 
         def error(mean: NDArray, draws: NDArray) -> NDArray:
-            found = raw(mean)
-            return np.hypot(np.std(raw(draws), axis=0), project(found) - found)
+            found = second.covariance(mean)
+            moved = second.possible(found) - found
+            return np.hypot(np.std(second.covariance(draws), axis=0), moved)
 
-        spans = np.ptp(self._ranges(which), axis=1)
-        largest = np.outer(spans, spans) / 4
-        return self._answer(
-            products,
-            lambda t, n: project(raw(t)),
-            error=error,
-            possible=(np.where(np.eye(len(which)), 0.0, -largest), largest),
-            labels=[names, names],
-            **self._pairs(which),
+        largest = second.units / 4
+        return self._of_pairs(
+            which,
+            second.products,
+            lambda t, n: second.possible(second.covariance(t)),
+            error,
+            (np.where(np.eye(len(which)), 0.0, -largest), largest),
         )
 
     def correlation(self) -> Estimate:
@@ -145,11 +140,10 @@ class StatisticsMixin:
         an entry holds how far the projection moved it.
         """
         which = self._numeric()
-        products, raw, project = self._second_order(which)
-        names = self._names(which)
+        second = _SecondMoments(which, self._ranges(which))
 
-        def scaled(t: NDArray, n: NDArray) -> NDArray:
-            covariance = project(raw(t))
+        def scaled(t: NDArray) -> NDArray:
+            covariance = second.possible(second.covariance(t))
             spread = np.sqrt(np.maximum(np.diagonal(covariance), 1e-300))
             found = covariance / np.outer(spread, spread)
             # A column's correlation with itself has no noise, not even where its variance drowned.
@@ -157,9 +151,9 @@ class StatisticsMixin:
             return found
 
         def error(mean: NDArray, draws: NDArray) -> NDArray:
-            found = raw(mean)
-            variances = np.maximum(np.diagonal(project(found)), 1e-300)
-            spread, correlations = np.sqrt(np.outer(variances, variances)), scaled(mean, None)
+            found, correlations = second.covariance(mean), scaled(mean)
+            variances = np.maximum(np.diagonal(second.possible(found)), 1e-300)
+            spread = np.sqrt(np.outer(variances, variances))
 
             def linear(covariances: NDArray) -> NDArray:
                 """Return the first order of the correlations about those that are answered."""
@@ -168,19 +162,42 @@ class StatisticsMixin:
                     covariances / spread - correlations * (own[..., None] + own[..., None, :]) / 2
                 )
 
-            moved = np.hypot(np.std(linear(raw(draws)), axis=0), linear(found))
+            moved = np.hypot(np.std(linear(second.covariance(draws)), axis=0), linear(found))
             np.fill_diagonal(moved, 0.0)
             return moved
 
         ones = np.eye(len(which))
         possible = (2 * ones - 1, np.ones_like(ones))
+        return self._of_pairs(which, second.products, lambda t, n: scaled(t), error, possible)
+
+    def _of_pairs(
+        self,
+        which: list[int],
+        products: Callable,
+        then: Callable,
+        error: Callable,
+        possible: tuple[NDArray, NDArray],
+    ) -> Estimate:
+        """Answer a matrix; what is hard of it is how two columns go together."""
+        left, right = np.triu_indices(len(which), 1)
+        names = self._names(which)
+
+        def together(X: NDArray) -> NDArray:
+            columns = _from_the_mean(X, which)
+            return columns[:, left] * columns[:, right]
+
+        about = [
+            f"how {names[a]!r} and {names[b]!r} go together"
+            for a, b in zip(left, right, strict=True)
+        ]
         return self._answer(
             products,
-            scaled,
+            then,
             error=error,
             possible=possible,
             labels=[names, names],
-            **self._pairs(which),
+            judged=together if about else None,
+            about=about,
         )
 
     def count(self, query: Callable[[Any], ArrayLike]) -> Estimate:
@@ -210,11 +227,11 @@ class StatisticsMixin:
         return self._answer(
             truths,
             lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None],
-            unclipped=lambda t, n: t * n[..., None],
-            of_rows=True,
+            linear=lambda t, n: t * n[..., None],
+            counts_rows=True,
             # The truth is in [0, 1], so clipping brings nothing farther from it.
-            bound=lambda bias, n: np.minimum(bias, 1.0) * n,
-            asked=True,
+            bias=lambda bias, n: np.minimum(bias, 1.0) * n,
+            of_user=True,
             judged=truths,
         )
 
@@ -244,10 +261,10 @@ class StatisticsMixin:
         return self._answer(
             below,
             lambda t, n: np.clip(_monotone(t), 0.0, 1.0),
-            unclipped=lambda t, n: t,
+            linear=lambda t, n: t,
             # Isotonic regression is the max-min of means over ranges: it is monotone and commutes
             # with shifts, so it enlarges no largest difference, and it leaves the truth as it is.
-            bound=lambda bias, n: np.full_like(bias, bias.max()),
+            bias=lambda bias, n: np.full_like(bias, bias.max()),
             labels=[labels],
             judged=below if len(cuts) <= _CURVE else None,
             about=labels,
@@ -313,7 +330,7 @@ class StatisticsMixin:
         if len(levels) <= _CURVE:  # asked only to be judged, now that the places are known
             about = [f"the quantile {name}" for name in names]
             below = self._at_most(j, places)
-            self._answer(below, judged=below, about=about)
+            self._ask(below, judged=below, about=about)
         return found
 
     def _quantile_ends(self, j: int, levels: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
@@ -335,14 +352,14 @@ class StatisticsMixin:
     ) -> Callable[[float], tuple[NDArray, NDArray]]:
         """Return the ends of the share of rows in the column's cells for which it holds."""
         place = self._positions.cells(j).place
-        found = self._answer(ColumnQuestion(j, lambda: place, truths, lambda *_: (truths, truths)))
-        return found._ends  # type: ignore[return-value]
+        condition = ColumnCondition(j, lambda: place, truths, lambda *_: (truths, truths))
+        return self._ask(condition).ends
 
-    def _at_most(self, j: int, cuts: NDArray) -> ColumnQuestion:
+    def _at_most(self, j: int, cuts: NDArray) -> ColumnCondition:
         """Return whether column `j` is at most each cut."""
         order = np.argsort(cuts, kind="stable")
         increasing, rank = cuts[order], np.argsort(order)
-        return ColumnQuestion(
+        return ColumnCondition(
             j,
             lambda: np.searchsorted(increasing, self._positions.column(j).astype(np.float64)),
             np.arange(len(cuts) + 1)[:, None] <= rank,
@@ -368,7 +385,7 @@ class StatisticsMixin:
             about = names = [f"{self.columns_.name(j)} = {value}" for value in known]
             place, values, _ = self._positions.cells(j)
             found = values[:, None] == self.columns_.decode(j, np.arange(len(known)))
-            question = ColumnQuestion(j, lambda: place, found, lambda *_: (found, found))
+            question = ColumnCondition(j, lambda: place, found, lambda *_: (found, found))
         else:
             edges = self._edges(j, bins)
             names = [f"[{a:.12g}, {b:.12g})" for a, b in pairwise(edges)]
@@ -384,7 +401,7 @@ class StatisticsMixin:
                 possible = (first < right) & (last >= left), (first < left[0]) | (last >= right[-1])
                 return np.hstack(certain)[:, :n_cells], np.hstack(possible)[:, :n_cells]
 
-            question = ColumnQuestion(
+            question = ColumnCondition(
                 j,
                 lambda: _bin(self._positions.column(j), edges),
                 np.eye(len(edges), dtype=bool)[:, :n_cells],
@@ -393,7 +410,7 @@ class StatisticsMixin:
         return self._answer(
             question,
             lambda t, n: np.apply_along_axis(project_to_simplex, -1, t)[..., : len(names)],
-            unclipped=lambda t, n: t[..., : len(names)],
+            linear=lambda t, n: t[..., : len(names)],
             labels=[names],
             judged=question if len(names) <= _CURVE else None,
             about=[*about, f"{self.columns_.name(j)} outside the edges"],
@@ -419,47 +436,6 @@ class StatisticsMixin:
 
     def _ranges(self, which: list[int]) -> NDArray:
         return np.array([self._bound(j) for j in which]).reshape(-1, 2)
-
-    def _centred(self, X: NDArray, which: list[int]) -> NDArray:
-        """Return columns minus the middles of their bounds: second moments lose no digits."""
-        middle = np.array([np.mean(self._bound(j)) for j in which])
-        return _floats(X, which) - middle
-
-    def _pairs(self, which: list[int]) -> dict[str, Any]:
-        """Return what is hard of second moments: how two columns go together."""
-        left, right = np.triu_indices(len(which), 1)
-        names = self._names(which)
-
-        def together(X: NDArray) -> NDArray:
-            columns = _from_the_mean(X, which)
-            return columns[:, left] * columns[:, right]
-
-        about = [
-            f"how {names[a]!r} and {names[b]!r} go together"
-            for a, b in zip(left, right, strict=True)
-        ]
-        return {"judged": together if about else None, "about": about}
-
-    def _second_order(self, which: list[int]) -> tuple[Callable, Callable, Callable]:
-        """Return products, covariances of their means, and the possible ones closest to these."""
-        d = len(which)
-        pairs = list(combinations_with_replacement(range(d), 2))
-        left, right = (np.array(side) for side in zip(*pairs, strict=True))
-
-        def products(X: NDArray) -> NDArray:
-            columns = self._centred(X, which)
-            return np.hstack([columns, columns[:, left] * columns[:, right]])
-
-        def raw(t: NDArray) -> NDArray:
-            first = t[..., :d]
-            matrix = np.empty((*t.shape[:-1], d, d))
-            matrix[..., left, right] = t[..., d:]
-            matrix[..., right, left] = t[..., d:]
-            return matrix - first[..., :, None] * first[..., None, :]
-
-        spans = np.ptp(self._ranges(which), axis=1)
-        units = np.outer(spans, spans)
-        return products, raw, lambda covariance: _possible_covariance(covariance / units) * units
 
 
 def _bin(values: NDArray, edges: NDArray) -> NDArray[np.int64]:
@@ -496,6 +472,45 @@ def _first_reached(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:
 def _first(reached: NDArray, values: NDArray) -> float:
     """Return the first of `values` that is reached, the last one where none is."""
     return values[np.argmax(reached)] if reached.any() else values[-1]
+
+
+class _SecondMoments:
+    """Products of numeric columns, and the covariances that their means give.
+
+    Columns are taken from the middles of their bounds, so that second moments lose no digits.
+
+    Parameters
+    ----------
+    which : list of int
+        The columns.
+    ranges : ndarray of shape (d, 2)
+        Their bounds.
+    """
+
+    def __init__(self, which: list[int], ranges: NDArray):
+        self._which, self._middles = which, ranges.mean(axis=1)
+        spans = np.ptp(ranges, axis=1)
+        self.units = np.outer(spans, spans)
+        pairs = list(combinations_with_replacement(range(len(which)), 2))
+        self._left, self._right = (np.array(side) for side in zip(*pairs, strict=True))
+
+    def products(self, X: NDArray) -> NDArray:
+        """Return the columns, and each product of two of them."""
+        columns = _floats(X, self._which) - self._middles
+        return np.hstack([columns, columns[:, self._left] * columns[:, self._right]])
+
+    def covariance(self, means: NDArray) -> NDArray:
+        """Return the matrices for mean products of shape (..., d + d (d + 1) / 2)."""
+        d = len(self._which)
+        first = means[..., :d]
+        matrix = np.empty((*means.shape[:-1], d, d))
+        matrix[..., self._left, self._right] = means[..., d:]
+        matrix[..., self._right, self._left] = means[..., d:]
+        return matrix - first[..., :, None] * first[..., None, :]
+
+    def possible(self, covariance: NDArray) -> NDArray:
+        """Return the closest matrix that columns within the bounds can have."""
+        return _possible_covariance(covariance / self.units) * self.units
 
 
 def _possible_covariance(matrix: NDArray) -> NDArray:

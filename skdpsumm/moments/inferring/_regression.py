@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ...sketches import PrivateSketch
-from ..asking._named_rows import NamedRows
-from ._blocks import FeatureBlocks
-from ._solvers import ROUGH, feature_covariance, solver_for
+from ._solvers import ROUGH, FeatureBlocks, feature_covariance, solver_for
 
 _N_REPLICATES = 100
 
@@ -160,12 +157,6 @@ class CellRegression(MomentRegression):
         return (self._indicators.T @ weights).T @ values, n_rows
 
 
-_NO_SERIES = (
-    "The columns of a question are NumPy arrays, no pandas Series: np.isin(rows['education'], "
-    "[...]), not rows['education'].isin([...])."
-)
-
-
 def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDArray:
     """Return lambda for each feature."""
     if regularization == "theory":
@@ -178,22 +169,3 @@ def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDAr
         "regularization must be 'theory', 'paper' or a number that is at least 0, got "
         f"{regularization!r}."
     )
-
-
-def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> tuple[NDArray, bool]:
-    """Return f(rows) as floats of shape (n, k), and if f gave one number per row."""
-    try:
-        found = np.asarray(function(rows))
-    except AttributeError as error:
-        if type(error.obj) is np.ndarray:
-            error.add_note(_NO_SERIES)
-        raise
-    values = found.astype(np.float64)
-    if values.shape[:1] != (len(rows),) or values.ndim > 2:
-        raise ValueError(
-            f"f must be vectorised: for rows of shape {rows.shape} it must return an array of "
-            f"shape ({len(rows)},) or ({len(rows)}, k), got {values.shape}."
-        )
-    if not np.all(np.isfinite(values)):
-        raise ValueError("f returned NaN or infinite values inside the bounds; it must be finite.")
-    return values.reshape(len(rows), -1), values.ndim == 1

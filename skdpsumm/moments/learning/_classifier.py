@@ -11,10 +11,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..._validation import known_classes, validate_table
-from ..._warn import silence
-from ...privacy._contract import columns_kept
-from ..inferring._implicit import BaseImplicitM2M, estimator_has
+from ..._computing import silence
+from ...schema._listed import known_classes
+from ...schema._reading import validate_table
+from ._base import BaseImplicitM2M, estimator_has
 
 
 class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
@@ -95,7 +95,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     """
 
     _n_bins = 8
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseImplicitM2M._parameter_constraints,
         "classes": [None, "array-like"],
     }
@@ -152,14 +152,16 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         AnswerWarning, UserWarning
             As `from_sketch`: where the release shows that the model is weak.
         """
-        self._check_parameters()
-        with columns_kept(self):
-            checked, labels = validate_table(self, X, y, mixed=bool(self.categories))
-            with silence():  # it may warn of how many rows there are
-                check_classification_targets(labels)
-            given = "the set of labels in y" if self.classes is None else ""
-            rng = self._sketch_table(X, checked, labels, given)
-        return self._train_on_release(rng)
+        return self._fit(X, y)
+
+    def _checked_table(self, X, y):
+        checked, labels = validate_table(self, X, y, mixed=bool(self.categories))
+        with silence():  # it may warn of how many rows there are
+            check_classification_targets(labels)
+        return checked, labels
+
+    def _taken_as_public(self):
+        return "the set of labels in y" if self.classes is None else ""
 
     def _default_estimator(self):
         return make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=1000))
@@ -190,11 +192,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     @estimator_has("predict_proba")
     def predict_proba(self, X):
         """Return the probabilities of the classes, shape (n_samples, n_classes)."""
-        X = self._checked(X)
-        return self.estimator_.predict_proba(X)
+        return self.estimator_.predict_proba(self._encoded_inputs(X))
 
     @estimator_has("decision_function")
     def decision_function(self, X):
         """Return the estimator's decision function."""
-        X = self._checked(X)
-        return self.estimator_.decision_function(X)
+        return self.estimator_.decision_function(self._encoded_inputs(X))

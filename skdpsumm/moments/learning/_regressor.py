@@ -8,10 +8,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
 
-from ..._validation import validate_table
-from ...features import Columns
-from ...privacy._contract import columns_kept
-from ..inferring._implicit import BaseImplicitM2M
+from ...schema import Columns
+from ...schema._reading import validate_table
+from ._base import BaseImplicitM2M
 
 
 class M2MRegressor(RegressorMixin, BaseImplicitM2M):
@@ -62,7 +61,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     """
 
     _n_bins = 5
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseImplicitM2M._parameter_constraints,
         "y_bounds": [None, "array-like"],
     }
@@ -119,13 +118,10 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         AnswerWarning, UserWarning
             As `from_sketch`: where the release shows that the model is weak.
         """
-        self._check_parameters()
-        with columns_kept(self):
-            checked, target = validate_table(
-                self, X, y, mixed=bool(self.categories), y_numeric=True
-            )
-            rng = self._sketch_table(X, checked, target)
-        return self._train_on_release(rng)
+        return self._fit(X, y)
+
+    def _checked_table(self, X, y):
+        return validate_table(self, X, y, mixed=bool(self.categories), y_numeric=True)
 
     def _default_estimator(self):
         return LinearRegression()

@@ -1,0 +1,159 @@
+"""What surrounds a computation: its progress, its BLAS threads, and warnings.
+
+Progress of what takes more than two seconds is a tqdm bar where that is installed, else lines. Many
+short products gain nothing by more than one BLAS thread, and lose much on busy machines. Warnings
+of ours point to the caller's line; those of others may tell of private rows.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+_SECONDS_BETWEEN_LINES = 2.0
+
+# What is shown now. Loops far below a `fit` report to it, and need not know whether it is there.
+_bar: ContextVar[Any] = ContextVar("skdpsumm_progress", default=None)
+
+
+@contextmanager
+def progress(label: str, verbose: int | bool, total: int | None = None) -> Iterator[None]:
+    """Show the steps that `advance` reports inside, on the standard error stream.
+
+    How many steps a fit takes can depend on private rows: progress is for the curator alone.
+
+    Parameters
+    ----------
+    label : str
+        What is at work.
+    verbose : int or bool
+        0 shows nothing.
+    total : int, default=None
+        Number of steps, where it is known.
+    """
+    bar = _open(label, total) if verbose else None
+    # None as well: what is silent must not count as steps of what it is a part of.
+    token = _bar.set(bar)
+    try:
+        yield
+    finally:
+        _bar.reset(token)
+        if bar is not None:
+            bar.close()
+
+
+def advance(n_steps: int = 1) -> None:
+    """Report steps to what is shown, if anything is."""
+    bar = _bar.get()
+    if bar is not None:
+        bar.update(n_steps)
+
+
+def _open(label: str, total: int | None) -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return _Lines(label, total)
+    return tqdm(desc=label, total=total, unit="step")
+
+
+class _Lines:
+    """A line every other second, and one at the end."""
+
+    def __init__(self, label: str, total: int | None):
+        self.label, self.of = label, "" if total is None else f" of {total}"
+        self.n_steps, self.start = 0, time.monotonic()
+        self.printed = self.start
+
+    def update(self, n_steps: int) -> None:
+        self.n_steps += n_steps
+        if time.monotonic() - self.printed >= _SECONDS_BETWEEN_LINES:
+            self._print("")
+            self.printed = time.monotonic()
+
+    def close(self) -> None:
+        self._print(", done")
+
+    def _print(self, end: str) -> None:
+        seconds = time.monotonic() - self.start
+        line = f"{self.label}: {self.n_steps}{self.of} steps, {seconds:.1f} s{end}"
+        print(line, file=sys.stderr, flush=True)
+
+
+_lock = threading.Lock()
+_inside: list[Any] = []  # the limit, once per thread of ours that is inside
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Have BLAS use one thread; results then do not depend on how many there are.
+
+    The setting is the process's. So the first thread to enter sets it, and the last to leave
+    restores what was.
+    """
+    with _lock:
+        limit = _inside[0] if _inside else _controller().limit(limits=1, user_api="blas")
+        _inside.append(limit)
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside.pop()
+            if not _inside:
+                limit.restore_original_limits()
+
+
+@lru_cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+_HOME = os.path.join(os.path.dirname(__file__), "")
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside this package that led here.
+
+    `warnings.warn` has `skip_file_prefixes` for this from Python 3.12 on.
+
+    Parameters
+    ----------
+    message : str
+    category : type of Warning
+    """
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HOME):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Drop the warnings of functions of others, and of numpy, for a private row may decide them."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+_FITS = "sklearn.model_selection._validation"
+
+
+def in_a_search() -> bool:
+    """Whether this is called by a fit or a score of a scikit-learn search or cross-validation.
+
+    Searches turn the memory of `warnings`, which should show each once, off and on again.
+    """
+    stack = traceback.walk_stack(None)
+    return any(frame.f_globals.get("__name__") == _FITS for frame, _ in stack)

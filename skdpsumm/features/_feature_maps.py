@@ -1,0 +1,494 @@
+"""Public feature maps phi: random Fourier features, RACE, and several maps side by side.
+
+Each knows the L1 and L2 sensitivity of its sum by construction and describes itself.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.utils import gen_batches
+
+from .._computing import advance
+from ..schema._columns import Columns, first_difference
+from . import _engine
+
+# Contributions are integers in units of 2**-GRID_BITS.
+GRID_BITS = 15
+GRID = 2**GRID_BITS
+# Length of phi: half a GiB of sums, thousands of times what answers are computed from.
+MOST_FEATURES = 2**26
+_ROWS_PER_BATCH = 65536
+
+
+class FeatureMap(ABC):
+    """A public map phi from rows to R^m whose norm is bounded by construction.
+
+    A map is immutable, knows nothing of any data, and describes itself as plain values and arrays
+    (`to_state`), from which `feature_map_from_state` rebuilds it. Whoever makes it, its
+    constructor refuses what does not fit: no row makes a map that exists write out of bounds.
+
+    Attributes
+    ----------
+    columns : Columns
+        The table it reads.
+    n_features : int
+        m, the length of phi(x).
+    """
+
+    kind: ClassVar[str]
+    _kinds: ClassVar[dict[str, type[FeatureMap]]] = {}
+    columns: Columns
+    n_features: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" in vars(cls):
+            FeatureMap._kinds[cls.kind] = cls
+
+    @abstractmethod
+    def matrix(self, X: NDArray) -> NDArray | sparse.csr_array:
+        """Return phi of each row, shape (n, m); sparse where phi is."""
+
+    @abstractmethod
+    def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
+        """Return the sum over the rows of one batch of phi in whole grid units."""
+
+    @abstractmethod
+    def sensitivity(self, adjacency: str) -> tuple[float, float]:
+        """Return the L1 and L2 sensitivity of the sum of phi, in grid units, rounding included."""
+
+    @abstractmethod
+    def project(self, mean: NDArray) -> NDArray:
+        """Return `mean` moved to the convex hull that every true mean lies in (or near it)."""
+
+    @abstractmethod
+    def neutral_mean(self) -> NDArray:
+        """Return the mean to assume when nothing is known."""
+
+    def row_groups(self) -> list[slice]:
+        """Return the slices of phi whose entries sum to one for every row; empty if none."""
+        return []
+
+    @abstractmethod
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Return a JSON-ready description and the arrays that go with it."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> FeatureMap:
+        """Rebuild from `to_state`."""
+
+    def parts(self) -> list[FeatureMap]:
+        """Return the maps that this one is made of: itself, unless it is a union."""
+        return [self]
+
+    def check_values(self, X: NDArray) -> None:
+        """Raise ValueError for values that some part of the map cannot take."""
+        for part in self.parts():
+            part.columns.check(X)
+
+    def grid_sums(self, X: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
+        """Return the exact sum of phi over the rows of X, in grid units of 2**-15.
+
+        The sum is over integers, so it depends on no order, batch or thread; each row's
+        contribution depends on that row alone.
+        """
+        total = np.zeros(self.n_features, np.int64)
+        for rows in _batches(len(X)):
+            total += self._grid_sums(X[rows], n_threads)
+            advance()
+        return total
+
+    def float_sums(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the sum of phi in float64, for epsilon = inf."""
+        total = np.zeros(self.n_features)
+        for rows in _batches(len(X)):
+            total += np.asarray(self.matrix(X[rows]).sum(axis=0, dtype=np.float64)).ravel()
+            advance()
+        return total
+
+    def same_as(self, other: FeatureMap) -> bool:
+        """Whether both maps are equal, so that sums of phi may be added."""
+        return self.difference(other) is None
+
+    def difference(self, other: FeatureMap) -> str | None:
+        """Return what differs first between two maps, by name; None where they are equal."""
+        (mine, arrays), (theirs, their_arrays) = self.to_state(), other.to_state()
+        described = first_difference(mine, theirs)
+        if described is not None:
+            return described
+        # Maps with equal descriptions have arrays of the same names.
+        unequal = (k for k, a in arrays.items() if not np.array_equal(a, their_arrays[k]))
+        return next((f"{k} differ" for k in unequal), None)
+
+
+def feature_map_from_state(state: dict[str, Any], arrays: dict[str, NDArray]) -> FeatureMap:
+    """Rebuild a feature map from its `to_state`.
+
+    Raises
+    ------
+    ValueError
+        For a description that is none: what the constructors refuse, they refuse here.
+    """
+    kind, known = state.get("kind") if isinstance(state, dict) else None, FeatureMap._kinds
+    if not isinstance(kind, str) or kind not in known:
+        raise ValueError(
+            f"Unknown feature map {kind!r}; known are {sorted(known)}. "
+            "A newer version of skdpsumm may read it."
+        )
+    try:
+        return known[kind].from_state(state, arrays)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"The description of a {kind} map lacks parts, or has others.") from error
+
+
+def check_size(n_features: int) -> int:
+    """Return the length of phi, or raise ValueError for more than `MOST_FEATURES`."""
+    if n_features > MOST_FEATURES:
+        raise ValueError(
+            f"A feature map has at most {MOST_FEATURES:,} features, and this one would have "
+            f"{n_features:,}: take fewer bins, buckets, components or marginals."
+        )
+    return n_features
+
+
+def is_count(value: Any) -> bool:
+    """Whether `value` is a whole number of at least 1 (True is none)."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def public_numbers(name: str, values: ArrayLike, *shape: int | None) -> NDArray[np.float64]:
+    """Return real numbers of a shape (None: any length but 0), or raise ValueError."""
+    found = np.asarray(values)
+    same = len(shape) == found.ndim and all(
+        length == (wanted or length) for length, wanted in zip(found.shape, shape, strict=True)
+    )
+    if found.dtype.kind not in "fiu" or not same or not found.size:
+        wanted = ", ".join("any" if length is None else str(length) for length in shape)
+        raise ValueError(f"{name} must be numbers of shape ({wanted}), got {found.shape}.")
+    return np.ascontiguousarray(found, np.float64)
+
+
+def _batches(n: int) -> Iterable[slice]:
+    return gen_batches(n, _ROWS_PER_BATCH) if n else ()  # which takes no empty partitions
+
+
+# Each grid value is within half a unit, plus the error of a float32 sine, of the unit circle.
+_ROUNDING = 0.5 + 2.0**-5
+_LARGEST_TURNS = 1e12
+
+
+class FourierMap(FeatureMap):
+    """phi(x) = [cos(x Omega), sin(x Omega)] (M2M, Definition 2).
+
+    Parameters
+    ----------
+    columns : Columns
+    frequencies : ndarray of shape (d, p)
+        Omega, in radians per unit of the encoded columns (`Columns.encode`); finite, below 1e12
+        turns.
+
+    Raises
+    ------
+    ValueError
+        For frequencies of another shape or size.
+
+    Notes
+    -----
+    Each pair lies on the unit circle: ``|cos a| + |sin a| <= sqrt(2)`` and, between two rows,
+    ``2 |sin((a - b) / 2)| <= 2``. With p pairs the L1 sensitivity is ``p sqrt(2)`` (add-remove)
+    or twice that (replace-one), the L2 sensitivity ``sqrt(p)`` or twice that. Rounding to the
+    grid moves each entry by at most `_ROUNDING` units, on each of the rows that differ.
+    """
+
+    kind = "fourier"
+
+    def __init__(self, columns: Columns, frequencies: NDArray):
+        self.columns = columns
+        self.frequencies = public_numbers("frequencies", frequencies, columns.n_encoded, None)
+        self.n_features = check_size(2 * self.frequencies.shape[1])
+        self._turns = self.frequencies / (2 * np.pi)
+        if not np.all(np.abs(self._turns) < _LARGEST_TURNS):
+            # Beyond, products could overflow to NaN, which no sensitivity bounds.
+            raise ValueError(f"frequencies must be below {_LARGEST_TURNS:g} turns; lower gamma.")
+
+    @classmethod
+    def draw(
+        cls,
+        columns: Columns,
+        n_features: int,
+        gamma: float,
+        kernel: str,
+        rng: np.random.RandomState,
+    ) -> FourierMap:
+        """Draw the spectral measure of ``exp(-gamma |x-y|_2^2)`` or ``exp(-gamma |x-y|_1)``."""
+        shape = (columns.n_encoded, n_features // 2)
+        if kernel == "rbf":
+            return cls(columns, rng.normal(scale=np.sqrt(2 * float(gamma)), size=shape))
+        return cls(columns, float(gamma) * rng.standard_cauchy(size=shape))
+
+    def matrix(self, X: NDArray) -> NDArray:
+        return _engine.fourier_features(self._encode(X), self._turns)
+
+    def grid_matrix(self, X: NDArray) -> NDArray[np.float32]:
+        """Return phi of each row in whole grid units, a function of that row alone, bit for bit.
+
+        A product with whole numbers is exact while it stays below 2**53, so what is computed from
+        it depends on no other row either.
+        """
+        return _engine.fourier_grid(self._encode(X), self._turns)
+
+    def _encode(self, X: NDArray) -> NDArray:
+        return np.ascontiguousarray(self.columns.encode(X))
+
+    def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
+        return _engine.fourier_sums(self._encode(X), self._turns, n_threads)
+
+    def sensitivity(self, adjacency: str) -> tuple[float, float]:
+        pairs = self.n_features // 2
+        rows = 2 if adjacency == "replace_one" else 1
+        l1 = rows * pairs * (np.sqrt(2) * GRID + 2 * _ROUNDING)
+        l2 = rows * np.sqrt(pairs) * (GRID + np.sqrt(2) * _ROUNDING)
+        return float(l1), float(l2)
+
+    def project(self, mean: NDArray) -> NDArray:
+        cos, sin = np.split(mean, 2)
+        radius = np.maximum(np.hypot(cos, sin), 1.0)
+        return np.concatenate([cos / radius, sin / radius])
+
+    def neutral_mean(self) -> NDArray:
+        return np.zeros(self.n_features)
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        state = {"kind": self.kind, **self.columns.to_dict()}
+        return state, {"frequencies": self.frequencies}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> FourierMap:
+        return cls(Columns.from_dict(state), arrays["frequencies"])
+
+
+class OneHotMap(FeatureMap):
+    """phi(x) = [iota(c_1(x)), ..., iota(c_R(x))]: R one-hot groups.
+
+    Every row puts exactly one 1 in each group, hence norms R (L1) and sqrt(R) (L2), and the sums
+    of each group add to n.
+    """
+
+    sizes: NDArray[np.int64]  # length of each group
+
+    @abstractmethod
+    def codes(self, X: NDArray) -> NDArray[np.integer]:
+        """Return the position of the 1 inside each group, shape (n, R)."""
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """First position of each group."""
+        return np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
+
+    def matrix(self, X: NDArray) -> sparse.csr_array:
+        positions = self.codes(X) + self.starts
+        n_rows, n_groups = positions.shape
+        ones = np.ones(positions.size)
+        pointers = np.arange(0, positions.size + 1, n_groups)
+        return sparse.csr_array(
+            (ones, positions.ravel(), pointers), shape=(n_rows, self.n_features)
+        )
+
+    def counts(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
+        """Return the number of rows at each position."""
+        positions = self.codes(X) + self.starts
+        return np.bincount(positions.ravel(), minlength=self.n_features)
+
+    def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
+        return self.counts(X, n_threads) * GRID
+
+    def sensitivity(self, adjacency: str) -> tuple[float, float]:
+        groups = len(self.sizes)
+        rows = 2 if adjacency == "replace_one" else 1
+        return float(rows * groups * GRID), float(np.sqrt(rows * groups) * GRID)
+
+    def row_groups(self) -> list[slice]:
+        return [slice(int(a), int(a + b)) for a, b in zip(self.starts, self.sizes, strict=True)]
+
+    def project(self, mean: NDArray) -> NDArray:
+        return np.concatenate([project_to_simplex(mean[group]) for group in self.row_groups()])
+
+    def neutral_mean(self) -> NDArray:
+        return np.repeat(1 / self.sizes, self.sizes)
+
+
+def project_to_simplex(vector: NDArray) -> NDArray:
+    """Return the closest vector with entries that are at least 0 and sum to 1."""
+    vector = vector - vector.max()  # a shift changes nothing but rounding errors
+    descending = np.sort(vector)[::-1]
+    excess = (np.cumsum(descending) - 1) / np.arange(1, len(vector) + 1)
+    threshold = excess[np.flatnonzero(descending > excess)[-1]]
+    return np.maximum(vector - threshold, 0.0)
+
+
+_LARGEST_PROJECTION = 1e12
+# Float32 knows no other whole numbers by their last digit, so a bucket could be one too far.
+MOST_BUCKETS = 2**24
+
+
+class RACEMap(OneHotMap):
+    """One-hot codes of R p-stable hashes with W buckets each (M2M, Definition 3).
+
+    ``h_r(x) = floor(x . w_r / bandwidth + b_r) mod W`` with w_r normal and b_r uniform on [0, 1)
+    (Datar et al., 2004).
+
+    Parameters
+    ----------
+    columns : Columns
+    projections : ndarray of shape (d, R)
+        w_r / float(bandwidth), for the encoded columns (`Columns.encode`); finite, below 1e12.
+    offsets : ndarray of shape (R,)
+        b_r, in [0, 1).
+    n_buckets : int
+        W, from 2 to 2**24.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+
+    kind = "race"
+
+    def __init__(self, columns: Columns, projections: NDArray, offsets: NDArray, n_buckets: int):
+        self.columns = columns
+        self.projections = public_numbers("projections", projections, columns.n_encoded, None)
+        if not np.all(np.abs(self.projections) < _LARGEST_PROJECTION):
+            raise ValueError(f"projections must be below {_LARGEST_PROJECTION:g}; raise bandwidth.")
+        n_hashes = self.projections.shape[1]
+        self.offsets = public_numbers("offsets", offsets, n_hashes)
+        if not np.all((self.offsets >= 0) & (self.offsets < 1)):
+            raise ValueError("offsets must lie in [0, 1).")
+        if not is_count(n_buckets) or not 2 <= n_buckets <= MOST_BUCKETS:
+            raise ValueError(f"n_buckets must be from 2 to {MOST_BUCKETS}, got {n_buckets!r}.")
+        self.n_buckets = int(n_buckets)
+        self.n_features = check_size(n_hashes * self.n_buckets)
+        self.sizes = np.full(n_hashes, self.n_buckets)
+
+    @classmethod
+    def draw(
+        cls,
+        columns: Columns,
+        n_repetitions: int,
+        n_buckets: int,
+        bandwidth: float,
+        rng: np.random.RandomState,
+    ) -> RACEMap:
+        """Draw the hashes."""
+        projections = rng.normal(size=(columns.n_encoded, n_repetitions)) / float(bandwidth)
+        return cls(columns, projections, rng.uniform(size=n_repetitions), n_buckets)
+
+    def _encode(self, X: NDArray) -> NDArray:
+        return np.ascontiguousarray(self.columns.encode(X))
+
+    def codes(self, X: NDArray) -> NDArray[np.int32]:
+        return _engine.race_codes(self._encode(X), self.projections, self.offsets, self.n_buckets)
+
+    def counts(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
+        return _engine.race_counts(
+            self._encode(X), self.projections, self.offsets, self.n_buckets, n_threads
+        )
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        state = {"kind": self.kind, "n_buckets": self.n_buckets, **self.columns.to_dict()}
+        return state, {"projections": self.projections, "offsets": self.offsets}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> RACEMap:
+        columns = Columns.from_dict(state)
+        return cls(columns, arrays["projections"], arrays["offsets"], state["n_buckets"])
+
+
+# One in another is of use; far beyond, Python's stack ends.
+DEEPEST_UNION = 16
+
+
+class UnionMap(FeatureMap):
+    """phi(x) = [phi_1(x), ..., phi_k(x)], for maps of the same table.
+
+    Its sensitivity is a matter of the budget of each part, so it is asked of the `parts`.
+
+    Raises
+    ------
+    ValueError
+        For no maps, or maps of different tables, or unions nested deeper than `DEEPEST_UNION`.
+    """
+
+    kind = "union"
+    depth: int  # of unions in unions
+
+    def __init__(self, maps: Sequence[FeatureMap]):
+        self.maps = tuple(maps)
+        if not self.maps:
+            raise ValueError("A union needs at least one feature map.")
+        self.depth = 1 + max(m.depth if isinstance(m, UnionMap) else 0 for m in self.maps)
+        if self.depth > DEEPEST_UNION:
+            raise ValueError(f"Unions may be nested {DEEPEST_UNION} deep; list the parts in one.")
+        self.columns = self.maps[0].columns
+        if any(_table(m.columns) != _table(self.columns) for m in self.maps):
+            raise ValueError("The maps of a union must be of one table: its columns, names, units.")
+        self.n_features = check_size(sum(m.n_features for m in self.maps))
+
+    def parts(self) -> list[FeatureMap]:
+        return [part for m in self.maps for part in m.parts()]
+
+    def _starts(self) -> NDArray[np.int64]:
+        return np.cumsum([0, *(m.n_features for m in self.maps)])
+
+    def matrix(self, X: NDArray) -> NDArray | sparse.csr_array:
+        blocks: list[Any] = [m.matrix(X) for m in self.maps]
+        if all(sparse.issparse(b) for b in blocks):
+            return sparse.hstack(blocks, format="csr")
+        return np.hstack([b.toarray() if sparse.issparse(b) else b for b in blocks])
+
+    def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
+        return np.concatenate([m._grid_sums(X, n_threads) for m in self.maps])
+
+    def sensitivity(self, adjacency: str) -> tuple[float, float]:
+        l1, l2 = zip(*(m.sensitivity(adjacency) for m in self.maps), strict=True)
+        return float(sum(l1)), float(np.linalg.norm(l2))
+
+    def project(self, mean: NDArray) -> NDArray:
+        pieces = np.split(mean, self._starts()[1:-1])
+        return np.concatenate([m.project(p) for m, p in zip(self.maps, pieces, strict=True)])
+
+    def neutral_mean(self) -> NDArray:
+        return np.concatenate([m.neutral_mean() for m in self.maps])
+
+    def row_groups(self) -> list[slice]:
+        return [
+            slice(start + g.start, start + g.stop)
+            for start, m in zip(self._starts().tolist(), self.maps, strict=False)
+            for g in m.row_groups()
+        ]
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        states, arrays = zip(*(m.to_state() for m in self.maps), strict=True)
+        named = {f"{i}.{k}": a for i, part in enumerate(arrays) for k, a in part.items()}
+        return {"kind": self.kind, "maps": list(states)}, named
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> UnionMap:
+        own: dict[str, dict[str, NDArray]] = {}
+        for name, array in arrays.items():
+            place, _, rest = name.partition(".")
+            own.setdefault(place, {})[rest] = array
+        parts = enumerate(state["maps"])
+        return cls([feature_map_from_state(part, own.get(str(i), {})) for i, part in parts])
+
+
+def _table(columns: Columns) -> tuple[Any, ...]:
+    return columns.n_columns, columns.names, columns.units

@@ -1,0 +1,415 @@
+"""A question put to a sketch: the answer, its error, and how far it reaches wherever rows lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..inferring._regression import CellRegression, MomentRegression
+from ._estimate import Estimate
+from ._positions import FEW_POINTS, Positions, evaluate_rows, values_at
+from ._warnings import MOST_JUDGED, unexplained, warn_of_constants, warn_of_the_unexplained
+
+# An interval is wider where what is missed is more than a standard error; a warning waits for 8.
+_ERRORS_OFF_BY_ONE = 1 / 8
+# Of a number its range is looked for at so many points, moved to the ends of their columns.
+_POINTS_FOR_RANGE = 64
+
+
+class ColumnCondition(NamedTuple):
+    """A condition on one column that is named, so that where it holds is known without asking.
+
+    Parameters
+    ----------
+    column : int
+    bins : callable
+        Returns the bin of each point.
+    truths : ndarray of shape (n_bins, k)
+        Whether it holds in each bin.
+    extremes : callable
+        Takes the lowest and the highest value in each cell, shape (n_cells, 1), and returns where
+        it certainly holds and where it may, two arrays of shape (n_cells, k).
+    """
+
+    column: int
+    bins: Callable[[], NDArray]
+    truths: NDArray
+    extremes: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A statistic: the mean of a function over the rows, and what is made of that mean.
+
+    Parameters
+    ----------
+    function : callable of rows, or ColumnCondition
+    then : callable, default=None
+        Takes the mean, or simulated ones of shape (B, k), and the number of rows, and returns the
+        statistic. None: the mean is the statistic.
+    linear : callable, default=None
+        `then` without its move to what is possible, where that leaves it linear in the mean. The
+        error is that of this: a share that was moved to 0 has not become certain.
+    counts_rows : bool, default=False
+        Whether the statistic is a number of rows, with the noise of theirs.
+    error : callable, default=None
+        Takes the mean and simulated ones, and returns the standard error. None: the standard
+        deviation of the simulated statistics.
+    bias : callable, default=None
+        Takes a bound on the bias of the mean, and the number of rows, and returns one on that of
+        the statistic. None: they are the same without `then`, and with it no bound is known.
+    ends, possible, labels : as in `Estimate`
+        None: `ends` are computed of what the release leaves open, and what is `possible` is looked
+        for among the values of the function.
+    judged : callable of rows, default=None
+        Of what `AnswerWarning` tells: `function` itself, or what is hard of it. None: of nothing.
+    about : sequence of str, default=()
+        What a warning calls the outputs of `judged`.
+    of_user : bool, default=False
+        Whether a user wrote the function, who is told where it holds nowhere or everywhere.
+    """
+
+    function: Callable[[Any], ArrayLike] | ColumnCondition
+    then: Callable[[NDArray, NDArray], NDArray] | None = None
+    linear: Callable[[NDArray, NDArray], NDArray] | None = None
+    counts_rows: bool = False
+    error: Callable[[NDArray, NDArray], NDArray] | None = None
+    bias: Callable[[NDArray, float], NDArray] | None = None
+    ends: Callable[[float], tuple[NDArray, NDArray]] | None = None
+    possible: tuple[Any, Any] | None = None
+    labels: Sequence[Sequence[str]] = ()
+    judged: Callable[[Any], NDArray] | ColumnCondition | None = None
+    about: Sequence[str] = ()
+    of_user: bool = False
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the statistic is linear in the mean, but for a move to what is possible."""
+        return self.then is None or self.linear is not None
+
+    def without_clipping(self, mean: NDArray, n_rows: NDArray) -> NDArray:
+        """Return the statistic before a move to what is possible."""
+        move = self.linear or self.then
+        return mean if move is None else move(mean, n_rows)
+
+
+class Answer:
+    """The answer to a question; its error and its ends are computed when they are asked for.
+
+    The points are asked anew for those: values at 100,000 of them are too large to be kept.
+
+    Parameters
+    ----------
+    question : Question
+    model : MomentRegression
+    positions : Positions
+        Of the model's points.
+
+    Attributes
+    ----------
+    value : ndarray
+    possible : pair
+        Least and largest value that it can have.
+
+    Warns
+    -----
+    AnswerWarning
+        Where it may be off by more than its error says.
+    """
+
+    def __init__(self, question: Question, model: MomentRegression, positions: Positions):
+        of_column = isinstance(question.function, ColumnCondition)
+        self._asked = (AskedCondition if of_column else AskedFunction)(
+            question.function, model, positions
+        )
+        self._question, self._model, self._positions = question, model, positions
+        self._n_rows = np.asarray(model.sketch.n_samples)
+        first = self._asked.at_points()
+        self._judge(first)
+        self._mean = first.model.weights @ first.values
+        self.value = self._mean
+        if question.then is not None:
+            self.value = question.then(self._mean, self._n_rows)
+        self.possible = self._possible(first)
+        if first.is_scalar and np.shape(self.value) == (1,):
+            self.value = self.value[0]
+            self.possible = tuple(np.ravel(end)[0] for end in self.possible)
+
+    def to_estimate(self, frame: str | None) -> Estimate:
+        """Return the answer as users see it."""
+        question = self._question
+        bounded = question.then is None or question.bias is not None
+        return Estimate(
+            self.value,
+            self.std_error,
+            bias_bound=self.bias_bound if bounded else None,
+            ends=question.ends or (self.ends if question.is_mean else None),
+            possible=self.possible,
+            labels=question.labels,
+            frame=frame,
+        )
+
+    def std_error(self) -> NDArray[np.float64]:
+        """Return the standard deviation that the noise gives to the answer."""
+        again = self._asked.at_points()
+        slope = self._asked.approximation(again)[0] if self._is_linear else None
+        found = self._noise(again.model, again.values, slope)
+        is_condition = again.two_values is not None
+        if is_condition and self._question.is_mean and not np.ptp(again.values, axis=0).all():
+            # Where all points agree, the noise is that of the cells that may hold others.
+            found = np.maximum(found, np.max([error for _, error in self._sides], axis=0))
+        return found
+
+    def bias_bound(self) -> NDArray[np.float64]:
+        """Return the largest error of approximation that is met at the points."""
+        again = self._asked.at_points()
+        slope, _ = self._asked.approximation(again)
+        largest = np.abs(again.model.residuals(again.values, slope)).max(axis=0)
+        if again.two_values is not None:  # where all points agree, nothing is known of other rows
+            low, high = again.two_values
+            alike = np.ptp(again.values, axis=0) == 0
+            largest[alike] = (high - low)[alike]
+        bias = self._question.bias
+        return largest if bias is None else bias(largest, self._model.sketch.n_samples)
+
+    def ends(self, z: float) -> tuple[NDArray, NDArray]:
+        """Return how far the answer reaches at `z` standard errors, wherever rows lie."""
+        (low, low_error), (high, high_error) = self._sides
+        shape = np.shape(self.value)
+        return (low - z * low_error).reshape(shape), (high + z * high_error).reshape(shape)
+
+    @cached_property
+    def _sides(self) -> list[tuple[NDArray, NDArray]]:
+        """The statistics of the questions below and above, and their standard errors."""
+        move = self._question.without_clipping
+        return [
+            (
+                move(side.model.weights @ side.values + side.more, self._n_rows),
+                self._noise(side.model, side.values, side.slope),
+            )
+            for side in self._asked.sides(self._asked.at_points())
+        ]
+
+    @property
+    def _is_linear(self) -> bool:
+        """Whether the noise of the statistic is known without simulation."""
+        question = self._question
+        return question.is_mean and not question.counts_rows and self._model.sketch.is_linear
+
+    def _noise(
+        self, model: MomentRegression, values: NDArray, slope: NDArray | None
+    ) -> NDArray[np.float64]:
+        move = self._question.without_clipping
+        if self._is_linear:
+            return move(model.sketch.linear_noise_std(slope), self._n_rows)
+        draws, n_drawn = model.replicates(values)
+        if self._question.error is not None:
+            return self._question.error(self._mean, draws)
+        return np.std(move(draws, n_drawn), axis=0)
+
+    def _judge(self, first: AtPoints) -> None:
+        """Warn of what the error bars do not hold."""
+        question = self._question
+        if question.judged is None:
+            return
+        if question.judged is not question.function:
+            hard = question.judged(self._positions.rows())  # type: ignore[operator]
+            warn_of_the_unexplained(self._model, hard, question.about, np.zeros(hard.shape[1]))
+            return
+        hidden = self._asked.hidden(first)
+        if question.of_user and first.two_values is not None:
+            warn_of_constants(first.values, hidden)
+        few = first.values.shape[1] <= MOST_JUDGED
+        known = self._asked.approximation(first) if few else None
+        warn_of_the_unexplained(first.model, first.values, question.about, hidden, known)
+
+    def _possible(self, first: AtPoints) -> tuple[Any, Any]:
+        question = self._question
+        if question.counts_rows:  # of which there are so many, up to three standard errors
+            return 0.0, float(self._n_rows) + 3 * self._model.sketch.n_noise_std
+        if question.possible is not None:
+            return question.possible
+        if isinstance(question.function, ColumnCondition):  # its bins are not the answer's
+            return 0.0, 1.0
+        return first.two_values or self._asked.range(first.values)
+
+
+class AtPoints(NamedTuple):
+    """A function's values at the points, the regression that they are for, and of what kind.
+
+    `two_values` are those that a condition has: 0 and 1, or others where it is multiplied. They
+    are None for a number.
+    """
+
+    model: MomentRegression
+    values: NDArray[np.float64]
+    is_scalar: bool
+    two_values: tuple[NDArray, NDArray] | None
+
+
+class Side(NamedTuple):
+    """A question below an answer or above it: its values, where it is asked, what to add."""
+
+    model: MomentRegression
+    values: NDArray
+    slope: NDArray
+    more: NDArray
+
+
+class AskedFunction:
+    """What a function is at the points, and how far it reaches wherever in their cells rows lie.
+
+    Parameters
+    ----------
+    function : callable, of rows
+    model : MomentRegression
+    positions : Positions
+        Of the model's points.
+    """
+
+    def __init__(self, function: Any, model: MomentRegression, positions: Positions):
+        self.function, self.model, self.positions = function, model, positions
+        self._approximation: tuple[NDArray, NDArray] | None = None
+
+    def at_points(self) -> AtPoints:
+        """Ask the points."""
+        values, is_scalar = evaluate_rows(self.function, self.positions.rows())
+        return AtPoints(self.model, values, is_scalar, self._two_values(values))
+
+    @cached_property
+    def _few_extremes(self) -> tuple[NDArray, NDArray]:
+        return self.positions.few.extremes(self.function)
+
+    def _two_values(self, values: NDArray) -> tuple[NDArray, NDArray] | None:
+        """Return the two values of a condition, wherever rows lie; None for a number."""
+        met = values, *self._few_extremes
+        low = np.min([v.min(axis=0) for v in met], axis=0)
+        high = np.max([v.max(axis=0) for v in met], axis=0)
+        if not all(np.all((v == low) | (v == high)) for v in met):
+            return None
+        if np.isin([low, high], (0, 1)).all():
+            return _zeros_and_ones(values)
+        return None if np.any(low == high) else (low, high)
+
+    def hidden(self, asked: AtPoints) -> NDArray[np.float64]:
+        """Return the share of the points whose places in their cells decide, shape (k,)."""
+        if asked.two_values is None:
+            return np.zeros(asked.values.shape[1])
+        low, high = self._few_extremes
+        return np.mean(high > low, axis=0)
+
+    def approximation(self, asked: AtPoints) -> tuple[NDArray, NDArray]:
+        """Return `MomentRegression.approximate`; it is kept, where values would be too large."""
+        if self._approximation is None:
+            self._approximation = asked.model.approximate(asked.values)
+        return self._approximation
+
+    def sides(self, asked: AtPoints) -> list[Side]:
+        """Return a question below and one above.
+
+        A truth lies between two questions that have one answer in each cell, and whose noise is
+        that of the cells. Of a number the approximation is asked: what it misses at most.
+        """
+        if asked.two_values is not None:
+            reached = self.positions.extremes(self.function)
+            return _sides_of_zeros_and_ones(self.model, *reached, asked.two_values)
+        few, values = self.positions.few, asked.values
+        slope, rest = self.approximation(asked)
+        low, high = np.full(values.shape[1], np.inf), np.full(values.shape[1], -np.inf)
+        for rows, phi in zip((few.rows(), *few.moved(few.numeric)), few.features(), strict=True):
+            found = values_at(self.function, rows)
+            missed = self.model.residuals_elsewhere(phi, found, values, slope)
+            low = np.minimum(low, np.where(np.isnan(missed), -np.inf, missed))
+            high = np.maximum(high, np.where(np.isnan(missed), np.inf, missed))
+        within = np.mean((high - low) ** 2, axis=0) / 4  # of what is missed, the moves explain this
+        beyond = _missed(self.model, values, slope, rest - within)
+        return [
+            Side(self.model, values, slope, low.mean(axis=0) - beyond),
+            Side(self.model, values, slope, high.mean(axis=0) + beyond),
+        ]
+
+    def range(self, values: NDArray) -> tuple[NDArray, NDArray]:
+        """Return the least and the largest value, at the points and where bounds meet."""
+        some, columns = self.positions.points[:_POINTS_FOR_RANGE], self.positions.columns
+        corners = Positions(self.positions.feature_map, columns, some, whole=True)
+        low, high = corners.extremes(self.function)
+        low = np.where(np.isnan(low), -np.inf, low).min(axis=0)
+        high = np.where(np.isnan(high), np.inf, high).max(axis=0)
+        return np.minimum(low, values.min(axis=0)), np.maximum(high, values.max(axis=0))
+
+
+class AskedCondition(AskedFunction):
+    """`AskedFunction` for a `ColumnCondition`: what it is in a cell is known without asking."""
+
+    function: ColumnCondition
+
+    def at_points(self) -> AtPoints:
+        """Ask the points."""
+        bins = self.function.bins()
+        met = np.bincount(bins, minlength=len(self.function.truths)) > 0
+        model = CellRegression(self.model, (np.cumsum(met) - 1)[bins], int(met.sum()))
+        values = self.function.truths[met].astype(np.float64)
+        return AtPoints(model, values, False, _zeros_and_ones(values))
+
+    def hidden(self, asked: AtPoints) -> NDArray[np.float64]:
+        """Return the share of the points whose places in their cells decide, shape (k,)."""
+        low, high = self._extremes()
+        place = self.positions.cells(self.function.column).place[:FEW_POINTS]
+        return np.mean((high.astype(np.float64) - low)[place], axis=0)
+
+    def sides(self, asked: AtPoints) -> list[Side]:
+        """Return a question below and one above."""
+        low, high = self._extremes()
+        place = self.positions.cells(self.function.column).place
+        model = CellRegression(self.model, place, len(low))
+        return _sides_of_zeros_and_ones(model, low, high, _zeros_and_ones(low), known=True)
+
+    def _extremes(self) -> tuple[NDArray, NDArray]:
+        _, low, high = self.positions.cells(self.function.column)
+        return self.function.extremes(low[:, None], high[:, None])
+
+
+def _zeros_and_ones(values: NDArray) -> tuple[NDArray, NDArray]:
+    return np.zeros(values.shape[1]), np.ones(values.shape[1])
+
+
+def _sides_of_zeros_and_ones(
+    model: MomentRegression,
+    low: NDArray,
+    high: NDArray,
+    ends: tuple[NDArray, NDArray],
+    *,
+    known: bool = False,
+) -> list[Side]:
+    """Return the sides of a condition that is from `low` to `high` in each cell.
+
+    Unless that is `known`, nothing is known of rows unlike all points, where these are alike.
+    """
+    k = low.shape[1]
+    values = np.hstack([low, high]).astype(np.float64)
+    slope, rest = model.approximate(values)
+    error = _missed(model, values, slope, rest)
+    if not known:
+        alike = np.hstack([np.all(low > ends[0], axis=0), np.all(high < ends[1], axis=0)])
+        error[alike] = np.tile(ends[1] - ends[0], 2)[alike]
+    return [
+        Side(model, values[:, :k], slope[:, :k], -error[:k]),
+        Side(model, values[:, k:], slope[:, k:], error[k:]),
+    ]
+
+
+def _missed(
+    model: MomentRegression, values: NDArray, slope: NDArray, rest: NDArray
+) -> NDArray[np.float64]:
+    """Return the largest error met at the points, where phi explains too little; else 0."""
+    bad = unexplained(model, slope, rest, model.variance(values), errors=_ERRORS_OFF_BY_ONE)
+    error = np.zeros(values.shape[1])
+    if bad.any():
+        residuals = model.residuals(values[:, bad], slope[:, bad])
+        error[bad] = np.abs(residuals).max(axis=0)
+    return error

@@ -1,0 +1,464 @@
+"""Implicit M2M: train any estimator on synthetic rows weighted to match a private sketch."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ..._computing import progress, warn_caller
+from ...features import project_to_simplex
+from ...privacy._contract import columns_kept
+from ...schema import Columns
+from ...schema._reading import Table, exact_numbers, validate_table
+from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion, inherit_columns
+from .._base import BaseM2M, first_given, library_of, table_of
+from ..asking._warnings import AnswerWarning
+from ..inferring._points import draw_points, maxent_points, missing_histogram
+from ..inferring._regression import MomentRegression
+
+# Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were .5 to .73
+# that were .9 to .99 with other sketches of the same rows; at 25 and more that happened once.
+_POINTS_A_PARAMETER = 10
+# Measured (docs/m2m.md): AUCs were .03 to .9 lower than those of the rows where less than this was
+# explained of most inputs, else at most .05 lower, unless the weights had collapsed.
+_SEEN = 0.5
+# As for answers: what is left out matters from 8 standard errors of noise on.
+_FAR = 8.0
+# Of few points for each feature any features explain much.
+_FEWEST_POINTS, _POINTS_A_FEATURE = 5_000, 10
+_MOST_FEATURES = 3_000
+_MOST_NAMED = 3
+# Of more categories the most frequent are looked at, or the products of two columns would be many.
+_MOST_VALUES = 16
+
+
+class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
+    """What the classifier and the regressor share: sketch (X, y), weight points, train.
+
+    Subclasses describe the column of y (`_describe_target`) and split it off again.
+    """
+
+    # Of numeric columns in the histograms of the default sketcher.
+    _n_bins: ClassVar[int]
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseM2M._parameter_constraints,
+        "estimator": [None, HasMethods(["fit", "predict"])],
+        "weights": [StrOptions({"maxent", "ridge"})],
+        "prior": [StrOptions({"auto", "uniform", "marginals"})],
+    }
+
+    @abstractmethod
+    def _default_estimator(self) -> BaseEstimator:
+        """Return the estimator to train where none is given."""
+
+    @abstractmethod
+    def _checked_table(self, X, y) -> tuple[Any, NDArray]:
+        """Return X and y, checked as scikit-learn does."""
+
+    @abstractmethod
+    def _describe_target(self, y: NDArray) -> tuple[Any, list[Any] | None]:
+        """Return the bounds and the categories of the column of y; check y against them."""
+
+    @abstractmethod
+    def _set_target(self, columns: Columns, target: int) -> None:
+        """Set fitted attributes from the schema of the column that is learnt."""
+
+    def _taken_as_public(self) -> str:
+        """Return what of y the guarantee takes as public, "" for nothing."""
+        return ""
+
+    def _fit(self, X, y):
+        """Sketch the table (X, y) with one charge, and train on the release."""
+        self._check_parameters()
+        rng = check_random_state(self.random_state)
+        with columns_kept(self):
+            checked, target = self._checked_table(X, y)
+            self._sketch_table(X, checked, target, rng)
+        sketch = self.sketcher_.sketch_
+        columns = table_of(sketch)
+        return self._train(sketch, columns, columns.n_columns - 1, rng)
+
+    def _sketch_table(self, X, X_checked: NDArray | Table, y: NDArray, rng) -> None:
+        n_features = X_checked.shape[1]
+        self._inputs(n_features, with_bounds=False).check(X_checked)
+        table = _append(X if hasattr(self, "feature_names_in_") else X_checked, X_checked, y)
+        names = None if library_of(table) is None else list(table.columns)
+        self._check_names(n_features, names)
+        sketcher = self._build_sketcher(n_features, y, rng)
+        steps = first_given(sketcher, "steps")
+        described = sketcher.bounds, sketcher.categories, names, steps
+        self._sketch(sketcher, table, Columns.build(n_features + 1, *described))
+        given = self._taken_as_public()
+        if given:
+            privacy = replace(sketcher.privacy_, given=f"{sketcher.privacy_.given}, and {given}")
+            sketcher.privacy_ = privacy
+            sketcher.sketch_ = replace(sketcher.sketch_, privacy=privacy)
+
+    def _build_sketcher(self, n_features: int, y: NDArray, rng):
+        """Return a sketcher of the table (X, y), whose map is drawn by an int."""
+        bounds, categories = self._describe_target(y)
+        inputs = self._inputs(n_features)
+        inputs.require_bounds()
+        values = [*map(inputs.values, range(n_features)), categories]
+        steps = [*map(inputs.step, range(n_features)), None]
+        given = self.sketcher
+        sketcher = inherit_columns(
+            _default_sketcher(n_features, self._n_bins) if given is None else given,
+            [*map(inputs.bound, range(n_features)), bounds],
+            {j: known for j, known in enumerate(values) if known is not None} or None,
+            steps if any(steps) else None,
+        )
+        return self._seeded(sketcher, rng)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.sketcher is None:
+            return
+        for one in [self.sketcher, *self.sketcher.sub_sketchers()]:
+            if one.bounds is not None or one.categories is not None:
+                raise ValueError(
+                    f"{type(one).__name__} has bounds or categories of its own, but the sketched "
+                    "table has the target as its last column: give the categories and the bounds "
+                    f"of X to the model, {type(self).__name__}(bounds=..., categories=...)."
+                )
+        if self.steps is not None and first_given(self.sketcher, "steps") is not None:
+            raise ValueError(
+                f"{type(self).__name__} and its sketcher both have steps; give them once, to the "
+                "model."
+            )
+
+    def _check_names(self, n_features: int, names: list[str] | None) -> None:
+        """Raise ValueError where the sketcher names a column that the table (X, y) lacks."""
+        own = [] if self.sketcher is None else [self.sketcher, *self.sketcher.sub_sketchers()]
+        of_y = f"number {n_features}" if names is None else repr(names[-1])
+        for parameter in ("marginals", "edges", "steps"):
+            for name in (n for one in own for n in _strings(getattr(one, parameter, None))):
+                if name not in (names or ()):
+                    raise ValueError(
+                        f"{parameter} names column {name!r}, which is not in the sketched table: "
+                        f"it has the columns of X, and y as column {of_y}."
+                    )
+
+    def _inputs(self, n_features: int, *, with_bounds: bool = True) -> Columns:
+        """Return what is publicly known of the columns of X."""
+        names = getattr(self, "feature_names_in_", None)
+        known = (self.bounds, self.steps) if with_bounds else (None, None)
+        return Columns.build(n_features, known[0], self.categories, names, known[1])
+
+    @classmethod
+    def from_sketch(
+        cls,
+        sketch: PrivateSketch,
+        *,
+        target=None,
+        bounds=None,
+        estimator=None,
+        weights="maxent",
+        prior="auto",
+        n_synthetic=100_000,
+        random_state=None,
+        verbose=0,
+    ):
+        """Return a model trained from a release alone.
+
+        Parameters
+        ----------
+        sketch : PrivateSketch
+            Of a table that holds the target. Other columns may be categories: `estimator` is given
+            an indicator of each of their values, in the order of `categories`, in their place.
+        target : int or str, default=None
+            Number or name of the column that is learnt. None is the last one, where `fit` puts it.
+            All other columns are inputs, in their order.
+        bounds : pair, sequence of pairs or mapping, default=None
+            Public (low, high) of all columns of the sketch, the target included, in the units in
+            which they were sketched. None takes those in the sketch's schema.
+        estimator, weights, prior, n_synthetic, random_state, verbose :
+            As in the constructor.
+
+        Raises
+        ------
+        ValueError
+            If the sketch has no such column, or one of the wrong kind; or if a numeric column has
+            no bounds, in the sketch or here.
+
+        Warns
+        -----
+        AnswerWarning
+            Where the release shows that the model is weak: the sketch does not tell of most inputs
+            how the target goes with them (docs/m2m.md), or noise drowns it.
+        UserWarning
+            Where `effective_sample_size_` is small.
+        """
+        model = cls(
+            estimator=estimator,
+            weights=weights,
+            prior=prior,
+            n_synthetic=n_synthetic,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        columns = model._described(sketch, bounds)
+        which = columns.n_columns - 1 if target is None else columns.index(target, "target")
+        model._set_inputs(_without(columns, which))
+        return model._train(sketch, columns, which, check_random_state(random_state))
+
+    def _train(self, sketch: PrivateSketch, columns: Columns, target: int, rng):
+        # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
+        self.__dict__.pop("estimator_", None)
+        self.sketch_ = sketch
+        self.privacy_ = sketch.privacy
+        self._set_target(columns, target)
+        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
+        with progress(type(self).__name__, self.verbose):
+            if self.weights == "maxent":
+                points, weights = maxent_points(sketch, points, columns, rng)
+            else:
+                weights = _ridge_weights(sketch, points)
+        estimator = self._default_estimator() if self.estimator is None else clone(self.estimator)
+        self._columns = _without(columns, target)
+        inputs = self._encoded(np.delete(points, target, axis=1))
+        learnt = self._training_target(points[:, target], weights)
+        kept = weights > weights.max() * 1e-9
+        given = {_weight_parameter(estimator): weights[kept] * len(points)}
+        self.estimator_ = estimator.fit(inputs[kept], learnt[kept], **given)
+        self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
+        self._warn_of_few_points(inputs.shape[1] + 1)
+        warn_of_invisible_inputs(sketch, columns, target, self.prior)
+        return self
+
+    def _warn_of_few_points(self, n_parameters: int) -> None:
+        """Warn where the weights have collapsed on few points; all of it was released before."""
+        if self.effective_sample_size_ >= _POINTS_A_PARAMETER * n_parameters:
+            return
+        ways = ["more synthetic points (n_synthetic)", "fewer columns", "a larger epsilon"]
+        if missing_histogram(self.sketch_.feature_map, self.sketch_.columns) is not None:
+            ways.insert(0, "a sketch with a histogram of each column (SketchUnion)")
+        elif self.prior == "uniform":
+            ways.insert(0, "prior='marginals'")
+        if self.weights == "ridge":
+            ways.insert(0, "weights='maxent'")
+        warn_caller(
+            f"The {self.n_synthetic} synthetic points are worth {self.effective_sample_size_:.0f} "
+            f"of equal weight (effective_sample_size_), for {n_parameters - 1} inputs: the model "
+            "may be near chance, for few points match the sketch. Take "
+            f"{', '.join(ways[:-1])} or {ways[-1]}.",
+            UserWarning,
+        )
+
+    def _training_target(self, target: NDArray, weights: NDArray) -> NDArray:
+        return target
+
+    def _encoded_inputs(self, X) -> NDArray[np.float64]:
+        """Check rows that are predicted, and return what the estimator is given."""
+        check_is_fitted(self, "estimator_")
+        X = validate_table(self, X, mixed=self._has_categories(), reset=False)
+        self._columns.check(X)
+        return self._encoded(X)
+
+    def _has_categories(self) -> bool:
+        return any(self._columns.values(j) for j in range(self.n_features_in_))
+
+    def _encoded(self, X: NDArray | Table) -> NDArray[np.float64]:
+        """Return what the estimator is given: numbers, and an indicator for each category."""
+        if not self._has_categories():
+            return exact_numbers(X)
+        return np.column_stack([self._encoded_column(X, j) for j in range(X.shape[1])])
+
+    def _encoded_column(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
+        values = self._columns.values(j)
+        if values is None:
+            return exact_numbers(X[:, j])
+        return np.eye(len(values))[self._columns.code(X, j)]
+
+    def predict(self, X):
+        """Predict with the trained estimator.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            With the columns that were sketched: categories as values, not as indicators.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            For a value that is not among its column's categories.
+        """
+        return self.estimator_.predict(self._encoded_inputs(X))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def _default_sketcher(n_features: int, n_bins: int) -> SketchUnion:
+    """Return what tells how the target goes with each input, and with a few of them together.
+
+    AUC at epsilon = 1 on 12 columns of Adult, 30 of breast cancer, 5 of Occupancy, and where the
+    classes are those of xor: .89, .98, .99, .99; .41, .43, .99, 1 with Fourier features alone.
+    """
+    pairs = [[j, n_features] for j in range(n_features)]
+    return SketchUnion([HistogramSketcher(marginals=pairs, n_bins=n_bins), RFFSketcher(gamma=2.0)])
+
+
+def _strings(names: Any) -> list[str]:
+    """Return the names in lists of lists, or among the keys of a mapping."""
+    if isinstance(names, str):
+        return [names]
+    return [] if np.isscalar(names) or names is None else [s for n in names for s in _strings(n)]
+
+
+def _weight_parameter(estimator: Any) -> str:
+    """Return what `fit` calls the weights of rows: in a Pipeline those of its last step."""
+    path = ""
+    while isinstance(estimator, Pipeline):
+        name, estimator = estimator.steps[-1]
+        path += f"{name}__"
+    return f"{path}sample_weight"
+
+
+def _ridge_weights(sketch: PrivateSketch, points: NDArray) -> NDArray:
+    """Return the paper's weights (section 3.5), moved to the closest non-negative ones.
+
+    The ridge's weights can be negative, which no estimator takes and which makes losses
+    unbounded below. Their projection on the simplex keeps what can be kept.
+    """
+    regression = MomentRegression(sketch, points, regularization="theory", center=True)
+    return project_to_simplex(regression.weights)
+
+
+def _without(columns: Columns, which: int) -> Columns:
+    """Return all columns but one."""
+    kept = [j for j in range(columns.n_columns) if j != which]
+    about = {f.name: getattr(columns, f.name) for f in fields(columns) if f.name != "n_columns"}
+    fewer = {name: v if v is None else tuple(v[j] for j in kept) for name, v in about.items()}
+    return Columns(len(kept), **fewer)
+
+
+def _append(X: Any, X_checked: NDArray, y: NDArray) -> Any:
+    """Return the table (X, y), a frame where X is one."""
+    library = library_of(X)
+    name = "target"
+    while library is not None and name in list(X.columns):
+        name += "_"
+    if library == "pandas":
+        return X.assign(**{name: y})
+    if library == "polars":
+        import polars as pl
+
+        return X.with_columns(pl.Series(name, y))
+    if isinstance(X_checked, Table):  # a frame whose columns have no names
+        return Table([*X_checked.columns, y])
+    if X_checked.dtype.kind == "f" and y.dtype.kind in "fiub":
+        return np.column_stack([X_checked, y.astype(np.float64)])
+    table = np.empty((len(y), X_checked.shape[1] + 1), dtype=object)
+    table[:, :-1], table[:, -1] = X_checked, y
+    return table
+
+
+def estimator_has(name: str):
+    """Return a method's condition: the estimator, or the default one, has it too."""
+
+    def check(self) -> bool:
+        inner = getattr(self, "estimator_", self.estimator)
+        return hasattr(self._default_estimator() if inner is None else inner, name)
+
+    return available_if(check)
+
+
+def warn_of_invisible_inputs(
+    sketch: PrivateSketch, columns: Columns, target: int, prior: Any
+) -> None:
+    """Warn where the sketch tells of too few inputs how the target goes with them.
+
+    Over points of the prior, whose columns are independent, an input times the centred target is
+    ``a . phi`` and a rest. Of the rest no sketch of phi can tell how the data differ from the
+    points: a model learns that the target has nothing to do with the input.
+
+    Of more than 3,000 features nothing is said: the regression would take longer than the model.
+
+    Parameters
+    ----------
+    sketch : PrivateSketch
+    columns : Columns
+        With the bounds of every numeric column.
+    target : int
+        The column that is learnt.
+    prior : as in `draw_points`
+    """
+    if sketch.is_drowned:
+        warn_caller(
+            "The noise drowns the sketch, which cannot tell the number of rows from zero: the "
+            "model has learnt nothing. Take a larger epsilon, more rows or fewer features.",
+            AnswerWarning,
+        )
+        return
+    n_features = sketch.feature_map.n_features
+    if n_features > _MOST_FEATURES:
+        return
+    # Points of its own, always the same: a model does not change because it was judged.
+    n_points = max(_FEWEST_POINTS, _POINTS_A_FEATURE * n_features)
+    points = draw_points(prior, sketch, columns, n_points, check_random_state(0))
+    model = MomentRegression(sketch, points, regularization="theory", center=True)
+    label = _standardised(points, columns, target)
+    inputs = np.array([j for j in range(columns.n_columns) if j != target])
+    shares = np.array([_explained(model, _standardised(points, columns, j), label) for j in inputs])
+    hidden = shares < _SEEN
+    if 2 * hidden.sum() > len(inputs):
+        unseen, share = inputs[hidden].tolist(), float(shares[hidden].mean())
+        warn_caller(_message(columns, target, unseen, share), AnswerWarning)
+
+
+def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
+    """Return the share of an input's products with the label that phi explains.
+
+    It is one where noise hides the rest.
+    """
+    products = (one[:, :, None] * label[:, None, :]).reshape(len(one), -1)
+    products -= products.mean(axis=0)
+    slope, rest = model.approximate(products)
+    noise, spread = model.sketch.linear_noise_std(slope), products.var(axis=0).sum()
+    if rest.sum() <= _FAR**2 * np.sum(noise**2):
+        return 1.0
+    return max(1.0 - float(rest.sum() / spread), 0.0)
+
+
+def _standardised(points: NDArray, columns: Columns, j: int) -> NDArray:
+    """Return a column as a standardised number, or as centred indicators, shape (n, k)."""
+    known = columns.values(j)
+    if known is not None:
+        codes = columns.code(points, j)
+        frequent = np.argsort(-np.bincount(codes, minlength=len(known)), kind="stable")
+        indicators = codes[:, None] == frequent[:_MOST_VALUES]
+        return indicators - indicators.mean(axis=0)
+    number = points[:, [j]].astype(np.float64)
+    return (number - number.mean()) / max(number.std(), 1e-300)
+
+
+def _message(columns: Columns, target: int, hidden: list[int], share: float) -> str:
+    name = columns.name(target)
+    told = ", ".join(repr(columns.name(j)) for j in hidden[:_MOST_NAMED])
+    more = len(hidden) - _MOST_NAMED
+    pair = [j if columns.names is None else columns.name(j) for j in (hidden[0], target)]
+    return (
+        f"The sketch explains only {share:.0%} of how {name!r} goes with {told}"
+        f"{f' (and {more} more)' if more > 0 else ''}, of {columns.n_columns - 1} inputs, over the "
+        "synthetic points. Of the rest the model learns nothing and may be far worse than one that "
+        "sees the rows. Sketch histograms of pairs with the target "
+        f"(HistogramSketcher(marginals=[{pair!r}, ...])); or fewer columns, more n_components, a "
+        "smaller gamma."
+    )

@@ -1,0 +1,167 @@
+"""What the displays share: axes, styles that differ without colour, and names with units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+from sklearn.utils._optional_dependencies import check_matplotlib_support
+
+from ..moments import M2MEstimator
+from ..schema import Columns
+from ..sketches import PrivateSketch
+
+# Line and marker: any two can be told apart in black and white.
+STYLES = (("-", "o"), ("--", "s"), ("-.", "^"), (":", "D"), ((0, (6, 1, 1, 1, 1, 1)), "v"))
+
+
+_Args = ParamSpec("_Args")
+_Drawn = TypeVar("_Drawn")
+
+
+def draws(make: Callable[_Args, _Drawn]) -> Callable[_Args, _Drawn]:
+    """Have a class method ask for matplotlib first of all, before anything is spent."""
+
+    @wraps(make)
+    def checked(*args: _Args.args, **options: _Args.kwargs) -> _Drawn:
+        check_matplotlib_support(f"{getattr(args[0], '__name__', '')}.{make.__name__}")
+        return make(*args, **options)
+
+    return checked
+
+
+class Display:
+    """A picture that `plot` draws, on new axes or on given ones.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    ax_: Any
+    figure_: Any
+
+    def _open_axes(self, ax: Any, figsize: tuple[float, float] = (5.2, 3.6)) -> Any:
+        """Return the axes to draw on, new ones where `ax` is None."""
+        check_matplotlib_support(f"{type(self).__name__}.plot")
+        check_axes(ax)
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=figsize, layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+
+class TableDisplay(Display):
+    """A picture of statistics that an `M2MEstimator` answers."""
+
+    @classmethod
+    @draws
+    def from_sketch(
+        cls, sketch: PrivateSketch, *args: Any, random_state: Any = None, **options: Any
+    ) -> Any:
+        """Draw statistics of a release. It costs no privacy.
+
+        Parameters
+        ----------
+        sketch : PrivateSketch
+        *args, **options
+            As in `from_estimator`, after the estimator.
+        random_state : int, RandomState or None, default=None
+            Of the synthetic points.
+
+        Returns
+        -------
+        display
+            Of this class.
+        """
+        estimator = M2MEstimator.from_sketch(sketch, random_state=random_state)
+        return cls.from_estimator(estimator, *args, **options)  # type: ignore[attr-defined]
+
+
+def check_axes(ax: Any) -> None:
+    """Raise TypeError for what cannot be drawn on, such as the array of several axes."""
+    from matplotlib.axes import Axes
+
+    if ax is not None and not isinstance(ax, Axes):
+        raise TypeError(f"ax must be a matplotlib Axes or None, got {type(ax).__name__}.")
+
+
+def next_style(ax: Any) -> dict[str, Any]:
+    """Return colour, line and marker that no curve on the axes has so far."""
+    k = count(ax, "curve")
+    line, marker = STYLES[k % len(STYLES)]
+    return {"color": f"C{k}", "ls": line, "marker": marker, "gid": "curve"}
+
+
+def reference_style(ax: Any, label: str) -> dict[str, Any]:
+    """Return the style of a line drawn for comparison; the first of them is in the legend."""
+    style = {"color": "0.45", "lw": 1.5, "ls": (0, (1, 1)), "gid": "reference"}
+    return style | {"label": "_" + label if count(ax, "reference") else label}
+
+
+def of_level(level: float) -> str:
+    """Return what every bar and band shows, in the words that all pictures share."""
+    return f"{100 * level:.4g}% interval"
+
+
+def digits(number: Any, n: int) -> str:
+    """Return a number of n significant digits, with a power of ten only where it is far from 1."""
+    return f"{float(f'{float(number):.{n}g}'):.7g}"
+
+
+def once(ax: Any, label: str) -> str:
+    """Return a label for the legend, hidden where an artist on the axes has it already."""
+    return "_" + label if label in ax.get_legend_handles_labels()[1] else label
+
+
+def legend_above(ax: Any) -> None:
+    """Put the legend where no data can be."""
+    style = {"frameon": False, "fontsize": "small", "borderaxespad": 0.2}
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, **style)
+
+
+def count(ax: Any, gid: str) -> int:
+    """Return how many lines on the axes are of a kind, "curve" or "reference"."""
+    return sum(line.get_gid() == gid for line in ax.get_lines())
+
+
+def with_unit(name: str, unit: str | None) -> str:
+    """Return a label: the name, and the unit in brackets where there is one."""
+    return name if not unit else f"{name} ({unit})"
+
+
+def numeric_columns(columns: Columns) -> list[int]:
+    """Return the positions of the columns that hold numbers."""
+    return [j for j in range(columns.n_columns) if columns.values(j) is None]
+
+
+def units_of(columns: Columns, units: Mapping[str, str] | None) -> list[str | None]:
+    """Return the unit of each column: those given, else those of the schema.
+
+    Raises
+    ------
+    ValueError
+        If `units` names a column that the data do not have.
+    """
+    known = list(columns.units or [None] * columns.n_columns)
+    names = [columns.name(j) for j in range(columns.n_columns)]
+    for name, unit in (units or {}).items():
+        if name not in names:
+            raise ValueError(f"units names column {name!r}, which the data do not have.")
+        known[names.index(name)] = unit
+    return known
+
+
+def same_length(of: str, first: Any, /, **arrays: Any) -> None:
+    """Raise ValueError for an array that is not as long as the first, which is named `of`."""
+    for name, array in arrays.items():
+        if array is not None and len(np.asarray(array)) != len(first):
+            raise ValueError(
+                f"{name} has {len(np.asarray(array))} entries, but {of} has {len(first)}; give "
+                "one for each."
+            )

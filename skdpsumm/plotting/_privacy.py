@@ -1,0 +1,362 @@
+"""What a release promises, and what a ledger has paid and has left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..privacy import PrivacyGuarantee, PrivacyLedger
+from ..sketches import PrivateSketch
+from ._base import Display, draws, legend_above, next_style
+
+# Deltas below are of no use to anyone, and would squeeze the others.
+_LEAST_DELTA = 1e-12
+
+
+class PrivacyProfileDisplay(Display):
+    """delta(epsilon) of a guarantee: every (epsilon, delta) on or above the curve holds.
+
+    Parameters
+    ----------
+    guarantee : PrivacyGuarantee
+    epsilons : array-like of shape (k,), default=None
+        Where to evaluate it. None is 201 from 0 to where delta falls to 1e-12.
+
+    Attributes
+    ----------
+    deltas : ndarray of shape (k,)
+        What is drawn.
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    line_ : matplotlib Line2D
+
+    Raises
+    ------
+    ValueError
+        If `epsilons` holds what is no finite number from 0 on.
+
+    Examples
+    --------
+    >>> from skdpsumm.plotting import PrivacyProfileDisplay
+    >>> from skdpsumm.privacy import GaussianDP, PrivacyGuarantee
+    >>> display = PrivacyProfileDisplay(PrivacyGuarantee(GaussianDP(0.5)), epsilons=[0, 1])
+    >>> display.deltas.round(4)
+    array([0.1974, 0.0068])
+    >>> display.plot().ax_.get_ylabel()
+    'delta (probability)'
+    """
+
+    def __init__(self, guarantee: PrivacyGuarantee, *, epsilons: ArrayLike | None = None):
+        self.guarantee = guarantee
+        self.epsilons = _default(guarantee) if epsilons is None else _checked(epsilons)
+        self.deltas = np.array([guarantee.delta(float(epsilon)) for epsilon in self.epsilons])
+
+    def plot(self, ax: Any = None, *, name: str | None = None) -> PrivacyProfileDisplay:
+        """Draw the curve. Draw several on the same axes to compare them.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        name : str, default=None
+            For the legend. None says what is protected.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        """
+        ax = self._open_axes(ax)
+        label = f"protects {self.guarantee.protects}" if name is None else name
+        if self.guarantee.simulated:
+            label += " (SIMULATED: protects nobody)"
+        style = next_style(ax) | {"markevery": max(1, len(self.epsilons) // 8), "ms": 4}
+        # A delta of 0 lies below the axis, where a pure guarantee's line leads.
+        shown = np.maximum(self.deltas, _LEAST_DELTA / 100)
+        (self.line_,) = ax.plot(self.epsilons, shown, label=label, **style)
+        adjacency = self.guarantee.adjacency.replace("_", "-")
+        ax.set(xlabel=f"epsilon ({adjacency})", ylabel="delta (probability)")
+        ax.set(yscale="log", ylim=(_LEAST_DELTA / 3, 2))
+        ax.grid(color="0.9")
+        legend_above(ax)
+        return self
+
+    @classmethod
+    @draws
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        claim: str | None = None,
+        epsilons: ArrayLike | None = None,
+        ax: Any = None,
+        name: str | None = None,
+    ) -> PrivacyProfileDisplay:
+        """Draw a fitted estimator's `privacy_`.
+
+        Parameters
+        ----------
+        estimator : estimator
+        claim : {"target", "owners"}, default=None
+            Which guarantee of a summary, which has several; only for those.
+        epsilons : array-like of shape (k,), default=None
+            As in the constructor.
+        ax, name :
+            As in `plot`.
+
+        Returns
+        -------
+        PrivacyProfileDisplay
+
+        Raises
+        ------
+        ValueError
+            If `claim` is missing for a summary, or given for anything else.
+        """
+        privacy = estimator.privacy_
+        has_several = not isinstance(privacy, PrivacyGuarantee)
+        if has_several and claim not in ("target", "owners"):
+            raise ValueError(
+                f"claim must be 'target' or 'owners' for {type(estimator).__name__}, got {claim!r}."
+            )
+        if not has_several and claim is not None:
+            raise ValueError(
+                f"claim must be None for {type(estimator).__name__}, which has one guarantee, got "
+                f"{claim!r}."
+            )
+        guarantee = privacy if claim is None else getattr(privacy, claim)
+        return cls(guarantee, epsilons=epsilons).plot(ax, name=name)
+
+    @classmethod
+    @draws
+    def from_sketch(
+        cls,
+        sketch: PrivateSketch,
+        *,
+        epsilons: ArrayLike | None = None,
+        ax: Any = None,
+        name: str | None = None,
+    ) -> PrivacyProfileDisplay:
+        """Draw a release's `privacy`.
+
+        Parameters
+        ----------
+        sketch : PrivateSketch
+        epsilons : array-like of shape (k,), default=None
+            As in the constructor.
+        ax, name :
+            As in `plot`.
+
+        Returns
+        -------
+        PrivacyProfileDisplay
+        """
+        return cls(sketch.privacy, epsilons=epsilons).plot(ax, name=name)
+
+
+def _default(guarantee: PrivacyGuarantee) -> Any:
+    # A pure guarantee ends in a step, which deserves to be seen.
+    last = 1.05 * min(guarantee.epsilon(0.0), guarantee.epsilon(_LEAST_DELTA))
+    return np.linspace(0, last if 0 < last < np.inf else 1.0, 201)
+
+
+def _checked(epsilons: ArrayLike) -> Any:
+    values = np.asarray(epsilons, dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0 or not np.all((values >= 0) & np.isfinite(values)):
+        raise ValueError("epsilons must be a list of finite numbers from 0 on.")
+    return np.sort(values)
+
+
+# ---- ledgers
+
+# One for each data set, told apart in black and white.
+_HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
+_GREYS = ("0.55", "0.75", "0.85", "0.65", "0.95", "0.8")
+
+
+class LedgerDisplay(Display):
+    """A bar per charge, and lines where all together and the cap stand.
+
+    Each bar is what the charge costs alone. Together they cost less than the sum of the bars
+    (under "gdp" and "zcdp", and in partitions), so the total is drawn as the ledger counts it.
+
+    Parameters
+    ----------
+    entries : sequence of dict
+        As of `PrivacyLedger.entries`: id, label, dataset, epsilon, simulated.
+    spent, cap : float
+        epsilon, all together and at most.
+    delta : float, default=0.0
+        At which all epsilons are stated.
+    accountant, adjacency : str, default="pure", "add_remove"
+        The ledger's, for the axis.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    bars_ : matplotlib BarContainer
+
+    Examples
+    --------
+    >>> from skdpsumm.plotting import LedgerDisplay
+    >>> from skdpsumm.privacy import PrivacyLedger, PureDP
+    >>> ledger = PrivacyLedger(epsilon=1.0)
+    >>> ledger.charge(PureDP(0.3), label="histogram of ages")
+    1
+    >>> display = LedgerDisplay.from_ledger(ledger)
+    >>> float(display.bars_[0].get_width()), display.spent, display.cap
+    (0.3, 0.3, 1.0)
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Mapping[str, Any]],
+        *,
+        spent: float,
+        cap: float,
+        delta: float = 0.0,
+        accountant: str = "pure",
+        adjacency: str = "add_remove",
+    ):
+        self.entries = list(entries)
+        self.spent = spent
+        self.cap = cap
+        self.delta = delta
+        self.accountant = accountant
+        self.adjacency = adjacency
+
+    def plot(self, ax: Any = None, *, max_entries: int = 30) -> LedgerDisplay:
+        """Draw the charges, the first on top.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        max_entries : int, default=30
+            Draw the last so many.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        ValueError
+            If `max_entries` is no positive integer.
+        """
+        if not isinstance(max_entries, int) or max_entries < 1:
+            raise ValueError(f"max_entries must be a positive integer, got {max_entries!r}.")
+        shown = self.entries[-max_entries:]
+        ax = self._open_axes(ax, (6.4, 1.9 + 0.28 * len(shown)))
+        widths = np.array([entry["epsilon"] for entry in shown], dtype=np.float64)
+        # Infinite charges reach to the edge.
+        right = 1.08 * max([*_finite([*widths, self.spent, self.cap]), 1e-9])
+        self.bars_ = ax.barh(range(len(shown)), np.where(np.isinf(widths), right, widths), 0.7)
+        self._hatch(ax, shown)
+        spent = f"all together: {self.spent:.4g}"
+        cap = f"cap: {self.cap:.4g}"
+        for value, label, line in ((self.spent, spent, "--"), (self.cap, cap, "-")):
+            places = [value] * 2 if np.isfinite(value) else [np.nan] * 2
+            style = {"color": "k", "ls": line, "lw": 1.4, "label": label}
+            ax.plot(places, [0, 1], transform=ax.get_xaxis_transform(), **style)
+        ax.set_yticks(range(len(shown)), [_name(entry) for entry in shown])
+        ax.set(ylim=(max(len(shown), 1) - 0.5, -0.5), xlim=(0, right))
+        at = f" at delta={self.delta:g}, {self.accountant}" if self.delta else ""
+        ax.set_xlabel(f"epsilon{at} ({self.adjacency.replace('_', '-')})")
+        left_out = len(self.entries) - len(shown)
+        if left_out:
+            ax.set_title(f"the last {len(shown)} of {len(self.entries)} charges", fontsize="medium")
+        ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        return self
+
+    def _hatch(self, ax: Any, shown: list[Mapping[str, Any]]) -> None:
+        """Give the bars of each data set a hatch of their own, and a place in the legend."""
+        datasets = list(dict.fromkeys(entry["dataset"] for entry in shown))
+        for bar, entry in zip(self.bars_, shown, strict=True):
+            k = datasets.index(entry["dataset"]) % len(_HATCHES)
+            bar.set(hatch=_HATCHES[k], facecolor=_GREYS[k], edgecolor="0.2")
+        for k, name in enumerate(datasets if len(datasets) > 1 else []):
+            style = {"hatch": _HATCHES[k % len(_HATCHES)], "fc": _GREYS[k % len(_GREYS)]}
+            ax.bar(0, 0, 0, label=f"data set {name!r}", ec="0.2", **style)
+
+    @classmethod
+    @draws
+    def from_ledger(
+        cls, ledger: PrivacyLedger, *, ax: Any = None, max_entries: int = 30
+    ) -> LedgerDisplay:
+        """Draw a ledger as it stands.
+
+        Parameters
+        ----------
+        ledger : PrivacyLedger
+        ax, max_entries :
+            As in `plot`.
+
+        Returns
+        -------
+        LedgerDisplay
+        """
+        display = cls(
+            ledger.entries(),
+            spent=ledger.spent.epsilon,
+            cap=ledger.epsilon,
+            delta=ledger.spent.delta,
+            accountant=ledger.accountant,
+            adjacency=ledger.adjacency,
+        )
+        return display.plot(ax, max_entries=max_entries)
+
+    @classmethod
+    @draws
+    def from_estimator(cls, estimator: Any, **options: Any) -> LedgerDisplay:
+        """Draw the ledger that an estimator charges.
+
+        Parameters
+        ----------
+        estimator : estimator
+            With a parameter `ledger`, its own or a part's.
+        **options
+            As in `from_ledger`.
+
+        Returns
+        -------
+        LedgerDisplay
+
+        Raises
+        ------
+        ValueError
+            If it has no ledger, or parts of it have different ones.
+        """
+        params = estimator.get_params(deep=True).items()
+        found = [value for name, value in params if name.split("__")[-1] == "ledger"]
+        ledgers = {id(one): one for one in map(_whole, found) if one is not None}
+        if len(ledgers) != 1:
+            raise ValueError(
+                f"{type(estimator).__name__} charges {len(ledgers) or 'no'} ledgers; draw one with "
+                "LedgerDisplay.from_ledger."
+            )
+        return cls.from_ledger(next(iter(ledgers.values())), **options)
+
+
+def _whole(ledger: Any) -> Any:
+    """Return the ledger behind one data set's view of it."""
+    return getattr(ledger, "ledger", ledger)
+
+
+def _finite(values: list[float]) -> list[float]:
+    return [value for value in values if np.isfinite(value)]
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    simulated = " (simulated)" if entry.get("simulated") else ""
+    return f"{entry['id']}. {entry['label'] or 'no label'}{simulated}"

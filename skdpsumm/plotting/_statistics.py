@@ -1,0 +1,527 @@
+"""Statistics from a private sketch: a distribution, moments of all columns, covariances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..moments import Estimate, M2MEstimator
+from ._base import (
+    TableDisplay,
+    digits,
+    draws,
+    legend_above,
+    next_style,
+    numeric_columns,
+    of_level,
+    once,
+    reference_style,
+    same_length,
+    units_of,
+    with_unit,
+)
+
+# As fine as the picture: thresholds on the edges of bins wherever their number is a power of 2.
+_N_THRESHOLDS = 257
+# Of a column with more values nobody sees the steps.
+_MOST_STEPS = 513
+# Beyond so many columns no number fits into a cell of a matrix.
+_MOST_ANNOTATED = 10
+
+
+class CDFDisplay(TableDisplay):
+    """The share of rows at or below each threshold, and a band: the interval of its noise.
+
+    A line, or a staircase where the thresholds are all the values that the column has.
+
+    Parameters
+    ----------
+    thresholds : array-like of shape (k,)
+        In the column's unit.
+    cdf : Estimate of shape (k,)
+        As of `M2MEstimator.cdf`.
+    label : str, default="value"
+        Of the x axis: the column, with its unit.
+    reference : array-like of shape (k,), default=None
+        Shares of *public* data to draw beside, a simulation's for example. What is drawn is
+        published.
+    steps : bool, default=False
+        Whether `thresholds` are all the values that the column has, the least first: then the
+        curve is flat between them, and rises from 0 at the first.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    line_ : matplotlib Line2D
+    band_ : matplotlib PolyCollection
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import M2MEstimator
+    >>> from skdpsumm.plotting import CDFDisplay
+    >>> X = np.random.default_rng(0).beta(2, 5, size=(5000, 1))
+    >>> m2m = M2MEstimator(bounds=(0, 1), n_synthetic=1000, random_state=0).fit(X)
+    >>> CDFDisplay.from_estimator(m2m, 0, unit="m").ax_.get_xlabel()
+    'x0 (m)'
+    """
+
+    def __init__(
+        self,
+        thresholds: ArrayLike,
+        cdf: Estimate,
+        *,
+        label: str = "value",
+        reference: ArrayLike | None = None,
+        steps: bool = False,
+    ):
+        self.thresholds = np.asarray(thresholds, dtype=np.float64)
+        same_length("thresholds", self.thresholds, cdf=cdf, reference=reference)
+        self.cdf = cdf
+        self.label = label
+        self.reference = reference
+        self.steps = steps
+
+    def plot(self, ax: Any = None, *, level: float = 0.95, name: str = "private") -> CDFDisplay:
+        """Draw the curve and its band.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        level : float, default=0.95
+            Of the band, over the privacy noise: an interval at each threshold by itself
+            (`Estimate.interval`).
+        name : str, default="private"
+            For the legend.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        ValueError
+            For a level outside (0, 1).
+        """
+        low, high = self.cdf.interval(level).T
+        ax = self._open_axes(ax)
+        drawn = {"drawstyle": "steps-post"} if self.steps else {}
+        style = next_style(ax) | {"marker": ""} | drawn
+        if self.reference is not None:
+            compared = reference_style(ax, "reference") | drawn
+            ax.plot(*self._curves(self.reference), **compared)
+        band = {"alpha": 0.25, "color": style["color"], "lw": 0, "label": once(ax, of_level(level))}
+        flat = "post" if self.steps else None
+        (self.line_,) = ax.plot(*self._curves(self.cdf), label=name, **style)
+        self.band_ = ax.fill_between(*self._curves(low, high), step=flat, **band)
+        ax.set(xlabel=self.label, ylabel="share of rows at or below", ylim=(0, 1.01))
+        ax.legend(frameon=False, fontsize="small")
+        return self
+
+    def _curves(self, *shares: Any) -> list[Any]:
+        """Return thresholds and shares to draw; a staircase begins at 0."""
+        if not self.steps:
+            return [self.thresholds, *map(np.asarray, shares)]
+        return [self.thresholds[[0, *range(len(self.thresholds))]], *(np.r_[0, s] for s in shares)]
+
+    @classmethod
+    @draws
+    def from_estimator(
+        cls,
+        estimator: M2MEstimator,
+        column: int | str,
+        *,
+        thresholds: ArrayLike | None = None,
+        unit: str | None = None,
+        reference: ArrayLike | None = None,
+        ax: Any = None,
+        level: float = 0.95,
+        name: str = "private",
+    ) -> CDFDisplay:
+        """Draw one column of a fitted estimator. It costs no privacy.
+
+        Parameters
+        ----------
+        estimator : M2MEstimator
+        column : int or str
+            A numeric one.
+        thresholds : array-like of shape (k,), increasing, default=None
+            None is 257 between the column's bounds, or all values of a column with `steps`, if
+            these are at most 513.
+        unit : str, default=None
+            Of the column. None takes the schema's (`PrivateSketch.with_units`).
+        reference : array-like of shape (k,), default=None
+            As in the constructor.
+        ax, level, name :
+            As in `plot`.
+
+        Returns
+        -------
+        CDFDisplay
+
+        Raises
+        ------
+        ValueError
+            For a column of categories, which `M2MEstimator.histogram` is for.
+        """
+        columns = estimator.columns_
+        j = columns.index(column, "column")
+        if columns.values(j) is not None:
+            raise ValueError(
+                f"Column {columns.name(j)!r} holds categories, which have no order; take their "
+                f"shares from M2MEstimator.histogram({column!r})."
+            )
+        n_values = columns.n_values(j) or np.inf
+        n_drawn = int(n_values) if n_values <= _MOST_STEPS else _N_THRESHOLDS
+        low, high = columns.bound(j)  # type: ignore[misc]  # numbers of an M2MEstimator have one
+        drawn = np.unique(columns.on_grid(np.linspace(low, high, n_drawn), j))
+        thresholds = drawn if thresholds is None else np.asarray(thresholds, dtype=np.float64)
+        display = cls(
+            thresholds,
+            estimator.cdf(column, thresholds),
+            label=with_unit(columns.name(j), unit or units_of(columns, None)[j]),
+            reference=reference,
+            steps=n_drawn == n_values and np.array_equal(thresholds, drawn),
+        )
+        return display.plot(ax, level=level, name=name)
+
+
+# ---- moments
+
+
+class MomentDisplay(TableDisplay):
+    """A statistic of each column with its noise interval, within the range that bounds allow.
+
+    Columns have different units, so that the axis is the share of each one's range; the values
+    are written beside, in units, ± one standard error of the noise, as an `Estimate` prints them.
+
+    Parameters
+    ----------
+    moments : Estimate of shape (k,)
+        As of `M2MEstimator.mean` or `moment`.
+    ranges : array-like of shape (k, 2)
+        Least and largest value that each can take, in its unit.
+    names : sequence of k str
+    units : sequence of k str or None, default=None
+        Of the values.
+    statistic : str, default="mean"
+        What they are, for the axis.
+    reference : array-like of shape (k,), default=None
+        *Public* values to draw beside, in units. What is drawn is published.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    errorbar_ : matplotlib ErrorbarContainer
+    texts_ : list of matplotlib Text
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import M2MEstimator
+    >>> from skdpsumm.plotting import MomentDisplay
+    >>> X = np.random.default_rng(0).beta(2, 5, size=(5000, 2))
+    >>> m2m = M2MEstimator(bounds=(0, 1), n_synthetic=1000, random_state=0).fit(X)
+    >>> display = MomentDisplay.from_estimator(m2m, units={"x0": "m"})
+    >>> [tick.get_text() for tick in display.ax_.get_yticklabels()]
+    ['x0 (m)', 'x1']
+    """
+
+    def __init__(
+        self,
+        moments: Estimate,
+        ranges: ArrayLike,
+        *,
+        names: Sequence[str],
+        units: Sequence[str | None] | None = None,
+        statistic: str = "mean",
+        reference: ArrayLike | None = None,
+    ):
+        same_length("moments", moments, ranges=ranges, names=names, reference=reference)
+        self.moments = moments
+        self.ranges = np.asarray(ranges, dtype=np.float64)
+        self.names = list(names)
+        self.units = [None] * len(self.names) if units is None else list(units)
+        self.statistic = statistic
+        self.reference = reference
+
+    def plot(self, ax: Any = None, *, level: float = 0.95) -> MomentDisplay:
+        """Draw one line per column.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        level : float, default=0.95
+            Of the bars, over the privacy noise (`Estimate.interval`).
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        ValueError
+            For a level outside (0, 1).
+        """
+        ends = self.moments.interval(level)
+        k = len(self.names)
+        ax = self._open_axes(ax, (6.4, 1.3 + 0.32 * k))
+        places, middle = np.arange(k), self._share(np.asarray(self.moments))
+        reach = np.abs(self._share(ends.T) - middle)
+        style = {"fmt": "o", "color": "k", "ms": 4, "capsize": 3, "label": "private"}
+        self.errorbar_ = ax.errorbar(middle, places, xerr=reach, **style)
+        if self.reference is not None:
+            shares = self._share(np.asarray(self.reference, dtype=np.float64))
+            ax.plot(shares, places, "x", color="0.45", ms=7, label="reference")
+            legend_above(ax)
+        self.texts_ = [self._write(ax, i) for i in range(k)]
+        labels = [with_unit(*pair) for pair in zip(self.names, self.units, strict=True)]
+        ax.set_yticks(places, labels)
+        ax.set(xlim=(-0.02, 1.02), ylim=(k - 0.5, -0.5))
+        errors = f"bars: {of_level(level)}; ±: standard error of the noise"
+        ax.set_xlabel(f"{self.statistic}, share of its range within the bounds\n({errors})")
+        ax.grid(axis="x", color="0.9")
+        ax.set_axisbelow(True)
+        return self
+
+    def _share(self, values: Any) -> Any:
+        low, high = self.ranges.T
+        return (values - low) / (high - low)
+
+    def _write(self, ax: Any, i: int) -> Any:
+        one = self.moments[i]
+        text = f" {digits(float(one), 4)} ± {digits(float(one.noise_std_error), 2)}"
+        where = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": "small"}
+        return ax.text(1.01, i, text, **where)
+
+    @classmethod
+    @draws
+    def from_estimator(
+        cls,
+        estimator: M2MEstimator,
+        *,
+        order: int = 1,
+        units: Mapping[str, str] | None = None,
+        reference: ArrayLike | None = None,
+        ax: Any = None,
+        level: float = 0.95,
+    ) -> MomentDisplay:
+        """Draw the numeric columns of a fitted estimator. It costs no privacy.
+
+        Parameters
+        ----------
+        estimator : M2MEstimator
+        order : int, default=1
+            Of the raw moment ``E[x^order]``; 1 is the mean.
+        units : mapping from column name to str, default=None
+            Units of the columns. None takes the schema's (`PrivateSketch.with_units`).
+        reference : array-like of shape (k,), default=None
+            As in the constructor.
+        ax, level :
+            As in `plot`.
+
+        Returns
+        -------
+        MomentDisplay
+        """
+        which = numeric_columns(estimator.columns_)
+        known = units_of(estimator.columns_, units)
+        moments = estimator.moment(order)
+        display = cls(
+            moments,
+            [_range(estimator.columns_.bound(j), int(order)) for j in which],
+            names=[estimator.columns_.name(j) for j in which],
+            units=[_power(known[j], int(order)) for j in which],
+            statistic="mean" if order == 1 else f"mean of the power {order}",
+            reference=reference,
+        )
+        return display.plot(ax, level=level)
+
+
+def _range(bound: Any, order: int) -> tuple[float, float]:
+    """Return the least and the largest power of a value within bounds."""
+    powers = [end**order for end in bound]
+    if order % 2 == 0 and bound[0] < 0 < bound[1]:
+        powers.append(0.0)
+    return min(powers), max(powers)
+
+
+def _power(unit: str | None, order: int) -> str | None:
+    return (
+        unit
+        if unit is None or order == 1
+        else f"{unit}^{order}"
+        if unit.isalpha()
+        else f"({unit})^{order}"
+    )
+
+
+# ---- covariances and correlations
+
+
+class CovarianceDisplay(TableDisplay):
+    """A matrix of covariances or correlations: shaded by correlation, with numbers and errors.
+
+    What is written after ``±`` is one standard error of the noise, as an `Estimate` prints it.
+
+    Parameters
+    ----------
+    matrix : Estimate of shape (k, k)
+        As of `M2MEstimator.covariance` or `correlation`.
+    names : sequence of k str
+    units : sequence of k str or None, default=None
+        Of the columns; a covariance has the product of two.
+    statistic : {"covariance", "correlation"}, default="covariance"
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    image_ : matplotlib AxesImage
+        Of the correlations.
+    texts_ : list of matplotlib Text
+    colorbar_ : matplotlib Colorbar
+
+    Notes
+    -----
+    Shades go from white (-1) to black (+1), so that they keep their order in print.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import M2MEstimator
+    >>> from skdpsumm.plotting import CovarianceDisplay
+    >>> X = np.random.default_rng(0).random((5000, 2))
+    >>> m2m = M2MEstimator(bounds=(0, 1), n_synthetic=1000, random_state=0).fit(X)
+    >>> display = CovarianceDisplay.from_estimator(m2m, statistic="correlation")
+    >>> display.colorbar_.ax.get_ylabel()
+    'correlation'
+    """
+
+    def __init__(
+        self,
+        matrix: Estimate,
+        *,
+        names: Sequence[str],
+        units: Sequence[str | None] | None = None,
+        statistic: str = "covariance",
+    ):
+        if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(f"matrix must be square, got shape {matrix.shape}.")
+        same_length("matrix", matrix, names=names, units=units)
+        _check_statistic(statistic)
+        self.matrix = matrix
+        self.names = list(names)
+        self.units = [None] * len(self.names) if units is None else list(units)
+        self.statistic = statistic
+
+    def plot(self, ax: Any = None, *, annotate: bool | None = None) -> CovarianceDisplay:
+        """Draw the matrix.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        annotate : bool, default=None
+            Whether to write the values and, below, the standard error of their noise. None does
+            for up to 10 columns.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        """
+        k = len(self.names)
+        side = max(3.2, 0.9 * k if k <= _MOST_ANNOTATED else 0.35 * k)
+        ax = self._open_axes(ax, (side + 3.2, side + 1.0))
+        shades = _correlations(np.asarray(self.matrix))
+        self.image_ = ax.imshow(shades, cmap="Greys", vmin=-1, vmax=1)
+        self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label="correlation")
+        units = self.units if self.statistic == "covariance" else [None] * k
+        labels = [with_unit(*pair) for pair in zip(self.names, units, strict=True)]
+        ax.set_xticks(range(k), labels, rotation=40, ha="right", rotation_mode="anchor")
+        ax.set_yticks(range(k), labels)
+        annotate = k <= _MOST_ANNOTATED if annotate is None else annotate
+        self.texts_ = self._write(ax, shades) if annotate else []
+        title = "covariance, in products of units" if any(units) else self.statistic
+        errors = "\n± standard error of the noise" if annotate else ""
+        ax.set_title(title + errors, fontsize="medium")
+        return self
+
+    def _write(self, ax: Any, shades: NDArray) -> list[Any]:
+        values, errors = np.asarray(self.matrix), self.matrix.noise_std_error
+        return [
+            ax.text(
+                j,
+                i,
+                f"{digits(values[i, j], 3)}\n±{digits(errors[i, j], 2)}",
+                ha="center",
+                va="center",
+                fontsize="small",
+                color="w" if shades[i, j] > 0.15 else "k",
+            )
+            for i, j in np.ndindex(*values.shape)
+        ]
+
+    @classmethod
+    @draws
+    def from_estimator(
+        cls,
+        estimator: M2MEstimator,
+        *,
+        statistic: str = "covariance",
+        units: Mapping[str, str] | None = None,
+        ax: Any = None,
+        annotate: bool | None = None,
+    ) -> CovarianceDisplay:
+        """Draw the numeric columns of a fitted estimator. It costs no privacy.
+
+        Parameters
+        ----------
+        estimator : M2MEstimator
+        statistic : {"covariance", "correlation"}, default="covariance"
+        units : mapping from column name to str, default=None
+            Units of the columns. None takes the schema's (`PrivateSketch.with_units`).
+        ax, annotate :
+            As in `plot`.
+
+        Returns
+        -------
+        CovarianceDisplay
+        """
+        _check_statistic(statistic)
+        which = numeric_columns(estimator.columns_)
+        known = units_of(estimator.columns_, units)
+        display = cls(
+            getattr(estimator, statistic)(),
+            names=[estimator.columns_.name(j) for j in which],
+            units=[known[j] for j in which],
+            statistic=statistic,
+        )
+        return display.plot(ax, annotate=annotate)
+
+
+def _check_statistic(statistic: str) -> None:
+    if statistic not in ("covariance", "correlation"):
+        raise ValueError(f"statistic must be 'covariance' or 'correlation', got {statistic!r}.")
+
+
+def _correlations(matrix: NDArray) -> NDArray:
+    """Return a covariance (or correlation) matrix scaled to correlations, for the shades."""
+    spread = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+    return np.clip(matrix / spread / spread[:, None], -1, 1)

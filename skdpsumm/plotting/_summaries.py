@@ -1,0 +1,327 @@
+"""How well chosen rows match a public target, and whose they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils.validation import check_is_fitted
+
+from ..privacy import Unprotected
+from ..schema._reading import unwrap
+from ..summaries import OwnerValues
+from ..summaries._mmd import centred, check_gamma, kernel_matrix, mean_kernel
+from ._base import Display, draws, next_style, of_level, reference_style, same_length
+
+_MOST_SIZES = 60
+# The kernel between all pairs of target rows is part of the MMD.
+_MOST_TARGET_ROWS = 5_000
+
+
+class SummaryDisplay(Display):
+    """The MMD between the first s chosen rows and a public target, against s.
+
+    Chosen rows are real rows, without any guarantee against whoever sees them. So the picture is
+    for the consumer, who has them, and for those to whom he may hand them on. The summarizer's
+    own target is private, and no picture is drawn of it: give public rows like it.
+
+    Parameters
+    ----------
+    sizes : array-like of shape (k,)
+        Numbers of rows.
+    mmd : array-like of shape (k,)
+        MMD (not squared) of so many.
+    expected : array-like of shape (k,), default=None
+        Root mean squared MMD of as many rows drawn at random from the target itself: what a
+        summary should get below.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    line_ : matplotlib Line2D
+    expected_line_ : matplotlib Line2D or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import greedy_mmd_selection
+    >>> from skdpsumm.plotting import SummaryDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> X, X_public = rng.normal(size=(500, 2)), rng.normal(1, 1, size=(300, 2))
+    >>> chosen = greedy_mmd_selection(X, X_public, n_select=40, gamma=0.5)
+    >>> display = SummaryDisplay.from_rows(X[chosen], X_public, gamma=0.5)
+    >>> bool(display.mmd[-1] < display.expected[-1])
+    True
+    >>> display.ax_.get_xlabel()
+    'rows in the summary'
+    """
+
+    def __init__(self, sizes: ArrayLike, mmd: ArrayLike, *, expected: ArrayLike | None = None):
+        self.sizes = np.asarray(sizes)
+        same_length("sizes", self.sizes, mmd=mmd, expected=expected)
+        self.mmd = np.asarray(mmd, dtype=np.float64)
+        self.expected = None if expected is None else np.asarray(expected, dtype=np.float64)
+
+    def plot(self, ax: Any = None, *, name: str = "chosen rows") -> SummaryDisplay:
+        """Draw the curve. Draw several on the same axes to compare them.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        name : str, default="chosen rows"
+            For the legend.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        """
+        ax = self._open_axes(ax)
+        style = next_style(ax) | {"ms": 3.5}
+        (self.line_,) = ax.plot(self.sizes, self.mmd, label=name, **style)
+        self.expected_line_ = None
+        if self.expected is not None:
+            style = reference_style(ax, "random rows of the target")
+            (self.expected_line_,) = ax.plot(self.sizes, self.expected, **style)
+        ax.set(xscale="log", yscale="log", xlabel="rows in the summary")
+        ax.set_ylabel("MMD to the public target (no unit)")
+        ax.set_title("real rows: no guarantee against who sees this", fontsize="small")
+        ax.legend(frameon=False, fontsize="small")
+        return self
+
+    @classmethod
+    @draws
+    def from_rows(
+        cls,
+        rows: ArrayLike,
+        X_public: Any,
+        *,
+        gamma: float,
+        ax: Any = None,
+        name: str = "chosen rows",
+    ) -> SummaryDisplay:
+        """Draw rows that were chosen in this order.
+
+        Parameters
+        ----------
+        rows : array-like or frame of shape (p, d)
+            The summary.
+        X_public : array-like, frame or `Public` of shape (m, d)
+            Public rows of the target's population; of more than 5,000 every k-th counts.
+        gamma : float
+            Of the kernel, as in `PrivateMMDSummarizer`.
+        ax, name :
+            As in `plot`.
+
+        Returns
+        -------
+        SummaryDisplay
+
+        Raises
+        ------
+        ValueError
+            If both tables have different columns, or `gamma` is not above 0.
+        """
+        check_gamma(gamma)
+        chosen = check_array(rows, dtype=np.float64, input_name="rows")
+        target = check_array(unwrap(X_public), dtype=np.float64, input_name="X_public")
+        if chosen.shape[1] != target.shape[1]:
+            raise ValueError(
+                f"rows has {chosen.shape[1]} columns and X_public has {target.shape[1]}; give both "
+                "the same."
+            )
+        target = target[:: -(-len(target) // _MOST_TARGET_ROWS)]
+        sizes = _sizes(len(chosen))
+        squares, within = _prefix_mmd2(chosen, target, gamma)
+        expected = np.sqrt((1 - within) / sizes)
+        display = cls(sizes, np.sqrt(squares[sizes - 1]), expected=expected)
+        return display.plot(ax, name=name)
+
+    @classmethod
+    @draws
+    def from_estimator(
+        cls, summarizer: Any, X: Any, X_public: Any, **options: Any
+    ) -> SummaryDisplay:
+        """Draw a fitted summarizer's choice; for those who may see the rows.
+
+        Parameters
+        ----------
+        summarizer : PrivateMMDSummarizer or SummarizedEstimator
+        X : array-like or frame of shape (n_samples, n_features)
+            The rows that it was fitted on.
+        X_public : array-like, frame or `Public` of shape (m, n_features)
+            Public rows of the target's population. Not the private target.
+        **options
+            ``ax`` and ``name``, as in `plot`.
+
+        Returns
+        -------
+        SummaryDisplay
+        """
+        summarizer = getattr(summarizer, "summarizer_", summarizer)
+        check_is_fitted(summarizer, "sample_indices_")
+        rows = _safe_indexing(X, summarizer.sample_indices_)
+        return cls.from_rows(rows, X_public, gamma=summarizer.gamma, **options)
+
+
+def _sizes(n_rows: int) -> NDArray[np.int64]:
+    return np.unique(np.geomspace(1, n_rows, _MOST_SIZES).round().astype(np.int64))
+
+
+def _prefix_mmd2(rows: NDArray, target: NDArray, gamma: float) -> tuple[NDArray, float]:
+    """Return MMD^2 of the first 1, 2, ... rows to the target, and the target's mean kernel."""
+    rows, target = centred(rows, target)
+    s = np.arange(1, len(rows) + 1)
+    # The sum over a leading square is that over the smaller one, and two edges.
+    lower = np.tril(kernel_matrix(rows, rows, gamma), -1).sum(axis=1)
+    pairs = np.cumsum(2 * lower + 1)
+    across = np.cumsum(mean_kernel(rows, target, gamma))
+    within = float(mean_kernel(target, target, gamma).mean())
+    return np.maximum(pairs / s**2 - 2 * across / s + within, 0.0), within
+
+
+# ---- owners
+
+
+class OwnersDisplay(Display):
+    """A bar per owner: the released values with their noise, or rows where nothing is private.
+
+    Parameters
+    ----------
+    values : mapping from owner to float
+    noise_std : float, default=0.0
+        Standard deviation of the Laplace noise of each.
+    label : str, default="value to the target (share of the largest possible)"
+        Of the axis.
+    title : str, default=None
+        What the release promises, where it is one.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    bars_ : matplotlib BarContainer
+
+    Examples
+    --------
+    >>> from skdpsumm.plotting import OwnersDisplay
+    >>> display = OwnersDisplay({"north": 0.2, "south": 0.7}, noise_std=0.1).plot()
+    >>> [tick.get_text() for tick in display.ax_.get_yticklabels()]
+    ['north', 'south']
+    """
+
+    def __init__(
+        self,
+        values: Mapping[Any, float],
+        *,
+        noise_std: float = 0.0,
+        label: str = "value to the target (share of the largest possible)",
+        title: str | None = None,
+    ):
+        self.values = dict(values)
+        self.noise_std = noise_std
+        self.label = label
+        self.title = title
+
+    def plot(self, ax: Any = None, *, level: float = 0.95) -> OwnersDisplay:
+        """Draw the bars, with an error bar on each where there is noise.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        level : float, default=0.95
+            Of the error bars: the probability, over the noise, that one holds its value without
+            noise. The noise is of Laplace, not normal.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        ValueError
+            For a level outside (0, 1).
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
+        k = len(self.values)
+        ax = self._open_axes(ax, (5.6, 1.7 + 0.32 * k))
+        # A Laplace variable of standard deviation std exceeds t with probability exp(-t / b).
+        reach = -math.log1p(-level) * self.noise_std / math.sqrt(2)
+        error = {"xerr": reach, "capsize": 3} if reach else {}
+        heights = np.array(list(self.values.values()), dtype=np.float64)
+        self.bars_ = ax.barh(range(k), heights, 0.65, color="0.75", edgecolor="0.2", **error)
+        ax.axvline(0, color="0.2", lw=0.8)
+        ax.set_yticks(range(k), [str(owner) for owner in self.values])
+        noise = f"\n(error bars: {of_level(level)} of the noise)" if reach else ""
+        ax.set(xlabel=self.label + noise, ylabel="owner", ylim=(k - 0.5, -0.5))
+        if self.title is not None:
+            ax.set_title(fill(self.title, 60), fontsize="small")
+        return self
+
+    @classmethod
+    @draws
+    def from_release(
+        cls, release: OwnerValues, *, ax: Any = None, level: float = 0.95
+    ) -> OwnersDisplay:
+        """Draw the values that `noisy_owner_values` released.
+
+        Parameters
+        ----------
+        release : OwnerValues
+        ax, level :
+            As in `plot`.
+
+        Returns
+        -------
+        OwnersDisplay
+        """
+        title = release.privacy.badge
+        display = cls(release.values, noise_std=release.noise_std, title=title)
+        return display.plot(ax, level=level)
+
+    @classmethod
+    @draws
+    def from_estimator(cls, summarizer: Any, *, ax: Any = None) -> OwnersDisplay:
+        """Draw the chosen rows by owner, where nothing is kept from anyone.
+
+        Parameters
+        ----------
+        summarizer : PrivateMMDSummarizer or SummarizedEstimator
+            Fitted with ``epsilon=np.inf``, so that there is no noise and no `level`.
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+
+        Returns
+        -------
+        OwnersDisplay
+
+        Raises
+        ------
+        ValueError
+            If it was fitted with privacy: then the counts are exact numbers that no release paid
+            for.
+        """
+        summarizer = getattr(summarizer, "summarizer_", summarizer)
+        check_is_fitted(summarizer, "owner_counts_")
+        if not isinstance(summarizer.privacy_.target.mechanism, Unprotected):
+            raise ValueError(
+                "owner_counts_ is exact and private, so no picture is drawn of it. Pay for a "
+                "release: OwnersDisplay.from_release(summarizer.noisy_owner_values(epsilon))."
+            )
+        counts = summarizer.owner_counts_
+        return cls(counts, label="number of rows in the summary").plot(ax)

@@ -1,0 +1,348 @@
+"""What privacy costs: an answer or a score against epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.metrics import check_scoring
+
+from .._computing import advance, progress
+from ..moments import Estimate, M2MEstimator
+from ..schema._reading import unwrap
+from ..sketches import PrivateSketch
+from ._base import (
+    Display,
+    check_axes,
+    count,
+    draws,
+    legend_above,
+    next_style,
+    of_level,
+    once,
+    reference_style,
+    same_length,
+)
+
+
+class PrivacyUtilityDisplay(Display):
+    """A statistic or a score at each epsilon, with an interval.
+
+    Parameters
+    ----------
+    epsilons : array-like of shape (k,)
+        Above 0 and finite.
+    values : array-like of shape (k,)
+    intervals : array-like of shape (k, 2), default=None
+        Lower and upper ends, drawn as bars.
+    bars : str, default="interval"
+        What the bars are, for the legend.
+    label : str, default="score"
+        Of the y axis, with its unit.
+    delta : float, default=None
+        At which the epsilons are stated, for the axis.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        Under which, for the axis.
+    reference : float, default=None
+        A *public* value to draw beside as a line, without privacy for example. What is drawn is
+        published.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    line_ : matplotlib Line2D
+    errorbar_ : matplotlib ErrorbarContainer
+
+    Raises
+    ------
+    ValueError
+        If arrays do not fit together, or an epsilon is not above 0 and finite.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from skdpsumm import TDILClassifier
+    >>> from skdpsumm.plotting import PrivacyUtilityDisplay
+    >>> X, y = make_classification(1200, random_state=0)
+    >>> model = TDILClassifier(norm_bound=5.0)
+    >>> display = PrivacyUtilityDisplay.from_estimator(
+    ...     model, X[:1000], y[:1000], X_test=X[1000:], y_test=y[1000:], epsilons=[0.1, 10]
+    ... )
+    >>> display.values.shape
+    (2,)
+    >>> display.ax_.get_xlabel()
+    'epsilon at delta=1e-06 (add-remove)'
+    """
+
+    def __init__(
+        self,
+        epsilons: ArrayLike,
+        values: ArrayLike,
+        *,
+        intervals: ArrayLike | None = None,
+        bars: str = "interval",
+        label: str = "score",
+        delta: float | None = None,
+        adjacency: str = "add_remove",
+        reference: float | None = None,
+    ):
+        epsilons = check_epsilons(epsilons)
+        same_length("epsilons", epsilons, values=values, intervals=intervals)
+        order = np.argsort(epsilons)
+        self.epsilons = epsilons[order]
+        self.values = np.asarray(values, dtype=np.float64)[order]
+        self.intervals = None if intervals is None else np.asarray(intervals)[order]
+        self.bars = bars
+        self.label = label
+        self.delta = delta
+        self.adjacency = adjacency
+        self.reference = reference
+
+    def plot(self, ax: Any = None, *, name: str = "private") -> PrivacyUtilityDisplay:
+        """Draw the values. Draw several on the same axes to compare them.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None makes a new figure.
+        name : str, default="private"
+            For the legend.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        """
+        ax = self._open_axes(ax)
+        # Each further curve stands a little to the right, for its bars would hide others.
+        places = self.epsilons * 1.04 ** count(ax, "curve")
+        style = next_style(ax) | {"lw": 1.2, "ms": 5}
+        if self.reference is not None:
+            ax.axhline(self.reference, **reference_style(ax, "reference"))
+        reach = None
+        if self.intervals is not None:
+            reach = np.abs(self.intervals - self.values[:, None]).T
+        (self.line_,) = ax.plot(places, self.values, label=name, **style)
+        bars = {"fmt": "none", "ecolor": style["color"], "elinewidth": 1.2, "capsize": 3}
+        if reach is not None:
+            bars["label"] = once(ax, self.bars)
+        self.errorbar_ = ax.errorbar(places, self.values, yerr=reach, **bars)
+        at = "" if self.delta is None else f" at delta={self.delta:g}"
+        ax.set(xscale="log", xlabel=f"epsilon{at} ({self.adjacency.replace('_', '-')})")
+        ax.set_ylabel(self.label)
+        ax.set_xticks(self.epsilons, [f"{epsilon:.3g}" for epsilon in self.epsilons])
+        ax.minorticks_off()
+        legend_above(ax)
+        return self
+
+    @classmethod
+    @draws
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        X_test: Any,
+        y_test: Any = None,
+        epsilons: ArrayLike = (0.1, 0.3, 1.0, 3.0, 10.0),
+        param_name: str = "epsilon",
+        n_repeats: int = 1,
+        scoring: str | Callable | None = None,
+        fit_params: Mapping[str, Any] | None = None,
+        label: str | None = None,
+        reference: float | None = None,
+        verbose: int = 0,
+        ax: Any = None,
+        name: str = "private",
+    ) -> PrivacyUtilityDisplay:
+        """Fit clones at each epsilon, score them on public rows, draw. Every fit is paid for.
+
+        The picture costs what all its fits cost together, ``n_repeats * sum(epsilons)`` of pure
+        DP for instance, and the estimator's ledger is charged for each. Once the cap is reached,
+        what was spent is spent: ask `PrivacyLedger.remaining` first.
+
+        Parameters
+        ----------
+        estimator : estimator
+        X, y : array-like
+            Private rows to fit on.
+        X_test, y_test : array-like or `Public`
+            *Public* rows to score on: scores are exact, and are drawn.
+        epsilons : array-like of shape (k,), default=(0.1, 0.3, 1.0, 3.0, 10.0)
+        param_name : str, default="epsilon"
+            The parameter that is set: "sketcher__epsilon", "summarizer__epsilon" where a part
+            spends the budget.
+        n_repeats : int, default=1
+            Fits per epsilon. The median is drawn, and a bar from the least to the largest score:
+            an interval at level .95 would take 39 fits and more. The bars hold the whole spread of
+            fits, and not only that of noise.
+        scoring : str, callable or None, default=None
+            As in scikit-learn. None is the estimator's own `score`.
+        fit_params : mapping, default=None
+            More for `fit`: ``X_target``, ``owners``, ``X_public``.
+        label, reference :
+            As in the constructor; None names the scoring.
+        verbose : int, default=0
+            Show progress on the standard error stream: a step per fit.
+        ax, name :
+            As in `plot`.
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+
+        Raises
+        ------
+        BudgetExceededError
+            If a ledger cannot hold the next fit.
+        ValueError
+            If `n_repeats` is no positive integer, the estimator has no parameter `param_name`, or
+            for bad epsilons; nothing is charged.
+        TypeError
+            If `ax` is no Axes; nothing is charged.
+        """
+        check_axes(ax)
+        epsilons = check_epsilons(epsilons)
+        if not isinstance(n_repeats, int) or n_repeats < 1:
+            raise ValueError(f"n_repeats must be a positive integer, got {n_repeats!r}.")
+        params = estimator.get_params(deep=True)
+        if param_name not in params:
+            raise ValueError(
+                f"param_name={param_name!r} is no parameter of {type(estimator).__name__}; give "
+                "that of the part which spends the budget, such as 'sketcher__epsilon'."
+            )
+        scorer = check_scoring(estimator, scoring)
+        test = (unwrap(X_test),) if y_test is None else (unwrap(X_test), unwrap(y_test))
+
+        def score(epsilon: float) -> float:
+            model = clone(estimator).set_params(**{param_name: epsilon})
+            with progress("", verbose=False):  # its own steps are none of ours
+                found = float(scorer(model.fit(X, y, **(fit_params or {})), *test))
+            advance()
+            return found
+
+        with progress(cls.__name__, verbose, n_repeats * len(epsilons)):
+            scores = np.array([[score(float(e)) for _ in range(n_repeats)] for e in epsilons])
+        prefix = param_name.removesuffix("epsilon")
+        display = cls(
+            epsilons,
+            np.median(scores, axis=1),
+            intervals=None if n_repeats == 1 else np.sort(scores, axis=1)[:, [0, -1]],
+            bars=f"least to largest of {n_repeats} fits",
+            label=label or (scoring if isinstance(scoring, str) else "score"),
+            delta=params.get(f"{prefix}delta"),
+            adjacency=params.get(f"{prefix}adjacency", "add_remove"),
+            reference=reference,
+        )
+        return display.plot(ax, name=name)
+
+    @classmethod
+    @draws
+    def from_estimates(
+        cls,
+        estimates: Mapping[float, Estimate],
+        *,
+        level: float = 0.95,
+        ax: Any = None,
+        name: str = "private",
+        **options: Any,
+    ) -> PrivacyUtilityDisplay:
+        """Draw one statistic, answered from releases at several epsilons.
+
+        Parameters
+        ----------
+        estimates : mapping from epsilon to Estimate of shape ()
+        level : float, default=0.95
+            Of the bars, over the privacy noise (`Estimate.interval`).
+        ax, name :
+            As in `plot`.
+        **options
+            ``label``, ``bars``, ``delta``, ``adjacency`` and ``reference``, as in the constructor.
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+
+        Raises
+        ------
+        ValueError
+            If an estimate is no single number.
+        """
+        answers = list(estimates.values())
+        for answer in answers:
+            if answer.shape != ():
+                raise ValueError(
+                    f"estimates must be single numbers, got shape {answer.shape}; take one entry, "
+                    "such as estimate[0]."
+                )
+        values = np.array([float(answer) for answer in answers])
+        intervals = np.array([answer.interval(level) for answer in answers])
+        options = {"label": "estimate", "bars": of_level(level)} | options
+        display = cls(list(estimates), values, intervals=intervals, **options)
+        return display.plot(ax, name=name)
+
+    @classmethod
+    @draws
+    def from_sketch(
+        cls,
+        sketches: Sequence[PrivateSketch],
+        statistic: Callable[[M2MEstimator], Estimate],
+        *,
+        delta: float = 1e-6,
+        random_state: Any = None,
+        **options: Any,
+    ) -> PrivacyUtilityDisplay:
+        """Draw one statistic, answered from several releases. It costs no privacy.
+
+        Parameters
+        ----------
+        sketches : sequence of PrivateSketch
+            At different epsilons.
+        statistic : callable
+            Takes an `M2MEstimator` and returns an Estimate of shape ():
+            ``lambda m2m: m2m.mean()[0]``.
+        delta : float, default=1e-6
+            At which the epsilons of the sketches are read.
+        random_state : int, RandomState or None, default=None
+            Of the synthetic points.
+        **options
+            ``label``, ``level``, ``reference``, ``ax`` and ``name``, as in `from_estimates`.
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+
+        Raises
+        ------
+        ValueError
+            If the sketches have different adjacencies, or equal epsilons.
+        """
+        adjacencies = {sketch.privacy.adjacency for sketch in sketches}
+        if len(adjacencies) != 1:
+            raise ValueError(f"sketches must be of one adjacency, got {sorted(adjacencies)}.")
+        epsilons = check_epsilons([sketch.privacy.epsilon(delta) for sketch in sketches])
+        answers = [
+            statistic(M2MEstimator.from_sketch(sketch, random_state=random_state))
+            for sketch in sketches
+        ]
+        options |= {"delta": delta, "adjacency": adjacencies.pop()}
+        return cls.from_estimates(dict(zip(epsilons.tolist(), answers, strict=True)), **options)
+
+
+def check_epsilons(epsilons: ArrayLike) -> NDArray[np.float64]:
+    """Return the epsilons as an array, or raise ValueError for what no axis can show."""
+    values = np.asarray(epsilons, dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & np.isfinite(values)):
+        raise ValueError("epsilons must be a list of finite numbers above 0.")
+    if len(set(values.tolist())) < len(values):
+        raise ValueError("epsilons must differ from one another.")
+    return values

@@ -1,0 +1,127 @@
+"""Which charges are by clones of one estimator, and what the search that makes them will cost."""
+
+from __future__ import annotations
+
+import sqlite3
+import warnings
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+from sklearn.base import clone
+
+from ._ledger_file import now, paid_since
+from ._mechanisms import Cost
+from ._warnings import BudgetWarning
+
+# Numbers of fits that the warning prices: a few candidates by a few folds, and many.
+_SEARCHES = (10, 100)
+_MANY = 10**6
+
+
+# Whether the library itself clones, to fit once what the user gave it.
+_own = ContextVar("own", default=False)
+
+
+def own_clone(estimator: Any) -> Any:
+    """Return a clone that is no trial of a search, and starts no count."""
+    token = _own.set(True)
+    try:
+        return clone(estimator)
+    finally:
+        _own.reset(token)
+
+
+class CloneWatch:
+    """Counts the charges since a ledger's estimators were first cloned, and warns at the second.
+
+    An estimator cannot be told from its clones in another process, so charges count as those of
+    one where data set and label are the same.
+
+    Parameters
+    ----------
+    since : str, default=None
+        When an estimator that holds the ledger was first cloned; None for never.
+    is_copy : bool, default=False
+        Whether the ledger came out of a pickle, as in the workers of a search. A copy warns at
+        the second charge of all only; the ledger that it is a copy of also at its own first one
+        after that, which is the refit, when the sum is complete.
+    """
+
+    def __init__(self, since: str | None = None, *, is_copy: bool = False):
+        self.since, self._is_copy = since, is_copy
+        self._told: set[tuple[str, str]] = set()
+
+    def note_clone(self) -> None:
+        """Start to count, unless this was done."""
+        if not _own.get():
+            self.since = self.since or now()
+
+    @property
+    def advice(self) -> str:
+        """What a refusal adds where an estimator with the ledger was cloned."""
+        if self.since is None:
+            return ""
+        return (
+            " (It is charged for every fit of a search or a cross-validation; PrivateSearchCV "
+            "chooses parameters at one price.)"
+        )
+
+    def watch(
+        self,
+        db: sqlite3.Connection,
+        dataset: str,
+        label: str,
+        cost: Cost,
+        epsilon_of: Callable[[Cost], float],
+        fits: Callable[[Cost], bool],
+    ) -> None:
+        """Warn if the charge just written is the second of a search.
+
+        Parameters
+        ----------
+        db : Connection
+            In the transaction of the charge, which a warning that is made an error takes back.
+        dataset, label : str
+        cost : Cost
+            Of the charge.
+        epsilon_of : callable
+            Epsilon of a cost, at the cap's delta.
+        fits : callable
+            Whether the cap holds a cost on top of all that is paid.
+        """
+        if self.since is None or (dataset, label) in self._told:
+            return
+        count, paid = paid_since(db, self.since, dataset, label)
+        if count < 2 or (self._is_copy and count > 2):
+            return
+        self._told.add((dataset, label))
+        prices = [f"{n} cost epsilon={epsilon_of(_times(n, cost)):.4g}" for n in _SEARCHES]
+        left = _most(lambda n: fits(_times(n, cost)))
+        warnings.warn(
+            f"{count} charges to data set {dataset!r} are by clones of one estimator "
+            f"({label or 'without a label'}), as a search or a cross-validation makes them. Every "
+            "fit is charged in full: c candidates by k folds make c * k fits, and one to refit. "
+            f"So far these cost epsilon={epsilon_of(paid):.4g}; of fits like the last, "
+            f"{', '.join(prices)}, and the cap holds {left} more. Lower epsilon, search on public "
+            "data, or take PrivateSearchCV, which chooses parameters at one price.",
+            BudgetWarning,
+            stacklevel=4,
+        )
+
+
+def _times(n: int, cost: Cost) -> Cost:
+    return Cost(*(n * part for part in cost)) if n else Cost()
+
+
+def _most(fits: Callable[[int], bool]) -> str:
+    """Return the largest number of further fits that the cap holds."""
+    low, high = 0, 1
+    while fits(high):
+        low, high = high, 2 * high
+        if low >= _MANY:
+            return f"over {_MANY:,}"
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return str(low)

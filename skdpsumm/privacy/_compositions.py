@@ -1,0 +1,456 @@
+"""What several mechanisms cost together: in closed form, by basic composition, or numerically.
+
+Numerical accounting is dp-accounting's: by the distributions of privacy losses (PLD), or by Renyi
+divergences. Mechanisms are asked for what they know (`loss_width`, `as_event`), so that a new kind
+needs nothing here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ._mechanisms import (
+    Cost,
+    Floats,
+    GaussianDP,
+    Mechanism,
+    PureDP,
+    Unprotected,
+    add,
+    add_slack_to_delta,
+    add_slack_to_epsilon,
+    check_number,
+    from_description,
+    worst,
+)
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+# Orders less one at which compositions are bounded by their Renyi divergences.
+_ORDERS = np.geomspace(1e-6, 1e8, 128)
+# Points of a loss distribution at most. One of a Gaussian takes about 2 microseconds to make.
+_MOST_POINTS = 2**18
+# Their distance is at most this, unless there would be too many.
+_FINE = 1e-4
+_COARSEST = 1.0
+# A part that lies on fewer points than this from zero is rounded up too much, and left out.
+_FEWEST_STEPS = 20
+
+
+@dataclass(frozen=True)
+class EventDP(Mechanism):
+    """A mechanism described by a `dp_accounting.DpEvent`.
+
+    The event's noise multiplier must already be divided by the sensitivity under the adjacency
+    that is claimed: the event is always read as add-or-remove-one.
+    """
+
+    event: Any
+    kind: ClassVar[str] = "event"
+
+    def epsilon(self, delta: float) -> float:
+        check_number("delta", delta)
+        return Events([self.event]).epsilon(delta) if delta > 0 else math.inf
+
+    def delta(self, epsilon: float) -> float:
+        check_number("epsilon", epsilon)
+        return Events([self.event]).delta(epsilon)
+
+    def as_event(self) -> DpEvent:
+        return self.event
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "event": event_to_dict(self.event)}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+        return cls(event_from_dict(fields["event"]))
+
+
+class _Several(Mechanism):
+    """What compositions of either kind have in common."""
+
+    parts: tuple[Mechanism, ...]
+
+    @property
+    def unprotected(self) -> Unprotected | None:
+        return next((p.unprotected for p in self.parts if p.unprotected), None)
+
+    def group(self, size: int) -> Mechanism:
+        # In parallel, too: the rows may lie in different parts, so every part may be touched.
+        return compose([part.group(size) for part in self.parts])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+        parts = tuple(from_description(dict(part)) for part in fields.pop("parts"))
+        if not parts or fields:
+            raise ValueError(f"A {cls.kind} mechanism has parts, and nothing else.")
+        return cls(parts)  # type: ignore[call-arg]
+
+
+@dataclass(frozen=True)
+class Composed(_Several):
+    """Sequential composition of unlike mechanisms.
+
+    Its epsilon and delta are the smallest of several upper bounds: basic composition; the Gaussian
+    that dominates, and the sum of the Renyi divergences, where all parts have one; and what
+    dp-accounting finds by PLD or RDP, where it knows all parts.
+    """
+
+    parts: tuple[Mechanism, ...]
+    kind: ClassVar[str] = "composed"
+
+    @classmethod
+    def of(cls, parts: Sequence[Mechanism]) -> Mechanism:
+        return compose(parts)
+
+    def epsilon(self, delta: float) -> float:
+        check_number("delta", delta)
+        found = [self._basic_epsilon(delta), *(b.epsilon(delta) for b in self._dominating)]
+        found += [add_slack_to_epsilon(self._ideal_epsilon, self.slack, delta)]
+        return min(found)
+
+    def delta(self, epsilon: float) -> float:
+        check_number("epsilon", epsilon)
+        found = [self._basic_delta(epsilon), *(b.delta(epsilon) for b in self._dominating)]
+        found += [add_slack_to_delta(self._ideal_delta, self.slack, epsilon)]
+        return min(found)
+
+    def price(self, accountant: str) -> Cost | None:
+        costs = [part.price(accountant) for part in self.parts]
+        return None if None in costs else add(cost for cost in costs if cost is not None)
+
+    @property
+    def slack(self) -> tuple[float, float]:
+        log_ratios, tails = zip(*(part.slack for part in self.parts), strict=True)
+        return math.fsum(log_ratios), math.fsum(tails)
+
+    def renyi_divergence(self, extra: Floats) -> Floats:
+        return np.sum([part.renyi_divergence(extra) for part in self.parts], axis=0)
+
+    @property
+    def sequence(self) -> tuple[Mechanism, ...]:
+        return self.parts
+
+    @property
+    def _dominating(self) -> list[Mechanism]:
+        cost = self.price("gdp")
+        known = cost is not None and math.isfinite(cost.square)
+        return [GaussianDP(math.sqrt(cost.square), *cost[2:])] if known and cost else []
+
+    def _split(self) -> tuple[float, list[Mechanism]]:
+        """Return what the pure parts sum to, and all other parts."""
+        pure = [part.epsilon(0.0) for part in self.parts]
+        rest = [part for part, e in zip(self.parts, pure, strict=True) if math.isinf(e)]
+        return math.fsum(e for e in pure if math.isfinite(e)), rest
+
+    def _basic_epsilon(self, delta: float) -> float:
+        pure, rest = self._split()
+        if not rest or delta <= 0:
+            return pure if not rest else math.inf
+        if len(rest) < len(self.parts) and len(rest) > 1:
+            return pure + Composed(tuple(rest)).epsilon(delta)
+        return pure + math.fsum(part.epsilon(delta / len(rest)) for part in rest)
+
+    def _basic_delta(self, epsilon: float) -> float:
+        pure, rest = self._split()
+        if epsilon < pure:
+            return 1.0
+        if len(rest) < len(self.parts) and len(rest) > 1:
+            return Composed(tuple(rest)).delta(epsilon - pure)
+        return min(1.0, math.fsum(part.delta((epsilon - pure) / len(rest)) for part in rest))
+
+    def _ideal_epsilon(self, delta: float) -> float:
+        """Return an epsilon of the composition without slack, by divergences and numerically."""
+        if delta <= 0 or delta >= 1:
+            return 0.0 if delta >= 1 else math.inf
+        found = self._numerical()
+        numerical = math.inf if found is None else found.epsilon(delta)
+        return min(renyi_epsilon(self.renyi_divergence, delta, _ORDERS), numerical)
+
+    def _ideal_delta(self, epsilon: float) -> float:
+        if epsilon < 0:  # neighbours are so in both orders
+            return -math.expm1(epsilon) + math.exp(epsilon) * self._ideal_delta(-epsilon)
+        if math.isinf(epsilon):
+            return 0.0
+        found = self._numerical()
+        numerical = 1.0 if found is None else found.delta(epsilon)
+        return min(renyi_delta(self.renyi_divergence, epsilon, _ORDERS), numerical)
+
+    def _numerical(self) -> LossDistribution | Events | None:
+        parts = [part.as_accountable() for part in self.parts]
+        return numerical([part for part in parts if part.loss_width > 0])
+
+
+@dataclass(frozen=True)
+class Worst(_Several):
+    """Parallel composition: each row is touched by one of the parts, nobody knows which."""
+
+    parts: tuple[Mechanism, ...]
+    kind: ClassVar[str] = "worst"
+
+    @classmethod
+    def of(cls, parts: Sequence[Mechanism]) -> Mechanism:
+        return parallel(parts)
+
+    def epsilon(self, delta: float) -> float:
+        return max(part.epsilon(delta) for part in self.parts)
+
+    def delta(self, epsilon: float) -> float:
+        return max(part.delta(epsilon) for part in self.parts)
+
+    def price(self, accountant: str) -> Cost | None:
+        costs = [part.price(accountant) for part in self.parts]
+        return None if None in costs else worst(cost for cost in costs if cost is not None)
+
+    @property
+    def slack(self) -> tuple[float, float]:
+        log_ratios, tails = zip(*(part.slack for part in self.parts), strict=True)
+        return max(log_ratios), max(tails)
+
+    def renyi_divergence(self, extra: Floats) -> Floats:
+        return np.max([part.renyi_divergence(extra) for part in self.parts], axis=0)
+
+    @property
+    def alternatives(self) -> tuple[Mechanism, ...]:
+        return tuple(one for part in self.parts for one in part.alternatives)
+
+    def noise_cost(self, blocks: Sequence[tuple[float, float, float]]) -> float:
+        return max(part.noise_cost(blocks) for part in self.parts)
+
+
+def compose(parts: Iterable[Mechanism]) -> Mechanism:
+    """Return the sequential (adaptive) composition of `parts`, in closed form where one exists.
+
+    Parameters
+    ----------
+    parts : iterable of Mechanism
+
+    Returns
+    -------
+    Mechanism
+
+    Examples
+    --------
+    >>> from skdpsumm.privacy import GaussianDP, PureDP, compose
+    >>> compose([GaussianDP(3.0), GaussianDP(4.0)])
+    GaussianDP(mu=5)
+    >>> round(compose([PureDP(0.1), GaussianDP(0.2)]).epsilon(1e-6), 2)
+    0.91
+    """
+    flat = [one for part in parts for one in part.sequence if one != PureDP(0.0)]
+    for part in flat:
+        if part.unprotected:
+            return part.unprotected
+    for i, part in enumerate(flat):
+        if part.alternatives != (part,):
+            rest = [*flat[:i], *flat[i + 1 :]]
+            return Worst(tuple(compose([*rest, one]) for one in part.alternatives))
+    total = _merged(sorted(flat, key=lambda part: part.place), lambda a, b: a.compose_with(b))
+    return Composed(total) if len(total) > 1 else next(iter(total), PureDP(0.0))
+
+
+def parallel(parts: Iterable[Mechanism]) -> Mechanism:
+    """Return the cost of releases on disjoint sets of rows.
+
+    Parameters
+    ----------
+    parts : iterable of Mechanism
+
+    Returns
+    -------
+    Mechanism
+
+    Examples
+    --------
+    >>> from skdpsumm.privacy import PureDP, parallel
+    >>> parallel([PureDP(0.1), PureDP(0.4)])
+    PureDP(epsilon0=0.4)
+    """
+    flat = [one for part in parts for one in part.alternatives]
+    for part in flat:
+        if part.unprotected:
+            return part.unprotected
+    # One of each kind that has a largest: a sum of many sketches states a short cost.
+    total = _merged(sorted(flat, key=lambda part: part.place), lambda a, b: a.worst_with(b))
+    return Worst(total) if len(total) > 1 else next(iter(total), PureDP(0.0))
+
+
+def _merged(
+    parts: Iterable[Mechanism], rule: Callable[[Mechanism, Mechanism], Mechanism | None]
+) -> tuple[Mechanism, ...]:
+    """Return the parts after all pairs are merged that have a closed form."""
+    total: list[Mechanism] = []
+    for part in parts:
+        for i, known in enumerate(total):
+            both = rule(known, part) or rule(part, known)
+            if both is not None:
+                total[i] = both
+                break
+        else:
+            total.append(part)
+    return tuple(total)
+
+
+class LossDistribution:
+    """The composition of parts by their discretised privacy loss distributions.
+
+    Pure parts that are small against the distance of two points are not put on them, but added to
+    epsilon (basic composition), which is an upper bound as well.
+
+    Parameters
+    ----------
+    counts : list of (mechanism, int)
+        Unlike parts and how often each occurs, all with a finite `loss_width`.
+    step : float
+        Distance of two points.
+    """
+
+    def __init__(self, counts: list[tuple[Mechanism, int]], step: float):
+        least = _FEWEST_STEPS * step
+        small = [(p.epsilon(0.0), n) for p, n in counts if p.epsilon(0.0) < least]
+        kept = [(p, n) for p, n in counts if p.epsilon(0.0) >= least]
+        self._added = math.fsum(epsilon * n for epsilon, n in small)
+        step = _dividing(step, min((p.epsilon(0.0) for p, _ in kept), default=math.inf))
+        curves = [p.loss_distribution(step).self_compose(n) for p, n in kept]
+        self._curve = reduce(lambda a, b: a.compose(b), curves) if curves else None
+
+    def epsilon(self, delta: float) -> float:
+        """Return an epsilon at a delta above 0."""
+        found = 0.0 if self._curve is None else float(self._curve.get_epsilon_for_delta(delta))
+        return found + self._added
+
+    def delta(self, epsilon: float) -> float:
+        """Return a delta at an epsilon of at least 0."""
+        if epsilon < self._added:
+            return 1.0
+        if self._curve is None:
+            return 0.0
+        return float(self._curve.get_delta_for_epsilon(epsilon - self._added))
+
+
+class Events:
+    """The composition of parts by dp-accounting's own accountants, PLD where it can, else RDP."""
+
+    def __init__(self, events: Sequence[DpEvent]):
+        from dp_accounting import dp_event
+        from dp_accounting.pld import PLDAccountant
+        from dp_accounting.rdp import RdpAccountant
+
+        event = dp_event.ComposedDpEvent(list(events))
+        tight = PLDAccountant()
+        self._found = (tight if tight.supports(event) else RdpAccountant()).compose(event)
+
+    def epsilon(self, delta: float) -> float:
+        """Return an epsilon at a delta above 0."""
+        return float(self._found.get_epsilon(delta))
+
+    def delta(self, epsilon: float) -> float:
+        """Return a delta at an epsilon of at least 0."""
+        return float(self._found.get_delta(epsilon))
+
+
+def numerical(parts: Sequence[Mechanism]) -> LossDistribution | Events | None:
+    """Return what numerical accounting can say of a composition; None where that is nothing."""
+    if all(math.isfinite(part.loss_width) for part in parts):
+        unlike = [part for i, part in enumerate(parts) if part not in parts[:i]]
+        counts = [(part, parts.count(part)) for part in unlike]
+        step = _step(counts)
+        return LossDistribution(counts, step) if step <= _COARSEST else None
+    events = [part.as_event() for part in parts]
+    return None if None in events else Events([event for event in events if event is not None])
+
+
+def _step(counts: list[tuple[Mechanism, int]]) -> float:
+    """Return a distance of points that is fine, unless they would be too many."""
+    # Summed independent losses concentrate: beyond ten standard deviations hardly any is left.
+    width = math.fsum(p.loss_width * min(n, 10 * math.sqrt(n)) for p, n in counts)
+    pure = [p.epsilon(0.0) / 100 for p, _ in counts if math.isfinite(p.epsilon(0.0))]
+    return max(min([_FINE, *pure]), width / _MOST_POINTS)
+
+
+def _dividing(step: float, epsilon: float) -> float:
+    """Return the next smaller step of which `epsilon` is a multiple, so that it is not rounded."""
+    if math.isinf(epsilon):
+        return step
+    count = math.ceil(epsilon / step)
+    while epsilon / (epsilon / count) != count:
+        count += 1
+    return epsilon / count
+
+
+def event_to_dict(event: Any) -> Any:
+    """Return a JSON-ready description of an event."""
+    if isinstance(event, list | tuple):
+        return [event_to_dict(e) for e in event]
+    if not hasattr(event, "__attrs_attrs__"):
+        return event
+    fields = {a.name: event_to_dict(getattr(event, a.name)) for a in event.__attrs_attrs__}
+    return {"type": type(event).__name__, **fields}
+
+
+def event_from_dict(description: Any) -> Any:
+    """Rebuild an event from its `event_to_dict`; raise ValueError for what describes none."""
+    from dp_accounting import dp_event
+
+    if isinstance(description, list):
+        return [event_from_dict(d) for d in description]
+    if not isinstance(description, dict):
+        return description
+    fields = {k: event_from_dict(v) for k, v in description.items() if k != "type"}
+    kind = getattr(dp_event, description["type"], None)
+    if not (isinstance(kind, type) and issubclass(kind, dp_event.DpEvent)):
+        raise ValueError(f"{description['type']!r} is no event.")
+    return kind(**fields)
+
+
+def renyi_epsilon(divergence: Callable[[Floats], Floats], delta: float, extra: Floats) -> float:
+    """Return an epsilon that follows from Renyi divergences.
+
+    Canonne, Kamath and Steinke (2020), Proposition 12. Every order gives a valid epsilon, so that
+    the search for the best one needs no proof.
+
+    Parameters
+    ----------
+    divergence : callable
+        Takes orders less one, and returns upper bounds of the divergences.
+    delta : float
+        In (0, 1).
+    extra : ndarray
+        Increasing orders less one, between which the best one is searched for.
+    """
+
+    def epsilons(extra: Floats) -> Floats:
+        order = 1 + extra
+        return divergence(extra) + np.log(extra / order) - (math.log(delta) + np.log(order)) / extra
+
+    return max(0.0, float(np.min(epsilons(_refined(epsilons, extra)))))
+
+
+def renyi_delta(divergence: Callable[[Floats], Floats], epsilon: float, extra: Floats) -> float:
+    """Return a delta that follows from Renyi divergences; as `renyi_epsilon`."""
+
+    def log_deltas(extra: Floats) -> Floats:
+        gain = divergence(extra) - epsilon - np.log1p(1 / extra)
+        return extra * gain - np.log1p(extra)
+
+    best = float(np.min(log_deltas(_refined(log_deltas, extra))))
+    return math.exp(min(best, 0.0))
+
+
+def _refined(values: Callable[[Floats], Floats], grid: Floats) -> Floats:
+    """Return a finer grid around the point of the smallest value."""
+    for _ in range(2):
+        best = int(np.argmin(values(grid)))
+        grid = np.geomspace(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)], 33)
+    return grid

@@ -1,0 +1,275 @@
+"""A privacy loss that is Gaussian, or the largest of several, up to constants.
+
+Objective perturbation has such a loss: a Gaussian part for the noise in the objective, and a
+constant for the determinant of a change of variables.
+
+*The claim.* For neighbours in either order the privacy loss is at most the largest of the numbers
+``shift_i + Y_i``, where Y_i has the law N(mu_i^2 / 2, mu_i^2) of the loss of a mu_i-GDP mechanism
+(a constant 0 for mu_i = 0), and nothing is known of how they depend on each other. As
+``(1 - exp(epsilon - loss))_+`` is at most the sum of these,
+
+    ``delta(epsilon) = sum_i weight_i gdp_delta(mu_i, epsilon - shift_i)``
+
+for weight_i of them alike.
+
+*Small epsilons.* Every (e, d)-DP mechanism satisfies ``P(A) <= exp(e) Q(A) + d`` and
+``1 - Q(A) <= exp(e) (1 - P(A)) + d``. Where both bind, ``Q(A) = (1 - d) / (1 + exp(e)) =: a`` and
+``P(A) = 1 - a``, so for ``epsilon <= e`` it is ``(epsilon, 1 - (1 + exp(epsilon)) a)``-DP. The
+best e is the one of the largest a, whatever epsilon: there the trade-off curve, which is
+symmetric, crosses the diagonal.
+
+*Composition* is closed. Of adaptive mechanisms with such losses, each pair of terms gives one with
+``hypot(mu_i, mu_j)``, the weights multiply and the shifts add: condition on the first outcome, and
+use that the sum above holds for negative epsilons as well. A mu-GDP mechanism is a single term.
+
+*Domination by one Gaussian* at all epsilons, which adaptive filters ask for. With Mills' ratio R
+and ``a = e / mu - mu / 2``, ``-d log gdp_delta(mu, e) / de = 1 / (R(a) / R(a + mu) - 1)``. This
+grows with a, because log R is convex, and falls with mu, because R falls. Hence for ``mu > mu_i``
+the ratio ``gdp_delta(mu_i, e - shift_i) / gdp_delta(mu, e)`` falls from the point on where
+``(e - shift_i) / mu_i - mu_i / 2 >= e / mu - mu / 2``, and comparing the curves on the finite
+interval before it decides for all larger epsilons. For those below the crossing of the diagonal
+the two crossings decide: that of mu is at Phi(-mu / 2), the largest a of all its claims.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_ndtr, ndtri
+
+from ._bisect import bisect
+from ._mechanisms import (
+    Cost,
+    GaussianDP,
+    Mechanism,
+    add_slack_to_delta,
+    add_slack_to_epsilon,
+    check_cost,
+    check_number,
+    check_range,
+    check_slack,
+    gdp_delta,
+    gdp_epsilon,
+)
+
+# Beyond this, neighbouring terms of a composition share the larger mu and the larger shift.
+_MOST_TERMS = 32
+# The dominating mu is the smallest up to about this relative error, on the safe side: the nearer
+# two curves are, the more pieces it takes to tell them apart.
+_MU_TOLERANCE = 1e-3
+_HALVINGS = 14
+
+
+@dataclass(frozen=True, repr=False)
+class ShiftedGaussianDP(Mechanism):
+    """A privacy loss below the largest of several Gaussian losses, each plus a constant.
+
+    Parameters
+    ----------
+    terms : tuple of (weight, mu, shift)
+        How many Gaussian losses of this mu there are, and the constant that is added.
+    log_ratio, tail : float, default=0
+        As of `GaussianDP`: the density stays within a factor ``exp(log_ratio)`` of that of a
+        mechanism with such a loss, except on events of probability `tail`.
+
+    Examples
+    --------
+    >>> from skdpsumm.privacy import GaussianDP, ShiftedGaussianDP
+    >>> one = ShiftedGaussianDP(((1, 0.2, 0.1), (1, 0, 0.1)))
+    >>> round(one.epsilon(1e-6) - GaussianDP(0.2).epsilon(1e-6), 9)
+    0.1
+    >>> round(one.dominating_mu(), 3)
+    0.316
+    """
+
+    terms: tuple[tuple[float, float, float], ...]
+    log_ratio: float = 0.0
+    tail: float = 0.0
+    kind: ClassVar[str] = "shifted_gdp"
+
+    def __post_init__(self) -> None:
+        # JSON has lists only.
+        terms = tuple((float(w), float(mu), float(shift)) for w, mu, shift in self.terms)
+        object.__setattr__(self, "terms", terms)
+        if not terms:
+            raise ValueError("terms must be one or more, each of at least 0, got none.")
+        for name, value in zip(("weight", "mu", "shift") * len(terms), sum(terms, ()), strict=True):
+            check_cost(f"{name} of terms", value)
+        for name in ("log_ratio", "tail"):
+            check_cost(name, getattr(self, name))
+
+    def __repr__(self) -> str:
+        terms = [f"{w:g} of mu={mu:.6g} + {shift:.4g}" for w, mu, shift in self.terms]
+        slack = [f"log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}"]
+        return f"ShiftedGaussianDP({', '.join(terms + slack * any((self.log_ratio, self.tail)))})"
+
+    def epsilon(self, delta: float) -> float:
+        check_number("delta", delta)
+        return add_slack_to_epsilon(self._ideal_epsilon, self.slack, delta)
+
+    def delta(self, epsilon: float) -> float:
+        check_number("epsilon", epsilon)
+        return add_slack_to_delta(self._ideal_delta, self.slack, epsilon)
+
+    def group(self, size: int) -> GaussianDP:
+        return self.as_accountable().group(size)
+
+    def as_accountable(self) -> GaussianDP:
+        """Return the Gaussian mechanism that dominates this one at every epsilon."""
+        return GaussianDP(self.dominating_mu(), self.log_ratio, self.tail)
+
+    def price(self, accountant: str) -> Cost | None:
+        # One mu for all epsilons: of mu-GDP the filters know an adaptive sum.
+        return None if accountant == "pure" else self.as_accountable().price(accountant)
+
+    def compose_with(self, other: Mechanism) -> Mechanism | None:
+        """Return the adaptive composition with another bound of this kind, in closed form."""
+        if other.loss_terms is None:
+            return None
+        total: dict[tuple[float, float], float] = {}  # the weight of each (mu, shift)
+        for weight, mu, shift in self.terms:
+            for w, m, more in other.loss_terms:
+                both = math.hypot(mu, m), shift + more
+                total[both] = total.get(both, 0.0) + weight * w
+        terms = tuple((weight, *both) for both, weight in sorted(_merged(total).items()))
+        slack = map(sum, zip(self.slack, other.slack, strict=True))
+        return ShiftedGaussianDP(terms, *slack)
+
+    @property
+    def slack(self) -> tuple[float, float]:
+        return self.log_ratio, self.tail
+
+    def with_slack(self, log_ratio: float, tail: float) -> ShiftedGaussianDP:
+        return replace(self, log_ratio=log_ratio, tail=tail)
+
+    @property
+    def loss_terms(self) -> tuple[tuple[float, float, float], ...]:
+        return self.terms
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+        terms = fields.get("terms", ())
+        check_range([x for term in terms for x in term])
+        check_range(value for name, value in fields.items() if name != "terms")
+        mechanism = cls(**fields)
+        check_slack(mechanism)
+        return mechanism
+
+    def dominating_mu(self) -> float:
+        """Return the smallest mu, rounded up, whose curve is nowhere below this one."""
+        return self._dominating_mu
+
+    def _union(self, epsilon: float) -> float:
+        return math.fsum(w * gdp_delta(mu, epsilon - shift) for w, mu, shift in self.terms)
+
+    def _bound(self, delta: float) -> float:
+        """Return an epsilon at which the union is at most `delta`."""
+        each = delta / math.fsum(w for w, _, _ in self.terms)
+        return max(shift + gdp_epsilon(mu, each) for _, mu, shift in self.terms)
+
+    @cached_property
+    def _crossing(self) -> tuple[float, float]:
+        """The epsilon e whose claim meets the diagonal highest, and the height a there."""
+        # From there on a smaller sum could no longer lift the height by a thousandth.
+        end = self._bound(1e-3)
+        if math.isinf(end):
+            return math.inf, 0.0
+        best = minimize_scalar(lambda e: -self._height(e), bounds=(0.0, end), method="bounded")
+        # Any e is valid; the sum has kinks where a constant ends.
+        tries = [float(best.x), *(shift for _, mu, shift in self.terms if mu == 0)]
+        crossing = max(tries, key=self._height)
+        return crossing, max(0.0, self._height(crossing))
+
+    def _height(self, epsilon: float) -> float:
+        return (1 - self._union(epsilon)) * float(expit(-epsilon))
+
+    def _ideal_delta(self, epsilon: float) -> float:
+        if epsilon < 0:  # the trade-off curve is symmetric
+            return -math.expm1(epsilon) + math.exp(epsilon) * self._ideal_delta(-epsilon)
+        # The height has one maximum, being concave over affine in exp(e): often it is behind.
+        if epsilon > 0 and self._height(epsilon / 2) >= self._height(epsilon) >= 0:
+            return self._union(epsilon)
+        crossing, height = self._crossing
+        if epsilon >= crossing:
+            return min(1.0, self._union(epsilon))
+        return min(1.0, max(0.0, 1 - (1 + math.exp(min(epsilon, 700.0))) * height))
+
+    def _ideal_epsilon(self, delta: float) -> float:
+        if delta <= 0:
+            return math.inf
+        if self._ideal_delta(0.0) <= delta:
+            return 0.0
+        high = self._bound(delta)
+        if math.isinf(high):
+            return high
+        return bisect(lambda e: self._ideal_delta(e) <= delta, high, 0.0, tolerance=1e-13)
+
+    @cached_property
+    def _dominating_mu(self) -> float:
+        _, height = self._crossing
+        if height == 0:
+            return math.inf
+        diagonal = -2 * float(ndtri(min(height, 0.5)))
+        largest = max(mu for _, mu, _ in self.terms)
+        low = max(diagonal, largest) * (1 + 1e-9)
+        if low == 0 or self._falls_from(low) <= self._crossing[0]:
+            return low
+        low = max(low, largest * (1 + _MU_TOLERANCE))
+        if self._lies_below(low):
+            return low
+        high = low
+        while not self._lies_below(high):
+            high *= 2
+        return bisect(self._lies_below, high, low, tolerance=_MU_TOLERANCE / 10)
+
+    def _lies_below(self, mu: float) -> bool:
+        """Return whether the curve lies below that of `mu`, which crosses the diagonal no higher.
+
+        `mu` exceeds that of all terms.
+        """
+        start, end = self._crossing[0], self._falls_from(mu)
+        return end <= start or self._is_below(mu, start, end, _HALVINGS)
+
+    def _falls_from(self, mu: float) -> float:
+        """Return an epsilon from which on the curve falls faster than that of `mu`."""
+        return max(mu * (shift / (mu - m) - m / 2) for _, m, shift in self.terms)
+
+    def _is_below(self, mu: float, low: float, high: float, halvings: int) -> bool:
+        """Return whether the union surely lies below `gdp_delta` of `mu` on an interval."""
+        union = self._union(low)
+        if gdp_delta(mu, high) >= union:
+            return True
+        if not halvings or gdp_delta(mu, low) < union:
+            return False
+        # Both rates grow with epsilon: here all ratios fall all the way.
+        fall = _rate(mu, high)
+        if all(_rate(m, low - shift) >= fall for _, m, shift in self.terms):
+            return True
+        middle = (low + high) / 2
+        return self._is_below(mu, low, middle, halvings - 1) and self._is_below(
+            mu, middle, high, halvings - 1
+        )
+
+
+def _rate(mu: float, epsilon: float) -> float:
+    """Return the rate at which `gdp_delta` falls with epsilon, relative to itself."""
+    delta = gdp_delta(mu, epsilon)
+    if delta == 0:
+        return math.inf
+    share = float(log_ndtr(-mu / 2 - epsilon / mu)) if mu else 0.0
+    return math.exp(epsilon + share) / delta
+
+
+def _merged(terms: dict[tuple[float, float], float]) -> dict[tuple[float, float], float]:
+    while len(terms) > _MOST_TERMS:
+        falling = sorted(terms.items(), reverse=True)
+        terms = {}
+        for i in range(0, len(falling), 2):
+            pair = falling[i : i + 2]
+            both = pair[0][0][0], max(shift for (_, shift), _ in pair)
+            terms[both] = terms.get(both, 0.0) + math.fsum(weight for _, weight in pair)
+    return terms

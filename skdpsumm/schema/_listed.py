@@ -1,0 +1,173 @@
+"""Values that are listed in public: the categories of a column, the classes of labels.
+
+A cell is compared with them by its own exact value. Listed are only values that no container can
+confuse (`check_listed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._reading import MISSING, NARROW, TIME_TYPES, TIMES, WORDS, CellError, cell_fault, is_missing
+
+
+def positions(column: NDArray, listed: Sequence[Any]) -> NDArray[np.int64]:
+    """Return the position of each cell among the values that are listed, -1 where it is none.
+
+    Parameters
+    ----------
+    column : ndarray of shape (n,)
+    listed : sequence
+        As `check_listed` returns them.
+
+    Raises
+    ------
+    CellError
+        For dates and times, for missing cells, and for a column of short floats, which may have
+        rounded one value that is listed to another.
+    """
+    if column.dtype.kind in "mM":
+        raise CellError(TIMES)
+    if column.dtype in (np.float16, np.float32) and not _hold(column.dtype, listed):
+        raise CellError(NARROW)
+    cells = column.tolist()
+    if column.dtype.kind == "O":
+        faults = {kind: cell_fault(cell) for kind, cell in {type(c): c for c in cells}.items()}
+        if TIMES in faults.values():
+            raise CellError(TIMES)
+        # A cell that is neither number nor word may claim to equal one, or have no hash.
+        comparable = {kind for kind, fault in faults.items() if fault in ("", WORDS)}
+        cells = [cell if type(cell) in comparable else None for cell in cells]
+        cells = [None if isinstance(cell, Decimal) and cell.is_nan() else cell for cell in cells]
+    lookup = {value: k for k, value in enumerate(listed)}
+    found = np.fromiter((lookup.get(cell, -1) for cell in cells), np.int64, len(cells))
+    if any(is_missing(column[i]) for i in np.flatnonzero(found < 0)):
+        raise CellError(MISSING)
+    return found
+
+
+def _hold(dtype: np.dtype, listed: Sequence[Any]) -> bool:
+    """Whether a short float holds all numbers that are listed: else it may have confused some."""
+    numbers = np.array([value for value in listed if not isinstance(value, str)], np.float64)
+    with np.errstate(over="ignore"):
+        return bool(np.all(numbers.astype(dtype) == numbers))
+
+
+def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return values that a column may have, as plain Python scalars.
+
+    Values are refused that are equal in a type that a container may give to the column: large
+    integers that float64 rounds, numbers beside words that read as numbers, words that end in NUL.
+
+    Parameters
+    ----------
+    name : str
+        What messages call them.
+    values : iterable
+
+    Raises
+    ------
+    ValueError
+        For those, and for what is neither word, number nor truth value.
+    """
+    listed = hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0  # no array of one
+    if isinstance(values, str | bytes | Mapping) or not listed:
+        raise ValueError(f"{name} must be a list of values, got {values!r}.")
+    plain = tuple(_plain(value) for value in values)
+    for value in plain:
+        _check_one(name, value)
+    seen: set[Any] = set()
+    for value in plain:
+        if value in seen:
+            raise ValueError(f"{name} lists {value!r} twice (1, 1.0 and True are one value).")
+        seen.add(value)
+    if len({isinstance(value, str) for value in plain}) > 1:
+        clash = next((v for v in plain if isinstance(v, str) and _reads_as_number(v)), None)
+        if clash is not None:
+            raise ValueError(
+                f"{name} lists {clash!r} beside numbers, and a table that holds both as words "
+                "cannot tell them apart; list all values as words, or all as numbers."
+            )
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """Return Python's scalar for numpy's, which compares and serialises alike everywhere."""
+    is_time = isinstance(value, TIME_TYPES)  # of which numpy may make an integer
+    return value.item() if isinstance(value, np.generic) and not is_time else value
+
+
+def _check_one(name: str, value: Any) -> None:
+    if is_missing(value):
+        raise ValueError(
+            f"{name} lists a missing value, which no row may have: fillna('missing'), and list "
+            "that word."
+        )
+    if isinstance(value, str):
+        if value.endswith("\0"):
+            raise ValueError(f"{name} lists {value!r}: numpy drops a NUL at the end of a word.")
+        return
+    if isinstance(value, TIME_TYPES) or not isinstance(value, bool | int | float):
+        raise ValueError(
+            f"{name} lists {value!r}, a {type(value).__name__}; list words, numbers or truth "
+            "values, and convert the column alike, such as by astype(str)."
+        )
+    if not _is_exact(value):
+        raise ValueError(
+            f"{name} lists {value!r}, which float64 cannot hold, and float64 is what a column "
+            "becomes that holds one fraction; list words, and convert the column by astype(str)."
+        )
+
+
+def _is_exact(value: Any) -> bool:
+    try:
+        return bool(float(value) == value and np.isfinite(float(value)))
+    except OverflowError:
+        return False
+
+
+def _reads_as_number(word: str) -> bool:
+    if word.strip().lower() in ("true", "false"):
+        return True
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def known_classes(y: NDArray, classes: Any) -> NDArray:
+    """Return the classes, sorted: those that are listed, or else the labels in y.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two, for a label that is not listed, and for labels that a container of y
+        may confuse (`check_listed`).
+    """
+    listed = list(dict.fromkeys(y.tolist())) if classes is None else classes
+    known = np.unique(np.array(check_listed("y" if classes is None else "classes", listed)))
+    if len(known) < 2:
+        raise ValueError(
+            f"A classifier needs at least two classes, got {len(known)} class; list them all in "
+            "`classes`."
+        )
+    if np.any(class_codes(y, known) < 0):
+        raise ValueError(
+            "y holds a label that is not in `classes`; list all labels there (0 to K - 1 where "
+            "scikit-learn encodes them, as cross_val_predict does)."
+        )
+    return known
+
+
+def class_codes(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
+    """Return the position of each label among the classes, -1 for what is none of them.
+
+    Each label is looked up by itself: what numpy makes of words beside numbers hangs on all.
+    """
+    return positions(y, classes.tolist())

@@ -1,0 +1,509 @@
+"""Reading a private table cell by cell: what each cell becomes is a matter of that cell alone.
+
+A container has one dtype for many cells, and one row can decide which: a float beside 64-bit
+integers rounds all of them, a datetime with finer digits rescales a column, a word turns numbers
+into words. Then one row more changes what all others add to a sum, which no sensitivity covers.
+So no dtype decides anything here:
+
+- A number becomes the closest float64. A container that widens a column to float64 makes the same
+  of it, so its dtype does not matter. (One that narrows a column has changed its cells before.)
+- A category or a label is compared with those listed, by its own exact value (`_listed`).
+- Dates and times have no unit of their own, and words are no numbers: both are refused.
+
+Otherwise tables are validated as scikit-learn does it, but no message tells a value of a table.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing, assert_all_finite, check_array, check_consistent_length
+from sklearn.utils._missing import is_pandas_na, is_scalar_nan
+from sklearn.utils.validation import _check_n_features, validate_data
+
+TIME_TYPES = (np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta)
+
+# What may be wrong with the cells of a column of numbers, the worst first.
+COMPLEX, TIMES, WORDS, OBJECTS = "complex", "times", "words", "objects"
+MISSING, INFINITE = "missing", "infinite"
+# What may be wrong with those of a categorical one, beside TIMES and MISSING.
+NARROW = "narrow"
+
+
+class CellError(ValueError):
+    """A column holds what it may not. `fault` says which kind; no value of the table is told.
+
+    Parameters
+    ----------
+    fault : str
+    kind : str, default=""
+        The name of the type of the cell at fault.
+    """
+
+    def __init__(self, fault: str, kind: str = ""):
+        super().__init__(fault)
+        self.fault, self.kind = fault, kind
+
+
+class Table:
+    """The columns of a frame, each an array with the dtype that the frame has for it.
+
+    It is indexed as an array of shape (n, d): ``table[:, j]`` is a column, ``table[rows]`` a table.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of shape (n,)
+    """
+
+    ndim = 2
+
+    def __init__(self, columns: Sequence[NDArray]):
+        self.columns = tuple(columns)
+        self.shape = (len(self.columns[0]) if self.columns else 0, len(self.columns))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple):
+            rows, j = key
+            return self.columns[j][rows]
+        return Table([column[key] for column in self.columns])
+
+
+def read_table(X: Any) -> NDArray | Table:
+    """Return the cells of X as they are, in an array, or column by column for a frame.
+
+    Parameters
+    ----------
+    X : array-like or frame
+        Rows in a list become an array of objects: numpy's common dtype would change cells.
+
+    Raises
+    ------
+    ValueError
+        For a frame that is not computed yet.
+    """
+    check_computed(X)
+    if isinstance(X, Table):
+        return X
+    if hasattr(X, "columns") and len(getattr(X, "shape", ())) == 2:
+        columns = [read_column(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1])]
+        return Table(columns)
+    if isinstance(X, list | tuple):
+        return _read_rows(X)
+    if isinstance(X, np.ma.MaskedArray):
+        return np.where(np.ma.getmaskarray(X), np.array(None), X.data)
+    return np.asarray(X)
+
+
+def check_computed(X: Any) -> None:
+    """Raise ValueError for a frame that is not computed yet."""
+    if hasattr(X, "collect") and not hasattr(X, "to_numpy"):
+        raise ValueError(f"X is a {type(X).__name__}, which holds no rows yet: give X.collect().")
+
+
+def read_column(series: Any) -> NDArray:
+    """Return the cells of one column, of a frame or an array, as they are."""
+    if isinstance(series, np.ndarray):
+        return series
+    try:
+        column = series.to_numpy()
+    except Exception:  # a type of the library's that numpy does not have, such as i128
+        column = None
+    # Neither are cells that are arrays numbers.
+    return column if column is not None and column.ndim == 1 else _objects(list(series))
+
+
+def read_labels(y: Any) -> NDArray:
+    """Return one value per row, as they are: a list's become objects, not of one dtype."""
+    if isinstance(y, list | tuple) and not any(
+        hasattr(cell, "__len__") for cell in y if not isinstance(cell, str)
+    ):
+        return _objects(y)
+    return read_column(y) if hasattr(y, "to_numpy") else np.asarray(y)
+
+
+def _objects(cells: Sequence[Any]) -> NDArray:
+    column = np.empty(len(cells), dtype=object)
+    for i, cell in enumerate(cells):  # one by one, for numpy looks into sequences
+        column[i] = cell
+    return column
+
+
+def _read_rows(rows: Sequence[Any]) -> NDArray:
+    widths = {len(row) if _is_row(row) else -1 for row in rows}
+    if len(widths) != 1 or widths == {-1} or any(map(_is_row, rows[0])):
+        return np.asarray(rows)  # no table, as its shape or an error of numpy's will say
+    return _objects([cell for row in rows for cell in row]).reshape(len(rows), *widths)
+
+
+def _is_row(row: Any) -> bool:
+    return hasattr(row, "__len__") and not isinstance(row, str | bytes | Mapping)
+
+
+def exact_numbers(column: NDArray) -> NDArray[np.float64]:
+    """Return the float64 that is closest to each cell, NaN where it is missing.
+
+    Parameters
+    ----------
+    column : ndarray of shape (n,) or (n, d)
+
+    Raises
+    ------
+    CellError
+        For cells that are no real numbers.
+    """
+    kind = column.dtype.kind
+    if kind == "O":
+        return _numbers_of_objects(column)
+    if kind not in "biuf":
+        raise CellError({"c": COMPLEX, "M": TIMES, "m": TIMES}.get(kind, WORDS))
+    with np.errstate(over="ignore"):  # of longdouble; infinity is an answer
+        return column.astype(np.float64, copy=False)
+
+
+def _numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
+    cells = column.ravel().tolist()
+    examples = {type(cell): cell for cell in cells}
+    faults = [CellError(cell_fault(cell), kind.__name__) for kind, cell in examples.items()]
+    for worst in (COMPLEX, TIMES, WORDS, OBJECTS):
+        for error in faults:
+            if error.fault == worst:
+                raise error
+    if not examples.keys() <= {float, bool}:
+        cells = [_number(cell) for cell in cells]
+    return np.array(cells, np.float64).reshape(column.shape)
+
+
+def cell_fault(cell: Any) -> str:
+    if is_missing(cell):
+        return MISSING
+    if isinstance(cell, TIME_TYPES):  # before numbers: numpy.timedelta64 says that it is an integer
+        return TIMES
+    if isinstance(cell, Real | Decimal | np.bool_):
+        return ""
+    if isinstance(cell, complex | np.complexfloating):
+        return COMPLEX
+    return WORDS if isinstance(cell, str | bytes) else OBJECTS
+
+
+def _number(cell: Any) -> float:
+    if is_missing(cell):
+        return np.nan
+    try:
+        return float(cell)
+    except OverflowError:
+        return np.inf
+    except ValueError:  # a signalling NaN of decimal
+        return np.nan
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell stands for none."""
+    return value is None or is_scalar_nan(value) or is_pandas_na(value) or _is_not_a_time(value)
+
+
+def _is_not_a_time(value: Any) -> bool:
+    return isinstance(value, TIME_TYPES) and value != value  # NaT alone is not itself
+
+
+class Public(tuple):
+    """Wraps a table so that a search or a cross-validation never cuts it into folds.
+
+    scikit-learn slices every routed array whose length happens to equal the number of rows of X.
+    This one has length one, whatever the table's is: estimators of skdpsumm take the table out
+    again. A `Pipeline` with `transform_input` has any transformer map the table inside.
+
+    Points that a PINP learner answers are taken as public where they come in a `Public`, so that
+    a copy of the learner, which carries them, holds no private data.
+
+    Parameters
+    ----------
+    table : array-like or frame
+
+    Examples
+    --------
+    >>> from skdpsumm import Public
+    >>> Public([[0.0], [1.0]])
+    Public(<list>)
+    """
+
+    # A tuple: a Pipeline maps the entries of one by themselves, and returns a plain tuple.
+
+    def __new__(cls, table: Any):
+        return super().__new__(cls, (table,))
+
+    @property
+    def table(self) -> Any:
+        """The table."""
+        return self[0]
+
+    def __getnewargs__(self) -> tuple[Any]:
+        return (self[0],)
+
+    def __repr__(self) -> str:
+        return f"Public(<{type(self.table).__name__}>)"
+
+
+def unwrap(table: Any) -> Any:
+    """Return the table that a `Public`, or what a Pipeline made of one, holds; others as they are.
+
+    A table inside a tuple of length one would have three dimensions, so nothing else looks alike.
+    """
+    if isinstance(table, Public):
+        return table.table
+    mapped = isinstance(table, tuple) and len(table) == 1
+    return table[0] if mapped and len(getattr(table[0], "shape", ())) == 2 else table
+
+
+@contextmanager
+def beside_X(name: str) -> Iterator[None]:
+    """Tell with what is raised about a table beside X that no Pipeline may have mapped it."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        error.add_note(
+            f"This is of {name}. A Pipeline maps X, and {name} only where it is made with "
+            f"transform_input=[{name!r}] and sklearn.set_config(enable_metadata_routing=True); "
+            f"else give {name} encoded and scaled as X is."
+        )
+        raise
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array, frame or series."""
+    return all(hasattr(X, name) for name in ("__dask_graph__", "to_delayed", "_meta"))
+
+
+# Messages of scikit-learn that hold no value of the table, by how they begin: further on, a value
+# may stand in them that looks like anything.
+_HARMLESS = re.compile(
+    r"Input (\w+ )?(contains (NaN|infinity)|holds )|Complex data not supported"
+    r"|float\(\) argument must be a string or a real number, not '\w+'"
+    r"|Found array with \d+ (sample|feature)\(s\)"
+    r"|X has \d+ features|The feature names should|Feature names are only"
+    r"|Sparse data was|y cannot be None"
+    r"|(This \w+ e|E)stimator.* requires y"
+    r"|X is a \w+, which holds no rows yet|y holds words beside"
+)
+_RESHAPE = (
+    "Expected 2D array, got another number of dimensions. Reshape your data either using "
+    "array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it is one sample."
+)
+# Those that print values of the table, or the number of its rows.
+_REPLACED = {
+    "Expected 2D": _RESHAPE,
+    "inconsistent numbers": "X and y have different numbers of rows.",
+    "1d array": "y should be a 1d array, with one value per row.",
+}
+# Not scikit-learn's advice, which is an imputer: fitted to the rows it makes each depend on all.
+FILL_MISSING = (
+    "Fill missing values with a public constant, or a category of its own (fillna('missing'), and "
+    "that word in `categories`), or drop rows by a public rule; never fit an imputer to private "
+    "rows, for that voids the guarantee."
+)
+NO_TIMES = (
+    "Dates and times have no unit of their own, and one row can change that of a whole column. "
+    "Convert them to numbers of a public unit, such as days: (t - datetime(2020, 1, 1)) / "
+    "timedelta(days=1)."
+)
+_UNREADABLE = (
+    "The table holds values that are not numbers, or cannot be read. Convert them to numbers."
+)
+# What is wrong with cells, and what to do.
+_TOLD = {
+    "complex": "Complex data not supported{where}; give real numbers.",
+    "times": "Input {name} holds dates or times{where}. " + NO_TIMES,
+    "words": (
+        "Input {name} holds values that are not numbers{where}. Convert them, or leave the column "
+        "out, or list its public values: in `categories` where the estimator has it, else in an "
+        "encoder before it, OneHotEncoder(categories=[[...]]). (The message names no value, for "
+        "the table is private.)"
+    ),
+    "objects": "float() argument must be a string or a real number, not {kind!r}{where}.",
+    "missing": "Input {name} contains NaN{where}.\n" + FILL_MISSING,
+    "infinite": (
+        "Input {name} contains infinity or a value too large for dtype('float64'){where}."
+    ),
+}
+_MOST_NAMED = 10
+
+
+class Schema(BaseEstimator):
+    """What `validate_table` writes the columns to, for those who are no estimators."""
+
+
+def validate_table(
+    estimator: Any,
+    X: Any,
+    y: Any = "no_validation",
+    *,
+    mixed: bool = False,
+    keep_float32: bool = False,
+    y_numeric: bool = False,
+    reset: bool = True,
+    ensure_min_samples: int = 1,
+) -> Any:
+    """Check X (and y) as scikit-learn does, and return them read cell by cell.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets `n_features_in_` and `feature_names_in_`, or is asked for them (``reset=False``).
+    X : array-like or frame of shape (n_samples, n_features)
+    y : array-like, default="no_validation"
+    mixed : bool, default=False
+        Whether X may hold categories. Cells are then returned as they are, for `Columns` to check
+        and to read: an array, or a `Table` of a frame's columns.
+    keep_float32 : bool, default=False
+        Whether a table of float32 stays one, for callers that work in float64 block by block.
+    y_numeric : bool, default=False
+        Whether y holds numbers; they become float64.
+    reset : bool, default=True
+    ensure_min_samples : int, default=1
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features), float64 unless said otherwise, or Table
+    y : ndarray of shape (n_samples,), if y was given
+
+    Raises
+    ------
+    ValueError, TypeError
+        As scikit-learn does, in words that name the columns at fault and no value of the table.
+    """
+    try:
+        validate_data(estimator, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
+        table = _read(estimator, X, ensure_min_samples)
+        checked = table if mixed else _as_floats(table, X, keep_float32)
+        _check_n_features(estimator, table, reset=reset)
+        if isinstance(y, str) and y == "no_validation":
+            return checked
+        target = _read_target(estimator, y, y_numeric)
+        check_consistent_length(table, target)
+        return checked, target
+    except (TypeError, ValueError, OverflowError) as error:
+        kind, message = _kind(error), _without_values(str(error))
+    # Raised out here, for the error above may hold a value of the table.
+    raise kind(message)
+
+
+def _read(estimator: Any, X: Any, ensure_min_samples: int) -> NDArray | Table:
+    """Return the cells of X, which are a table with enough rows and columns."""
+    if sparse.issparse(X):
+        check_array(X)  # which refuses it
+    table = read_table(X)
+    if table.ndim != 2:
+        raise ValueError(_RESHAPE)
+    n_rows, n_columns = table.shape
+    # scikit-learn's words for the shape, which tell no number of rows that is large enough.
+    shape = min(n_rows, ensure_min_samples), n_columns
+    check_array(np.zeros(shape), ensure_min_samples=ensure_min_samples, estimator=estimator)
+    return table
+
+
+def _as_floats(table: NDArray | Table, X: Any, keep_float32: bool) -> NDArray:
+    """Return the table as finite floats, contiguous row by row."""
+    try:
+        floats = _converted(table, keep_float32 and is_float32(table))
+        with np.errstate(all="ignore"):  # sums of the check, which huge cells make overflow
+            assert_all_finite(floats)
+        return floats
+    except ValueError:
+        pass
+    raise _table_error(table, X)
+
+
+def _converted(table: NDArray | Table, float32: bool) -> NDArray:
+    dtype = np.float32 if float32 else np.float64
+    if not isinstance(table, Table):
+        return np.ascontiguousarray(table if float32 else exact_numbers(table))
+    floats = np.empty(table.shape, dtype)
+    for j, column in enumerate(table.columns):
+        floats[:, j] = column if float32 else exact_numbers(column)
+    return floats
+
+
+def is_float32(table: NDArray | Table) -> bool:
+    """Whether all columns are float32."""
+    columns = table.columns if isinstance(table, Table) else [table]
+    return len(columns) > 0 and all(column.dtype == np.float32 for column in columns)
+
+
+def _table_error(table: NDArray | Table, X: Any) -> Exception:
+    """Return what to raise for a table that is not all finite numbers: its worst kind of fault."""
+    faults = [_column_fault(table[:, j]) for j in range(table.shape[1])]
+    worst = next(f for fault in _TOLD for f in faults if f is not None and f.fault == fault)
+    at_fault = [j for j, f in enumerate(faults) if f is not None and f.fault == worst.fault]
+    return cell_error(worst, "X", f" in {_listed(X, at_fault)}")
+
+
+def _column_fault(column: NDArray) -> CellError | None:
+    try:
+        numbers = exact_numbers(column)
+    except CellError as error:
+        return error
+    if np.isnan(numbers).any():
+        return CellError("missing")
+    return None if np.isfinite(numbers).all() else CellError("infinite")
+
+
+def cell_error(error: CellError, name: str, where: str = "") -> Exception:
+    """Return the error that tells what is wrong with the cells of X or y, and what to do."""
+    kind = TypeError if error.fault == "objects" else ValueError
+    return kind(_TOLD[error.fault].format(name=name, kind=error.kind, where=where))
+
+
+def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
+    if y is None:
+        return validate_data(Schema(), y=y, estimator=estimator)
+    column, fault = read_labels(y), None
+    if y_numeric:
+        try:
+            column = exact_numbers(column)
+        except CellError as error:
+            fault = error
+    if fault is not None:
+        raise cell_error(fault, "y")
+    checked = validate_data(Schema(), y=column, estimator=estimator)
+    return checked if y_numeric else _of_one_kind(checked)
+
+
+def _of_one_kind(labels: NDArray) -> NDArray:
+    """Return labels as numpy holds them, once they are known to be all words or all numbers."""
+    if labels.dtype.kind != "O":
+        return labels
+    cells = labels.tolist()
+    if len({isinstance(cell, str) for cell in cells}) > 1:
+        raise ValueError("y holds words beside other labels; give labels of one kind.")
+    return np.array(cells)
+
+
+def _kind(error: Exception) -> type[Exception]:
+    return TypeError if isinstance(error, TypeError) else ValueError
+
+
+def _without_values(message: str) -> str:
+    if _HARMLESS.match(message):
+        return message
+    replacements = (new for part, new in _REPLACED.items() if part in message)
+    return next(replacements, _UNREADABLE)
+
+
+def _listed(X: Any, which: list[int]) -> str:
+    names = list(getattr(X, "columns", ()))
+    known = len(names) > 0 and all(isinstance(name, str) for name in names)
+    told = [repr(names[j] if known else f"x{j}") for j in which[:_MOST_NAMED]]
+    more = " and others" if len(which) > _MOST_NAMED else ""
+    return f"column{'s' if len(which) > 1 else ''} {', '.join(told)}{more}"

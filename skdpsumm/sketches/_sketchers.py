@@ -1,0 +1,563 @@
+"""From rows to one noisy sum: random Fourier features, RACE and histograms."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from .._computing import progress
+from .._dask import PartitionSchema
+from .._docs import shared_docs
+from ..features import GRID, FeatureMap, FourierMap, HistogramMap, RACEMap
+from ..features._engine import check_engine
+from ..privacy import Block, IntegerNoise, PrivacyGuarantee
+from ..privacy._clone_watch import own_clone
+from ..privacy._contract import PrivateFit, columns_kept
+from ..schema import Columns
+from ..schema._reading import Table, is_dask, is_float32, validate_table
+from ._docs import BOUNDS, SKETCHER_DOCS
+from ._partitions import sum_partitions
+from ._private_sketch import PendingRelease
+
+
+class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A transformer phi whose `fit` releases the noisy sum of phi over the rows.
+
+    Subclasses say which phi (`_draw_map`) and how the budget is shared (`_shares`).
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateFit._parameter_constraints,
+        "denominator": [StrOptions({"auto", "budget", "row_sums"})],
+        "denominator_share": [Interval(Real, 0, 1, closed="neither")],
+        "postprocess": ["boolean"],
+        "n_jobs": [
+            None,
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, None, -1, closed="right"),
+        ],
+        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
+        "bounds": "no_validation",  # `Columns.build` says what is wrong, and with which column
+        "categories": [None, dict],
+        "steps": "no_validation",
+    }
+
+    bounds = None
+    categories = None
+    steps = None
+
+    @abstractmethod
+    def _draw_map(self, columns: Columns, rng: np.random.RandomState) -> FeatureMap:
+        """Return the public feature map for a table of `columns`."""
+
+    def _shares(self, feature_map: FeatureMap) -> list[float]:
+        """Return the share of the budget of each elementary map."""
+        return [1.0]
+
+    def sub_sketchers(self) -> list[BaseSketcher]:
+        """Return the sketchers that this one is made of, itself left out."""
+        return []
+
+    def preview_map(self, n_columns: int, names: Any = None) -> FeatureMap:
+        """Return the map that `fit` will draw for such a table; no data, no cost."""
+        copy = own_clone(self)
+        return copy._draw_map(copy._table(n_columns, names), check_random_state(copy.random_state))
+
+    @property
+    def holds_private_data(self) -> bool:
+        """True between `partial_fit` and `release`, while exact sums are in memory."""
+        return hasattr(self, "_pending")
+
+    def fit(self, X, y=None):
+        """Release the private sketch of X. Charges the ledger once.
+
+        Parameters
+        ----------
+        X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
+            One row per person (or other unit of protection). Partitions of Dask are summed where
+            they are, by the scheduler that is set; the result is that of one process, bit for bit
+            before noise (to rounding with ``epsilon=np.inf``). `n_jobs` is not used then.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data; nothing is charged.
+        BudgetExceededError
+            If the ledger cannot hold epsilon and delta; nothing is charged.
+        RuntimeError
+            If Dask cannot compute the partitions; nothing is charged.
+        """
+        self.__dict__.pop("_pending", None)
+        return self.partial_fit(X).release()
+
+    def partial_fit(self, X, y=None):
+        """Add the rows of X to a sketch that `release` will publish.
+
+        The first block charges the ledger. Until `release`, the object holds exact sums.
+
+        Parameters
+        ----------
+        X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        with columns_kept(self):
+            return self._add_rows(X)
+
+    def _add_rows(self, X):
+        pending: PendingRelease | None = getattr(self, "_pending", None)
+        first = pending is None
+        if first:
+            self._begin()
+        if is_dask(X):
+            self._pending = self._add_partitions(X, pending)
+            return self
+        X = self._validate(X, reset=first)
+        if pending is None:
+            pending = self._open(X)
+        else:
+            pending.feature_map.check_values(X)
+        with progress(f"{type(self).__name__}.fit", self.verbose):
+            pending.add(X, effective_n_jobs(self.n_jobs))
+        self._pending = pending
+        return self
+
+    def _add_partitions(self, X: Any, pending: PendingRelease | None) -> PendingRelease:
+        """Add rows that are seen only while they are summed: what fails by then costs nothing."""
+        first = pending is None
+        schema = PartitionSchema.of(self, X, mixed=self._has_categories(), reset=first)
+        if pending is None:
+            pending = self._draft(schema.n_columns)
+        sums, n_rows = sum_partitions(X, schema, pending.feature_map, silent=pending.is_silent)
+        pending.check_room(n_rows)
+        if first:
+            self._pay(pending.privacy)
+        pending.add_sums(sums, n_rows)
+        return pending
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_engine()
+
+    def release(self):
+        """Add the noise, once, and publish `sketch_`. The exact sums are deleted.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If no rows were added since the last release.
+        """
+        pending = self.__dict__.pop("_pending", None)
+        if pending is None:
+            raise ValueError(
+                "There is nothing to release: call fit, or partial_fit and then release. A sketch "
+                "that was released stays in sketch_."
+            )
+        # What is published changes together, so that it always describes one release.
+        self.sketch_ = pending.publish(postprocess=bool(self.postprocess))
+        self.feature_map_ = pending.feature_map
+        self.privacy_ = pending.privacy
+        self._n_features_out = pending.feature_map.n_features
+        return self
+
+    def transform(self, X):
+        """Return phi(X), the public features; no private data are involved.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, m), in the dtype of X
+        """
+        check_is_fitted(self, "feature_map_")
+        X = self._validate(X, reset=False)
+        features = self.feature_map_.matrix(X)
+        features = features.toarray() if sparse.issparse(features) else features
+        return features.astype(np.float32 if is_float32(X) else np.float64, copy=False)
+
+    def _validate(self, X, *, reset: bool) -> NDArray | Table:
+        mixed = self._has_categories()
+        return validate_table(self, X, mixed=mixed, keep_float32=True, reset=reset)
+
+    def _has_categories(self) -> bool:
+        return bool(self.categories)
+
+    def _open(self, X: NDArray) -> PendingRelease:
+        """Draft a release for rows that are in memory, check them, and pay."""
+        pending = self._draft(X.shape[1])
+        pending.feature_map.check_values(X)
+        pending.check_room(len(X))
+        self._pay(pending.privacy)
+        return pending
+
+    def _draft(self, n_columns: int) -> PendingRelease:
+        """Draw the map and calibrate the noise of a release that is not paid for yet."""
+        names = getattr(self, "feature_names_in_", None)
+        columns = self._table(n_columns, names)
+        return self._prepare(self._draw_map(columns, check_random_state(self.random_state)))
+
+    def _table(self, n_columns: int, names: Any) -> Columns:
+        return Columns.build(n_columns, self.bounds, self.categories, names, self.steps)
+
+    def _prepare(self, feature_map: FeatureMap) -> PendingRelease:
+        """Fix what the guarantee states; later set_params do not reach the release."""
+        grouped = bool(feature_map.row_groups())
+        if self.denominator == "row_sums" and not grouped:
+            raise ValueError(
+                "denominator='row_sums' needs features whose rows sum to n (histogram, RACE); "
+                "use 'budget' or 'auto' here."
+            )
+        by_sums = grouped and self.denominator != "budget"
+        counts_rows = self.adjacency == "add_remove" and not by_sums
+        rest = 1 - self.denominator_share if counts_rows else 1.0
+        shares = [rest * share for share in self._shares(feature_map)]
+        blocks = [
+            Block(part.n_features, *part.sensitivity(self.adjacency), share)
+            for part, share in zip(feature_map.parts(), shares, strict=True)
+        ]
+        if counts_rows:
+            blocks.append(Block(1, GRID, GRID, self.denominator_share))
+        noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta)
+        privacy = PrivacyGuarantee(
+            noise.mechanism,
+            self.adjacency,
+            given="the sketcher's parameters and the columns' bounds and categories"
+            + (", and the number of rows" if self.adjacency == "replace_one" else ""),
+            simulated=self.noise_seed is not None,
+        )
+        return PendingRelease(feature_map, noise, self.noise_seed, counts_rows, privacy)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.string = self._has_categories()
+        return tags
+
+
+@shared_docs(**SKETCHER_DOCS, bounds=BOUNDS.replace("{scale}", "gamma"))
+class RFFSketcher(BaseSketcher):
+    """Private mean of random Fourier features: a smooth picture of the joint distribution.
+
+    ``phi(x) = [cos(x Omega), sin(x Omega)]`` with the columns of Omega drawn from the spectral
+    measure of a shift-invariant kernel (M2M paper, Definition 2). No bounds are needed for
+    privacy: every pair lies on the unit circle.
+
+    Parameters
+    ----------
+    n_components : int, default=200
+        m, the number of features: m/2 (cos, sin) pairs; an odd number is rounded up. Noise grows
+        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better.
+    gamma : float, default=1.0
+        Kernel parameter: ``exp(-gamma |x - y|_2^2)`` ("rbf", gamma = 1 / (2 sigma^2)) or
+        ``exp(-gamma |x - y|_1)`` ("laplacian"), per unit of the columns, or of their range where
+        `bounds` are given. Never derive it from the private data.
+    kernel : {"rbf", "laplacian"}, default="rbf"
+    {bounds}
+    {values}
+    {epsilon}
+    delta : float, default=1e-6
+        0 gives Laplace noise and pure DP; otherwise Gaussian noise with the analytic calibration,
+        about five times less at 200 components.
+    {release}
+
+    Attributes
+    ----------
+    feature_map_ : FourierMap
+        phi, public.
+    {fitted}
+
+    Notes
+    -----
+    Sensitivity of the sum with p = m/2 pairs: L1 ``p sqrt(2)``, L2 ``sqrt(p)`` under add-remove,
+    twice that under replace-one, plus the rounding to the grid (`FourierMap`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import RFFSketcher
+    >>> X = np.random.default_rng(0).random((5000, 3))
+    >>> sketcher = RFFSketcher(n_components=50, random_state=0).fit(X)
+    >>> sketcher.sketch_.mean.shape
+    (50,)
+    >>> round(sketcher.privacy_.epsilon(1e-6), 3)
+    1.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseSketcher._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "gamma": [Interval(Real, 0, None, closed="neither")],
+        "kernel": [StrOptions({"rbf", "laplacian"})],
+    }
+
+    def __init__(
+        self,
+        n_components=200,
+        *,
+        gamma=1.0,
+        kernel="rbf",
+        bounds=None,
+        categories=None,
+        steps=None,
+        epsilon=1.0,
+        delta=1e-6,
+        adjacency="add_remove",
+        denominator="auto",
+        denominator_share=0.02,
+        postprocess=True,
+        random_state=None,
+        noise_seed=None,
+        ledger=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.n_components = n_components
+        self.gamma = gamma
+        self.kernel = kernel
+        self.bounds = bounds
+        self.categories = categories
+        self.steps = steps
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.denominator = denominator
+        self.denominator_share = denominator_share
+        self.postprocess = postprocess
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _draw_map(self, columns, rng):
+        # Not an error: scikit-learn's checks set n_components=1.
+        n_features = self.n_components + self.n_components % 2
+        return FourierMap.draw(columns, n_features, self.gamma, self.kernel, rng)
+
+
+@shared_docs(**SKETCHER_DOCS, bounds=BOUNDS.replace("{scale}", "bandwidth"))
+class RACESketcher(BaseSketcher):
+    """Private RACE: histograms of random projections, modulo the number of buckets.
+
+    ``h_r(x) = floor(x . w_r / bandwidth + b_r) mod W`` for R hashes, one-hot encoded and counted
+    (M2M paper, Definition 3; p-stable hashes of Datar et al., 2004). No bounds are needed for
+    privacy: every row adds one to each of R arrays.
+
+    Parameters
+    ----------
+    n_repetitions : int, default=80
+        R, the number of hashes, as in the paper.
+    n_buckets : int, default=80
+        W, the number of buckets of each hash, as in the paper.
+    bandwidth : float, default=0.1
+        Width of a bucket along a projection, per unit of the columns, or of their range where
+        `bounds` are given. The paper's value, for columns in [0, 1].
+    {bounds}
+    {values}
+    {epsilon}
+    delta : float, default=1e-6
+        0 gives Laplace noise of scale R / epsilon; otherwise Gaussian noise of scale
+        ``sqrt(R) / mu``, about four times less at R = 80.
+    {release}
+
+    Attributes
+    ----------
+    feature_map_ : RACEMap
+        phi, public.
+    {fitted}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import RACESketcher
+    >>> X = np.random.default_rng(0).random((5000, 3))
+    >>> sketcher = RACESketcher(n_repetitions=5, n_buckets=10, random_state=0).fit(X)
+    >>> sketcher.sketch_.mean.reshape(5, 10).sum(axis=1).round(6)
+    array([1., 1., 1., 1., 1.])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseSketcher._parameter_constraints,
+        "n_repetitions": [Interval(Integral, 1, None, closed="left")],
+        "n_buckets": [Interval(Integral, 2, None, closed="left")],
+        "bandwidth": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_repetitions=80,
+        *,
+        n_buckets=80,
+        bandwidth=0.1,
+        bounds=None,
+        categories=None,
+        steps=None,
+        epsilon=1.0,
+        delta=1e-6,
+        adjacency="add_remove",
+        denominator="auto",
+        denominator_share=0.02,
+        postprocess=True,
+        random_state=None,
+        noise_seed=None,
+        ledger=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.n_repetitions = n_repetitions
+        self.n_buckets = n_buckets
+        self.bandwidth = bandwidth
+        self.bounds = bounds
+        self.categories = categories
+        self.steps = steps
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.denominator = denominator
+        self.denominator_share = denominator_share
+        self.postprocess = postprocess
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _draw_map(self, columns, rng):
+        return RACEMap.draw(
+            columns, int(self.n_repetitions), int(self.n_buckets), self.bandwidth, rng
+        )
+
+
+@shared_docs(**SKETCHER_DOCS)
+class HistogramSketcher(BaseSketcher):
+    """Private one-way or k-way histograms of numeric and categorical columns.
+
+    Every row adds one to a cell of each histogram (M2M paper, section 2.1.1).
+
+    Parameters
+    ----------
+    bounds : pair, sequence of pairs or mapping, default=None
+        Public (low, high) of each numeric column, in its units. Required: nothing is read off the
+        data. Values outside are clipped into the first or last bin.
+    n_bins : int or sequence of int, default=100
+        Equal bins between the bounds, for all columns or one number per column; 100 as in the
+        paper. A column with a step has no more bins than values, and each holds whole values.
+    edges : mapping from column to list of float, default=None
+        Edges of its own for a column whose values are not spread evenly, in place of equal bins:
+        ``{"gain": [0, 1, 5000, 99999]}``. Public and increasing, from low to high of `bounds`.
+        A bin holds its left edge, the last one both.
+    marginals : int or list of column groups, default=1
+        1: one histogram per column; k: one per set of k columns; a list such as
+        ``[[0], [1, 2]]`` or ``[["age"], ["sex", "job"]]``: those. The noise grows with the number
+        of histograms k as k (pure) or sqrt(k) (Gaussian), whatever their sizes.
+    {values}
+        Give a step for whole numbers: bins are then sets of values, and questions such as
+        ``rows["age"] > 40`` mean the same to synthetic points.
+    {epsilon}
+    delta : float, default=1e-6
+        0 gives Laplace noise of scale k / epsilon for k histograms; otherwise Gaussian noise of
+        scale ``sqrt(k) / mu``. At epsilon = 1 and the default delta, Gaussian noise has the
+        smaller standard deviation from k = 9 on.
+    {release}
+
+    Attributes
+    ----------
+    feature_map_ : HistogramMap
+        phi, public.
+    {fitted}
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdpsumm import HistogramSketcher
+    >>> X = pd.DataFrame({"age": [30.0, 40, 50] * 500, "sex": ["F", "M", "F"] * 500})
+    >>> sketcher = HistogramSketcher(
+    ...     bounds={"age": (20, 60)}, n_bins=4, categories={"sex": ["F", "M"]}
+    ... ).fit(X)
+    >>> sketcher.sketch_.mean.round(1) + 0.0
+    array([0. , 0.3, 0.3, 0.3, 0.7, 0.3])
+
+    A bin for those below 50, and one for the others, who are at most 60:
+
+    >>> sketcher.set_params(edges={"age": [20, 50, 60]}, steps={"age": 1})
+    HistogramSketcher(...)
+    >>> sketcher.fit(X).sketch_.mean.round(1) + 0.0
+    array([0.7, 0.3, 0.7, 0.3])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseSketcher._parameter_constraints,
+        "n_bins": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "edges": [None, dict],
+        "marginals": [Interval(Integral, 1, None, closed="left"), list, tuple],
+    }
+
+    def __init__(
+        self,
+        *,
+        bounds=None,
+        n_bins=100,
+        edges=None,
+        marginals=1,
+        categories=None,
+        steps=None,
+        epsilon=1.0,
+        delta=1e-6,
+        adjacency="add_remove",
+        denominator="auto",
+        denominator_share=0.02,
+        postprocess=True,
+        random_state=None,
+        noise_seed=None,
+        ledger=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.bounds = bounds
+        self.n_bins = n_bins
+        self.edges = edges
+        self.marginals = marginals
+        self.categories = categories
+        self.steps = steps
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.denominator = denominator
+        self.denominator_share = denominator_share
+        self.postprocess = postprocess
+        self.random_state = random_state
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _draw_map(self, columns, rng):
+        return HistogramMap.build(columns, self.n_bins, self.marginals, self.edges)

@@ -1,0 +1,378 @@
+"""Owners: one party, the partitions of a Dask collection as parties, and asking them all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import singledispatchmethod
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+
+from .._computing import one_blas_thread, progress
+from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
+from ..schema._listed import check_listed, positions
+from ..schema._reading import Schema, is_missing, read_labels, validate_table
+from ._curator import Curator
+from ._mmd import Embedding, grid_scores
+from ._protocol import (
+    Bid,
+    CallForBids,
+    HandOver,
+    Message,
+    ProposeRows,
+    Rows,
+    SendAbove,
+    SendBest,
+)
+from ._selection import feature_search
+
+# Features of all rows are kept between messages up to so many bytes, and computed anew beyond.
+_MOST_BYTES = 2**30
+_ROWS_PER_BATCH = 65536
+
+
+class DataOwner:
+    """A party that holds rows and answers a `Curator`. Holds private data.
+
+    Rows that were handed over once are never considered again. What an owner answers may depend on
+    its own rows in any way: guarantees are about what reaches *other* owners.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, n_columns)
+        Numbers; float32 stays float32.
+    y : array-like of shape (n,), default=None
+        Labels that go with the rows that are handed over. They play no part in the choice.
+    seed : int or SeedSequence, default=None
+        Of the owner's coins, which are secret. None draws them from the operating system; a seed
+        is for simulations.
+
+    Raises
+    ------
+    ValueError
+        If X is no finite table of numbers. The message names no value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm.summaries import DataOwner
+    >>> from skdpsumm.summaries import ProposeRows
+    >>> owner = DataOwner(np.random.default_rng(0).normal(size=(100, 2)))
+    >>> owner.answer(ProposeRows(n_herd=0, n_uniform=5)).X.shape
+    (5, 2)
+    """
+
+    holds_private_data = True
+
+    def __init__(self, X: ArrayLike, y: ArrayLike | None = None, *, seed: Any = None):
+        self._X = validate_table(Schema(), X, keep_float32=True, ensure_min_samples=0)
+        self._y = None if y is None else np.asarray(y)
+        if self._y is not None and len(self._y) != len(self._X):
+            raise ValueError("X and y have different numbers of rows.")
+        self._coins = np.random.default_rng(seed)
+        self._remaining = np.ones(len(self._X), bool)
+        self._embedding: Embedding | None = None
+        self._grid: NDArray | None = None
+        self._reveal = "rows"
+        self._last_bid = -1
+
+    def answer(self, message: Message) -> Rows | Bid:
+        """Return the answer to a message of the curator.
+
+        Parameters
+        ----------
+        message : Message
+            One of the kinds in `skdpsumm.summaries`.
+
+        Returns
+        -------
+        Rows or Bid
+
+        Raises
+        ------
+        TypeError
+            For a message of an unknown kind, or one that needs an embedding that never came.
+        """
+        if message.embedding is not None:
+            self._embedding, self._grid = message.embedding, None
+        self._reveal = message.reveal
+        return self._answer(message)
+
+    @singledispatchmethod
+    def _answer(self, message: Any) -> Rows | Bid:
+        raise TypeError(f"An owner cannot answer {type(message).__name__}.")
+
+    @_answer.register
+    def _(self, message: ProposeRows) -> Rows:
+        herded = self._herd(message.direction, message.n_herd)
+        rest = np.setdiff1d(np.flatnonzero(self._remaining), herded)
+        return self._hand_over([*herded, *self._coins.permutation(rest)[: message.n_uniform]])
+
+    @_answer.register
+    def _(self, message: SendAbove) -> Rows:
+        tossed = self._coins.random(len(self._X)) < message.rate
+        above = self._scores(message.direction) >= message.threshold
+        return self._hand_over(np.flatnonzero(self._remaining & tossed & above))
+
+    @_answer.register
+    def _(self, message: SendBest) -> Rows:
+        return self._hand_over(self._ranking(message.direction)[: message.n])
+
+    @_answer.register
+    def _(self, message: CallForBids) -> Bid:
+        candidates = np.flatnonzero(self._remaining)
+        if len(candidates) == 0:
+            self._last_bid = -1
+            return Bid(-np.inf, -1)
+        scores = self._scores(message.direction)
+        self._last_bid = int(candidates[scores[candidates].argmax()])
+        return Bid(float(scores[self._last_bid]), self._last_bid)
+
+    @_answer.register
+    def _(self, message: HandOver) -> Rows:
+        return self._hand_over([self._last_bid] if self._last_bid >= 0 else [])
+
+    def _herd(self, direction: NDArray | None, n_herd: int) -> NDArray[np.int64]:
+        """Return remaining rows whose mean embedding is close to `direction` (kernel herding)."""
+        candidates = np.flatnonzero(self._remaining)
+        if n_herd == 0 or direction is None or len(candidates) == 0:
+            return np.empty(0, np.int64)
+        embedding = self._require_embedding()
+        most = max(n_herd, _MOST_BYTES // (4 * embedding.n_features))
+        if len(candidates) > most:
+            candidates = np.sort(self._coins.choice(candidates, most, replace=False))
+        features = self._grid_of(candidates) * np.float32(embedding.unit)
+        search = feature_search(features, direction, n_herd)
+        return candidates[search.run(False, 0, np.random.RandomState(0))]
+
+    def _ranking(self, direction: NDArray) -> NDArray[np.int64]:
+        """Return the remaining rows from the best on; of equal ones, the first comes first."""
+        candidates = np.flatnonzero(self._remaining)
+        order = np.argsort(-self._scores(direction)[candidates], kind="stable")
+        return candidates[order]
+
+    def _scores(self, direction: NDArray) -> NDArray[np.float64]:
+        """Return ``<direction, phi(x)>`` for all rows, each a function of its row alone."""
+        unit = self._require_embedding().unit
+        if self._grid is None and self._fits():
+            self._grid = self._grid_of(np.arange(len(self._X)))
+        if self._grid is not None:
+            return grid_scores(self._grid, direction, unit)
+        batches = np.array_split(np.arange(len(self._X)), 1 + len(self._X) // _ROWS_PER_BATCH)
+        return np.concatenate([grid_scores(self._grid_of(b), direction, unit) for b in batches])
+
+    def _fits(self) -> bool:
+        return 4 * len(self._X) * self._require_embedding().n_features <= _MOST_BYTES
+
+    def _grid_of(self, rows: NDArray) -> NDArray[np.float32]:
+        if self._grid is not None:
+            return self._grid[rows]
+        return self._require_embedding().grid(self._X[rows])
+
+    def _require_embedding(self) -> Embedding:
+        if self._embedding is None:
+            raise TypeError("The message needs the public embedding, and none has come yet.")
+        if self._embedding.n_columns != self._X.shape[1]:
+            raise TypeError("The embedding is for tables with another number of columns.")
+        return self._embedding
+
+    def _hand_over(self, rows: Any) -> Rows:
+        rows = np.asarray(rows, np.int64)
+        self._remaining[rows] = False
+        X = self._X[rows]
+        if self._reveal == "features":
+            X = self._require_embedding().features(X)
+        return Rows(rows, X, None if self._y is None else self._y[rows])
+
+    def __repr__(self) -> str:
+        return f"<DataOwner, {self._X.shape[1]} columns, holds_private_data=True>"
+
+
+class PartitionOwners:
+    """One owner per partition, named 0, 1, ... Each answers one message, and forgets it.
+
+    Rows are read twice: once to check them, before anything is charged, and once to answer.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets the columns, and is named in messages of errors.
+    X : Dask array or frame
+
+    Attributes
+    ----------
+    members : list of range
+        Which rows of X each owner holds.
+
+    Raises
+    ------
+    ValueError, TypeError
+        What one process would raise for the whole of X.
+    """
+
+    def __init__(self, estimator: Any, X: Any):
+        self._schema = PartitionSchema.of(estimator, X)
+        self._parts = partitions(X)
+        sizes = sound(compute(on_partitions(_size, self._parts, self._schema)))
+        ends = np.cumsum(sizes).tolist()
+        self._schema.check_size(ends[-1])
+        self.members = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+        self._seeds: Mapping[int, Any] = dict.fromkeys(range(len(sizes)))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of X."""
+        return self.members[-1].stop
+
+    def seed(self, seeds: Mapping[int, Any]) -> None:
+        """Set the seeds of the owners' coins; None draws them where the rows are."""
+        self._seeds = seeds
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.members)))
+
+    def answer_all(self, messages: Mapping[int, Message]) -> dict[int, Any]:
+        """Return the answers of all owners that are asked, from one computation."""
+        parts = [self._parts[name] for name in messages]
+        own = [(name, self._seeds[name]) for name in messages]
+        answers = compute(on_partitions(_answer, parts, (self._schema, dict(messages)), own))
+        return dict(zip(messages, answers, strict=True))
+
+
+def _size(rows: Any, schema: PartitionSchema) -> int:
+    return len(schema.check(rows))
+
+
+def _answer(rows: Any, shared: tuple[PartitionSchema, dict[int, Message]], own: Any) -> Any:
+    schema, messages = shared
+    name, seed = own
+    # A Fault in its place is no answer to any message, so the curator leaves this owner out.
+    return DataOwner(schema.check(rows), seed=seed).answer(messages[name])
+
+
+def rows_by_owner(
+    X: NDArray, owners: Any, shares: Mapping[Any, float] | None
+) -> dict[Any, NDArray[np.int64]]:
+    """Return the positions of each owner's rows, for all owners that `shares` names.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_columns)
+    owners : array-like of shape (n,) or None
+        Whose each row is. None is one owner, named "X".
+    shares : mapping from owner to float, or None
+        None takes the owners that occur.
+    """
+    if owners is None:
+        labels, codes = ["X"], np.zeros(len(X), np.int64)
+    else:
+        owners = read_labels(owners)
+        if owners.shape != (len(X),):
+            raise ValueError("owners must hold one label per row of X.")
+        labels, codes = _owner_codes(owners)
+    members = {name: np.flatnonzero(codes == k) for k, name in enumerate(labels)}
+    if shares is None:
+        return members
+    if not set(labels) <= set(shares):
+        raise ValueError("shares has no entry for some of the owners; name all of them.")
+    return {name: members.get(name, np.empty(0, np.int64)) for name in shares}
+
+
+def _owner_codes(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the names of the owners in order, and whose each row is, by position."""
+    cells = owners.tolist()
+    kinds = {isinstance(cell, str) for cell in cells}
+    if len(kinds) > 1 or any(map(is_missing, cells)):
+        raise ValueError(
+            "owners must be labels of one kind, all strings or all numbers, and none missing: give "
+            "rows without an owner a name of their own, fillna('unknown')."
+        )
+    labels = sorted(check_listed("owners", list(dict.fromkeys(cells))))
+    return labels, positions(owners, labels)
+
+
+def run_protocol(
+    curator: Curator,
+    owners: Mapping[Any, DataOwner] | Any,
+    *,
+    n_jobs: int | None = None,
+    timeout: float | None = None,
+    verbose: int = 0,
+) -> Curator:
+    """Carry messages between a curator and owners until the curator has chosen.
+
+    Parameters
+    ----------
+    curator : Curator
+        Not opened yet.
+    owners : mapping from name to DataOwner
+        Anything with a method `answer` will do, and so will one object, an iterable of names, with
+        a method `answer_all` from all messages of a round to the answers.
+    n_jobs : int, default=None
+        How many owners think at the same time, in threads. The result does not depend on it.
+    timeout : float, default=None
+        Seconds to wait for the answers to one round of messages; who is later is left out. The
+        thread of an owner that hangs is left behind, for Python cannot end it.
+    verbose : int, default=0
+        Print a line per round, with the number of rows received, and show the progress of the
+        choice on the standard error stream: for the curator alone.
+
+    Returns
+    -------
+    curator : Curator
+        Finished.
+    """
+    if set(owners) != set(curator.shares):
+        raise ValueError("owners must be those that the curator was made for.")
+    ask = _asker(owners, n_jobs, timeout)
+    with one_blas_thread(), progress("protocol", verbose):
+        messages, n_rounds = curator.open(), 0
+        while messages:
+            n_rounds += 1
+            n_asked = len(messages)
+            messages = curator.receive(ask(messages))
+            if verbose:
+                print(f"round {n_rounds}: {n_asked} asked, {len(curator.pool)} rows received")
+    return curator
+
+
+def _asker(
+    owners: Any, n_jobs: int | None, timeout: float | None
+) -> Callable[[Mapping[Any, Any]], dict[Any, Any]]:
+    """Return what gets the answers to the messages of a round."""
+    if hasattr(owners, "answer_all"):
+        return owners.answer_all
+    threads = len(owners) if timeout is not None else effective_n_jobs(n_jobs)
+    return lambda messages: _ask(owners, messages, threads, timeout)
+
+
+def _ask(
+    owners: Mapping[Any, Any], messages: Mapping[Any, Any], n_threads: int, timeout: float | None
+) -> dict[Any, Any]:
+    """Return the answers, and exceptions in the place of some, that came in time."""
+    answers: dict[Any, Any] = {}
+    turns = threading.Semaphore(max(1, n_threads))
+
+    def ask(name: Any) -> None:
+        with turns:
+            try:
+                answers[name] = owners[name].answer(messages[name])
+            except (Exception, SystemExit) as error:  # the curator leaves this owner out
+                answers[name] = error
+
+    if n_threads == 1 and timeout is None:
+        for name in messages:
+            ask(name)
+        return answers
+    # Daemons, so that an owner that hangs does not keep the process alive.
+    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in messages]
+    deadline = None if timeout is None else time.monotonic() + timeout
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+    return dict(answers)

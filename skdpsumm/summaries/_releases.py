@@ -1,0 +1,425 @@
+"""What a run releases, and what it claims: the target's mean, owners' values, guarantees."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval
+
+from .._computing import warn_caller
+from ..features import GRID
+from ..privacy import (
+    Block,
+    IntegerNoise,
+    Mechanism,
+    PrivacyGuarantee,
+    PureDP,
+    Unprotected,
+    compose,
+    zcdp_rho,
+)
+from ._mmd import Embedding
+from ._mwem import MWEM, mwem_noise, quantise
+
+if TYPE_CHECKING:
+    from ._protocol import Plan, Terms
+
+
+# Part of mu^2 that buys the number of rows where it is private: a tenth makes its noise three times
+# that of a score, and the noise of scores 5 per cent larger.
+_COUNT_SHARE = 0.1
+# Below this mean of the kernel between two rows of the target nothing is like it; where scales are
+# right it is .1 to .6. Of fewer rows it says little.
+_LEAST_LIKENESS, _FEWEST_ROWS = 0.02, 10
+
+
+class TargetMean(ABC):
+    """A calibrated mechanism that releases the mean of phi over the rows of the target, once.
+
+    Attributes
+    ----------
+    mechanism : Mechanism
+        Its cost, known before any data are read.
+    noise_energy : float
+        After `release`, what noise adds to the squared norm of the mean on average, as far as it
+        is known.
+    """
+
+    mechanism: Mechanism
+    noise_energy: float = 0.0
+
+    @abstractmethod
+    def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
+        """Return the noisy mean, shape (d,)."""
+
+    def warn_of_result(self) -> None:  # noqa: B027 (most have nothing to warn of)
+        """Warn of what the released mean shows; the last thing of a run."""
+
+
+class ExactMean(TargetMean):
+    """The mean itself, for epsilon = inf."""
+
+    def __init__(self, embedding: Embedding):
+        self.embedding = embedding
+        self.mechanism = Unprotected("epsilon is infinite and no noise was added")
+
+    def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
+        self._mean, self._n = self.embedding.sums(X) / len(X) * self.embedding.unit, len(X)
+        return self._mean
+
+    def warn_of_result(self) -> None:
+        if self.embedding.offsets is None:
+            warn_if_kernel_vanishes(self._mean, self._n)
+
+
+class GaussianMean(TargetMean):
+    """Gaussian noise on the sum (Laplace noise with delta = 0), and on the number of rows.
+
+    With pairs the sum moves by at most one (two under replace-one) when a row changes, so a score
+    ``<mean, phi(x)>`` has noise of standard deviation ``1 / (mu m)`` whatever d is.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    epsilon, delta : float
+    adjacency : {"add_remove", "replace_one"}
+    n_target : int or None
+        A public number to divide by. None, under add-remove only, releases the number of rows
+        together with the sum, for a tenth of the budget.
+    """
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        epsilon: float,
+        delta: float,
+        adjacency: str,
+        n_target: int | None,
+    ):
+        self.embedding, self.n_target = embedding, n_target
+        rest = 1 - _COUNT_SHARE if n_target is None else 1.0
+        l1, l2 = embedding.sensitivity(2 if adjacency == "replace_one" else 1)
+        blocks = [Block(embedding.n_features, l1, l2, rest)]
+        if n_target is None:
+            blocks.append(Block(1, GRID, GRID, _COUNT_SHARE))
+        self._noise = IntegerNoise(blocks, epsilon=epsilon, delta=delta)
+        self.mechanism = self._noise.mechanism
+
+    def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
+        sums = self.embedding.sums(X)
+        noisy = self._noise.add_block(0, sums, noise_seed)
+        if self.n_target is None:
+            rows = np.array([len(X) * GRID])
+            counted = float(self._noise.add_block(1, rows, noise_seed)[0]) / GRID
+            self._n = max(counted, 1.0)
+        else:
+            self._n = self.n_target
+        unit = self.embedding.unit / self._n
+        self.noise_energy = float(np.sum((self._noise.std[: len(sums)] * unit) ** 2))
+        self._mean = noisy * unit
+        return self._mean
+
+    def warn_of_result(self) -> None:
+        # A public number of rows may be any number, and tells nothing of the kernel.
+        if self.n_target is None and self.embedding.offsets is None:
+            count_std = float(self._noise.std[-1]) / GRID
+            warn_if_kernel_vanishes(self._mean, self._n, self.noise_energy, count_std)
+
+
+class MWEMMean(TargetMean):
+    """h2 of the paper, calibrated to (epsilon, delta) or as printed.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    n_target : int
+        The public number to divide by.
+    mwem : MWEM
+    pure : bool, default=False
+        State the cost as pure DP.
+    """
+
+    def __init__(self, embedding: Embedding, n_target: int, mwem: MWEM, *, pure: bool = False):
+        self.embedding, self.n_target, self.mwem = embedding, n_target, mwem
+        self.mechanism = mwem.cost(pure=pure)
+
+    def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
+        grid = quantise(
+            self.embedding.grid(X),
+            self.mwem.grid_step,
+            np.random.default_rng(None if noise_seed is None else [noise_seed, 1]),
+        )
+        sums = grid.sum(axis=0, dtype=np.float64).astype(np.int64)
+        means, _ = self.mwem.release(sums, self.n_target, mwem_noise(noise_seed))
+        return means * self.embedding.scale
+
+
+class TargetRelease(BaseEstimator):
+    """How the mean of phi over the rows of the target is released: parameters, and no data."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    # Whether (epsilon, delta) is all that it costs, in every ledger: then a ledger can be asked
+    # for them before data are read.
+    is_nominal: ClassVar[bool] = False
+
+    @abstractmethod
+    def plan(self, embedding: Embedding, terms: Terms) -> TargetMean:
+        """Return the mechanism with its noise, for a run with epsilon below infinity.
+
+        Raises
+        ------
+        ValueError
+            If `n_target` is needed and missing.
+        """
+
+
+class GaussianRelease(TargetRelease):
+    """Gaussian noise on the sum, or Laplace noise with ``delta=0``: ``release="gaussian"``.
+
+    Notes
+    -----
+    A score ``<mean, phi(x)>`` has noise of standard deviation ``1 / (mu m)`` for m rows of the
+    target, whatever the number of features is. So features are free.
+
+    Examples
+    --------
+    >>> from skdpsumm.summaries import Curator, GaussianRelease
+    >>> curator = Curator([[0.0], [1.0]], ["north"], release=GaussianRelease(), random_state=0)
+    >>> round(curator.privacy.target.epsilon(1e-6), 3)
+    1.0
+    """
+
+    is_nominal: ClassVar[bool] = True
+
+    def plan(self, embedding: Embedding, terms: Terms) -> TargetMean:
+        if terms.adjacency == "replace_one":
+            require_n_target(terms.n_target, "adjacency='replace_one'")
+        return GaussianMean(embedding, terms.epsilon, terms.delta, terms.adjacency, terms.n_target)
+
+
+class MWEMRelease(TargetRelease):
+    """The paper's h2 with its calibration corrected: ``release="mwem"``. It needs `n_target`.
+
+    Parameters
+    ----------
+    n_steps : int, default=None
+        T, how many coordinates are measured. None is ``2 * n_components``.
+
+    Notes
+    -----
+    Source: Algorithm 2 of the data summarization paper (`MWEM`). `GaussianRelease` was better
+    wherever we looked (docs/errata.md has the figures).
+
+    Examples
+    --------
+    >>> from skdpsumm import PrivateMMDSummarizer
+    >>> from skdpsumm.summaries import MWEMRelease
+    >>> summarizer = PrivateMMDSummarizer(release=MWEMRelease(), n_target=200)
+    >>> summarizer.set_params(release__n_steps=50).release
+    MWEMRelease(n_steps=50)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_steps": [None, Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, n_steps=None):
+        self.n_steps = n_steps
+
+    def plan(self, embedding: Embedding, terms: Terms) -> TargetMean:
+        replaces, pure = terms.adjacency == "replace_one", terms.delta == 0
+        by = "adjacency='replace_one'" if replaces else "release='mwem'"
+        n_target = require_n_target(terms.n_target, by)
+        steps, sensitivity = self.n_steps or 2 * embedding.n_features, 2 if replaces else 1
+        if pure:
+            mwem = MWEM.for_pure(terms.epsilon, steps, sensitivity)
+        else:
+            mwem = MWEM.for_zcdp(zcdp_rho(terms.epsilon, terms.delta), steps, sensitivity)
+        return MWEMMean(embedding, n_target, mwem, pure=pure)
+
+
+RELEASES: dict[str, type[TargetRelease]] = {"gaussian": GaussianRelease, "mwem": MWEMRelease}
+
+
+def warn_if_kernel_vanishes(
+    mean: NDArray, n_rows: float, noise_energy: float = 0.0, count_std: float = 0.0
+) -> None:
+    """Warn where a released mean of pairs tells that the kernel is near 0 between any two rows.
+
+    Its squared norm is the mean of the kernel over all pairs of rows, and the noise's. A look at
+    what is released costs nothing.
+    """
+    if n_rows < _FEWEST_ROWS:
+        return
+    likeness = float(mean @ mean) - noise_energy - 1 / n_rows  # a row is like itself
+    unsure = 2 * (noise_energy * math.sqrt(2 / len(mean)) + count_std / n_rows**2)
+    if unsure + max(likeness, 0.0) < _LEAST_LIKENESS:  # else noise may have drowned it
+        warn_caller(
+            "What was released of the target tells that the kernel is near 0 between any two rows "
+            "of it, so that none match and the choice is near random: gamma is too large for "
+            "columns in these units. Scale X and X_target by public bounds (PublicScaler), or "
+            "lower gamma.",
+            UserWarning,
+        )
+
+
+def require_n_target(n_target: int | None, by: str) -> int:
+    """Return `n_target`, or raise ValueError if it is missing where `by` needs it."""
+    if n_target is None:
+        raise ValueError(
+            f"n_target is None, but {by} needs a public number of target rows to divide by; give "
+            "n_target=<about how many rows the target has, from public knowledge>."
+        )
+    return n_target
+
+
+class OwnerValues(NamedTuple):
+    """A release of the owners' values.
+
+    Parameters
+    ----------
+    values : dict from owner to float
+    noise_std : float
+        Standard deviation of the noise of each.
+    privacy : PrivacyGuarantee
+        What this release costs, beside all others.
+    """
+
+    values: dict[Any, float]
+    noise_std: float
+    privacy: PrivacyGuarantee
+
+
+class OwnerValueRelease:
+    """Laplace noise on values that are clipped to [0, 1] and scaled to sum to at most one.
+
+    One row can change the whole choice. So the sensitivity is the largest distance between two
+    such vectors, 2 in L1, under either adjacency.
+
+    Parameters
+    ----------
+    values : mapping from owner to float
+    epsilon : float
+    """
+
+    def __init__(self, values: Mapping[Any, float], epsilon: float):
+        self._values = values
+        block = Block(len(values), 2.0 * GRID, 2.0 * GRID)
+        self._noise = IntegerNoise([block], epsilon=epsilon, delta=0)
+        self.mechanism = self._noise.mechanism
+        self.noise_std = float(self._noise.std[0] / GRID)
+
+    def release(self, noise_seed: int | None) -> dict[Any, float]:
+        """Return the values with noise."""
+        # Bounded whatever they are, for the sensitivity rests on it.
+        bounded = np.clip(np.nan_to_num(list(self._values.values())), 0.0, 1.0)
+        grid = np.floor(bounded / max(1.0, bounded.sum()) * GRID).astype(np.int64)
+        noisy = self._noise.add(grid, noise_seed) / GRID
+        return dict(zip(self._values, noisy.tolist(), strict=True))
+
+
+APART = "the target and the owners share no row"
+
+
+@dataclass(frozen=True, repr=False)
+class SummaryPrivacy:
+    """What a protocol promises, to whom.
+
+    Parameters
+    ----------
+    target : PrivacyGuarantee
+        Of the rows of the target, against owners.
+    owners : PrivacyGuarantee
+        Of the rows of each owner, against all other owners together.
+    h2 : PrivacyGuarantee, default=None
+        The part of `owners` that h2 alone accounts for, where the whole has no valid guarantee.
+    use : str
+        What was made of the rows.
+
+    Attributes
+    ----------
+    consumer : PrivacyGuarantee
+        Of the chosen rows against whoever gets them: there is none, for they are real rows.
+    """
+
+    target: PrivacyGuarantee
+    owners: PrivacyGuarantee
+    h2: PrivacyGuarantee | None = None
+    use: str = "the summary consists of real rows"
+
+    @property
+    def consumer(self) -> PrivacyGuarantee:
+        """There is no guarantee for the chosen rows against whoever gets them."""
+        return PrivacyGuarantee(
+            Unprotected(self.use),
+            self.owners.adjacency,
+            protects="the chosen rows",
+            against="consumer",
+            given="nothing",
+        )
+
+    @property
+    def badge(self) -> str:
+        """One line, for headings: the price of each claim, worst first."""
+        common = f"({self.owners.adjacency.replace('_', '-')}), against {self.owners.against}"
+        line = (
+            f"chosen rows: no guarantee; target: {self.target.price}; "
+            f"rows of other owners: {self.owners.price} {common}"
+        )
+        simulated = self.target.simulated or self.owners.simulated
+        return f"SIMULATED, protects nobody: {line}" if simulated else line
+
+    def __repr__(self) -> str:
+        parts = {"consumer": self.consumer, "target": self.target, "owners": self.owners}
+        if self.h2 is not None:
+            parts["owners, h2 alone"] = self.h2
+        lines = [f"{name}: {claim!r}" for name, claim in parts.items()]
+        return "<SummaryPrivacy\n" + "\n".join(lines) + ">"
+
+
+def state_privacy(
+    plan: Plan, terms: Terms, target_is_owners: bool, *, simulated: bool
+) -> SummaryPrivacy:
+    """Return the claims of a run; if target and owners are the same rows, all counts for both.
+
+    Otherwise a claim that another release could weaken, if a row were in both tables, is given
+    that none is. Nobody looks: what is claimed must not depend on private rows.
+    """
+    target = PureDP(0.0) if plan.target is None else plan.target.mechanism
+    owners, h2 = plan.owners, plan.h2
+    everything = plan.cost
+    if target_is_owners:
+        target = owners = everything
+        if h2 is not None and plan.target is not None:
+            h2 = compose([h2, plan.target.mechanism])
+    public = "the parameters, the names of the owners, and which of them answer and when"
+    size = "" if terms.n_target is None else ", and n_target"
+    protects = "the rows of other owners"
+
+    def apart(mechanism: Mechanism) -> str:
+        return "" if mechanism == everything else f", and that {APART}"
+
+    def claim(mechanism: Mechanism, protects: str, given: str) -> PrivacyGuarantee:
+        return PrivacyGuarantee(
+            mechanism,
+            terms.adjacency,
+            protects=protects,
+            against="owner coalition",
+            given=given,
+            simulated=simulated,
+        )
+
+    given = public + apart(owners)
+    return SummaryPrivacy(
+        claim(target, "the target", public + size + apart(target)),
+        claim(owners, protects, given),
+        None if h2 is None else claim(h2, protects, given),
+    )

@@ -1,0 +1,220 @@
+"""One small instance of everything that fits private rows, for tests of what all of them promise.
+
+Tests take instances by name, by what they are and by what they fit, and change what they need:
+
+    for name, one in of("sketcher", "learner").items():
+        model = one.make(epsilon=2.0)
+
+A new estimator, mechanism or protocol gets one line in `INSTANCES`, and is then checked by
+scikit-learn, fuzzed, searched for leaks, and shown. `test_catalogue` sees what is missing.
+"""
+
+from dataclasses import dataclass
+
+from sklearn.base import BaseEstimator, clone
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from skdpsumm import (
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    PINPClassifier,
+    PINPRegressor,
+    PrivateMMDSummarizer,
+    PrivateSearchCV,
+    PublicScaler,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+    SummarizedEstimator,
+    TDDLClassifier,
+    TDDLRegressor,
+    TDILClassifier,
+    TDILRegressor,
+)
+from skdpsumm.learners import (
+    ExponentialMechanism,
+    FunctionalMechanism,
+    LaplaceAnswers,
+    NoisyThreshold,
+    PolynomialKernel,
+    SparseVector,
+)
+from skdpsumm.summaries import AskAll, MWEMRelease, Posted
+
+BUDGET = ("epsilon", "delta", "adjacency", "noise_seed", "ledger")
+
+
+def payer(model):
+    """Return the part of a model that has the budget, and fits the private rows."""
+    own = model.get_params(deep=False)
+    return own.get("sketcher") or own.get("summarizer") or model
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An estimator that fits tables of two columns in [-1, 1].
+
+    Attributes
+    ----------
+    estimator : estimator
+        Never fitted: see `make`.
+    kind : {"sketcher", "model", "summarizer", "summarised", "learner", "search", "scaler"}
+    y : {"labels", "numbers"} or None
+        What `fit` takes beside the rows; numbers lie in [-1, 1].
+    interactive : bool, default=False
+        Whether it keeps the private rows, to answer questions as they come.
+    """
+
+    estimator: BaseEstimator
+    kind: str
+    y: str | None = None
+    interactive: bool = False
+
+    def make(self, **parameters):
+        """Return a copy with other parameters; those of the budget go to the part that pays."""
+        model = clone(self.estimator)
+        budget = {name: parameters.pop(name) for name in BUDGET if name in parameters}
+        model = clone(model.set_params(**parameters))  # what is given stays as it is
+        payer(model).set_params(**budget)
+        return model
+
+    def fit(self, model, X, labels, numbers):
+        """Fit a copy to rows, and to what else it takes."""
+        given = {None: (), "labels": (labels,), "numbers": (numbers,)}[self.y]
+        return model.fit(X, *given)
+
+
+def _instances(kind, estimators, y=None, *, ending="", interactive=False):
+    return {name + ending: Instance(one, kind, y, interactive) for name, one in estimators.items()}
+
+
+# What is public of the tables.
+BOX = {"bounds": (-1, 1)}
+MARKS = {**BOX, "mechanism": FunctionalMechanism(n_landmarks=6)}
+_LAPLACE = LaplaceAnswers(n_landmarks=6)
+_EXPONENTIAL = ExponentialMechanism(n_rounds=2)
+NUMBER = {"y_bounds": (-1, 1)}
+
+SKETCHERS = {
+    "fourier": RFFSketcher(8),
+    "laplacian": RFFSketcher(8, kernel="laplacian", **BOX),
+    "race": RACESketcher(n_repetitions=3, n_buckets=4),
+    "histogram": HistogramSketcher(n_bins=4, **BOX),
+    "grid": HistogramSketcher(n_bins=4, steps=0.25, edges={1: [-1, 0, 1]}, **BOX),
+    "union": SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(4)], **BOX),
+}
+_M2M = {"sketcher": RFFSketcher(8), **BOX, "n_synthetic": 200}
+MODELS = {"m2m": M2MEstimator(**_M2M)}
+MODEL_CLASSIFIERS = {
+    "m2m classifier": M2MClassifier(**_M2M),
+    "m2m ridge": M2MClassifier(weights="ridge", **_M2M),
+}
+MODEL_REGRESSORS = {"m2m regressor": M2MRegressor(**_M2M, **NUMBER)}
+_FEW = {"n_select": 5, "n_components": 16, "gamma": 0.5}
+SUMMARIZERS = {
+    "propose": PrivateMMDSummarizer(**_FEW),
+    "pool": PrivateMMDSummarizer(protocol="pool", **_FEW),
+    "posted": PrivateMMDSummarizer(protocol=Posted(n_rounds=3), **_FEW),
+    "ask_all": PrivateMMDSummarizer(protocol=AskAll(n_rounds=3), **_FEW),
+    "auction": PrivateMMDSummarizer(protocol="auction", **_FEW),
+    "mwem": PrivateMMDSummarizer(
+        release=MWEMRelease(n_steps=3), reveal="features", n_target=24, **_FEW
+    ),
+}
+CLASSIFIERS = {
+    "weights": TDILClassifier(),
+    "intercept": TDILClassifier(fit_intercept=True),
+    "objective": TDILClassifier(mechanism="objective"),
+    "exponential": TDILClassifier(mechanism=_EXPONENTIAL),
+    "landmarks": TDILClassifier(kernel="rbf", **MARKS),
+    "span": TDDLClassifier(**MARKS),
+    "laplace": TDDLClassifier(mechanism=_LAPLACE, **BOX),
+    "answers of features": PINPClassifier(kernel="linear"),
+}
+REGRESSORS = {
+    "weights": TDILRegressor(**NUMBER),
+    "random features": TDILRegressor(feature_map=RBFSampler(n_components=8), **NUMBER),
+    "objective": TDILRegressor(mechanism="objective", **NUMBER),
+    "exponential": TDILRegressor(mechanism=_EXPONENTIAL, **NUMBER),
+    "landmarks": TDILRegressor(kernel="rbf", **MARKS, **NUMBER),
+    "span": TDDLRegressor(kernel=PolynomialKernel(degree=2), **MARKS, **NUMBER),
+    "laplace": TDDLRegressor(mechanism=_LAPLACE, **BOX, **NUMBER),
+    "answers of features": PINPRegressor(kernel="linear", **NUMBER),
+}
+# With a low threshold, so that noise is drawn for some answers.
+_SVT, _THRESHOLD = (kind(failure_probability=0.9) for kind in (SparseVector, NoisyThreshold))
+_PATH = FunctionalMechanism(max_points=30)
+INTERACTIVE_CLASSIFIERS = {
+    "path": PINPClassifier(mechanism=_PATH),
+    "svt": PINPClassifier(mechanism=_SVT),
+    "threshold": PINPClassifier(mechanism=_THRESHOLD),
+}
+INTERACTIVE_REGRESSORS = {
+    "path": PINPRegressor(mechanism=_PATH, **NUMBER),
+    "svt": PINPRegressor(mechanism=_SVT, **NUMBER),
+    "threshold": PINPRegressor(mechanism=_THRESHOLD, **NUMBER),
+}
+_SUMMARY = PrivateMMDSummarizer(15, n_components=16, gamma=0.5)
+_CHOICES = {"param_distributions": {"regularization": [1.0, 3.0]}, "expected_trials": 2}
+
+INSTANCES = {
+    **_instances("sketcher", SKETCHERS),
+    **_instances("model", MODELS),
+    **_instances("model", MODEL_CLASSIFIERS, "labels"),
+    **_instances("model", MODEL_REGRESSORS, "numbers"),
+    **_instances("summarizer", SUMMARIZERS),
+    **_instances("learner", CLASSIFIERS, "labels"),
+    **_instances("learner", REGRESSORS, "numbers", ending=", numbers"),
+    **_instances("learner", INTERACTIVE_CLASSIFIERS, "labels", interactive=True),
+    **_instances(
+        "learner", INTERACTIVE_REGRESSORS, "numbers", ending=", numbers", interactive=True
+    ),
+    "summarised": Instance(
+        SummarizedEstimator(LogisticRegression(), _SUMMARY), "summarised", "labels"
+    ),
+    "summarised, numbers": Instance(
+        SummarizedEstimator(Ridge(), _SUMMARY), "summarised", "numbers"
+    ),
+    "search": Instance(PrivateSearchCV(TDILClassifier(), **_CHOICES), "search", "labels"),
+    "search, numbers": Instance(
+        PrivateSearchCV(TDILRegressor(**NUMBER), score_bounds=(-1, 0), **_CHOICES),
+        "search",
+        "numbers",
+    ),
+    "scaler": Instance(PublicScaler(**BOX), "scaler"),
+}
+
+
+def of(*kinds, y="any", interactive=None):
+    """Return the instances of some kinds, by name; y and interactive choose among them."""
+    return {
+        name: one
+        for name, one in INSTANCES.items()
+        if one.kind in kinds and y in ("any", one.y) and interactive in (None, one.interactive)
+    }
+
+
+# With nothing but what they cannot do without, on tables in [0, 1]: the parameters of most users.
+UNIT = {"bounds": (0, 1)}
+DEFAULT_SKETCHES = {
+    "rff": RFFSketcher(),
+    "race": RACESketcher(**UNIT),
+    "histogram": HistogramSketcher(**UNIT),
+    "union": SketchUnion([HistogramSketcher(), RFFSketcher()], **UNIT),
+    "m2m": M2MEstimator(**UNIT),
+    "m2m classifier": M2MClassifier(**UNIT),
+    "m2m regressor": M2MRegressor(y_bounds=(0, 1), **UNIT),
+}
+DEFAULT_LEARNERS = {
+    "tdil": TDILClassifier(classes=[0, 1]),
+    "tdil regressor": TDILRegressor(y_bounds=(0, 1)),
+    "tdil objective": TDILClassifier(classes=[0, 1], mechanism="objective"),
+    "tddl": TDDLClassifier(classes=[0, 1]),
+    "tddl regressor": TDDLRegressor(y_bounds=(0, 1)),
+    "tddl laplace": TDDLClassifier(classes=[0, 1], mechanism="laplace"),
+    "pinp": PINPClassifier(classes=[0, 1]),
+    "pinp regressor": PINPRegressor(y_bounds=(0, 1)),
+}

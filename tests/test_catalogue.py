@@ -1,0 +1,74 @@
+"""The catalogue has everything that is public, and all of it fits."""
+
+import warnings
+
+import numpy as np
+import pytest
+from catalogue import DEFAULT_LEARNERS, DEFAULT_SKETCHES, INSTANCES, of, payer
+from sklearn.base import BaseEstimator
+
+import skdpsumm
+from skdpsumm import summaries
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (60, 2))
+LABELS, NUMBERS = (X[:, 0] > 0).astype(int), X[:, 1]
+PUBLIC = {
+    one
+    for one in (getattr(skdpsumm, name) for name in skdpsumm.__all__)
+    if isinstance(one, type) and issubclass(one, BaseEstimator)
+}
+
+
+def test_every_public_estimator_has_an_instance():
+    assert {type(one.estimator) for one in INSTANCES.values()} == PUBLIC
+
+
+def test_every_sketch_and_learner_is_there_with_its_defaults():
+    wanted = {type(one.estimator) for one in of("sketcher", "model", "learner").values()}
+    assert {type(one) for one in (DEFAULT_SKETCHES | DEFAULT_LEARNERS).values()} == wanted
+
+
+def test_every_mechanism_and_protocol_has_an_instance():
+    learners = of("learner").values()
+    for kind in {type(one.estimator) for one in learners}:
+        there = {
+            type(one.estimator._chosen_mechanism())
+            for one in learners
+            if type(one.estimator) is kind
+        }
+        known = {one for one in kind._mechanisms().values() if one.__module__.startswith("skdp")}
+        assert there == known, kind
+    protocols = {one.estimator.protocol for one in of("summarizer").values()}
+    known = {
+        name.lower().replace("askall", "ask_all")
+        for name in summaries.__all__
+        if isinstance(one := getattr(summaries, name), type)
+        and issubclass(one, summaries.Protocol)
+        and one is not summaries.Protocol
+    }
+    assert protocols == known
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_instances_fit_the_table_that_they_are_for(name):
+    one = INSTANCES[name]
+    budget = {} if one.kind == "scaler" else {"epsilon": 2.5}
+    model = one.make(**budget)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        one.fit(model, X, LABELS, NUMBERS)
+    assert getattr(model, "holds_private_data", False) == (
+        one.interactive or one.kind in ("summarizer", "summarised")
+    )
+    if budget:
+        assert payer(model).epsilon == 2.5
+        assert payer(one.estimator).epsilon != 2.5
+
+
+def test_what_is_given_to_an_instance_stays_as_it_is():
+    given = skdpsumm.RFFSketcher(12)
+    model = INSTANCES["m2m"].make(sketcher=given, epsilon=7.0)
+    assert payer(model).epsilon == 7.0
+    assert payer(model).n_components == 12
+    assert given.epsilon == 1.0

@@ -1,0 +1,174 @@
+"""The shape of the house: who imports whom, how much a room holds, what a fit enters.
+
+Imports inside functions count as well, for they run; those for type checkers alone do not.
+"""
+
+import ast
+import graphlib
+import importlib.util
+import re
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+
+import pytest
+from files_per_fit import LIMITS, files_entered, fits
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "skdpsumm"
+MOST_FILES = 19  # in one folder
+# Each room imports from lower floors and from itself alone.
+FLOORS = [
+    ["_computing", "_delegation"],
+    ["privacy", "schema"],
+    ["features", "_dask"],
+    ["sketches", "summaries", "learners"],
+    ["moments"],
+    ["model_selection", "audit", "plotting", "federated"],
+    ["skdpsumm"],
+    ["_demo"],
+    ["__main__"],
+]
+# What installs a module whose name is not that of its distribution.
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
+# Used where it is installed, and never needed.
+OPTIONAL = {"tqdm", "polars"}
+
+
+def modules():
+    """Return the files of all modules, by dotted name."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def statements(tree):
+    """Yield the import statements that can run, and whether that is at the module's import."""
+
+    def visit(node, at_once):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            if isinstance(child, ast.Import | ast.ImportFrom):
+                yield child, at_once
+            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            yield from visit(child, at_once and not function and not isinstance(child, ast.Try))
+
+    yield from visit(tree, True)
+
+
+def imported(name, tree):
+    """Yield the full names that the module `name` imports, and whether at its own import."""
+    package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
+    for statement, at_once in statements(tree):
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                yield alias.name, at_once
+            continue
+        base = "." * statement.level + (statement.module or "")
+        base = importlib.util.resolve_name(base, package)
+        for alias in statement.names:
+            whole = f"{base}.{alias.name}"
+            yield (whole if whole in MODULES else base), at_once
+
+
+def parsed():
+    return {name: ast.parse(path.read_text("utf-8")) for name, path in MODULES.items()}
+
+
+ALL = {name: set(imported(name, tree)) for name, tree in parsed().items()}
+OURS = {
+    name: {one for one, _ in found if one.partition(".")[0] == "skdpsumm"}
+    for name, found in ALL.items()
+}
+
+
+def room(name):
+    """Return the room of a module: the package or module below `skdpsumm`."""
+    return name.split(".")[1] if "." in name else name
+
+
+def circle_in(arrows):
+    """Return a circle of imports, or None."""
+    try:
+        graphlib.TopologicalSorter(arrows).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return None
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    assert circle_in(OURS) is None
+
+
+def test_a_circle_is_seen():
+    tree = ast.parse("def f():\n    from . import _ledger\n")
+    assert set(imported("skdpsumm.privacy._noise", tree)) == {("skdpsumm.privacy._ledger", False)}
+    unseen = ast.parse("if TYPE_CHECKING:\n    from . import _ledger\n")
+    assert not set(imported("skdpsumm.privacy._noise", unseen))
+    assert circle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}}) is not None
+    assert circle_in({"a": {"b"}, "b": {"c"}}) is None
+
+
+def test_rooms_import_from_lower_floors_alone():
+    floor = {one: k for k, rooms in enumerate(FLOORS) for one in rooms}
+    assert {room(name) for name in MODULES} == set(floor)
+    upward = [
+        f"{name} imports {other}"
+        for name, others in OURS.items()
+        for other in sorted(others)
+        if room(name) != room(other) and floor[room(name)] <= floor[room(other)]
+    ]
+    assert not upward
+
+
+def test_no_folder_has_more_files_than_one_can_know():
+    folders = {path.parent for path in MODULES.values()}
+    counts = {str(f.relative_to(ROOT)): len(list(f.glob("*.py"))) for f in folders}
+    assert {name: n for name, n in counts.items() if n > MOST_FILES} == {}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_fit_enters_few_files(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        files = files_entered(fits()[name])
+    assert 0 < len(files) <= LIMITS[name], files
+
+
+def declared():
+    """Return the names of the distributions that the core needs, and those of any extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    def names(requirements):
+        return {re.match(r"[\w-]+", text).group() for text in requirements}
+
+    extras = project["optional-dependencies"]
+    return names(project["dependencies"]), {key: names(some) for key, some in extras.items()}
+
+
+def test_what_is_imported_is_declared():
+    core, extras = declared()
+    needed = {"plotting": "plot", "federated": "flower"}
+    for module, found in ALL.items():
+        extra = "fast" if module.endswith("_engine_numba") else needed.get(room(module))
+        for one, at_once in found:
+            name = one.partition(".")[0]
+            if name in sys.stdlib_module_names or name == "skdpsumm" or name in OPTIONAL:
+                continue
+            allowed = core | extras.get(extra, set())
+            if not at_once:  # in a function, or tried
+                allowed = allowed.union(*extras.values())
+            assert DISTRIBUTIONS.get(name, name) in allowed, f"{module} imports {name}"
+
+
+def test_every_dependency_is_imported():
+    core, _ = declared()
+    names = {one.partition(".")[0] for found in ALL.values() for one, _ in found}
+    assert core <= {DISTRIBUTIONS.get(name, name) for name in names}
