@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, warn_caller
 from ..privacy import BudgetExceededError, BudgetWarning, Mechanism, PrivacyGuarantee
+from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit
 from ..privacy._noise import nominal_mechanism
 from ..schema._reading import beside_X, unwrap, validate_table
@@ -199,6 +200,26 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             return None
         self._check_parameters()
         return mechanism.least_cost(self._pose(X, y, X_public)[0].terms)
+
+    def kernel_diag(self, X: Any) -> NDArray[np.float64]:
+        """Return k(x, x) of rows, as `fit` takes them. Nothing is fitted or charged.
+
+        The rows with the largest are those that a release is calibrated to hide: an audit looks
+        for them (`skdpsumm.audit.worst_case_neighbours`).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            All pairs are evaluated: some 1,000 rows at most.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        copy = own_clone(self).set_params(epsilon=np.inf, ledger=None)
+        rows = validate_table(copy, X)
+        space, rows, _ = copy._open_space(rows, rows)
+        return np.diag(space.gram(rows, rows))
 
     def _pose(self, X: Any, y: Any, X_public: Any) -> tuple[Problem, Any, str, Any]:
         """Return what is to be minimised, the coding of y, what is given of it, public points."""

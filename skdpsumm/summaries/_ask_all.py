@@ -77,9 +77,8 @@ class AskAll(Protocol):
         q = 0
         for k in range(n_rounds):
             b = math.ceil(p * (k + 1) / n_rounds) - q
-            message = curator.first_message if k == 0 else curator.next_message
             yield {
-                owner: message(SendBest, direction=direction, n=b)
+                owner: curator.message(SendBest, direction=direction, n=b)
                 for owner in curator.active_owners
             }
             grid = np.vstack([grid, curator.received_grid(len(grid))])

@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import (
 
 from ..features import GRID
 from ..privacy import Mechanism
-from ..privacy._contract import warn_of_seed
+from ..privacy._contract import PrivateFit, warn_of_seed
 from ..privacy._noise import derived_seed, nominal_mechanism
 from ..schema._reading import Schema, validate_table
 from ._ask_all import AskAll
@@ -40,20 +40,16 @@ PROTOCOLS: dict[str, type[Protocol]] = {
 }
 # Of the parameters that the curator shares with the estimator.
 CONSTRAINTS: dict[str, Any] = {
+    **PrivateFit._parameter_constraints,
     "n_select": [Interval(Integral, 1, None, closed="left")],
     "protocol": [StrOptions(set(PROTOCOLS)), Protocol],
     "gamma": [Interval(Real, 0, None, closed="neither")],
     "n_components": [Interval(Integral, 1, None, closed="left")],
-    "epsilon": [Interval(Real, 0, np.inf, closed="right")],
-    "delta": [Interval(Real, 0, 1, closed="left")],
-    "adjacency": [StrOptions({"add_remove", "replace_one"})],
     "release": [StrOptions(set(RELEASES)), TargetRelease],
     "n_target": [None, Interval(Integral, 1, None, closed="left")],
     "reveal": [StrOptions({"rows", "features"})],
     "shares": [None, dict],
     "target_is_owners": ["boolean"],
-    "random_state": ["random_state"],
-    "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
 }
 _NO_ANSWER = "did not answer"
 _ROWS_PER_BATCH = 1024
@@ -85,8 +81,8 @@ class Curator:
     epsilon, delta : float, default=1.0, 1e-6
         The total guarantee of the run, for the target and for the owners' rows each.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-    release : {"gaussian", "mwem"} or TargetRelease, default="gaussian"
-        How the mean embedding of the target is released: `GaussianRelease` or `MWEMRelease`.
+    release : {"gaussian", "mwem"} or MWEMRelease, default="gaussian"
+        How the mean embedding of the target is released: as a noisy sum, or by `MWEMRelease`.
     n_target : int, default=None
         A public number of target rows. None releases the number with noise, under add-remove.
     reveal : {"rows", "features"}, default="rows"
@@ -306,15 +302,12 @@ class Curator:
 
     # What protocols use.
 
-    def first_message(self, kind: type[Message], **content: Any) -> Message:
-        """Return a message that brings phi where the owner will need it."""
-        needed = self.reveal == "features" or content.get("direction") is not None
-        embedding = self.embedding if needed else None
+    def message(self, kind: type[Message], **content: Any) -> Message:
+        """Return a message; the first of a run brings phi, where owners will need it."""
+        is_first = not any(self.transcript.values())
+        needs_phi = self.reveal == "features" or content.get("direction") is not None
+        embedding = self.embedding if is_first and needs_phi else None
         return kind(embedding=embedding, reveal=self.reveal, **content)
-
-    def next_message(self, kind: type[Message], **content: Any) -> Message:
-        """Return a message to owners who know phi."""
-        return kind(reveal=self.reveal, **content)
 
     def received_grid(self, start: int) -> NDArray[np.float32]:
         """Return phi, in whole grid units, of the rows received from a place on."""

@@ -166,10 +166,9 @@ class Posted(Protocol):
             direction = embedding.quantise(curator.target_mean - mean)
             # What a row of the target scores on average: without the noise that it shares with g~.
             typical = float(direction @ curator.target_mean) - energy
-            message = curator.first_message if k == 0 else curator.next_message
             posting.adapt(n_received, k)
             yield {
-                owner: message(
+                owner: curator.message(
                     SendAbove,
                     direction=direction,
                     threshold=typical - posting.margin * float(np.linalg.norm(direction)),

@@ -258,7 +258,7 @@ class Propose(Protocol):
         for owner, share in curator.shares.items():
             n = self.rows_asked(curator.terms.n_select, share)
             n_uniform = round(self.explore * n)
-            asked[owner] = curator.first_message(
+            asked[owner] = curator.message(
                 ProposeRows,
                 n_herd=n - n_uniform,
                 n_uniform=n_uniform,
