@@ -190,7 +190,7 @@ class Auction(Protocol):
         epsilon, tau = self._auction_terms(curator.terms)
         bidders = [owner for owner in bids if bids[owner].index >= 0]
         ranked = sorted(bidders, key=lambda owner: -bids[owner].score)
-        tosses = curator.coins.random(n_owners)
+        tosses = curator.coins.random(n_owners)  # for all places, whoever has bid
         wanted = []
         for rank, owner in enumerate(ranked):
             index = bids[owner].index

@@ -201,7 +201,7 @@ class Curator:
         self.transcript: dict[Any, list[Message]] = {owner: [] for owner in self.shares}
         self.dropped_owners: dict[Any, str] = {}
         self._conversation: Any = None
-        self._pid = os.getpid()
+        self._pid = os.getpid()  # a fork would draw noise of its own for the same charge
         self._asked: dict[Any, Message] = {}
         self._chosen: NDArray | None = None
 
@@ -251,6 +251,7 @@ class Curator:
         if not self._asked:
             raise ValueError("No answers are awaited: call open first, and stop at no messages.")
         accepted = {}
+        # Whoever was not asked has no say: an answer out of turn is not even looked at.
         for owner, message in self._asked.items():
             fault = (
                 self.pool.fault(owner, message, answers[owner]) if owner in answers else _NO_ANSWER
@@ -316,6 +317,7 @@ class Curator:
 
     def live_places(self, taken: Sequence[int]) -> NDArray[np.int64]:
         """Return the places in the pool that are not taken, of owners who still take part."""
+        # What an owner that was left out has not sent can compete no more, so neither may the rest.
         live = [owner not in self.dropped_owners for owner, _ in self.pool.origins]
         return np.setdiff1d(np.flatnonzero(live), taken)
 
@@ -328,6 +330,7 @@ class Curator:
         if len(self.pool) == 0:
             return np.empty(0, np.int64)
         candidates = self.pool.X
+        # The true target, without noise: what is done with it here reaches no owner.
         if self.reveal == "features":
             mean = self.embedding.features(self._X_target).mean(axis=0)
             search = feature_search(candidates, mean, self.terms.n_select)
@@ -383,6 +386,7 @@ class Curator:
 
     def _make_plan(self, target_is_owners: bool) -> Plan:
         plan = self.protocol.plan(self.embedding, self.terms)
+        # Two releases are then about the same rows: each gets half of the budget.
         if target_is_owners and plan.target is not None and plan.release is not None:
             half = replace(self.terms, epsilon=self.terms.epsilon / 2, delta=self.terms.delta / 2)
             plan = self.protocol.plan(self.embedding, half)
@@ -398,7 +402,7 @@ class Curator:
         return derived_seed(self._noise_seed, purpose)
 
     def _charge(self) -> None:
-        if self._ledger is None or self.cost == NOTHING:
+        if self._ledger is None or self.cost == NOTHING:  # an entry for nothing would mislead
             return
         self._ledger.charge(
             self.cost,
@@ -414,6 +418,7 @@ class Curator:
         else:
             X, wanted = centred(X.astype(np.float64), self._X_target)
             target = mean_kernel(X, wanted, self.gamma)
+        # J of the first k rows for all k at once: each row adds its own column of the kernel.
         squares = np.empty(len(X))
         for rows in gen_batches(len(X), _ROWS_PER_BATCH):
             if self.reveal == "features":
@@ -454,6 +459,7 @@ def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, 
     values = [float(v) for v in shares.values()]
     if not all(0 < v < np.inf for v in values):
         raise ValueError(f"shares must be positive numbers, got {values}.")
+    # In the order of `shares`, which is public, as is that of messages.
     return {owner: value / sum(values) for owner, value in zip(shares, values, strict=True)}
 
 
@@ -529,6 +535,7 @@ class ReceivedRows:
 
     def _rows_fault(self, owner: Any, message: Message, reply: Any) -> str | None:
         X, indices = np.asarray(reply.X), np.asarray(reply.indices)
+        # Shapes and types come first, for what follows computes with them.
         if X.ndim != 2 or X.shape[1] != self._width[message.reveal] or X.dtype not in _DTYPES:
             return "sent rows of another shape or type"
         if indices.shape != (len(X),) or indices.dtype.kind not in "iu":

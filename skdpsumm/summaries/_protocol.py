@@ -198,6 +198,7 @@ class Plan:
     def cost(self) -> Mechanism:
         """The composition of all releases that cost anything."""
         target = NOTHING if self.target is None else self.target.mechanism
+        # Without what costs nothing, a single release keeps its own curve.
         costly = [mechanism for mechanism in (target, self.owners) if mechanism != NOTHING]
         return compose(costly) if costly else NOTHING
 

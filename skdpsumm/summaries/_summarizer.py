@@ -428,6 +428,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         self, target: NDArray, names: list[Any], of_owners: bool, rng: np.random.RandomState
     ) -> _CuratorOfFit:
         shared = {name: getattr(self, name) for name in CONSTRAINTS}
+        # The estimator pays, so the curator has no ledger.
         own = {"target_is_owners": of_owners, "random_state": rng, "ledger": None}
         return _CuratorOfFit(target, names, **{**shared, **own})
 
@@ -437,7 +438,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         return rng.randint(2**31) if self.epsilon == np.inf else seed
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
-        if privacy.mechanism != NOTHING:
+        if privacy.mechanism != NOTHING:  # "pool" tells owners public numbers only
             super()._pay(privacy)
 
     def _publish(self, draft: _Draft) -> None:
