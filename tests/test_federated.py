@@ -212,6 +212,26 @@ def test_agreements_carry_steps_and_edges():
         Agreement(["north"], ["age"], sketch=ours | {"sketchers": [{"kind": "race", "steps": 1}]})
 
 
+def test_agreements_name_a_protocol_as_an_object_does():
+    def agreed_on(protocol, **rows):
+        rows = {"n_select": 10, "random_state": 0, **rows}
+        return Agreement(["north", "south"], ["age"], rows={"protocol": protocol, **rows})
+
+    assert agreed_on("propose").rows_per_owner == 20
+    assert agreed_on({"kind": "propose", "parsimony": 6.0}).rows_per_owner == 30
+    assert agreed_on({"kind": "pool"}).protocol().explore == 1
+    with pytest.raises(ValueError, match=r'kind = "propose", parsimony = 6.0 }'):
+        agreed_on("propose", parsimony=6.0)  # as it was written before
+    with pytest.raises(ValueError, match="kind: one of"):
+        agreed_on("posted")
+    with pytest.raises(ValueError, match="unknown entries"):
+        agreed_on({"kind": "pool", "explore": 0.5})
+    with pytest.raises(ValueError, match="explore"):
+        agreed_on({"kind": "propose", "explore": 2.0})
+    with pytest.raises(ValueError, match="gamma"):
+        agreed_on("propose", gamma=-1.0)
+
+
 def received(homes, name):
     events = log_of(homes, name).entries()
     return [(name, e["ask"]) for e in events if e["event"] == "received"]

@@ -6,12 +6,20 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdpsumm import AnswerWarning, HistogramSketcher, M2MClassifier, M2MEstimator
+from skdpsumm import (
+    AnswerWarning,
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    PrivacyLedger,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
@@ -163,3 +171,25 @@ def test_models_may_scale_what_they_learn_from():
             warnings.simplefilter("error", ConvergenceWarning)
             assert model.fit(X, y).score(X, y) > 0.9
         assert model.predict_proba(X[:3]).shape == (3, 2)
+
+
+@pytest.mark.parametrize("model", [M2MEstimator(), M2MClassifier(), M2MRegressor(y_bounds=(0, 1))])
+def test_what_a_release_shows_is_told_when_all_is_set(model):
+    """So a warning that is made an error leaves what was paid for, ready to be used."""
+    rng = np.random.default_rng(0)
+    X = rng.random((100, 2))
+    y = (X[:, 0] > 0.5).astype(int)
+    crowded = np.where(rng.random((100, 2)) < 0.9, 0.0, X)
+    bins = HistogramSketcher(n_bins=4, epsilon=1000.0 if isinstance(model, M2MEstimator) else 1e-4)
+    ledger = PrivacyLedger(epsilon=1e4, delta=1e-3)
+    model = clone(model).set_params(
+        sketcher=bins.set_params(ledger=ledger), bounds=(0, 1), n_synthetic=1000, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AnswerWarning)
+        with pytest.raises(AnswerWarning):
+            model.fit(crowded, y)
+    assert len(ledger.entries()) == 1
+    assert model.privacy_ is model.sketch_.privacy
+    asked = model.predict(X) if hasattr(model, "estimator_") else np.asarray(model.mean())
+    assert np.all(np.isfinite(asked))

@@ -10,17 +10,20 @@ import re
 import sys
 import tomllib
 import warnings
+from functools import cache
 from pathlib import Path
 
 import pytest
 from files_per_fit import LIMITS, files_entered, fits
+
+import skdpsumm
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "skdpsumm"
 MOST_FILES = 19  # in one folder
 # Each room imports from lower floors and from itself alone.
 FLOORS = [
-    ["_computing", "_delegation"],
+    ["_computing", "_delegation", "_docs"],
     ["privacy", "schema"],
     ["features", "_dask"],
     ["sketches", "summaries", "learners"],
@@ -78,15 +81,19 @@ def imported(name, tree):
             yield (whole if whole in MODULES else base), at_once
 
 
-def parsed():
-    return {name: ast.parse(path.read_text("utf-8")) for name, path in MODULES.items()}
+@cache
+def all_imports():
+    """Return what each module imports, and whether at its own import."""
+    trees = {name: ast.parse(path.read_text("utf-8")) for name, path in MODULES.items()}
+    return {name: set(imported(name, tree)) for name, tree in trees.items()}
 
 
-ALL = {name: set(imported(name, tree)) for name, tree in parsed().items()}
-OURS = {
-    name: {one for one, _ in found if one.partition(".")[0] == "skdpsumm"}
-    for name, found in ALL.items()
-}
+def arrows():
+    """Return what each module imports of ours."""
+    return {
+        name: {one for one, _ in found if one.partition(".")[0] == "skdpsumm"}
+        for name, found in all_imports().items()
+    }
 
 
 def room(name):
@@ -94,17 +101,17 @@ def room(name):
     return name.split(".")[1] if "." in name else name
 
 
-def circle_in(arrows):
+def circle_in(graph):
     """Return a circle of imports, or None."""
     try:
-        graphlib.TopologicalSorter(arrows).prepare()
+        graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:
         return error.args[1]
     return None
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    assert circle_in(OURS) is None
+    assert circle_in(arrows()) is None
 
 
 def test_a_circle_is_seen():
@@ -121,7 +128,7 @@ def test_rooms_import_from_lower_floors_alone():
     assert {room(name) for name in MODULES} == set(floor)
     upward = [
         f"{name} imports {other}"
-        for name, others in OURS.items()
+        for name, others in arrows().items()
         for other in sorted(others)
         if room(name) != room(other) and floor[room(name)] <= floor[room(other)]
     ]
@@ -156,7 +163,7 @@ def declared():
 def test_what_is_imported_is_declared():
     core, extras = declared()
     needed = {"plotting": "plot", "federated": "flower"}
-    for module, found in ALL.items():
+    for module, found in all_imports().items():
         extra = "fast" if module.endswith("_engine_numba") else needed.get(room(module))
         for one, at_once in found:
             name = one.partition(".")[0]
@@ -168,7 +175,13 @@ def test_what_is_imported_is_declared():
             assert DISTRIBUTIONS.get(name, name) in allowed, f"{module} imports {name}"
 
 
+def test_the_version_is_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert project["version"] == cited[1] == skdpsumm.__version__
+
+
 def test_every_dependency_is_imported():
     core, _ = declared()
-    names = {one.partition(".")[0] for found in ALL.values() for one, _ in found}
+    names = {one.partition(".")[0] for found in all_imports().values() for one, _ in found}
     assert core <= {DISTRIBUTIONS.get(name, name) for name in names}

@@ -312,7 +312,7 @@ def test_what_noise_hides_is_not_missed(monkeypatch):
     sketcher = RFFSketcher(60, gamma=2.0, denominator_share=0.9)
     sketch = sketch_of(table_of(3, 300), sketcher, epsilon=0.1, noise_seed=0)
     assert not said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))[1]
-    monkeypatch.setattr(_base, "_FAR", 0.0)
+    monkeypatch.setattr(_base, "ERRORS_MISSED", 0.0)
     assert unseen(said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))[1])
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import pickle
 import time
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsumm import audit_epsilon, mmd2
+from skdpsumm import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger, audit_epsilon, mmd2
 from skdpsumm.privacy import PureDP, Unprotected, gdp_mu
 from skdpsumm.summaries import (
     AskAll,
@@ -416,6 +417,43 @@ def test_curator_refuses(options, message):
     options = {"X_target": points(5), "owners": ["a"], **options}
     with pytest.raises(ValueError, match=message):
         Curator(options.pop("X_target"), options.pop("owners"), n_components=8, **options)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_name_stands_for_the_defaults_of_a_protocol(name):
+    curator = Curator(points(5), ["a"], protocol=name, n_components=8)
+    assert curator.protocol.get_params() == type(PROTOCOLS[name])().get_params()
+
+
+def test_a_curator_asks_its_ledger_before_it_reads_the_target():
+    ledger, unreadable = PrivacyLedger(epsilon=0.5, delta=1e-6), [[np.nan, 1.0]]
+    with pytest.raises(BudgetExceededError):
+        Curator(unreadable, ["a"], ledger=ledger)
+    with pytest.raises(ValueError, match="explore"):  # parameters come first
+        Curator(unreadable, ["a"], protocol=Propose(explore=2), ledger=ledger)
+    roomy = PrivacyLedger(epsilon=5.0, delta=1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        with pytest.raises(PrivacyLeakWarning):
+            Curator(unreadable, ["a"], noise_seed=0, ledger=roomy)
+    with pytest.raises(ValueError, match="NaN"):
+        Curator(unreadable, ["a"], ledger=roomy)
+    assert ledger.entries() == roomy.entries() == []
+
+
+def test_a_curator_warns_when_the_rows_are_chosen():
+    """The release is paid for by then; who makes the warning an error has them all the same."""
+    ledger = PrivacyLedger(epsilon=5.0, delta=1e-4)
+    options = {"n_select": 5, "n_components": 1000, "random_state": 0, "ledger": ledger}
+    curator = Curator(100 * points(1000), ["a"], **options)
+    owner = DataOwner(100 * points(100, seed=1), seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        messages = curator.open()
+        with pytest.raises(UserWarning, match="near 0 between any"):
+            curator.receive({"a": owner.answer(messages["a"])})
+    assert len(curator.chosen) == 5
+    assert len(ledger.entries()) == 1
 
 
 def test_owner_refuses():

@@ -1095,7 +1095,7 @@ def test_a_ledger_holds_what_it_can():
 
 def test_parts_have_names():
     double = SketchUnion([RFFSketcher(4), RFFSketcher(6), ("bins", histogram())])
-    assert [name for name, _ in double._named()] == ["rffsketcher-1", "rffsketcher-2", "bins"]
+    assert [name for name, _ in double._named] == ["rffsketcher-1", "rffsketcher-2", "bins"]
 
 
 def test_parameters_of_parts():

@@ -31,7 +31,7 @@ from skdpsumm import (
 )
 from skdpsumm.privacy import PureDP, Unprotected
 from skdpsumm.schema._reading import unwrap
-from skdpsumm.summaries import AskAll, Auction, Posted, Propose
+from skdpsumm.summaries import AskAll, Auction, MWEMRelease, Posted, Propose
 from skdpsumm.summaries._mmd import Embedding
 from skdpsumm.summaries._releases import APART, GaussianMean
 
@@ -255,6 +255,21 @@ def test_a_full_ledger_refuses_before_anything_is_read():
     with pytest.raises(BudgetExceededError):
         summarizer(protocol="auction", ledger=ledger).fit(problem()[0])
     assert ledger.entries() == []
+    with pytest.raises(ValueError, match="explore"):  # parameters come before the ledger
+        summarizer(protocol=Propose(explore=2), ledger=ledger).fit(object())
+
+
+def test_parameters_of_protocol_and_release_are_theirs():
+    X, _, owners, target, _ = problem()
+    data = {"X_target": target, "owners": owners}
+    named = summarizer(protocol="posted", release="mwem", n_target=300).fit(X, **data)
+    made = summarizer(protocol=Posted(), release=MWEMRelease(), n_target=300).fit(X, **data)
+    np.testing.assert_array_equal(named.sample_indices_, made.sample_indices_)
+    made.set_params(release__n_steps=20, protocol__n_rounds=2).fit(X, **data)
+    assert len(made.transcript_["north"]) == 2
+    assert not set(named.get_params()) & {"parsimony", "explore", "n_steps", "n_rounds"}
+    with pytest.raises(ValueError, match="n_steps"):
+        made.set_params(release__n_steps=0).fit(X, **data)
 
 
 @pytest.mark.parametrize(
@@ -384,6 +399,20 @@ def test_a_kernel_that_sees_nothing_of_the_target_is_told(epsilon):
     assert told(30) == told(1000) == 1
     assert told(1000, size=8) == 0  # too few to tell
     assert told(1000, protocol="pool") == 0  # which releases nothing
+
+
+def test_what_the_release_shows_is_told_when_all_is_set():
+    X, _, owners, target, _ = problem(n=1000)
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
+    s = summarizer(n_components=1000, ledger=ledger)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "What was released")
+        with pytest.raises(UserWarning, match="near 0 between any"):
+            s.fit(100 * X, X_target=100 * target, owners=owners)
+    assert len(ledger.entries()) == 1
+    assert len(s.sample_indices_) == 20
+    assert s.n_features_in_ == 2
+    assert s.privacy_.target.epsilon(1e-6) <= 1.0
 
 
 def test_noise_is_not_taken_for_a_kernel_that_sees_nothing():

@@ -94,6 +94,9 @@ class FeatureMap(ABC):
         for part in self.parts():
             part.columns.check(X)
 
+    def _encode(self, X: NDArray) -> NDArray:
+        return np.ascontiguousarray(self.columns.encode(X))
+
     def grid_sums(self, X: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
         """Return the exact sum of phi over the rows of X, in grid units of 2**-15.
 
@@ -101,6 +104,7 @@ class FeatureMap(ABC):
         contribution depends on that row alone.
         """
         total = np.zeros(self.n_features, np.int64)
+        # In batches, so that what is encoded does not grow with the table.
         for rows in _batches(len(X)):
             total += self._grid_sums(X[rows], n_threads)
             advance()
@@ -245,9 +249,6 @@ class FourierMap(FeatureMap):
         """
         return _engine.fourier_grid(self._encode(X), self._turns)
 
-    def _encode(self, X: NDArray) -> NDArray:
-        return np.ascontiguousarray(self.columns.encode(X))
-
     def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
         return _engine.fourier_sums(self._encode(X), self._turns, n_threads)
 
@@ -260,6 +261,7 @@ class FourierMap(FeatureMap):
 
     def project(self, mean: NDArray) -> NDArray:
         cos, sin = np.split(mean, 2)
+        # The mean of points on a circle lies inside it.
         radius = np.maximum(np.hypot(cos, sin), 1.0)
         return np.concatenate([cos / radius, sin / radius])
 
@@ -312,6 +314,8 @@ class OneHotMap(FeatureMap):
 
     def sensitivity(self, adjacency: str) -> tuple[float, float]:
         groups = len(self.sizes)
+        # A row that is replaced leaves a cell of each group and enters another: two entries change
+        # by one, so L2 grows by sqrt(2) only.
         rows = 2 if adjacency == "replace_one" else 1
         return float(rows * groups * GRID), float(np.sqrt(rows * groups) * GRID)
 
@@ -366,6 +370,7 @@ class RACEMap(OneHotMap):
     def __init__(self, columns: Columns, projections: NDArray, offsets: NDArray, n_buckets: int):
         self.columns = columns
         self.projections = public_numbers("projections", projections, columns.n_encoded, None)
+        # Beyond, products could overflow to NaN, which is in no bucket.
         if not np.all(np.abs(self.projections) < _LARGEST_PROJECTION):
             raise ValueError(f"projections must be below {_LARGEST_PROJECTION:g}; raise bandwidth.")
         n_hashes = self.projections.shape[1]
@@ -390,9 +395,6 @@ class RACEMap(OneHotMap):
         """Draw the hashes."""
         projections = rng.normal(size=(columns.n_encoded, n_repetitions)) / float(bandwidth)
         return cls(columns, projections, rng.uniform(size=n_repetitions), n_buckets)
-
-    def _encode(self, X: NDArray) -> NDArray:
-        return np.ascontiguousarray(self.columns.encode(X))
 
     def codes(self, X: NDArray) -> NDArray[np.int32]:
         return _engine.race_codes(self._encode(X), self.projections, self.offsets, self.n_buckets)

@@ -28,7 +28,7 @@ class Round:
     answers : dict from owner to content
     faults : dict from owner to str
         Why there is no answer, in words that hold nothing of what the owner sent but, for
-        refusals, his own reason.
+        refusals, the owner's own reason.
     seconds : float
     bytes_sent, bytes_received : int
         Of scalars and arrays; without TLS and Flower's own.
@@ -45,7 +45,7 @@ class Round:
 def find_nodes(grid: Grid, owners: Sequence[str], wait: float) -> dict[str, int]:
     """Return the node of each owner that is connected, waiting for all up to `wait` seconds.
 
-    An owner is who holds the key that the curator registered under his name. Two nodes of one
+    An owner is who holds the key that the curator registered under their name. Two nodes of one
     name are none.
     """
     deadline = time.monotonic() + wait
@@ -62,7 +62,7 @@ def find_nodes(grid: Grid, owners: Sequence[str], wait: float) -> dict[str, int]
 def ask(
     grid: Grid, nodes: Mapping[str, int], kind: str, questions: Mapping[str, Any], timeout: float
 ) -> Round:
-    """Send each owner his question, and wait for the answers.
+    """Send each owner their question, and wait for the answers.
 
     Parameters
     ----------

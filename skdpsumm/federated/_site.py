@@ -38,7 +38,7 @@ class OwnerSite:
     table : path-like
         A Parquet or CSV file.
     agreement : path-like
-        The owner's own copy of the pyproject.toml, which he has read.
+        The owner's own copy of the pyproject.toml, which they have read.
     log : path-like
         Of all that came and went: `OwnerLog`.
     max_rows : int, default=0
@@ -126,7 +126,7 @@ class OwnerSite:
         return reply
 
     def _sign(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
-        """Sign the agreement off, if it is the one that the owner has and his table fits it."""
+        """Sign the agreement off, if it is the owner's own copy, and the table fits it."""
         try:
             theirs = json.loads(content["agreement"])
         except Exception as error:

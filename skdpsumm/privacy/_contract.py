@@ -303,6 +303,7 @@ class PrivateFit(PrivacyReprMixin):
             draft = self._draft(*data)
             self._pay(draft.privacy)
             self._publish(draft)
+        self._warn_last(draft)
         return self
 
     def check_budget(self) -> None:
@@ -357,8 +358,11 @@ class PrivateFit(PrivacyReprMixin):
             )
 
     def _publish(self, draft: Any) -> None:
-        """Compute the release and set what is fitted; warn of what it shows at the very end."""
+        """Compute the release and set what is fitted."""
         raise NotImplementedError
+
+    def _warn_last(self, draft: Any) -> None:
+        """Warn of what the release shows. All is set: a warning made an error costs no release."""
 
     @property
     def holds_private_data(self) -> bool:

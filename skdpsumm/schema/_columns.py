@@ -72,6 +72,7 @@ class Columns:
         values: list[tuple[Any, ...] | None] = [None] * n_columns
         for key, known in (categories or {}).items():
             values[listed.index(key, "categories")] = _check_categories(key, known)
+        # Categories first: bounds of a categorical column are left out, one pair for all too.
         pairs = None if bounds is None else listed._spread(bounds, values)
         table = replace(listed, bounds=pairs, categories=tuple(values) if any(values) else None)
         return table if steps is None else replace(table, steps=table._spread_steps(steps))
@@ -122,7 +123,7 @@ class Columns:
         if not isinstance(step, Real) or not 0 < float(step) < 1e308:
             raise ValueError(f"{given} must be a positive number, the distance of two values.")
         low, high = bound
-        n_steps = (high - low) / float(step)
+        n_steps = (high - low) / float(step)  # a whole number, up to what decimals lose in binary
         # Finer, and half a step would be lost in the rounding of the values.
         if step < 16 * np.spacing(max(-low, high)) or n_steps < 0.5:
             raise ValueError(f"{given} is too fine or too wide for bounds {bound}; leave it out.")
@@ -262,6 +263,7 @@ class Columns:
         categorical column becomes its indicators times ``sqrt(1/2)``, so that two different
         categories are as far apart as the two ends of a numeric range.
         """
+        # Nothing to encode: a memmap stays one, and is read block by block.
         if self.bounds is None and self.is_numeric and not isinstance(X, Table):
             return X if X.dtype == np.float32 else exact_numbers(X)
         out = np.zeros((X.shape[0], self.n_encoded))
@@ -279,6 +281,7 @@ class Columns:
 
     def sample(self, n_samples: int, rng: np.random.RandomState) -> NDArray:
         """Draw rows uniformly from the bounds and the categories, each column stratified."""
+        # Stratified, each column is covered evenly by few points, whatever the others are.
         return stack_columns(
             [self._sample_column(j, stratified(n_samples, rng)) for j in range(self.n_columns)]
         )

@@ -312,6 +312,8 @@ def rows_from_sums(
     return weights, float(np.sqrt(1 / precision.sum())) if variances.any() else 0.0
 
 
+# Of a sum in grid units, times the factor by which the noise refines the grid: half of what 64 bits
+# hold, so that there is room for the noise.
 _LARGEST = 2**62
 
 
@@ -342,6 +344,7 @@ class PendingRelease:
 
     def __post_init__(self):
         self.sums = np.zeros(self.feature_map.n_features, np.int64)
+        # Without the lock two threads that publish could both take the sums.
         self._lock = threading.Lock()
         self._pid = os.getpid()
 

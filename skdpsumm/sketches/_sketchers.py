@@ -56,6 +56,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         "steps": "no_validation",
     }
 
+    # For subclasses without these parameters: nothing is known of their columns.
     bounds = None
     categories = None
     steps = None
@@ -76,6 +77,14 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """Return the map that `fit` will draw for such a table; no data, no cost."""
         copy = own_clone(self)
         return copy._draw_map(copy._table(n_columns, names), check_random_state(copy.random_state))
+
+    def preview_noise_std(self, n_columns: int, names: Any = None) -> NDArray[np.float64]:
+        """Return the standard deviation of the noise that `fit` will add to each feature's sum.
+
+        No data, no cost. The entries are those of `preview_map`; they differ in a `SketchUnion`.
+        """
+        feature_map = self.preview_map(n_columns, names)
+        return self._prepare(feature_map).noise.std[: feature_map.n_features]
 
     @property
     def holds_private_data(self) -> bool:
@@ -106,6 +115,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         RuntimeError
             If Dask cannot compute the partitions; nothing is charged.
         """
+        # Rows of a `partial_fit` before are no part of this table; their charge is spent.
         self.__dict__.pop("_pending", None)
         return self.partial_fit(X).release()
 
@@ -134,6 +144,8 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if is_dask(X):
             self._pending = self._add_partitions(X, pending)
             return self
+        # Nothing is computed of the rows before they are paid for, and what cannot be sketched is
+        # found by then: an error below would cost the budget and release nothing.
         X = self._validate(X, reset=first)
         if pending is None:
             pending = self._open(X)
@@ -173,6 +185,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         ValueError
             If no rows were added since the last release.
         """
+        # Taken away first: whatever fails below, the same sums never get other noise.
         pending = self.__dict__.pop("_pending", None)
         if pending is None:
             raise ValueError(
@@ -235,6 +248,8 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
                 "denominator='row_sums' needs features whose rows sum to n (histogram, RACE); "
                 "use 'budget' or 'auto' here."
             )
+        # Under replace_one the number of rows is public; where groups sum to it, their noisy sums
+        # tell it. Only otherwise has a count to be bought.
         by_sums = grouped and self.denominator != "budget"
         counts_rows = self.adjacency == "add_remove" and not by_sums
         rest = 1 - self.denominator_share if counts_rows else 1.0
@@ -244,6 +259,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             for part, share in zip(feature_map.parts(), shares, strict=True)
         ]
         if counts_rows:
+            # Counted in grid units as the features are, so that one row adds GRID.
             blocks.append(Block(1, GRID, GRID, self.denominator_share))
         noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta)
         privacy = PrivacyGuarantee(
@@ -257,6 +273,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        # `transform` does; what `fit` sums is made in float64, whatever the container.
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.string = self._has_categories()
         return tags

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import _BaseComposition
 
 from .._docs import shared_docs
 from ..features import UnionMap
@@ -16,7 +17,7 @@ from ._sketchers import BaseSketcher
 
 
 @shared_docs(**SKETCHER_DOCS)
-class SketchUnion(BaseSketcher):
+class SketchUnion(BaseSketcher, _BaseComposition):
     """Several sketches of the same table, released together for one budget.
 
     A histogram sketch knows each column well and nothing of their dependence; a Fourier sketch
@@ -103,9 +104,11 @@ class SketchUnion(BaseSketcher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _named(self) -> list[tuple[str, BaseSketcher]]:
-        """Return (name, sketcher) pairs; names that were not given are the classes' names."""
+    @property
+    def _named(self) -> list[tuple[str, Any]]:
+        """The (name, sketcher) pairs; names that were not given are the classes' names."""
         sketchers = self.sketchers if isinstance(self.sketchers, list | tuple) else []
+        # Without names, equal kinds are numbered, as `make_union` does.
         given = [s if isinstance(s, tuple) else (None, s) for s in sketchers]
         kinds = Counter(type(s).__name__.lower() for name, s in given if name is None)
         seen: Counter[str] = Counter()
@@ -117,49 +120,38 @@ class SketchUnion(BaseSketcher):
             named.append((name or default, sketcher))
         return named
 
+    @_named.setter
+    def _named(self, named: list[tuple[str, Any]]) -> None:
+        self.sketchers = named
+
     def sub_sketchers(self):
         """Return the sketchers that this one is made of, at any depth, itself left out."""
-        parts = [sketcher for _, sketcher in self._named()]
+        parts = [sketcher for _, sketcher in self._named]
         return [*parts, *(sub for part in parts for sub in part.sub_sketchers())]
 
     def get_params(self, deep=True):
         """Return parameters, with those of each part as ``<name>__<parameter>``."""
-        params = super().get_params(deep=False)
-        if deep:
-            for name, sketcher in self._named():
-                params[name] = sketcher
-                # Anything may stand there until fit looks at it.
-                own = sketcher.get_params(deep=True) if hasattr(sketcher, "get_params") else {}
-                params |= {f"{name}__{key}": value for key, value in own.items()}
-        return params
+        return self._get_params("_named", deep=deep)
 
     def set_params(self, **params):
         """Set parameters of the union, a part (``<name>``), or a parameter of a part."""
-        if "sketchers" in params:
+        if "sketchers" in params:  # first, so that the others may be of these
             self.sketchers = params.pop("sketchers")
-        parts = dict(self._named())
-        for key in [k for k in params if k in parts]:
-            parts[key] = params.pop(key)
-            self.sketchers = list(parts.items())
-        nested: dict[str, dict[str, Any]] = {}
-        for key in [k for k in params if "__" in k]:
-            name, _, rest = key.partition("__")
+        parts = dict(self._named)
+        for name in (key.partition("__")[0] for key in params if "__" in key):
             if name not in parts:
                 raise ValueError(f"Invalid part {name!r} of SketchUnion; there are {list(parts)}.")
-            nested.setdefault(name, {})[rest] = params.pop(key)
-        for name, own in nested.items():
-            parts[name].set_params(**own)
-        return super().set_params(**params) if params else self
+        return self._set_params("_named", **params)
 
     def _has_categories(self):
-        parts = [s for _, s in self._named() if isinstance(s, BaseSketcher)]
+        parts = [s for _, s in self._named if isinstance(s, BaseSketcher)]
         return bool(self.categories) or any(s._has_categories() for s in parts)
 
     def _check_parameters(self):
         super()._check_parameters()
         if not self.sketchers:
             raise ValueError("sketchers is empty; give at least one sketcher.")
-        for name, sketcher in self._named():
+        for name, sketcher in self._named:
             if not isinstance(sketcher, BaseSketcher):
                 raise TypeError(f"sketchers[{name!r}] must be a sketcher, got {sketcher!r}.")
             if sketcher.ledger is not None or sketcher.noise_seed is not None:
@@ -168,7 +160,7 @@ class SketchUnion(BaseSketcher):
                     "the SketchUnion, which makes one release."
                 )
             sketcher._check_parameters()
-        names = [name for name, _ in self._named()]
+        names = [name for name, _ in self._named]
         if len(set(names)) < len(names):
             raise ValueError(f"names of sketchers must differ, got {names}.")
         weights = self._weights()
@@ -183,23 +175,25 @@ class SketchUnion(BaseSketcher):
         try:
             weights = np.atleast_1d(np.asarray(self.weights, dtype=np.float64))
         except (TypeError, ValueError):
-            weights = np.full(len(self.sketchers), np.nan)
+            weights = np.full(len(self.sketchers), np.nan)  # which `_check_parameters` refuses
         return weights / weights.sum()
 
     def _shares(self, feature_map):
         shares = []
         for weight, (_, sketcher), part in zip(
-            self._weights(), self._named(), feature_map.maps, strict=True
+            self._weights(), self._named, feature_map.maps, strict=True
         ):
             shares += [weight * share for share in sketcher._shares(part)]
         return shares
 
     def _draw_map(self, columns, rng):
         maps = []
-        for _, sketcher in self._named():
-            own = None if sketcher.random_state is None else sketcher.random_state
+        for _, sketcher in self._named:
             part = inherit_columns(sketcher, self.bounds, self.categories, self.steps)
             table = part._table(columns.n_columns, columns.names)
+            # Parts draw one after the other from the union's generator, so that one int makes the
+            # whole map; a part with a random_state draws what it would draw alone.
+            own = sketcher.random_state
             maps.append(part._draw_map(table, rng if own is None else check_random_state(own)))
         return UnionMap(maps)
 
@@ -207,10 +201,7 @@ class SketchUnion(BaseSketcher):
 def inherit_columns(sketcher, bounds, categories, steps=None):
     """Return a clone of `sketcher` that takes what is known of columns where it has none."""
     copy = own_clone(sketcher)
-    if copy.bounds is None:
-        copy.bounds = bounds
-    if copy.categories is None:
-        copy.categories = categories
-    if copy.steps is None:
-        copy.steps = steps
+    for name, known in (("bounds", bounds), ("categories", categories), ("steps", steps)):
+        if getattr(copy, name) is None:
+            setattr(copy, name, known)
     return copy

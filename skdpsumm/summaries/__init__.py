@@ -20,13 +20,7 @@ from ._protocol import (
     SendAbove,
     SendBest,
 )
-from ._releases import (
-    GaussianRelease,
-    MWEMRelease,
-    OwnerValues,
-    SummaryPrivacy,
-    TargetRelease,
-)
+from ._releases import MWEMRelease, OwnerValues, SummaryPrivacy
 from ._selection import greedy_mmd_selection, uniform_selection
 from ._summarized import SummarizedEstimator
 from ._summarizer import PrivateMMDSummarizer
@@ -40,7 +34,6 @@ __all__ = [
     "Curator",
     "DataOwner",
     "Embedding",
-    "GaussianRelease",
     "HandOver",
     "MWEMRelease",
     "Message",
@@ -56,7 +49,6 @@ __all__ = [
     "SendBest",
     "SummarizedEstimator",
     "SummaryPrivacy",
-    "TargetRelease",
     "greedy_mmd_selection",
     "mmd2",
     "run_protocol",

@@ -27,7 +27,7 @@ from ..privacy import (
     zcdp_rho,
 )
 from ._mmd import Embedding
-from ._mwem import MWEM, mwem_noise, quantise
+from ._mwem import MWEM, MWEMNoise, quantise
 
 if TYPE_CHECKING:
     from ._protocol import Plan, Terms
@@ -158,7 +158,7 @@ class MWEMMean(TargetMean):
             np.random.default_rng(None if noise_seed is None else [noise_seed, 1]),
         )
         sums = grid.sum(axis=0, dtype=np.float64).astype(np.int64)
-        means, _ = self.mwem.release(sums, self.n_target, mwem_noise(noise_seed))
+        means, _ = self.mwem.release(sums, self.n_target, MWEMNoise(noise_seed))
         return means * self.embedding.scale
 
 
@@ -182,20 +182,7 @@ class TargetRelease(BaseEstimator):
 
 
 class GaussianRelease(TargetRelease):
-    """Gaussian noise on the sum, or Laplace noise with ``delta=0``: ``release="gaussian"``.
-
-    Notes
-    -----
-    A score ``<mean, phi(x)>`` has noise of standard deviation ``1 / (mu m)`` for m rows of the
-    target, whatever the number of features is. So features are free.
-
-    Examples
-    --------
-    >>> from skdpsumm.summaries import Curator, GaussianRelease
-    >>> curator = Curator([[0.0], [1.0]], ["north"], release=GaussianRelease(), random_state=0)
-    >>> round(curator.privacy.target.epsilon(1e-6), 3)
-    1.0
-    """
+    """Noise on the sum of phi: ``release="gaussian"``. See `GaussianMean`."""
 
     is_nominal: ClassVar[bool] = True
 
@@ -211,12 +198,13 @@ class MWEMRelease(TargetRelease):
     Parameters
     ----------
     n_steps : int, default=None
-        T, how many coordinates are measured. None is ``2 * n_components``.
+        T, how many coordinates are measured. None is ``2 * n_components``: with fewer, some are
+        never looked at; with more, each has more noise.
 
     Notes
     -----
-    Source: Algorithm 2 of the data summarization paper (`MWEM`). `GaussianRelease` was better
-    wherever we looked (docs/errata.md has the figures).
+    Source: Algorithm 2 of the data summarization paper (`MWEM`). The noise of
+    ``release="gaussian"`` is smaller wherever we looked.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils._metadata_requests import RequestMethod
 from sklearn.utils._param_validation import Interval
@@ -22,6 +22,7 @@ from ..privacy._noise import derived_seed
 from ..schema._reading import beside_X, is_dask, unwrap, validate_table
 from ._auction import Auction
 from ._curator import CONSTRAINTS, PROTOCOLS, Curator, named
+from ._mmd import Embedding
 from ._owners import DataOwner, PartitionOwners, rows_by_owner, run_protocol
 from ._protocol import NOTHING, Propose, Protocol
 from ._releases import RELEASES, OwnerValueRelease, OwnerValues
@@ -96,10 +97,10 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         anything about the rows received, for the rows of each owner, against the others.
         ``delta=0`` takes Laplace noise, ``epsilon=np.inf`` none.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-    release : {"gaussian", "mwem"} or TargetRelease, default="gaussian"
-        How the target's mean embedding is released: noise on the sum (`GaussianRelease`), or the
-        paper's h2 with its calibration corrected (`MWEMRelease`). Noise is better wherever we
-        looked.
+    release : {"gaussian", "mwem"} or MWEMRelease, default="gaussian"
+        How the target's mean embedding is released: noise on the sum (Laplace noise with
+        ``delta=0``), or the paper's h2 with its calibration corrected (`MWEMRelease`). Noise on
+        the sum is better wherever we looked.
     n_target : int, default=None
         A public number to divide the target's sum by; a wrong one only scales the mean. None
         releases the number of rows with noise ("gaussian" under add-remove only).
@@ -178,7 +179,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     __metadata_request__fit_resample: ClassVar[dict[str, bool]] = __metadata_request__fit
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateFit._parameter_constraints,
         **CONSTRAINTS,
         "n_jobs": [
             None,
@@ -285,100 +285,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         """
         return self._private_fit(X, y, unwrap(X_target), unwrap(owners))
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._made_protocol()
-        named(self.release, RELEASES)
-
-    def _made_protocol(self) -> Protocol:
-        return named(self.protocol, PROTOCOLS)
-
-    def _ask_ledger(self) -> None:
-        if self._made_protocol().is_nominal(named(self.release, RELEASES)):
-            super()._ask_ledger()
-
-    def _draft(self, X: Any, y: Any, X_target: Any, owners: Any) -> _Draft:
-        # Public facts alone decide: what is claimed and charged must not depend on a row.
-        of_owners = bool(self.target_is_owners) or X_target is None or X_target is X
-        if is_dask(X):
-            return self._draft_of_partitions(X, X_target, owners, of_owners)
-        if X_target is None and not (self.target_is_owners or in_a_search()):
-            warn_caller(_NO_TARGET, UserWarning)
-        X = validate_table(self, X, keep_float32=True)
-        if y is not None and np.shape(unwrap(y))[:1] != X.shape[:1]:
-            raise ValueError(_NO_LABELS)
-        target = X if X_target is None else self._target_rows(X_target)
-        members = rows_by_owner(X, owners, self.shares)
-        rng = check_random_state(self.random_state)
-        curator = self._make_curator(target, list(members), of_owners, rng)
-        parties = {
-            name: DataOwner(X[rows], seed=self._coins_seed(k, rng))
-            for k, (name, rows) in enumerate(members.items())
-        }
-        return _Draft(curator, parties, members)
-
-    def _draft_of_partitions(self, X: Any, X_target: Any, owners: Any, of_owners: bool) -> _Draft:
-        """Draft a run of one round with the partitions of a Dask collection as owners."""
-        if not isinstance(self._made_protocol(), Propose):
-            raise ValueError(
-                f"protocol={self.protocol!r} has many rounds, and partitions keep nothing between "
-                'them: use "propose" or "pool", or rows in memory.'
-            )
-        if X_target is None or owners is not None:
-            raise ValueError(
-                "The owners of a Dask collection are its partitions: leave `owners` out, and give "
-                "the target as X_target, in memory."
-            )
-        parties = PartitionOwners(self, X)
-        target = self._target_rows(X_target)
-        rng = check_random_state(self.random_state)
-        curator = self._make_curator(target, list(parties), of_owners, rng)
-        names = list(curator.shares)
-        parties.seed({name: self._coins_seed(k, rng) for k, name in enumerate(names)})
-        return _Draft(curator, parties, {name: parties.members[name] for name in names})
-
-    def _target_rows(self, X_target: Any) -> NDArray:
-        """Return the target's rows; a refusal says what a pipeline does not do for them."""
-        with beside_X("X_target"):
-            return validate_table(self, X_target, reset=False)
-
-    def _make_curator(
-        self, target: NDArray, names: list[Any], of_owners: bool, rng: np.random.RandomState
-    ) -> _CuratorOfFit:
-        shared = {name: getattr(self, name) for name in CONSTRAINTS}
-        own = {"target_is_owners": of_owners, "random_state": rng}
-        return _CuratorOfFit(target, names, **{**shared, **own})
-
-    def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:
-        # Without noise nothing is secret, so coins are as public as frequencies.
-        seed = derived_seed(self.noise_seed, _COINS, k)
-        return rng.randint(2**31) if self.epsilon == np.inf else seed
-
-    def _pay(self, privacy: PrivacyGuarantee) -> None:
-        if privacy.mechanism != NOTHING:
-            super()._pay(privacy)
-
-    def _publish(self, draft: _Draft) -> None:
-        curator, members = draft.curator, draft.members
-        run_protocol(curator, draft.parties, n_jobs=self.n_jobs, verbose=self.verbose)
-        chosen = curator.chosen
-        self.sample_indices_ = np.array([members[o][i] for o, i in chosen], np.int64)
-        counts = Counter(owner for owner, _ in chosen)
-        self.owner_counts_ = {owner: counts[owner] for owner in members}
-        self.owner_values_ = curator.owner_values()
-        self.n_accessed_ = len(curator.pool)
-        self.privacy_ = curator.privacy
-        self.transcript_ = curator.transcript
-        self.dropped_owners_ = curator.dropped_owners
-        self.embedding_ = curator.embedding
-        curator.warn_of_result()
-        if len(chosen) < self.n_select:
-            warn_caller(
-                f"n_select={self.n_select} is more than the rows received; lower it, or raise the "
-                "protocol's parsimony: protocol=Propose(parsimony=...).",
-                UserWarning,
-            )
-
     def fit_resample(self, X, y=None, *, X_target=None, owners=None):
         """Run the protocol, and return the chosen rows with their labels.
 
@@ -460,3 +366,115 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     def holds_private_data(self) -> bool:
         """True once fitted: which rows were chosen, and from whom, is private."""
         return hasattr(self, "sample_indices_")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._made_protocol()
+        named(self.release, RELEASES)
+
+    def _made_protocol(self) -> Protocol:
+        return named(self.protocol, PROTOCOLS)
+
+    def _ask_ledger(self) -> None:
+        if self._made_protocol().is_nominal(named(self.release, RELEASES)):
+            super()._ask_ledger()
+
+    def _draft(self, X: Any, y: Any, X_target: Any, owners: Any) -> _Draft:
+        # Public facts alone decide: what is claimed and charged must not depend on a row.
+        of_owners = bool(self.target_is_owners) or X_target is None or X_target is X
+        if is_dask(X):
+            return self._draft_of_partitions(X, X_target, owners, of_owners)
+        if X_target is None and not (self.target_is_owners or in_a_search()):
+            warn_caller(_NO_TARGET, UserWarning)
+        X = validate_table(self, X, keep_float32=True)
+        if y is not None and np.shape(unwrap(y))[:1] != X.shape[:1]:
+            raise ValueError(_NO_LABELS)
+        target = X if X_target is None else self._target_rows(X_target)
+        members = rows_by_owner(X, owners, self.shares)
+        rng = check_random_state(self.random_state)
+        curator = self._make_curator(target, list(members), of_owners, rng)
+        parties = {
+            name: DataOwner(X[rows], seed=self._coins_seed(k, rng))
+            for k, (name, rows) in enumerate(members.items())
+        }
+        return _Draft(curator, parties, members)
+
+    def _draft_of_partitions(self, X: Any, X_target: Any, owners: Any, of_owners: bool) -> _Draft:
+        """Draft a run of one round with the partitions of a Dask collection as owners."""
+        if not isinstance(self._made_protocol(), Propose):
+            raise ValueError(
+                f"protocol={self.protocol!r} has many rounds, and partitions keep nothing between "
+                'them: use "propose" or "pool", or rows in memory.'
+            )
+        if X_target is None or owners is not None:
+            raise ValueError(
+                "The owners of a Dask collection are its partitions: leave `owners` out, and give "
+                "the target as X_target, in memory."
+            )
+        parties = PartitionOwners(self, X)
+        target = self._target_rows(X_target)
+        rng = check_random_state(self.random_state)
+        curator = self._make_curator(target, list(parties), of_owners, rng)
+        names = list(curator.shares)
+        parties.seed({name: self._coins_seed(k, rng) for k, name in enumerate(names)})
+        return _Draft(curator, parties, {name: parties.members[name] for name in names})
+
+    def _target_rows(self, X_target: Any) -> NDArray:
+        """Return the target's rows; a refusal says what a pipeline does not do for them."""
+        with beside_X("X_target"):
+            return validate_table(self, X_target, reset=False)
+
+    def _make_curator(
+        self, target: NDArray, names: list[Any], of_owners: bool, rng: np.random.RandomState
+    ) -> _CuratorOfFit:
+        shared = {name: getattr(self, name) for name in CONSTRAINTS}
+        # The estimator pays, so the curator has no ledger.
+        own = {"target_is_owners": of_owners, "random_state": rng, "ledger": None}
+        return _CuratorOfFit(target, names, **{**shared, **own})
+
+    def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:
+        # Without noise nothing is secret, so coins are as public as frequencies.
+        seed = derived_seed(self.noise_seed, _COINS, k)
+        return rng.randint(2**31) if self.epsilon == np.inf else seed
+
+    def _pay(self, privacy: PrivacyGuarantee) -> None:
+        if privacy.mechanism != NOTHING:  # "pool" tells owners public numbers only
+            super()._pay(privacy)
+
+    def _publish(self, draft: _Draft) -> None:
+        curator, members = draft.curator, draft.members
+        run_protocol(curator, draft.parties, n_jobs=self.n_jobs, verbose=self.verbose)
+        chosen = curator.chosen
+        self.sample_indices_ = np.array([members[o][i] for o, i in chosen], np.int64)
+        counts = Counter(owner for owner, _ in chosen)
+        self.owner_counts_ = {owner: counts[owner] for owner in members}
+        self.owner_values_ = curator.owner_values()
+        self.n_accessed_ = len(curator.pool)
+        self.privacy_ = curator.privacy
+        self.transcript_ = curator.transcript
+        self.dropped_owners_ = curator.dropped_owners
+        self.embedding_ = curator.embedding
+
+    def _warn_last(self, draft: _Draft) -> None:
+        draft.curator.warn_of_result()
+        if len(self.sample_indices_) < self.n_select:
+            warn_caller(
+                f"n_select={self.n_select} is more than the rows received; lower it, or raise the "
+                "protocol's parsimony: protocol=Propose(parsimony=...).",
+                UserWarning,
+            )
+
+    def preview_embedding(self, n_features: int) -> Embedding:
+        """Return the feature map that the parties of a run will agree on; no data, no cost.
+
+        Parameters
+        ----------
+        n_features : int
+
+        Returns
+        -------
+        Embedding
+        """
+        rng = check_random_state(clone(self.random_state, safe=False))
+        kind = self._made_protocol().embedding_kind
+        return Embedding.draw(n_features, self.n_components, self.gamma, kind, rng)

@@ -10,13 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..inferring._regression import CellRegression, MomentRegression
+from ..inferring._regression import MomentRegression
 from ._estimate import Estimate
 from ._positions import FEW_POINTS, Positions, evaluate_rows, values_at
-from ._warnings import MOST_JUDGED, unexplained, warn_of_constants, warn_of_the_unexplained
+from ._warnings import (
+    ERRORS_MISSED,
+    MOST_JUDGED,
+    unexplained,
+    warn_of_constants,
+    warn_of_the_unexplained,
+)
 
-# An interval is wider where what is missed is more than a standard error; a warning waits for 8.
-_ERRORS_OFF_BY_ONE = 1 / 8
+# An interval is wider where what is missed is more than one standard error; a warning waits.
+_ONE_ERROR_MISSED = 1 / ERRORS_MISSED
 # Of a number its range is looked for at so many points, moved to the ends of their columns.
 _POINTS_FOR_RANGE = 64
 
@@ -131,7 +137,7 @@ class Answer:
         self._n_rows = np.asarray(model.sketch.n_samples)
         first = self._asked.at_points()
         self._judge(first)
-        self._mean = first.model.weights @ first.values
+        self._mean = first.model.answer(first.values)
         self.value = self._mean
         if question.then is not None:
             self.value = question.then(self._mean, self._n_rows)
@@ -189,7 +195,7 @@ class Answer:
         move = self._question.without_clipping
         return [
             (
-                move(side.model.weights @ side.values + side.more, self._n_rows),
+                move(side.model.answer(side.values) + side.more, self._n_rows),
                 self._noise(side.model, side.values, side.slope),
             )
             for side in self._asked.sides(self._asked.at_points())
@@ -205,7 +211,7 @@ class Answer:
         self, model: MomentRegression, values: NDArray, slope: NDArray | None
     ) -> NDArray[np.float64]:
         move = self._question.without_clipping
-        if self._is_linear:
+        if slope is not None and self._is_linear:
             return move(model.sketch.linear_noise_std(slope), self._n_rows)
         draws, n_drawn = model.replicates(values)
         if self._question.error is not None:
@@ -352,7 +358,7 @@ class AskedCondition(AskedFunction):
         """Ask the points."""
         bins = self.function.bins()
         met = np.bincount(bins, minlength=len(self.function.truths)) > 0
-        model = CellRegression(self.model, (np.cumsum(met) - 1)[bins], int(met.sum()))
+        model = self.model.in_cells((np.cumsum(met) - 1)[bins], int(met.sum()))
         values = self.function.truths[met].astype(np.float64)
         return AtPoints(model, values, False, _zeros_and_ones(values))
 
@@ -366,7 +372,7 @@ class AskedCondition(AskedFunction):
         """Return a question below and one above."""
         low, high = self._extremes()
         place = self.positions.cells(self.function.column).place
-        model = CellRegression(self.model, place, len(low))
+        model = self.model.in_cells(place, len(low))
         return _sides_of_zeros_and_ones(model, low, high, _zeros_and_ones(low), known=True)
 
     def _extremes(self) -> tuple[NDArray, NDArray]:
@@ -407,7 +413,7 @@ def _missed(
     model: MomentRegression, values: NDArray, slope: NDArray, rest: NDArray
 ) -> NDArray[np.float64]:
     """Return the largest error met at the points, where phi explains too little; else 0."""
-    bad = unexplained(model, slope, rest, model.variance(values), errors=_ERRORS_OFF_BY_ONE)
+    bad = unexplained(model, slope, rest, model.variance(values), errors=_ONE_ERROR_MISSED)
     error = np.zeros(values.shape[1])
     if bad.any():
         residuals = model.residuals(values[:, bad], slope[:, bad])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn import get_config
 
-_REST = "bias_bound bounds the rest"
+_BIAS_NOTE = "bias_bound bounds the rest"
 # Of a step.
 _ROUNDING = 1e-9
 
@@ -238,15 +238,21 @@ class Estimate(NDArrayOperatorsMixin):
 
     def __getitem__(self, key) -> Estimate:
         key = self._places(key)
-        bias = None if self._bias_bound is None else (lambda: self.bias_bound[key])
-        ends = self._ends
-        parts = None if ends is None else (lambda z: tuple(end[key] for end in ends(z)))
+
+        def bias_bound() -> NDArray:
+            return np.asarray(self.bias_bound)[key]
+
+        def ends(z: float) -> tuple[NDArray, NDArray]:
+            low, high = self._ends(z)  # type: ignore[misc]
+            return low[key], high[key]
+
+        least, largest = self._possible
         return Estimate(
             self._value[key],
             lambda: self.noise_std_error[key],
-            bias_bound=bias,
-            ends=parts,  # type: ignore[arg-type]
-            possible=tuple(end[key] for end in self._possible),  # type: ignore[arg-type]
+            bias_bound=None if self._bias_bound is None else bias_bound,
+            ends=None if self._ends is None else ends,
+            possible=(least[key], largest[key]),
             step=self.step,
         )
 
@@ -290,12 +296,12 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _notes(self) -> list[str]:
         """Return what the error does not hold, and why it may be 0."""
-        notes = [] if self._bias_bound is None else [_REST]
+        notes = [] if self._bias_bound is None else [_BIAS_NOTE]
         if self.step is not None and not self._errors().all():
             notes.append(f"on a grid of step {self.step:g}")
         return notes
 
-    def _below(self) -> str:
+    def _caption(self) -> str:
         """Return the notes as a line below a table, empty if there are none."""
         notes = self._notes()
         return "; ".join(["error of noise alone", *notes]) if notes else ""
@@ -309,7 +315,7 @@ class Estimate(NDArrayOperatorsMixin):
             for name, v, e in zip(self._names(), self._flat(), self._errors(), strict=True)
         ]
         lines = _align([("", "value", "noise std error"), *rows])
-        below = self._below()
+        below = self._caption()
         return "\n".join([*lines, f"({below})"] if below else lines)
 
     def _repr_html_(self) -> str:
@@ -319,7 +325,7 @@ class Estimate(NDArrayOperatorsMixin):
             rows = [cells[i : i + len(heads)] for i in range(0, len(cells), len(heads))]
             return _html_table(["", *heads], names, rows, "value ± noise std error")
         rows = [cell.split(" ± ") for cell in cells]
-        return _html_table(["", "value", "noise std error"], self._names(), rows, self._below())
+        return _html_table(["", "value", "noise std error"], self._names(), rows, self._caption())
 
 
 def _html_table(

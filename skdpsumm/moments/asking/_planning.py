@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from ...privacy._bisect import bisect
 from ...privacy._clone_watch import own_clone
 from ...sketches import PrivateSketch
 from ..inferring._points import draw_points
@@ -18,6 +19,7 @@ from ..inferring._solvers import FeatureBlocks, feature_covariance, solver_for
 from ._positions import NamedRows, evaluate_rows
 
 _EPSILON_RANGE = (1e-4, 1e4)
+_EPSILON_TOLERANCE = 1e-3
 
 
 class _Plan:
@@ -81,17 +83,20 @@ def calibrate_epsilon(
 ) -> float:
     """See `M2MEstimator.calibrate`."""
     plan = _Plan(estimator, f, n_samples, n_features)
-    low, high = np.log(_EPSILON_RANGE)
-    best = plan.error(np.exp(high)).max()
+    low, high = _EPSILON_RANGE
+    best = plan.error(high).max()
     if best > error:
         raise ValueError(
             f"error={error!r} is out of reach: the error of approximation alone is {best:.3g}. Use "
             "more components or a better kernel, or accept more error."
         )
-    while high - low > 1e-3:
-        middle = (low + high) / 2
-        low, high = (low, middle) if plan.error(np.exp(middle)).max() <= error else (middle, high)
-    return float(np.exp(high))
+    return bisect(
+        lambda epsilon: bool(plan.error(epsilon).max() <= error),
+        good=high,
+        bad=low,
+        tolerance=_EPSILON_TOLERANCE,
+        geometric=True,
+    )
 
 
 def _names(bounds: Any, categories: Any) -> list[str] | None:

@@ -27,11 +27,11 @@ from ..inferring._solvers import FeatureBlocks
 _N_STRETCHES = 32
 # Moves of all columns alike; a condition that is narrower than a quarter of a bin and holds at
 # neither end of it may be missed, unless it is named (`M2MEstimator.histogram`).
-_ALIKE = (0.0, 0.25, 0.5, 0.75, 1.0)
+_COMMON_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 # Of the points, how many are enough for means over all of them.
 FEW_POINTS = 2000
 # Of so many features, those of the few points and their moves are kept: at most some 200 MB.
-_MOST_KEPT = 1000
+_MOST_FEATURES_KEPT = 1000
 _NO_SERIES = (
     "The columns of a question are NumPy arrays, no pandas Series: np.isin(rows['education'], "
     "[...]), not rows['education'].isin([...])."
@@ -174,7 +174,7 @@ class Positions:
         if not self._features:
             rows = (self.rows(), *self.moved(self.numeric))
             found = (FeatureBlocks(self.feature_map, np.asarray(one)) for one in rows)
-            if self.feature_map.n_features > _MOST_KEPT:
+            if self.feature_map.n_features > _MOST_FEATURES_KEPT:
                 return found
             self._features = list(found)
         return self._features
@@ -217,7 +217,7 @@ class Positions:
         histograms = [p for p in self._parts if isinstance(p, HistogramMap)]
         counting = [p for p in histograms if any(j in group for group in p.groups)]
         for histogram in counting:
-            yield _starts(histogram, j)
+            yield _bin_starts(histogram, j)
         if not counting:
             first, last = self.columns.bound(j) or (0.0, 1.0)
             yield np.linspace(first, last, self._n_stretches + 1)[1:-1]
@@ -228,7 +228,7 @@ class Positions:
         Moves that differ only in columns that a question has not `taken` are the same to it. All
         columns are moved, should it take others of moved points.
         """
-        shares = [np.full(len(self.numeric), share) for share in _ALIKE]
+        shares = [np.full(len(self.numeric), share) for share in _COMMON_SHARES]
         for bit in range((len(self.numeric) - 1).bit_length()):
             pattern = (np.arange(len(self.numeric)) >> bit & 1).astype(np.float64)
             shares += [pattern, 1 - pattern]
@@ -283,7 +283,7 @@ def values_at(function: Callable[[Any], ArrayLike], rows: NamedRows) -> NDArray[
     return found.reshape(len(rows), -1)
 
 
-def _starts(histogram: HistogramMap, j: int) -> NDArray[np.float64]:
+def _bin_starts(histogram: HistogramMap, j: int) -> NDArray[np.float64]:
     """Return the smallest number of each bin of column `j` but the first.
 
     Of equal bins the codes decide, not the edges, which are rounded otherwise.

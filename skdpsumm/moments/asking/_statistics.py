@@ -20,8 +20,8 @@ from ._estimate import Estimate
 from ._positions import Positions
 from ._warnings import AnswerWarning
 
-# More thresholds or bins are a picture of a column, not questions.
-_CURVE = 16
+# More thresholds or bins than that are a picture of a column, not questions.
+_MOST_QUESTIONS = 16
 
 
 class StatisticsMixin:
@@ -129,8 +129,8 @@ class StatisticsMixin:
             which,
             second.products,
             lambda t, n: second.possible(second.covariance(t)),
-            error,
-            (np.where(np.eye(len(which)), 0.0, -largest), largest),
+            error=error,
+            possible=(np.where(np.eye(len(which)), 0.0, -largest), largest),
         )
 
     def correlation(self) -> Estimate:
@@ -168,16 +168,11 @@ class StatisticsMixin:
 
         ones = np.eye(len(which))
         possible = (2 * ones - 1, np.ones_like(ones))
-        return self._of_pairs(which, second.products, lambda t, n: scaled(t), error, possible)
+        return self._of_pairs(
+            which, second.products, lambda t, n: scaled(t), error=error, possible=possible
+        )
 
-    def _of_pairs(
-        self,
-        which: list[int],
-        products: Callable,
-        then: Callable,
-        error: Callable,
-        possible: tuple[NDArray, NDArray],
-    ) -> Estimate:
+    def _of_pairs(self, which: list[int], *parts: Callable, **more: Any) -> Estimate:
         """Answer a matrix; what is hard of it is how two columns go together."""
         left, right = np.triu_indices(len(which), 1)
         names = self._names(which)
@@ -191,10 +186,8 @@ class StatisticsMixin:
             for a, b in zip(left, right, strict=True)
         ]
         return self._answer(
-            products,
-            then,
-            error=error,
-            possible=possible,
+            *parts,
+            **more,
             labels=[names, names],
             judged=together if about else None,
             about=about,
@@ -266,7 +259,7 @@ class StatisticsMixin:
             # with shifts, so it enlarges no largest difference, and it leaves the truth as it is.
             bias=lambda bias, n: np.full_like(bias, bias.max()),
             labels=[labels],
-            judged=below if len(cuts) <= _CURVE else None,
+            judged=below if len(cuts) <= _MOST_QUESTIONS else None,
             about=labels,
         )
 
@@ -309,7 +302,7 @@ class StatisticsMixin:
         stepped = self.columns_.step(j) is not None
         # Of a continuous column nothing lies at the lower bound.
         first = 0 if stepped else 1
-        invert = _first_reached if len(grid) == self.columns_.n_values(j) else _inverse
+        invert = _values_reached if len(grid) == self.columns_.n_values(j) else _interpolated
 
         def inverse(t: NDArray, n: NDArray) -> NDArray:
             curves = np.clip(_monotone(np.atleast_2d(t)), 0.0, 1.0)
@@ -327,7 +320,7 @@ class StatisticsMixin:
         )
         found.step = self.columns_.step(j)
         places = np.asarray(found)
-        if len(levels) <= _CURVE:  # asked only to be judged, now that the places are known
+        if len(levels) <= _MOST_QUESTIONS:  # asked only to be judged, now that the places are known
             about = [f"the quantile {name}" for name in names]
             below = self._at_most(j, places)
             self._ask(below, judged=below, about=about)
@@ -339,21 +332,18 @@ class StatisticsMixin:
         def ends(z: float) -> tuple[NDArray, NDArray]:
             _, lows, highs = self._positions.cells(j)
             starts, stops = np.unique(lows), np.unique(highs)
-            most = self._share_of_cells(j, lows[:, None] <= starts)(z)[1]
-            least = self._share_of_cells(j, highs[:, None] <= stops)(z)[0]
-            from_ = np.array([_first(most >= q, starts) for q in levels])
-            to = np.array([_first(least >= q, stops) for q in levels])
+            most = self._ask(self._in_cells(j, lows[:, None] <= starts)).ends(z)[1]
+            least = self._ask(self._in_cells(j, highs[:, None] <= stops)).ends(z)[0]
+            from_ = np.array([_first_where(most >= q, starts) for q in levels])
+            to = np.array([_first_where(least >= q, stops) for q in levels])
             return from_, to
 
         return ends
 
-    def _share_of_cells(
-        self, j: int, truths: NDArray
-    ) -> Callable[[float], tuple[NDArray, NDArray]]:
-        """Return the ends of the share of rows in the column's cells for which it holds."""
+    def _in_cells(self, j: int, truths: NDArray) -> ColumnCondition:
+        """Return a condition of which each cell of column `j` is one side."""
         place = self._positions.cells(j).place
-        condition = ColumnCondition(j, lambda: place, truths, lambda *_: (truths, truths))
-        return self._ask(condition).ends
+        return ColumnCondition(j, lambda: place, truths, lambda *_: (truths, truths))
 
     def _at_most(self, j: int, cuts: NDArray) -> ColumnCondition:
         """Return whether column `j` is at most each cut."""
@@ -383,9 +373,9 @@ class StatisticsMixin:
         known = self.columns_.values(j)
         if known is not None:
             about = names = [f"{self.columns_.name(j)} = {value}" for value in known]
-            place, values, _ = self._positions.cells(j)
-            found = values[:, None] == self.columns_.decode(j, np.arange(len(known)))
-            question = ColumnCondition(j, lambda: place, found, lambda *_: (found, found))
+            values = self._positions.cells(j).low
+            codes = np.arange(len(known))
+            question = self._in_cells(j, values[:, None] == self.columns_.decode(j, codes))
         else:
             edges = self._edges(j, bins)
             names = [f"[{a:.12g}, {b:.12g})" for a, b in pairwise(edges)]
@@ -412,13 +402,15 @@ class StatisticsMixin:
             lambda t, n: np.apply_along_axis(project_to_simplex, -1, t)[..., : len(names)],
             linear=lambda t, n: t[..., : len(names)],
             labels=[names],
-            judged=question if len(names) <= _CURVE else None,
+            judged=question if len(names) <= _MOST_QUESTIONS else None,
             about=[*about, f"{self.columns_.name(j)} outside the edges"],
         )
 
     def _edges(self, j: int, bins: int | ArrayLike) -> NDArray:
         low, high = self._bound(j)
-        edges = np.linspace(low, high, int(bins) + 1) if np.isscalar(bins) else np.asarray(bins)
+        edges = np.asarray(bins)
+        if edges.ndim == 0:
+            edges = np.linspace(low, high, int(edges) + 1)
         if edges.ndim != 1 or len(edges) < 2 or np.any(np.diff(edges) <= 0):
             raise ValueError("bins must be a positive number of bins or increasing edges.")
         if edges[0] < low or edges[-1] > high:
@@ -460,16 +452,16 @@ def _monotone(curves: NDArray) -> NDArray:
     return np.apply_along_axis(isotonic_regression, -1, curves)
 
 
-def _inverse(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:
+def _interpolated(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:
     distinct = np.concatenate([[True], np.diff(curve) > 0])
     return np.interp(levels, curve[distinct], grid[distinct])
 
 
-def _first_reached(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:
+def _values_reached(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:
     return grid[np.searchsorted(curve, levels)]
 
 
-def _first(reached: NDArray, values: NDArray) -> float:
+def _first_where(reached: NDArray, values: NDArray) -> float:
     """Return the first of `values` that is reached, the last one where none is."""
     return values[np.argmax(reached)] if reached.any() else values[-1]
 

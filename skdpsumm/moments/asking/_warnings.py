@@ -16,20 +16,20 @@ from ..inferring._points import histogram_columns, private_marginal
 from ..inferring._regression import MomentRegression
 
 # Of a question's variance over the synthetic points, what the sketch may leave unexplained.
-_SMALL = 0.1
-# Answers on Adult were off by .04 to .5 of the standard deviation of what was left unexplained;
+_UNEXPLAINED = 0.1
+# Answers on Adult were off by 0.04 to 0.5 of the standard deviation of what was left unexplained;
 # where it was more than 8 standard errors the error bar missed the truth, below that it held.
-_FAR = 8.0
+ERRORS_MISSED = 8.0
 # And where it was more than 40, it missed however little was left unexplained, down to this.
-_LITTLE, _VERY_FAR = 0.05, 40.0
+_LEAST_UNEXPLAINED, _MANY_ERRORS_MISSED = 0.05, 40.0
 # Of a share, what the release may leave open without a word: where in their bins the rows lie.
-_WIDE = 0.5
+_OPEN_SHARE = 0.5
 MOST_JUDGED = 64
 _MOST_NAMED = 3
 # Half of the rows in a 64th of the range: unseen places in the bin move the mean by up to half of
 # its width, a 256th of the range.
-_MASS = 0.5
-_VISIBLE = 1 / 256
+_CROWDED_SHARE = 0.5
+_VISIBLE_SHIFT = 1 / 256
 
 
 class AnswerWarning(UserWarning):
@@ -82,8 +82,8 @@ def unexplained(
     ndarray of bool, shape (k,)
     """
     noise = errors * model.sketch.linear_noise_std(slope)
-    much = (rest > _SMALL * spread) & (rest > (_FAR * noise) ** 2)
-    little = (rest > _LITTLE * spread) & (rest > (_VERY_FAR * noise) ** 2)
+    much = (rest > _UNEXPLAINED * spread) & (rest > (ERRORS_MISSED * noise) ** 2)
+    little = (rest > _LEAST_UNEXPLAINED * spread) & (rest > (_MANY_ERRORS_MISSED * noise) ** 2)
     return much | little
 
 
@@ -111,7 +111,7 @@ def warn_of_the_unexplained(
     values, hidden = values[:, judged], hidden[judged]
     slope, rest = known or model.approximate(values)
     spread = model.variance(values)
-    missed, wide = unexplained(model, slope, rest, spread), hidden > _WIDE
+    missed, wide = unexplained(model, slope, rest, spread), hidden > _OPEN_SHARE
     which = _named(judged[missed | wide], names)
     if missed.any():
         worst = float(np.min(1 - rest[missed] / spread[missed]))
@@ -163,8 +163,9 @@ def warn_of_coarse_bins(model: MomentRegression, columns: Columns) -> None:
         histogram, mass = private_marginal(model.sketch, j)
         place = int(np.argmax(mass))
         left, right = histogram.edges(j)[place : place + 2]
-        width, least = right - left - (columns.step(j) or 0.0), (bound[1] - bound[0]) * _VISIBLE
-        if mass[place] <= _MASS or mass[place] * width / 2 < least:
+        width = right - left - (columns.step(j) or 0.0)
+        least = (bound[1] - bound[0]) * _VISIBLE_SHIFT
+        if mass[place] <= _CROWDED_SHARE or mass[place] * width / 2 < least:
             continue
         values = model.points[:, [j]].astype(np.float64)
         slope = model.coefficients(values)

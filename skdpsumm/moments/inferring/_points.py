@@ -28,8 +28,10 @@ _LEAST_SHARE = 1e-4
 # round; the last is that of about 1,000 points, and is what finite points can resolve.
 TEMPERATURES = (0.1, 0.02, 0.004, 0.001)
 _POINTS_PER_ROUND = 20_000
-_FRESH = 0.05
-_KEPT = 0.5
+# Of the categories drawn anew, what is drawn evenly: every category stays alive.
+_FRESH_SHARE = 0.05
+# Of the numbers drawn anew, what keeps its value.
+_UNMOVED_SHARE = 0.5
 _POINTS_PER_HESSIAN = 10_000
 # With more features than this, its diagonal stands for the Hessian.
 _LARGEST_HESSIAN = 2_000
@@ -207,7 +209,7 @@ def maxent_weights(
         Variance of each entry of `target` around the truth, positive.
     tol : float, default=0.03
         Largest gradient, in units of the square root of slack: what is asked of the means is known
-        to 1 of them. (AUCs are those of 0.001 to .002, in a third to all of the time.)
+        to 1 of them. (AUCs are those of 0.001 to 0.002, in a third to all of the time.)
 
     Returns
     -------
@@ -254,7 +256,7 @@ class _Metric:
             return
         self.n_steps = _STEPS_PER_METRIC
         size = min(_POINTS_PER_HESSIAN, features.n_points)
-        drawn = features.rows(_on_ladder(weights, (np.arange(size) + 0.5) / size))
+        drawn = features.rows(_at_quantiles(weights, (np.arange(size) + 0.5) / size))
         mean = drawn.mean()
         hessian = drawn.gram() / size - np.outer(mean, mean)
         missing = np.maximum(variance - np.diagonal(hessian), 0.0)
@@ -316,7 +318,7 @@ def maxent_points(
     Data fill a small part of their bounds, and of points spread over the bounds only a few lie
     where the data do. Matching many moments exactly then puts all weight on a handful of points
     (measured on Occupancy at epsilon = 3: an effective sample of 1 to 4 out of 40,000, and an AUC
-    down to .7): the more accurate the sketch, the worse the model. So matching starts loose;
+    down to 0.7): the more accurate the sketch, the worse the model. So matching starts loose;
     after each round points are drawn anew from the weights, spread by a kernel that shrinks with
     the effective sample size, and matching tightens. All of it is post-processing.
 
@@ -363,7 +365,7 @@ def _spread(
     rng: np.random.RandomState,
 ) -> NDArray:
     """Draw `size` points from the weighted ones, and jitter them inside the bounds."""
-    chosen = _systematic(weights, size, rng)
+    chosen = _resampled(weights, size, rng)
     numeric = [j for j in range(columns.n_columns) if columns.values(j) is None]
     moved = points[chosen].copy()
     if numeric:
@@ -372,8 +374,7 @@ def _spread(
     for j in range(columns.n_columns):
         known, column = columns.values(j), moved[:, j]
         if known is not None:
-            # A few fresh draws keep every category alive.
-            fresh = rng.uniform(size=size) < _FRESH
+            fresh = rng.uniform(size=size) < _FRESH_SHARE
             column[fresh] = columns.decode(j, rng.randint(len(known), size=int(fresh.sum())))
             parts.append(column)
         else:
@@ -394,16 +395,16 @@ def _jitter(points, weights, chosen, numeric, columns, rng):
     width = 0.5 * effective ** (-1 / (len(numeric) + 4))
     root = np.linalg.cholesky(covariance + 1e-6 * np.eye(len(numeric)))
     noise = rng.normal(size=(len(chosen), len(numeric))) @ root.T
-    noise[rng.uniform(size=noise.shape) < _KEPT] = 0.0
+    noise[rng.uniform(size=noise.shape) < _UNMOVED_SHARE] = 0.0
     folded = np.mod(unit[chosen] + width * noise, 2.0)
     return low + (high - low) * np.minimum(folded, 2.0 - folded)
 
 
-def _systematic(weights: NDArray, size: int, rng: np.random.RandomState) -> NDArray[np.int64]:
+def _resampled(weights: NDArray, size: int, rng: np.random.RandomState) -> NDArray[np.int64]:
     """Draw indices with probabilities `weights`, by systematic resampling (low variance)."""
-    return rng.permutation(_on_ladder(weights, (np.arange(size) + rng.uniform()) / size))
+    return rng.permutation(_at_quantiles(weights, (np.arange(size) + rng.uniform()) / size))
 
 
-def _on_ladder(weights: NDArray, ladder: NDArray) -> NDArray[np.int64]:
+def _at_quantiles(weights: NDArray, ladder: NDArray) -> NDArray[np.int64]:
     """Return the index at each quantile of the weights."""
     return np.minimum(np.searchsorted(np.cumsum(weights), ladder), len(weights) - 1)

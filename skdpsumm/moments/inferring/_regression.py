@@ -58,6 +58,14 @@ class MomentRegression:
         weights = (self.features.dot(direction) - self.offset @ direction) / len(self.points)
         return weights + (1 / len(self.points) if self.center else 0.0)
 
+    def answer(self, values: NDArray) -> NDArray:
+        """Return the mean of f over the rows, for its `values` at the points, shape (k,)."""
+        return self.weights @ values
+
+    def in_cells(self, place: NDArray, n_cells: int) -> CellRegression:
+        """Return the same regression for values in cells, of which each point has one."""
+        return CellRegression(self, place, n_cells)
+
     def coefficients(self, values: NDArray) -> NDArray:
         """Return a for targets `values` of shape (n_synthetic, k); shape (m, k)."""
         return self.approximate(values)[0]
@@ -84,8 +92,7 @@ class MomentRegression:
 
     def residuals(self, values: NDArray, slope: NDArray) -> NDArray:
         """Return f - its approximation at the synthetic points, shape (n_synthetic, k)."""
-        fitted = self.features.dot(slope) - self.offset @ slope
-        return values - fitted - (values.mean(axis=0) if self.center else 0.0)
+        return self.residuals_elsewhere(self.features, values, values, slope)
 
     def residuals_elsewhere(
         self, phi: FeatureBlocks, found: NDArray, values: NDArray, slope: NDArray
@@ -163,7 +170,7 @@ def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDAr
         return (noise_std / n_samples) ** 2
     if regularization == "paper":
         return noise_std**2 / n_samples
-    if isinstance(regularization, Real) and regularization >= 0:
+    if isinstance(regularization, Real) and float(regularization) >= 0:
         return np.full(len(noise_std), float(regularization))
     raise ValueError(
         "regularization must be 'theory', 'paper' or a number that is at least 0, got "

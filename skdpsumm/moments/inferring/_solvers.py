@@ -58,7 +58,7 @@ class FeatureBlocks:
 
     def dot(self, vectors: NDArray) -> NDArray:
         """Return P @ vectors, shape (n,) or (n, k)."""
-        return sum(b @ vectors[s] for b, s in zip(self.blocks, self._slices, strict=True))  # type: ignore[return-value]
+        return sum(b @ vectors[s] for b, s in zip(self.blocks, self._slices, strict=True))
 
     def tdot(self, values: NDArray) -> NDArray:
         """Return P.T @ values, an array of shape (m,) or (m, k); `values` may be sparse."""

@@ -17,29 +17,36 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress, warn_caller
 from ...features import project_to_simplex
+from ...privacy._clone_watch import own_clone
 from ...privacy._contract import columns_kept
 from ...schema import Columns
 from ...schema._reading import Table, exact_numbers, validate_table
-from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion, inherit_columns
+from ...sketches import (
+    BaseSketcher,
+    HistogramSketcher,
+    PrivateSketch,
+    RFFSketcher,
+    SketchUnion,
+    inherit_columns,
+)
 from .._base import BaseM2M, first_given, library_of, table_of
-from ..asking._warnings import AnswerWarning
+from ..asking._warnings import ERRORS_MISSED, AnswerWarning
 from ..inferring._points import draw_points, maxent_points, missing_histogram
 from ..inferring._regression import MomentRegression
 
-# Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were .5 to .73
-# that were .9 to .99 with other sketches of the same rows; at 25 and more that happened once.
+# Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
+# 0.73 that were 0.9 to 0.99 with other sketches of the same rows; at 25 and more that happened
+# once.
 _POINTS_A_PARAMETER = 10
-# Measured (docs/m2m.md): AUCs were .03 to .9 lower than those of the rows where less than this was
-# explained of most inputs, else at most .05 lower, unless the weights had collapsed.
-_SEEN = 0.5
-# As for answers: what is left out matters from 8 standard errors of noise on.
-_FAR = 8.0
+# Measured (docs/m2m.md): AUCs were 0.03 to 0.9 lower than those of the rows where less than this
+# was explained of most inputs, else at most 0.05 lower, unless the weights had collapsed.
+_EXPLAINED = 0.5
 # Of few points for each feature any features explain much.
 _FEWEST_POINTS, _POINTS_A_FEATURE = 5_000, 10
 _MOST_FEATURES = 3_000
 _MOST_NAMED = 3
 # Of more categories the most frequent are looked at, or the products of two columns would be many.
-_MOST_VALUES = 16
+_MOST_INDICATORS = 16
 
 
 class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
@@ -91,7 +98,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def _sketch_table(self, X, X_checked: NDArray | Table, y: NDArray, rng) -> None:
         n_features = X_checked.shape[1]
         self._inputs(n_features, with_bounds=False).check(X_checked)
-        table = _append(X if hasattr(self, "feature_names_in_") else X_checked, X_checked, y)
+        table = _with_target(X if hasattr(self, "feature_names_in_") else X_checked, X_checked, y)
         names = None if library_of(table) is None else list(table.columns)
         self._check_names(n_features, names)
         sketcher = self._build_sketcher(n_features, y, rng)
@@ -103,6 +110,27 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             privacy = replace(sketcher.privacy_, given=f"{sketcher.privacy_.given}, and {given}")
             sketcher.privacy_ = privacy
             sketcher.sketch_ = replace(sketcher.sketch_, privacy=privacy)
+
+    def preview_sketcher(self, n_features: int, y: Any = None) -> BaseSketcher:
+        """Return the sketcher of the table (X, y) that `fit` will use, without its ledger.
+
+        No rows are needed, and nothing is charged.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns of X; that of y is one more.
+        y : array-like, default=None
+            Every class, for a classifier whose `classes` are not given.
+
+        Returns
+        -------
+        sketcher
+        """
+        copy = own_clone(self)
+        labels = np.asarray([] if y is None else y)
+        sketcher = copy._build_sketcher(n_features, labels, check_random_state(copy.random_state))
+        return sketcher.set_params(ledger=None)
 
     def _build_sketcher(self, n_features: int, y: NDArray, rng):
         """Return a sketcher of the table (X, y), whose map is drawn by an int."""
@@ -142,7 +170,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         own = [] if self.sketcher is None else [self.sketcher, *self.sketcher.sub_sketchers()]
         of_y = f"number {n_features}" if names is None else repr(names[-1])
         for parameter in ("marginals", "edges", "steps"):
-            for name in (n for one in own for n in _strings(getattr(one, parameter, None))):
+            for name in (n for one in own for n in _names_in(getattr(one, parameter, None))):
                 if name not in (names or ()):
                     raise ValueError(
                         f"{parameter} names column {name!r}, which is not in the sketched table: "
@@ -209,23 +237,19 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         )
         columns = model._described(sketch, bounds)
         which = columns.n_columns - 1 if target is None else columns.index(target, "target")
-        model._set_inputs(_without(columns, which))
+        model._set_inputs(_all_but(columns, which))
         return model._train(sketch, columns, which, check_random_state(random_state))
 
     def _train(self, sketch: PrivateSketch, columns: Columns, target: int, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
-        self.__dict__.pop("estimator_", None)
+        for name in ("estimator_", "effective_sample_size_"):
+            self.__dict__.pop(name, None)
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy
         self._set_target(columns, target)
-        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
-        with progress(type(self).__name__, self.verbose):
-            if self.weights == "maxent":
-                points, weights = maxent_points(sketch, points, columns, rng)
-            else:
-                weights = _ridge_weights(sketch, points)
+        points, weights = self._weighted_points(sketch, columns, rng)
         estimator = self._default_estimator() if self.estimator is None else clone(self.estimator)
-        self._columns = _without(columns, target)
+        self._columns = _all_but(columns, target)
         inputs = self._encoded(np.delete(points, target, axis=1))
         learnt = self._training_target(points[:, target], weights)
         kept = weights > weights.max() * 1e-9
@@ -235,6 +259,17 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self._warn_of_few_points(inputs.shape[1] + 1)
         warn_of_invisible_inputs(sketch, columns, target, self.prior)
         return self
+
+    def _weighted_points(self, sketch: PrivateSketch, columns: Columns, rng):
+        """Return points, shape (n, d), and weights that are not negative and sum to one."""
+        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
+        with progress(type(self).__name__, self.verbose):
+            if self.weights == "maxent":
+                return maxent_points(sketch, points, columns, rng)
+            # The ridge's weights (section 3.5) can be negative, which no estimator takes and which
+            # makes losses unbounded below. Their projection on the simplex keeps what can be kept.
+            ridge = MomentRegression(sketch, points, regularization="theory", center=True)
+            return points, project_to_simplex(ridge.weights)
 
     def _warn_of_few_points(self, n_parameters: int) -> None:
         """Warn where the weights have collapsed on few points; all of it was released before."""
@@ -270,9 +305,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
     def _encoded(self, X: NDArray | Table) -> NDArray[np.float64]:
         """Return what the estimator is given: numbers, and an indicator for each category."""
-        if not self._has_categories():
-            return exact_numbers(X)
-        return np.column_stack([self._encoded_column(X, j) for j in range(X.shape[1])])
+        if isinstance(X, Table) or self._has_categories():
+            return np.column_stack([self._encoded_column(X, j) for j in range(X.shape[1])])
+        return exact_numbers(X)
 
     def _encoded_column(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
         values = self._columns.values(j)
@@ -297,7 +332,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         ValueError
             For a value that is not among its column's categories.
         """
-        return self.estimator_.predict(self._encoded_inputs(X))
+        X = self._encoded_inputs(X)
+        return self.estimator_.predict(X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -309,17 +345,18 @@ def _default_sketcher(n_features: int, n_bins: int) -> SketchUnion:
     """Return what tells how the target goes with each input, and with a few of them together.
 
     AUC at epsilon = 1 on 12 columns of Adult, 30 of breast cancer, 5 of Occupancy, and where the
-    classes are those of xor: .89, .98, .99, .99; .41, .43, .99, 1 with Fourier features alone.
+    classes are those of xor: 0.89, 0.98, 0.99, 0.99; with Fourier features alone 0.41, 0.43, 0.99,
+    1.
     """
     pairs = [[j, n_features] for j in range(n_features)]
     return SketchUnion([HistogramSketcher(marginals=pairs, n_bins=n_bins), RFFSketcher(gamma=2.0)])
 
 
-def _strings(names: Any) -> list[str]:
+def _names_in(names: Any) -> list[str]:
     """Return the names in lists of lists, or among the keys of a mapping."""
     if isinstance(names, str):
         return [names]
-    return [] if np.isscalar(names) or names is None else [s for n in names for s in _strings(n)]
+    return [] if np.isscalar(names) or names is None else [s for n in names for s in _names_in(n)]
 
 
 def _weight_parameter(estimator: Any) -> str:
@@ -331,17 +368,7 @@ def _weight_parameter(estimator: Any) -> str:
     return f"{path}sample_weight"
 
 
-def _ridge_weights(sketch: PrivateSketch, points: NDArray) -> NDArray:
-    """Return the paper's weights (section 3.5), moved to the closest non-negative ones.
-
-    The ridge's weights can be negative, which no estimator takes and which makes losses
-    unbounded below. Their projection on the simplex keeps what can be kept.
-    """
-    regression = MomentRegression(sketch, points, regularization="theory", center=True)
-    return project_to_simplex(regression.weights)
-
-
-def _without(columns: Columns, which: int) -> Columns:
+def _all_but(columns: Columns, which: int) -> Columns:
     """Return all columns but one."""
     kept = [j for j in range(columns.n_columns) if j != which]
     about = {f.name: getattr(columns, f.name) for f in fields(columns) if f.name != "n_columns"}
@@ -349,7 +376,7 @@ def _without(columns: Columns, which: int) -> Columns:
     return Columns(len(kept), **fewer)
 
 
-def _append(X: Any, X_checked: NDArray, y: NDArray) -> Any:
+def _with_target(X: Any, X_checked: NDArray | Table, y: NDArray) -> Any:
     """Return the table (X, y), a frame where X is one."""
     library = library_of(X)
     name = "target"
@@ -417,7 +444,7 @@ def warn_of_invisible_inputs(
     label = _standardised(points, columns, target)
     inputs = np.array([j for j in range(columns.n_columns) if j != target])
     shares = np.array([_explained(model, _standardised(points, columns, j), label) for j in inputs])
-    hidden = shares < _SEEN
+    hidden = shares < _EXPLAINED
     if 2 * hidden.sum() > len(inputs):
         unseen, share = inputs[hidden].tolist(), float(shares[hidden].mean())
         warn_caller(_message(columns, target, unseen, share), AnswerWarning)
@@ -432,7 +459,8 @@ def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
     products -= products.mean(axis=0)
     slope, rest = model.approximate(products)
     noise, spread = model.sketch.linear_noise_std(slope), products.var(axis=0).sum()
-    if rest.sum() <= _FAR**2 * np.sum(noise**2):
+    # As for answers: what is left out matters from so many standard errors of noise on.
+    if rest.sum() <= ERRORS_MISSED**2 * np.sum(noise**2):
         return 1.0
     return max(1.0 - float(rest.sum() / spread), 0.0)
 
@@ -443,7 +471,7 @@ def _standardised(points: NDArray, columns: Columns, j: int) -> NDArray:
     if known is not None:
         codes = columns.code(points, j)
         frequent = np.argsort(-np.bincount(codes, minlength=len(known)), kind="stable")
-        indicators = codes[:, None] == frequent[:_MOST_VALUES]
+        indicators = codes[:, None] == frequent[:_MOST_INDICATORS]
         return indicators - indicators.mean(axis=0)
     number = points[:, [j]].astype(np.float64)
     return (number - number.mean()) / max(number.std(), 1e-300)
