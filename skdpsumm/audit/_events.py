@@ -269,11 +269,12 @@ def _scores(fit: Pair, columns: NDArray[np.intp], name: str) -> Iterator[_Statis
     laplace = _laplace_ratio(a, b)
     yield _Statistic(f"Laplace score of {name}", lambda outputs: laplace(standard(outputs)))
     for ridge in _RIDGES:
-        weights = _ridge_weights(a, b, ridge)
-        yield _Statistic(
-            f"linear score of {name} (ridge {ridge:g})",
-            lambda outputs, weights=weights: standard(outputs) @ weights,
-        )
+        linear = _linear(standard, _ridge_weights(a, b, ridge))
+        yield _Statistic(f"linear score of {name} (ridge {ridge:g})", linear)
+
+
+def _linear(standard: Callable[[Floats], Floats], weights: Floats) -> Callable[[Floats], Floats]:
+    return lambda outputs: standard(outputs) @ weights
 
 
 def _laplace_ratio(a: Floats, b: Floats) -> Callable[[Floats], Floats]:

@@ -2,21 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 
 from ..features import FeatureMap
-from ..learners._base import BaseKernelLearner
-from ..moments import M2MEstimator
-from ..moments.learning._base import BaseImplicitM2M
-from ..sketches import BaseSketcher
-from ..summaries import Curator, PrivateMMDSummarizer
-from ..summaries._mmd import Embedding
+
+SIDES = ("target", "owners")
+N_CANDIDATES = 2_000
+
+World = dict[str, Any]
+Labelled = tuple[NDArray, NDArray]
+
+
+# ---- what is asked of an estimator: beside these methods, parameters that the library shares
+
+
+@runtime_checkable
+class SumsFeatures(Protocol):
+    """A sketcher: it releases the sum of phi(x) over rows, with noise.
+
+    Parameters that are read: `delta`, `adjacency`, `random_state`, `ledger`.
+    """
+
+    def preview_map(self, n_columns: int) -> FeatureMap:
+        """Return phi."""
+
+    def preview_noise_std(self, n_columns: int) -> NDArray:
+        """Return the standard deviation of the noise on each feature."""
+
+
+@runtime_checkable
+class SketchesTables(Protocol):
+    """A model of what a sketcher of its own releases: of X, or of (X, y) where it predicts y.
+
+    Parameters that are read: `random_state`; `categories`, and `classes` or `y_bounds`, where it
+    predicts.
+    """
+
+    def preview_sketcher(self, n_features: int, y: Any = None) -> SumsFeatures:
+        """Return the sketcher that `fit` would use, without a ledger."""
+
+
+@runtime_checkable
+class LearnsFromKernel(Protocol):
+    """A kernel learner, which releases something of a minimiser.
+
+    Parameters that are read: `adjacency`, `random_state`, `kernel`, `feature_map`, and `classes` or
+    `y_bounds`.
+    """
+
+    def kernel_diag(self, X: Any) -> NDArray:
+        """Return k(x, x) of rows."""
+
+
+@runtime_checkable
+class MatchesTarget(Protocol):
+    """A summarizer, whose target is released through an embedding.
+
+    Parameters that are read: `delta`, `adjacency`, `random_state`, `gamma`, `n_select`, `shares`,
+    `target_is_owners`.
+    """
+
+    def preview_embedding(self, n_features: int) -> Any:
+        """Return the embedding; `features` of it are phi of rows."""
 
 
 def worst_case_neighbours(
@@ -41,7 +94,7 @@ def worst_case_neighbours(
     *Kernel learners.* All rows are the one with the largest phi, and two labels take turns, so
     that their pulls cancel. The neighbour has one row more, or the other label in its last row.
     Where `regularization` is at least ``4 R^2``, no margin comes near the kink, and the minimisers
-    of "hinge" and "huberized_hinge" (`huber_width` up to 1/2) for two classes are ``L R / Lambda``
+    of "hinge" and "huberized_hinge" (of a width up to 1/2) for two classes are ``L R / Lambda``
     apart, or twice that; those of other losses are closer.
 
     *`PrivateMMDSummarizer`.* With ``side="target"`` the targets are such tables, of rows far from
@@ -90,33 +143,33 @@ def worst_case_neighbours(
     _require_known(estimator)
     _require_fixed_map(estimator)
     rng = check_random_state(random_state)
-    if isinstance(estimator, PrivateMMDSummarizer):
+    if isinstance(estimator, MatchesTarget):
         return neighbouring_worlds(estimator, n_samples, n_features, side, rng)
-    if isinstance(estimator, BaseKernelLearner):
+    if isinstance(estimator, LearnsFromKernel):
         return labelled_neighbours(estimator, n_samples, n_features, rng)
     sketcher, n_columns = sketcher_of(estimator, n_features)
-    tables = _tables(sketcher, n_samples, n_columns, rng)
-    if not isinstance(estimator, BaseImplicitM2M):
-        return tables
+    first, second = _tables(sketcher, n_samples, n_columns, rng)
+    if n_columns == n_features:
+        return first, second
     kind = object if estimator.categories else np.float64
-    return tuple((table[:, :-1].astype(kind), table[:, -1]) for table in tables)
+    return _labelled(first, kind), _labelled(second, kind)
 
 
-def sketcher_of(estimator: Any, n_features: int) -> tuple[BaseSketcher, int]:
+def sketcher_of(estimator: Any, n_features: int) -> tuple[SumsFeatures, int]:
     """Return the sketcher that `fit` would use, without a ledger, and its number of columns."""
-    copy = clone(estimator)
-    if isinstance(copy, BaseSketcher):
-        return copy.set_params(ledger=None), n_features
-    rng = check_random_state(copy.random_state)
-    if isinstance(copy, M2MEstimator):
-        return copy._build_sketcher(rng).set_params(ledger=None), n_features
-    sketcher = copy._build_sketcher(n_features, two_labels(copy), rng)
-    return sketcher.set_params(ledger=None), n_features + 1
+    if isinstance(estimator, SumsFeatures):
+        return clone(estimator).set_params(ledger=None), n_features
+    if not (is_classifier(estimator) or is_regressor(estimator)):
+        return estimator.preview_sketcher(n_features), n_features
+    return estimator.preview_sketcher(n_features, two_labels(estimator)), n_features + 1
+
+
+def _labelled(table: NDArray, kind: Any) -> Labelled:
+    return table[:, :-1].astype(kind), table[:, -1]
 
 
 def _require_known(estimator: Any) -> None:
-    known = BaseSketcher, M2MEstimator, BaseImplicitM2M, BaseKernelLearner, PrivateMMDSummarizer
-    if not isinstance(estimator, known):
+    if not isinstance(estimator, SumsFeatures | SketchesTables | LearnsFromKernel | MatchesTarget):
         raise TypeError(
             f"No neighbours are known for {type(estimator).__name__}; give a sketcher, an M2M "
             "model, a kernel learner or a PrivateMMDSummarizer, or build a pair by hand."
@@ -133,21 +186,16 @@ def _require_fixed_map(estimator: Any) -> None:
         )
 
 
-def _tables(sketcher: BaseSketcher, n_samples: int, n_columns: int, rng) -> tuple[NDArray, NDArray]:
+def _tables(sketcher: Any, n_samples: int, n_columns: int, rng) -> tuple[NDArray, NDArray]:
     feature_map = sketcher.preview_map(n_columns)
     rows = _candidates(feature_map, n_columns, rng)
-    features = feature_map.matrix(rows)
+    features: Any = feature_map.matrix(rows)
     features = features.toarray() if sparse.issparse(features) else features
-    features = features.astype(np.float64) / _noise_std(sketcher, feature_map)
+    std = sketcher.preview_noise_std(n_columns)  # which differs between the parts of a union
+    features = features.astype(np.float64) / np.where(std > 0, std, 1.0)
     order = 1 if sketcher.delta == 0 else 2
     base, other = hard_pair(features, order, sketcher.adjacency)
     return neighbouring_tables(rows[base], rows[other], n_samples, sketcher.adjacency)
-
-
-def _noise_std(sketcher: BaseSketcher, feature_map: FeatureMap) -> NDArray:
-    """Return the noise of each feature, which differs between the parts of a union."""
-    std = sketcher._prepare(feature_map).noise.std[: feature_map.n_features]
-    return np.where(std > 0, std, 1.0)
 
 
 def _candidates(feature_map: FeatureMap, n_columns: int, rng) -> NDArray:
@@ -166,15 +214,13 @@ def _can_sample(columns) -> bool:
 
 _N_CANDIDATES = 500  # the kernel is evaluated between all of them
 
-Labelled = tuple[NDArray, NDArray]
-
 
 def labelled_neighbours(
-    learner: BaseKernelLearner, n_samples: int, n_features: int, rng
+    learner: Any, n_samples: int, n_features: int, rng
 ) -> tuple[Labelled, Labelled]:
     """Return two neighbours (X, y) for a learner; see `worst_case_neighbours`."""
     labels = two_labels(learner)
-    row = _longest_row(learner, labels, n_features, rng)
+    row = _longest_row(learner, n_features, rng)
     turns = np.arange(n_samples + 1) % 2
     X, y = np.repeat(row[None], n_samples + 1, axis=0), labels[turns]
     data = X[:-1], y[:-1]
@@ -190,7 +236,7 @@ def two_labels(model) -> NDArray:
     return np.array([0, 1]) if model.classes is None else np.unique(model.classes)[:2]
 
 
-def _longest_row(learner: BaseKernelLearner, labels: NDArray, n_features: int, rng) -> NDArray:
+def _longest_row(learner: Any, n_features: int, rng) -> NDArray:
     if learner.kernel == "precomputed" and learner.feature_map is None:
         raise ValueError(
             "kernel='precomputed' is not supported here: neighbours are rows. Audit the learner "
@@ -199,24 +245,18 @@ def _longest_row(learner: BaseKernelLearner, labels: NDArray, n_features: int, r
     rows = rows_at_many_scales(_N_CANDIDATES, n_features, rng)
     if learner.kernel == "chi2":
         rows = np.abs(rows)
-    probe = clone(learner).set_params(epsilon=np.inf, ledger=None)
-    probe._validate(rows, np.resize(labels, len(rows)))
-    space, rows, _ = probe._open_space(rows, rows)
-    return rows[np.argmax(np.diag(space.gram(rows, rows)))]
+    return rows[np.argmax(learner.kernel_diag(rows))]
 
 
 # ---- summaries: another target, or other rows of an owner
 
-SIDES = ("target", "owners")
-World = dict[str, Any]
-
 
 def neighbouring_worlds(
-    summarizer: PrivateMMDSummarizer, n_samples: int, n_features: int, side: str, rng
+    summarizer: Any, n_samples: int, n_features: int, side: str, rng
 ) -> tuple[World, World]:
     """Return two neighbours, as keyword arguments of `fit`; see `worst_case_neighbours`."""
     _check(summarizer, side)
-    embedding = _embedding_of(summarizer, n_features)
+    embedding = summarizer.preview_embedding(n_features)
     rows = rows_at_many_scales(N_CANDIDATES, n_features, rng) / np.sqrt(summarizer.gamma)
     order = 1 if summarizer.delta == 0 else 2
     features = embedding.features(rows).astype(np.float64)
@@ -228,13 +268,15 @@ def neighbouring_worlds(
     if side == "target":
         tables = neighbouring_tables(far, near, n_samples, adjacency)
         others = np.repeat(near[None], n_held, axis=0)
-        return tuple(_world(far, others, target, n_held) for target in tables)
+        first, second = (_world(far, others, target, n_held) for target in tables)
+        return first, second
     target = np.repeat(near[None], n_samples, axis=0)
     tables = neighbouring_tables(far, near, n_held, adjacency)
-    return tuple(_world(far, others, target, n_held) for others in tables)
+    first, second = (_world(far, others, target, n_held) for others in tables)
+    return first, second
 
 
-def _check(summarizer: PrivateMMDSummarizer, side: str) -> None:
+def _check(summarizer: Any, side: str) -> None:
     if side not in SIDES:
         raise ValueError(f'side must be "target" or "owners", got {side!r}.')
     if summarizer.shares is not None and set(summarizer.shares) != {"observer", "others"}:
@@ -258,21 +300,7 @@ def _world(far: NDArray, others: NDArray, target: NDArray, n_held: int) -> World
     }
 
 
-def _embedding_of(summarizer: PrivateMMDSummarizer, n_features: int) -> Embedding:
-    return Curator(
-        np.zeros((1, n_features)),
-        ["observer"],
-        protocol=summarizer.protocol,
-        gamma=summarizer.gamma,
-        n_components=summarizer.n_components,
-        epsilon=np.inf,
-        random_state=check_random_state(summarizer.random_state),
-    ).embedding
-
-
 # ---- rows whose phi moves a sum as far as its sensitivity allows for
-
-N_CANDIDATES = 2_000
 
 
 def rows_at_many_scales(n_rows: int, n_features: int, rng) -> NDArray[np.float64]:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._computing import silence
 from ..schema._listed import class_codes, known_classes
 from ..schema._reading import validate_table
-from .erm._losses import Hinge, Huber, HuberizedHinge, Logistic, Loss, OneVsRest, SoftHinge, Softmax
+from .erm._losses import as_loss, classifier_loss
 
 Floats = NDArray[np.float64]
-
-# A residual cannot exceed 2 while predictions stay in [-1, 1], so this is the squared loss there.
-_SQUARED = 2.0
 
 
 @dataclass(frozen=True)
@@ -38,11 +33,6 @@ class ClassCoding:
 
     classes: NDArray
     codes: Floats
-
-    @classmethod
-    def of(cls, classes: NDArray, loss: Loss) -> ClassCoding:
-        """Return the coding of `classes` that `loss` works with."""
-        return cls(classes, loss.class_codes(len(classes)))
 
     @property
     def n_scores(self) -> int:
@@ -81,50 +71,34 @@ class IntervalCoding:
         return self.low + self.half * (np.clip(scores[:, 0], -1, 1) + 1)
 
 
-def _is_logistic(self) -> bool:
-    return self.loss == "logistic"
+def _has_probabilities(self) -> bool:
+    return self.loss == "logistic" or getattr(self.loss, "has_probabilities", False)
 
 
 class ClassifierTarget(ClassifierMixin):
     """Two classes or more, by the scores' margins or by multinomial logistic regression."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "loss": [StrOptions({"auto", "huberized_hinge", "soft_hinge", "logistic", "hinge"})],
-        "huber_width": [None, Interval(Real, 0, None, closed="neither")],
-        "soft_margin": [Interval(Real, 0, None, closed="left")],
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "loss": "no_validation",
         "classes": [None, "array-like"],
     }
 
-    @property
-    def _default_width(self) -> float:
-        # Objective perturbation pays for curvature, which is 1 / (2 h).
-        return 1.0 if self.mechanism == "objective" else 0.5
+    loss: Any
+    classes: Any
+    _coding: Any
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        classifier_loss(self.loss, 2)  # which checks it
 
     def _describe_target(self, y):
-        with silence():  # it may warn of how many rows there are
+        with warnings.catch_warnings(action="ignore"):  # of how many rows there are
             check_classification_targets(y)
         known = known_classes(y, self.classes)
-        loss = self._make_loss(len(known))
+        flat = self._chosen_mechanism().pays_for_curvature
+        loss = classifier_loss(self.loss, len(known), flat=flat)
         given = "the set of labels in y" if self.classes is None else ""
-        return loss, ClassCoding.of(known, loss), given
-
-    def _loss_name(self, two: bool) -> str:
-        if self.loss != "auto":
-            return self.loss
-        return "soft_hinge" if two and self.mechanism == "objective" else "huberized_hinge"
-
-    def _make_loss(self, n_classes: int) -> Loss:
-        two = n_classes == 2
-        name = self._loss_name(two)
-        if name == "hinge":
-            return Hinge() if two else OneVsRest(Hinge(), n_classes)
-        if name == "logistic":
-            return Logistic() if two else Softmax()
-        if name == "soft_hinge":
-            margin = float(self.soft_margin)
-            return SoftHinge(margin) if two else Softmax(margin=margin)
-        width = self._default_width if self.huber_width is None else float(self.huber_width)
-        return HuberizedHinge(width) if two else Softmax(temperature=width, margin=1.0)
+        return loss, ClassCoding(known, loss.class_codes(len(known))), given
 
     @property
     def classes_(self):
@@ -162,7 +136,7 @@ class ClassifierTarget(ClassifierMixin):
             return self.classes_[(decision > 0).astype(int)]
         return self.classes_[decision.argmax(axis=1)]
 
-    @available_if(_is_logistic)
+    @available_if(_has_probabilities)
     def predict_proba(self, X):
         """Return the logistic model's probabilities, noise in the scores included.
 
@@ -183,17 +157,20 @@ class ClassifierTarget(ClassifierMixin):
 class RegressorTarget(RegressorMixin):
     """A number of a public interval."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "loss": [StrOptions({"huber", "squared"})],
-        "huber_threshold": [Interval(Real, 0, None, closed="neither")],
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "loss": "no_validation",
         "y_bounds": "no_validation",
     }
+    loss: Any
+    y_bounds: Any
+    _coding: Any
 
     def _validate(self, X, y):
         return validate_table(self, X, y, y_numeric=True)
 
     def _check_parameters(self):
         super()._check_parameters()
+        as_loss(self.loss, "regressor")
         self._interval()
 
     def _interval(self) -> IntervalCoding:
@@ -210,8 +187,8 @@ class RegressorTarget(RegressorMixin):
         return IntervalCoding(low, high)
 
     def _describe_target(self, y):
-        threshold = float(self.huber_threshold) if self.loss == "huber" else _SQUARED
-        return Huber(threshold), self._interval(), ""
+        # A copy, for the user's may get other parameters while a learner answers with its noise.
+        return clone(as_loss(self.loss, "regressor")), self._interval(), ""
 
     def predict(self, X):
         """Return the prediction for each row, within `y_bounds`.

@@ -78,6 +78,14 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         copy = own_clone(self)
         return copy._draw_map(copy._table(n_columns, names), check_random_state(copy.random_state))
 
+    def preview_noise_std(self, n_columns: int, names: Any = None) -> NDArray[np.float64]:
+        """Return the standard deviation of the noise that `fit` will add to each feature's sum.
+
+        No data, no cost. The entries are those of `preview_map`; they differ in a `SketchUnion`.
+        """
+        feature_map = self.preview_map(n_columns, names)
+        return self._prepare(feature_map).noise.std[: feature_map.n_features]
+
     @property
     def holds_private_data(self) -> bool:
         """True between `partial_fit` and `release`, while exact sums are in memory."""

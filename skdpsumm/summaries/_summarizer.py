@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils._metadata_requests import RequestMethod
 from sklearn.utils._param_validation import Interval
@@ -22,6 +22,7 @@ from ..privacy._noise import derived_seed
 from ..schema._reading import beside_X, is_dask, unwrap, validate_table
 from ._auction import Auction
 from ._curator import CONSTRAINTS, PROTOCOLS, Curator, named
+from ._mmd import Embedding
 from ._owners import DataOwner, PartitionOwners, rows_by_owner, run_protocol
 from ._protocol import NOTHING, Propose, Protocol
 from ._releases import RELEASES, OwnerValueRelease, OwnerValues
@@ -178,7 +179,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     __metadata_request__fit_resample: ClassVar[dict[str, bool]] = __metadata_request__fit
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateFit._parameter_constraints,
         **CONSTRAINTS,
         "n_jobs": [
             None,
@@ -428,7 +428,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         self, target: NDArray, names: list[Any], of_owners: bool, rng: np.random.RandomState
     ) -> _CuratorOfFit:
         shared = {name: getattr(self, name) for name in CONSTRAINTS}
-        own = {"target_is_owners": of_owners, "random_state": rng}
+        # The estimator pays, so the curator has no ledger.
+        own = {"target_is_owners": of_owners, "random_state": rng, "ledger": None}
         return _CuratorOfFit(target, names, **{**shared, **own})
 
     def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:
@@ -437,7 +438,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         return rng.randint(2**31) if self.epsilon == np.inf else seed
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
-        if privacy.mechanism != NOTHING:
+        if privacy.mechanism != NOTHING:  # "pool" tells owners public numbers only
             super()._pay(privacy)
 
     def _publish(self, draft: _Draft) -> None:
@@ -462,3 +463,18 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
                 "protocol's parsimony: protocol=Propose(parsimony=...).",
                 UserWarning,
             )
+
+    def preview_embedding(self, n_features: int) -> Embedding:
+        """Return the feature map that the parties of a run will agree on; no data, no cost.
+
+        Parameters
+        ----------
+        n_features : int
+
+        Returns
+        -------
+        Embedding
+        """
+        rng = check_random_state(clone(self.random_state, safe=False))
+        kind = self._made_protocol().embedding_kind
+        return Embedding.draw(n_features, self.n_components, self.gamma, kind, rng)

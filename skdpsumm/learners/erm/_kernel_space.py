@@ -11,7 +11,7 @@ is done to a row uses operations that IEEE 754 rounds alike wherever they are ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -364,17 +364,13 @@ def chi2(X: Floats, Y: Floats, gamma: float) -> Floats:
     Sums over a few columns are added up with their rounding errors carried along (Kahan).
     """
     total, lost = np.zeros((len(X), len(Y))), np.zeros((len(X), len(Y)))
-    for some in _columns(X.shape[1]):
+    for some in gen_batches(X.shape[1], _COLUMNS_AT_ONCE):
         term = additive_chi2_kernel(X[:, some], Y[:, some]) - lost
         raised = total + term
         lost = (raised - total) - term
         total = raised
     total *= gamma
     return np.exp(total, out=total)
-
-
-def _columns(n: int) -> Iterator[slice]:
-    return (slice(first, first + _COLUMNS_AT_ONCE) for first in range(0, n, _COLUMNS_AT_ONCE))
 
 
 def _in_units(X: Floats, step: float) -> Floats:

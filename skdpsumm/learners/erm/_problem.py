@@ -137,7 +137,7 @@ class Terms:
             raise ValueError(
                 f"regularization={self.regularization:g} makes the sensitivity {self.step:g}, and "
                 f"float64 needs both from {low:g} to {high:g}: bring it, norm_bound, and "
-                "huber_width or huber_threshold closer to 1."
+                "the width or threshold of the loss closer to 1."
             )
         if self.regularization < _SMALLEST * self.radius**2:
             raise ValueError(

@@ -92,8 +92,7 @@ class MomentRegression:
 
     def residuals(self, values: NDArray, slope: NDArray) -> NDArray:
         """Return f - its approximation at the synthetic points, shape (n_synthetic, k)."""
-        fitted = self.features.dot(slope) - self.offset @ slope
-        return values - fitted - (values.mean(axis=0) if self.center else 0.0)
+        return self.residuals_elsewhere(self.features, values, values, slope)
 
     def residuals_elsewhere(
         self, phi: FeatureBlocks, found: NDArray, values: NDArray, slope: NDArray

@@ -17,10 +17,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress, warn_caller
 from ...features import project_to_simplex
+from ...privacy._clone_watch import own_clone
 from ...privacy._contract import columns_kept
 from ...schema import Columns
 from ...schema._reading import Table, exact_numbers, validate_table
-from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion, inherit_columns
+from ...sketches import (
+    BaseSketcher,
+    HistogramSketcher,
+    PrivateSketch,
+    RFFSketcher,
+    SketchUnion,
+    inherit_columns,
+)
 from .._base import BaseM2M, first_given, library_of, table_of
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning
 from ..inferring._points import draw_points, maxent_points, missing_histogram
@@ -102,6 +110,27 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             privacy = replace(sketcher.privacy_, given=f"{sketcher.privacy_.given}, and {given}")
             sketcher.privacy_ = privacy
             sketcher.sketch_ = replace(sketcher.sketch_, privacy=privacy)
+
+    def preview_sketcher(self, n_features: int, y: Any = None) -> BaseSketcher:
+        """Return the sketcher of the table (X, y) that `fit` will use, without its ledger.
+
+        No rows are needed, and nothing is charged.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns of X; that of y is one more.
+        y : array-like, default=None
+            Every class, for a classifier whose `classes` are not given.
+
+        Returns
+        -------
+        sketcher
+        """
+        copy = own_clone(self)
+        labels = np.asarray([] if y is None else y)
+        sketcher = copy._build_sketcher(n_features, labels, check_random_state(copy.random_state))
+        return sketcher.set_params(ledger=None)
 
     def _build_sketcher(self, n_features: int, y: NDArray, rng):
         """Return a sketcher of the table (X, y), whose map is drawn by an int."""
@@ -303,7 +332,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         ValueError
             For a value that is not among its column's categories.
         """
-        return self.estimator_.predict(self._encoded_inputs(X))
+        X = self._encoded_inputs(X)
+        return self.estimator_.predict(X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
