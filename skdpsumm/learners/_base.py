@@ -311,7 +311,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             with beside_X("X_public"):
                 points = validate_table(self, X_public, reset=False).astype(np.float64)
                 space.check(points)
-            if isinstance(space, KernelSpace):
+            if space.n_features is None:
                 warn_of_isolation(space, points, self.kernel)
             return points
         mechanism = self._chosen_mechanism()
@@ -319,7 +319,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             points = validate_table(self, mechanism.candidates, reset=False)
             space.check(points)
             return points
-        explicit = isinstance(space, FeatureSpace)
+        explicit = space.n_features is not None
         if explicit or not self._draws_landmarks or mechanism.n_landmarks is None:
             return None
         if self.bounds is None:
