@@ -687,7 +687,7 @@ def test_losses_are_objects_that_clone_and_search(loss):
     for name, value in loss.get_params().items():
         changed = clone(loss).set_params(**{name: 1.5 if value is None else 2 * value})
         fresh = type(loss)(**changed.get_params())
-        codes, scores = np.ones((5, 1)), np.linspace(-3, 3, 5)[:, None]
+        codes, scores = np.ones((61, 1)), np.linspace(-3, 3, 61)[:, None]
         assert np.array_equal(changed.value(scores, codes), fresh.value(scores, codes))
         assert (changed.lipschitz, changed.smoothness) == (fresh.lipschitz, fresh.smoothness)
         assert not np.array_equal(changed.value(scores, codes), loss.value(scores, codes))

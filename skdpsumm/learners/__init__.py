@@ -1,9 +1,9 @@
 """Private kernel learners: a kernel ERM whose sensitivity is proved, and what may be released."""
 
-from ._base import PolynomialKernel
 from ._pinp import PINPAnswer, PINPClassifier, PINPRegressor
 from ._tddl import TDDLClassifier, TDDLRegressor
 from ._tdil import TDILClassifier, TDILRegressor
+from .erm._kernel_space import PolynomialKernel
 from .erm._losses import Hinge, Huber, HuberizedHinge, Logistic, SoftHinge, Squared
 from .mechanisms._answers_at_points import LaplaceAnswers
 from .mechanisms._exponential import ExponentialMechanism

@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress
 from ..schema._reading import Public, unwrap, validate_table
-from ._base import BaseKernelLearner
+from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 from ._docs import shared_docs
-from ._labels import ClassifierTarget, RegressorTarget
 
 _DOCS = {
     "mechanism": """

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ._base import BaseKernelLearner
+from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 from ._docs import shared_docs
-from ._labels import ClassifierTarget, RegressorTarget
 
 _DOCS = {
     "kernel": '"linear"',

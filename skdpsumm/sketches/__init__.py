@@ -2,7 +2,8 @@
 
 from ._private_sketch import PrivateSketch
 from ._sketchers import BaseSketcher, HistogramSketcher, RACESketcher, RFFSketcher
-from ._union import SketchUnion, inherit_columns
+from ._union import SketchUnion
+from ._union import inherit_columns as inherit_columns  # for our own packages, not public
 
 __all__ = [
     "BaseSketcher",
@@ -11,5 +12,4 @@ __all__ = [
     "RACESketcher",
     "RFFSketcher",
     "SketchUnion",
-    "inherit_columns",
 ]

@@ -348,6 +348,21 @@ class PendingRelease:
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
+    def claim_for(self, ledger: Any) -> PrivacyGuarantee:
+        """Return what a ledger is charged: its own kind of neighbours, where that is known.
+
+        Two rows, one less and one more, would be 2 mu; a row that changes its places in one-hot
+        features moves them by sqrt(2) times as much as one that comes, and not their number.
+        """
+        asked = getattr(ledger, "adjacency", None)
+        if self.is_silent or (asked, self.privacy.adjacency) != ("replace_one", "add_remove"):
+            return self.privacy
+        distances = [part.sensitivity("replace_one") for part in self.feature_map.parts()]
+        distances += [(0.0, 0.0)] * self.counts_rows
+        return replace(
+            self.privacy, mechanism=self.noise.cost_between(distances), adjacency="replace_one"
+        )
+
     def check_room(self, n_rows: int) -> None:
         """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
         if not self.is_silent and (self.n_rows + n_rows) * GRID * 2**self.noise.lift > _LARGEST:

@@ -60,6 +60,8 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     bounds = None
     categories = None
     steps = None
+    # How much farther a replaced row moves the sum of phi than one that comes, in the L2 norm.
+    _replaced: ClassVar[float] = 2.0
 
     @abstractmethod
     def _draw_map(self, columns: Columns, rng: np.random.RandomState) -> FeatureMap:
@@ -165,7 +167,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         sums, n_rows = sum_partitions(X, schema, pending.feature_map, silent=pending.is_silent)
         pending.check_room(n_rows)
         if first:
-            self._pay(pending.privacy)
+            self._pay(pending.claim_for(self.ledger))
         pending.add_sums(sums, n_rows)
         return pending
 
@@ -223,12 +225,23 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _has_categories(self) -> bool:
         return bool(self.categories)
 
+    def _ask_ledger(self) -> None:
+        adjacencies = getattr(self.ledger, "adjacency", None), self.adjacency
+        if adjacencies != ("replace_one", "add_remove"):
+            super()._ask_ledger()
+            return
+        # The least that it may be: with the columns it is known what buys the number of rows.
+        rest = 1 - self.denominator_share
+        noise = IntegerNoise([Block(1, GRID, GRID)], epsilon=self.epsilon, delta=self.delta)
+        least = noise.cost_between([(2 * rest * GRID, self._replaced * np.sqrt(rest) * GRID)])
+        self.ledger.check(least, adjacency="replace_one")
+
     def _open(self, X: NDArray) -> PendingRelease:
         """Draft a release for rows that are in memory, check them, and pay."""
         pending = self._draft(X.shape[1])
         pending.feature_map.check_values(X)
         pending.check_room(len(X))
-        self._pay(pending.privacy)
+        self._pay(pending.claim_for(self.ledger))
         return pending
 
     def _draft(self, n_columns: int) -> PendingRelease:
@@ -421,6 +434,7 @@ class RACESketcher(BaseSketcher):
     array([1., 1., 1., 1., 1.])
     """
 
+    _replaced: ClassVar[float] = 2**0.5
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "n_repetitions": [Interval(Integral, 1, None, closed="left")],
@@ -530,6 +544,7 @@ class HistogramSketcher(BaseSketcher):
     array([0.7, 0.3, 0.7, 0.3])
     """
 
+    _replaced: ClassVar[float] = 2**0.5
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "n_bins": [Interval(Integral, 1, None, closed="left"), "array-like"],

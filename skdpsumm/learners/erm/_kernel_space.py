@@ -14,13 +14,16 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils import gen_batches
+from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance, one_blas_thread, silence
 from ..._linear_systems import UNIT, power_below
@@ -47,6 +50,34 @@ UNIT_KERNELS = ("rbf", "laplacian", "cosine", "chi2")
 NORM_KERNELS = ("linear", "poly", "polynomial")
 KERNELS = (*UNIT_KERNELS, *NORM_KERNELS)
 _BLOCK_ROWS = 512
+
+
+class PolynomialKernel(BaseEstimator):
+    """``(gamma <x, y> + coef0)^degree``, with the learner's gamma, for rows clipped to its norm.
+
+    ``kernel="poly"`` is the paper's kernel, which this is by default.
+
+    Parameters
+    ----------
+    degree : int, default=3
+    coef0 : float, default=1.0
+
+    Examples
+    --------
+    >>> from skdpsumm import TDDLClassifier
+    >>> from skdpsumm.learners import PolynomialKernel
+    >>> TDDLClassifier(kernel=PolynomialKernel(degree=2)).get_params()["kernel__degree"]
+    2
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(self, *, degree=3, coef0=1.0):
+        self.degree = degree
+        self.coef0 = coef0
 
 
 class GramSpace(Space):

@@ -91,8 +91,7 @@ class ExponentialMechanism(LearnerMechanism):
         self.n_landmarks = n_landmarks
 
     def plan(self, space, terms, public):
-        whole_ball = isinstance(space, FeatureSpace) and space.transformer is None
-        if public is None and not (whole_ball and not space.intercept):
+        if public is None and not space.is_whole_ball:
             raise ValueError(
                 "mechanism='exponential' has an exact sampler for the linear kernel without "
                 "intercept alone; give public rows as candidates to choose from."

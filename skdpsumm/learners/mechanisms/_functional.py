@@ -143,7 +143,7 @@ class FunctionalMechanism(LearnerMechanism):
 
     def plan(self, space, terms, public):
         # All features cost no more than their values at public points; pure noise on them does.
-        if isinstance(space, FeatureSpace) and (public is None or terms.delta > 0):
+        if space.n_features is not None and (public is None or terms.delta > 0):
             return WeightNoise(space, terms)
         if public is not None:
             return SpanNoise(space, public, terms)
@@ -407,7 +407,7 @@ def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
     n_points : int
         Public points at which a kernel's function is released: with ``delta=0`` they set the noise.
     """
-    dimension = space.n_features if isinstance(space, FeatureSpace) else n_points
+    dimension = n_points if space.n_features is None else space.n_features
     n_coordinates = terms.n_scores * dimension
     n_rows = 1 if terms.adjacency == "add_remove" else 2
     per_sensitivity = noise_multiplier(terms.epsilon, terms.delta, n_coordinates)

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...features import FeatureMap, HistogramMap
 from ...schema import Columns
 from ...schema._columns import stack_columns
-from ..inferring._solvers import FeatureBlocks
+from ..inferring._regression import FeatureBlocks
 
 # Of a column without a histogram: Fourier features tell places not much better than these.
 _N_STRETCHES = 32

@@ -15,7 +15,7 @@ from ...features import FeatureMap, HistogramMap, project_to_simplex
 from ...schema import Columns
 from ...schema._columns import stack_columns, stratified
 from ...sketches import PrivateSketch
-from ._solvers import FeatureBlocks
+from ._regression import FeatureBlocks
 
 PRIORS = ("auto", "uniform", "marginals")
 # Of bounds, whose range is at least its inverse. The error of a covariance squares squares of them,
