@@ -143,7 +143,10 @@ class Protocol(BaseEstimator):
     """Who says what to whom, until the curator has chosen.
 
     A protocol is plain parameters. `plan` fixes the noise before anything is read; `converse` is
-    the curator's side of the conversation. Owners' sides are the methods of `DataOwner`.
+    the curator's side of the conversation: it yields messages (`Curator.message`) by owner, gets
+    their answers, and returns which rows of `Curator.pool` are chosen. Owners' sides are the
+    methods of `DataOwner`. What reaches an owner about the target or about other owners' rows must
+    come from a mechanism of the plan, for the claim is made of nothing else.
     """
 
     embedding_kind: ClassVar[str] = "pairs"

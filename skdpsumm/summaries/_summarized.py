@@ -181,7 +181,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         if _routing_enabled():
             params = process_routing(self, "fit", **params).estimator.fit
         X, y = indexable(X, y)
-        # A clone, for a fit must not change what a search still compares; it shares the ledger.
+        # Not by `clone`, or the ledger would take this fit for a trial of a search.
         given = PrivateMMDSummarizer() if self.summarizer is None else self.summarizer
         summarizer = own_clone(given)
         summarizer.fit(X, y, X_target=X_target, owners=owners)
