@@ -171,6 +171,7 @@ class Agreement:
             raise ValueError(f"rows lacks n_select, or has unknown entries {sorted(unknown)}.")
         if not isinstance(given.get("random_state"), int):
             raise ValueError("rows.random_state must be an int: owners check the map with it.")
+        # Told when the agreement is read, and not when owners have signed it.
         validate_parameter_constraints(CONSTRAINTS, given, caller_name="Agreement")
         return _made("rows.protocol", part, _PROTOCOLS)
 

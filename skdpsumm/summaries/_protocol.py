@@ -134,7 +134,7 @@ class Terms:
         return not math.isinf(self.epsilon)
 
 
-NOTHING = PureDP(0.0)
+COSTS_NOTHING = PureDP(0.0)
 # Messages by owner go out, answers by owner come back; what is returned are places in the pool.
 Conversation = Generator[dict[Any, Message], dict[Any, Any], NDArray]
 
@@ -190,17 +190,17 @@ class Plan:
     """
 
     target: TargetMean | None
-    owners: Mechanism = NOTHING
+    owners: Mechanism = COSTS_NOTHING
     release: Any = None
     h2: Mechanism | None = None
 
     @property
     def cost(self) -> Mechanism:
         """The composition of all releases that cost anything."""
-        target = NOTHING if self.target is None else self.target.mechanism
+        target = COSTS_NOTHING if self.target is None else self.target.mechanism
         # Without what costs nothing, a single release keeps its own curve.
-        costly = [mechanism for mechanism in (target, self.owners) if mechanism != NOTHING]
-        return compose(costly) if costly else NOTHING
+        costly = [mechanism for mechanism in (target, self.owners) if mechanism != COSTS_NOTHING]
+        return compose(costly) if costly else COSTS_NOTHING
 
 
 class Propose(Protocol):

@@ -314,7 +314,7 @@ class OwnerValueRelease:
         return dict(zip(self._values, noisy.tolist(), strict=True))
 
 
-APART = "the target and the owners share no row"
+NO_SHARED_ROW = "the target and the owners share no row"
 
 
 @dataclass(frozen=True, repr=False)
@@ -393,7 +393,7 @@ def state_privacy(
     protects = "the rows of other owners"
 
     def apart(mechanism: Mechanism) -> str:
-        return "" if mechanism == everything else f", and that {APART}"
+        return "" if mechanism == everything else f", and that {NO_SHARED_ROW}"
 
     def claim(mechanism: Mechanism, protects: str, given: str) -> PrivacyGuarantee:
         return PrivacyGuarantee(

@@ -344,7 +344,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
             self._regression = MomentRegression(
-                sketch.unprojected(),
+                sketch.unprojected(),  # whose means noise does not bias
                 points,
                 regularization=self.regularization,
                 center=self.center,

@@ -144,6 +144,7 @@ class StatisticsMixin:
 
         def scaled(t: NDArray) -> NDArray:
             covariance = second.possible(second.covariance(t))
+            # Noise may leave a column no variance, and then no correlation with others either.
             spread = np.sqrt(np.maximum(np.diagonal(covariance), 1e-300))
             found = covariance / np.outer(spread, spread)
             # A column's correlation with itself has no noise, not even where its variance drowned.

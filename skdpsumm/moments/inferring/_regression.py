@@ -184,6 +184,7 @@ class CellRegression(MomentRegression):
 
     def replicates(self, values: NDArray) -> tuple[NDArray, NDArray]:
         """Return simulated answers, shape (B, k), and numbers of rows, shape (B,)."""
+        # Summed by cell first: 100 replicates of few cells, not of 100,000 points.
         weights, n_rows = self._model._replicates
         return (self._indicators.T @ weights).T @ values, n_rows
 
