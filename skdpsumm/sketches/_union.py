@@ -124,9 +124,8 @@ class SketchUnion(BaseSketcher, _BaseComposition):
     def _named(self, named: list[tuple[str, Any]]) -> None:
         self.sketchers = named
 
-    @property
-    def _replaced(self):
-        return min(sketcher._replaced for _, sketcher in self._named)
+    def _replacement_ratio(self):
+        return min(sketcher._replacement_ratio() for _, sketcher in self._named)
 
     def sub_sketchers(self):
         """Return the sketchers that this one is made of, at any depth, itself left out."""
