@@ -49,7 +49,8 @@ from skdpsumm.learners.erm._problem import Minimizer, Terms
 from skdpsumm.learners.mechanisms import _answers_at_points, _exponential, _objective
 from skdpsumm.learners.mechanisms._functional import PathAnswers
 from skdpsumm.learners.mechanisms._interactive import AnsweredQueries
-from skdpsumm.privacy import gdp_delta, gdp_mu, zcdp_rho
+from skdpsumm.privacy import gdp_mu
+from skdpsumm.privacy._mechanisms import gdp_delta, zcdp_rho
 from skdpsumm.privacy._threshold import threshold_ratio
 
 ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])

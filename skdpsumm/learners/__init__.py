@@ -1,20 +1,16 @@
 """Private kernel learners: a kernel ERM whose sensitivity is proved, and what may be released."""
 
-from ._pinp import PINPAnswer, PINPClassifier, PINPRegressor
+from ._pinp import PINPClassifier, PINPRegressor
 from ._tddl import TDDLClassifier, TDDLRegressor
 from ._tdil import TDILClassifier, TDILRegressor
-from .erm._losses import Hinge, Huber, HuberizedHinge, Logistic, SoftHinge, Squared
+from .erm._losses import Huber, HuberizedHinge, SoftHinge
 
 __all__ = [
-    "Hinge",
     "Huber",
     "HuberizedHinge",
-    "Logistic",
-    "PINPAnswer",
     "PINPClassifier",
     "PINPRegressor",
     "SoftHinge",
-    "Squared",
     "TDDLClassifier",
     "TDDLRegressor",
     "TDILClassifier",

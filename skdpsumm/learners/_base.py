@@ -15,9 +15,10 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress
-from ..privacy import Mechanism, PrivacyGuarantee
+from ..privacy import PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit
+from ..privacy._mechanisms import Mechanism
 from ..schema._reading import beside_X, unwrap, validate_table
 from ._public_points import draw_landmarks, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace

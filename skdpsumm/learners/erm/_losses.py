@@ -212,7 +212,8 @@ class Logistic(SoftHinge):
 
     Examples
     --------
-    >>> from skdpsumm.learners import Logistic, TDILClassifier
+    >>> from skdpsumm.learners import TDILClassifier
+    >>> from skdpsumm.learners.erm._losses import Logistic
     >>> model = TDILClassifier(loss=Logistic())
     """
 
@@ -333,7 +334,8 @@ class Hinge(HuberizedHinge):
 
     Examples
     --------
-    >>> from skdpsumm.learners import Hinge, TDILClassifier
+    >>> from skdpsumm.learners import TDILClassifier
+    >>> from skdpsumm.learners.erm._losses import Hinge
     >>> model = TDILClassifier(loss=Hinge())
     """
 
@@ -505,7 +507,8 @@ class Squared(Huber):
 
     Examples
     --------
-    >>> from skdpsumm.learners import Squared, TDILRegressor
+    >>> from skdpsumm.learners import TDILRegressor
+    >>> from skdpsumm.learners.erm._losses import Squared
     >>> model = TDILRegressor(loss=Squared(), y_bounds=(0, 10))
     """
 

@@ -10,7 +10,8 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 
 from ..._linear_systems import power_below
-from ...privacy import Mechanism, PureDP, ZeroConcentratedDP, zcdp_rho
+from ...privacy import PureDP
+from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers, nominal_mechanism, on_grid
 from ..erm._problem import (
     ROUNDED_UP,

@@ -17,7 +17,8 @@ from scipy.stats import vonmises_fisher
 
 from ..._computing import advance
 from ..._linear_systems import power_below
-from ...privacy import Mechanism, PureDP, ZeroConcentratedDP, zcdp_rho
+from ...privacy import PureDP
+from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import (
     check_scale,
     exponential_choice,

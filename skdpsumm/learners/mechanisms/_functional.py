@@ -18,8 +18,9 @@ from sklearn.utils import gen_batches
 
 from ..._computing import advance
 from ..._linear_systems import UNIT, power_below
-from ...privacy import Block, IntegerNoise, Mechanism, PureDP, gdp_mu
-from ...privacy._noise import on_grid, radial_noise, secret_generator
+from ...privacy import PureDP, gdp_mu
+from ...privacy._mechanisms import Mechanism
+from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
 from ..erm._feature_space import FeatureSpace
 from ..erm._losses import Loss
 from ..erm._problem import (

@@ -15,13 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._linear_systems import power_below
-from ...privacy import (
-    Mechanism,
-    PureDP,
-    Unprotected,
-    ZeroConcentratedDP,
-    zcdp_rho,
-)
+from ...privacy import PureDP
+from ...privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers
 from ...privacy._threshold import ThresholdDP, threshold_ratio
 from ..erm._problem import (

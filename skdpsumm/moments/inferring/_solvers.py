@@ -19,7 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..._computing import advance, warn_caller
 from ..._linear_systems import conjugate_gradients, positive_cholesky
-from ...features import FeatureMap, HistogramMap
+from ...features._feature_maps import FeatureMap
+from ...features._histogram import HistogramMap
 
 # With more features than this the matrix takes more time and memory than products with it.
 LARGEST_DENSE = 7_000
