@@ -117,7 +117,7 @@ class Loopback:
         self._call("-c", _REGISTER, *names)
 
     def start_supernode(self, owner, key=None):
-        """Start an owner's node, with his key or another."""
+        """Start an owner's node, with its key or another."""
         self.start(
             owner,
             *("supernode", "--superlink", f"127.0.0.1:{self.port}"),

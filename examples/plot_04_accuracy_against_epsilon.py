@@ -34,7 +34,7 @@ private, public, test = np.split(np.random.default_rng(0).permutation(len(X)), [
 ledger = PrivacyLedger(epsilon=np.inf, delta=1e-6)  # no cap: it keeps the record
 common = {"classes": ["even", "odd"], "ledger": ledger}
 learners = {
-    "TDDL, cubic": TDDLClassifier(kernel="poly", degree=3, **common),
+    "TDDL, cubic": TDDLClassifier(kernel="poly", **common),
     "TDIL, linear": TDILClassifier(mechanism="objective", **common),
 }
 

@@ -133,6 +133,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     message : str
     category : type of Warning
     """
+    # Not one fixed level: the same warning comes from fits at different depths.
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HOME):
         level, frame = level + 1, frame.f_back

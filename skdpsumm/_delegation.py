@@ -13,7 +13,8 @@ def inner_has(method: str) -> Callable[[Any], bool]:
     """Return a check that the inner estimator has a method, for `available_if`."""
 
     def check(self: DelegatingMixin) -> bool:
-        getattr(getattr(self, self._inner, self.estimator), method)  # its own AttributeError
+        # Before a fit of the parameter, then of what was fitted; the AttributeError is its own.
+        getattr(getattr(self, self._inner, self.estimator), method)
         return True
 
     return check

@@ -34,6 +34,14 @@ from skdpsumm import (
     TDILClassifier,
     TDILRegressor,
 )
+from skdpsumm.learners import (
+    ExponentialMechanism,
+    FunctionalMechanism,
+    LaplaceAnswers,
+    NoisyThreshold,
+    PolynomialKernel,
+    SparseVector,
+)
 from skdpsumm.summaries import AskAll, MWEMRelease, Posted
 
 BUDGET = ("epsilon", "delta", "adjacency", "noise_seed", "ledger")
@@ -85,7 +93,9 @@ def _instances(kind, estimators, y=None, *, ending="", interactive=False):
 
 # What is public of the tables.
 BOX = {"bounds": (-1, 1)}
-MARKS = {**BOX, "n_landmarks": 6}
+MARKS = {**BOX, "mechanism": FunctionalMechanism(n_landmarks=6)}
+_LAPLACE = LaplaceAnswers(n_landmarks=6)
+_EXPONENTIAL = ExponentialMechanism(n_rounds=2)
 NUMBER = {"y_bounds": (-1, 1)}
 
 SKETCHERS = {
@@ -118,33 +128,34 @@ CLASSIFIERS = {
     "weights": TDILClassifier(),
     "intercept": TDILClassifier(fit_intercept=True),
     "objective": TDILClassifier(mechanism="objective"),
-    "exponential": TDILClassifier(mechanism="exponential", n_rounds=2),
+    "exponential": TDILClassifier(mechanism=_EXPONENTIAL),
     "landmarks": TDILClassifier(kernel="rbf", **MARKS),
     "span": TDDLClassifier(**MARKS),
-    "laplace": TDDLClassifier(mechanism="laplace", **MARKS),
+    "laplace": TDDLClassifier(mechanism=_LAPLACE, **BOX),
     "answers of features": PINPClassifier(kernel="linear"),
 }
 REGRESSORS = {
     "weights": TDILRegressor(**NUMBER),
     "random features": TDILRegressor(feature_map=RBFSampler(n_components=8), **NUMBER),
     "objective": TDILRegressor(mechanism="objective", **NUMBER),
-    "exponential": TDILRegressor(mechanism="exponential", n_rounds=2, **NUMBER),
+    "exponential": TDILRegressor(mechanism=_EXPONENTIAL, **NUMBER),
     "landmarks": TDILRegressor(kernel="rbf", **MARKS, **NUMBER),
-    "span": TDDLRegressor(kernel="poly", degree=2, **MARKS, **NUMBER),
-    "laplace": TDDLRegressor(mechanism="laplace", **MARKS, **NUMBER),
+    "span": TDDLRegressor(kernel=PolynomialKernel(degree=2), **MARKS, **NUMBER),
+    "laplace": TDDLRegressor(mechanism=_LAPLACE, **BOX, **NUMBER),
     "answers of features": PINPRegressor(kernel="linear", **NUMBER),
 }
 # With a low threshold, so that noise is drawn for some answers.
-_EASY = {"failure_probability": 0.9}
+_SVT, _THRESHOLD = (kind(failure_probability=0.9) for kind in (SparseVector, NoisyThreshold))
+_PATH = FunctionalMechanism(max_points=30)
 INTERACTIVE_CLASSIFIERS = {
-    "path": PINPClassifier(max_points=30),
-    "svt": PINPClassifier(mechanism="svt", **_EASY),
-    "threshold": PINPClassifier(mechanism="threshold", **_EASY),
+    "path": PINPClassifier(mechanism=_PATH),
+    "svt": PINPClassifier(mechanism=_SVT),
+    "threshold": PINPClassifier(mechanism=_THRESHOLD),
 }
 INTERACTIVE_REGRESSORS = {
-    "path": PINPRegressor(max_points=30, **NUMBER),
-    "svt": PINPRegressor(mechanism="svt", **_EASY, **NUMBER),
-    "threshold": PINPRegressor(mechanism="threshold", **_EASY, **NUMBER),
+    "path": PINPRegressor(mechanism=_PATH, **NUMBER),
+    "svt": PINPRegressor(mechanism=_SVT, **NUMBER),
+    "threshold": PINPRegressor(mechanism=_THRESHOLD, **NUMBER),
 }
 _SUMMARY = PrivateMMDSummarizer(15, n_components=16, gamma=0.5)
 _CHOICES = {"param_distributions": {"regularization": [1.0, 3.0]}, "expected_trials": 2}

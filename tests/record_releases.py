@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -46,6 +47,18 @@ from skdpsumm import (
     mmd2,
     uniform_selection,
 )
+from skdpsumm.learners import (
+    ExponentialMechanism,
+    FunctionalMechanism,
+    Huber,
+    HuberizedHinge,
+    LaplaceAnswers,
+    NoisyThreshold,
+    PolynomialKernel,
+    SoftHinge,
+    SparseVector,
+)
+from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
 from skdpsumm.summaries import (
     AskAll,
     Auction,
@@ -111,31 +124,27 @@ def loss(name):
     """Return the parameters of a loss."""
     return {
         "default": {},
-        "huberized hinge": {"loss": "huberized_hinge", "huber_width": 0.7},
-        "soft hinge": {"loss": "soft_hinge", "soft_margin": 2.0},
+        "huberized hinge": {"loss": HuberizedHinge(width=0.7)},
+        "soft hinge": {"loss": SoftHinge(margin=2.0)},
         "logistic": {"loss": "logistic"},
         "hinge": {"loss": "hinge"},
-        "huber": {"loss": "huber", "huber_threshold": 0.5},
+        "huber": {"loss": Huber(threshold=0.5)},
         "squared": {"loss": "squared"},
     }[name]
 
 
 def mechanism(name):
-    """Return the parameters of a mechanism."""
+    """Return a mechanism."""
     return {
-        "functional": {"mechanism": "functional"},
-        "path": {"mechanism": "functional", "max_points": 12},
-        "objective": {"mechanism": "objective"},
-        "exponential": {"mechanism": "exponential", "n_rounds": 4},
-        "exponential of given points": {
-            "mechanism": "exponential",
-            "n_rounds": 3,
-            "candidates": NEW,
-        },
-        "laplace": {"mechanism": "laplace"},
-        "constrained laplace": {"mechanism": "laplace", "norm_constraint": 0.5},
-        "svt": {"mechanism": "svt", "n_updates": 3, "max_queries": 40, "failure_probability": 0.9},
-        "threshold": {"mechanism": "threshold", "n_updates": 3, "max_queries": 40},
+        "functional": FunctionalMechanism(n_landmarks=20),
+        "path": FunctionalMechanism(max_points=12),
+        "objective": ObjectivePerturbation(),
+        "exponential": ExponentialMechanism(n_rounds=4, n_landmarks=20),
+        "exponential of given points": ExponentialMechanism(n_rounds=3, candidates=NEW),
+        "laplace": LaplaceAnswers(n_landmarks=20),
+        "constrained laplace": LaplaceAnswers(norm_constraint=0.5, n_landmarks=20),
+        "svt": SparseVector(n_updates=3, max_queries=40, failure_probability=0.9),
+        "threshold": NoisyThreshold(n_updates=3, max_queries=40),
     }[name]
 
 
@@ -151,21 +160,22 @@ def space(name, family):
         },
         "rbf": {"kernel": "rbf", "gamma": 0.8},
         "laplacian": {"kernel": "laplacian", "gamma": 0.8},
-        "poly": {"kernel": "poly", "degree": 2, "norm_bound": 2.0},
+        "poly": {"kernel": PolynomialKernel(degree=2), "norm_bound": 2.0},
         "cosine": {"kernel": "cosine"},
-        "callable": {"kernel": laplacian_kernel, "kernel_params": {"gamma": 0.5}},
+        "callable": {"kernel": partial(laplacian_kernel, gamma=0.5)},
         "features": {"feature_map": RBFSampler(gamma=0.8, n_components=30)},
     }[name]
     explicit = name in ("linear", "intercept", "features")
     if explicit or family == "PINP":
         return given
-    return {**given, "bounds": (-1, 1), "n_landmarks": 20}
+    return {**given, "bounds": (-1, 1)}
 
 
 def learner(family, kind, *, loss_name="default", mechanism_name, space_name, **parameters):
     """Return a kernel learner; `kind` is "Classifier" or "Regressor"."""
     target = {"y_bounds": (-1, 1)} if kind == "Regressor" else {}
-    given = loss(loss_name) | mechanism(mechanism_name) | space(space_name, family)
+    given = loss(loss_name) | space(space_name, family)
+    given["mechanism"] = mechanism(mechanism_name)
     model = getattr(skdpsumm, family + kind)
     ledger = ledger_of(parameters, counted_by(mechanism_name))
     return model(**target, **given, **SEEDS | {"ledger": ledger} | parameters)
@@ -479,7 +489,7 @@ def add_other_tables():
         try:
             from skdpsumm.federated._curator import merge_sketches
         except ImportError:  # where it was before
-            from skdpsumm.federated import merge_sketches
+            from skdpsumm.federated._curator import merge_sketches
 
         part = sketchers(numeric())["union"].set_params(**SEEDS)
         halves = {"a": MANY[:300], "b": MANY[300:]}

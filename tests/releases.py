@@ -8,6 +8,13 @@ from sklearn.base import clone
 
 from skdpsumm import PINPClassifier, TDDLClassifier, TDILClassifier
 from skdpsumm.features._feature_maps import GRID
+from skdpsumm.learners import (
+    ExponentialMechanism,
+    HuberizedHinge,
+    LaplaceAnswers,
+    NoisyThreshold,
+    SparseVector,
+)
 from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
 from skdpsumm.privacy import _noise
 from skdpsumm.summaries import Curator, Posted
@@ -178,8 +185,9 @@ SHARP = {"epsilon": 1.0, "delta": 0.2}
 SHARP_PURE = {"epsilon": 1.5, "delta": 0.0}
 # Margins stay below the kink, so that each row adds code phi / Lambda.
 AUDITED = {"loss": "hinge", "classes": [0, 1], "regularization": 8.0, "random_state": 0}
-ONE_UPDATE = {**AUDITED, "n_updates": 1, "failure_probability": 0.99, "regularization": 64.0}
-SMOOTH = {**AUDITED, "loss": "huberized_hinge", "huber_width": 0.5, "mechanism": "objective"}
+ONE_UPDATE = {"n_updates": 1, "failure_probability": 0.99}
+UPDATED = {**AUDITED, "regularization": 64.0}
+SMOOTH = {**AUDITED, "loss": HuberizedHinge(width=0.5), "mechanism": "objective"}
 
 
 def coefficients(model, row):
@@ -195,7 +203,9 @@ def adaptive_answers(model, row):
 
 
 def answers_and_freshness(model, row):
-    answers, fresh = model.answers_.ask(row + np.linspace(0, 1e-3, model.max_queries)[:, None])
+    answers, fresh = model.answers_.ask(
+        row + np.linspace(0, 1e-3, model.mechanism.max_queries)[:, None]
+    )
     return np.append(answers, fresh)
 
 
@@ -218,7 +228,7 @@ LEARNERS = {
     "span": (TDDLClassifier(kernel=rbf, **AUDITED, **SHARP), coefficients, None, 3),
     "laplace": (
         TDDLClassifier(
-            kernel=rbf, mechanism="laplace", norm_constraint=1e6, **AUDITED, **SHARP_PURE
+            kernel=rbf, mechanism=LaplaceAnswers(norm_constraint=1e6), **AUDITED, **SHARP_PURE
         ),
         coefficients,
         None,
@@ -226,13 +236,23 @@ LEARNERS = {
     ),
     "path": (PINPClassifier(kernel=rbf, **AUDITED, **SHARP), adaptive_answers, None, 3),
     "svt": (
-        PINPClassifier(kernel=rbf, mechanism="svt", max_queries=10, **ONE_UPDATE, **SHARP_PURE),
+        PINPClassifier(
+            kernel=rbf,
+            mechanism=SparseVector(max_queries=10, **ONE_UPDATE),
+            **UPDATED,
+            **SHARP_PURE,
+        ),
         answers_and_freshness,
         rows_alike(9),
         32,
     ),
     "threshold": (
-        PINPClassifier(kernel=rbf, mechanism="threshold", max_queries=3, **ONE_UPDATE, **SHARP),
+        PINPClassifier(
+            kernel=rbf,
+            mechanism=NoisyThreshold(max_queries=3, **ONE_UPDATE),
+            **UPDATED,
+            **SHARP,
+        ),
         answers_and_freshness,
         rows_alike(19),
         16,
@@ -241,7 +261,9 @@ LEARNERS = {
     "pure objective": (TDILClassifier(**SMOOTH, **SHARP_PURE), coefficients, None, 4),
     "exponential": (
         TDILClassifier(
-            mechanism="exponential", n_rounds=1, candidates=[[1.0], [0.1]], **AUDITED, **SHARP_PURE
+            mechanism=ExponentialMechanism(n_rounds=1, candidates=[[1.0], [0.1]]),
+            **AUDITED,
+            **SHARP_PURE,
         ),
         choice_and_measurement,
         None,

@@ -32,8 +32,13 @@ def test_every_sketch_and_learner_is_there_with_its_defaults():
 def test_every_mechanism_and_protocol_has_an_instance():
     learners = of("learner").values()
     for kind in {type(one.estimator) for one in learners}:
-        named = {one.estimator.mechanism for one in learners if type(one.estimator) is kind}
-        assert named == kind._parameter_constraints["mechanism"][0].options, kind
+        there = {
+            type(one.estimator._chosen_mechanism())
+            for one in learners
+            if type(one.estimator) is kind
+        }
+        known = {one for one in kind._mechanisms().values() if one.__module__.startswith("skdp")}
+        assert there == known, kind
     protocols = {one.estimator.protocol for one in of("summarizer").values()}
     known = {
         name.lower().replace("askall", "ask_all")

@@ -13,6 +13,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skdpsumm import RFFSketcher
+from skdpsumm.learners import PolynomialKernel
 
 # What is public of scikit-learn's data, and what it wants of predictions, by kind and by name.
 BOUNDS = (-1000, 1000)
@@ -24,7 +25,7 @@ PUBLIC = {
     "summarizer": {"n_select": 15, "n_components": 64, "gamma": 0.1, "n_target": 100},
     # The seed of what is public; scikit-learn sets that of the top level alone.
     "summarised": {
-        "summarizer__n_select": 150,
+        "summarizer__n_select": 60,
         "summarizer__n_components": 64,
         "summarizer__gamma": 0.1,
         "summarizer__n_target": 100,
@@ -38,7 +39,7 @@ PUBLIC = {
         "expected_trials": 3,
     },
 }
-BOXED = {"bounds": (-3, 3), "n_landmarks": 100}
+BOXED = {"bounds": (-3, 3), "mechanism__n_landmarks": 100}
 NUMBER = {"y_bounds": (-5, 5)}
 EXPLICIT = {"norm_bound": 10.0, "fit_intercept": True}
 SHARP = {"sketcher": RFFSketcher(200, gamma=2.0)}
@@ -60,7 +61,7 @@ TUNED = {
     "weights": EXPLICIT,
     "intercept": EXPLICIT,
     "objective": {"norm_bound": 10.0, "loss": "logistic"},
-    "landmarks": {"kernel": "poly", "degree": 2, "norm_bound": 5.0, **BOXED},
+    "landmarks": {"kernel": PolynomialKernel(degree=2), "norm_bound": 5.0, **BOXED},
     "span": BOXED,
     "laplace": {"loss": "hinge", **BOXED},
     "answers of features": EXPLICIT,
@@ -71,7 +72,7 @@ TUNED = {
         **NUMBER,
     },
     "objective, numbers": {"norm_bound": 10.0, "loss": "squared", **NUMBER},
-    "exponential, numbers": {"n_rounds": 30, **NUMBER},
+    "exponential, numbers": {"mechanism__n_rounds": 30, **NUMBER},
     "landmarks, numbers": {"gamma": 0.01, **BOXED, **NUMBER},
     "span, numbers": {"norm_bound": 4.0, **BOXED, **NUMBER},
     "laplace, numbers": {"gamma": 0.01, **BOXED, **NUMBER},

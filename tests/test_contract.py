@@ -22,6 +22,7 @@ from skdpsumm import (
     TDDLClassifier,
     TDILClassifier,
 )
+from skdpsumm.learners import FunctionalMechanism
 from skdpsumm.privacy import PrivacyLeakWarning, PrivacyLedger
 
 RNG = np.random.default_rng(0)
@@ -45,7 +46,7 @@ def estimators(**budget):
         summarizer,
         SummarizedEstimator(LogisticRegression(), summarizer),
         PINPClassifier(**budget),
-        TDDLClassifier(bounds=(-1, 1), n_landmarks=10, **budget),
+        TDDLClassifier(bounds=(-1, 1), mechanism=FunctionalMechanism(n_landmarks=10), **budget),
         TDILClassifier(**budget),
         PrivateSearchCV(TDILClassifier(), {"norm_bound": [1.0, 2.0]}, **budget),
     ]

@@ -21,7 +21,7 @@ from releases import (
 )
 from sklearn.base import clone
 
-from skdpsumm import audit_epsilon
+from skdpsumm import TDDLClassifier, TDDLRegressor, audit_epsilon
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.audit._neighbours import sketcher_of
 from skdpsumm.privacy import GaussianDP
@@ -120,7 +120,7 @@ def _test_learner(model, noise):
     """Audit the score of the row that the pair is made of."""
     worlds = worst_case_neighbours(model)
     row = worlds[0][0][:1]
-    public = {"X_public": row} if hasattr(model, "norm_constraint") else {}
+    public = {"X_public": row} if isinstance(model, TDDLClassifier | TDDLRegressor) else {}
     releases = [Released(model, *data, **public) for data in worlds]
     shown = [lambda one=one: published(one, row) for one in releases]
     mechanism = releases[0].model.privacy_.mechanism

@@ -2,6 +2,9 @@
 
 import json
 import math
+import time
+import tracemalloc
+from dataclasses import dataclass
 from itertools import pairwise
 
 import mpmath
@@ -13,9 +16,11 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP, gdp_mu
+from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP, gdp_mu
 from skdpsumm.privacy._compositions import Composed, EventDP, Worst, compose, parallel
 from skdpsumm.privacy._mechanisms import (
+    Cost,
+    Mechanism,
     Unprotected,
     ZeroConcentratedDP,
     gdp_delta,
@@ -26,6 +31,8 @@ from skdpsumm.privacy._mechanisms import (
     zcdp_epsilon,
     zcdp_rho,
 )
+from skdpsumm.privacy._shifted_gaussian import ShiftedGaussianDP
+from skdpsumm.privacy._threshold import ThresholdDP
 
 MUS = [1e-3, 0.05, 0.2367, 1.0, 4.0, 30.0]
 DELTAS = [1e-12, 1e-9, 1e-6, 1e-3, 0.3]
@@ -335,6 +342,246 @@ def test_every_part_costs(kind, extra):
     assert compose([one, extra]).epsilon(1e-6) > one.epsilon(1e-6) * 1.02
 
 
+def coin_and_gaussian(epsilon0, mu):
+    """Return the exact curve of randomised response beside a Gaussian."""
+    keep = 1 / (1 + math.exp(-epsilon0))
+
+    def exact(epsilon):
+        high = exact_gdp_delta(mu, epsilon - epsilon0)
+        return float(keep * high + (1 - keep) * exact_gdp_delta(mu, epsilon + epsilon0))
+
+    return exact
+
+
+@pytest.mark.parametrize("mu", [0.24, 60.0])
+@pytest.mark.parametrize("epsilon0", [0.0, 1e-300, 1e-6, 1e-3, 0.1, 1e6])
+def test_any_pure_part_beside_a_gaussian_is_quick_and_true(epsilon0, mu):
+    """Points of the loss distribution are limited, whatever the costs."""
+    total, start = Composed((PureDP(epsilon0), GaussianDP(mu))), time.process_time()
+    epsilon, delta = total.epsilon(1e-6), total.delta(1.5)
+    assert time.process_time() - start < 4  # two calls, of at most half a second when idle
+    assert epsilon <= epsilon0 + gdp_epsilon(mu, 1e-6)
+    if epsilon0 <= 1:
+        exact = coin_and_gaussian(epsilon0, mu)
+        assert exact(epsilon) <= 1e-6 * (1 + 1e-9)
+        assert delta >= exact(1.5) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("epsilon0", [1e-6, 1e-4])
+def test_a_small_pure_part_takes_no_room(epsilon0):
+    tracemalloc.start()
+    (PureDP(epsilon0) + GaussianDP(0.24)).epsilon(1e-6)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**27
+
+
+def test_what_costs_nothing_adds_nothing():
+    assert compose([PureDP(0.0), GaussianDP(0.24)]) == GaussianDP(0.24)
+    assert compose([PureDP(0.0), PureDP(0.0)]) == compose([]) == parallel([]) == PureDP(0.0)
+    both = Composed((PureDP(0.0), GaussianDP(0.0), GaussianDP(0.24)))
+    assert both.epsilon(1e-6) == pytest.approx(gdp_epsilon(0.24, 1e-6))
+
+
+@pytest.mark.parametrize("count", [1000, 100_000])
+def test_many_small_pure_parts_are_a_gaussian(count):
+    """Ten thousand coins have the loss of a normal law; basic composition would say 100."""
+    total = compose([PureDP(1e-3)] * count + [GaussianDP(0.5)])
+    mu = math.hypot(0.5, 1e-3 * math.sqrt(count))
+    found = total.epsilon(1e-6)
+    assert gdp_epsilon(mu, 1e-6) * 0.999 <= found <= gdp_epsilon(1.4 * mu, 1e-6)
+
+
+def test_basic_composition_is_never_beaten_by_what_is_claimed():
+    extra = ZeroConcentratedDP(0.01)
+    pure, delta = PureDP(0.3), 1e-5
+    assert (pure + extra).epsilon(delta) <= 0.3 + extra.epsilon(delta)
+    assert (pure + extra).delta(1.5) <= extra.delta(1.2)
+    both = extra + EventDP(dp_event.GaussianDpEvent(5.0))
+    assert (
+        both.epsilon(delta) <= extra.epsilon(delta / 2) + GaussianDP(0.2).epsilon(delta / 2) + 1e-3
+    )
+    exact = coin_and_gaussian(0.3, math.sqrt(0.02))  # which is 0.01-zCDP
+    assert exact((pure + extra).epsilon(delta)) <= delta
+    assert exact(1.5) <= (pure + extra).delta(1.5)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (PureDP(0.4), GaussianDP(0.3, 1e-3, 1e-9)),
+        (PureDP(0.4), ZeroConcentratedDP(0.05), GaussianDP(0.3)),
+        (ThresholdDP(0.03, 5), GaussianDP(0.3)),
+        (ThresholdDP(0.03, 5), PureDP(0.2), ShiftedGaussianDP(((1, 0.2, 0.1), (1, 0, 0.1)))),
+        (EventDP(dp_event.LaplaceDpEvent(2.0)), GaussianDP(0.3)),
+        (Worst((PureDP(0.4), GaussianDP(0.3))), GaussianDP(0.5)),
+    ],
+)
+def test_curves_of_compositions_are_monotone_and_agree(parts):
+    total = Composed(parts)
+    deltas = (1e-12, 1e-8, 1e-6, 1e-4, 1e-2, 0.5)
+    epsilons = [total.epsilon(d) for d in deltas]
+    assert all(a >= b >= 0 for a, b in pairwise(epsilons))
+    assert all(total.epsilon(d) >= max(p.epsilon(d) for p in parts) * (1 - 1e-4) for d in deltas)
+    back = [total.delta(e) for e in (0.0, 0.1, 0.5, 2.0, 8.0, 100.0)]
+    assert all(1 >= a >= b >= 0 for a, b in pairwise(back))
+    for delta, epsilon in zip(deltas, epsilons, strict=True):
+        if math.isfinite(epsilon):
+            assert total.delta(epsilon * (1 + 1e-9)) <= delta * (1 + 1e-3)
+
+
+def test_kinds_with_no_accountant_in_common_are_added_up():
+    parts = (EventDP(dp_event.LaplaceDpEvent(2.0)), ThresholdDP(0.03, 5))
+    total = Composed(parts)
+    assert total.epsilon(1e-6) == pytest.approx(sum(p.epsilon(5e-7) for p in parts))
+    assert total.delta(3.0) == pytest.approx(sum(p.delta(1.5) for p in parts))
+    assert total.epsilon(0.0) == math.inf
+
+
+def test_slack_counts_at_a_negative_epsilon_of_the_ideal():
+    """Within a factor exp(0.2), two equal distributions may be 0.4 apart."""
+    real = Composed((PureDP(1e-9), GaussianDP(1e-9, log_ratio=0.2)))
+    p, q = np.array([0.5, 0.5]), np.array([0.5, 0.5])
+    p, q = p * np.exp([0.1, -0.1]), q * np.exp([-0.1, 0.1])
+    assert real.delta(0.1) >= divergence(p / p.sum(), q / q.sum(), 0.1)
+    assert real.delta(0.1) >= 1 - math.exp(-0.3)
+
+
+# ----------------------------------------------------------------------- costs that are none
+
+
+@pytest.mark.parametrize("value", [-1.0, -1e-300, math.nan, -math.inf, "1", None, True, 1j])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (PureDP, "epsilon0"),
+        (GaussianDP, "mu"),
+        (lambda x: GaussianDP(1.0, x), "log_ratio"),
+        (lambda x: GaussianDP(1.0, 0.0, x), "tail"),
+        (ZeroConcentratedDP, "rho"),
+        (lambda x: ShiftedGaussianDP(((1, 1, 1),), x), "log_ratio"),
+        (lambda x: ThresholdDP(x, 5), "ratio"),
+    ],
+)
+def test_a_cost_that_is_none_is_refused_by_name(make, name, value):
+    with pytest.raises(ValueError, match=f"^{name} must be a number of at least 0, got") as caught:
+        make(value)
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize("n_updates", [0, -1, 2.0, math.nan])
+def test_a_number_of_updates_that_is_none_is_refused(n_updates):
+    with pytest.raises(ValueError, match="n_updates must be an integer >= 1"):
+        ThresholdDP(0.1, n_updates)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        PureDP(1.0),
+        GaussianDP(1.0),
+        ZeroConcentratedDP(1.0),
+        ShiftedGaussianDP(((1, 1, 1),)),
+        ThresholdDP(0.1, 2),
+        Unprotected("x"),
+        EventDP(dp_event.GaussianDpEvent(1.0)),
+        Composed((PureDP(1.0), GaussianDP(1.0))),
+        Worst((PureDP(1.0), GaussianDP(1.0))),
+    ],
+    ids=lambda mechanism: mechanism.kind,
+)
+def test_nan_is_no_question(mechanism):
+    with pytest.raises(ValueError, match="delta must be a number"):
+        mechanism.epsilon(math.nan)
+    with pytest.raises(ValueError, match="epsilon must be a number"):
+        mechanism.delta(math.nan)
+
+
+@pytest.mark.parametrize("epsilon", [-5.0, -1.0, -0.3, 0.0, 0.3])
+def test_pure_delta_is_exact_at_negative_epsilon(epsilon):
+    assert PureDP(1.0).delta(epsilon) == pytest.approx(divergence(*coin(1.0), epsilon), rel=1e-9)
+
+
+# -------------------------------------------------------------------------- a kind of one's own
+
+
+@pytest.fixture
+def approximate():
+    @dataclass(frozen=True)
+    class ApproximateDP(Mechanism):
+        epsilon0: float
+        delta0: float
+        kind = "approximate"
+
+        def epsilon(self, delta):
+            return self.epsilon0 if delta >= self.delta0 else math.inf
+
+        def delta(self, epsilon):
+            return self.delta0 if epsilon >= self.epsilon0 else 1.0
+
+    yield ApproximateDP
+    del Mechanism.kinds["approximate"]
+
+
+def test_a_subclass_is_all_that_a_kind_takes(approximate):
+    """It composes, prints, is read back, and is refused by ledgers that know no sum of it."""
+    one = approximate(0.5, 1e-6)
+    total = one + GaussianDP(0.2)
+    assert "ApproximateDP(epsilon0=0.5, delta0=1e-06)" in repr(total)
+    assert mechanism_from_dict(json.loads(json.dumps(total.to_dict()))) == total
+    assert total.epsilon(2e-6) == pytest.approx(0.5 + gdp_epsilon(0.2, 1e-6))
+    assert total.delta(3.0) <= 1e-6 + gdp_delta(0.2, 1.5)
+    assert parallel([one, one]) == one
+    assert (one + PureDP(0.1)).epsilon(1e-6) == pytest.approx(0.6)
+    claim = PrivacyGuarantee(total)
+    assert PrivacyGuarantee.from_dict(json.loads(json.dumps(claim.to_dict()))) == claim
+    for accountant in ("gdp", "zcdp"):
+        ledger = PrivacyLedger(epsilon=9.0, delta=1e-5, accountant=accountant)
+        with pytest.raises(ValueError, match="no adaptively valid sum"):
+            ledger.charge(total)
+    with pytest.raises(ValueError, match="group privacy"):
+        one.group(2)
+
+
+def test_what_it_knows_makes_it_cheaper(approximate):
+    class Zero(approximate):
+        kind = "zero"
+
+        def price(self, accountant):
+            return Cost(math.inf, 0.0, 0.0, self.delta0)
+
+        slack = property(lambda self: (0.0, self.delta0))
+
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+    ledger.charge(Zero(0.0, 1e-15))
+    assert (Zero(0.0, 1e-8) + PureDP(0.1)).epsilon(1e-6) < 0.1
+    del Mechanism.kinds["zero"]
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(ValueError, match="describes no mechanism"):
+        mechanism_from_dict({"kind": "approximate", "epsilon0": 1.0, "delta0": 0.0})
+
+
+@pytest.mark.parametrize("cost", [{"ratio": 1e31}, {"n_updates": 1.5}, {"ratio": True}, {"b": 1}])
+def test_a_threshold_is_read_as_strictly_as_the_others(cost):
+    fields = ThresholdDP(0.1, 5).to_dict()
+    assert mechanism_from_dict(fields) == ThresholdDP(0.1, 5)
+    with pytest.raises(ValueError, match="describes no mechanism"):
+        mechanism_from_dict(fields | cost)
+
+
+@pytest.mark.parametrize("n_updates", [1, 3])
+def test_a_threshold_beside_a_gaussian_is_no_less_than_either_alone(n_updates):
+    """Composed by Renyi divergences: between the larger, and the sum at half the delta."""
+    one, other = ThresholdDP(0.05, n_updates), GaussianDP(0.2)
+    for delta in (1e-9, 1e-6, 1e-3):
+        found = (one + other).epsilon(delta)
+        assert max(one.epsilon(delta), other.epsilon(delta)) < found
+        assert found <= one.epsilon(delta / 2) + other.epsilon(delta / 2)
+    assert (one + one).epsilon(1e-6) >= ThresholdDP(0.05, 2 * n_updates).epsilon(1e-6) * (1 - 1e-6)
+
+
 # ---------------------------------------------------------------------------- parallel and group
 
 
@@ -386,6 +633,17 @@ def test_group_privacy_in_closed_form(size):
 def test_group_privacy_of_a_gaussian_is_a_shift_by_the_group():
     exact = float(exact_gdp_delta(3 * 0.4, 2.0))
     assert GaussianDP(0.4).group(3).delta(2.0) == pytest.approx(exact)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_group_in_several_like_parts_counts_all_their_tails(size):
+    """What stands for the worst of many must cover a group with a row in each of `size`."""
+    one = GaussianDP(1.0, 1e-4, 1e-3)
+    group = parallel([one] * 5).group(size)
+    spread = compose([one] * size)
+    for epsilon in (0.0, 1.0, 5.0, 20.0):
+        assert group.delta(epsilon) >= spread.delta(epsilon)
+    assert group.tail == pytest.approx(size * 1e-3)
 
 
 def test_a_group_may_lie_in_all_parallel_parts():

@@ -20,11 +20,11 @@ import skdpsumm
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "skdpsumm"
-MOST_FILES = 19  # in one folder
+MOST_FILES = 16  # in one folder
 # Each room imports from lower floors and from itself alone.
 FLOORS = [
-    ["_computing", "_delegation"],
-    ["privacy", "schema"],
+    ["_computing", "_delegation", "_docs"],
+    ["_linear_systems", "privacy", "schema"],
     ["features", "_dask"],
     ["sketches", "summaries", "learners"],
     ["moments"],

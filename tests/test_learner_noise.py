@@ -12,6 +12,7 @@ noise takes longer than all else. Each finds its mutant with the trials that spa
 import copy
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -41,10 +42,10 @@ from skdpsumm import (
     audit_epsilon,
 )
 from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.learners import _labels
+from skdpsumm.learners import ExponentialMechanism, HuberizedHinge, NoisyThreshold, SparseVector
 from skdpsumm.learners.erm import _feature_space
 from skdpsumm.learners.erm._feature_space import FeatureRows, FeatureSpace
-from skdpsumm.learners.erm._losses import Huber, Logistic
+from skdpsumm.learners.erm._losses import Huber, Logistic, Squared
 from skdpsumm.learners.erm._problem import Minimizer, Terms
 from skdpsumm.learners.mechanisms import _answers_at_points, _exponential, _objective
 from skdpsumm.learners.mechanisms._functional import PathAnswers
@@ -119,17 +120,17 @@ def table(n_columns, n_labels=2):
         (TDILClassifier(loss="logistic", classes=[0, 1, 2]), math.sqrt(2), 1),
         (TDILClassifier(classes=[0, 1, 2]), math.sqrt(2), 1),
         (TDILClassifier(loss="hinge", classes=[0, 1, 2]), math.sqrt(3), 1),
-        (TDILRegressor(y_bounds=(0, 10), huber_threshold=0.3), 0.3, 1),
+        (TDILRegressor(y_bounds=(0, 10), loss=Huber(0.3)), 0.3, 1),
         (TDILRegressor(y_bounds=(0, 10), loss="squared"), 2, 1),
         (PINPClassifier(fit_intercept=True, intercept_scaling=2), 1, math.sqrt(5)),
         (
-            PINPRegressor(kernel="poly", norm_bound=2, y_bounds=(0, 10), huber_threshold=0.5),
+            PINPRegressor(kernel="poly", norm_bound=2, y_bounds=(0, 10), loss=Huber(0.5)),
             0.5,
             5**1.5,
         ),
         (TDDLClassifier(bounds=(-1, 1), kernel="laplacian"), 1, 1),
         (
-            TDDLRegressor(bounds=(-1, 1), kernel=linear, y_bounds=(0, 9), huber_threshold=2.0),
+            TDDLRegressor(bounds=(-1, 1), kernel=linear, y_bounds=(0, 9), loss=Huber(2.0)),
             2,
             1,
         ),
@@ -298,9 +299,10 @@ def test_laplace_answers(factor, accepted, adjacency, budget, noise, monkeypatch
 # ---- Algorithm 1
 
 
-def updates(mechanism, budget, adjacency="add_remove", **settings):
-    model = PINPClassifier(kernel=rbf, mechanism=mechanism, regularization=7.0, **budget)
-    return Released(model.set_params(adjacency=adjacency, **settings), *table(2, 3))
+def updates(mechanism, budget, adjacency="add_remove"):
+    settings = {"mechanism": mechanism(n_updates=3), "adjacency": adjacency}
+    model = PINPClassifier(kernel=rbf, regularization=7.0, **settings, **budget)
+    return Released(model, *table(2, 3))
 
 
 def score_and_parts(budget, n_updates, adjacency="add_remove"):
@@ -317,7 +319,7 @@ def score_and_parts(budget, n_updates, adjacency="add_remove"):
 def test_fresh_answers_of_svt(factor, accepted, adjacency, budget, noise):
     """Laplace noise of scale Delta / e2, whatever the threshold."""
     noise(factor)
-    release = updates("svt", budget, adjacency, n_updates=3)
+    release = updates(SparseVector, budget, adjacency)
     release.plan.sigma = -1e3  # all queries are above it
     exact = release.exact.scores(Z[:1])
     asked = [release().query(Z[:1]) for _ in range(1000)]
@@ -332,7 +334,7 @@ def test_fresh_answers_of_svt(factor, accepted, adjacency, budget, noise):
 def test_tests_of_svt(factor, accepted, adjacency, budget, noise):
     """The threshold has noise of scale 2 Delta / e1, a query twice that."""
     noise(factor)
-    plan = updates("svt", budget, adjacency, n_updates=3).plan
+    plan = updates(SparseVector, budget, adjacency).plan
     delta, e1, _ = score_and_parts(budget, 3, adjacency)
     assert plan.sigma == pytest.approx(4 * delta / e1 * math.log(2 * 1000 / 0.05), rel=1e-5)
     thresholds = []
@@ -352,7 +354,7 @@ def test_tests_of_svt(factor, accepted, adjacency, budget, noise):
 def test_fresh_answers_of_the_threshold_test(factor, accepted, adjacency, noise):
     """Laplace noise of scale Delta over the ratio that the budget allows for."""
     noise(factor)
-    release = updates("threshold", GAUSSIAN, adjacency, n_updates=3)
+    release = updates(NoisyThreshold, GAUSSIAN, adjacency)
     release.plan.sigma = 0.0  # all answers are released
     exact = release.exact.scores(Z[:1])
     asked = [release().query(Z[:1]) for _ in range(1000)]
@@ -365,7 +367,7 @@ def test_fresh_answers_of_the_threshold_test(factor, accepted, adjacency, noise)
 @ARMS
 def test_updates_of_the_threshold_test(factor, accepted, noise):
     noise(factor)
-    plan = updates("threshold", GAUSSIAN, n_updates=3).plan
+    plan = updates(NoisyThreshold, GAUSSIAN).plan
     delta = sensitivity("add_remove", math.sqrt(2), 1, 7.0, kernel=True)
     scale = delta / threshold_ratio(1.0, 1e-6, 3)
     assert plan.sigma == pytest.approx(4 * scale * math.log(2 * 1000 / 0.05), rel=1e-5)
@@ -417,10 +419,10 @@ def tilt_scale(budget, curvature, adjacency, name):
 
 
 OBJECTIVES = {
-    "huberized": (TDILClassifier(loss="huberized_hinge", huber_width=0.5), 1.0, 1.0),
+    "huberized": (TDILClassifier(loss=HuberizedHinge(0.5)), 1.0, 1.0),
     "soft hinge": (TDILClassifier(), 1.0, 0.25),
     "logistic": (TDILClassifier(loss="logistic"), 1.0, 0.25),
-    "huber": (TDILRegressor(y_bounds=(0, 1), huber_threshold=0.5), 0.5, 1.0),
+    "huber": (TDILRegressor(y_bounds=(0, 1), loss=Huber(0.5)), 0.5, 1.0),
 }
 
 
@@ -476,7 +478,7 @@ def test_objective_asks_the_solver_for_what_it_promised(budget, shift):
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (1e-3, 1e-10), (1e-4, 1e-3)])
 def test_the_output_noise_covers_its_own_rounding(epsilon, delta):
     terms = Terms(epsilon, delta, "add_remove", Logistic(), 1.0 / epsilon, 1.0, 1, None)
-    plan = _objective.ObjectivePerturbation(FeatureSpace(None, 5000, 1.0, 0.0), terms)
+    plan = _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0, 0.0), terms)
     roundings = plan.noise_scale / terms.regularization / 2, plan.output_scale / 2
     distance = plan.demands["tolerance"] + 2.0**-24 * math.sqrt(5000) * sum(roundings)
     assert distance <= plan.output_scale * math.sqrt(1e-3) / plan.noise_scale / 2
@@ -485,15 +487,16 @@ def test_the_output_noise_covers_its_own_rounding(epsilon, delta):
 def test_too_many_features_for_a_tiny_epsilon_are_refused():
     terms = Terms(1e-4, 1e-9, "add_remove", Logistic(), 1e4, 1.0, 1, None)
     with pytest.raises(ValueError, match="too small for so many features"):
-        _objective.ObjectivePerturbation(FeatureSpace(None, 5000, 1.0, 0.0), terms)
+        _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0, 0.0), terms)
 
 
 # ---- Algorithm 3
 
 
-def asking(budget, n_rounds=1, **settings):
+def asking(budget, n_rounds=1, candidates=None, **settings):
     """Return a learner of rows that are all alike, so that scores differ much."""
-    model = TDILClassifier(mechanism="exponential", classes=[0, 1], n_rounds=n_rounds, **budget)
+    mechanism = ExponentialMechanism(n_rounds=n_rounds, candidates=candidates)
+    model = TDILClassifier(mechanism=mechanism, classes=[0, 1], **budget)
     model = model.set_params(regularization=7.0, **settings)
     return Released(model, np.repeat([[0.6, -0.4, 0.2]], 12, axis=0), np.ones(12, dtype=int))
 
@@ -703,7 +706,7 @@ class NormOfTheRows(TDILClassifier):
 
 class GammaOfTheRows(TDDLClassifier):
     def _open_space(self, X, X_public):
-        self.kernel_params = {"gamma": 1 / X.var()}
+        self.kernel = partial(rbf, gamma=1 / X.var())
         return super()._open_space(X, [[0.0], [0.3]])
 
 
@@ -747,7 +750,7 @@ def test_catches_an_intercept_without_a_penalty(noise, monkeypatch):
     assert audit(model, coefficients, worlds) > model.epsilon
 
 
-def test_catches_squared_loss_with_too_small_a_slope(noise, monkeypatch):
+def test_catches_squared_loss_with_too_small_a_slope(noise):
     """Many short rows drive the weight far beyond the labels; a row of length R pulls it back."""
     noise(1.0)
     X, y = np.append(np.full(2000, 0.002), 1.0)[:, None], np.append(np.zeros(2000), 1.0)
@@ -755,16 +758,16 @@ def test_catches_squared_loss_with_too_small_a_slope(noise, monkeypatch):
     model = TDILRegressor(loss="squared", y_bounds=(0, 1), regularization=0.4, **SHARP)
     assert audit(model, coefficients, worlds, 3000) <= model.epsilon
 
-    class OfScoresInBounds(Huber):
+    class OfScoresInBounds(Squared):
         """The slope is at most 1 where scores, of labels between -1 and 1, are no larger than 0."""
 
-        def __init__(self, threshold):
-            super().__init__(1.0)
-            right = Huber(threshold)
-            self.value, self.gradient = right.value, right.gradient
-            self.hessian_root = right.hessian_root
+        lipschitz = 1.0
+        value, gradient, hessian_root = (
+            lambda self, *given, right=right: right(Squared(), *given)
+            for right in (Squared.value, Squared.gradient, Squared.hessian_root)
+        )
 
-    monkeypatch.setattr(_labels, "Huber", OfScoresInBounds)
+    model.set_params(loss=OfScoresInBounds())
     assert audit(model, coefficients, worlds, 3000) > model.epsilon
 
 
@@ -813,7 +816,7 @@ def distance(one, other):
 
 
 def test_neighbours_of_a_regressor():
-    model = TDILRegressor(y_bounds=(10, 20), huber_threshold=0.5, regularization=4.0)
+    model = TDILRegressor(y_bounds=(10, 20), loss=Huber(0.5), regularization=4.0)
     (X, y), (X_neighbour, y_neighbour) = worst_case_neighbours(model.set_params(random_state=0))
     np.testing.assert_array_equal(y, [10, 20] * 10)
     np.testing.assert_array_equal(y_neighbour, [10, 20] * 10 + [10])

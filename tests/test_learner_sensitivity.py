@@ -15,6 +15,7 @@ from sklearn.random_projection import GaussianRandomProjection
 from sklearn.svm import SVC
 
 from skdpsumm import PINPClassifier, PINPRegressor, TDILClassifier, TDILRegressor
+from skdpsumm.learners import Huber
 
 ADJACENCIES = ("add_remove", "replace_one")
 LAMBDA = 50.0
@@ -98,7 +99,7 @@ def test_random_neighbours_stay_below(loss, n_classes, adjacency):
 @pytest.mark.parametrize("threshold", [0.3, 1.0])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_regressors_reach_the_bound(adjacency, threshold):
-    model = TDILRegressor(y_bounds=(-1, 1), adjacency=adjacency, huber_threshold=threshold)
+    model = TDILRegressor(y_bounds=(-1, 1), adjacency=adjacency, loss=Huber(threshold))
     X, _ = balanced()
     pair = neighbours(X, np.zeros(len(X)), np.array([[1.0, 0.0]]), 1.0, adjacency)
     distance = moved(model, *pair)

@@ -4,6 +4,7 @@ import copy
 import multiprocessing
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -31,6 +32,13 @@ from skdpsumm import (
     TDDLRegressor,
     TDILClassifier,
     TDILRegressor,
+)
+from skdpsumm.learners import (
+    FunctionalMechanism,
+    Huber,
+    HuberizedHinge,
+    PolynomialKernel,
+    SparseVector,
 )
 from skdpsumm.learners._public_points import seen_share
 from skdpsumm.learners.erm._feature_space import FeatureSpace
@@ -114,7 +122,9 @@ def test_kernel_ridge(kernel):
 
 
 def test_a_kernel_and_its_features_agree():
-    kernel = PINPClassifier(kernel="poly", degree=2, norm_bound=2.0, regularization=1, **NO_NOISE)
+    kernel = PINPClassifier(
+        kernel=PolynomialKernel(degree=2), norm_bound=2.0, regularization=1, **NO_NOISE
+    )
     features = PolynomialFeatures(2)
     # (1 + <x, y>)^2 has weights of sqrt 2 on linear and mixed terms.
     weights = np.sqrt([1, 2, 2, 2, 1, 2, 2, 1, 2, 1])
@@ -381,7 +391,7 @@ def test_a_fork_draws_no_noise():
 
 
 def test_a_path_stops_growing():
-    model = PINPClassifier(max_points=10, gamma=2.0).fit(X, DISC)
+    model = PINPClassifier(mechanism=FunctionalMechanism(max_points=10), gamma=2.0).fit(X, DISC)
     answer = model.query(NEW)
     assert answer.fresh.tolist() == [True] * 10 + [False] * 20
     assert np.allclose(answer.scores[10:], model.answers_.hypothesis().scores(NEW[10:]))
@@ -389,7 +399,7 @@ def test_a_path_stops_growing():
 
 def test_a_path_needs_no_more_coordinates_than_the_kernel_has():
     """(<x, y> + 1)^2 of two columns has six features."""
-    model = PINPClassifier(kernel="poly", degree=2).fit(X[:, :2], DISC)
+    model = PINPClassifier(kernel=PolynomialKernel(degree=2)).fit(X[:, :2], DISC)
     assert model.query(NEW[:, :2]).fresh.sum() == 6
 
 
@@ -402,15 +412,15 @@ def test_explicit_features_are_released_at_once():
 @quiet
 def test_updates_are_counted_and_then_over():
     """With little noise the hypothesis, zero at first, is soon found wrong."""
-    settings = {"mechanism": "svt", "epsilon": 1e6, "max_queries": 25, "noise_seed": 0}
-    model = PINPClassifier(n_updates=3, **settings).fit(X, DISC)
+    mechanism = SparseVector(n_updates=3, max_queries=25)
+    model = PINPClassifier(mechanism=mechanism, epsilon=1e6, noise_seed=0).fit(X, DISC)
     answer = model.query(NEW)
     assert answer.fresh.sum() == 3
     assert model.n_updates_left_ == 0
     public = model.answers_.hypothesis().scores(NEW)
     last = int(np.flatnonzero(answer.fresh)[-1])
     assert np.allclose(answer.scores[last + 1 :], public[last + 1 :])
-    patient = PINPClassifier(n_updates=1000, **settings).fit(X, DISC)
+    patient = clone(model).set_params(mechanism__n_updates=1000).fit(X, DISC)
     assert not patient.query(NEW).fresh[25:].any()
 
 
@@ -595,7 +605,8 @@ HOT = np.eye(7)[RNG.integers(7, size=(200, 7))].reshape(200, 49)
 @pytest.mark.parametrize("learner", [TDILClassifier, TDDLClassifier])
 def test_landmarks_that_see_nothing_are_warned_of_before_anything_is_charged(learner):
     ledger = PrivacyLedger(epsilon=10.0)
-    settings = {"n_landmarks": 64, "random_state": 0, "ledger": ledger}
+    marks = FunctionalMechanism(n_landmarks=64)
+    settings = {"mechanism": marks, "random_state": 0, "ledger": ledger}
     model = learner(kernel="rbf", bounds=(0, 1), delta=0, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -606,7 +617,8 @@ def test_landmarks_that_see_nothing_are_warned_of_before_anything_is_charged(lea
 
 @pytest.mark.parametrize("rows", [HOT, HOT * 0.0, HOT + 0.5], ids=["hot", "zero", "moved"])
 def test_the_warning_of_landmarks_depends_on_no_row(rows):
-    model = TDILClassifier(kernel="rbf", bounds=(0, 1), n_landmarks=16, random_state=0)
+    marks = FunctionalMechanism(n_landmarks=16)
+    model = TDILClassifier(kernel="rbf", bounds=(0, 1), mechanism=marks, random_state=0)
     with pytest.warns(UserWarning, match="landmarks") as caught:
         model.fit(rows, DISC[:200])
     with pytest.warns(UserWarning, match="landmarks") as again:
@@ -620,7 +632,12 @@ def test_the_warning_of_landmarks_depends_on_no_row(rows):
         (TDILClassifier(kernel="rbf", gamma=0.1, bounds=(0, 1)), HOT),
         (TDILClassifier(kernel="poly", bounds=(0, 1)), HOT),
         (TDILClassifier(kernel="rbf", bounds=(-1, 1), fit_intercept=True), X[:200]),
-        (TDILClassifier(kernel="rbf", bounds=(-1, 1), n_landmarks=8), X[:200]),
+        (
+            TDILClassifier(
+                kernel="rbf", bounds=(-1, 1), mechanism=FunctionalMechanism(n_landmarks=8)
+            ),
+            X[:200],
+        ),
         (TDDLClassifier(mechanism="laplace", bounds=(-1, 1)), X[:200]),
         (TDILClassifier(kernel="cosine", mechanism="exponential", bounds=(0, 1)), HOT),
     ],
@@ -631,10 +648,10 @@ def test_landmarks_that_see_something_are_not(model, rows, recwarn):
     assert not [warning for warning in recwarn if "landmarks" in str(warning.message)]
 
 
-@pytest.mark.parametrize("kernel", ["laplacian", "chi2", rbf_kernel])
+@pytest.mark.parametrize("kernel", ["laplacian", "chi2", partial(rbf_kernel, gamma=1.0)])
 def test_landmarks_are_tried_out_for_any_kernel_and_without_the_intercept(kernel):
-    settings = {"gamma": 9.0, "kernel_params": {"gamma": 1.0}, "random_state": 0}
-    model = TDILClassifier(kernel=kernel, bounds=(0, 1), fit_intercept=True, **settings)
+    settings = {"gamma": 9.0, "fit_intercept": True, "random_state": 0}
+    model = TDILClassifier(kernel=kernel, bounds=(0, 1), **settings)
     with pytest.warns(UserWarning, match="landmarks drawn from bounds see"):
         model.fit(HOT, DISC[:200])
 
@@ -704,10 +721,10 @@ def test_the_gaussian_kernel_is_positive_far_from_the_origin():
     [
         PINPClassifier(loss="hinge", regularization=1e-3),
         PINPClassifier(loss="hinge", regularization=1e-3, classes=[0, 1, 2]),
-        PINPClassifier(huber_width=1e-6),
+        PINPClassifier(loss=HuberizedHinge(1e-6)),
         PINPClassifier(regularization=1e-15, loss="logistic", epsilon=np.inf),
-        TDILClassifier(huber_width=1e-9),
-        TDILRegressor(y_bounds=(0, 1), huber_threshold=1e-9, regularization=1e-9),
+        TDILClassifier(loss=HuberizedHinge(1e-9)),
+        TDILRegressor(y_bounds=(0, 1), loss=Huber(1e-9), regularization=1e-9),
     ],
     ids=["hinge", "one-vs-rest", "narrow", "not private", "features", "regressor"],
 )

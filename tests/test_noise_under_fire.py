@@ -27,6 +27,12 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm.features._feature_maps import GRID
+from skdpsumm.learners import (
+    ExponentialMechanism,
+    FunctionalMechanism,
+    LaplaceAnswers,
+    SparseVector,
+)
 from skdpsumm.learners.erm._losses import Logistic
 from skdpsumm.learners.erm._problem import Terms
 from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
@@ -93,21 +99,29 @@ RELEASES = {
     "weights": (TDILClassifier(**LABELS), coefficients),
     "weights, pure": (TDILClassifier(delta=0.0, **LABELS), coefficients),
     "objective": (TDILClassifier(mechanism="objective", **LABELS), coefficients),
-    "exponential": (TDILClassifier(mechanism="exponential", n_rounds=2, **LABELS), coefficients),
+    "exponential": (
+        TDILClassifier(mechanism=ExponentialMechanism(n_rounds=2), **LABELS),
+        coefficients,
+    ),
     "candidates": (
-        TDILClassifier(mechanism="exponential", n_rounds=3, candidates=X[:9], **LABELS),
+        TDILClassifier(mechanism=ExponentialMechanism(n_rounds=3, candidates=X[:9]), **LABELS),
         coefficients,
     ),
     "landmarks": (
-        TDDLClassifier(bounds=(-1, 1), n_landmarks=5, random_state=0, **LABELS),
+        TDDLClassifier(
+            bounds=(-1, 1),
+            mechanism=FunctionalMechanism(n_landmarks=5),
+            random_state=0,
+            **LABELS,
+        ),
         coefficients,
     ),
     "laplace": (
-        TDDLClassifier(mechanism="laplace", bounds=(-1, 1), n_landmarks=5, random_state=0),
+        TDDLClassifier(mechanism=LaplaceAnswers(n_landmarks=5), bounds=(-1, 1), random_state=0),
         coefficients,
     ),
-    "path": (PINPClassifier(max_points=20, **LABELS), answers),
-    "svt": (PINPClassifier(mechanism="svt", failure_probability=0.99, **LABELS), answers),
+    "path": (PINPClassifier(mechanism=FunctionalMechanism(max_points=20), **LABELS), answers),
+    "svt": (PINPClassifier(mechanism=SparseVector(failure_probability=0.99), **LABELS), answers),
     "propose": (PrivateMMDSummarizer(**SUMMARY), broadcast),
     "mwem": (
         PrivateMMDSummarizer(

@@ -753,6 +753,7 @@ def asked_in_round_one(others, protocol):
     return float(any(isinstance(m, HandOver) for m in curator.transcript["j"]))
 
 
+@pytest.mark.statistical
 def test_the_auctions_bit_is_found_by_an_audit():
     """delta(epsilon') is at least 1 - exp(-epsilon_auction) at every epsilon'."""
     X = np.array([[-9.0]])
@@ -769,6 +770,7 @@ def test_the_auctions_bit_is_found_by_an_audit():
     assert result.lower_bound > 1.0
 
 
+@pytest.mark.statistical
 def test_propose_shows_the_same_audit_nothing():
     def view(others):
         target = np.full((20, 1), 3.0)

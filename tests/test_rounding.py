@@ -22,6 +22,7 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm._linear_systems import power_below
+from skdpsumm.learners import ExponentialMechanism, FunctionalMechanism, PolynomialKernel
 from skdpsumm.learners.erm import _problem
 from skdpsumm.learners.erm._feature_space import (
     NORM_ERROR,
@@ -447,7 +448,7 @@ def test_noise_covers_the_rounding_of_coordinates(times, monkeypatch):
     monkeypatch.setattr(_problem, "score_rounding", lambda *a: times * real(*a))
     for model, given in (
         (TDDLClassifier(regularization=2.0), {"X_public": Z2}),
-        (PINPClassifier(regularization=2.0, max_points=50), {}),
+        (PINPClassifier(regularization=2.0, mechanism=FunctionalMechanism(max_points=50)), {}),
     ):
         plan, terms = plan_of(model, **given)
         noise = getattr(plan, "_noise", None) or plan.noise
@@ -487,7 +488,7 @@ def scale_of(mechanism):
         "threshold": PINPClassifier(mechanism="threshold", regularization=2.0),
         "laplace": TDDLClassifier(mechanism="laplace", regularization=2.0),
         "exponential": TDILClassifier(
-            kernel="rbf", mechanism="exponential", candidates=Z2, regularization=2.0
+            kernel="rbf", mechanism=ExponentialMechanism(candidates=Z2), regularization=2.0
         ),
         "pure span": TDDLClassifier(delta=0.0, regularization=2.0),
     }[mechanism]
@@ -521,7 +522,7 @@ def test_grids_are_powers_of_two():
         for model in (
             TDILClassifier(**settings),
             PINPClassifier(mechanism="svt", **settings),
-            TDILClassifier(mechanism="exponential", kernel="rbf", candidates=Z2, **settings),
+            TDILClassifier(mechanism=ExponentialMechanism(candidates=Z2), kernel="rbf", **settings),
         ):
             plan, _ = plan_of(model)
             step = getattr(plan, "_grid", None) or getattr(plan, "grid", None) or plan._noise._grid
@@ -534,8 +535,14 @@ def test_grids_are_powers_of_two():
 @pytest.mark.parametrize(
     ("model", "named"),
     [
-        (PINPClassifier(max_points=200_000, regularization=1e6), "max_points"),
-        (PINPClassifier(kernel="poly", degree=10**7, gamma=1e-7, loss="hinge"), "degree"),
+        (
+            PINPClassifier(mechanism=FunctionalMechanism(max_points=200_000), regularization=1e6),
+            "max_points",
+        ),
+        (
+            PINPClassifier(kernel=PolynomialKernel(degree=10**7), gamma=1e-7, loss="hinge"),
+            "degree",
+        ),
     ],
     ids=["points", "degree"],
 )

@@ -190,7 +190,7 @@ REFUSING = {
         "feature_map fails",
     ),
     "kernel": (PINPClassifier(kernel=refusing_kernel), "kernel fails"),
-    "span": (TDDLClassifier(kernel=refusing_kernel, bounds=(-1, 1), n_landmarks=4), "kernel fails"),
+    "span": (TDDLClassifier(kernel=refusing_kernel, bounds=(-1, 1)), "kernel fails"),
 }
 
 

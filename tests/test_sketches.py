@@ -143,6 +143,7 @@ def has_unit_variance(sample, factor, kurtosis):
     return abs(np.mean((sample * factor) ** 2) - 1) <= slack
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("factor", "accepted"), ARMS)
 @pytest.mark.parametrize("case", CASES)
 def test_noise_of_the_sums_is_that_stated(case, factor, accepted):

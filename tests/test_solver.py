@@ -8,6 +8,7 @@ from operator import mul
 import numpy as np
 import pytest
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
@@ -34,7 +35,17 @@ from skdpsumm.learners.erm._kernel_solver import (
     solve_dual,
 )
 from skdpsumm.learners.erm._kernel_space import KernelSpace, symmetric_gram
-from skdpsumm.learners.erm._losses import Hinge, Huber, HuberizedHinge, Logistic, SoftHinge, Softmax
+from skdpsumm.learners.erm._losses import (
+    Hinge,
+    Huber,
+    HuberizedHinge,
+    Logistic,
+    SoftHinge,
+    Softmax,
+    Squared,
+    as_loss,
+    classifier_loss,
+)
 
 MARGIN_LOSSES = [Logistic(), SoftHinge(2.0), HuberizedHinge(0.5), Hinge()]
 CASES = [(loss, q) for loss in MARGIN_LOSSES for q in (1, 3)] + [(Softmax(), 3), (Huber(0.3), 1)]
@@ -659,3 +670,79 @@ def test_sums_of_two_floats_keep_what_one_loses():
     for k in range(3):
         exact = sum(Fraction(t) for t in terms[:, k])
         assert abs(Fraction(pair[0][k]) + Fraction(pair[1][k]) - exact) < 1e-16
+
+
+# ---- losses as parameters of learners
+
+
+CLASSES = [HuberizedHinge(), HuberizedHinge(0.2), SoftHinge(), SoftHinge(1), Logistic(), Hinge()]
+
+
+@pytest.mark.parametrize("loss", [*CLASSES, Huber(), Huber(0.7), Squared()], ids=repr)
+def test_losses_are_objects_that_clone_and_search(loss):
+    copy = clone(loss)
+    assert type(copy) is type(loss)
+    assert copy.get_params() == loss.get_params()
+    assert (copy.lipschitz, copy.smoothness) == (loss.lipschitz, loss.smoothness)
+    for name, value in loss.get_params().items():
+        changed = clone(loss).set_params(**{name: 1.5 if value is None else 2 * value})
+        fresh = type(loss)(**changed.get_params())
+        codes, scores = np.ones((61, 1)), np.linspace(-3, 3, 61)[:, None]
+        assert np.array_equal(changed.value(scores, codes), fresh.value(scores, codes))
+        assert (changed.lipschitz, changed.smoothness) == (fresh.lipschitz, fresh.smoothness)
+        assert not np.array_equal(changed.value(scores, codes), loss.value(scores, codes))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("loss", CLASSES, ids=repr)
+def test_constants_of_the_loss_of_classes_hold_for_all_scores(loss, n_classes):
+    """Slopes and curvatures of scores of any size, and codes that a row may have."""
+    loss = classifier_loss(loss, n_classes)
+    codes = loss.class_codes(n_classes)
+    rng = np.random.default_rng(22)
+    scores = rng.normal(size=(3000, codes.shape[1])) * 10.0 ** rng.uniform(-4, 3, size=(3000, 1))
+    codes = codes[rng.integers(n_classes, size=3000)]
+    slopes = np.linalg.norm(loss.gradient(scores, codes), axis=1)
+    assert slopes.max() <= loss.lipschitz * (1 + 1e-12)
+    roots = loss.hessian_root(scores, codes)
+    assert np.linalg.norm(roots, ord=2, axis=(1, 2)).max() ** 2 <= loss.smoothness * (1 + 1e-12)
+    total = sum(part.value(s, c) for part, c, s in parts_of(loss, codes, scores))
+    np.testing.assert_allclose(total, loss.value(scores, codes), rtol=1e-12, atol=1e-12)
+
+
+def parts_of(loss, codes, scores):
+    """Return the parts of a loss with their codes and scores."""
+    parts = loss.parts(codes)
+    columns = [scores] if len(parts) == 1 else [scores[:, [k]] for k in range(len(parts))]
+    return [(part, code, s) for (part, code), s in zip(parts, columns, strict=True)]
+
+
+def test_a_string_stands_for_the_default_of_a_loss():
+    named = {"huberized_hinge": HuberizedHinge, "soft_hinge": SoftHinge, "logistic": Logistic}
+    for name, kind in (named | {"hinge": Hinge}).items():
+        for n_classes in (2, 3):
+            for flat in (False, True):
+                found = [classifier_loss(loss, n_classes, flat=flat) for loss in (name, kind())]
+                assert repr(found[0]) == repr(found[1])
+    assert classifier_loss("auto", 2).h == 0.5
+    assert classifier_loss(HuberizedHinge(), 2, flat=True).h == 1.0
+    assert classifier_loss("auto", 2, flat=True).margin == 3.0
+    assert as_loss("huber", "regressor").lipschitz == 0.25
+    assert as_loss("squared", "regressor").lipschitz == 2.0
+
+
+@pytest.mark.parametrize(
+    ("loss", "kind", "said"),
+    [
+        (Huber(), "classifier", "classifier must be"),
+        ("huber", "classifier", "classifier must be"),
+        (Logistic(), "regressor", "regressor must be"),
+        (Huber, "regressor", "regressor must be"),
+        (HuberizedHinge(-1.0), "classifier", "'width' parameter of HuberizedHinge"),
+        (SoftHinge(np.nan), "classifier", "'margin' parameter of SoftHinge"),
+        (Huber(0.0), "regressor", "'threshold' parameter of Huber"),
+    ],
+)
+def test_losses_that_are_refused(loss, kind, said):
+    with pytest.raises(ValueError, match=said):
+        as_loss(loss, kind)

@@ -15,7 +15,7 @@ from skdpsumm.privacy import _noise, gdp_mu
 from skdpsumm.privacy._noise import Block, IntegerNoise
 from skdpsumm.summaries import AskAll, Curator, DataOwner
 from skdpsumm.summaries._mmd import Embedding
-from skdpsumm.summaries._mwem import MWEM, mwem_noise
+from skdpsumm.summaries._mwem import MWEM, MWEMNoise
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._posted import RunningSums
 from skdpsumm.summaries._protocol import Terms
@@ -112,7 +112,7 @@ def test_ask_all(factor, accepted, adjacency, swaps, scaled):
 @ARMS
 def test_mwem_measures_with_laplace_noise(factor, accepted, scaled):
     scaled(factor)
-    noise = mwem_noise(None)
+    noise = MWEMNoise(None)
     sample = [noise.laplace(1000, 50.0) - 1000 for _ in range(6000)]
     assert has_std(sample, 50 * np.sqrt(2), kurtosis=6.0) == accepted
 
@@ -122,7 +122,7 @@ def test_mwem_measures_with_laplace_noise(factor, accepted, scaled):
 @pytest.mark.fresh_noise(2e-12)
 @ARMS
 def test_mwem_selects_by_the_exponential_mechanism(factor, accepted):
-    noise, scores = mwem_noise(None), np.array([0, 1000, 3000, 2000])
+    noise, scores = MWEMNoise(None), np.array([0, 1000, 3000, 2000])
     n = 8000
     found = np.bincount([noise.worst(scores, 1000.0 * factor) for _ in range(n)], minlength=4)
     weights = np.exp(scores / 1000)
@@ -280,7 +280,7 @@ FLIPPED = np.array([[9, 11, 11, 11, 11], [11, 9, 9, 9, 9]]) * GRID
 
 def mwem_release(mwem):
     def release(sums):
-        _, tilt = mwem.release(sums, 100, mwem_noise(None))
+        _, tilt = mwem.release(sums, 100, MWEMNoise(None))
         return tilt  # tells which coordinate was measured, and what was found
 
     return release
@@ -342,7 +342,7 @@ def test_mwem_converges_without_noise():
     means = rng.uniform(-0.9, 0.9, 20)
     sums = np.rint(1000 * means * GRID).astype(np.int64)
     mwem = MWEM(4000, 1e6, 1e6, 1, average=False)
-    found, _ = mwem.release(sums, 1000, mwem_noise(0))
+    found, _ = mwem.release(sums, 1000, MWEMNoise(0))
     np.testing.assert_allclose(found, means, atol=0.01)
 
 

@@ -31,9 +31,10 @@ from sklearn.base import clone
 from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler
 
 from skdpsumm import PINPClassifier, PublicScaler, TDDLClassifier, TDILClassifier
+from skdpsumm.learners import ExponentialMechanism
 
 BASELINE = 0.723
-CUBIC = {"kernel": "poly", "degree": 3, "gamma": 1.0, "coef0": 1.0}
+CUBIC = {"kernel": "poly", "gamma": 1.0}
 SKETCH = {
     "feature_map": PolynomialCountSketch(degree=3, gamma=1.0, coef0=1, n_components=300),
     "norm_bound": 8**0.5,  # the kernel's own: (1 + 1)^3
@@ -76,7 +77,9 @@ class Comparison:
         if isinstance(model, TDDLClassifier):
             model.fit(*self.train, X_public=self.public)
         elif model.mechanism == "exponential":
-            model.set_params(candidates=self.public).fit(*self.train)
+            queries = ExponentialMechanism(candidates=self.public)
+            model.set_params(mechanism=queries).fit(*self.train)
+            model.set_params(mechanism="exponential")
         else:
             model.fit(*self.train)
         accuracy = model.score(X, y)
@@ -85,7 +88,7 @@ class Comparison:
 
     def _exact_predictions(self, model):
         """Return what the exact minimiser makes of the test rows; kept, as many models share it."""
-        names = ("kernel", "feature_map", "loss", "huber_width", "norm_bound", "random_state")
+        names = ("kernel", "feature_map", "loss", "norm_bound", "random_state")
         shared = {name: getattr(model, name) for name in names}
         if model.mechanism == "objective" and model.loss == "auto":
             shared["loss"] = "soft_hinge"

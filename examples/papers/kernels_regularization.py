@@ -1,4 +1,4 @@
-"""The study behind "auto", the public rule for Lambda, and behind `huber_threshold`.
+"""The study behind "auto", the public rule for Lambda, and behind the threshold of `Huber`.
 
     python examples/papers/kernels_regularization.py [--covertype covtype.npz] [--mnist mnist.npz]
 

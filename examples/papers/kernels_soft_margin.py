@@ -1,4 +1,4 @@
-"""The study behind `soft_margin`: which margin and Lambda suit which number of rows.
+"""The study behind `SoftHinge`: which margin and Lambda suit which number of rows.
 
     python examples/papers/kernels_soft_margin.py [--delta 1e-6] [--runs 2]
 

@@ -94,7 +94,7 @@ def worst_case_neighbours(
     *Kernel learners.* All rows are the one with the largest phi, and two labels take turns, so
     that their pulls cancel. The neighbour has one row more, or the other label in its last row.
     Where `regularization` is at least ``4 R^2``, no margin comes near the kink, and the minimisers
-    of "hinge" and "huberized_hinge" (`huber_width` up to 1/2) for two classes are ``L R / Lambda``
+    of "hinge" and "huberized_hinge" (of a width up to 1/2) for two classes are ``L R / Lambda``
     apart, or twice that; those of other losses are closer.
 
     *`PrivateMMDSummarizer`.* With ``side="target"`` the targets are such tables, of rows far from

@@ -66,7 +66,7 @@ def fourier_sums(X: NDArray, frequencies: NDArray, n_threads: int = 1) -> NDArra
     if kernels is None:
         product = ExactProduct(frequencies * N_ANGLES)
         return _sum_tasks(lambda rows: _circle_sums(product, rows), X, 1)
-    p, padded = frequencies.shape[1], _padded(frequencies)
+    p, padded = frequencies.shape[1], _padded(frequencies)  # once, not for each block
     return _sum_tasks(lambda rows: kernels.fourier_sums(rows, padded)[:, :p].ravel(), X, n_threads)
 
 
@@ -282,6 +282,7 @@ class ExactProduct:
 
     def __call__(self, X: NDArray) -> Iterator[NDArray[np.float64]]:
         """Yield the product, `n_rows` rows at a time; each is a function of its row of X alone."""
+        # A fourth product, of both parts that were cut off, would show in the last bits at most.
         for start in range(0, len(X), self.n_cut):
             rows = self._cut_rows(X[start : start + self.n_cut])
             for first in range(0, len(rows[0]), self.n_rows):

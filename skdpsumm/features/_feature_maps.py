@@ -19,9 +19,8 @@ from .._computing import advance
 from ..schema._columns import Columns, first_difference
 from . import _engine
 
-# Contributions are integers in units of 2**-GRID_BITS.
-GRID_BITS = 15
-GRID = 2**GRID_BITS
+# What a row adds to a sum are integers in units of 1 / GRID.
+GRID = 2**15
 # Length of phi: half a GiB of sums, thousands of times what answers are computed from.
 MOST_FEATURES = 2**26
 _ROWS_PER_BATCH = 65536
@@ -104,6 +103,7 @@ class FeatureMap(ABC):
         contribution depends on that row alone.
         """
         total = np.zeros(self.n_features, np.int64)
+        # In batches, so that what is encoded does not grow with the table.
         for rows in _batches(len(X)):
             total += self._grid_sums(X[rows], n_threads)
             advance()
@@ -260,6 +260,7 @@ class FourierMap(FeatureMap):
 
     def project(self, mean: NDArray) -> NDArray:
         cos, sin = np.split(mean, 2)
+        # The mean of points on a circle lies inside it.
         radius = np.maximum(np.hypot(cos, sin), 1.0)
         return np.concatenate([cos / radius, sin / radius])
 
@@ -312,6 +313,8 @@ class OneHotMap(FeatureMap):
 
     def sensitivity(self, adjacency: str) -> tuple[float, float]:
         groups = len(self.sizes)
+        # A row that is replaced leaves a cell of each group and enters another: two entries change
+        # by one, so L2 grows by sqrt(2) only.
         rows = 2 if adjacency == "replace_one" else 1
         return float(rows * groups * GRID), float(np.sqrt(rows * groups) * GRID)
 
@@ -366,6 +369,7 @@ class RACEMap(OneHotMap):
     def __init__(self, columns: Columns, projections: NDArray, offsets: NDArray, n_buckets: int):
         self.columns = columns
         self.projections = public_numbers("projections", projections, columns.n_encoded, None)
+        # Beyond, products could overflow to NaN, which is in no bucket.
         if not np.all(np.abs(self.projections) < _LARGEST_PROJECTION):
             raise ValueError(f"projections must be below {_LARGEST_PROJECTION:g}; raise bandwidth.")
         n_hashes = self.projections.shape[1]

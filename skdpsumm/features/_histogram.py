@@ -113,11 +113,13 @@ class HistogramMap(OneHotMap):
         if self.own_edges[j] is not None or self.columns.step(j) is not None:
             return np.searchsorted(self.edges(j)[1:-1], values, side="right")
         low, high = self.columns.bound(j) or (0.0, 1.0)
+        # The bounds themselves may be rounded past the last bin, so codes are clipped again.
         scaled = (values - low) * (self.n_bins[j] / (high - low))
         return np.clip(scaled.astype(np.int64), 0, self.n_bins[j] - 1)
 
     def codes(self, X: NDArray) -> NDArray[np.int64]:
         used = sorted({j for group in self.groups for j in group})
+        # Columns are read once, however many histograms share them.
         by_column = {j: self.column_codes(X, j) for j in used}
         out = np.zeros((len(X), len(self.groups)), np.int64)
         for k, group in enumerate(self.groups):
@@ -164,6 +166,7 @@ def _check_edges(edges: Any, columns: Columns, j: int) -> tuple[float, ...]:
         found = [float(edge) for edge in edges]
     except (TypeError, ValueError, OverflowError):
         found = []
+    # A numeric column has bounds: the map was refused otherwise.
     if bound is None or columns.values(j) is not None:
         raise ValueError(f"{given} is of a categorical column; leave it out.")
     if len(found) < 2 or not all(left < right for left, right in pairwise(found)):
@@ -178,6 +181,7 @@ def _check_edges(edges: Any, columns: Columns, j: int) -> tuple[float, ...]:
 
 def _first_values(edges: Sequence[float], low: float, step: float) -> NDArray[np.float64]:
     """Return the position on the grid of the first value of each bin, and one beyond the last."""
+    # An edge that is a value up to rounding belongs to the bin on its right.
     first = np.ceil((np.array(edges) - low) / step - 1e-6)
     first[-1] = round((edges[-1] - low) / step) + 1
     return first

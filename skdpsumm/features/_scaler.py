@@ -57,6 +57,7 @@ class PublicScaler(PrivacyReprMixin, OneToOneFeatureMixin, TransformerMixin, Bas
             raise ValueError("bounds is missing: give the public (low, high) of the columns.")
         X = validate_table(self, X)
         names = getattr(self, "feature_names_in_", None)
+        # Bounds are the parameters': X says how many columns there are, and nothing else.
         self.low_, self.high_ = np.array(
             Columns.build(X.shape[1], self.bounds, names=names).bounds
         ).T

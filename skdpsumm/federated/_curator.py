@@ -16,7 +16,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid
 
 from .._computing import one_blas_thread
-from ..privacy import PrivacyGuarantee, PrivacyLedger
+from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger
 from ..sketches import PrivateSketch
 from ..summaries import Curator
 from ._agreement import Agreement
@@ -232,8 +232,9 @@ def run_app(grid: Grid, context: Context) -> None:
     config = context.run_config
     agreement = Agreement.load(str(config["project"]))
     folder = Path(str(config["result"])).expanduser() / str(context.run_id)
-    curator = None if agreement.rows is None else _make_curator(agreement, config)
     try:
+        # A ledger that is too full is told here, before any owner is asked for anything.
+        curator = None if agreement.rows is None else _make_curator(agreement, config)
         run = run_over_grid(
             agreement,
             grid,
@@ -242,7 +243,7 @@ def run_app(grid: Grid, context: Context) -> None:
             wait=float(config.get("wait", 60)),
             min_owners=int(config.get("min-owners", 1)),
         )
-    except ValueError as error:
+    except (ValueError, BudgetExceededError) as error:
         _write_report(folder, {"agreement": agreement.digest, "error": str(error)})
         raise
     run.save(folder)

@@ -3,14 +3,25 @@
 from ._pinp import PINPClassifier, PINPRegressor
 from ._tddl import TDDLClassifier, TDDLRegressor
 from ._tdil import TDILClassifier, TDILRegressor
+from .erm._kernel_space import PolynomialKernel
 from .erm._losses import Huber, HuberizedHinge, SoftHinge
+from .mechanisms._answers_at_points import LaplaceAnswers
+from .mechanisms._exponential import ExponentialMechanism
+from .mechanisms._functional import FunctionalMechanism
+from .mechanisms._public_hypothesis import NoisyThreshold, SparseVector
 
 __all__ = [
+    "ExponentialMechanism",
+    "FunctionalMechanism",
     "Huber",
     "HuberizedHinge",
+    "LaplaceAnswers",
+    "NoisyThreshold",
     "PINPClassifier",
     "PINPRegressor",
+    "PolynomialKernel",
     "SoftHinge",
+    "SparseVector",
     "TDDLClassifier",
     "TDDLRegressor",
     "TDILClassifier",

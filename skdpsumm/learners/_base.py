@@ -1,7 +1,8 @@
-"""What all private kernel learners share: from a table to a private minimiser, and its price."""
+"""What all private kernel learners share: from a table to a private minimiser, price and labels."""
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -9,36 +10,33 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from .._computing import progress
-from ..privacy import PrivacyGuarantee
+from .._computing import progress, warn_caller
+from ..privacy import BudgetExceededError, BudgetWarning, PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit
 from ..privacy._mechanisms import Mechanism
+from ..privacy._noise import nominal_mechanism
+from ..schema._listed import class_codes, known_classes
 from ..schema._reading import beside_X, unwrap, validate_table
 from ._public_points import draw_landmarks, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
-from .erm._kernel_space import (
-    KERNELS,
-    KernelSpace,
-    PrecomputedSpace,
-)
-from .erm._losses import Loss
-from .erm._problem import (
-    ROUNDED_UP,
-    Problem,
-    Space,
-    Terms,
-    check_radius,
-)
-from .mechanisms._functional import public_regularization
+from .erm._kernel_space import KERNELS, KernelSpace, PolynomialKernel, PrecomputedSpace
+from .erm._losses import Floats, Loss, as_loss, classifier_loss
+from .erm._problem import ROUNDED_UP, Problem, Space, Terms, check_radius
+from .mechanisms._base import LearnerMechanism, Plan
 
 # Public points at which landmarks are tried out.
 _N_PROBES = 64
+# A ledger that counts this many times a fit's epsilon should not do so unnoticed.
+_MANY_TIMES = 2.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class _Draft:
     """A fit that is not paid for: what to minimise, how to release it, and what y's codes mean."""
 
     problem: Problem
-    plan: Any
+    plan: Plan
     coding: Any
     privacy: PrivacyGuarantee
 
@@ -54,23 +52,38 @@ class _Draft:
 class BaseKernelLearner(PrivateFit, BaseEstimator):
     """A regularised loss over a kernel's space, minimised to a certified distance.
 
-    Subclasses say what is released of the minimiser (`_plan`), and what labels mean
+    What is released of the minimiser is up to the mechanism. Subclasses say what labels mean
     (`ClassifierTarget`, `RegressorTarget`).
     """
 
-    # Mechanisms that have a pure guarantee, and those that give an answer for kernels.
-    _pure: ClassVar[tuple[str, ...]] = ()
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions({*KERNELS, "precomputed"}), callable],
+    _kind: ClassVar[str]  # "TDIL", "TDDL" or "PINP": which mechanisms it takes
+    _takes_public_points: ClassVar[bool] = False
+    _draws_landmarks: ClassVar[bool] = True
+
+    kernel: Any
+    gamma: float
+    feature_map: Any
+    norm_bound: float
+    fit_intercept: bool
+    intercept_scaling: float
+    regularization: Any
+    mechanism: Any
+    bounds: Any
+    random_state: Any
+    verbose: int | bool
+    n_features_in_: int
+    predictor_: Any
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "kernel": [StrOptions({*KERNELS, "precomputed"}), PolynomialKernel, callable],
         "gamma": [Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, 0, None, closed="left")],
-        "kernel_params": [None, dict],
         "feature_map": [None, HasMethods(["fit", "transform"])],
         "norm_bound": [Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
         "regularization": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "mechanism": [str, LearnerMechanism],
+        "bounds": "no_validation",
         **PrivateFit._parameter_constraints,
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
@@ -81,21 +94,69 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _describe_target(self, y: NDArray) -> tuple[Loss, Any, str]:
         """Return the loss, the coding of y, and what the guarantee takes as given about y."""
 
-    @abstractmethod
-    def _plan(self, space: Space, terms: Terms, public: NDArray | None) -> Any:
-        """Return the mechanism that releases something of the minimiser, with its cost."""
+    # ---- the mechanism
 
-    @abstractmethod
-    def _release(self, plan: Any, problem: Problem) -> None:
-        """Minimise, release, and set what is fitted."""
+    @classmethod
+    def _mechanisms(cls) -> dict[str, type[LearnerMechanism]]:
+        """Return the mechanisms of such a learner, by their names."""
+        return {one.name: one for one in LearnerMechanism._named if cls._kind in one.learners}
 
-    def _n_coordinates(self, space: Space, public: NDArray | None, n_scores: int) -> int:
-        """Return the dimension of what is released."""
-        if isinstance(space, FeatureSpace):
-            return space.n_features * n_scores
-        return n_scores * (1 if public is None else len(public))
+    def _chosen_mechanism(self) -> LearnerMechanism:
+        """Return the mechanism that was given, or that the name given stands for."""
+        if isinstance(self.mechanism, str):
+            return self._mechanisms()[self.mechanism]()
+        return self.mechanism
+
+    def _check_mechanism(self) -> None:
+        known, given = self._mechanisms(), self.mechanism
+        if (isinstance(given, str) and given not in known) or (
+            isinstance(given, LearnerMechanism) and self._kind not in given.learners
+        ):
+            objects = ", ".join(f"{one.__name__}()" for one in known.values())
+            raise ValueError(
+                f"The 'mechanism' parameter of {type(self).__name__} must be a str among "
+                f"{sorted(known)} or one of {objects}. Got {given!r} instead."
+            )
+        mechanism = self._chosen_mechanism()
+        mechanism._validate_params()
+        if self.delta == 0 and self.epsilon != np.inf and not mechanism.is_pure:
+            pure = sorted(name for name, one in known.items() if one.is_pure)
+            raise ValueError(
+                f"mechanism={mechanism.name!r} of {type(self).__name__} has no pure guarantee; set "
+                f"delta > 0, or take one of {pure}."
+            )
+        explicit = self.kernel == "linear" or self.feature_map is not None
+        if mechanism.needs_features and not explicit:
+            raise ValueError(
+                f"mechanism={mechanism.name!r} works on explicit features, not on "
+                f"kernel={self.kernel!r}; set kernel='linear', or give a feature_map such as "
+                "RBFSampler."
+            )
 
     # ---- the fit
+
+    def fit(self, X, y):
+        """Minimise, and release a predictor; or charge for all answers to come (PINP).
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            One row per person (or other unit of protection).
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data; nothing is charged.
+        BudgetExceededError
+            If the ledger cannot hold epsilon and delta; nothing is charged.
+        """
+        self._fit(X, y)
+        return self
 
     def _fit(self, X: Any, y: Any, X_public: Any = None) -> None:
         with progress(f"{type(self).__name__}.fit", self.verbose):
@@ -105,11 +166,18 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         """Return what `fit` would cost, from public numbers: nothing is minimised or charged."""
         self._check_parameters()
         problem, _, _, public = self._pose(X, y, X_public)
-        return self._plan(problem.space, problem.terms, public).mechanism
+        return self._chosen_mechanism().plan(problem.space, problem.terms, public).mechanism
 
     def least_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism | None:
         """Return what `fit` would cost at least, whatever its epsilon; None if that is nothing."""
-        return None
+        mechanism = self._chosen_mechanism()
+        # "auto" raises Lambda where epsilon is lowered, and with it lowers the price of curvature.
+        if not mechanism.pays_for_curvature or self.regularization == "auto":
+            return None
+        if self.epsilon == np.inf:
+            return None
+        self._check_parameters()
+        return mechanism.least_cost(self._pose(X, y, X_public)[0].terms)
 
     def kernel_diag(self, X: Any) -> NDArray[np.float64]:
         """Return k(x, x) of rows, as `fit` takes them. Nothing is fitted or charged.
@@ -135,14 +203,14 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         """Return what is to be minimised, the coding of y, what is given of it, public points."""
         X, y = self._validate(X, y)
         loss, coding, given = self._describe_target(y)
-        space, rows, public = self._open_space(X, unwrap(X_public))
+        space, rows, public = self._open_space(X, X_public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
         _check_size(len(X), terms)
         return Problem(space, rows, coding.encode(y), terms), coding, given, public
 
     def _draft(self, X: Any, y: Any, X_public: Any) -> _Draft:
         problem, coding, given, public = self._pose(X, y, X_public)
-        plan = self._plan(problem.space, problem.terms, public)
+        plan = self._chosen_mechanism().plan(problem.space, problem.terms, public)
         problem.check(**getattr(plan, "demands", {}))
         if public is not None:
             problem.check_points(public)
@@ -154,18 +222,45 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         terms = draft.problem.terms
         self.regularization_, self.sensitivity_ = terms.regularization, terms.sensitivity
 
+    def _release(self, plan: Plan, problem: Problem) -> None:
+        """Minimise, release, and set what is fitted."""
+        self.predictor_ = plan.release(problem)
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.delta == 0 and self.epsilon != np.inf and self.mechanism not in self._pure:
-            raise ValueError(
-                f"mechanism={self.mechanism!r} of {type(self).__name__} has no pure guarantee; set "
-                f"delta > 0, or take one of {sorted(self._pure)}."
-            )
+        if isinstance(self.kernel, PolynomialKernel):
+            self.kernel._validate_params()
         if self.kernel == "precomputed" and not self._takes_public_points:
             raise ValueError(
                 f"{type(self).__name__} needs kernel values between points that it has not seen: "
                 "give a callable kernel, of indices into your own matrix if need be, in place of "
                 "kernel='precomputed'."
+            )
+        self._check_mechanism()
+
+    def _pay(self, privacy: PrivacyGuarantee) -> None:
+        mechanism = self._chosen_mechanism()
+        if self.ledger is None or not mechanism.pays_for_curvature or self.delta == 0:
+            super()._pay(privacy)
+            return
+        advice = mechanism.price_advice(self.epsilon)
+        try:
+            self.ledger.check(privacy)
+            # Before the charge, for a warning may be an error.
+            self._warn_of_price(privacy.mechanism, advice)
+            super()._pay(privacy)
+        except BudgetExceededError as error:
+            raise BudgetExceededError(f"{error} {advice}") from None
+
+    def _warn_of_price(self, cost: Mechanism, advice: str) -> None:
+        """Warn where the ledger counts much more than for Gaussian noise of the same epsilon."""
+        asked = nominal_mechanism(self.epsilon, self.delta)
+        paid, usual = (self.ledger.price(one, adjacency=self.adjacency) for one in (cost, asked))
+        if paid.epsilon > _MANY_TIMES * usual.epsilon:
+            warn_caller(
+                f"This fit costs epsilon={paid.epsilon:.4g} in its ledger at delta={paid.delta:g}, "
+                f"and Gaussian noise {usual.epsilon:.4g}. {advice}",
+                BudgetWarning,
             )
 
     def _validate(self, X: Any, y: Any) -> tuple[NDArray, NDArray]:
@@ -176,12 +271,14 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         intercept = float(self.intercept_scaling) if self.fit_intercept else 0.0
         norm_bound, n_columns = float(self.norm_bound), X.shape[1]
+        if X_public is not None:
+            X_public = unwrap(X_public)
         if self.kernel == "precomputed" and self.feature_map is None:
             return PrecomputedSpace.split(X, X_public, norm_bound, intercept)
         if self.feature_map is not None or self.kernel == "linear":
             space: Space = FeatureSpace.of(self.feature_map, n_columns, norm_bound, intercept, seed)
         else:
-            space = KernelSpace(self.kernel, self._kernel_params(), norm_bound, intercept)
+            space = KernelSpace(*self._kernel_and_params(), norm_bound, intercept)
             space.try_out(n_columns)
         space.check(X)
         return space, X, self._public_points(X_public, space, seed)
@@ -192,10 +289,16 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             with beside_X("X_public"):
                 points = validate_table(self, X_public, reset=False).astype(np.float64)
                 space.check(points)
-            if isinstance(space, KernelSpace):
+            if space.n_features is None:
                 warn_of_isolation(space, points, self.kernel)
             return points
-        if isinstance(space, FeatureSpace) or not self._needs_landmarks():
+        mechanism = self._chosen_mechanism()
+        if mechanism.candidates is not None:
+            points = validate_table(self, mechanism.candidates, reset=False)
+            space.check(points)
+            return points
+        explicit = space.n_features is not None
+        if explicit or not self._draws_landmarks or mechanism.n_landmarks is None:
             return None
         if self.bounds is None:
             raise ValueError(
@@ -206,25 +309,20 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             )
         names = getattr(self, "feature_names_in_", None)
         box = self.bounds, self.n_features_in_
-        landmarks = draw_landmarks(*box, int(self.n_landmarks), seed, names)
+        landmarks = draw_landmarks(*box, int(mechanism.n_landmarks), seed, names)
         others = draw_landmarks(*box, _N_PROBES, seed + 1, names)
         warn_of_blindness(space, landmarks, others, self.kernel)
         return landmarks
 
-    _takes_public_points: ClassVar[bool] = False
-
-    def _needs_landmarks(self) -> bool:
-        return hasattr(self, "n_landmarks")
-
-    def _kernel_params(self) -> dict[str, Any]:
-        if callable(self.kernel):
-            return dict(self.kernel_params or {})
-        if self.kernel == "cosine":
-            return {}
-        params = {"gamma": float(self.gamma)}
-        if self.kernel in ("poly", "polynomial"):
-            params |= {"degree": int(self.degree), "coef0": float(self.coef0)}
-        return params
+    def _kernel_and_params(self) -> tuple[Any, dict[str, Any]]:
+        """Return the kernel's name, or the function that was given, and its parameters."""
+        kernel = PolynomialKernel() if self.kernel in ("poly", "polynomial") else self.kernel
+        if isinstance(kernel, PolynomialKernel):
+            more = {"degree": int(kernel.degree), "coef0": float(kernel.coef0)}
+            return "poly", {"gamma": float(self.gamma), **more}
+        if callable(kernel) or kernel == "cosine":
+            return kernel, {}
+        return kernel, {"gamma": float(self.gamma)}
 
     def _make_terms(self, space: Space, loss: Loss, n_scores: int, public: NDArray | None) -> Terms:
         check_radius(space.radius)
@@ -241,24 +339,16 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             max_rows=space.max_rows,
         )
         if self.regularization == "auto":
-            chosen = self._auto_regularization(space, terms, public)
+            charged = self.ledger is not None
+            mechanism = self._chosen_mechanism()
+            chosen = mechanism.default_regularization(space, terms, public, charged=charged)
         else:
             chosen = float(self.regularization)
         terms = replace(terms, regularization=chosen)
         terms.check()
         return terms
 
-    def _auto_regularization(self, space: Space, terms: Terms, public: NDArray | None) -> float:
-        return public_regularization(
-            terms.loss,
-            space.radius,
-            epsilon=terms.epsilon,
-            delta=terms.delta,
-            adjacency=terms.adjacency,
-            n_coordinates=self._n_coordinates(space, public, terms.n_scores),
-        )
-
-    def _guarantee(self, plan: Any, given: str) -> PrivacyGuarantee:
+    def _guarantee(self, plan: Plan, given: str) -> PrivacyGuarantee:
         facts = ["the parameters of the estimator"]
         facts += [given] if given else []
         facts += self._given_of_kernel()
@@ -274,7 +364,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _given_of_kernel(self) -> list[str]:
         """Return what is taken on trust of a kernel that the user computes, in tables."""
-        if self.feature_map is not None or self.kernel in KERNELS:
+        is_users = callable(self.kernel) or self.kernel == "precomputed"
+        if self.feature_map is not None or not is_users:
             return []
         return [
             "that the kernel is positive semi-definite, and a function of two rows alone, up to "
@@ -299,3 +390,191 @@ def _check_size(n_rows: int, terms: Terms) -> None:
             "(RBFSampler, PolynomialCountSketch) for more."
         )
     raise ValueError(f"A learner takes at most {terms.max_rows} rows; sample that many.")
+
+
+# ---- labels: what classifiers and regressors make of y, and of the scores
+
+
+@dataclass(frozen=True)
+class ClassCoding:
+    """Codes of K classes as rows of a (K, q) matrix, and the way back from scores.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (K,)
+    codes : ndarray of shape (K, q)
+        -1 and 1 for two classes; else one-hot for `Softmax`, and 1 against -1 for `OneVsRest`.
+    """
+
+    classes: NDArray
+    codes: Floats
+
+    @property
+    def n_scores(self) -> int:
+        """q, the number of scores of a row."""
+        return self.codes.shape[1]
+
+    def encode(self, y: NDArray) -> Floats:
+        """Return the code of each label, shape (n, q)."""
+        return self.codes[class_codes(y, self.classes)]
+
+    def decision(self, scores: Floats) -> Floats:
+        """Return scikit-learn's decision function: shape (n,) for two classes, else (n, K)."""
+        return scores[:, 0] if len(self.classes) == 2 else scores
+
+
+@dataclass(frozen=True)
+class IntervalCoding:
+    """Numbers of a public interval, clipped and scaled to [-1, 1]."""
+
+    low: float
+    high: float
+    n_scores: int = 1
+
+    @property
+    def half(self) -> float:
+        """Half the length of the interval, in the units of y."""
+        return (self.high - self.low) / 2
+
+    def encode(self, y: NDArray) -> Floats:
+        """Return each number's place in [-1, 1], shape (n, 1)."""
+        clipped = np.clip(y, self.low, self.high)
+        return ((clipped - self.low) / self.half - 1)[:, None]
+
+    def decode(self, scores: Floats) -> Floats:
+        """Return predictions in the units of y, within the interval, shape (n,)."""
+        return self.low + self.half * (np.clip(scores[:, 0], -1, 1) + 1)
+
+
+def _has_probabilities(self) -> bool:
+    return self.loss == "logistic" or getattr(self.loss, "has_probabilities", False)
+
+
+class ClassifierTarget(ClassifierMixin):
+    """Two classes or more, by the scores' margins or by multinomial logistic regression."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "loss": "no_validation",
+        "classes": [None, "array-like"],
+    }
+
+    loss: Any
+    classes: Any
+    _coding: Any
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        classifier_loss(self.loss, 2)  # which checks it
+
+    def _describe_target(self, y):
+        with warnings.catch_warnings(action="ignore"):  # of how many rows there are
+            check_classification_targets(y)
+        known = known_classes(y, self.classes)
+        flat = self._chosen_mechanism().pays_for_curvature
+        loss = classifier_loss(self.loss, len(known), flat=flat)
+        given = "the set of labels in y" if self.classes is None else ""
+        return loss, ClassCoding(known, loss.class_codes(len(known))), given
+
+    @property
+    def classes_(self):
+        """The classes, sorted."""
+        return self._coding.classes
+
+    def decision_function(self, X):
+        """Return the released scores.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+            Positive, or largest, for the class that is predicted. 1 is the margin.
+        """
+        scores = self._scores(X)
+        return self._coding.decision(scores)
+
+    def predict(self, X):
+        """Return the class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        decision = self.decision_function(X)
+        if decision.ndim == 1:
+            return self.classes_[(decision > 0).astype(int)]
+        return self.classes_[decision.argmax(axis=1)]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Return the logistic model's probabilities, noise in the scores included.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        decision = self.decision_function(X)
+        if decision.ndim == 1:
+            return np.column_stack([expit(-decision), expit(decision)])
+        return softmax(decision, axis=1)
+
+
+class RegressorTarget(RegressorMixin):
+    """A number of a public interval."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "loss": "no_validation",
+        "y_bounds": "no_validation",
+    }
+    loss: Any
+    y_bounds: Any
+    _coding: Any
+
+    def _validate(self, X, y):
+        return validate_table(self, X, y, y_numeric=True)
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        as_loss(self.loss, "regressor")
+        self._interval()
+
+    def _interval(self) -> IntervalCoding:
+        if self.y_bounds is None:
+            raise ValueError("y_bounds is missing: give the public (low, high) of y.")
+        try:
+            low, high = (float(end) for end in self.y_bounds)
+        except (TypeError, ValueError):
+            low = high = np.nan
+        if not (np.isfinite([low, high, high - low]).all() and low < high):
+            raise ValueError(
+                f"y_bounds must be a pair of finite numbers low < high, got {self.y_bounds!r}."
+            )
+        return IntervalCoding(low, high)
+
+    def _describe_target(self, y):
+        # A copy, for the user's may get other parameters while a learner answers with its noise.
+        return clone(as_loss(self.loss, "regressor")), self._interval(), ""
+
+    def predict(self, X):
+        """Return the prediction for each row, within `y_bounds`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        scores = self._scores(X)
+        return self._coding.decode(scores)

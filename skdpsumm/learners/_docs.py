@@ -15,12 +15,13 @@ SPACE = """
         "rbf", "laplacian", "poly", "cosine", "chi2", "linear" (scikit-learn's `pairwise_kernels`),
         or a function of two tables, of shapes (n, d) and (m, d), that returns their (n, m) matrix.
         It must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two
-        rows.{precomputed} Up to 60,000 rows; more take a `feature_map` or the linear kernel.
-    gamma, degree, coef0 : float, int, float, default=1.0, 3, 1.0
-        Of the kernel, as in scikit-learn; public, never read off the data. The defaults give
-        the paper's ``(<x, y> + 1)^3``.
-    kernel_params : dict, default=None
-        Keyword arguments of a callable kernel.
+        rows.{precomputed}
+        Up to 60,000 rows; more take a `feature_map` or the linear kernel.
+        Give a function that has parameters as a `functools.partial`. "poly" is the paper's
+        ``(<x, y> + 1)^3``; `PolynomialKernel(degree=2, coef0=0.0)` is another polynomial.
+    gamma : float, default=1.0
+        Of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn; public, never read off the
+        data.
     feature_map : transformer, default=None
         Explicit public features in place of a kernel: `RBFSampler`, `PolynomialFeatures`,
         `PolynomialCountSketch`, or any that maps each row by itself. It is cloned and fitted to a
@@ -35,31 +36,22 @@ SPACE = """
     intercept_scaling : float, default=1.0"""
 
 CLASSIFIER = """
-    loss : {"auto", "huberized_hinge", "soft_hinge", "logistic", "hinge"}, default="auto"
-        "auto" is "huberized_hinge", which has the most signal per unit of noise: its slope is L at
-        small scores, where the logistic loss has half of that. For two classes and "objective" it
-        is "soft_hinge", log(1 + exp(m - margin)), whose curvature vanishes as its slope nears L,
-        and is free of charge at the default Lambda. With more than two classes losses are
-        multinomial, so that the noise does not grow with their number ("hinge" is one-vs-rest: it
-        does). "hinge" has its corner rounded for margins from 0.999 to 1.001.
-    huber_width : float, default=None
-        h: the hinge's kink is a parabola for margins from 1 - h to 1 + h (with more than two
-        classes, the temperature of a softmax in place of a maximum). None is 0.5, and 1 for
-        "objective", where curvature costs privacy.
-    soft_margin : float, default=3.0
-        m of "soft_hinge"; 0 is the logistic loss. 3 is best at 2,000 to 40,000 rows of synthetic
-        tables (docs/learners.md).
+    loss : str or loss object, default="auto"
+        "huberized_hinge" (`HuberizedHinge`), "soft_hinge" (`SoftHinge`), "logistic" (`Logistic`) or
+        "hinge" (`Hinge`). "auto" is "huberized_hinge", which has the most signal per unit of noise:
+        its slope is L at small scores, where the logistic loss has half of that. For two classes
+        and "objective" it is "soft_hinge", whose curvature vanishes as its slope nears L, and is
+        free of charge at the default Lambda. With more than two classes losses are multinomial, so
+        that the noise does not grow with their number ("hinge" is one-vs-rest: it does). A string
+        stands for the object with its default parameters.
     classes : sequence or None, default=None
         All labels there can be. None takes those in y as public: a class that only one person
         has is then revealed, and `privacy_` says so."""
 
 REGRESSOR = """
-    loss : {"huber", "squared"}, default="huber"
-        Labels are clipped to `y_bounds`; "squared" clips residuals at the length of that interval,
-        for the plain squared loss has no finite sensitivity where the number of rows is private.
-    huber_threshold : float, default=0.25
-        Residual from which "huber" is linear, in halves of the interval: smaller needs less noise,
-        and this was the best of .25 to 2 in docs/learners.md.
+    loss : str or loss object, default="huber"
+        "huber" (`Huber`) or "squared" (`Squared`), of labels clipped to `y_bounds`. A string stands
+        for the object with its default parameters.
     y_bounds : pair of float
         Public (low, high) of y. Required."""
 
@@ -94,16 +86,54 @@ FITTED = """
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names."""
 
+BOUNDS = """
+    bounds : pair or sequence of pairs, default=None
+        Public (low, high) of the columns, from which landmarks are drawn; required for kernels
+        other than "linear" without a `feature_map`{unless}.
+        In many columns landmarks are far from all rows: `fit` warns, from public numbers, where
+        `gamma` is too large for them to see any."""
+
+CLASSES = """
+    classes_ : ndarray of shape (n_classes,)"""
+
+PREDICTOR = """
+    predictor_ : Minimizer
+        The release: an expansion in public points, or weights of features."""
+
+UPDATES = """
+    n_updates : int, default=5
+        B, how many updates of the hypothesis are paid for. "svt" is better for up to five.
+    max_queries : int, default=1000
+        T, after which answers come from the hypothesis alone. It sets the threshold of the test.
+    failure_probability : float, default=0.05
+        beta of the paper's error bound, for the same threshold."""
+
 _TEXTS = {
+    "space": SPACE,
     "classifier": CLASSIFIER,
     "regressor": REGRESSOR,
     "budget": BUDGET,
+    "bounds": BOUNDS,
     "end": END.replace("    {release}", RELEASE.strip("\n")),
+    "classes": CLASSES,
+    "predictor": PREDICTOR,
     "fitted": FITTED,
+    "updates": UPDATES,
+    "kernel": '"rbf"',
+    "precomputed": "",
+    "unless": "",
 }
 
 
-def shared_docs(kernel: str = '"rbf"', precomputed: str = "") -> Callable[[T], T]:
-    """Return a decorator that puts the shared texts where a class's docstring names them."""
-    space = SPACE.replace("{kernel}", kernel).replace("{precomputed}", precomputed)
-    return fill_docs(space=space, **_TEXTS)
+def shared_docs(**own: str) -> Callable[[T], T]:
+    """Return a decorator that puts shared texts where a class's docstring names them.
+
+    Parameters
+    ----------
+    **own : str
+        Texts of a family of learners, by the names that stand in braces; they replace ours.
+    """
+    texts = _TEXTS | own
+    for name in ("kernel", "precomputed", "unless"):  # in the middle of other texts
+        texts = {key: text.replace("{" + name + "}", texts[name]) for key, text in texts.items()}
+    return fill_docs(**texts)

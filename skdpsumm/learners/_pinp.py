@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress
 from ..schema._reading import Public, unwrap, validate_table
-from ._base import BaseKernelLearner
+from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 from ._docs import shared_docs
-from ._labels import ClassifierTarget, RegressorTarget
-from .erm._feature_space import FeatureSpace
-from .mechanisms._functional import GaussianPath, WeightNoise
-from .mechanisms._interactive import FrozenAnswers
-from .mechanisms._public_hypothesis import NoisyThreshold, SparseVector
+
+_DOCS = {
+    "mechanism": """
+    mechanism : str or mechanism object, default="functional"
+        "functional" (`FunctionalMechanism`): all answers lie on one path of a Gaussian process
+        around the minimiser, with noise of at most ``Delta_w |phi(z)| / mu``, for any number of
+        queries. With explicit features `fit` releases the whole function. "svt" (`SparseVector`)
+        and "threshold" (`NoisyThreshold`) are the paper's Algorithm 1 with budgets that hold: they
+        answer from a public hypothesis and pay where it is wrong. They are shown for comparison: in
+        all cases we tried they are worse by far. A string stands for the object with its default
+        parameters.""",
+    "answers": """
+    answers_ : object
+        The private minimiser and all answers given.
+    n_updates_left_ : int
+        Updates that "svt" and "threshold" have left; afterwards nothing private is read.""",
+    "notes": """
+    A fitted learner holds private data. A pickle or deep copy leaves the private minimiser behind,
+    unless epsilon is infinite: it carries the points asked and their answers, and answers new
+    points by the function that those amount to. It holds private data if these points are: ask at
+    public ones by ``predict(Public(Z))``. A fork answers as a copy does, but has all the memory.
+
+    A new point costs n kernel values, and O(T^2) arithmetic after T points.
+
+    Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 5;
+    Hall, Rinaldo and Wasserman (2013) for the functional mechanism.""",
+}
 
 
 @dataclass(frozen=True)
@@ -41,38 +61,8 @@ class PINPAnswer:
 class BasePINP(BaseKernelLearner):
     """What both PINP learners do."""
 
-    _pure = ("svt", "functional")
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseKernelLearner._parameter_constraints,
-        "mechanism": [StrOptions({"functional", "svt", "threshold"})],
-        "n_updates": [Interval(Integral, 1, None, closed="left")],
-        "max_queries": [Interval(Integral, 1, None, closed="left")],
-        "failure_probability": [Interval(Real, 0, 1, closed="neither")],
-        "max_points": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def fit(self, X, y):
-        """Minimise, and charge for all answers to come.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            One row per person (or other unit of protection).
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or data; nothing is charged.
-        BudgetExceededError
-            If the ledger cannot hold epsilon and delta; nothing is charged.
-        """
-        self._fit(X, y)
-        return self
+    _kind = "PINP"
+    _draws_landmarks = False
 
     def query(self, X):
         """Return the released scores of each row, and which of them are fresh.
@@ -108,83 +98,34 @@ class BasePINP(BaseKernelLearner):
         """
         return hasattr(self, "answers_") and self.answers_.holds_private_data
 
-    def _plan(self, space, terms, public):
-        if self.mechanism == "functional":
-            if isinstance(space, FeatureSpace):
-                return WeightNoise(space, terms)
-            if terms.is_private and terms.delta == 0:
-                raise ValueError(
-                    "mechanism='functional' of an interactive learner has a pure guarantee on "
-                    "explicit features alone (kernel='linear', feature_map); set delta > 0, or "
-                    "mechanism='svt'."
-                )
-            return GaussianPath(space, terms, int(self.max_points))
-        kind = SparseVector if self.mechanism == "svt" else NoisyThreshold
-        return kind(
-            space,
-            terms,
-            n_updates=int(self.n_updates),
-            max_queries=int(self.max_queries),
-            failure_probability=float(self.failure_probability),
-        )
-
     def _release(self, plan, problem):
-        if isinstance(plan, WeightNoise):
-            released = plan.release(problem)
-            public = problem.terms.is_private
-            self.answers_ = FrozenAnswers(problem.terms.n_scores, {}, released, is_public=public)
-        else:
-            self.answers_ = plan.open(problem)
+        self.answers_ = plan.open(problem)
 
     def _scores(self, X):
         return self.query(X).scores
 
 
-@shared_docs()
+@shared_docs(**_DOCS)
 class PINPClassifier(ClassifierTarget, BasePINP):
     """Classify test points that come one by one, from a minimiser that stays private.
-
-    Holds private data once fitted. A pickle or deep copy leaves the private minimiser behind,
-    unless epsilon is infinite: it carries the points asked and their answers, and answers new
-    points by the function that those amount to. It holds private data if these points are: ask
-    at public ones by ``predict(Public(Z))``. A fork answers as a copy does, but has all the memory.
 
     Parameters
     ----------
     {space}
     {classifier}
     {budget}
-    mechanism : {"functional", "svt", "threshold"}, default="functional"
-        "functional": all answers lie on one path of a Gaussian process around the minimiser, with
-        noise of at most ``Delta_w |phi(z)| / mu``, for any number of queries. "svt" and
-        "threshold" are the paper's Algorithm 1 with budgets that hold: they answer from a public
-        hypothesis and pay where it is wrong. They are shown for comparison: in all cases we tried
-        they are worse by far.
-    n_updates : int, default=5
-        B, the number of updates of "svt" and "threshold". "svt" is better for up to five.
-    max_queries : int, default=1000
-        T, after which they answer from the hypothesis alone. T sets the threshold of their test.
-    failure_probability : float, default=0.05
-        beta of the paper's error bound, for the same threshold.
-    max_points : int, default=5000
-        Points at which "functional" samples its path: memory goes with its square. Later points
-        get the path's conditional mean. (Explicit features have no such limit: there the whole
-        function is released by `fit`.)
+    {mechanism}
     {end}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    answers_ : object
-        The private minimiser and all answers given.
-    n_updates_left_ : int
+    {classes}
+    {answers}
     {fitted}
 
     Notes
     -----
-    Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 5;
-    Hall, Rinaldo and Wasserman (2013) for the functional mechanism. A new point costs n kernel
-    values, and O(T^2) arithmetic after T points.
+    {notes}
 
     Examples
     --------
@@ -201,7 +142,7 @@ class PINPClassifier(ClassifierTarget, BasePINP):
     (True, 2.0)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePINP._parameter_constraints,
         **ClassifierTarget._parameter_constraints,
     }
@@ -211,26 +152,17 @@ class PINPClassifier(ClassifierTarget, BasePINP):
         *,
         kernel="rbf",
         gamma=1.0,
-        degree=3,
-        coef0=1.0,
-        kernel_params=None,
         feature_map=None,
         norm_bound=1.0,
         fit_intercept=False,
         intercept_scaling=1.0,
         loss="auto",
-        huber_width=None,
-        soft_margin=3.0,
         classes=None,
         regularization="auto",
         epsilon=1.0,
         delta=1e-6,
         adjacency="add_remove",
         mechanism="functional",
-        n_updates=5,
-        max_queries=1000,
-        failure_probability=0.05,
-        max_points=5000,
         random_state=None,
         noise_seed=None,
         ledger=None,
@@ -238,76 +170,43 @@ class PINPClassifier(ClassifierTarget, BasePINP):
     ):
         self.kernel = kernel
         self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
         self.feature_map = feature_map
         self.norm_bound = norm_bound
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.loss = loss
-        self.huber_width = huber_width
-        self.soft_margin = soft_margin
         self.classes = classes
         self.regularization = regularization
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
         self.mechanism = mechanism
-        self.n_updates = n_updates
-        self.max_queries = max_queries
-        self.failure_probability = failure_probability
-        self.max_points = max_points
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger
         self.verbose = verbose
 
 
-@shared_docs()
+@shared_docs(**_DOCS)
 class PINPRegressor(RegressorTarget, BasePINP):
     """Predict numbers for test points that come one by one, from a minimiser that stays private.
-
-    Holds private data once fitted. A pickle or deep copy leaves the private minimiser behind,
-    unless epsilon is infinite: it carries the points asked and their answers, and answers new
-    points by the function that those amount to. It holds private data if these points are: ask
-    at public ones by ``predict(Public(Z))``. A fork answers as a copy does, but has all the memory.
 
     Parameters
     ----------
     {space}
     {regressor}
     {budget}
-    mechanism : {"functional", "svt", "threshold"}, default="functional"
-        "functional": all answers lie on one path of a Gaussian process around the minimiser, with
-        noise of at most ``Delta_w |phi(z)| / mu``, for any number of queries. "svt" and
-        "threshold" are the paper's Algorithm 1 with budgets that hold: they answer from a public
-        hypothesis and pay where it is wrong. They are shown for comparison: in all cases we tried
-        they are worse by far.
-    n_updates : int, default=5
-        B, the number of updates of "svt" and "threshold". "svt" is better for up to five.
-    max_queries : int, default=1000
-        T, after which they answer from the hypothesis alone. T sets the threshold of their test.
-    failure_probability : float, default=0.05
-        beta of the paper's error bound, for the same threshold.
-    max_points : int, default=5000
-        Points at which "functional" samples its path: memory goes with its square. Later points
-        get the path's conditional mean. (Explicit features have no such limit: there the whole
-        function is released by `fit`.)
+    {mechanism}
     {end}
 
     Attributes
     ----------
-    answers_ : object
-        The private minimiser and all answers given.
-    n_updates_left_ : int
+    {answers}
     {fitted}
 
     Notes
     -----
-    Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 5;
-    Hall, Rinaldo and Wasserman (2013) for the functional mechanism. A new point costs n kernel
-    values, and O(T^2) arithmetic after T points.
+    {notes}
 
     Examples
     --------
@@ -321,7 +220,7 @@ class PINPRegressor(RegressorTarget, BasePINP):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePINP._parameter_constraints,
         **RegressorTarget._parameter_constraints,
     }
@@ -331,25 +230,17 @@ class PINPRegressor(RegressorTarget, BasePINP):
         *,
         kernel="rbf",
         gamma=1.0,
-        degree=3,
-        coef0=1.0,
-        kernel_params=None,
         feature_map=None,
         norm_bound=1.0,
         fit_intercept=False,
         intercept_scaling=1.0,
         loss="huber",
-        huber_threshold=0.25,
         y_bounds=None,
         regularization="auto",
         epsilon=1.0,
         delta=1e-6,
         adjacency="add_remove",
         mechanism="functional",
-        n_updates=5,
-        max_queries=1000,
-        failure_probability=0.05,
-        max_points=5000,
         random_state=None,
         noise_seed=None,
         ledger=None,
@@ -357,25 +248,17 @@ class PINPRegressor(RegressorTarget, BasePINP):
     ):
         self.kernel = kernel
         self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
         self.feature_map = feature_map
         self.norm_bound = norm_bound
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.loss = loss
-        self.huber_threshold = huber_threshold
         self.y_bounds = y_bounds
         self.regularization = regularization
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
         self.mechanism = mechanism
-        self.n_updates = n_updates
-        self.max_queries = max_queries
-        self.failure_probability = failure_probability
-        self.max_points = max_points
         self.random_state = random_state
         self.noise_seed = noise_seed
         self.ledger = ledger

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ _FEWEST_TRIED = 10
 
 
 def draw_landmarks(
-    bounds: object, n_columns: int, n_landmarks: int, seed: int, names: object = None
+    bounds: Any, n_columns: int, n_landmarks: int, seed: int, names: Any = None
 ) -> NDArray[np.float64]:
     """Return points of the box of `bounds` that fill it evenly (a scrambled Sobol sequence).
 

@@ -8,6 +8,7 @@ needs nothing here.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 # Orders less one at which compositions are bounded by their Renyi divergences.
 _ORDERS = np.geomspace(1e-6, 1e8, 128)
 # Points of a loss distribution at most. One of a Gaussian takes about 2 microseconds to make.
-_MOST_POINTS = 2**18
+_MOST_POINTS = 2**17
 # Their distance is at most this, unless there would be too many.
 _FINE = 1e-4
 _COARSEST = 1.0
@@ -136,7 +137,8 @@ class Composed(_Several):
         return math.fsum(log_ratios), math.fsum(tails)
 
     def renyi_divergence(self, extra: Floats) -> Floats:
-        return np.sum([part.renyi_divergence(extra) for part in self.parts], axis=0)
+        counts = _counted(self.parts)
+        return np.sum([n * part.renyi_divergence(extra) for part, n in counts], axis=0)
 
     @property
     def sequence(self) -> tuple[Mechanism, ...]:
@@ -257,8 +259,19 @@ def compose(parts: Iterable[Mechanism]) -> Mechanism:
         if part.alternatives != (part,):
             rest = [*flat[:i], *flat[i + 1 :]]
             return Worst(tuple(compose([*rest, one]) for one in part.alternatives))
-    total = _merged(sorted(flat, key=lambda part: part.place), lambda a, b: a.compose_with(b))
-    return Composed(total) if len(total) > 1 else next(iter(total), PureDP(0.0))
+    total: list[Mechanism] = []
+    first: dict[type[Mechanism], int] = {}  # whether two kinds add up is a matter of the kinds
+    for part in sorted(flat, key=lambda part: part.place):
+        for kind, i in first.items():
+            both = total[i].compose_with(part) or part.compose_with(total[i])
+            if both is not None:
+                total[i] = both
+                first[type(both)] = first.pop(kind)
+                break
+        else:
+            first.setdefault(type(part), len(total))
+            total.append(part)
+    return Composed(tuple(total)) if len(total) > 1 else next(iter(total), PureDP(0.0))
 
 
 def parallel(parts: Iterable[Mechanism]) -> Mechanism:
@@ -284,24 +297,16 @@ def parallel(parts: Iterable[Mechanism]) -> Mechanism:
         if part.unprotected:
             return part.unprotected
     # One of each kind that has a largest: a sum of many sketches states a short cost.
-    total = _merged(sorted(flat, key=lambda part: part.place), lambda a, b: a.worst_with(b))
-    return Worst(total) if len(total) > 1 else next(iter(total), PureDP(0.0))
-
-
-def _merged(
-    parts: Iterable[Mechanism], rule: Callable[[Mechanism, Mechanism], Mechanism | None]
-) -> tuple[Mechanism, ...]:
-    """Return the parts after all pairs are merged that have a closed form."""
     total: list[Mechanism] = []
-    for part in parts:
+    for part in sorted(flat, key=lambda part: part.place):
         for i, known in enumerate(total):
-            both = rule(known, part) or rule(part, known)
+            both = known.worst_with(part) or part.worst_with(known)
             if both is not None:
                 total[i] = both
                 break
         else:
             total.append(part)
-    return tuple(total)
+    return Worst(tuple(total)) if len(total) > 1 else next(iter(total), PureDP(0.0))
 
 
 class LossDistribution:
@@ -365,12 +370,19 @@ class Events:
 def numerical(parts: Sequence[Mechanism]) -> LossDistribution | Events | None:
     """Return what numerical accounting can say of a composition; None where that is nothing."""
     if all(math.isfinite(part.loss_width) for part in parts):
-        unlike = [part for i, part in enumerate(parts) if part not in parts[:i]]
-        counts = [(part, parts.count(part)) for part in unlike]
+        counts = _counted(parts)
         step = _step(counts)
         return LossDistribution(counts, step) if step <= _COARSEST else None
     events = [part.as_event() for part in parts]
     return None if None in events else Events([event for event in events if event is not None])
+
+
+def _counted(parts: Sequence[Mechanism]) -> list[tuple[Mechanism, int]]:
+    """Return the unlike parts and how often each occurs."""
+    try:
+        return list(Counter(parts).items())
+    except TypeError:  # events may hold lists
+        return [(part, 1) for part in parts]
 
 
 def _step(counts: list[tuple[Mechanism, int]]) -> float:

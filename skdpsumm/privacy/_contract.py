@@ -358,7 +358,7 @@ class PrivateFit(PrivacyReprMixin):
             )
 
     def _publish(self, draft: Any) -> None:
-        """Compute the release and set what is fitted; warn of what it shows at the very end."""
+        """Compute the release and set what is fitted."""
         raise NotImplementedError
 
     def _warn_last(self, draft: Any) -> None:

@@ -80,6 +80,11 @@ class LedgerDataset:
     name: str
     partition: str | None = None
 
+    @property
+    def adjacency(self) -> str:
+        """Which data sets are neighbours for the ledger."""
+        return self.ledger.adjacency
+
     def check(
         self, mechanism: Mechanism | PrivacyGuarantee, *, adjacency: str = "add_remove"
     ) -> None:
@@ -145,7 +150,8 @@ class PrivacyLedger:
         The cap's delta, in [0, 1).
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         Which data sets are neighbours. A charge under "add_remove" enters a "replace_one" ledger
-        at the price of two rows (one removed, one added); the reverse is refused.
+        at the price of two rows (one removed, one added); sketchers charge what their noise costs
+        there, which is less. The reverse is refused.
     accountant : {"pure", "gdp", "zcdp"}, default=None
         What is summed up: epsilons of pure DP, ``mu**2`` of Gaussian DP, or rho of zCDP. "gdp" is
         tightest for Gaussian noise; "zcdp" takes `ZeroConcentratedDP` as well. Both convert pure

@@ -131,7 +131,10 @@ class Mechanism(ABC):
         raise ValueError(f"No closed form of group privacy is known here for {self!r}.")
 
     def compose_with(self, other: Mechanism) -> Mechanism | None:
-        """Return the adaptive composition of both in closed form, or None if this knows none."""
+        """Return the adaptive composition of both in closed form, or None if this knows none.
+
+        Whether there is one must be a matter of the two kinds alone.
+        """
         return None
 
     def worst_with(self, other: Mechanism) -> Mechanism | None:

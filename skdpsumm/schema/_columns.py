@@ -72,45 +72,42 @@ class Columns:
         values: list[tuple[Any, ...] | None] = [None] * n_columns
         for key, known in (categories or {}).items():
             values[listed.index(key, "categories")] = _check_categories(key, known)
-        pairs = None if bounds is None else listed._spread(bounds, values)
-        table = replace(listed, bounds=pairs, categories=tuple(values) if any(values) else None)
+        # In this order, for each is checked against those before it.
+        table = replace(listed, categories=tuple(values) if any(values) else None)
+        table = table if bounds is None else replace(table, bounds=table._spread_bounds(bounds))
         return table if steps is None else replace(table, steps=table._spread_steps(steps))
 
-    def _spread(
-        self, bounds: Any, values: list[Any]
-    ) -> tuple[tuple[float, float] | None, ...] | None:
+    def _spread(self, parameter: str, given: Any, one: str, *, for_all: bool) -> list[Any]:
+        """Return what is given for each column: one for all, one per column, or a mapping."""
+        if isinstance(given, Mapping):
+            by_index = {self.index(key, parameter): value for key, value in given.items()}
+            return [by_index.get(j) for j in range(self.n_columns)]
+        entries = [given] * self.n_columns if for_all else list(given)
+        if len(entries) != self.n_columns:
+            raise ValueError(
+                f"{parameter} has {len(entries)} entries for {self.n_columns} columns; give one "
+                f"{one} for all columns, one per column, or a mapping from column to {one}."
+            )
+        return entries
+
+    def _spread_bounds(self, bounds: Any) -> tuple[tuple[float, float] | None, ...] | None:
         if not hasattr(bounds, "__len__") or (isinstance(bounds, np.ndarray) and not bounds.ndim):
             raise ValueError(f"bounds must be a (low, high) pair, or pairs; got {bounds!r}.")
-        if isinstance(bounds, Mapping):
-            by_index = {self.index(key, "bounds"): pair for key, pair in bounds.items()}
-            pairs = [by_index.get(j) for j in range(self.n_columns)]
-        elif len(bounds) == 2 and all(np.isscalar(b) for b in bounds):
-            pairs = [tuple(bounds)] * self.n_columns
-        else:
-            pairs = list(bounds)
-        if len(pairs) != self.n_columns:
-            raise ValueError(
-                f"bounds has {len(pairs)} entries for {self.n_columns} columns; give one "
-                "(low, high) for all columns, or one per column."
-            )
-        checked = zip(pairs, values, range(self.n_columns), strict=True)
-        known_pairs = tuple(
-            None if known else _check_pair(pair, self.name(j)) for pair, known, j in checked
+        one_pair = len(bounds) == 2 and all(np.isscalar(b) for b in bounds)
+        pairs = self._spread("bounds", bounds, "(low, high)", for_all=one_pair)
+        # Those of a categorical column are left out, as where one pair is for all.
+        checked = tuple(
+            _check_pair(pair, self.name(j)) if self.values(j) is None else None
+            for j, pair in enumerate(pairs)
         )
-        return known_pairs if any(known_pairs) else None
+        return checked if any(checked) else None
 
     def _spread_steps(self, steps: Any) -> tuple[float | None, ...] | None:
-        if isinstance(steps, Mapping):
-            by_index = {self.index(key, "steps"): step for key, step in steps.items()}
-            steps = [by_index.get(j) for j in range(self.n_columns)]
-        elif not isinstance(steps, list | tuple) and getattr(steps, "ndim", 0) == 0:
-            steps = [steps if self.values(j) is None else None for j in range(self.n_columns)]
-        if len(steps) != self.n_columns:
-            raise ValueError(
-                f"steps has {len(steps)} entries for {self.n_columns} columns; give one step for "
-                "all columns, one per column, or a mapping from column to step."
-            )
-        known = tuple(None if s is None else self._check_step(s, j) for j, s in enumerate(steps))
+        one_step = not isinstance(steps, list | tuple) and getattr(steps, "ndim", 0) == 0
+        each = self._spread("steps", steps, "step", for_all=one_step)
+        if one_step and not isinstance(steps, Mapping):  # which is of the numeric columns
+            each = [step if self.values(j) is None else None for j, step in enumerate(each)]
+        known = tuple(None if s is None else self._check_step(s, j) for j, s in enumerate(each))
         return known if any(known) else None
 
     def _check_step(self, step: Any, j: int) -> float:
@@ -122,7 +119,7 @@ class Columns:
         if not isinstance(step, Real) or not 0 < float(step) < 1e308:
             raise ValueError(f"{given} must be a positive number, the distance of two values.")
         low, high = bound
-        n_steps = (high - low) / float(step)
+        n_steps = (high - low) / float(step)  # a whole number, up to what decimals lose in binary
         # Finer, and half a step would be lost in the rounding of the values.
         if step < 16 * np.spacing(max(-low, high)) or n_steps < 0.5:
             raise ValueError(f"{given} is too fine or too wide for bounds {bound}; leave it out.")
@@ -262,6 +259,7 @@ class Columns:
         categorical column becomes its indicators times ``sqrt(1/2)``, so that two different
         categories are as far apart as the two ends of a numeric range.
         """
+        # Nothing to encode: a memmap stays one, and is read block by block.
         if self.bounds is None and self.is_numeric and not isinstance(X, Table):
             return X if X.dtype == np.float32 else exact_numbers(X)
         out = np.zeros((X.shape[0], self.n_encoded))
@@ -279,6 +277,7 @@ class Columns:
 
     def sample(self, n_samples: int, rng: np.random.RandomState) -> NDArray:
         """Draw rows uniformly from the bounds and the categories, each column stratified."""
+        # Stratified, each column is covered evenly by few points, whatever the others are.
         return stack_columns(
             [self._sample_column(j, stratified(n_samples, rng)) for j in range(self.n_columns)]
         )

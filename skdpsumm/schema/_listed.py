@@ -44,8 +44,11 @@ def positions(column: NDArray, listed: Sequence[Any]) -> NDArray[np.int64]:
         comparable = {kind for kind, fault in faults.items() if fault in ("", WORDS)}
         cells = [cell if type(cell) in comparable else None for cell in cells]
         cells = [None if isinstance(cell, Decimal) and cell.is_nan() else cell for cell in cells]
+    # A dict compares numbers exactly, of whatever types: 1, 1.0 and True are one key, and an
+    # integer beyond 2**53 is not the float that is closest.
     lookup = {value: k for k, value in enumerate(listed)}
     found = np.fromiter((lookup.get(cell, -1) for cell in cells), np.int64, len(cells))
+    # Missing cells are told apart from those not listed, for the remedies differ.
     if any(is_missing(column[i]) for i in np.flatnonzero(found < 0)):
         raise CellError(MISSING)
     return found

@@ -176,6 +176,7 @@ def exact_numbers(column: NDArray) -> NDArray[np.float64]:
 def _numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
     cells = column.ravel().tolist()
     examples = {type(cell): cell for cell in cells}
+    # One cell of each type: what is wrong is a matter of types, and tables have many cells.
     faults = [CellError(cell_fault(cell), kind.__name__) for kind, cell in examples.items()]
     for worst in (COMPLEX, TIMES, WORDS, OBJECTS):
         for error in faults:
@@ -187,6 +188,7 @@ def _numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
 
 
 def cell_fault(cell: Any) -> str:
+    """Return what is wrong with a cell as a number, "" for nothing."""
     if is_missing(cell):
         return MISSING
     if isinstance(cell, TIME_TYPES):  # before numbers: numpy.timedelta64 says that it is an integer
@@ -384,6 +386,8 @@ def validate_table(
         As scikit-learn does, in words that name the columns at fault and no value of the table.
     """
     try:
+        # scikit-learn checks names and numbers of columns; cells are read below, not by its array
+        # conversion, which decides one dtype for all of them.
         validate_data(estimator, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
         table = _read(estimator, X, ensure_min_samples)
         checked = table if mixed else _as_floats(table, X, keep_float32)

@@ -50,6 +50,7 @@ def write_sketch(sketch: PrivateSketch, path: str | os.PathLike) -> None:
         complete = Path(folder) / "sketch"
         with complete.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **{"header": text}, **arrays)
+        # Noise was paid for: a file that cannot be read back would lose it for good.
         _read_again(complete, type(sketch))
         os.replace(complete, target)
 

@@ -23,6 +23,7 @@ class _Plan:
     schema: PartitionSchema
     feature_map: FeatureMap
     silent: bool
+    # A row must add the same bits whichever worker takes it; the engine decides the last ones.
     engine: str
 
 
@@ -51,6 +52,7 @@ def sum_partitions(
         If Dask fails, or a worker would not compute the same bits as this process.
     """
     plan = _Plan(schema, feature_map, silent, engine_signature())
+    # Sums travel to one another and the total alone comes back: parts are exact sums of few rows.
     tasks = on_partitions(_sum, partitions(X), plan)
     (total,) = sound(compute([reduced(_merge, tasks)]))
     schema.check_size(total.n_rows)
@@ -65,6 +67,7 @@ def _sum(rows: Any, plan: _Plan) -> _Part | Fault:
             "numba on both, and set SKDPSUMM_ENGINE alike, or to 'numpy'.",
         )
     X = plan.schema.check(rows)
+    # Here and not in the client, which never sees the rows.
     plan.feature_map.check_values(X)
     return _Part(sums_of(plan.feature_map, X, plan.silent, n_threads=1), len(X))
 

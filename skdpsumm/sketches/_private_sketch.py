@@ -313,6 +313,8 @@ def rows_from_sums(
     return weights, float(np.sqrt(1 / precision.sum())) if variances.any() else 0.0
 
 
+# Of a sum in grid units, times the factor by which the noise refines the grid: half of what 64 bits
+# hold, so that there is room for the noise.
 _LARGEST = 2**62
 
 
@@ -343,8 +345,24 @@ class PendingRelease:
 
     def __post_init__(self):
         self.sums = np.zeros(self.feature_map.n_features, np.int64)
+        # Without the lock two threads that publish could both take the sums.
         self._lock = threading.Lock()
         self._pid = os.getpid()
+
+    def claim_for(self, ledger: Any) -> PrivacyGuarantee:
+        """Return what a ledger is charged: its own kind of neighbours, where that is known.
+
+        Two rows, one less and one more, would be 2 mu; a row that changes its places in one-hot
+        features moves them by sqrt(2) times as much as one that comes, and not their number.
+        """
+        asked = getattr(ledger, "adjacency", None)
+        if self.is_silent or (asked, self.privacy.adjacency) != ("replace_one", "add_remove"):
+            return self.privacy
+        distances = [part.sensitivity("replace_one") for part in self.feature_map.parts()]
+        distances += [(0.0, 0.0)] * self.counts_rows
+        return replace(
+            self.privacy, mechanism=self.noise.cost_between(distances), adjacency="replace_one"
+        )
 
     def check_room(self, n_rows: int) -> None:
         """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""

@@ -58,9 +58,12 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         "steps": "no_validation",
     }
 
+    # For subclasses without these parameters: nothing is known of their columns.
     bounds = None
     categories = None
     steps = None
+    # How much farther a replaced row moves the sum of phi than one that comes, in the L2 norm.
+    _replaced: ClassVar[float] = 2.0
 
     @abstractmethod
     def _draw_map(self, columns: Columns, rng: np.random.RandomState) -> FeatureMap:
@@ -116,6 +119,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         RuntimeError
             If Dask cannot compute the partitions; nothing is charged.
         """
+        # Rows of a `partial_fit` before are no part of this table; their charge is spent.
         self.__dict__.pop("_pending", None)
         return self.partial_fit(X).release()
 
@@ -144,6 +148,8 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if is_dask(X):
             self._pending = self._add_partitions(X, pending)
             return self
+        # Nothing is computed of the rows before they are paid for, and what cannot be sketched is
+        # found by then: an error below would cost the budget and release nothing.
         X = self._validate(X, reset=first)
         if pending is None:
             pending = self._open(X)
@@ -163,7 +169,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         sums, n_rows = sum_partitions(X, schema, pending.feature_map, silent=pending.is_silent)
         pending.check_room(n_rows)
         if first:
-            self._pay(pending.privacy)
+            self._pay(pending.claim_for(self.ledger))
         pending.add_sums(sums, n_rows)
         return pending
 
@@ -183,6 +189,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         ValueError
             If no rows were added since the last release.
         """
+        # Taken away first: whatever fails below, the same sums never get other noise.
         pending = self.__dict__.pop("_pending", None)
         if pending is None:
             raise ValueError(
@@ -220,12 +227,23 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _has_categories(self) -> bool:
         return bool(self.categories)
 
+    def _ask_ledger(self) -> None:
+        adjacencies = getattr(self.ledger, "adjacency", None), self.adjacency
+        if adjacencies != ("replace_one", "add_remove"):
+            super()._ask_ledger()
+            return
+        # The least that it may be: with the columns it is known what buys the number of rows.
+        rest = 1 - self.denominator_share
+        noise = IntegerNoise([Block(1, GRID, GRID)], epsilon=self.epsilon, delta=self.delta)
+        least = noise.cost_between([(2 * rest * GRID, self._replaced * np.sqrt(rest) * GRID)])
+        self.ledger.check(least, adjacency="replace_one")
+
     def _open(self, X: NDArray) -> PendingRelease:
         """Draft a release for rows that are in memory, check them, and pay."""
         pending = self._draft(X.shape[1])
         pending.feature_map.check_values(X)
         pending.check_room(len(X))
-        self._pay(pending.privacy)
+        self._pay(pending.claim_for(self.ledger))
         return pending
 
     def _draft(self, n_columns: int) -> PendingRelease:
@@ -245,6 +263,8 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
                 "denominator='row_sums' needs features whose rows sum to n (histogram, RACE); "
                 "use 'budget' or 'auto' here."
             )
+        # Under replace_one the number of rows is public; where groups sum to it, their noisy sums
+        # tell it. Only otherwise has a count to be bought.
         by_sums = grouped and self.denominator != "budget"
         counts_rows = self.adjacency == "add_remove" and not by_sums
         rest = 1 - self.denominator_share if counts_rows else 1.0
@@ -254,6 +274,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             for part, share in zip(feature_map.parts(), shares, strict=True)
         ]
         if counts_rows:
+            # Counted in grid units as the features are, so that one row adds GRID.
             blocks.append(Block(1, GRID, GRID, self.denominator_share))
         noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta)
         privacy = PrivacyGuarantee(
@@ -267,6 +288,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        # `transform` does; what `fit` sums is made in float64, whatever the container.
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.string = self._has_categories()
         return tags
@@ -414,6 +436,7 @@ class RACESketcher(BaseSketcher):
     array([1., 1., 1., 1., 1.])
     """
 
+    _replaced: ClassVar[float] = 2**0.5
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "n_repetitions": [Interval(Integral, 1, None, closed="left")],
@@ -523,6 +546,7 @@ class HistogramSketcher(BaseSketcher):
     array([0.7, 0.3, 0.7, 0.3])
     """
 
+    _replaced: ClassVar[float] = 2**0.5
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "n_bins": [Interval(Integral, 1, None, closed="left"), "array-like"],

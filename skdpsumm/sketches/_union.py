@@ -108,6 +108,7 @@ class SketchUnion(BaseSketcher, _BaseComposition):
     def _named(self) -> list[tuple[str, Any]]:
         """The (name, sketcher) pairs; names that were not given are the classes' names."""
         sketchers = self.sketchers if isinstance(self.sketchers, list | tuple) else []
+        # Without names, equal kinds are numbered, as `make_union` does.
         given = [s if isinstance(s, tuple) else (None, s) for s in sketchers]
         kinds = Counter(type(s).__name__.lower() for name, s in given if name is None)
         seen: Counter[str] = Counter()
@@ -122,6 +123,10 @@ class SketchUnion(BaseSketcher, _BaseComposition):
     @_named.setter
     def _named(self, named: list[tuple[str, Any]]) -> None:
         self.sketchers = named
+
+    @property
+    def _replaced(self):
+        return min(sketcher._replaced for _, sketcher in self._named)
 
     def sub_sketchers(self):
         """Return the sketchers that this one is made of, at any depth, itself left out."""
@@ -174,7 +179,7 @@ class SketchUnion(BaseSketcher, _BaseComposition):
         try:
             weights = np.atleast_1d(np.asarray(self.weights, dtype=np.float64))
         except (TypeError, ValueError):
-            weights = np.full(len(self.sketchers), np.nan)
+            weights = np.full(len(self.sketchers), np.nan)  # which `_check_parameters` refuses
         return weights / weights.sum()
 
     def _shares(self, feature_map):
@@ -190,6 +195,8 @@ class SketchUnion(BaseSketcher, _BaseComposition):
         for _, sketcher in self._named:
             part = inherit_columns(sketcher, self.bounds, self.categories, self.steps)
             table = part._table(columns.n_columns, columns.names)
+            # Parts draw one after the other from the union's generator, so that one int makes the
+            # whole map; a part with a random_state draws what it would draw alone.
             own = sketcher.random_state
             maps.append(part._draw_map(table, rng if own is None else check_random_state(own)))
         return UnionMap(maps)

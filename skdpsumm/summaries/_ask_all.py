@@ -63,6 +63,7 @@ class AskAll(Protocol):
         n_releases = min(int(self.n_rounds), terms.n_select) - 1
         if n_releases == 0:
             return Plan(target, PureDP(0.0), None)
+        # Each swap moves the sum by two rows' phi: one that comes and one that it displaces.
         swaps = 2 if terms.adjacency == "replace_one" else 1
         l1, l2 = (swaps * size for size in embedding.sensitivity(2))
         blocks = [Block(embedding.n_features, l1, l2, 1 / n_releases)] * n_releases
@@ -78,9 +79,8 @@ class AskAll(Protocol):
         q = 0
         for k in range(n_rounds):
             b = math.ceil(p * (k + 1) / n_rounds) - q
-            message = curator.first_message if k == 0 else curator.next_message
             yield {
-                owner: message(SendBest, direction=direction, n=b)
+                owner: curator.message(SendBest, direction=direction, n=b)
                 for owner in curator.active_owners
             }
             grid = np.vstack([grid, curator.received_grid(len(grid))])
@@ -90,6 +90,7 @@ class AskAll(Protocol):
                 sums = grid[kept].sum(axis=0, dtype=np.float64).astype(np.int64)
                 noisy = plan.release.add_block(k, sums, curator.release_seed)
                 mean = noisy / q * embedding.unit
+                # What a further row adds to J, up to what is the same for all rows.
                 direction = embedding.quantise(curator.target_mean - q / (q + 1) * mean)
         return curator.best_of_pool()
 

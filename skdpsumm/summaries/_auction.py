@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from ..privacy import PureDP
 from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ._mmd import Embedding, grid_scores
-from ._mwem import MWEM, mwem_noise, quantise
+from ._mwem import MWEM, MWEMNoise, quantise
 from ._protocol import CallForBids, Conversation, HandOver, Plan, Protocol
 from ._releases import MWEMMean, TargetMean, require_n_target
 
@@ -156,18 +156,17 @@ class Auction(Protocol):
         grid = np.empty((0, embedding.n_features), np.float32)
         asked_before: dict[Any, tuple[int, int]] = {}
         chosen: list[int] = []
-        message = curator.first_message
         for k in range(terms.n_select):
             direction = embedding.quantise(
                 self._direction(curator.target_mean, summary.mean(k, grid[chosen]), k, len(seeds))
             )
             bids = yield {
-                owner: message(CallForBids, direction=direction) for owner in curator.active_owners
+                owner: curator.message(CallForBids, direction=direction)
+                for owner in curator.active_owners
             }
-            message = curator.next_message
             wanted = self._ask(bids, asked_before, curator)
             if wanted:
-                yield {owner: curator.next_message(HandOver) for owner in wanted}
+                yield {owner: curator.message(HandOver) for owner in wanted}
             received = curator.received_grid(len(grid))
             scores = grid_scores(received, direction, embedding.unit)
             self._verify(curator, {owner: bids[owner] for owner in wanted}, scores)
@@ -192,7 +191,7 @@ class Auction(Protocol):
         epsilon, tau = self._auction_terms(curator.terms)
         bidders = [owner for owner in bids if bids[owner].index >= 0]
         ranked = sorted(bidders, key=lambda owner: -bids[owner].score)
-        tosses = curator.coins.random(n_owners)
+        tosses = curator.coins.random(n_owners)  # for all places, whoever has bid
         wanted = []
         for rank, owner in enumerate(ranked):
             index = bids[owner].index
@@ -242,7 +241,7 @@ class _Summary:
     ):
         self.calls, self.seeds = calls, seeds
         self.embedding = curator.embedding
-        self.noise = mwem_noise(curator.release_seed)
+        self.noise = MWEMNoise(curator.release_seed)
         self.grid_step = auction._grid_step(curator.embedding)
         self.coins = curator.coins
         self.tilt: NDArray | None = None

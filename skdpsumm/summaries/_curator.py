@@ -19,7 +19,7 @@ from sklearn.utils._param_validation import (
 )
 
 from ..features._feature_maps import GRID
-from ..privacy._contract import warn_of_seed
+from ..privacy._contract import PrivateFit, warn_of_seed
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import derived_seed, nominal_mechanism
 from ..schema._reading import Schema, validate_table
@@ -40,20 +40,16 @@ PROTOCOLS: dict[str, type[Protocol]] = {
 }
 # Of the parameters that the curator shares with the estimator.
 CONSTRAINTS: dict[str, Any] = {
+    **PrivateFit._parameter_constraints,
     "n_select": [Interval(Integral, 1, None, closed="left")],
     "protocol": [StrOptions(set(PROTOCOLS)), Protocol],
     "gamma": [Interval(Real, 0, None, closed="neither")],
     "n_components": [Interval(Integral, 1, None, closed="left")],
-    "epsilon": [Interval(Real, 0, np.inf, closed="right")],
-    "delta": [Interval(Real, 0, 1, closed="left")],
-    "adjacency": [StrOptions({"add_remove", "replace_one"})],
     "release": [StrOptions(set(RELEASES)), TargetRelease],
     "n_target": [None, Interval(Integral, 1, None, closed="left")],
     "reveal": [StrOptions({"rows", "features"})],
     "shares": [None, dict],
     "target_is_owners": ["boolean"],
-    "random_state": ["random_state"],
-    "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
 }
 _NO_ANSWER = "did not answer"
 _ROWS_PER_BATCH = 1024
@@ -205,7 +201,7 @@ class Curator:
         self.transcript: dict[Any, list[Message]] = {owner: [] for owner in self.shares}
         self.dropped_owners: dict[Any, str] = {}
         self._conversation: Any = None
-        self._pid = os.getpid()
+        self._pid = os.getpid()  # a fork would draw noise of its own for the same charge
         self._asked: dict[Any, Message] = {}
         self._chosen: NDArray | None = None
 
@@ -255,6 +251,7 @@ class Curator:
         if not self._asked:
             raise ValueError("No answers are awaited: call open first, and stop at no messages.")
         accepted = {}
+        # Whoever was not asked has no say: an answer out of turn is not even looked at.
         for owner, message in self._asked.items():
             fault = (
                 self.pool.fault(owner, message, answers[owner]) if owner in answers else _NO_ANSWER
@@ -306,15 +303,12 @@ class Curator:
 
     # What protocols use.
 
-    def first_message(self, kind: type[Message], **content: Any) -> Message:
-        """Return a message that brings phi where the owner will need it."""
-        needed = self.reveal == "features" or content.get("direction") is not None
-        embedding = self.embedding if needed else None
+    def message(self, kind: type[Message], **content: Any) -> Message:
+        """Return a message; the first of a run brings phi, where owners will need it."""
+        is_first = not any(self.transcript.values())
+        needs_phi = self.reveal == "features" or content.get("direction") is not None
+        embedding = self.embedding if is_first and needs_phi else None
         return kind(embedding=embedding, reveal=self.reveal, **content)
-
-    def next_message(self, kind: type[Message], **content: Any) -> Message:
-        """Return a message to owners who know phi."""
-        return kind(reveal=self.reveal, **content)
 
     def received_grid(self, start: int) -> NDArray[np.float32]:
         """Return phi, in whole grid units, of the rows received from a place on."""
@@ -323,6 +317,7 @@ class Curator:
 
     def live_places(self, taken: Sequence[int]) -> NDArray[np.int64]:
         """Return the places in the pool that are not taken, of owners who still take part."""
+        # What an owner that was left out has not sent can compete no more, so neither may the rest.
         live = [owner not in self.dropped_owners for owner, _ in self.pool.origins]
         return np.setdiff1d(np.flatnonzero(live), taken)
 
@@ -335,6 +330,7 @@ class Curator:
         if len(self.pool) == 0:
             return np.empty(0, np.int64)
         candidates = self.pool.X
+        # The true target, without noise: what is done with it here reaches no owner.
         if self.reveal == "features":
             mean = self.embedding.features(self._X_target).mean(axis=0)
             search = feature_search(candidates, mean, self.terms.n_select)
@@ -390,6 +386,7 @@ class Curator:
 
     def _make_plan(self, target_is_owners: bool) -> Plan:
         plan = self.protocol.plan(self.embedding, self.terms)
+        # Two releases are then about the same rows: each gets half of the budget.
         if target_is_owners and plan.target is not None and plan.release is not None:
             half = replace(self.terms, epsilon=self.terms.epsilon / 2, delta=self.terms.delta / 2)
             plan = self.protocol.plan(self.embedding, half)
@@ -405,7 +402,7 @@ class Curator:
         return derived_seed(self._noise_seed, purpose)
 
     def _charge(self) -> None:
-        if self._ledger is None or self.cost == NOTHING:
+        if self._ledger is None or self.cost == NOTHING:  # an entry for nothing would mislead
             return
         self._ledger.charge(
             self.cost,
@@ -421,6 +418,7 @@ class Curator:
         else:
             X, wanted = centred(X.astype(np.float64), self._X_target)
             target = mean_kernel(X, wanted, self.gamma)
+        # J of the first k rows for all k at once: each row adds its own column of the kernel.
         squares = np.empty(len(X))
         for rows in gen_batches(len(X), _ROWS_PER_BATCH):
             if self.reveal == "features":
@@ -461,6 +459,7 @@ def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, 
     values = [float(v) for v in shares.values()]
     if not all(0 < v < np.inf for v in values):
         raise ValueError(f"shares must be positive numbers, got {values}.")
+    # In the order of `shares`, which is public, as is that of messages.
     return {owner: value / sum(values) for owner, value in zip(shares, values, strict=True)}
 
 
@@ -536,6 +535,7 @@ class ReceivedRows:
 
     def _rows_fault(self, owner: Any, message: Message, reply: Any) -> str | None:
         X, indices = np.asarray(reply.X), np.asarray(reply.indices)
+        # Shapes and types come first, for what follows computes with them.
         if X.ndim != 2 or X.shape[1] != self._width[message.reveal] or X.dtype not in _DTYPES:
             return "sent rows of another shape or type"
         if indices.shape != (len(X),) or indices.dtype.kind not in "iu":

@@ -94,7 +94,7 @@ class MWEM:
         return ZeroConcentratedDP(self.rho)
 
     def release(
-        self, sums: NDArray[np.int64], n: int, rng: _Noise, tilt: NDArray | None = None
+        self, sums: NDArray[np.int64], n: int, noise: MWEMNoise, tilt: NDArray | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return private means, and the state for a warm start.
 
@@ -104,7 +104,7 @@ class MWEM:
             Sums over rows, in units of 2**-15.
         n : int
             N, the public number of rows to divide by.
-        rng : noise source, from `mwem_noise`
+        noise : MWEMNoise
         tilt : ndarray of shape (d,), default=None
             Where to start; 0 is the uniform law.
 
@@ -118,9 +118,10 @@ class MWEM:
         total = np.zeros(len(sums))
         unit = self.sensitivity * GRID
         for _ in range(self.n_steps):
+            # In whole units, as the sums are: the choice is then as exact as its guarantee.
             errors = np.abs(np.rint(n * GRID * means).astype(np.int64) - sums)
-            i = rng.worst(errors, 2 * unit / self.epsilon_select)
-            measured = rng.laplace(int(sums[i]), unit / self.epsilon_measure) / GRID
+            i = noise.worst(errors, 2 * unit / self.epsilon_select)
+            measured = noise.laplace(int(sums[i]), unit / self.epsilon_measure) / GRID
             tilt[i] += (measured - n * means[i]) / (2 * n)
             means[i] = self._tilted_mean(tilt[i : i + 1])[0]
             total += means
@@ -152,40 +153,29 @@ def quantise(
 
 def _coth_less_pole(x: NDArray) -> NDArray:
     """Return ``coth(x) - 1/x``: the mean of the tilted law on [-1, 1]."""
+    # Near 0 both terms are large and alike; x / 3 is the first term of the series.
     small = np.abs(x) < 1e-3
     safe = np.where(small, 1.0, x)
     return np.where(small, x / 3, 1 / np.tanh(safe) - 1 / safe)
 
 
-class _Noise:
-    """Where the two mechanisms of a step get their noise: OpenDP, from the system's entropy."""
+class MWEMNoise:
+    """Where the two mechanisms of a step get their noise.
+
+    It comes from OpenDP and the system's entropy, or from a seed, in floating point, where it is
+    simulated.
+    """
+
+    def __init__(self, noise_seed: int | None):
+        self._rng = None if noise_seed is None else np.random.default_rng(noise_seed)
 
     def worst(self, scores: NDArray[np.int64], scale: float) -> int:
         """Return an index drawn with weight ``exp(scores / scale)``."""
-        return exponential_choice(scores, scale)
+        return exponential_choice(scores, scale, self._rng)
 
     def laplace(self, value: int, scale: float) -> float:
         """Return `value` with discrete Laplace noise."""
-        return float(_laplace_noise(scale).add(np.array([value]))[0])
-
-
-class _SimulatedNoise(_Noise):
-    """The same from a seed, in floating point: for simulations."""
-
-    def __init__(self, seed: int):
-        self.rng = np.random.default_rng(seed)
-
-    def worst(self, scores: NDArray[np.int64], scale: float) -> int:
-        return exponential_choice(scores, scale, self.rng)
-
-    def laplace(self, value: int, scale: float) -> float:
-        return value + float(np.rint(self.rng.laplace(0.0, scale)))
-
-
-def _laplace_noise(scale: float) -> IntegerNoise:
-    return IntegerNoise([Block(1, 1.0, 1.0)], epsilon=1 / scale, delta=0)
-
-
-def mwem_noise(noise_seed: int | None) -> _Noise:
-    """Return the noise source of `MWEM.release`."""
-    return _Noise() if noise_seed is None else _SimulatedNoise(noise_seed)
+        if self._rng is not None:
+            return value + float(np.rint(self._rng.laplace(0.0, scale)))
+        noise = IntegerNoise([Block(1, 1.0, 1.0)], epsilon=1 / scale, delta=0)
+        return float(noise.add(np.array([value]))[0])

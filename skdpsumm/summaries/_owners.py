@@ -97,7 +97,7 @@ class DataOwner:
         TypeError
             For a message of an unknown kind, or one that needs an embedding that never came.
         """
-        if message.embedding is not None:
+        if message.embedding is not None:  # what was computed by another map is of no use
             self._embedding, self._grid = message.embedding, None
         self._reveal = message.reveal
         return self._answer(message)
@@ -114,6 +114,7 @@ class DataOwner:
 
     @_answer.register
     def _(self, message: SendAbove) -> Rows:
+        # One coin for every row, sent or not: a row's coin must not depend on other rows.
         tossed = self._coins.random(len(self._X)) < message.rate
         above = self._scores(message.direction) >= message.threshold
         return self._hand_over(np.flatnonzero(self._remaining & tossed & above))
@@ -143,7 +144,7 @@ class DataOwner:
             return np.empty(0, np.int64)
         embedding = self._require_embedding()
         most = max(n_herd, _MOST_BYTES // (4 * embedding.n_features))
-        if len(candidates) > most:
+        if len(candidates) > most:  # phi of all would not fit; herding needs no more than a sample
             candidates = np.sort(self._coins.choice(candidates, most, replace=False))
         features = self._grid_of(candidates) * np.float32(embedding.unit)
         search = feature_search(features, direction, n_herd)
@@ -223,11 +224,6 @@ class PartitionOwners:
         self.members = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
         self._seeds: Mapping[int, Any] = dict.fromkeys(range(len(sizes)))
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of X."""
-        return self.members[-1].stop
-
     def seed(self, seeds: Mapping[int, Any]) -> None:
         """Set the seeds of the owners' coins; None draws them where the rows are."""
         self._seeds = seeds
@@ -291,6 +287,7 @@ def _owner_codes(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
             "owners must be labels of one kind, all strings or all numbers, and none missing: give "
             "rows without an owner a name of their own, fillna('unknown')."
         )
+    # Sorted, so that an owner's number, and with it the seed of its coins, hangs on no row's place.
     labels = sorted(check_listed("owners", list(dict.fromkeys(cells))))
     return labels, positions(owners, labels)
 

@@ -200,6 +200,7 @@ class Plan:
     def cost(self) -> Mechanism:
         """The composition of all releases that cost anything."""
         target = NOTHING if self.target is None else self.target.mechanism
+        # Without what costs nothing, a single release keeps its own curve.
         costly = [mechanism for mechanism in (target, self.owners) if mechanism != NOTHING]
         return compose(costly) if costly else NOTHING
 
@@ -260,7 +261,7 @@ class Propose(Protocol):
         for owner, share in curator.shares.items():
             n = self.rows_asked(curator.terms.n_select, share)
             n_uniform = round(self.explore * n)
-            asked[owner] = curator.first_message(
+            asked[owner] = curator.message(
                 ProposeRows,
                 n_herd=n - n_uniform,
                 n_uniform=n_uniform,

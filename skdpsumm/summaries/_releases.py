@@ -21,7 +21,7 @@ from ..privacy._compositions import compose
 from ..privacy._mechanisms import Mechanism, Unprotected, zcdp_rho
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
-from ._mwem import MWEM, mwem_noise, quantise
+from ._mwem import MWEM, MWEMNoise, quantise
 
 if TYPE_CHECKING:
     from ._protocol import Plan, Terms
@@ -152,7 +152,7 @@ class MWEMMean(TargetMean):
             np.random.default_rng(None if noise_seed is None else [noise_seed, 1]),
         )
         sums = grid.sum(axis=0, dtype=np.float64).astype(np.int64)
-        means, _ = self.mwem.release(sums, self.n_target, mwem_noise(noise_seed))
+        means, _ = self.mwem.release(sums, self.n_target, MWEMNoise(noise_seed))
         return means * self.embedding.scale
 
 

@@ -179,7 +179,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     __metadata_request__fit_resample: ClassVar[dict[str, bool]] = __metadata_request__fit
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateFit._parameter_constraints,
         **CONSTRAINTS,
         "n_jobs": [
             None,
@@ -429,7 +428,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         self, target: NDArray, names: list[Any], of_owners: bool, rng: np.random.RandomState
     ) -> _CuratorOfFit:
         shared = {name: getattr(self, name) for name in CONSTRAINTS}
-        own = {"target_is_owners": of_owners, "random_state": rng}
+        # The estimator pays, so the curator has no ledger.
+        own = {"target_is_owners": of_owners, "random_state": rng, "ledger": None}
         return _CuratorOfFit(target, names, **{**shared, **own})
 
     def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:
@@ -438,7 +438,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         return rng.randint(2**31) if self.epsilon == np.inf else seed
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
-        if privacy.mechanism != NOTHING:
+        if privacy.mechanism != NOTHING:  # "pool" tells owners public numbers only
             super()._pay(privacy)
 
     def _publish(self, draft: _Draft) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +81,7 @@ class FeatureSpace(Space):
         self.radius = math.hypot(norm_bound, intercept)
         # A function of the user's, which may fail on a row.
         self.is_users = transformer is not None
+        self.is_whole_ball = transformer is None and not intercept
         self._n_mapped = self._try_out(n_columns) if self.is_users else n_columns
         self.n_features = self._n_mapped + bool(intercept)
         self.entry_error = (self.n_features + 4) * UNIT
@@ -219,6 +221,14 @@ class FeatureRows:
                 advance()
                 yield here, block
 
+    def head(self, n: int) -> FeatureRows:
+        """Return the first n rows, kept."""
+        first = copy(self)
+        blocks = islice(self.blocks(), math.ceil(n / self.block_rows))
+        first._kept = [block[: n - here.start] for here, block in blocks]
+        first.n_rows = n
+        return first
+
     def _features(self, here: slice) -> Floats:
         return np.asarray(self.transform(self.X[here]), dtype=np.float64)
 
@@ -257,20 +267,8 @@ class _Numbers(NamedTuple):
     block_rows: int
 
 
-class Rows(Protocol):
-    """Features of all rows, of norm at most `radius`, a block at a time; see `FeatureRows`."""
-
-    n_rows: int
-    n_features: int
-    radius: float
-    block_rows: int
-
-    def blocks(self) -> Iterator[tuple[slice, Floats]]:
-        """Yield slices of the rows, in order, and their features."""
-
-
 def solve_primal(
-    rows: Rows,
+    rows: FeatureRows,
     codes: Floats,
     loss: Loss,
     regularization: float,
@@ -314,7 +312,7 @@ def solve_primal(
 
 
 def smallest_tolerance(
-    rows: Rows | _Numbers, n_scores: int, loss: Loss, regularization: float, tilt: float
+    rows: FeatureRows | _Numbers, n_scores: int, loss: Loss, regularization: float, tilt: float
 ) -> float:
     """Return what is sure to be certified for rows of such numbers and norms.
 
@@ -340,7 +338,7 @@ def smallest_tolerance(
     return smallest_distance(loss, regularization, n * radius**2, n, score_error, gradient_error)
 
 
-def _score_error(rows: Rows | _Numbers, n_scores: int, score: float, weight: float) -> float:
+def _score_error(rows: FeatureRows | _Numbers, n_scores: int, score: float, weight: float) -> float:
     """Return a bound on the error of a row of careful scores, given their norm and that of W.
 
     For norms of p numbers each, in place of the largest, `product_error` is sqrt(p) too large.
@@ -349,7 +347,7 @@ def _score_error(rows: Rows | _Numbers, n_scores: int, score: float, weight: flo
     return UNIT * score + math.sqrt(n_scores) * entry
 
 
-def _norm_error(rows: Rows, slopes: float, rest: float) -> float:
+def _norm_error(rows: FeatureRows, slopes: float, rest: float) -> float:
     """Return a bound on the error of a gradient: of the sums over the rows of blocks, and the rest.
 
     Sums of blocks keep what they lose.
@@ -381,31 +379,13 @@ def _head_minimum(rows, codes, loss, regularization, linear):
     n = min(_HEAD_ROWS * linear.size, rows.n_rows // 4)
     if n < linear.size:
         return start
-    head = _Head(rows, n)
-    smooth = loss.widened()
+    smooth = next((wide for wide, _ in loss.narrowing()), loss)
     share = n / rows.n_rows
-    objective = _Primal(head, codes[:n], smooth, share * regularization, share * linear)
+    objective = _Primal(rows.head(n), codes[:n], smooth, share * regularization, share * linear)
     # Rows that cancel leave a gradient of rounding errors alone, which no step makes smaller.
     size = max(objective.at(start).norm, _HEAD_ACCURACY * smooth.lipschitz * objective.norms)
     goal = _HEAD_ACCURACY * size
     return minimise(objective, start, lambda point: point.norm <= goal).x
-
-
-class _Head:
-    """The first rows of others, kept."""
-
-    def __init__(self, rows: Rows, n: int):
-        self.n_rows, self.n_features = n, rows.n_features
-        self.radius, self.block_rows = rows.radius, rows.block_rows
-        self._kept = []
-        for here, block in rows.blocks():
-            if here.start >= n:
-                break
-            here = slice(here.start, min(here.stop, n))
-            self._kept.append((here, block[: here.stop - here.start]))
-
-    def blocks(self) -> Iterator[tuple[slice, Floats]]:
-        return iter(self._kept)
 
 
 class _Primal(Objective):

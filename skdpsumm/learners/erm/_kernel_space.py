@@ -11,16 +11,19 @@ is done to a row uses operations that IEEE 754 rounds alike wherever they are ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils import gen_batches
+from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance, one_blas_thread, silence
 from ..._linear_systems import UNIT, power_below
@@ -47,6 +50,34 @@ UNIT_KERNELS = ("rbf", "laplacian", "cosine", "chi2")
 NORM_KERNELS = ("linear", "poly", "polynomial")
 KERNELS = (*UNIT_KERNELS, *NORM_KERNELS)
 _BLOCK_ROWS = 512
+
+
+class PolynomialKernel(BaseEstimator):
+    """``(gamma <x, y> + coef0)^degree``, with the learner's gamma, for rows clipped to its norm.
+
+    ``kernel="poly"`` is the paper's kernel, which this is by default.
+
+    Parameters
+    ----------
+    degree : int, default=3
+    coef0 : float, default=1.0
+
+    Examples
+    --------
+    >>> from skdpsumm import TDDLClassifier
+    >>> from skdpsumm.learners import PolynomialKernel
+    >>> TDDLClassifier(kernel=PolynomialKernel(degree=2)).get_params()["kernel__degree"]
+    2
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(self, *, degree=3, coef0=1.0):
+        self.degree = degree
+        self.coef0 = coef0
 
 
 class GramSpace(Space):
@@ -364,17 +395,13 @@ def chi2(X: Floats, Y: Floats, gamma: float) -> Floats:
     Sums over a few columns are added up with their rounding errors carried along (Kahan).
     """
     total, lost = np.zeros((len(X), len(Y))), np.zeros((len(X), len(Y)))
-    for some in _columns(X.shape[1]):
+    for some in gen_batches(X.shape[1], _COLUMNS_AT_ONCE):
         term = additive_chi2_kernel(X[:, some], Y[:, some]) - lost
         raised = total + term
         lost = (raised - total) - term
         total = raised
     total *= gamma
     return np.exp(total, out=total)
-
-
-def _columns(n: int) -> Iterator[slice]:
-    return (slice(first, first + _COLUMNS_AT_ONCE) for first in range(0, n, _COLUMNS_AT_ONCE))
 
 
 def _in_units(X: Floats, step: float) -> Floats:

@@ -98,14 +98,10 @@ class Loss(BaseEstimator, ABC):
         """Return losses with their codes that can be minimised one by one."""
         return [(self, codes)]
 
-    def widened(self) -> Loss:
-        """Return a loss that is easier to minimise, whose minimum is a good start."""
-        return self
-
     def narrowing(self) -> Iterator[tuple[HuberizedHinge, Loss]]:
-        """Yield wider and wider losses, last ones first, each with what predicts the next minimum.
+        """Yield losses that are easier to minimise, each with what predicts the next minimum.
 
-        Losses that Newton's method minimises from anywhere have none.
+        Those that Newton's method minimises from anywhere have none.
         """
         return iter(())
 
@@ -292,9 +288,6 @@ class HuberizedHinge(MarginLoss):
 
     def _curvature(self, margin):
         return np.where(np.abs(1 - margin) <= self.h, self.smoothness, 0.0)
-
-    def widened(self):
-        return HuberizedHinge(_FIRST_WIDTH) if self.h < _FIRST_WIDTH else self
 
     def narrowing(self):
         width = _FIRST_WIDTH
@@ -519,13 +512,18 @@ class Squared(Huber):
         pass
 
 
-CLASSIFIER_LOSSES: dict[str, type[MarginLoss]] = {
-    "huberized_hinge": HuberizedHinge,
-    "soft_hinge": SoftHinge,
-    "logistic": Logistic,
-    "hinge": Hinge,
+_KINDS: dict[str, tuple[type[Loss], dict[str, type[Loss]]]] = {
+    "classifier": (
+        MarginLoss,
+        {
+            "huberized_hinge": HuberizedHinge,
+            "soft_hinge": SoftHinge,
+            "logistic": Logistic,
+            "hinge": Hinge,
+        },
+    ),
+    "regressor": (Huber, {"huber": Huber, "squared": Squared}),
 }
-REGRESSOR_LOSSES: dict[str, type[Huber]] = {"huber": Huber, "squared": Squared}
 
 
 def as_loss(loss: str | Loss, kind: Literal["classifier", "regressor"]) -> Any:
@@ -545,14 +543,11 @@ def as_loss(loss: str | Loss, kind: Literal["classifier", "regressor"]) -> Any:
     ValueError
         For a loss of the other kind, an unknown name, or a loss with a parameter out of range.
     """
-    known, base = (
-        (CLASSIFIER_LOSSES, MarginLoss) if kind == "classifier" else (REGRESSOR_LOSSES, Huber)
-    )
+    base, known = _KINDS[kind]
     found = known[loss]() if isinstance(loss, str) and loss in known else loss
     if not isinstance(found, base):
-        names = ", ".join(repr(name) for name in known)
-        objects = ", ".join(f"{cls.__name__}()" for cls in known.values())
-        raise ValueError(f"loss of a {kind} must be one of {names}, {objects}, got {loss!r}.")
+        names = " or ".join(f"{name!r} or {cls.__name__}()" for name, cls in known.items())
+        raise ValueError(f"loss of a {kind} must be {names}, got {loss!r}.")
     found._validate_params()
     return found
 

@@ -387,7 +387,7 @@ def check_tolerance(tolerance: float, smallest: float) -> None:
         raise ValueError(
             "float64 cannot certify the minimiser with this regularization, so many features and "
             "so curved a loss: raise regularization, take fewer features, or a loss that is less "
-            "curved (not 'hinge'; a larger huber_width or huber_threshold)."
+            "curved (not 'hinge'; a wider HuberizedHinge, or a larger threshold of Huber)."
         )
 
 

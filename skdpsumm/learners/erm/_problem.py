@@ -137,7 +137,7 @@ class Terms:
             raise ValueError(
                 f"regularization={self.regularization:g} makes the sensitivity {self.step:g}, and "
                 f"float64 needs both from {low:g} to {high:g}: bring it, norm_bound, and "
-                "huber_width or huber_threshold closer to 1."
+                "the width or threshold of the loss closer to 1."
             )
         if self.regularization < _SMALLEST * self.radius**2:
             raise ValueError(
@@ -294,6 +294,8 @@ class Space(ABC):
     n_features : int or None
         Number of explicit features, as weights of which a function can be released. None where phi
         is known by inner products alone.
+    is_whole_ball : bool
+        Whether phi takes all values of norm up to `radius`.
     max_rows : int
         No problem has more rows.
     kernel_error : float
@@ -305,6 +307,7 @@ class Space(ABC):
     radius: float
     intercept: float
     n_features: int | None = None
+    is_whole_ball: bool = False
     max_rows: int
     entry_error: float
 

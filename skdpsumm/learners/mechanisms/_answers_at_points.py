@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import brentq
+from sklearn.utils._param_validation import Interval
 
 from ..._linear_systems import power_below
 from ...privacy import PureDP
@@ -23,6 +26,8 @@ from ..erm._problem import (
     largest_eigenvalue,
     score_rounding,
 )
+from ._base import LearnerMechanism
+from ._functional import public_regularization
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +37,55 @@ _GRID = 2.0**-20
 _RANK = 1e-10
 
 
-class LaplaceAnswers:
+class LaplaceAnswers(LearnerMechanism):
+    """The paper's Algorithm 2: Laplace noise on answers at public points, then least squares.
+
+    Much worse than the functional mechanism, and shown for comparison.
+
+    Parameters
+    ----------
+    norm_constraint : float, default=None
+        Radius of the paper's set C, in the norm of the space. None shrinks by an unbiased estimate
+        of the error, as the variance of the noise is public.
+    n_landmarks : int, default=256
+        How many public points are drawn from `bounds` where `fit` is given no X_public.
+
+    Notes
+    -----
+    Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 6.1.
+
+    Examples
+    --------
+    >>> from skdpsumm import TDDLClassifier
+    >>> from skdpsumm.learners import LaplaceAnswers
+    >>> model = TDDLClassifier(mechanism=LaplaceAnswers(norm_constraint=2.0))
+    >>> model.get_params()["mechanism__norm_constraint"]
+    2.0
+    """
+
+    name = "laplace"
+    learners = ("TDDL",)
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "norm_constraint": [None, Interval(Real, 1e-60, 1e60, closed="both")],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, *, norm_constraint=None, n_landmarks=256):
+        self.norm_constraint = norm_constraint
+        self.n_landmarks = n_landmarks
+
+    def plan(self, space, terms, public):
+        if public is None:
+            raise ValueError(
+                "mechanism='laplace' answers at public points: pass them to fit as X_public."
+            )
+        return LaplacePlan(space, public, terms, self.norm_constraint)
+
+    def default_regularization(self, space, terms, public, *, charged):
+        return public_regularization(space, terms, 1 if public is None else len(public))
+
+
+class LaplacePlan:
     """Answers at the public points with Laplace noise, and a function fitted to them.
 
     Parameters
@@ -85,7 +138,8 @@ class LaplaceAnswers:
         if self.terms.is_private:
             exact = on_grid(answers, self._grid)
             seed, scale = self.terms.seed(3), self.scale / self._grid
-            answers = noisy_integers(exact, scale, "laplace", seed) * self._grid
+            noisy = noisy_integers(exact, scale, "laplace", seed)
+            answers = noisy.astype(np.float64) * self._grid
         if self.norm_constraint is None:
             coefficients = shrunk_least_squares(self._gram, answers, 2 * self.scale**2)
         else:

@@ -9,11 +9,13 @@ is no noisy test to pay for.
 from __future__ import annotations
 
 import math
-from typing import Any
+from numbers import Integral
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import vonmises_fisher
+from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
 from ..._linear_systems import power_below
@@ -27,6 +29,7 @@ from ...privacy._noise import (
     on_grid,
     secret_generator,
 )
+from ..erm._feature_space import FeatureSpace
 from ..erm._problem import (
     ROUNDED_UP,
     Minimizer,
@@ -38,6 +41,8 @@ from ..erm._problem import (
     score_rounding,
 )
 from ._answers_at_points import shrunk_least_squares
+from ._base import LearnerMechanism
+from ._functional import public_regularization
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +50,61 @@ Floats = NDArray[np.float64]
 _GRID = 2.0**-20
 
 
-class ExponentialQueries:
+class ExponentialMechanism(LearnerMechanism):
+    """The paper's Algorithm 3: in each round, choose a point in private and measure there.
+
+    Worse than the functional mechanism, and shown for comparison.
+
+    Parameters
+    ----------
+    n_rounds : int, default=10
+        B. The budget is shared by all rounds.
+    candidates : array-like of shape (M, n_features), default=None
+        The public set S of points that can be chosen. None is the ball of radius `norm_bound` for
+        the linear kernel without intercept, and landmarks for other kernels.
+    n_landmarks : int, default=256
+        How many landmarks are drawn from `bounds` where a kernel has no `candidates`.
+
+    Notes
+    -----
+    Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 6.2.
+
+    Examples
+    --------
+    >>> from skdpsumm import TDILClassifier
+    >>> from skdpsumm.learners import ExponentialMechanism
+    >>> model = TDILClassifier(mechanism=ExponentialMechanism(n_rounds=4), random_state=0)
+    >>> model.fit([[0.0], [1.0]], [0, 1]).predictor_.points.shape
+    (4, 1)
+    """
+
+    name = "exponential"
+    learners = ("TDIL",)
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_rounds": [Interval(Integral, 1, None, closed="left")],
+        "candidates": "no_validation",
+        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, *, n_rounds=10, candidates=None, n_landmarks=256):
+        self.n_rounds = n_rounds
+        self.candidates = candidates
+        self.n_landmarks = n_landmarks
+
+    def plan(self, space, terms, public):
+        if public is None and not space.is_whole_ball:
+            raise ValueError(
+                "mechanism='exponential' has an exact sampler for the linear kernel without "
+                "intercept alone; give public rows as candidates to choose from."
+            )
+        return ExponentialPlan(space, terms, int(self.n_rounds), public)
+
+    def default_regularization(self, space, terms, public, *, charged):
+        landmarks = public is not None and self.candidates is None
+        return public_regularization(space, terms, len(public) if landmarks else 1)
+
+
+class ExponentialPlan:
     """B rounds of a private choice of a point and a private measurement there.
 
     Parameters
@@ -133,8 +192,8 @@ class ExponentialQueries:
         exact_scores = on_grid(exact.careful_scores(self.candidates), self._grid)
         # Public scores beyond all exact ones would take digits from the difference.
         public = np.clip(hypothesis.scores(self.candidates), -self._largest, self._largest)
-        public = on_grid(public, self._grid)
-        sizes = np.linalg.norm((exact_scores - public).astype(np.float64), axis=1)
+        differences = exact_scores - on_grid(public, self._grid)
+        sizes = np.linalg.norm(differences.astype(np.float64), axis=1)
         errors = on_grid(np.floor(sizes), 1.0)
         if not self.terms.is_private:
             return self.candidates[np.argmax(errors)]
@@ -160,13 +219,14 @@ class ExponentialQueries:
             return scores
         values = on_grid(scores, self._grid)
         noisy = noisy_integers(values, self._scale, self._kind, self.terms.seed(5, t))
-        return noisy * self._grid
+        return noisy.astype(np.float64) * self._grid
 
 
 def _weights(hypothesis: Minimizer, shape: tuple[int, ...]) -> Floats:
     if len(hypothesis.coefficients) == 0:
         return np.zeros(shape)
-    return hypothesis.space.features(hypothesis.points).T @ hypothesis.coefficients
+    space, points = cast(FeatureSpace, hypothesis.space), cast(Floats, hypothesis.points)
+    return space.features(points).T @ hypothesis.coefficients
 
 
 def sample_ball(v: Floats, kappa: float, rng: Any) -> Floats:

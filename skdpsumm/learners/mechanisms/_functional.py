@@ -10,11 +10,14 @@ most ``Delta_w |phi(x)| / mu``.
 from __future__ import annotations
 
 import math
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, eigh, solve_triangular
 from sklearn.utils import gen_batches
+from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
 from ..._linear_systems import UNIT, power_below
@@ -22,7 +25,6 @@ from ...privacy import PureDP, gdp_mu
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
 from ..erm._feature_space import FeatureSpace
-from ..erm._losses import Loss
 from ..erm._problem import (
     ROUNDED_UP,
     Minimizer,
@@ -35,7 +37,8 @@ from ..erm._problem import (
     largest_weight,
     score_rounding,
 )
-from ._interactive import AnsweredQueries
+from ._base import LearnerMechanism
+from ._interactive import AnsweredQueries, FrozenAnswers
 
 Floats = NDArray[np.float64]
 
@@ -95,6 +98,68 @@ class CoordinateNoise:
         return noisy.reshape(coordinates.shape) * self._grid
 
 
+class FunctionalMechanism(LearnerMechanism):
+    """Gaussian noise on the learned function itself, however many predictions are read off it.
+
+    With explicit features, noise on all their weights. With a kernel, on the function's projection
+    on the span of public points; a PINP learner samples a path of the Gaussian process instead,
+    point by point. It has the least noise in nearly all cases, and is the default.
+
+    Parameters
+    ----------
+    n_landmarks : int, default=256
+        Of TDIL and TDDL learners: how many public points are drawn from `bounds` where the kernel
+        needs some. The noise on a prediction does not grow with it.
+    max_points : int, default=5000
+        Of PINP learners with a kernel: points at which the path is sampled. Memory goes with its
+        square. Later points get the path's conditional mean.
+
+    Notes
+    -----
+    Source: Hall, Rinaldo and Wasserman (2013), "Differential privacy for functions and functional
+    data". The noise on a prediction at z is at most ``Delta_w |phi(z)| / mu``. With ``delta=0`` the
+    noise grows with the dimension; PINP learners have no such guarantee for kernels.
+
+    Examples
+    --------
+    >>> from skdpsumm import TDILClassifier
+    >>> from skdpsumm.learners import FunctionalMechanism
+    >>> model = TDILClassifier(
+    ...     kernel="rbf", bounds=(-1, 1), mechanism=FunctionalMechanism(n_landmarks=64)
+    ... )
+    >>> model.set_params(mechanism__n_landmarks=128).mechanism
+    FunctionalMechanism(n_landmarks=128)
+    """
+
+    name = "functional"
+    learners = ("TDIL", "TDDL", "PINP")
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "max_points": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, *, n_landmarks=256, max_points=5000):
+        self.n_landmarks = n_landmarks
+        self.max_points = max_points
+
+    def plan(self, space, terms, public):
+        # All features cost no more than their values at public points; pure noise on them does.
+        if space.n_features is not None and (public is None or terms.delta > 0):
+            return WeightNoise(space, terms)
+        if public is not None:
+            return SpanNoise(space, public, terms)
+        if terms.is_private and terms.delta == 0:
+            raise ValueError(
+                "mechanism='functional' of an interactive learner has a pure guarantee on "
+                "explicit features alone (kernel='linear', feature_map); set delta > 0, or "
+                "mechanism='svt'."
+            )
+        return GaussianPath(space, terms, int(self.max_points))
+
+    def default_regularization(self, space, terms, public, *, charged):
+        return public_regularization(space, terms, 1 if public is None else len(public))
+
+
 class WeightNoise:
     """The functional mechanism on the weights of explicit features (Gaussian output perturbation).
 
@@ -122,6 +187,11 @@ class WeightNoise:
             noise = pure_noise(self._shape, self.terms, self.terms.sensitivity)
             return Minimizer(self.space, weights + noise)
         return Minimizer(self.space, self._noise.add(weights))
+
+    def open(self, problem: Problem) -> FrozenAnswers:
+        """Return an answering object that holds the release, and nothing private."""
+        is_public = self.terms.is_private
+        return FrozenAnswers(self.terms.n_scores, {}, self.release(problem), is_public=is_public)
 
 
 class SpanNoise:
@@ -313,7 +383,7 @@ class PathAnswers(AnsweredQueries):
 
 
 def noise_multiplier(epsilon: float, delta: float, n_coordinates: int) -> float:
-    """Return the noise on a prediction per unit of sensitivity, for the functional mechanism."""
+    """Return the noise on a prediction per unit of sensitivity."""
     if math.isinf(epsilon):
         return 0.0
     if delta == 0:
@@ -321,29 +391,26 @@ def noise_multiplier(epsilon: float, delta: float, n_coordinates: int) -> float:
     return 1 / gdp_mu(epsilon, delta)
 
 
-def public_regularization(
-    loss: Loss,
-    radius: float,
-    *,
-    epsilon: float,
-    delta: float,
-    adjacency: str,
-    n_coordinates: int = 1,
-) -> float:
-    """Return Lambda of the sum form.
+def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
+    """Return Lambda of the sum form at which noise is a fixed part of a margin, or of y.
+
+    The noise on a prediction has standard deviation ``L R^2 / Lambda`` times a number that the
+    budget alone decides (1 / mu of Gaussian noise), however many rows there are. Scores have a
+    public unit: 1 is the margin of a class, or half the interval of y. So Lambda may be chosen for
+    the noise to be a fixed part of it, and no data touch it. The study behind the parts is in
+    docs/learners.md.
 
     Parameters
     ----------
-    loss : Loss
-        For its L, and the unit of its scores.
-    radius : float
-        R.
-    epsilon, delta, adjacency :
-        The guarantee asked for.
-    n_coordinates : int, default=1
-        Dimension of what is released; matters for pure DP alone, where it sets the noise.
+    space : Space
+    terms : Terms
+        For all but their Lambda.
+    n_points : int
+        Public points at which a kernel's function is released: with ``delta=0`` they set the noise.
     """
-    n_rows = 1 if adjacency == "add_remove" else 2
-    per_sensitivity = noise_multiplier(epsilon, delta, n_coordinates)
-    noise = n_rows * loss.lipschitz * radius**2 * per_sensitivity
-    return max(noise / loss.noise_part, _SMALLEST * radius**2)
+    dimension = n_points if space.n_features is None else space.n_features
+    n_coordinates = terms.n_scores * dimension
+    n_rows = 1 if terms.adjacency == "add_remove" else 2
+    per_sensitivity = noise_multiplier(terms.epsilon, terms.delta, n_coordinates)
+    noise = n_rows * terms.loss.lipschitz * space.radius**2 * per_sensitivity
+    return max(noise / terms.loss.noise_part, _SMALLEST * space.radius**2)

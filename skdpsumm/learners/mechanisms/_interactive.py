@@ -34,13 +34,7 @@ class AnsweredQueries(ABC):
     n_scores : int
     is_public : bool
         Whether the hypothesis is public: not where no noise was added.
-
-    Attributes
-    ----------
-    holds_private_data : bool
     """
-
-    holds_private_data = True
 
     def __init__(self, n_scores: int, *, is_public: bool):
         self._n_scores = n_scores
@@ -48,6 +42,11 @@ class AnsweredQueries(ABC):
         self._known: dict[bytes, tuple[Floats, bool]] = {}
         self._lock = threading.RLock()
         self._process = os.getpid()
+
+    @property
+    def holds_private_data(self) -> bool:
+        """True: the private minimiser is in memory."""
+        return True
 
     @property
     def is_copy(self) -> bool:

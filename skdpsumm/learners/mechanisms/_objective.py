@@ -26,13 +26,8 @@ from ...privacy._objective import (
 from ...privacy._shifted_gaussian import ShiftedGaussianDP
 from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
-from ..erm._problem import (
-    ROUNDED_UP,
-    Minimizer,
-    Problem,
-    Terms,
-    smallest_tolerance,
-)
+from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
+from ._base import LearnerMechanism
 
 Floats = NDArray[np.float64]
 
@@ -51,7 +46,50 @@ _FREE, _PURE_FREE = 1.0, 3.0
 _CHARGED = 6.0
 
 
-class ObjectivePerturbation:
+class ObjectivePerturbation(LearnerMechanism):
+    """Noise in the objective, for smooth losses on explicit features.
+
+    It needs less noise than the functional mechanism where data are plenty, for the curvature of
+    the losses divides it, too. A row's curvature costs privacy; a ledger counts the Gaussian that
+    dominates, which can be more than epsilon (`fit` warns then).
+
+    Notes
+    -----
+    Source: Chaudhuri, Monteleoni and Sarwate (2011), "Differentially private empirical risk
+    minimization"; Kifer, Smith and Thakurta (2012). Noise and claim are ours: see
+    docs/learners.md.
+
+    Examples
+    --------
+    >>> from skdpsumm import TDILClassifier
+    >>> from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
+    >>> TDILClassifier(mechanism=ObjectivePerturbation())
+    TDILClassifier(mechanism=ObjectivePerturbation())
+    """
+
+    name = "objective"
+    learners = ("TDIL",)
+    needs_features = True
+    pays_for_curvature = True
+
+    def plan(self, space, terms, public):
+        return ObjectivePlan(space, terms)
+
+    def default_regularization(self, space, terms, public, *, charged):
+        return objective_regularization(space, terms, charged=charged)
+
+    def least_cost(self, terms):
+        return cost_of_curvature(terms)
+
+    def price_advice(self, epsilon):
+        return (
+            "mechanism='objective' counts in a ledger as the Gaussian that dominates it, which is "
+            f"more than its epsilon={epsilon:g}: raise `regularization`, lower epsilon, or "
+            "take mechanism='functional', which counts as what it is."
+        )
+
+
+class ObjectivePlan:
     """Minimise with a random linear term, and cover the solver's tolerance with a little noise.
 
     Parameters
@@ -138,7 +176,7 @@ class ObjectivePerturbation:
         if mechanism.unprotected or self.idealised:
             return mechanism
         size = 2 * math.prod(self._shape)  # in the objective and on the output
-        reach = 2 * max(mu for _, mu, _ in mechanism.loss_terms)
+        reach = 2 * max(mu for _, mu, _ in mechanism.loss_terms or ())
         tail = self.terms.delta * RESERVE * _TAIL
         slack = discrete_slack(size, 1 / _GRID, reach, tail)
         return mechanism.with_slack(slack, tail)
@@ -158,7 +196,8 @@ class ObjectivePerturbation:
         if self.idealised:
             return center + radial_noise(self._shape, scale, secret_generator(seed))
         grid = power_below(scale * _GRID)
-        return noisy_integers(on_grid(center, grid), scale / grid, "gaussian", seed) * grid
+        noisy = noisy_integers(on_grid(center, grid), scale / grid, "gaussian", seed)
+        return noisy.astype(np.float64) * grid
 
 
 def cost_of_curvature(terms: Terms) -> Mechanism:

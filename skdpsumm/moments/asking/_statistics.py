@@ -129,8 +129,8 @@ class StatisticsMixin:
             which,
             second.products,
             lambda t, n: second.possible(second.covariance(t)),
-            error,
-            (np.where(np.eye(len(which)), 0.0, -largest), largest),
+            error=error,
+            possible=(np.where(np.eye(len(which)), 0.0, -largest), largest),
         )
 
     def correlation(self) -> Estimate:
@@ -168,16 +168,11 @@ class StatisticsMixin:
 
         ones = np.eye(len(which))
         possible = (2 * ones - 1, np.ones_like(ones))
-        return self._of_pairs(which, second.products, lambda t, n: scaled(t), error, possible)
+        return self._of_pairs(
+            which, second.products, lambda t, n: scaled(t), error=error, possible=possible
+        )
 
-    def _of_pairs(
-        self,
-        which: list[int],
-        products: Callable,
-        then: Callable,
-        error: Callable,
-        possible: tuple[NDArray, NDArray],
-    ) -> Estimate:
+    def _of_pairs(self, which: list[int], *parts: Callable, **more: Any) -> Estimate:
         """Answer a matrix; what is hard of it is how two columns go together."""
         left, right = np.triu_indices(len(which), 1)
         names = self._names(which)
@@ -191,10 +186,8 @@ class StatisticsMixin:
             for a, b in zip(left, right, strict=True)
         ]
         return self._answer(
-            products,
-            then,
-            error=error,
-            possible=possible,
+            *parts,
+            **more,
             labels=[names, names],
             judged=together if about else None,
             about=about,
@@ -339,21 +332,18 @@ class StatisticsMixin:
         def ends(z: float) -> tuple[NDArray, NDArray]:
             _, lows, highs = self._positions.cells(j)
             starts, stops = np.unique(lows), np.unique(highs)
-            most = self._share_of_cells(j, lows[:, None] <= starts)(z)[1]
-            least = self._share_of_cells(j, highs[:, None] <= stops)(z)[0]
+            most = self._ask(self._in_cells(j, lows[:, None] <= starts)).ends(z)[1]
+            least = self._ask(self._in_cells(j, highs[:, None] <= stops)).ends(z)[0]
             from_ = np.array([_first_where(most >= q, starts) for q in levels])
             to = np.array([_first_where(least >= q, stops) for q in levels])
             return from_, to
 
         return ends
 
-    def _share_of_cells(
-        self, j: int, truths: NDArray
-    ) -> Callable[[float], tuple[NDArray, NDArray]]:
-        """Return the ends of the share of rows in the column's cells for which it holds."""
+    def _in_cells(self, j: int, truths: NDArray) -> ColumnCondition:
+        """Return a condition of which each cell of column `j` is one side."""
         place = self._positions.cells(j).place
-        condition = ColumnCondition(j, lambda: place, truths, lambda *_: (truths, truths))
-        return self._ask(condition).ends
+        return ColumnCondition(j, lambda: place, truths, lambda *_: (truths, truths))
 
     def _at_most(self, j: int, cuts: NDArray) -> ColumnCondition:
         """Return whether column `j` is at most each cut."""
@@ -383,9 +373,9 @@ class StatisticsMixin:
         known = self.columns_.values(j)
         if known is not None:
             about = names = [f"{self.columns_.name(j)} = {value}" for value in known]
-            place, values, _ = self._positions.cells(j)
-            found = values[:, None] == self.columns_.decode(j, np.arange(len(known)))
-            question = ColumnCondition(j, lambda: place, found, lambda *_: (found, found))
+            values = self._positions.cells(j).low
+            codes = np.arange(len(known))
+            question = self._in_cells(j, values[:, None] == self.columns_.decode(j, codes))
         else:
             edges = self._edges(j, bins)
             names = [f"[{a:.12g}, {b:.12g})" for a, b in pairwise(edges)]

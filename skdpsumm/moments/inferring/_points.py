@@ -15,7 +15,7 @@ from ...features._feature_maps import FeatureMap, project_to_simplex
 from ...features._histogram import HistogramMap
 from ...schema._columns import Columns, stack_columns, stratified
 from ...sketches import PrivateSketch
-from ._solvers import FeatureBlocks
+from ._regression import FeatureBlocks
 
 PRIORS = ("auto", "uniform", "marginals")
 # Of bounds, whose range is at least its inverse. The error of a covariance squares squares of them,

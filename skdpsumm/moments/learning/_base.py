@@ -327,7 +327,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         ValueError
             For a value that is not among its column's categories.
         """
-        return self.estimator_.predict(self._encoded_inputs(X))
+        X = self._encoded_inputs(X)
+        return self.estimator_.predict(X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
