@@ -29,7 +29,8 @@ from skdpsumm import (
     SummarizedEstimator,
     mmd2,
 )
-from skdpsumm.privacy import PureDP, Unprotected
+from skdpsumm.privacy import PureDP
+from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.schema._reading import unwrap
 from skdpsumm.summaries import AskAll, Auction, MWEMRelease, Posted, Propose
 from skdpsumm.summaries._mmd import Embedding

@@ -77,7 +77,7 @@ class Agreement:
 
     Examples
     --------
-    >>> from skdpsumm.federated import Agreement
+    >>> from skdpsumm.federated._agreement import Agreement
     >>> ours = Agreement(["north", "south"], ["age", "income"],
     ...                  rows={"protocol": "pool", "n_select": 10, "random_state": 0})
     >>> ours.rows_per_owner

@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from ..privacy._contract import PrivacyReprMixin
-from ..schema import Columns
+from ..schema._columns import Columns
 from ..sketches import PrivateSketch
 from .inferring._points import check_answerable
 

@@ -13,8 +13,8 @@ from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ..schema._reading import unwrap
-from ..summaries import OwnerValues
 from ..summaries._mmd import centred, check_gamma, kernel_matrix, mean_kernel
+from ..summaries._releases import OwnerValues
 from ._base import Display, draws, next_style, of_level, reference_style, same_length
 
 _MOST_SIZES = 60

@@ -22,12 +22,14 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import progress
 from .._dask import PartitionSchema
 from .._docs import shared_docs
-from ..features import GRID, FeatureMap, FourierMap, HistogramMap, RACEMap
 from ..features._engine import check_engine
-from ..privacy import Block, IntegerNoise, PrivacyGuarantee
+from ..features._feature_maps import GRID, FeatureMap, FourierMap, RACEMap
+from ..features._histogram import HistogramMap
+from ..privacy import PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit, columns_kept
-from ..schema import Columns
+from ..privacy._noise import Block, IntegerNoise
+from ..schema._columns import Columns
 from ..schema._reading import Table, is_dask, is_float32, validate_table
 from ._docs import BOUNDS, SKETCHER_DOCS
 from ._partitions import sum_partitions

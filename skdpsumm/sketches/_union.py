@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import _BaseComposition
 
 from .._docs import shared_docs
-from ..features import UnionMap
+from ..features._feature_maps import UnionMap
 from ..privacy._clone_watch import own_clone
 from ._docs import SKETCHER_DOCS
 from ._sketchers import BaseSketcher

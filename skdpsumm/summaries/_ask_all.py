@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from ..privacy import Block, IntegerNoise, PureDP
+from ..privacy import PureDP
+from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding, grid_scores
 from ._protocol import Conversation, Plan, Protocol, SendBest
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..privacy import Mechanism, PureDP, Unprotected, ZeroConcentratedDP, zcdp_rho
+from ..privacy import PureDP
+from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ._mmd import Embedding, grid_scores
 from ._mwem import MWEM, MWEMNoise, quantise
 from ._protocol import CallForBids, Conversation, HandOver, Plan, Protocol

@@ -18,9 +18,9 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
-from ..features import GRID
-from ..privacy import Mechanism
+from ..features._feature_maps import GRID
 from ..privacy._contract import PrivateFit, warn_of_seed
+from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import derived_seed, nominal_mechanism
 from ..schema._reading import Schema, validate_table
 from ._ask_all import AskAll

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import gen_batches
 
-from ..features import GRID, FourierMap
+from ..features._feature_maps import GRID, FourierMap
 from ..schema._columns import Columns
 from ..schema._reading import Schema, validate_table
 

@@ -60,7 +60,7 @@ class DataOwner:
     --------
     >>> import numpy as np
     >>> from skdpsumm.summaries import DataOwner
-    >>> from skdpsumm.summaries import ProposeRows
+    >>> from skdpsumm.summaries._protocol import ProposeRows
     >>> owner = DataOwner(np.random.default_rng(0).normal(size=(100, 2)))
     >>> owner.answer(ProposeRows(n_herd=0, n_uniform=5)).X.shape
     (5, 2)

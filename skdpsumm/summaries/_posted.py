@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from ..features import GRID
-from ..privacy import Block, IntegerNoise, Mechanism
+from ..features._feature_maps import GRID
+from ..privacy._mechanisms import Mechanism
+from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
 from ._protocol import Conversation, Plan, Protocol, SendAbove
 

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
-from ..privacy import Mechanism, PureDP, compose
+from ..privacy import PureDP
+from ..privacy._compositions import compose
+from ..privacy._mechanisms import Mechanism
 from ._mmd import Embedding
 from ._releases import ExactMean, TargetMean, TargetRelease
 

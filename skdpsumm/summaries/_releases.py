@@ -15,17 +15,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
 from .._computing import warn_caller
-from ..features import GRID
-from ..privacy import (
-    Block,
-    IntegerNoise,
-    Mechanism,
-    PrivacyGuarantee,
-    PureDP,
-    Unprotected,
-    compose,
-    zcdp_rho,
-)
+from ..features._feature_maps import GRID
+from ..privacy import PrivacyGuarantee, PureDP
+from ..privacy._compositions import compose
+from ..privacy._mechanisms import Mechanism, Unprotected, zcdp_rho
+from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
 from ._mwem import MWEM, MWEMNoise, quantise
 

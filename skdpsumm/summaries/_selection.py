@@ -13,7 +13,7 @@ from sklearn.utils import check_array, check_random_state
 
 from .._computing import advance, one_blas_thread, progress
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
-from ..features import FourierMap
+from ..features._feature_maps import FourierMap
 from ..schema._columns import Columns
 from ..schema._reading import Schema, is_dask, validate_table
 from ._mmd import centred, check_gamma, kernel_column, mean_kernel
