@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from skdpsumm.features import GRID
+from skdpsumm.features._feature_maps import GRID
 from skdpsumm.learners import (
     ExponentialMechanism,
     SparseVector,
@@ -25,8 +25,7 @@ from skdpsumm.learners.erm._losses import Logistic
 from skdpsumm.learners.erm._problem import Terms
 from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
 from skdpsumm.learners.mechanisms._functional import CoordinateNoise
-from skdpsumm.privacy import Block, IntegerNoise
-from skdpsumm.privacy._noise import exponential_choice, noisy_integers, on_grid
+from skdpsumm.privacy._noise import Block, IntegerNoise, exponential_choice, noisy_integers, on_grid
 from skdpsumm.summaries import Pool
 
 RNG = np.random.default_rng(0)

@@ -21,7 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..._computing import advance, warn_caller
 from ..._linear_systems import conjugate_gradients, positive_cholesky
-from ...features import FeatureMap, HistogramMap
+from ...features._feature_maps import FeatureMap
+from ...features._histogram import HistogramMap
 from ...sketches import PrivateSketch
 
 _N_REPLICATES = 100
@@ -184,6 +185,7 @@ class CellRegression(MomentRegression):
 
     def replicates(self, values: NDArray) -> tuple[NDArray, NDArray]:
         """Return simulated answers, shape (B, k), and numbers of rows, shape (B,)."""
+        # Summed by cell first: 100 replicates of few cells, not of 100,000 points.
         weights, n_rows = self._model._replicates
         return (self._indicators.T @ weights).T @ values, n_rows
 
