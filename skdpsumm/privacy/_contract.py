@@ -28,7 +28,7 @@ from ._mechanisms import ADJACENCIES, Mechanism, mechanism_from_dict
 from ._noise import nominal_mechanism
 from ._warnings import PrivacyLeakWarning
 
-T = TypeVar("T", bound=type)
+T = TypeVar("T")
 # All that a picture of an object with private data shows of what was fitted.
 _PUBLIC_ATTRIBUTES = ("feature_names_in_", "n_features_in_", "privacy_")
 _COLUMNS = ("n_features_in_", "feature_names_in_")
@@ -215,7 +215,7 @@ def warn_of_seed() -> None:
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
-def estimator(cls: T) -> T:
+def estimator(cls: type[T]) -> type[T]:
     """Write the constructor of an estimator from its annotated parameters, inherited ones included.
 
     scikit-learn's constructors take parameters by name, store them as they are and do nothing else,

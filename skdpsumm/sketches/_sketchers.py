@@ -500,7 +500,7 @@ class HistogramSketcher(BaseSketcher):
 
     n_bins: int = 100
     edges: Any = None
-    marginals: int = 1
+    marginals: Any = 1
 
     def _replacement_ratio(self):
         return 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
