@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -190,7 +191,7 @@ def choose_rows() -> None:
 # test: is the digit odd?
 
 N_TRAIN, N_PUBLIC = 1200, 300
-CUBIC = {"kernel": "poly"}
+CUBIC: dict[str, Any] = {"kernel": "poly"}
 LEARNERS = {
     "TDDL, released function": TDDLClassifier(**CUBIC),
     "TDDL, as printed (Laplace)": TDDLClassifier(mechanism="laplace", **CUBIC),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
@@ -11,6 +11,7 @@ from skdpsumm import (
     M2MEstimator,
     M2MRegressor,
     PrivateMMDSummarizer,
+    PublicScaler,
     RFFSketcher,
     SketchUnion,
     SummarizedEstimator,
@@ -122,3 +123,23 @@ def test_what_is_not_known_is_refused():
     for careless in (PrivateMMDSummarizer(), M2MEstimator(bounds=(0, 1)), RFFSketcher()):
         with pytest.raises(ValueError, match="random_state must be an int"):
             worst_case_neighbours(careless)
+
+
+# ---- an estimator of somebody else
+
+
+class Counts(BaseEstimator):
+    """A model of a sketch of its own, of which the audit knows no more than its face."""
+
+    def __init__(self, random_state=0):
+        self.random_state = random_state
+
+    def preview_sketcher(self, n_features, y=None):
+        return HistogramSketcher(bounds=(0, 1), delta=0.0, random_state=self.random_state)
+
+
+def test_the_face_that_is_asked_for_is_all_that_is_needed():
+    tables = worst_case_neighbours(Counts(), n_samples=5)
+    assert [table.shape for table in tables] == [(5, 1), (6, 1)]
+    with pytest.raises(TypeError, match="No neighbours are known for Public"):
+        worst_case_neighbours(PublicScaler(bounds=(0, 1)))

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import progress, warn_caller
 from ..privacy import BudgetExceededError, BudgetWarning, PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivateFit
+from ..privacy._contract import PrivateFit, estimator
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import nominal_mechanism
 from ..schema._listed import class_codes, known_classes
@@ -49,6 +49,7 @@ class _Draft:
     privacy: PrivacyGuarantee
 
 
+@estimator
 class BaseKernelLearner(PrivateFit, BaseEstimator):
     """A regularised loss over a kernel's space, minimised to a certified distance.
 
@@ -60,19 +61,15 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     _takes_public_points: ClassVar[bool] = False
     _draws_landmarks: ClassVar[bool] = True
 
-    kernel: Any
-    gamma: float
-    feature_map: Any
-    norm_bound: float
-    fit_intercept: bool
-    intercept_scaling: float
-    regularization: Any
-    mechanism: Any
-    bounds: Any
-    random_state: Any
-    verbose: int | bool
-    n_features_in_: int
-    predictor_: Any
+    kernel: Any = "rbf"
+    gamma: float = 1.0
+    feature_map: Any = None
+    norm_bound: float = 1.0
+    fit_intercept: bool = False
+    intercept_scaling: float = 1.0
+    regularization: Any = "auto"
+    mechanism: Any = "functional"
+    verbose: int | bool = 0
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions({*KERNELS, "precomputed"}), PolynomialKernel, callable],
@@ -450,6 +447,7 @@ def _has_probabilities(self) -> bool:
     return self.loss == "logistic" or getattr(self.loss, "has_probabilities", False)
 
 
+@estimator
 class ClassifierTarget(ClassifierMixin):
     """Two classes or more, by the scores' margins or by multinomial logistic regression."""
 
@@ -458,9 +456,8 @@ class ClassifierTarget(ClassifierMixin):
         "classes": [None, "array-like"],
     }
 
-    loss: Any
-    classes: Any
-    _coding: Any
+    loss: Any = "auto"
+    classes: Any = None
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -529,6 +526,7 @@ class ClassifierTarget(ClassifierMixin):
         return softmax(decision, axis=1)
 
 
+@estimator
 class RegressorTarget(RegressorMixin):
     """A number of a public interval."""
 
@@ -536,9 +534,8 @@ class RegressorTarget(RegressorMixin):
         "loss": "no_validation",
         "y_bounds": "no_validation",
     }
-    loss: Any
-    y_bounds: Any
-    _coding: Any
+    loss: Any = "huber"
+    y_bounds: Any = None
 
     def _validate(self, X, y):
         return validate_table(self, X, y, y_numeric=True)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress
+from ..privacy._contract import estimator
 from ..schema._reading import Public, unwrap, validate_table
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 from ._docs import shared_docs
@@ -58,6 +59,7 @@ class PINPAnswer:
     fresh: NDArray[np.bool_]
 
 
+@estimator
 class BasePINP(BaseKernelLearner):
     """What both PINP learners do."""
 
@@ -106,6 +108,7 @@ class BasePINP(BaseKernelLearner):
 
 
 @shared_docs(**_DOCS)
+@estimator
 class PINPClassifier(ClassifierTarget, BasePINP):
     """Classify test points that come one by one, from a minimiser that stays private.
 
@@ -147,47 +150,9 @@ class PINPClassifier(ClassifierTarget, BasePINP):
         **ClassifierTarget._parameter_constraints,
     }
 
-    def __init__(
-        self,
-        *,
-        kernel="rbf",
-        gamma=1.0,
-        feature_map=None,
-        norm_bound=1.0,
-        fit_intercept=False,
-        intercept_scaling=1.0,
-        loss="auto",
-        classes=None,
-        regularization="auto",
-        epsilon=1.0,
-        delta=1e-6,
-        adjacency="add_remove",
-        mechanism="functional",
-        random_state=None,
-        noise_seed=None,
-        ledger=None,
-        verbose=0,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.feature_map = feature_map
-        self.norm_bound = norm_bound
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.loss = loss
-        self.classes = classes
-        self.regularization = regularization
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.mechanism = mechanism
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.ledger = ledger
-        self.verbose = verbose
-
 
 @shared_docs(**_DOCS)
+@estimator
 class PINPRegressor(RegressorTarget, BasePINP):
     """Predict numbers for test points that come one by one, from a minimiser that stays private.
 
@@ -224,42 +189,3 @@ class PINPRegressor(RegressorTarget, BasePINP):
         **BasePINP._parameter_constraints,
         **RegressorTarget._parameter_constraints,
     }
-
-    def __init__(
-        self,
-        *,
-        kernel="rbf",
-        gamma=1.0,
-        feature_map=None,
-        norm_bound=1.0,
-        fit_intercept=False,
-        intercept_scaling=1.0,
-        loss="huber",
-        y_bounds=None,
-        regularization="auto",
-        epsilon=1.0,
-        delta=1e-6,
-        adjacency="add_remove",
-        mechanism="functional",
-        random_state=None,
-        noise_seed=None,
-        ledger=None,
-        verbose=0,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.feature_map = feature_map
-        self.norm_bound = norm_bound
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.loss = loss
-        self.y_bounds = y_bounds
-        self.regularization = regularization
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.mechanism = mechanism
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.ledger = ledger
-        self.verbose = verbose

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ..privacy._contract import estimator
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 from ._docs import shared_docs
 from .erm._kernel_space import PrecomputedSpace
@@ -29,12 +30,15 @@ _DOCS = {
 }
 
 
+@estimator
 class BaseTDDL(BaseKernelLearner):
     """What both TDDL learners do."""
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True}
     _kind = "TDDL"
     _takes_public_points = True
+
+    bounds: Any = None
 
     def fit(self, X, y, *, X_public=None):
         """Minimise, and release a predictor in the span of the public points.
@@ -70,12 +74,13 @@ class BaseTDDL(BaseKernelLearner):
         super()._release(plan, problem)
         if isinstance(problem.space, PrecomputedSpace):
             # The columns of X were the training rows: neither their number nor names are released.
-            self.n_features_in_ = len(self.predictor_.points)
+            self.n_features_in_ = len(self.predictor_.coefficients)
             self.__dict__.pop("feature_names_in_", None)
             self.predictor_ = problem.space.released(self.predictor_)
 
 
 @shared_docs(**_DOCS)
+@estimator
 class TDDLClassifier(ClassifierTarget, BaseTDDL):
     """Learn to classify from rows, by way of public test points: a predictor to ship.
 
@@ -120,49 +125,9 @@ class TDDLClassifier(ClassifierTarget, BaseTDDL):
         **ClassifierTarget._parameter_constraints,
     }
 
-    def __init__(
-        self,
-        *,
-        kernel="rbf",
-        gamma=1.0,
-        feature_map=None,
-        norm_bound=1.0,
-        fit_intercept=False,
-        intercept_scaling=1.0,
-        loss="auto",
-        classes=None,
-        regularization="auto",
-        epsilon=1.0,
-        delta=1e-6,
-        adjacency="add_remove",
-        mechanism="functional",
-        bounds=None,
-        random_state=None,
-        noise_seed=None,
-        ledger=None,
-        verbose=0,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.feature_map = feature_map
-        self.norm_bound = norm_bound
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.loss = loss
-        self.classes = classes
-        self.regularization = regularization
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.mechanism = mechanism
-        self.bounds = bounds
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.ledger = ledger
-        self.verbose = verbose
-
 
 @shared_docs(**_DOCS)
+@estimator
 class TDDLRegressor(RegressorTarget, BaseTDDL):
     """Learn a number from rows, by way of public test points: a predictor to ship.
 
@@ -201,44 +166,3 @@ class TDDLRegressor(RegressorTarget, BaseTDDL):
         **BaseTDDL._parameter_constraints,
         **RegressorTarget._parameter_constraints,
     }
-
-    def __init__(
-        self,
-        *,
-        kernel="rbf",
-        gamma=1.0,
-        feature_map=None,
-        norm_bound=1.0,
-        fit_intercept=False,
-        intercept_scaling=1.0,
-        loss="huber",
-        y_bounds=None,
-        regularization="auto",
-        epsilon=1.0,
-        delta=1e-6,
-        adjacency="add_remove",
-        mechanism="functional",
-        bounds=None,
-        random_state=None,
-        noise_seed=None,
-        ledger=None,
-        verbose=0,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.feature_map = feature_map
-        self.norm_bound = norm_bound
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.loss = loss
-        self.y_bounds = y_bounds
-        self.regularization = regularization
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.mechanism = mechanism
-        self.bounds = bounds
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.ledger = ledger
-        self.verbose = verbose

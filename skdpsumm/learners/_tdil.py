@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ..privacy._contract import estimator
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 from ._docs import shared_docs
 
@@ -25,13 +26,18 @@ _DOCS = {
 }
 
 
+@estimator
 class BaseTDIL(BaseKernelLearner):
     """What both TDIL learners do."""
 
     _kind = "TDIL"
 
+    kernel: Any = "linear"
+    bounds: Any = None
+
 
 @shared_docs(**_DOCS)
+@estimator
 class TDILClassifier(ClassifierTarget, BaseTDIL):
     """Learn to classify and release the predictor, with no test points needed.
 
@@ -75,49 +81,9 @@ class TDILClassifier(ClassifierTarget, BaseTDIL):
         **ClassifierTarget._parameter_constraints,
     }
 
-    def __init__(
-        self,
-        *,
-        kernel="linear",
-        gamma=1.0,
-        feature_map=None,
-        norm_bound=1.0,
-        fit_intercept=False,
-        intercept_scaling=1.0,
-        loss="auto",
-        classes=None,
-        regularization="auto",
-        epsilon=1.0,
-        delta=1e-6,
-        adjacency="add_remove",
-        mechanism="functional",
-        bounds=None,
-        random_state=None,
-        noise_seed=None,
-        ledger=None,
-        verbose=0,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.feature_map = feature_map
-        self.norm_bound = norm_bound
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.loss = loss
-        self.classes = classes
-        self.regularization = regularization
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.mechanism = mechanism
-        self.bounds = bounds
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.ledger = ledger
-        self.verbose = verbose
-
 
 @shared_docs(**_DOCS)
+@estimator
 class TDILRegressor(RegressorTarget, BaseTDIL):
     """Learn a number and release the predictor, with no test points needed.
 
@@ -157,44 +123,3 @@ class TDILRegressor(RegressorTarget, BaseTDIL):
         **BaseTDIL._parameter_constraints,
         **RegressorTarget._parameter_constraints,
     }
-
-    def __init__(
-        self,
-        *,
-        kernel="linear",
-        gamma=1.0,
-        feature_map=None,
-        norm_bound=1.0,
-        fit_intercept=False,
-        intercept_scaling=1.0,
-        loss="huber",
-        y_bounds=None,
-        regularization="auto",
-        epsilon=1.0,
-        delta=1e-6,
-        adjacency="add_remove",
-        mechanism="functional",
-        bounds=None,
-        random_state=None,
-        noise_seed=None,
-        ledger=None,
-        verbose=0,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.feature_map = feature_map
-        self.norm_bound = norm_bound
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.loss = loss
-        self.y_bounds = y_bounds
-        self.regularization = regularization
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.mechanism = mechanism
-        self.bounds = bounds
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.ledger = ledger
-        self.verbose = verbose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._computing import silence
 from .._delegation import DelegatingMixin, inner_has
 from ..privacy import PrivacyGuarantee
-from ..privacy._contract import PrivateFit
+from ..privacy._contract import PrivateFit, estimator
 from ..privacy._noise import derived_seed, secret_generator
 from ..schema._listed import known_classes
 from ..schema._reading import Schema, check_computed, unwrap, validate_table
@@ -46,6 +46,7 @@ class _Draft:
     privacy: PrivacyGuarantee
 
 
+@estimator
 class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstimator):
     """Choose the parameters of a private learner, for one budget in all.
 
@@ -174,36 +175,13 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         **PrivateFit._parameter_constraints,
     }
 
-    def __init__(
-        self,
-        estimator,
-        param_distributions,
-        *,
-        expected_trials=10,
-        distribution="logarithmic",
-        scoring=None,
-        score_bounds=None,
-        holdout=0.25,
-        epsilon=1.0,
-        delta=1e-6,
-        adjacency="add_remove",
-        random_state=None,
-        noise_seed=None,
-        ledger=None,
-    ):
-        self.estimator = estimator
-        self.param_distributions = param_distributions
-        self.expected_trials = expected_trials
-        self.distribution = distribution
-        self.scoring = scoring
-        self.score_bounds = score_bounds
-        self.holdout = holdout
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.ledger = ledger
+    estimator: Any = field(kw_only=False)
+    param_distributions: Any = field(kw_only=False)
+    expected_trials: int = 10
+    distribution: Any = "logarithmic"
+    scoring: Any = None
+    score_bounds: Any = None
+    holdout: float = 0.25
 
     def fit(self, X, y, *, X_public=None):
         """Search, and release the best candidate.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -11,12 +11,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from ..privacy._contract import PrivacyReprMixin
+from ..privacy._contract import PrivacyReprMixin, estimator
 from ..schema._columns import Columns
 from ..sketches import PrivateSketch
 from .inferring._points import check_answerable
 
 
+@estimator
 class BaseM2M(PrivacyReprMixin, BaseEstimator):
     """An estimator whose `fit` is one release by its sketcher, and which works from that alone.
 
@@ -34,10 +35,14 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
-    sketcher: Any
-    prior: Any
-    random_state: Any
-    verbose: Any
+    sketcher: Any = field(default=None, kw_only=False)
+    bounds: Any = None
+    categories: Any = None
+    steps: Any = None
+    prior: Any = "auto"
+    n_synthetic: int = 100_000
+    random_state: Any = None
+    verbose: int | bool = 0
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""

@@ -13,11 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, metadata
 from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -28,6 +28,7 @@ from ._mechanisms import ADJACENCIES, Mechanism, mechanism_from_dict
 from ._noise import nominal_mechanism
 from ._warnings import PrivacyLeakWarning
 
+T = TypeVar("T")
 # All that a picture of an object with private data shows of what was fitted.
 _PUBLIC_ATTRIBUTES = ("feature_names_in_", "n_features_in_", "privacy_")
 _COLUMNS = ("n_features_in_", "feature_names_in_")
@@ -213,6 +214,17 @@ def warn_of_seed() -> None:
     )
 
 
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def estimator(cls: type[T]) -> type[T]:
+    """Write the constructor of an estimator from its annotated parameters, inherited ones included.
+
+    scikit-learn's constructors take parameters by name, store them as they are and do nothing else,
+    which is what a dataclass does. So a parameter that many estimators share stands once, with its
+    default. The principal argument may come by position: ``field(default=..., kw_only=False)``.
+    """
+    return dataclass(kw_only=True, eq=False, repr=False)(cls)
+
+
 class PrivacyReprMixin:
     """HTML representation with the guarantee in one line; goes before `BaseEstimator`.
 
@@ -274,6 +286,7 @@ class PrivacyReprMixin:
         return shown
 
 
+@estimator
 class PrivateFit(PrivacyReprMixin):
     """An estimator whose `fit` is one release; goes before `BaseEstimator`.
 
@@ -291,11 +304,12 @@ class PrivateFit(PrivacyReprMixin):
         "ledger": "no_validation",
     }
 
-    epsilon: float
-    delta: float
-    adjacency: str
-    noise_seed: int | None
-    ledger: Any
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    adjacency: str = "add_remove"
+    random_state: Any = None
+    noise_seed: int | None = None
+    ledger: Any = None
 
     def _private_fit(self, *data: Any) -> Any:
         with columns_kept(self):

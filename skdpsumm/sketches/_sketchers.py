@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import field
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -27,7 +28,7 @@ from ..features._feature_maps import GRID, FeatureMap, FourierMap, RACEMap
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivateFit, columns_kept
+from ..privacy._contract import PrivateFit, columns_kept, estimator
 from ..privacy._noise import Block, IntegerNoise
 from ..schema._columns import Columns
 from ..schema._reading import Table, is_dask, is_float32, validate_table
@@ -36,6 +37,7 @@ from ._partitions import sum_partitions
 from ._private_sketch import PendingRelease
 
 
+@estimator
 class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A transformer phi whose `fit` releases the noisy sum of phi over the rows.
 
@@ -58,10 +60,14 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         "steps": "no_validation",
     }
 
-    # For subclasses without these parameters: nothing is known of their columns.
-    bounds = None
-    categories = None
-    steps = None
+    bounds: Any = None
+    categories: Any = None
+    steps: Any = None
+    denominator: str = "auto"
+    denominator_share: float = 0.02
+    postprocess: bool = True
+    n_jobs: int | None = None
+    verbose: int | bool = 0
 
     @abstractmethod
     def _draw_map(self, columns: Columns, rng: np.random.RandomState) -> FeatureMap:
@@ -299,6 +305,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 
 @shared_docs(**SKETCHER_DOCS, bounds=BOUNDS.replace("{scale}", "gamma"))
+@estimator
 class RFFSketcher(BaseSketcher):
     """Private mean of random Fourier features: a smooth picture of the joint distribution.
 
@@ -354,44 +361,9 @@ class RFFSketcher(BaseSketcher):
         "kernel": [StrOptions({"rbf", "laplacian"})],
     }
 
-    def __init__(
-        self,
-        n_components=200,
-        *,
-        gamma=1.0,
-        kernel="rbf",
-        bounds=None,
-        categories=None,
-        steps=None,
-        epsilon=1.0,
-        delta=1e-6,
-        adjacency="add_remove",
-        denominator="auto",
-        denominator_share=0.02,
-        postprocess=True,
-        random_state=None,
-        noise_seed=None,
-        ledger=None,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self.n_components = n_components
-        self.gamma = gamma
-        self.kernel = kernel
-        self.bounds = bounds
-        self.categories = categories
-        self.steps = steps
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.denominator = denominator
-        self.denominator_share = denominator_share
-        self.postprocess = postprocess
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int = field(default=200, kw_only=False)
+    gamma: float = 1.0
+    kernel: Any = "rbf"
 
     def _draw_map(self, columns, rng):
         # Not an error: scikit-learn's checks set n_components=1.
@@ -400,6 +372,7 @@ class RFFSketcher(BaseSketcher):
 
 
 @shared_docs(**SKETCHER_DOCS, bounds=BOUNDS.replace("{scale}", "bandwidth"))
+@estimator
 class RACESketcher(BaseSketcher):
     """Private RACE: histograms of random projections, modulo the number of buckets.
 
@@ -447,44 +420,9 @@ class RACESketcher(BaseSketcher):
         "bandwidth": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def __init__(
-        self,
-        n_repetitions=80,
-        *,
-        n_buckets=80,
-        bandwidth=0.1,
-        bounds=None,
-        categories=None,
-        steps=None,
-        epsilon=1.0,
-        delta=1e-6,
-        adjacency="add_remove",
-        denominator="auto",
-        denominator_share=0.02,
-        postprocess=True,
-        random_state=None,
-        noise_seed=None,
-        ledger=None,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self.n_repetitions = n_repetitions
-        self.n_buckets = n_buckets
-        self.bandwidth = bandwidth
-        self.bounds = bounds
-        self.categories = categories
-        self.steps = steps
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.denominator = denominator
-        self.denominator_share = denominator_share
-        self.postprocess = postprocess
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_repetitions: int = field(default=80, kw_only=False)
+    n_buckets: int = 80
+    bandwidth: float = 0.1
 
     def _replacement_ratio(self):
         return 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
@@ -496,6 +434,7 @@ class RACESketcher(BaseSketcher):
 
 
 @shared_docs(**SKETCHER_DOCS)
+@estimator
 class HistogramSketcher(BaseSketcher):
     """Private one-way or k-way histograms of numeric and categorical columns.
 
@@ -559,44 +498,9 @@ class HistogramSketcher(BaseSketcher):
         "marginals": [Interval(Integral, 1, None, closed="left"), list, tuple],
     }
 
-    def __init__(
-        self,
-        *,
-        bounds=None,
-        n_bins=100,
-        edges=None,
-        marginals=1,
-        categories=None,
-        steps=None,
-        epsilon=1.0,
-        delta=1e-6,
-        adjacency="add_remove",
-        denominator="auto",
-        denominator_share=0.02,
-        postprocess=True,
-        random_state=None,
-        noise_seed=None,
-        ledger=None,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self.bounds = bounds
-        self.n_bins = n_bins
-        self.edges = edges
-        self.marginals = marginals
-        self.categories = categories
-        self.steps = steps
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.denominator = denominator
-        self.denominator_share = denominator_share
-        self.postprocess = postprocess
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_bins: int = 100
+    edges: Any = None
+    marginals: Any = 1
 
     def _replacement_ratio(self):
         return 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`

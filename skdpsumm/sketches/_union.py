@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,11 +13,13 @@ from sklearn.utils.metaestimators import _BaseComposition
 from .._docs import shared_docs
 from ..features._feature_maps import UnionMap
 from ..privacy._clone_watch import own_clone
+from ..privacy._contract import estimator
 from ._docs import SKETCHER_DOCS
 from ._sketchers import BaseSketcher
 
 
 @shared_docs(**SKETCHER_DOCS)
+@estimator
 class SketchUnion(BaseSketcher, _BaseComposition):
     """Several sketches of the same table, released together for one budget.
 
@@ -67,42 +70,8 @@ class SketchUnion(BaseSketcher, _BaseComposition):
         "weights": [None, "array-like"],
     }
 
-    def __init__(
-        self,
-        sketchers,
-        *,
-        weights=None,
-        bounds=None,
-        categories=None,
-        steps=None,
-        epsilon=1.0,
-        delta=1e-6,
-        adjacency="add_remove",
-        denominator="auto",
-        denominator_share=0.02,
-        postprocess=True,
-        random_state=None,
-        noise_seed=None,
-        ledger=None,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self.sketchers = sketchers
-        self.weights = weights
-        self.bounds = bounds
-        self.categories = categories
-        self.steps = steps
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.denominator = denominator
-        self.denominator_share = denominator_share
-        self.postprocess = postprocess
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    sketchers: Any = field(kw_only=False)
+    weights: Any = None
 
     @property
     def _named(self) -> list[tuple[str, Any]]:

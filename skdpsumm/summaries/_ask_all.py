@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from ..privacy import PureDP
+from ..privacy._contract import estimator
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding, grid_scores
 from ._protocol import Conversation, Plan, Protocol, SendBest
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from ._protocol import Terms
 
 
+@estimator
 class AskAll(Protocol):
     """R rounds; in each, every owner sends its best b = p / R rows in the posted direction.
 
@@ -55,8 +58,7 @@ class AskAll(Protocol):
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, n_rounds=10):
-        self.n_rounds = n_rounds
+    n_rounds: int = field(default=10, kw_only=False)
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         target = self.plan_target(embedding, terms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +14,7 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..privacy import PureDP
+from ..privacy._contract import estimator
 from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ._mmd import Embedding, grid_scores
 from ._mwem import MWEM, MWEMNoise, quantise
@@ -33,6 +35,7 @@ _REASON = (
 )
 
 
+@estimator
 class Auction(Protocol):
     """Algorithm 3 of the paper: p rounds of bids, PRIVAUCTION, h1 and h2. No valid guarantee.
 
@@ -90,21 +93,12 @@ class Auction(Protocol):
         "grid_step": [None, Interval(Real, 0, 2, closed="neither")],
     }
 
-    def __init__(
-        self,
-        bid="corrected",
-        calibration="corrected",
-        epsilon_auction=None,
-        tau=None,
-        X_seed=None,
-        grid_step=None,
-    ):
-        self.bid = bid
-        self.calibration = calibration
-        self.epsilon_auction = epsilon_auction
-        self.tau = tau
-        self.X_seed = X_seed
-        self.grid_step = grid_step
+    bid: Any = field(default="corrected", kw_only=False)
+    calibration: Any = field(default="corrected", kw_only=False)
+    epsilon_auction: Any = field(default=None, kw_only=False)
+    tau: Any = field(default=None, kw_only=False)
+    X_seed: Any = field(default=None, kw_only=False)
+    grid_step: Any = field(default=None, kw_only=False)
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         target = self.plan_target(embedding, terms)

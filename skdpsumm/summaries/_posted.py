@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from ..features._feature_maps import GRID
+from ..privacy._contract import estimator
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
@@ -97,6 +99,7 @@ def _series_quotient(a: NDArray, b: NDArray) -> NDArray:
     return quotient
 
 
+@estimator
 class Posted(Protocol):
     """R rounds of a posted threshold: owners send what lies above it, feedback is noisy sums.
 
@@ -134,9 +137,8 @@ class Posted(Protocol):
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, parsimony=4.0, n_rounds=30):
-        self.parsimony = parsimony
-        self.n_rounds = n_rounds
+    parsimony: float = field(default=4.0, kw_only=False)
+    n_rounds: int = field(default=30, kw_only=False)
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         l1, l2 = embedding.sensitivity(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..privacy import PureDP
 from ..privacy._compositions import compose
+from ..privacy._contract import estimator
 from ..privacy._mechanisms import Mechanism
 from ._mmd import Embedding
 from ._releases import ExactMean, TargetMean, TargetRelease
@@ -208,6 +209,7 @@ class Plan:
         return compose(costly) if costly else COSTS_NOTHING
 
 
+@estimator
 class Propose(Protocol):
     """One round trip: a noisy target goes out, proposals come back, the curator chooses exactly.
 
@@ -247,9 +249,8 @@ class Propose(Protocol):
         "explore": [Interval(Real, 0, 1, closed="both")],
     }
 
-    def __init__(self, parsimony=4.0, explore=0.25):
-        self.parsimony = parsimony
-        self.explore = explore
+    parsimony: float = field(default=4.0, kw_only=False)
+    explore: float = field(default=0.25, kw_only=False)
 
     def broadcasts_target(self) -> bool:
         return self.explore < 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -18,6 +18,7 @@ from .._computing import warn_caller
 from ..features._feature_maps import GRID
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
+from ..privacy._contract import estimator
 from ..privacy._mechanisms import Mechanism, Unprotected, zcdp_rho
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
@@ -186,6 +187,7 @@ class GaussianRelease(TargetRelease):
         return GaussianMean(embedding, terms.epsilon, terms.delta, terms.adjacency, terms.n_target)
 
 
+@estimator
 class MWEMRelease(TargetRelease):
     """The paper's h2 with its calibration corrected: ``release="mwem"``. It needs `n_target`.
 
@@ -213,8 +215,7 @@ class MWEMRelease(TargetRelease):
         "n_steps": [None, Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, n_steps=None):
-        self.n_steps = n_steps
+    n_steps: Any = field(default=None, kw_only=False)
 
     def plan(self, embedding: Embedding, terms: Terms) -> TargetMean:
         replaces, pure = terms.adjacency == "replace_one", terms.delta == 0

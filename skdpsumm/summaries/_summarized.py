@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 from .._computing import in_a_search, warn_caller
 from .._delegation import DelegatingMixin
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivacyReprMixin
+from ..privacy._contract import PrivacyReprMixin, estimator
 from ..schema._reading import unwrap, validate_table
 from ._mmd import mmd2
 from ._summarizer import PrivateMMDSummarizer
@@ -69,6 +69,7 @@ def _distance(summarizer: PrivateMMDSummarizer, rows: Any, target: Any) -> float
     return math.sqrt(mmd2(tables[0], tables[1][::step], gamma=summarizer.gamma))
 
 
+@estimator
 class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     """Select rows of many owners that match a target, and train an estimator on them.
 
@@ -135,9 +136,8 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         "summarizer": [None, HasMethods(["fit_resample"])],
     }
 
-    def __init__(self, estimator, summarizer=None):
-        self.estimator = estimator
-        self.summarizer = summarizer
+    estimator: Any = field(kw_only=False)
+    summarizer: Any = field(default=None, kw_only=False)
 
     def fit(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import in_a_search, warn_caller
 from ..privacy import PrivacyGuarantee
-from ..privacy._contract import PrivateFit, warn_of_seed
+from ..privacy._contract import PrivateFit, estimator, warn_of_seed
 from ..privacy._noise import derived_seed
 from ..schema._reading import beside_X, is_dask, unwrap, validate_table
 from ._auction import Auction
@@ -68,6 +68,7 @@ class _Draft:
         )
 
 
+@estimator
 class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     """Choose rows from many owners that match a target, while owners learn nothing of one another.
 
@@ -188,44 +189,17 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
-    def __init__(
-        self,
-        n_select=100,
-        *,
-        protocol="propose",
-        gamma=1.0,
-        n_components=1000,
-        epsilon=1.0,
-        delta=1e-6,
-        adjacency="add_remove",
-        release="gaussian",
-        n_target=None,
-        reveal="rows",
-        shares=None,
-        target_is_owners=False,
-        random_state=None,
-        noise_seed=None,
-        ledger=None,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self.n_select = n_select
-        self.protocol = protocol
-        self.gamma = gamma
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.release = release
-        self.n_target = n_target
-        self.reveal = reveal
-        self.shares = shares
-        self.target_is_owners = target_is_owners
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.ledger = ledger
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_select: int = field(default=100, kw_only=False)
+    protocol: Any = "propose"
+    gamma: float = 1.0
+    n_components: int = 1000
+    release: Any = "gaussian"
+    n_target: Any = None
+    reveal: Any = "rows"
+    shares: Any = None
+    target_is_owners: bool = False
+    n_jobs: Any = None
+    verbose: int = 0
 
     @staticmethod
     def paper_parameters() -> dict[str, Any]:

@@ -27,6 +27,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance, one_blas_thread, silence
 from ..._linear_systems import UNIT, power_below
+from ...privacy._contract import estimator
 from ._feature_space import LARGEST, NORM_ERROR, clip_rows, row_lengths, zero_where_undefined
 from ._kernel_solver import smallest_tolerance, solve_dual
 from ._losses import Floats
@@ -52,6 +53,7 @@ KERNELS = (*UNIT_KERNELS, *NORM_KERNELS)
 _BLOCK_ROWS = 512
 
 
+@estimator
 class PolynomialKernel(BaseEstimator):
     """``(gamma <x, y> + coef0)^degree``, with the learner's gamma, for rows clipped to its norm.
 
@@ -75,9 +77,8 @@ class PolynomialKernel(BaseEstimator):
         "coef0": [Interval(Real, 0, None, closed="left")],
     }
 
-    def __init__(self, *, degree=3, coef0=1.0):
-        self.degree = degree
-        self.coef0 = coef0
+    degree: int = 3
+    coef0: float = 1.0
 
 
 class GramSpace(Space):

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..._linear_systems import power_below
 from ...privacy import PureDP
+from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers, nominal_mechanism, on_grid
 from ..erm._problem import (
@@ -37,6 +38,7 @@ _GRID = 2.0**-20
 _RANK = 1e-10
 
 
+@estimator
 class LaplaceAnswers(LearnerMechanism):
     """The paper's Algorithm 2: Laplace noise on answers at public points, then least squares.
 
@@ -70,9 +72,8 @@ class LaplaceAnswers(LearnerMechanism):
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, *, norm_constraint=None, n_landmarks=256):
-        self.norm_constraint = norm_constraint
-        self.n_landmarks = n_landmarks
+    norm_constraint: Any = None
+    n_landmarks: int = 256
 
     def plan(self, space, terms, public):
         if public is None:

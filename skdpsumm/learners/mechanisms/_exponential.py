@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import Interval
 from ..._computing import advance
 from ..._linear_systems import power_below
 from ...privacy import PureDP
+from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import (
     check_scale,
@@ -50,6 +51,7 @@ Floats = NDArray[np.float64]
 _GRID = 2.0**-20
 
 
+@estimator
 class ExponentialMechanism(LearnerMechanism):
     """The paper's Algorithm 3: in each round, choose a point in private and measure there.
 
@@ -86,10 +88,9 @@ class ExponentialMechanism(LearnerMechanism):
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, *, n_rounds=10, candidates=None, n_landmarks=256):
-        self.n_rounds = n_rounds
-        self.candidates = candidates
-        self.n_landmarks = n_landmarks
+    n_rounds: int = 10
+    candidates: Any = None
+    n_landmarks: int = 256
 
     def plan(self, space, terms, public):
         if public is None and not space.is_whole_ball:

@@ -22,6 +22,7 @@ from sklearn.utils._param_validation import Interval
 from ..._computing import advance
 from ..._linear_systems import UNIT, power_below
 from ...privacy import PureDP, gdp_mu
+from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
 from ..erm._feature_space import FeatureSpace
@@ -98,6 +99,7 @@ class CoordinateNoise:
         return noisy.reshape(coordinates.shape) * self._grid
 
 
+@estimator
 class FunctionalMechanism(LearnerMechanism):
     """Gaussian noise on the learned function itself, however many predictions are read off it.
 
@@ -138,9 +140,8 @@ class FunctionalMechanism(LearnerMechanism):
         "max_points": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, *, n_landmarks=256, max_points=5000):
-        self.n_landmarks = n_landmarks
-        self.max_points = max_points
+    n_landmarks: int = 256
+    max_points: int = 5000
 
     def plan(self, space, terms, public):
         # All features cost no more than their values at public points; pure noise on them does.

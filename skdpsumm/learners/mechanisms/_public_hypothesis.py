@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..._linear_systems import power_below
 from ...privacy import PureDP
+from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers
 from ...privacy._threshold import ThresholdDP, threshold_ratio
@@ -172,6 +173,7 @@ class NoisyThresholdPlan(UpdatePlan):
         return noisy if abs(noisy - public) * self.grid > self.sigma else None
 
 
+@estimator
 class UpdateMechanism(LearnerMechanism):
     """What both forms of Algorithm 1 have in common."""
 
@@ -183,10 +185,9 @@ class UpdateMechanism(LearnerMechanism):
         "failure_probability": [Interval(Real, 0, 1, closed="neither")],
     }
 
-    def __init__(self, *, n_updates=5, max_queries=1000, failure_probability=0.05):
-        self.n_updates = n_updates
-        self.max_queries = max_queries
-        self.failure_probability = failure_probability
+    n_updates: int = 5
+    max_queries: int = 1000
+    failure_probability: float = 0.05
 
     def plan(self, space, terms, public):
         return self._plan(

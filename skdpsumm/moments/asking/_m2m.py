@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._computing import progress
 from ..._dask import count_columns
 from ...privacy._clone_watch import own_clone
-from ...privacy._contract import columns_kept
+from ...privacy._contract import columns_kept, estimator
 from ...schema._columns import Columns
 from ...schema._reading import exact_numbers, validate_table
 from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
@@ -31,6 +31,7 @@ from ._statistics import StatisticsMixin
 from ._warnings import warn_of_coarse_bins
 
 
+@estimator
 class M2MEstimator(StatisticsMixin, BaseM2M):
     """Estimate any statistic of a data set from one private sketch of it.
 
@@ -109,30 +110,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         "center": ["boolean"],
     }
 
-    def __init__(
-        self,
-        sketcher=None,
-        *,
-        bounds=None,
-        categories=None,
-        steps=None,
-        prior="auto",
-        n_synthetic=100_000,
-        regularization="theory",
-        center=True,
-        random_state=None,
-        verbose=0,
-    ):
-        self.sketcher = sketcher
-        self.bounds = bounds
-        self.categories = categories
-        self.steps = steps
-        self.prior = prior
-        self.n_synthetic = n_synthetic
-        self.regularization = regularization
-        self.center = center
-        self.random_state = random_state
-        self.verbose = verbose
+    regularization: Any = "theory"
+    center: bool = True
 
     def fit(self, X, y=None):
         """Release a sketch of X (one charge) and prepare to answer from it.

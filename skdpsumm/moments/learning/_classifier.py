@@ -12,11 +12,13 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..._computing import silence
+from ...privacy._contract import estimator
 from ...schema._listed import known_classes
 from ...schema._reading import validate_table
 from ._base import BaseImplicitM2M, estimator_has
 
 
+@estimator
 class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     """Train any classifier from one private sketch of (X, y) (implicit M2M, section 3.5).
 
@@ -100,32 +102,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         "classes": [None, "array-like"],
     }
 
-    def __init__(
-        self,
-        sketcher=None,
-        *,
-        bounds=None,
-        categories=None,
-        steps=None,
-        estimator=None,
-        weights="maxent",
-        prior="auto",
-        n_synthetic=100_000,
-        random_state=None,
-        verbose=0,
-        classes=None,
-    ):
-        self.sketcher = sketcher
-        self.bounds = bounds
-        self.categories = categories
-        self.steps = steps
-        self.estimator = estimator
-        self.weights = weights
-        self.prior = prior
-        self.n_synthetic = n_synthetic
-        self.random_state = random_state
-        self.verbose = verbose
-        self.classes = classes
+    estimator: Any = None
+    weights: Any = "maxent"
+    classes: Any = None
 
     def fit(self, X, y):
         """Release a sketch of (X, y), one charge, and train on it.

@@ -8,11 +8,13 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
 
+from ...privacy._contract import estimator
 from ...schema._columns import Columns
 from ...schema._reading import validate_table
 from ._base import BaseImplicitM2M
 
 
+@estimator
 class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     """Train any regressor from one private sketch of (X, y) (implicit M2M, section 3.5).
 
@@ -66,32 +68,9 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         "y_bounds": [None, "array-like"],
     }
 
-    def __init__(
-        self,
-        sketcher=None,
-        *,
-        bounds=None,
-        categories=None,
-        steps=None,
-        y_bounds=None,
-        estimator=None,
-        weights="maxent",
-        prior="auto",
-        n_synthetic=100_000,
-        random_state=None,
-        verbose=0,
-    ):
-        self.sketcher = sketcher
-        self.bounds = bounds
-        self.categories = categories
-        self.steps = steps
-        self.y_bounds = y_bounds
-        self.estimator = estimator
-        self.weights = weights
-        self.prior = prior
-        self.n_synthetic = n_synthetic
-        self.random_state = random_state
-        self.verbose = verbose
+    y_bounds: Any = None
+    estimator: Any = None
+    weights: Any = "maxent"
 
     def fit(self, X, y):
         """Release a sketch of (X, y), one charge, and train on it.
