@@ -24,12 +24,16 @@ from flower_double import GridDouble, wired
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, RecordDict
 
 from skdpsumm import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger
-from skdpsumm.federated import Agreement, OwnerLog, OwnerSite, _commands, describe, run_over_grid
+from skdpsumm.federated import _commands
 from skdpsumm.federated.__main__ import main
-from skdpsumm.federated._curator import run_app
-from skdpsumm.federated._owner_log import GENERIC
-from skdpsumm.federated._wire import message_content, message_of, pack, unpack
-from skdpsumm.summaries import Curator, DataOwner, ProposeRows, SendBest, run_protocol
+from skdpsumm.federated._agreement import Agreement
+from skdpsumm.federated._curator import run_app, run_over_grid
+from skdpsumm.federated._owner_log import GENERIC, OwnerLog
+from skdpsumm.federated._site import OwnerSite
+from skdpsumm.federated._wire import describe, message_content, message_of, pack, unpack
+from skdpsumm.summaries import Curator, DataOwner
+from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._protocol import ProposeRows, SendBest
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 

@@ -5,6 +5,7 @@ import multiprocessing
 import pickle
 import warnings
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,15 +35,22 @@ from skdpsumm import (
     TDILRegressor,
 )
 from skdpsumm.learners import (
+    ExponentialMechanism,
     FunctionalMechanism,
     Huber,
     HuberizedHinge,
+    LaplaceAnswers,
+    NoisyThreshold,
+    ObjectivePerturbation,
     PolynomialKernel,
     SparseVector,
 )
 from skdpsumm.learners._public_points import seen_share
 from skdpsumm.learners.erm._feature_space import FeatureSpace
 from skdpsumm.learners.erm._kernel_space import GramSpace, KernelSpace
+from skdpsumm.learners.erm._problem import Minimizer
+from skdpsumm.learners.mechanisms._base import LearnerMechanism
+from skdpsumm.privacy import PureDP
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (400, 3))
@@ -796,3 +804,119 @@ def test_lambda_fixes_the_noise_on_a_prediction():
     noise = model.sensitivity_ / model.privacy_.mechanism.mu
     assert noise == pytest.approx(0.5, rel=1e-2)
     assert clone(model).set_params(epsilon=np.inf).fit(X, DISC, X_public=Z).regularization_ == 0.1
+
+
+# ---- mechanisms, losses and kernels as objects
+
+
+@pytest.mark.parametrize(
+    ("learner", "name", "given"),
+    [
+        (TDILClassifier, "functional", FunctionalMechanism()),
+        (TDILClassifier, "objective", ObjectivePerturbation()),
+        (TDILClassifier, "exponential", ExponentialMechanism()),
+        (TDDLClassifier, "laplace", LaplaceAnswers()),
+        (PINPClassifier, "svt", SparseVector()),
+        (PINPClassifier, "threshold", NoisyThreshold()),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@quiet
+def test_a_string_stands_for_the_object_with_its_defaults(learner, name, given):
+    public = {"X_public": Z} if learner is TDDLClassifier else {}
+    settings = {"kernel": "linear", "noise_seed": 3, "random_state": 0}
+    one, other = (
+        learner(mechanism=mechanism, **settings).fit(X, DISC, **public)
+        for mechanism in (name, given)
+    )
+    assert np.array_equal(one.decision_function(NEW), other.decision_function(NEW))
+    assert one.privacy_ == other.privacy_
+
+
+@pytest.mark.parametrize("model", every_classifier() + every_regressor(), ids=name_of)
+def test_learners_have_few_parameters(model):
+    assert len(model.get_params(deep=False)) <= 18
+
+
+def test_a_search_reaches_into_objects():
+    model = TDILRegressor(
+        kernel=PolynomialKernel(), loss=Huber(), mechanism=FunctionalMechanism(), y_bounds=(-1, 1)
+    )
+    names = {"kernel__degree", "kernel__coef0", "loss__threshold", "mechanism__n_landmarks"}
+    assert names <= set(model.get_params())
+    grid = {"kernel__degree": [1, 2], "loss__threshold": [0.5], "mechanism__n_landmarks": [20]}
+    search = GridSearchCV(model.set_params(bounds=(-1, 1), epsilon=np.inf), grid, cv=2)
+    found = search.fit(X, CURVE).best_estimator_
+    assert found.loss.threshold == 0.5
+    assert found.mechanism.n_landmarks == len(found.predictor_.points) == 20
+    assert model.loss.threshold == 0.25
+
+
+@pytest.mark.parametrize(
+    ("learner", "settings", "message"),
+    [
+        (TDILClassifier, {"mechanism": SparseVector()}, "FunctionalMechanism"),
+        (TDILClassifier, {"mechanism": "svt"}, "exponential"),
+        (PINPClassifier, {"mechanism": ObjectivePerturbation()}, "SparseVector"),
+        (TDILClassifier, {"mechanism": ExponentialMechanism(n_rounds=0)}, "n_rounds"),
+        (TDILClassifier, {"mechanism": None}, "mechanism"),
+        (TDDLClassifier, {"mechanism": LaplaceAnswers(norm_constraint=-1.0)}, "norm_constraint"),
+        (PINPClassifier, {"mechanism": NoisyThreshold(), "delta": 0.0}, "no pure guarantee"),
+        (PINPClassifier, {"kernel": PolynomialKernel(degree=0)}, "degree"),
+        (PINPClassifier, {"loss": HuberizedHinge(width=0.0)}, "width"),
+        (PINPClassifier, {"loss": Huber()}, "classifier"),
+        (PINPClassifier, {"loss": "huber"}, "classifier"),
+        (TDILClassifier, {"mechanism": ObjectivePerturbation(), "kernel": "rbf"}, "explicit"),
+    ],
+)
+def test_bad_objects_cost_nothing(learner, settings, message):
+    ledger = PrivacyLedger(epsilon=10, delta=1e-5)
+    model = learner(ledger=ledger, **settings)
+    with pytest.raises(ValueError, match=message):
+        model.check_budget()
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, DISC)
+    assert ledger.entries() == []
+
+
+@quiet
+def test_another_loss_leaves_a_fitted_learner_as_it_is():
+    model = PINPRegressor(loss=Huber(0.5), y_bounds=(-1, 1), noise_seed=0).fit(X, CURVE)
+    other = clone(model).fit(X, CURVE)
+    model.loss.threshold = 100.0
+    assert np.array_equal(model.predict(NEW), other.predict(NEW))
+
+
+def test_candidates_are_public_points_and_checked_before_the_charge():
+    ledger = PrivacyLedger(epsilon=10, delta=1e-5)
+    for candidates, message in (([[0.0]], "features"), ([[np.nan] * 3], "NaN")):
+        mechanism = ExponentialMechanism(candidates=candidates)
+        with pytest.raises(ValueError, match=message):
+            TDILClassifier(mechanism=mechanism, ledger=ledger).fit(X, DISC)
+    assert ledger.entries() == []
+
+
+class Nothing(LearnerMechanism):
+    """Releases the function that is zero, whatever the rows are. This is all that one writes."""
+
+    name = "nothing"
+    learners = ("TDIL", "TDDL")
+
+    def plan(self, space, terms, public):
+        zero = Minimizer.zero(space, terms.n_scores)
+        return SimpleNamespace(
+            mechanism=PureDP(terms.epsilon), idealised=False, release=lambda problem: zero
+        )
+
+    def default_regularization(self, space, terms, public, *, charged):
+        return space.radius**2
+
+
+@pytest.mark.parametrize("mechanism", ["nothing", Nothing()], ids=["name", "object"])
+def test_a_mechanism_is_added_by_one_class(mechanism):
+    ledger = PrivacyLedger(epsilon=10)
+    model = TDILClassifier(mechanism=mechanism, ledger=ledger, delta=0).fit(X, DISC)
+    assert not model.decision_function(NEW).any()
+    assert model.privacy_.epsilon(0) == ledger.spent.epsilon == 1.0
+    with pytest.raises(ValueError, match="mechanism"):
+        PINPClassifier(mechanism=mechanism).fit(X, DISC)

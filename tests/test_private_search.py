@@ -47,7 +47,8 @@ from skdpsumm.model_selection._stopping import (
     plan_runs,
     stopping,
 )
-from skdpsumm.privacy import GaussianDP, PureDP, _noise, gdp_delta, gdp_mu
+from skdpsumm.privacy import GaussianDP, PureDP, _noise, gdp_mu
+from skdpsumm.privacy._mechanisms import gdp_delta
 
 LAWS = [stopping(d, m) for d in (-0.5, 0.0, 0.5, 1.0, 2.0) for m in (1.5, 10)]
 LAWS += [Poisson(1.5), Poisson(10.0)]

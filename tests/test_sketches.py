@@ -34,15 +34,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.fixes import parse_version
 
 from skdpsumm import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
-from skdpsumm.features import GRID
+from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import (
     BudgetExceededError,
     GaussianDP,
     PrivacyLeakWarning,
     PrivacyLedger,
     PureDP,
-    Unprotected,
 )
+from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.sketches._file import VERSION
 
 FITS = 400

@@ -158,7 +158,7 @@ def _sign(run: FederatedRun, grid: Grid, nodes: Mapping[str, int], timeout: floa
     answers = _ask(run, grid, nodes, "sign", dict.fromkeys(run.active, question), timeout)
     for owner, content in answers.items():
         wanted = {"kind": "SignOff", "owner": owner, "agreement": run.agreement.digest}
-        if content != wanted:
+        if content != wanted:  # the digest is over every entry: nothing else is signed by it
             _leave_out(run, "sign", {owner: "signed something else off"})
 
 
@@ -168,7 +168,7 @@ def _choose_rows(
     """Carry messages as `run_protocol` does, but over the grid."""
     agreement = run.agreement
     labels = agreement.labels_dtype if agreement.labels else None
-    with one_blas_thread():
+    with one_blas_thread():  # as in one process, so that the same rows are chosen
         messages = curator.open()
         while messages:
             questions = {

@@ -19,9 +19,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, warn_caller
-from ..privacy import BudgetExceededError, BudgetWarning, Mechanism, PrivacyGuarantee
+from ..privacy import BudgetExceededError, BudgetWarning, PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit
+from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import nominal_mechanism
 from ..schema._listed import class_codes, known_classes
 from ..schema._reading import beside_X, unwrap, validate_table

@@ -15,8 +15,9 @@ from sklearn.utils._param_validation import HasMethods, Interval
 
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin
-from ..schema import Columns
-from ..sketches import BaseSketcher, PrivateSketch
+from ..schema._columns import Columns
+from ..sketches import PrivateSketch
+from ..sketches._sketchers import BaseSketcher
 from .inferring._points import check_answerable
 
 

@@ -19,7 +19,8 @@ from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
 from ..._linear_systems import power_below
-from ...privacy import Mechanism, PureDP, ZeroConcentratedDP, zcdp_rho
+from ...privacy import PureDP
+from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import (
     check_scale,
     exponential_choice,

@@ -21,8 +21,9 @@ from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
 from ..._linear_systems import UNIT, power_below
-from ...privacy import Block, IntegerNoise, Mechanism, PureDP, gdp_mu
-from ...privacy._noise import on_grid, radial_noise, secret_generator
+from ...privacy import PureDP, gdp_mu
+from ...privacy._mechanisms import Mechanism
+from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
 from ..erm._feature_space import FeatureSpace
 from ..erm._problem import (
     ROUNDED_UP,

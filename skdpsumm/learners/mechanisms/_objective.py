@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._linear_systems import power_below
-from ...privacy import RESERVE, Mechanism, PureDP, ShiftedGaussianDP
-from ...privacy._noise import noisy_integers, on_grid, radial_noise, secret_generator
+from ...privacy import PureDP
+from ...privacy._mechanisms import Mechanism
+from ...privacy._noise import RESERVE, noisy_integers, on_grid, radial_noise, secret_generator
 from ...privacy._objective import (
     calibrate,
     determinant_cost,
     discrete_slack,
     smallest_regularization,
 )
+from ...privacy._shifted_gaussian import ShiftedGaussianDP
 from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
@@ -36,12 +38,13 @@ _TOLERANCE, _SURE = 1e-5, 2.0
 _GRID, _TAIL = 2.0**-24, 2.0**-20
 # The rule for Lambda goes no further than this epsilon, nor below this part of R^2.
 _LARGEST_EPSILON, _SMALLEST = 100.0, 0.1
-# Part of epsilon that objective perturbation gives to the curvature of a row.
+# Part of epsilon that pays for a row's curvature, which sets Lambda: less of it leaves more for the
+# noise. Pure noise is larger by the square root of the dimension, and asks for more Lambda.
 _CURVATURE_SHARE, _PURE_CURVATURE_SHARE = 0.1, 0.05
-# Where a saturating loss has it free of charge: Lambda in units of the least for that.
-_FREE, _PURE_FREE = 1.0, 3.0
-# A ledger charges the dominating Gaussian, which is dear near there (1.26 at 6, 6.2 at 1).
-_CHARGED = 6.0
+# Lambda of a loss that saturates, in units of the least at which curvature is free: of a release by
+# itself, of pure noise, and where a ledger counts the Gaussian that dominates it, which is dear
+# near there (mu is 1.26 at 6, and 6.2 at 1).
+_ALONE, _PURE, _IN_A_LEDGER = 1.0, 3.0, 6.0
 
 
 class ObjectivePerturbation(LearnerMechanism):
@@ -60,7 +63,7 @@ class ObjectivePerturbation(LearnerMechanism):
     Examples
     --------
     >>> from skdpsumm import TDILClassifier
-    >>> from skdpsumm.learners import ObjectivePerturbation
+    >>> from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
     >>> TDILClassifier(mechanism=ObjectivePerturbation())
     TDILClassifier(mechanism=ObjectivePerturbation())
     """
@@ -74,10 +77,33 @@ class ObjectivePerturbation(LearnerMechanism):
         return ObjectivePlan(space, terms)
 
     def default_regularization(self, space, terms, public, *, charged):
-        return objective_regularization(space, terms, charged=charged)
+        # Where a row's curvature costs little of epsilon, or nothing.
+        if not terms.is_private:
+            return space.radius**2
+        corners, smoothness = terms.loss.corners(terms.n_scores), terms.loss.smoothness
+        epsilon, is_pure = min(terms.epsilon, _LARGEST_EPSILON), terms.delta == 0
+        if corners.get("saturating"):
+            # From 4 beta R^2 / epsilon on, curvature is free where a row comes or goes; where one
+            # is replaced, too, but for pure noise, where it is from twice that on.
+            times = _PURE if is_pure else (_IN_A_LEDGER if charged else _ALONE)
+            least = times * (4 * smoothness * space.radius**2 / epsilon)
+        else:
+            least = smallest_regularization(
+                epsilon,
+                _PURE_CURVATURE_SHARE if is_pure else _CURVATURE_SHARE,
+                smoothness=smoothness,
+                radius=space.radius,
+                rank=corners.get("rank", 1),
+                trace=corners.get("trace"),
+            )
+        return max(least, _SMALLEST * space.radius**2)
 
     def least_cost(self, terms):
-        return cost_of_curvature(terms)
+        # Of one row's curvature, below which no noise brings the claim.
+        corners = terms.loss.corners(terms.n_scores)
+        row = terms.loss.smoothness, terms.radius, terms.regularization
+        cost = determinant_cost(*row, corners.get("rank", 1), corners.get("trace"))
+        return ShiftedGaussianDP(((1.0, 0.0, cost),)) if terms.delta else PureDP(cost)
 
     def price_advice(self, epsilon):
         return (
@@ -196,60 +222,3 @@ class ObjectivePlan:
         grid = power_below(scale * _GRID)
         noisy = noisy_integers(on_grid(center, grid), scale / grid, "gaussian", seed)
         return noisy.astype(np.float64) * grid
-
-
-def cost_of_curvature(terms: Terms) -> Mechanism:
-    """Return what one row's curvature costs, below which no noise brings objective perturbation."""
-    known = terms.loss.corners(terms.n_scores)
-    rows = terms.loss.smoothness, terms.radius, terms.regularization
-    cost = determinant_cost(*rows, known.get("rank", 1), known.get("trace"))
-    return ShiftedGaussianDP(((1.0, 0.0, cost),)) if terms.delta else PureDP(cost)
-
-
-def objective_regularization(space: FeatureSpace, terms: Terms, *, charged: bool) -> float:
-    """Return the public Lambda at which a row's curvature costs little of epsilon, or nothing.
-
-    Whether a ledger is charged matters, as it adds up Gaussians that dominate.
-    """
-    if not terms.is_private:
-        return space.radius**2
-    known, smoothness = terms.loss.corners(terms.n_scores), terms.loss.smoothness
-    epsilon = min(terms.epsilon, _LARGEST_EPSILON)
-    if known.get("saturating"):
-        least = free_regularization(
-            smoothness, space.radius, epsilon=epsilon, delta=terms.delta, charged=charged
-        )
-    else:
-        least = smallest_regularization(
-            epsilon,
-            curvature_share(terms.delta),
-            smoothness=smoothness,
-            radius=space.radius,
-            rank=known.get("rank", 1),
-            trace=known.get("trace"),
-        )
-    return max(least, _SMALLEST * space.radius**2)
-
-
-def curvature_share(delta: float) -> float:
-    """Return the part of epsilon that pays for a row's curvature in objective perturbation.
-
-    It sets Lambda there: less curvature per Lambda leaves more of epsilon for the noise. Pure
-    noise is larger by the square root of the dimension, and asks for more Lambda.
-    """
-    return _CURVATURE_SHARE if delta > 0 else _PURE_CURVATURE_SHARE
-
-
-def free_regularization(
-    smoothness: float, radius: float, *, epsilon: float, delta: float, charged: bool
-) -> float:
-    """Return Lambda for a loss that saturates: no less than ``4 beta R^2 / epsilon``.
-
-    From there on its curvature costs nothing in objective perturbation where a row comes or goes
-    (pure noise for a row that is replaced: from twice that on), unless what is `charged` is a
-    Gaussian that dominates it.
-    """
-    least = 4 * smoothness * radius**2 / epsilon
-    if delta == 0:
-        return _PURE_FREE * least
-    return (_CHARGED if charged else _FREE) * least

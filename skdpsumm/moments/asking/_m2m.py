@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..._computing import progress
 from ..._dask import count_columns
 from ...privacy._contract import columns_kept
-from ...schema import Columns
+from ...schema._columns import Columns
 from ...schema._reading import exact_numbers, validate_table
-from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion, inherit_columns
+from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
+from ...sketches._union import inherit_columns
 from .._base import BaseM2M, first_given, library_of
 from ..inferring._points import draw_points
 from ..inferring._regression import MomentRegression

@@ -11,9 +11,9 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 
 from ..._computing import advance
-from ...features import FeatureMap, HistogramMap, project_to_simplex
-from ...schema import Columns
-from ...schema._columns import stack_columns, stratified
+from ...features._feature_maps import FeatureMap, project_to_simplex
+from ...features._histogram import HistogramMap
+from ...schema._columns import Columns, stack_columns, stratified
 from ...sketches import PrivateSketch
 from ._regression import FeatureBlocks
 

@@ -21,7 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..._computing import advance, warn_caller
 from ..._linear_systems import conjugate_gradients, positive_cholesky
-from ...features import FeatureMap, HistogramMap
+from ...features._feature_maps import FeatureMap
+from ...features._histogram import HistogramMap
 from ...sketches import PrivateSketch
 
 _N_REPLICATES = 100

@@ -16,11 +16,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress, warn_caller
-from ...features import project_to_simplex
+from ...features._feature_maps import project_to_simplex
 from ...privacy._contract import columns_kept
-from ...schema import Columns
+from ...schema._columns import Columns
 from ...schema._reading import Table, exact_numbers, validate_table
-from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion, inherit_columns
+from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
+from ...sketches._union import inherit_columns
 from .._base import BaseM2M, first_given, library_of, table_of
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning
 from ..inferring._points import draw_points, maxent_points, missing_histogram
