@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import field, replace
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import get_tags
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 
+from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, estimator
 from ..schema._columns import Columns
 from ..sketches import PrivateSketch
+from ..sketches._sketchers import BaseSketcher
 from .inferring._points import check_answerable
 
 
@@ -43,6 +47,29 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     n_synthetic: int = 100_000
     random_state: Any = None
     verbose: int | bool = 0
+
+    def preview_sketcher(self, n_features: int, y: Any = None) -> BaseSketcher:
+        """Return the sketcher that `fit` will use, without its ledger; no rows, no cost.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns of X. A classifier or regressor sketches that of y as well.
+        y : array-like, default=None
+            Every class, for a classifier whose `classes` are not given.
+
+        Returns
+        -------
+        sketcher
+        """
+        copy = own_clone(self)
+        labels = np.asarray([] if y is None else y)
+        sketcher = copy._build_sketcher(check_random_state(copy.random_state), n_features, labels)
+        return sketcher.set_params(ledger=None)
+
+    @abstractmethod
+    def _build_sketcher(self, rng: np.random.RandomState, n_features: int, y: NDArray) -> Any:
+        """Return the sketcher of a fit, whose map is drawn by an int."""
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""

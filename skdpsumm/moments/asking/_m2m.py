@@ -14,12 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress
 from ..._dask import count_columns
-from ...privacy._clone_watch import own_clone
 from ...privacy._contract import columns_kept, estimator
 from ...schema._columns import Columns
 from ...schema._reading import exact_numbers, validate_table
 from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
-from ...sketches._sketchers import BaseSketcher
 from ...sketches._union import inherit_columns
 from .._base import BaseM2M, first_given, library_of
 from ..inferring._points import draw_points
@@ -275,24 +273,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         """
         return calibrate_epsilon(self, f, error, n_samples, n_features)
 
-    def preview_sketcher(self, n_features: int, y: Any = None) -> BaseSketcher:
-        """Return the sketcher that `fit` will use, without its ledger; no data, no cost.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns of X.
-        y : ignored
-
-        Returns
-        -------
-        sketcher
-        """
-        copy = own_clone(self)
-        sketcher = copy._build_sketcher(check_random_state(copy.random_state))
-        return sketcher.set_params(ledger=None)
-
-    def _build_sketcher(self, rng):
+    def _build_sketcher(self, rng, n_features=None, y=None):
         sketcher = self.sketcher
         if sketcher is None:
             n_bins = 32 if self.steps is None else 100

@@ -17,12 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress, warn_caller
 from ...features._feature_maps import project_to_simplex
-from ...privacy._clone_watch import own_clone
 from ...privacy._contract import columns_kept
 from ...schema._columns import Columns
 from ...schema._reading import Table, exact_numbers, validate_table
 from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
-from ...sketches._sketchers import BaseSketcher
 from ...sketches._union import inherit_columns
 from .._base import BaseM2M, first_given, library_of, table_of
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning
@@ -96,7 +94,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         table = _with_target(X if hasattr(self, "feature_names_in_") else X_checked, X_checked, y)
         names = None if library_of(table) is None else list(table.columns)
         self._check_names(n_features, names)
-        sketcher = self._build_sketcher(n_features, y, rng)
+        sketcher = self._build_sketcher(rng, n_features, y)
         # Steps that the sketcher has of its own hold for the synthetic points, too.
         steps = first_given(sketcher, "steps")
         described = sketcher.bounds, sketcher.categories, names, steps
@@ -107,28 +105,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             sketcher.privacy_ = privacy
             sketcher.sketch_ = replace(sketcher.sketch_, privacy=privacy)
 
-    def preview_sketcher(self, n_features: int, y: Any = None) -> BaseSketcher:
-        """Return the sketcher of the table (X, y) that `fit` will use, without its ledger.
-
-        No rows are needed, and nothing is charged.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns of X; that of y is one more.
-        y : array-like, default=None
-            Every class, for a classifier whose `classes` are not given.
-
-        Returns
-        -------
-        sketcher
-        """
-        copy = own_clone(self)
-        labels = np.asarray([] if y is None else y)
-        sketcher = copy._build_sketcher(n_features, labels, check_random_state(copy.random_state))
-        return sketcher.set_params(ledger=None)
-
-    def _build_sketcher(self, n_features: int, y: NDArray, rng):
+    def _build_sketcher(self, rng, n_features: int, y: NDArray):
         """Return a sketcher of the table (X, y), whose map is drawn by an int."""
         bounds, categories = self._describe_target(y)
         inputs = self._inputs(n_features)
