@@ -32,8 +32,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from skdpsumm import PrivacyLedger
-from skdpsumm.federated import Agreement, OwnerLog, describe
-from skdpsumm.summaries import Curator, DataOwner, run_protocol
+from skdpsumm.federated._agreement import Agreement
+from skdpsumm.federated._owner_log import OwnerLog
+from skdpsumm.federated._wire import describe
+from skdpsumm.summaries import Curator, DataOwner
+from skdpsumm.summaries._owners import run_protocol
 
 OWNERS = ["north", "south", "east", "west", "centre"]
 CSV_OWNER = "centre"  # the others have Parquet

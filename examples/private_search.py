@@ -26,7 +26,8 @@ from sklearn.model_selection import ParameterGrid, train_test_split
 
 from skdpsumm import PrivateSearchCV, TDILClassifier
 from skdpsumm.model_selection._stopping import plan_runs, stopping
-from skdpsumm.privacy import gdp_epsilon, gdp_mu
+from skdpsumm.privacy import gdp_mu
+from skdpsumm.privacy._mechanisms import gdp_epsilon
 
 DELTA, HOLDOUT, TRIALS = 1e-6, 0.25, 30
 MAPS = [RBFSampler(gamma=g, n_components=200, random_state=0) for g in (0.01, 0.1, 0.5, 1.0, 3.0)]

@@ -1,6 +1,6 @@
 """Differentially private data summaries with scikit-learn's interface."""
 
-from .audit import AuditResult, audit_epsilon
+from .audit import audit_epsilon
 from .features import PublicScaler
 from .learners import (
     PINPClassifier,
@@ -34,7 +34,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AnswerWarning",
-    "AuditResult",
     "BudgetExceededError",
     "BudgetWarning",
     "Estimate",

@@ -32,7 +32,7 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
 )
-from skdpsumm.features import GRID
+from skdpsumm.features._feature_maps import GRID
 from skdpsumm.moments.inferring._points import maxent_points
 from skdpsumm.sketches._file import _content, _digest
 

@@ -15,9 +15,9 @@ class GridDouble:
 
     Parameters
     ----------
-    homes : dict from owner to path of his owner.toml
+    homes : dict from owner to path of their owner.toml
     odd : dict from owner to callable
-        In the place of his app: takes the question's kind, and returns a reply's content, or an
+        In the place of their app: takes the question's kind, and returns a reply's content, or an
         `flwr.app.Error`, or None for no answer.
     """
 

@@ -54,11 +54,11 @@ from skdpsumm.learners import (
     HuberizedHinge,
     LaplaceAnswers,
     NoisyThreshold,
-    ObjectivePerturbation,
     PolynomialKernel,
     SoftHinge,
     SparseVector,
 )
+from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
 from skdpsumm.summaries import (
     AskAll,
     Auction,
@@ -486,7 +486,10 @@ def add_other_tables():
         return of_summary(summarizer(Propose()).fit(table, X_target=TARGET))
 
     def merged():
-        from skdpsumm.federated import merge_sketches
+        try:
+            from skdpsumm.federated._curator import merge_sketches
+        except ImportError:  # where it was before
+            from skdpsumm.federated._curator import merge_sketches
 
         part = sketchers(numeric())["union"].set_params(**SEEDS)
         halves = {"a": MANY[:300], "b": MANY[300:]}
@@ -766,7 +769,8 @@ def add_searches():
 
 def add_prices():
     """What ledgers of every kind charge for mechanisms, and the algebra of guarantees."""
-    from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP, ZeroConcentratedDP
+    from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP
+    from skdpsumm.privacy._mechanisms import ZeroConcentratedDP
 
     parts = {
         "pure": PureDP(0.3),

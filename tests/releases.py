@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpsumm import PINPClassifier, TDDLClassifier, TDILClassifier
-from skdpsumm.features import GRID
+from skdpsumm.features._feature_maps import GRID
 from skdpsumm.learners import (
     ExponentialMechanism,
     HuberizedHinge,

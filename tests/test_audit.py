@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from skdpsumm.audit import AuditResult, _audit, _events, audit_epsilon
-from skdpsumm.privacy import Block, IntegerNoise, gdp_mu
+from skdpsumm.audit import _audit, _events, audit_epsilon
+from skdpsumm.audit._result import AuditResult
+from skdpsumm.privacy import gdp_mu
+from skdpsumm.privacy._noise import Block, IntegerNoise
 
 audit = partial(audit_epsilon, confidence=0.999999, random_state=0)
 

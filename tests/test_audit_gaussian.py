@@ -18,8 +18,10 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from skdpsumm import PrivateMMDSummarizer, RFFSketcher, audit_epsilon
 from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.privacy import gdp_epsilon, gdp_mu
-from skdpsumm.summaries import Auction, HandOver
+from skdpsumm.privacy import gdp_mu
+from skdpsumm.privacy._mechanisms import gdp_epsilon
+from skdpsumm.summaries import Auction
+from skdpsumm.summaries._protocol import HandOver
 
 pytestmark = pytest.mark.statistical
 

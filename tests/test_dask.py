@@ -31,7 +31,7 @@ from skdpsumm import (
     mmd2,
 )
 from skdpsumm import _dask as partitions
-from skdpsumm.privacy import IntegerNoise
+from skdpsumm.privacy._noise import IntegerNoise
 from skdpsumm.sketches import _partitions
 
 dask = pytest.importorskip("dask")

@@ -13,16 +13,16 @@ from scipy.optimize import brentq, minimize
 from sklearn.preprocessing import MinMaxScaler
 
 from skdpsumm import PublicScaler
-from skdpsumm.features import (
+from skdpsumm.features._feature_maps import (
     GRID,
     FourierMap,
-    HistogramMap,
     RACEMap,
     UnionMap,
     feature_map_from_state,
     project_to_simplex,
 )
-from skdpsumm.schema import Columns
+from skdpsumm.features._histogram import HistogramMap
+from skdpsumm.schema._columns import Columns
 
 ADJACENCIES = ["add_remove", "replace_one"]
 EXTREMES = [0.0, 5e-324, -1e-40, 1.0, -1e10, 3e38, -3.4e38, 1e300, -1.79e308]

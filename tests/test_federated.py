@@ -8,6 +8,7 @@ import warnings
 from functools import reduce
 from operator import add
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,12 +23,17 @@ import pandas as pd
 from flower_double import GridDouble, wired
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, RecordDict
 
-from skdpsumm import PrivacyLeakWarning, PrivacyLedger
-from skdpsumm.federated import Agreement, OwnerLog, OwnerSite, _commands, describe, run_over_grid
+from skdpsumm import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger
+from skdpsumm.federated import _commands
 from skdpsumm.federated.__main__ import main
-from skdpsumm.federated._owner_log import GENERIC
-from skdpsumm.federated._wire import message_content, message_of, pack, unpack
-from skdpsumm.summaries import Curator, DataOwner, ProposeRows, SendBest, run_protocol
+from skdpsumm.federated._agreement import Agreement
+from skdpsumm.federated._curator import run_app, run_over_grid
+from skdpsumm.federated._owner_log import GENERIC, OwnerLog
+from skdpsumm.federated._site import OwnerSite
+from skdpsumm.federated._wire import describe, message_content, message_of, pack, unpack
+from skdpsumm.summaries import Curator, DataOwner
+from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._protocol import ProposeRows, SendBest
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
@@ -210,6 +216,29 @@ def test_agreements_carry_steps_and_edges():
     assert agreement.difference(theirs) == "sketch.steps.age: 1 here, 0.5 there"
     with pytest.raises(ValueError, match="unknown entries"):
         Agreement(["north"], ["age"], sketch=ours | {"sketchers": [{"kind": "race", "steps": 1}]})
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 5.0])
+def test_the_curators_app_asks_its_ledger_before_any_owner(homes, tmp_path, epsilon):
+    pd.DataFrame(TARGET, columns=COLUMNS).to_parquet(tmp_path / "target.parquet")
+    (tmp_path / "pyproject.toml").write_text(AGREEMENT)
+    PrivacyLedger(tmp_path / "target.ledger", epsilon=epsilon, delta=1e-5)
+    files = {"project": ".", "result": "result", "target": "target.parquet"}
+    files["ledger"] = "target.ledger"
+    config = {name: str(tmp_path / path) for name, path in files.items()}
+    context = SimpleNamespace(run_config=config | {"timeout": 0.05, "wait": 0.0}, run_id=1)
+    grid = GridDouble(homes)
+    if epsilon < 1:
+        with pytest.raises(BudgetExceededError):
+            run_app(grid, context)
+        assert grid.asked == []
+    else:
+        run_app(grid, context)
+        assert len(grid.asked) == 9
+    report = json.loads((tmp_path / "result" / "1" / "report.json").read_text())
+    assert ("error" in report) == (epsilon < 1)
+    spent = PrivacyLedger.open(tmp_path / "target.ledger").entries()
+    assert [entry["label"] for entry in spent] == ["summary by Propose"] * (epsilon > 1)
 
 
 def test_agreements_name_a_protocol_as_an_object_does():

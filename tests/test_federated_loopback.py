@@ -12,7 +12,7 @@ if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow
 
 import skdpsumm.federated
 from skdpsumm import PrivacyLedger, PrivateSketch
-from skdpsumm.federated import merge_sketches
+from skdpsumm.federated._curator import merge_sketches
 
 pytestmark = pytest.mark.flower
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from skdpsumm import BudgetExceededError, PrivacyLedger, PrivateSketch, Public, mmd2
-from skdpsumm.privacy import mechanism_from_dict
+from skdpsumm.privacy._mechanisms import mechanism_from_dict
 from skdpsumm.sketches._file import _digest
 
 pytestmark = pytest.mark.fuzz

@@ -16,30 +16,23 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from skdpsumm.privacy import (
-    Composed,
-    EventDP,
-    GaussianDP,
+from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP, gdp_mu
+from skdpsumm.privacy._compositions import Composed, EventDP, Worst, compose, parallel
+from skdpsumm.privacy._mechanisms import (
+    Cost,
     Mechanism,
-    PrivacyGuarantee,
-    PrivacyLedger,
-    PureDP,
-    ShiftedGaussianDP,
-    ThresholdDP,
     Unprotected,
-    Worst,
     ZeroConcentratedDP,
-    compose,
     gdp_delta,
     gdp_epsilon,
-    gdp_mu,
     mechanism_from_dict,
-    parallel,
+    pure_to_gdp,
     zcdp_delta,
     zcdp_epsilon,
     zcdp_rho,
 )
-from skdpsumm.privacy._mechanisms import Cost, pure_to_gdp
+from skdpsumm.privacy._shifted_gaussian import ShiftedGaussianDP
+from skdpsumm.privacy._threshold import ThresholdDP
 
 MUS = [1e-3, 0.05, 0.2367, 1.0, 4.0, 30.0]
 DELTAS = [1e-12, 1e-9, 1e-6, 1e-3, 0.3]

@@ -20,7 +20,7 @@ import skdpsumm
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "skdpsumm"
-MOST_FILES = 19  # in one folder
+MOST_FILES = 16  # in one folder
 # Each room imports from lower floors and from itself alone.
 FLOORS = [
     ["_computing", "_delegation", "_docs"],

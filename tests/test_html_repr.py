@@ -19,7 +19,8 @@ from skdpsumm import (
     SummarizedEstimator,
     TDILClassifier,
 )
-from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP, Unprotected, _contract
+from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP, _contract
+from skdpsumm.privacy._mechanisms import Unprotected
 
 rng = np.random.default_rng(0)
 X = rng.random((200, 2))

@@ -24,7 +24,7 @@ from skdpsumm import (
     SketchUnion,
 )
 from skdpsumm.moments.inferring._points import maxent_points, maxent_weights
-from skdpsumm.moments.inferring._solvers import FeatureBlocks
+from skdpsumm.moments.inferring._regression import FeatureBlocks
 from skdpsumm.schema._columns import Columns
 
 SMALL = {"bounds": (0, 1), "n_synthetic": 4_000, "random_state": 0}

@@ -17,7 +17,7 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
 )
-from skdpsumm.features import HistogramMap
+from skdpsumm.features._histogram import HistogramMap
 from skdpsumm.moments.asking._positions import NamedRows, Positions
 from skdpsumm.schema._columns import Columns
 

@@ -42,21 +42,16 @@ from skdpsumm import (
     audit_epsilon,
 )
 from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.learners import (
-    ExponentialMechanism,
-    HuberizedHinge,
-    NoisyThreshold,
-    SparseVector,
-    Squared,
-)
+from skdpsumm.learners import ExponentialMechanism, HuberizedHinge, NoisyThreshold, SparseVector
 from skdpsumm.learners.erm import _feature_space
 from skdpsumm.learners.erm._feature_space import FeatureRows, FeatureSpace
-from skdpsumm.learners.erm._losses import Huber, Logistic
+from skdpsumm.learners.erm._losses import Huber, Logistic, Squared
 from skdpsumm.learners.erm._problem import Minimizer, Terms
 from skdpsumm.learners.mechanisms import _answers_at_points, _exponential, _objective
 from skdpsumm.learners.mechanisms._functional import PathAnswers
 from skdpsumm.learners.mechanisms._interactive import AnsweredQueries
-from skdpsumm.privacy import gdp_delta, gdp_mu, zcdp_rho
+from skdpsumm.privacy import gdp_mu
+from skdpsumm.privacy._mechanisms import gdp_delta, zcdp_rho
 from skdpsumm.privacy._threshold import threshold_ratio
 
 ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])

@@ -26,28 +26,27 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skdpsumm import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 from skdpsumm.privacy import (
-    RESERVE,
-    Block,
     BudgetExceededError,
-    EventDP,
     GaussianDP,
-    IntegerNoise,
     LedgerDamagedError,
     PrivacyGuarantee,
     PrivacyLedger,
     PureDP,
-    Unprotected,
-    Worst,
-    ZeroConcentratedDP,
     _ledger_file,
-    compose,
-    gdp_delta,
     gdp_mu,
+)
+from skdpsumm.privacy._compositions import EventDP, Worst, compose
+from skdpsumm.privacy._mechanisms import (
+    Cost,
+    Unprotected,
+    ZeroConcentratedDP,
+    gdp_delta,
     mechanism_from_dict,
+    pure_to_gdp,
     zcdp_delta,
     zcdp_rho,
 )
-from skdpsumm.privacy._mechanisms import Cost, pure_to_gdp
+from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise
 
 DELTA = 1e-6
 

@@ -30,10 +30,10 @@ from skdpsumm.privacy import (
     LedgerDamagedError,
     PrivacyLedger,
     PureDP,
-    ZeroConcentratedDP,
     _ledger_file,
 )
 from skdpsumm.privacy._ledger_file import Book
+from skdpsumm.privacy._mechanisms import ZeroConcentratedDP
 
 PRICE, CAP = 0.1, 1.0
 X, Y = np.linspace(-1, 1, 24)[:, None], np.arange(24) % 2

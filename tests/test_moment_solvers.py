@@ -15,10 +15,14 @@ from skdpsumm import (
     SketchUnion,
     _linear_systems,
 )
-from skdpsumm.moments.inferring import _points, _solvers
+from skdpsumm.moments.inferring import _points, _regression
 from skdpsumm.moments.inferring._points import maxent_points, maxent_weights
-from skdpsumm.moments.inferring._regression import MomentRegression
-from skdpsumm.moments.inferring._solvers import DenseSolver, FeatureBlocks, IterativeSolver
+from skdpsumm.moments.inferring._regression import (
+    DenseSolver,
+    FeatureBlocks,
+    IterativeSolver,
+    MomentRegression,
+)
 from skdpsumm.schema._columns import Columns
 
 pytestmark = [
@@ -50,7 +54,7 @@ def both(sketch, monkeypatch, n_points=3000, **parameters):
     given = {"regularization": "theory", "center": True} | parameters
     found = []
     for largest, kind in ((10**9, DenseSolver), (0, IterativeSolver)):
-        monkeypatch.setattr(_solvers, "LARGEST_DENSE", largest)
+        monkeypatch.setattr(_regression, "LARGEST_DENSE", largest)
         found.append(MomentRegression(sketch, points, **given))
         assert type(found[-1]._solver) is kind
     return found
@@ -87,7 +91,7 @@ def test_a_sketch_without_noise_can_be_solved(name, monkeypatch):
 
 def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
     """And nothing above it is asked for the matrix of all features."""
-    monkeypatch.setattr(_solvers, "LARGEST_DENSE", 300)
+    monkeypatch.setattr(_regression, "LARGEST_DENSE", 300)
     formed = []
     gram = FeatureBlocks.gram
     monkeypatch.setattr(
@@ -104,13 +108,13 @@ def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
     estimator.set_params(random_state=0)
     few = estimator.predict_error(lambda X: X[:, 0], n_samples=1000)
     assert max(formed) < 100
-    monkeypatch.setattr(_solvers, "LARGEST_DENSE", 10**9)
+    monkeypatch.setattr(_regression, "LARGEST_DENSE", 10**9)
     assert estimator.predict_error(lambda X: X[:, 0], n_samples=1000) == pytest.approx(few)
     assert max(formed) == len(sketch.mean)
 
 
 def test_blocks_beyond_the_memory_limit_fall_back_on_the_diagonal(monkeypatch):
-    monkeypatch.setattr(_solvers, "_MOST_ENTRIES", 0)
+    monkeypatch.setattr(_regression, "_MOST_ENTRIES", 0)
     dense, iterative = both(released("pairs", 0.3), monkeypatch)
     assert not iterative._solver._preconditioner._inverses
     values = outputs(dense.points)
@@ -126,7 +130,7 @@ def test_what_does_not_converge_says_so(monkeypatch):
 def test_a_right_side_of_zeros_is_solved():
     points = Columns.build(4, (0, 1)).sample(500, check_random_state(0))
     features = FeatureBlocks(released("pairs", 1.0).feature_map, points)
-    covariance = _solvers.FeatureCovariance(features, features.mean())
+    covariance = _regression.FeatureCovariance(features, features.mean())
     solver = IterativeSolver(covariance, np.full(features.n_features, 1e-6))
     right = np.zeros((features.n_features, 2))
     right[0, 1] = 1.0

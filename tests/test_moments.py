@@ -132,6 +132,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("name", ["rff", "histogram"])
 def test_std_error_is_that_of_repeated_releases(name, question):
@@ -144,6 +145,7 @@ def test_std_error_is_that_of_repeated_releases(name, question):
         assert np.all(np.std(values, axis=0) > 0.7 * errors.mean(axis=0) - 1e-4)
 
 
+@pytest.mark.statistical
 def test_sparse_tables_bias_no_answer():
     """Skewed columns leave most cells of pairs empty; of projected ones, means are 4 to 7 standard
     errors too high. What is left, .8 to 1.5, is shrinkage to the prior, which is projected.
@@ -170,6 +172,7 @@ def test_margins_of_all_tables_of_a_column_make_its_prior():
     assert np.linalg.norm(mass - truth) < 0.5 * np.linalg.norm(table.sum(axis=1) - truth)
 
 
+@pytest.mark.statistical
 def test_interval_is_honest_on_shifted_data():
     """Data far from the prior: 'noise' covers the noise-free answer, 'noise+bias' the truth."""
     X = 0.8 + 0.2 * table(3000)
@@ -184,6 +187,7 @@ def test_interval_is_honest_on_shifted_data():
     assert np.all((wide[:, 0] <= truth) & (truth <= wide[:, 1]))
 
 
+@pytest.mark.statistical
 def test_predicted_error_is_met_and_not_missed_by_far():
     X = np.random.default_rng(0).random((4000, 3))
     model = M2MEstimator(

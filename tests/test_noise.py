@@ -24,16 +24,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from skdpsumm.privacy import (
+from skdpsumm.privacy import GaussianDP, PureDP, gdp_mu
+from skdpsumm.privacy._mechanisms import Unprotected
+from skdpsumm.privacy._noise import (
+    _RESERVE_PER_RELEASE,
     RESERVE,
     Block,
-    GaussianDP,
     IntegerNoise,
-    PureDP,
-    Unprotected,
-    gdp_mu,
+    nominal_mechanism,
 )
-from skdpsumm.privacy._noise import _RESERVE_PER_RELEASE, nominal_mechanism
 
 DRAWS = {"laplace": 40_000, "gaussian": 25_000}
 DELTA_OF = {"laplace": 0.0, "gaussian": 1e-6}

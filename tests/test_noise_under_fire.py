@@ -11,42 +11,28 @@ import pickle
 
 import numpy as np
 import pytest
+from catalogue import INSTANCES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from skdpsumm import (
-    HistogramSketcher,
-    M2MClassifier,
-    PINPClassifier,
-    PrivateMMDSummarizer,
-    RACESketcher,
-    RFFSketcher,
-    SketchUnion,
-    TDDLClassifier,
-    TDILClassifier,
-)
-from skdpsumm.features import GRID
+from skdpsumm.features._feature_maps import GRID
 from skdpsumm.learners import (
     ExponentialMechanism,
-    FunctionalMechanism,
-    LaplaceAnswers,
     SparseVector,
 )
 from skdpsumm.learners.erm._losses import Logistic
 from skdpsumm.learners.erm._problem import Terms
 from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
 from skdpsumm.learners.mechanisms._functional import CoordinateNoise
-from skdpsumm.privacy import Block, IntegerNoise
-from skdpsumm.privacy._noise import exponential_choice, noisy_integers, on_grid
-from skdpsumm.summaries import AskAll, MWEMRelease, Pool, Posted
+from skdpsumm.privacy._noise import Block, IntegerNoise, exponential_choice, noisy_integers, on_grid
+from skdpsumm.summaries import Pool
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
 Y = (X[:, 0] > 0).astype(int)
 LABELS = {"classes": [0, 1]}
 TARGET = {"X_target": X[:30] / 2, "owners": np.arange(60) % 3}
-SUMMARY = {"n_select": 5, "n_components": 16, "gamma": 0.5, "random_state": 0}
 
 # Fails once in 1e12 runs, all noise being on fine grids; see the tests that look at its values.
 pytestmark = [
@@ -84,59 +70,36 @@ def values(model):
 
 
 # Every kind of release, and how to see it. random_state is public and the same in all copies.
+def made(name, **parameters):
+    return INSTANCES[name].make(random_state=0, **parameters)
+
+
+COINS = {"protocol": Pool(parsimony=1), "n_select": 18}  # all rows handed over are chosen
 RELEASES = {
-    "fourier": (RFFSketcher(8, random_state=0), sums),
-    "fourier, pure": (RFFSketcher(8, random_state=0, delta=0.0), sums),
-    "race": (RACESketcher(n_repetitions=3, n_buckets=4, random_state=0), sums),
-    "histogram": (HistogramSketcher(bounds=(-1, 1), n_bins=4, epsilon=0.01), sums),
-    "union": (
-        SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(4)], bounds=(-1, 1), random_state=0),
-        sums,
-    ),
-    "m2m": (
-        M2MClassifier(sketcher=RFFSketcher(8), bounds=(-1, 1), n_synthetic=100, random_state=0),
-        lambda model: model.fit(X, Y).sketch_.sums,
-    ),
-    "weights": (TDILClassifier(**LABELS), coefficients),
-    "weights, pure": (TDILClassifier(delta=0.0, **LABELS), coefficients),
-    "objective": (TDILClassifier(mechanism="objective", **LABELS), coefficients),
-    "exponential": (
-        TDILClassifier(mechanism=ExponentialMechanism(n_rounds=2), **LABELS),
-        coefficients,
-    ),
+    "fourier": (made("fourier"), sums),
+    "fourier, pure": (made("fourier", delta=0.0), sums),
+    "race": (made("race"), sums),
+    "histogram": (made("histogram", epsilon=0.01), sums),
+    "union": (made("union"), sums),
+    "m2m": (made("m2m classifier"), lambda model: model.fit(X, Y).sketch_.sums),
+    "weights": (made("weights", **LABELS), coefficients),
+    "weights, pure": (made("weights", delta=0.0, **LABELS), coefficients),
+    "objective": (made("objective", **LABELS), coefficients),
+    "exponential": (made("exponential", **LABELS), coefficients),
     "candidates": (
-        TDILClassifier(mechanism=ExponentialMechanism(n_rounds=3, candidates=X[:9]), **LABELS),
+        made("exponential", mechanism=ExponentialMechanism(n_rounds=3, candidates=X[:9]), **LABELS),
         coefficients,
     ),
-    "landmarks": (
-        TDDLClassifier(
-            bounds=(-1, 1),
-            mechanism=FunctionalMechanism(n_landmarks=5),
-            random_state=0,
-            **LABELS,
-        ),
-        coefficients,
-    ),
-    "laplace": (
-        TDDLClassifier(mechanism=LaplaceAnswers(n_landmarks=5), bounds=(-1, 1), random_state=0),
-        coefficients,
-    ),
-    "path": (PINPClassifier(mechanism=FunctionalMechanism(max_points=20), **LABELS), answers),
-    "svt": (PINPClassifier(mechanism=SparseVector(failure_probability=0.99), **LABELS), answers),
-    "propose": (PrivateMMDSummarizer(**SUMMARY), broadcast),
-    "mwem": (
-        PrivateMMDSummarizer(
-            release=MWEMRelease(n_steps=5), n_target=30, reveal="features", **SUMMARY
-        ),
-        broadcast,
-    ),
-    "posted": (PrivateMMDSummarizer(protocol=Posted(n_rounds=3), **SUMMARY), broadcast),
-    "ask_all": (PrivateMMDSummarizer(protocol=AskAll(n_rounds=3), **SUMMARY), broadcast),
-    "coins": (  # all rows handed over are chosen
-        PrivateMMDSummarizer(protocol=Pool(parsimony=1), **(SUMMARY | {"n_select": 18})),
-        handed_over,
-    ),
-    "owners' values": (PrivateMMDSummarizer(**SUMMARY), values),
+    "landmarks": (made("span", **LABELS), coefficients),
+    "laplace": (made("laplace"), coefficients),
+    "path": (made("path", **LABELS), answers),
+    "svt": (made("svt", mechanism=SparseVector(failure_probability=0.99), **LABELS), answers),
+    "propose": (made("propose"), broadcast),
+    "mwem": (made("mwem", n_target=30), broadcast),
+    "posted": (made("posted"), broadcast),
+    "ask_all": (made("ask_all"), broadcast),
+    "coins": (made("propose", **COINS), handed_over),
+    "owners' values": (made("propose"), values),
 }
 # Whose answers are mostly those of the public hypothesis: its noise is in when they are not.
 RARELY_FRESH = {"svt"}

@@ -16,24 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, ndtr, softmax
 
-from skdpsumm.privacy import (
-    RESERVE,
-    Block,
-    BudgetExceededError,
-    EventDP,
-    GaussianDP,
-    IntegerNoise,
-    PrivacyLedger,
-    PureDP,
-    ShiftedGaussianDP,
+from skdpsumm.privacy import BudgetExceededError, GaussianDP, PrivacyLedger, PureDP
+from skdpsumm.privacy._compositions import EventDP, compose
+from skdpsumm.privacy._mechanisms import (
     Unprotected,
     ZeroConcentratedDP,
-    compose,
     gdp_delta,
     gdp_epsilon,
     mechanism_from_dict,
     zcdp_epsilon,
 )
+from skdpsumm.privacy._noise import RESERVE, Block, IntegerNoise
 from skdpsumm.privacy._objective import (
     OUTPUT_SHARE,
     calibrate,
@@ -43,7 +36,7 @@ from skdpsumm.privacy._objective import (
     shifts_beyond,
     smallest_regularization,
 )
-from skdpsumm.privacy._shifted_gaussian import _rate
+from skdpsumm.privacy._shifted_gaussian import ShiftedGaussianDP, _rate
 
 ADJACENCIES = ("add_remove", "replace_one")
 PARTS = np.array([0.03, 0.1, 0.3, 0.6, 1.0, 2.0, 4.0])

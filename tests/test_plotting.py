@@ -34,7 +34,7 @@ from skdpsumm.plotting import (
     SummaryDisplay,
 )
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP
-from skdpsumm.summaries import OwnerValues
+from skdpsumm.summaries._releases import OwnerValues
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt

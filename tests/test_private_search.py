@@ -47,7 +47,8 @@ from skdpsumm.model_selection._stopping import (
     plan_runs,
     stopping,
 )
-from skdpsumm.privacy import GaussianDP, PureDP, _noise, gdp_delta, gdp_mu
+from skdpsumm.privacy import GaussianDP, PureDP, _noise, gdp_mu
+from skdpsumm.privacy._mechanisms import gdp_delta
 
 LAWS = [stopping(d, m) for d in (-0.5, 0.0, 0.5, 1.0, 2.0) for m in (1.5, 10)]
 LAWS += [Poisson(1.5), Poisson(10.0)]
@@ -435,6 +436,7 @@ def audit(release, n_trials):
 EPSILON, LAW, TRIALS = 2.0, stopping(2.0, 4), 12_000
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("_seeded_laplace")
 def test_audit_spares_the_search():
     release = toy(plan_runs(LAW, EPSILON, 0.0), LAW, np.random.default_rng(0))
@@ -442,12 +444,14 @@ def test_audit_spares_the_search():
     assert 0.1 * EPSILON < result.lower_bound <= EPSILON  # it does look
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("_seeded_laplace")
 def test_audit_catches_trials_charged_as_one():
     wrong = RunPlan(EPSILON, 0.0, PureDP(EPSILON), PureDP(EPSILON))
     assert audit(toy(wrong, LAW, np.random.default_rng(0)), TRIALS).refutes(EPSILON)
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("_seeded_laplace")
 def test_audit_catches_a_score_without_noise(monkeypatch):
     monkeypatch.setattr(

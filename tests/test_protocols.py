@@ -12,27 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsumm import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger, audit_epsilon, mmd2
-from skdpsumm.privacy import PureDP, Unprotected, gdp_mu
-from skdpsumm.summaries import (
-    AskAll,
-    Auction,
+from skdpsumm.privacy import PureDP, gdp_mu
+from skdpsumm.privacy._mechanisms import Unprotected
+from skdpsumm.summaries import AskAll, Auction, Curator, DataOwner, Pool, Posted, Propose
+from skdpsumm.summaries._mmd import Embedding, grid_scores
+from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._posted import RunningSums
+from skdpsumm.summaries._protocol import (
     Bid,
     CallForBids,
-    Curator,
-    DataOwner,
-    Embedding,
     HandOver,
-    Pool,
-    Posted,
-    Propose,
     ProposeRows,
     Rows,
     SendAbove,
     SendBest,
-    run_protocol,
 )
-from skdpsumm.summaries._mmd import grid_scores
-from skdpsumm.summaries._posted import RunningSums
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 SIMULATED = {"noise_seed": 0, "random_state": 0, "n_components": 64, "gamma": 0.5}
@@ -759,6 +753,7 @@ def asked_in_round_one(others, protocol):
     return float(any(isinstance(m, HandOver) for m in curator.transcript["j"]))
 
 
+@pytest.mark.statistical
 def test_the_auctions_bit_is_found_by_an_audit():
     """delta(epsilon') is at least 1 - exp(-epsilon_auction) at every epsilon'."""
     X = np.array([[-9.0]])
@@ -775,6 +770,7 @@ def test_the_auctions_bit_is_found_by_an_audit():
     assert result.lower_bound > 1.0
 
 
+@pytest.mark.statistical
 def test_propose_shows_the_same_audit_nothing():
     def view(others):
         target = np.full((20, 1), 3.0)

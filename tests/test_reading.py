@@ -25,7 +25,7 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm._dask import PartitionSchema
-from skdpsumm.schema import Columns
+from skdpsumm.schema._columns import Columns
 from skdpsumm.schema._listed import check_listed, class_codes, known_classes, positions
 from skdpsumm.schema._reading import Schema, Table, exact_numbers, read_table, validate_table
 

@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator, clone
 
 from skdpsumm import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion, audit_epsilon
 from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.features import FourierMap
+from skdpsumm.features._feature_maps import FourierMap
 from skdpsumm.privacy import _noise
-from skdpsumm.sketches import BaseSketcher
+from skdpsumm.sketches._sketchers import BaseSketcher
 
 PURE = {"epsilon": 1.5, "delta": 0.0}
 GAUSSIAN = {"epsilon": 1.0, "delta": 0.2}

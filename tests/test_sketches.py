@@ -34,15 +34,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.fixes import parse_version
 
 from skdpsumm import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
-from skdpsumm.features import GRID
+from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import (
     BudgetExceededError,
     GaussianDP,
     PrivacyLeakWarning,
     PrivacyLedger,
     PureDP,
-    Unprotected,
 )
+from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.sketches._file import VERSION
 
 FITS = 400
@@ -143,6 +143,7 @@ def has_unit_variance(sample, factor, kurtosis):
     return abs(np.mean((sample * factor) ** 2) - 1) <= slack
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("factor", "accepted"), ARMS)
 @pytest.mark.parametrize("case", CASES)
 def test_noise_of_the_sums_is_that_stated(case, factor, accepted):

@@ -26,9 +26,10 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
 )
-from skdpsumm.features import GRID, HistogramMap
+from skdpsumm.features._feature_maps import GRID
+from skdpsumm.features._histogram import HistogramMap
 from skdpsumm.moments.asking._statistics import _monotone
-from skdpsumm.schema import Columns
+from skdpsumm.schema._columns import Columns
 from skdpsumm.sketches._file import VERSION
 
 pytestmark = [

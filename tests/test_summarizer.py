@@ -29,11 +29,12 @@ from skdpsumm import (
     SummarizedEstimator,
     mmd2,
 )
-from skdpsumm.privacy import PureDP, Unprotected
+from skdpsumm.privacy import PureDP
+from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.schema._reading import unwrap
 from skdpsumm.summaries import AskAll, Auction, MWEMRelease, Posted, Propose
 from skdpsumm.summaries._mmd import Embedding
-from skdpsumm.summaries._releases import APART, GaussianMean
+from skdpsumm.summaries._releases import NO_SHARED_ROW, GaussianMean
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 PROTOCOLS = ["propose", "pool", "posted", "ask_all", "auction"]
@@ -455,10 +456,10 @@ def test_x_itself_as_target_counts_against_the_owners():
         for target in (table, Public(table)):
             claim = summarizer().fit(table, X_target=target).privacy_.owners
             assert claim.epsilon(1e-6) > 0.9
-            assert APART not in claim.given
+            assert NO_SHARED_ROW not in claim.given
     overlap = summarizer(target_is_owners=True).fit(X[:400], X_target=X.copy())
     assert overlap.privacy_.owners.epsilon(1e-6) > 0.9
-    assert APART not in overlap.privacy_.owners.given
+    assert NO_SHARED_ROW not in overlap.privacy_.owners.given
     assert model().fit(X, X[:, 0] > 1, X_target=X).privacy_.owners.epsilon(1e-6) > 0.9
 
 
@@ -484,8 +485,8 @@ def test_claims_and_charge_do_not_depend_on_which_rows_are_in_the_target(protoco
         s = summarizer(protocol=protocol, ledger=ledger, n_components=16, n_target=100)
         privacy = s.fit(X, X_target=make(X)).privacy_
         found.add((repr(privacy), repr([entry["mechanism"] for entry in ledger.entries()])))
-        assert (APART in privacy.owners.given) == (protocol != "pool")
-        assert (APART in privacy.target.given) == (protocol in ("posted", "ask_all"))
+        assert (NO_SHARED_ROW in privacy.owners.given) == (protocol != "pool")
+        assert (NO_SHARED_ROW in privacy.target.given) == (protocol in ("posted", "ask_all"))
     assert len(found) == 1
 
 
@@ -500,7 +501,7 @@ def test_x_itself_behind_a_scaler_has_to_be_said(routing):
         ).fit(X, y, X_target=X)
         claim = pipeline[-1].privacy_.owners
         assert (claim.epsilon(1e-6) > 0.9) == said
-        assert (APART in claim.given) != said
+        assert (NO_SHARED_ROW in claim.given) != said
 
 
 @pytest.mark.parametrize(

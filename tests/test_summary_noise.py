@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from skdpsumm import PrivateMMDSummarizer, audit_epsilon
-from skdpsumm.features import GRID
-from skdpsumm.privacy import Block, IntegerNoise, _noise, gdp_mu
-from skdpsumm.summaries import MWEM, AskAll, Curator, DataOwner, Embedding, run_protocol
-from skdpsumm.summaries._mwem import MWEMNoise
+from skdpsumm.features._feature_maps import GRID
+from skdpsumm.privacy import _noise, gdp_mu
+from skdpsumm.privacy._noise import Block, IntegerNoise
+from skdpsumm.summaries import AskAll, Curator, DataOwner
+from skdpsumm.summaries._mmd import Embedding
+from skdpsumm.summaries._mwem import MWEM, MWEMNoise
+from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._posted import RunningSums
 from skdpsumm.summaries._protocol import Terms
 from skdpsumm.summaries._releases import GaussianMean, MWEMRelease

@@ -96,7 +96,9 @@ def audit_epsilon(
     Returns
     -------
     AuditResult
-        The bound and its evidence.
+        The bound, `lower_bound`, and its evidence, `event` and `counts`. ``refutes(epsilon)`` says
+        whether a claim is refuted; ``plot(epsilon=...)`` draws the held-out trade-off of false
+        alarms and misses, and what the claim forbids (needs matplotlib).
 
     Raises
     ------

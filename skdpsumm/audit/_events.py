@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, ndtri
 from sklearn.linear_model import Ridge
 
-from ..privacy import gdp_epsilon
+from ..privacy._mechanisms import gdp_epsilon
 
 Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]  # outputs on X and on X_neighbour, each of shape (trials, length)

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 
-from ..features import FeatureMap
+from ..features._feature_maps import FeatureMap
 
 SIDES = ("target", "owners")
 N_CANDIDATES = 2_000

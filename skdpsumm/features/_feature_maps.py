@@ -19,9 +19,8 @@ from .._computing import advance
 from ..schema._columns import Columns, first_difference
 from . import _engine
 
-# Contributions are integers in units of 2**-GRID_BITS.
-GRID_BITS = 15
-GRID = 2**GRID_BITS
+# What a row adds to a sum are integers in units of 1 / GRID.
+GRID = 2**15
 # Length of phi: half a GiB of sums, thousands of times what answers are computed from.
 MOST_FEATURES = 2**26
 _ROWS_PER_BATCH = 65536

@@ -19,19 +19,5 @@ except ImportError as error:
         'skdpsumm.federated needs Flower and pyarrow: pip install "skdpsumm[flower]".'
     ) from error
 
-from ._agreement import Agreement
-from ._curator import FederatedRun, merge_sketches, run_over_grid
-from ._owner_log import OwnerLog, Refusal
-from ._site import OwnerSite
-from ._wire import describe
-
-__all__ = [
-    "Agreement",
-    "FederatedRun",
-    "OwnerLog",
-    "OwnerSite",
-    "Refusal",
-    "describe",
-    "merge_sketches",
-    "run_over_grid",
-]
+# Its face are commands: docs/federated.md.
+__all__: list[str] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from . import Agreement
+from ._agreement import Agreement
 from ._commands import flower, supernode
 
 USAGE = """usage: python -m skdpsumm.federated COMMAND ...

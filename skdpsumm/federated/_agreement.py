@@ -77,7 +77,7 @@ class Agreement:
 
     Examples
     --------
-    >>> from skdpsumm.federated import Agreement
+    >>> from skdpsumm.federated._agreement import Agreement
     >>> ours = Agreement(["north", "south"], ["age", "income"],
     ...                  rows={"protocol": "pool", "n_select": 10, "random_state": 0})
     >>> ours.rows_per_owner
@@ -171,6 +171,7 @@ class Agreement:
             raise ValueError(f"rows lacks n_select, or has unknown entries {sorted(unknown)}.")
         if not isinstance(given.get("random_state"), int):
             raise ValueError("rows.random_state must be an int: owners check the map with it.")
+        # Told when the agreement is read, and not when owners have signed it.
         validate_parameter_constraints(CONSTRAINTS, given, caller_name="Agreement")
         return _made("rows.protocol", part, _PROTOCOLS)
 

@@ -16,7 +16,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid
 
 from .._computing import one_blas_thread
-from ..privacy import PrivacyGuarantee, PrivacyLedger
+from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger
 from ..sketches import PrivateSketch
 from ..summaries import Curator
 from ._agreement import Agreement
@@ -158,7 +158,7 @@ def _sign(run: FederatedRun, grid: Grid, nodes: Mapping[str, int], timeout: floa
     answers = _ask(run, grid, nodes, "sign", dict.fromkeys(run.active, question), timeout)
     for owner, content in answers.items():
         wanted = {"kind": "SignOff", "owner": owner, "agreement": run.agreement.digest}
-        if content != wanted:
+        if content != wanted:  # the digest is over every entry: nothing else is signed by it
             _leave_out(run, "sign", {owner: "signed something else off"})
 
 
@@ -168,7 +168,7 @@ def _choose_rows(
     """Carry messages as `run_protocol` does, but over the grid."""
     agreement = run.agreement
     labels = agreement.labels_dtype if agreement.labels else None
-    with one_blas_thread():
+    with one_blas_thread():  # as in one process, so that the same rows are chosen
         messages = curator.open()
         while messages:
             questions = {
@@ -232,8 +232,9 @@ def run_app(grid: Grid, context: Context) -> None:
     config = context.run_config
     agreement = Agreement.load(str(config["project"]))
     folder = Path(str(config["result"])).expanduser() / str(context.run_id)
-    curator = None if agreement.rows is None else _make_curator(agreement, config)
     try:
+        # A ledger that is too full is told here, before any owner is asked for anything.
+        curator = None if agreement.rows is None else _make_curator(agreement, config)
         run = run_over_grid(
             agreement,
             grid,
@@ -242,7 +243,7 @@ def run_app(grid: Grid, context: Context) -> None:
             wait=float(config.get("wait", 60)),
             min_owners=int(config.get("min-owners", 1)),
         )
-    except ValueError as error:
+    except (ValueError, BudgetExceededError) as error:
         _write_report(folder, {"agreement": agreement.digest, "error": str(error)})
         raise
     run.save(folder)

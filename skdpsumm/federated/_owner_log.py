@@ -50,7 +50,7 @@ class OwnerLog:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from skdpsumm.federated import OwnerLog
+    >>> from skdpsumm.federated._owner_log import OwnerLog
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = OwnerLog(Path(folder) / "log.jsonl")
     ...     log.add("received", run=1, ask="sketch", question="ab12", content={})

@@ -18,7 +18,8 @@ from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyLedger
 from ..schema._columns import first_difference
 from ..sketches import PrivateSketch
-from ..summaries import DataOwner, ProposeRows
+from ..summaries import DataOwner
+from ..summaries._protocol import ProposeRows
 from ._agreement import Agreement
 from ._owner_log import GENERIC, OwnerLog, Refusal
 from ._table import check_table, read_table

@@ -13,8 +13,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from ..sketches._file import read_npy
-from ..summaries import Message, ProposeRows, Rows
 from ..summaries._mmd import Embedding
+from ..summaries._protocol import Message, ProposeRows, Rows
 
 _KINDS: dict[str, type[Message]] = {"ProposeRows": ProposeRows}
 _SCALARS, _ARRAYS = "scalars", "arrays"
@@ -125,8 +125,8 @@ def describe(message: Message | Mapping[str, Any]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from skdpsumm.federated import describe
-    >>> from skdpsumm.summaries import ProposeRows
+    >>> from skdpsumm.federated._wire import describe
+    >>> from skdpsumm.summaries._protocol import ProposeRows
     >>> describe(ProposeRows(n_herd=3, n_uniform=1))
     {'kind': 'ProposeRows', 'n_herd': 3, 'n_uniform': 1, 'reveal': 'rows'}
     """

@@ -19,9 +19,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, warn_caller
-from ..privacy import BudgetExceededError, BudgetWarning, Mechanism, PrivacyGuarantee
+from ..privacy import BudgetExceededError, BudgetWarning, PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit
+from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import nominal_mechanism
 from ..schema._listed import class_codes, known_classes
 from ..schema._reading import beside_X, unwrap, validate_table
@@ -288,7 +289,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             with beside_X("X_public"):
                 points = validate_table(self, X_public, reset=False).astype(np.float64)
                 space.check(points)
-            if isinstance(space, KernelSpace):
+            if space.n_features is None:
                 warn_of_isolation(space, points, self.kernel)
             return points
         mechanism = self._chosen_mechanism()
@@ -296,7 +297,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             points = validate_table(self, mechanism.candidates, reset=False)
             space.check(points)
             return points
-        explicit = isinstance(space, FeatureSpace)
+        explicit = space.n_features is not None
         if explicit or not self._draws_landmarks or mechanism.n_landmarks is None:
             return None
         if self.bounds is None:

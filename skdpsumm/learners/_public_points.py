@@ -11,7 +11,7 @@ from scipy.linalg import solve
 from scipy.spatial.distance import cdist
 from scipy.stats import qmc
 
-from ..schema import Columns
+from ..schema._columns import Columns
 from .erm._problem import Space, factor_jitter
 
 # Below this part of a point's squared norm, answers drown: signal falls with it, noise with its

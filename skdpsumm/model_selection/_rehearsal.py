@@ -14,8 +14,8 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing
 
-from ..privacy import Mechanism
 from ..privacy._contract import PricedLearner
+from ..privacy._mechanisms import Mechanism
 from ..privacy._objective import CurvatureError
 from ..schema._reading import FILL_MISSING, is_missing
 from ._candidate import Leaf, PublicSteps, alike, cost_of, last_step, steps_before, with_settings

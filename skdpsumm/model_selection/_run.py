@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from .._computing import silence
-from ..privacy import Block, IntegerNoise
+from ..privacy._noise import Block, IntegerNoise
 from ._candidate import Leaf, PublicSteps
 from ._public_rows import PublicRows
 from ._stopping import RunPlan

@@ -62,18 +62,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from ..privacy import (
-    RESERVE,
-    BudgetExceededError,
-    GaussianDP,
-    Mechanism,
-    PureDP,
-    ShiftedGaussianDP,
-    gdp_epsilon,
-    gdp_mu,
-)
+from ..privacy import BudgetExceededError, GaussianDP, PureDP, gdp_mu
 from ..privacy._bisect import bisect
-from ..privacy._noise import nominal_mechanism
+from ..privacy._mechanisms import Mechanism, gdp_epsilon
+from ..privacy._noise import RESERVE, nominal_mechanism
+from ..privacy._shifted_gaussian import ShiftedGaussianDP
 
 # The root of an equation is raised by this, which keeps an inequality.
 _MARGIN = 1e-9

@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from ..privacy._contract import PrivacyReprMixin
-from ..schema import Columns
+from ..schema._columns import Columns
 from ..sketches import PrivateSketch
 from .inferring._points import check_answerable
 
@@ -47,6 +47,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     def _seeded(self, sketcher: Any, rng: np.random.RandomState) -> Any:
         """Return the sketcher with a map that is drawn by an int: it can be drawn again."""
+        # Not a RandomState: `preview_map` and `fit` must draw the same map.
         if sketcher.random_state is None:
             sketcher.random_state = rng.randint(np.iinfo(np.int32).max)
         sketcher.verbose = max(sketcher.verbose, self.verbose)

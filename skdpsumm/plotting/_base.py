@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..moments import M2MEstimator
-from ..schema import Columns
+from ..schema._columns import Columns
 from ..sketches import PrivateSketch
 
 # Line and marker: any two can be told apart in black and white.

@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import check_is_fitted
 
-from ..privacy import Unprotected
 from ..schema._reading import unwrap
-from ..summaries import OwnerValues
 from ..summaries._mmd import centred, check_gamma, kernel_matrix, mean_kernel
+from ..summaries._releases import OwnerValues
 from ._base import Display, draws, next_style, of_level, reference_style, same_length
 
 _MOST_SIZES = 60
@@ -318,7 +317,7 @@ class OwnersDisplay(Display):
         """
         summarizer = getattr(summarizer, "summarizer_", summarizer)
         check_is_fitted(summarizer, "owner_counts_")
-        if not isinstance(summarizer.privacy_.target.mechanism, Unprotected):
+        if not summarizer.privacy_.target.mechanism.unprotected:
             raise ValueError(
                 "owner_counts_ is exact and private, so no picture is drawn of it. Pay for a "
                 "release: OwnersDisplay.from_release(summarizer.noisy_owner_values(epsilon))."

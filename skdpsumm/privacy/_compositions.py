@@ -244,7 +244,8 @@ def compose(parts: Iterable[Mechanism]) -> Mechanism:
 
     Examples
     --------
-    >>> from skdpsumm.privacy import GaussianDP, PureDP, compose
+    >>> from skdpsumm.privacy import GaussianDP, PureDP
+    >>> from skdpsumm.privacy._compositions import compose
     >>> compose([GaussianDP(3.0), GaussianDP(4.0)])
     GaussianDP(mu=5)
     >>> round(compose([PureDP(0.1), GaussianDP(0.2)]).epsilon(1e-6), 2)
@@ -286,7 +287,8 @@ def parallel(parts: Iterable[Mechanism]) -> Mechanism:
 
     Examples
     --------
-    >>> from skdpsumm.privacy import PureDP, parallel
+    >>> from skdpsumm.privacy import PureDP
+    >>> from skdpsumm.privacy._compositions import parallel
     >>> parallel([PureDP(0.1), PureDP(0.4)])
     PureDP(epsilon0=0.4)
     """

@@ -84,7 +84,8 @@ class Mechanism(ABC):
     A cost of your own is a dataclass that knows its curve:
 
     >>> from dataclasses import dataclass
-    >>> from skdpsumm.privacy import GaussianDP, Mechanism, mechanism_from_dict
+    >>> from skdpsumm.privacy import GaussianDP
+    >>> from skdpsumm.privacy._mechanisms import Mechanism, mechanism_from_dict
     >>> @dataclass(frozen=True)
     ... class ApproximateDP(Mechanism):
     ...     epsilon0: float
@@ -486,7 +487,8 @@ def mechanism_from_dict(description: dict[str, Any]) -> Mechanism:
 
     Examples
     --------
-    >>> from skdpsumm.privacy import PureDP, mechanism_from_dict
+    >>> from skdpsumm.privacy import PureDP
+    >>> from skdpsumm.privacy._mechanisms import mechanism_from_dict
     >>> mechanism_from_dict(PureDP(0.5).to_dict())
     PureDP(epsilon0=0.5)
     """

@@ -152,7 +152,7 @@ class IntegerNoise:
         A row of a histogram that changes moves two counts by one, so that its L2 distance is
         sqrt(2) times that of a row more:
 
-        >>> from skdpsumm.privacy import Block, IntegerNoise
+        >>> from skdpsumm.privacy._noise import Block, IntegerNoise
         >>> noise = IntegerNoise([Block(10, 1.0, 1.0)], epsilon=1.0, delta=1e-6)
         >>> replaced = noise.cost_between([(2.0, 2**0.5)])
         >>> round(noise.mechanism.epsilon(1e-6), 2), round(replaced.epsilon(1e-6), 2)

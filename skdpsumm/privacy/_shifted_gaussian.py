@@ -78,7 +78,8 @@ class ShiftedGaussianDP(Mechanism):
 
     Examples
     --------
-    >>> from skdpsumm.privacy import GaussianDP, ShiftedGaussianDP
+    >>> from skdpsumm.privacy import GaussianDP
+    >>> from skdpsumm.privacy._shifted_gaussian import ShiftedGaussianDP
     >>> one = ShiftedGaussianDP(((1, 0.2, 0.1), (1, 0, 0.1)))
     >>> round(one.epsilon(1e-6) - GaussianDP(0.2).epsilon(1e-6), 9)
     0.1

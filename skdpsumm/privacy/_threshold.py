@@ -173,7 +173,8 @@ class ThresholdDP(Mechanism):
 
     Examples
     --------
-    >>> from skdpsumm.privacy import PureDP, ThresholdDP
+    >>> from skdpsumm.privacy import PureDP
+    >>> from skdpsumm.privacy._threshold import ThresholdDP
     >>> cost = ThresholdDP(ratio=0.03, n_updates=10)
     >>> round(cost.epsilon(1e-6), 2), round((cost + PureDP(0.1)).epsilon(1e-6), 2)
     (0.95, 1.04)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features import GRID, feature_map_from_state
+from ..features._feature_maps import GRID, feature_map_from_state
 from ..privacy import PrivacyGuarantee
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._dask import Fault, PartitionSchema, compute, on_partitions, partitions, reduced, sound
-from ..features import FeatureMap
 from ..features._engine import engine_signature
+from ..features._feature_maps import FeatureMap
 from ._private_sketch import sums_of
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features import GRID, FeatureMap, feature_map_from_state
-from ..privacy import IntegerNoise, PrivacyGuarantee
-from ..schema import Columns
+from ..features._feature_maps import GRID, FeatureMap, feature_map_from_state
+from ..privacy import PrivacyGuarantee
+from ..privacy._noise import IntegerNoise
+from ..schema._columns import Columns
 from ._file import read_sketch, write_sketch
 
 # Of the sums and the noise, in rows. One release has below 2**48, for noise is of 64 bits on a grid

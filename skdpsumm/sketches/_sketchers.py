@@ -22,12 +22,14 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import progress
 from .._dask import PartitionSchema
 from .._docs import shared_docs
-from ..features import GRID, FeatureMap, FourierMap, HistogramMap, RACEMap
 from ..features._engine import check_engine
-from ..privacy import Block, IntegerNoise, PrivacyGuarantee
+from ..features._feature_maps import GRID, FeatureMap, FourierMap, RACEMap
+from ..features._histogram import HistogramMap
+from ..privacy import PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit, columns_kept
-from ..schema import Columns
+from ..privacy._noise import Block, IntegerNoise
+from ..schema._columns import Columns
 from ..schema._reading import Table, is_dask, is_float32, validate_table
 from ._docs import BOUNDS, SKETCHER_DOCS
 from ._partitions import sum_partitions
@@ -60,8 +62,6 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     bounds = None
     categories = None
     steps = None
-    # How much farther a replaced row moves the sum of phi than one that comes, in the L2 norm.
-    _replaced: ClassVar[float] = 2.0
 
     @abstractmethod
     def _draw_map(self, columns: Columns, rng: np.random.RandomState) -> FeatureMap:
@@ -225,6 +225,10 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _has_categories(self) -> bool:
         return bool(self.categories)
 
+    def _replacement_ratio(self) -> float:
+        """Return how much farther a replaced row moves the sum of phi than a new one, in L2."""
+        return 2.0
+
     def _ask_ledger(self) -> None:
         adjacencies = getattr(self.ledger, "adjacency", None), self.adjacency
         if adjacencies != ("replace_one", "add_remove"):
@@ -233,7 +237,9 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         # The least that it may be: with the columns it is known what buys the number of rows.
         rest = 1 - self.denominator_share
         noise = IntegerNoise([Block(1, GRID, GRID)], epsilon=self.epsilon, delta=self.delta)
-        least = noise.cost_between([(2 * rest * GRID, self._replaced * np.sqrt(rest) * GRID)])
+        least = noise.cost_between(
+            [(2 * rest * GRID, self._replacement_ratio() * np.sqrt(rest) * GRID)]
+        )
         self.ledger.check(least, adjacency="replace_one")
 
     def _open(self, X: NDArray) -> PendingRelease:
@@ -434,7 +440,6 @@ class RACESketcher(BaseSketcher):
     array([1., 1., 1., 1., 1.])
     """
 
-    _replaced: ClassVar[float] = 2**0.5
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "n_repetitions": [Interval(Integral, 1, None, closed="left")],
@@ -480,6 +485,9 @@ class RACESketcher(BaseSketcher):
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def _replacement_ratio(self):
+        return 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
 
     def _draw_map(self, columns, rng):
         return RACEMap.draw(
@@ -544,7 +552,6 @@ class HistogramSketcher(BaseSketcher):
     array([0.7, 0.3, 0.7, 0.3])
     """
 
-    _replaced: ClassVar[float] = 2**0.5
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "n_bins": [Interval(Integral, 1, None, closed="left"), "array-like"],
@@ -590,6 +597,9 @@ class HistogramSketcher(BaseSketcher):
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def _replacement_ratio(self):
+        return 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
 
     def _draw_map(self, columns, rng):
         return HistogramMap.build(columns, self.n_bins, self.marginals, self.edges)

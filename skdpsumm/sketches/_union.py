@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import _BaseComposition
 
 from .._docs import shared_docs
-from ..features import UnionMap
+from ..features._feature_maps import UnionMap
 from ..privacy._clone_watch import own_clone
 from ._docs import SKETCHER_DOCS
 from ._sketchers import BaseSketcher
@@ -124,9 +124,8 @@ class SketchUnion(BaseSketcher, _BaseComposition):
     def _named(self, named: list[tuple[str, Any]]) -> None:
         self.sketchers = named
 
-    @property
-    def _replaced(self):
-        return min(sketcher._replaced for _, sketcher in self._named)
+    def _replacement_ratio(self):
+        return min(sketcher._replacement_ratio() for _, sketcher in self._named)
 
     def sub_sketchers(self):
         """Return the sketchers that this one is made of, at any depth, itself left out."""

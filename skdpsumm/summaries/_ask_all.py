@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from ..privacy import Block, IntegerNoise, PureDP
+from ..privacy import PureDP
+from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding, grid_scores
 from ._protocol import Conversation, Plan, Protocol, SendBest
 
@@ -65,6 +66,7 @@ class AskAll(Protocol):
         # Each swap moves the sum by two rows' phi: one that comes and one that it displaces.
         swaps = 2 if terms.adjacency == "replace_one" else 1
         l1, l2 = (swaps * size for size in embedding.sensitivity(2))
+        # The row that is displaced changes from round to round, so each release is paid for.
         blocks = [Block(embedding.n_features, l1, l2, 1 / n_releases)] * n_releases
         noise = IntegerNoise(blocks, epsilon=terms.epsilon, delta=terms.delta)
         return Plan(target, noise.mechanism, noise)
@@ -98,6 +100,7 @@ class AskAll(Protocol):
         position = {owner: k for k, owner in enumerate(curator.shares)}
         free = curator.live_places(kept)
         names = [curator.pool.origins[place] for place in free]
+        # Not by arrival: one row more may have changed who sent what first, and nothing else.
         order = sorted(
             range(len(free)), key=lambda i: (-scores[free[i]], position[names[i][0]], names[i][1])
         )

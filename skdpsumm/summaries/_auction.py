@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..privacy import Mechanism, PureDP, Unprotected, ZeroConcentratedDP, zcdp_rho
+from ..privacy import PureDP
+from ..privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ._mmd import Embedding, grid_scores
 from ._mwem import MWEM, MWEMNoise, quantise
 from ._protocol import CallForBids, Conversation, HandOver, Plan, Protocol
@@ -205,6 +206,7 @@ class Auction(Protocol):
         """Leave out who did not hand over the row that it had bid with: step 8."""
         origins = curator.pool.origins[len(curator.pool) - len(scores) :]
         sent = {owner: (i, s) for (owner, i), s in zip(origins, scores.tolist(), strict=True)}
+        # Scores are exact, so an honest owner's bid is the score of its row to the last bit.
         for owner, bid in bids.items():
             if sent.get(owner) != (bid.index, bid.score):
                 fault = "did not hand over the row that it had bid with"
@@ -217,7 +219,7 @@ class Auction(Protocol):
             return self.epsilon_auction, tau
         if not terms.is_private:
             return 0.0, tau
-        delta = terms.delta or 1e-6
+        delta = terms.delta or 1e-6  # the paper's formula has no value at 0
         return terms.epsilon * k ** (-1 / 3) / (3 * math.sqrt(2 * math.log(1 / delta))), tau
 
     def _seed_grid(self, embedding: Embedding) -> NDArray[np.float32]:

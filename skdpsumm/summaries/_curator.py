@@ -18,16 +18,16 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
-from ..features import GRID
-from ..privacy import Mechanism
+from ..features._feature_maps import GRID
 from ..privacy._contract import PrivateFit, warn_of_seed
+from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import derived_seed, nominal_mechanism
 from ..schema._reading import Schema, validate_table
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
 from ._posted import Posted
-from ._protocol import NOTHING, Bid, Message, Plan, Pool, Propose, Protocol, Terms
+from ._protocol import COSTS_NOTHING, Bid, Message, Plan, Pool, Propose, Protocol, Terms
 from ._releases import RELEASES, TargetRelease, state_privacy
 from ._selection import exact_search, feature_search
 
@@ -170,7 +170,7 @@ class Curator:
     ):
         given = {name: value for name, value in locals().items() if name in CONSTRAINTS}
         validate_parameter_constraints(CONSTRAINTS, given, caller_name="Curator")
-        self.protocol = named(protocol, PROTOCOLS)
+        self.protocol = from_name(protocol, PROTOCOLS)
         nominal_mechanism(epsilon, delta)  # which checks their range
         self.terms = Terms(
             int(n_select),
@@ -178,7 +178,7 @@ class Curator:
             float(epsilon),
             float(delta),
             adjacency,
-            named(release, RELEASES),
+            from_name(release, RELEASES),
             n_target,
         )
         self.gamma, self.reveal, self._noise_seed = gamma, reveal, noise_seed
@@ -402,7 +402,7 @@ class Curator:
         return derived_seed(self._noise_seed, purpose)
 
     def _charge(self) -> None:
-        if self._ledger is None or self.cost == NOTHING:  # an entry for nothing would mislead
+        if self._ledger is None or self.cost == COSTS_NOTHING:  # an entry for nothing would mislead
             return
         self._ledger.charge(
             self.cost,
@@ -441,7 +441,7 @@ class Curator:
         )
 
 
-def named(value: Any, kinds: Mapping[str, type[Any]]) -> Any:
+def from_name(value: Any, kinds: Mapping[str, type[Any]]) -> Any:
     """Return what a name stands for, the defaults of its kind; or the object itself, checked."""
     made = kinds[value]() if isinstance(value, str) else value
     made._validate_params()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import gen_batches
 
-from ..features import GRID, FourierMap
+from ..features._feature_maps import GRID, FourierMap
 from ..schema._columns import Columns
 from ..schema._reading import Schema, validate_table
 
@@ -202,6 +202,7 @@ class Embedding:
         if np.abs(features).max(initial=0.0) > self.scale * (1 + 1e-6):
             return False
         squares = np.einsum("ij,ij->i", features, features, dtype=np.float64)
+        # h1 has no norm of its own, so there the entries are all that tells.
         return self.offsets is not None or bool(np.all(np.abs(squares - 1) < 1e-3))
 
     def sums(self, X: NDArray) -> NDArray[np.int64]:
@@ -227,6 +228,7 @@ class Embedding:
         Then a score is a function of its row alone, whatever the shape of the block it is
         computed in.
         """
+        # float64 holds 53 bits; a value of the grid takes 16, and a sum of d of them log2(d) more.
         bits = 53 - 16 - math.ceil(math.log2(self.n_features)) - 1
         largest = float(np.abs(direction).max(initial=0.0))
         if largest == 0:
@@ -235,6 +237,7 @@ class Embedding:
         return unchangeable(np.rint(direction / unit) * unit)
 
     def _rows(self, X: NDArray) -> NDArray:
+        # The offset is the frequency of one more column, which is 1.
         return X if self.offsets is None else np.column_stack([X, np.ones(len(X), X.dtype)])
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features import GRID
-from ..privacy import Block, IntegerNoise, Mechanism, PureDP, ZeroConcentratedDP
-from ..privacy._noise import check_scale, exponential_choice
+from ..features._feature_maps import GRID
+from ..privacy import PureDP
+from ..privacy._mechanisms import Mechanism, ZeroConcentratedDP
+from ..privacy._noise import Block, IntegerNoise, check_scale, exponential_choice
 
 
 class MWEM:

@@ -60,7 +60,7 @@ class DataOwner:
     --------
     >>> import numpy as np
     >>> from skdpsumm.summaries import DataOwner
-    >>> from skdpsumm.summaries import ProposeRows
+    >>> from skdpsumm.summaries._protocol import ProposeRows
     >>> owner = DataOwner(np.random.default_rng(0).normal(size=(100, 2)))
     >>> owner.answer(ProposeRows(n_herd=0, n_uniform=5)).X.shape
     (5, 2)
@@ -365,6 +365,7 @@ def _ask(
         for name in messages:
             ask(name)
         return answers
+    # All start at once and take turns, for the deadline is that of the round, not of an owner.
     # Daemons, so that an owner that hangs does not keep the process alive.
     threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in messages]
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -372,4 +373,4 @@ def _ask(
         thread.start()
     for thread in threads:
         thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
-    return dict(answers)
+    return dict(answers)  # a copy: threads that are late go on writing

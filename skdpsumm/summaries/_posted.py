@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from ..features import GRID
-from ..privacy import Block, IntegerNoise, Mechanism
+from ..features._feature_maps import GRID
+from ..privacy._mechanisms import Mechanism
+from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
 from ._protocol import Conversation, Plan, Protocol, SendAbove
 
@@ -159,6 +160,7 @@ class Posted(Protocol):
         energy = 0.0 if plan.target is None else plan.target.noise_energy
         start = 0
         for k in range(int(self.n_rounds)):
+            # What came in a round is released in the next one; what comes in the last, never.
             noisy = sums.add(received, curator.release_seed)
             n_received = noisy[-1] / _count_unit(embedding)
             unit = embedding.unit
@@ -168,6 +170,7 @@ class Posted(Protocol):
             # What a row of the target scores on average: without the noise that it shares with g~.
             typical = float(direction @ curator.target_mean) - energy
             posting.adapt(n_received, k)
+            # The margin is in units of the direction's length, to mean the same in every round.
             yield {
                 owner: curator.message(
                     SendAbove,
@@ -186,6 +189,7 @@ class Posted(Protocol):
 def _feedback(noisy_sum: NDArray, n_received: float, noise_norm: float) -> NDArray:
     """Return the mean over the rows received, shrunk while they are few beside the noise."""
     n = max(n_received, 1.0)
+    # Wiener's factor: the energy of the signal over that of signal and noise.
     return noisy_sum / n * (n**2 / (n**2 + noise_norm**2))
 
 
@@ -199,6 +203,7 @@ class _Posting:
 
     def __init__(self, wanted: float, n_rounds: int):
         self.wanted, self.n_rounds = wanted, n_rounds
+        # So low that the first round brings 2,000 of a million rows above the threshold.
         self.rate, self.margin = 0.002, 0.0
         self._spent = 0.0
 

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
-from ..privacy import Mechanism, PureDP, compose
+from ..privacy import PureDP
+from ..privacy._compositions import compose
+from ..privacy._mechanisms import Mechanism
 from ._mmd import Embedding
 from ._releases import ExactMean, TargetMean, TargetRelease
 
@@ -134,7 +136,7 @@ class Terms:
         return not math.isinf(self.epsilon)
 
 
-NOTHING = PureDP(0.0)
+COSTS_NOTHING = PureDP(0.0)
 # Messages by owner go out, answers by owner come back; what is returned are places in the pool.
 Conversation = Generator[dict[Any, Message], dict[Any, Any], NDArray]
 
@@ -143,7 +145,10 @@ class Protocol(BaseEstimator):
     """Who says what to whom, until the curator has chosen.
 
     A protocol is plain parameters. `plan` fixes the noise before anything is read; `converse` is
-    the curator's side of the conversation. Owners' sides are the methods of `DataOwner`.
+    the curator's side of the conversation: it yields messages (`Curator.message`) by owner, gets
+    their answers, and returns which rows of `Curator.pool` are chosen. Owners' sides are the
+    methods of `DataOwner`. What reaches an owner about the target or about other owners' rows must
+    come from a mechanism of the plan, for the claim is made of nothing else.
     """
 
     embedding_kind: ClassVar[str] = "pairs"
@@ -190,17 +195,17 @@ class Plan:
     """
 
     target: TargetMean | None
-    owners: Mechanism = NOTHING
+    owners: Mechanism = COSTS_NOTHING
     release: Any = None
     h2: Mechanism | None = None
 
     @property
     def cost(self) -> Mechanism:
         """The composition of all releases that cost anything."""
-        target = NOTHING if self.target is None else self.target.mechanism
+        target = COSTS_NOTHING if self.target is None else self.target.mechanism
         # Without what costs nothing, a single release keeps its own curve.
-        costly = [mechanism for mechanism in (target, self.owners) if mechanism != NOTHING]
-        return compose(costly) if costly else NOTHING
+        costly = [mechanism for mechanism in (target, self.owners) if mechanism != COSTS_NOTHING]
+        return compose(costly) if costly else COSTS_NOTHING
 
 
 class Propose(Protocol):

@@ -15,17 +15,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
 from .._computing import warn_caller
-from ..features import GRID
-from ..privacy import (
-    Block,
-    IntegerNoise,
-    Mechanism,
-    PrivacyGuarantee,
-    PureDP,
-    Unprotected,
-    compose,
-    zcdp_rho,
-)
+from ..features._feature_maps import GRID
+from ..privacy import PrivacyGuarantee, PureDP
+from ..privacy._compositions import compose
+from ..privacy._mechanisms import Mechanism, Unprotected, zcdp_rho
+from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
 from ._mwem import MWEM, MWEMNoise, quantise
 
@@ -314,7 +308,7 @@ class OwnerValueRelease:
         return dict(zip(self._values, noisy.tolist(), strict=True))
 
 
-APART = "the target and the owners share no row"
+NO_SHARED_ROW = "the target and the owners share no row"
 
 
 @dataclass(frozen=True, repr=False)
@@ -393,7 +387,7 @@ def state_privacy(
     protects = "the rows of other owners"
 
     def apart(mechanism: Mechanism) -> str:
-        return "" if mechanism == everything else f", and that {APART}"
+        return "" if mechanism == everything else f", and that {NO_SHARED_ROW}"
 
     def claim(mechanism: Mechanism, protects: str, given: str) -> PrivacyGuarantee:
         return PrivacyGuarantee(

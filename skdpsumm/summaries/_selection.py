@@ -13,7 +13,7 @@ from sklearn.utils import check_array, check_random_state
 
 from .._computing import advance, one_blas_thread, progress
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
-from ..features import FourierMap
+from ..features._feature_maps import FourierMap
 from ..schema._columns import Columns
 from ..schema._reading import Schema, is_dask, validate_table
 from ._mmd import centred, check_gamma, kernel_column, mean_kernel
@@ -336,6 +336,7 @@ class SubsetSearch:
                 own = losses[row]
                 losses[self.is_chosen] = np.inf
                 best = int(losses.argmin())
+                # The first exchange that helps is made: to look for the best takes a pass each.
                 if losses[best] < own - _LEAST_GAIN:
                     self._take(slot)
                     self._put(slot, best)
@@ -348,6 +349,7 @@ class SubsetSearch:
         before = self._objective()
         chosen, sums, columns = self.chosen.copy(), self.sums.copy(), self._columns
         nearness = columns[rng.randint(self.n_select)][chosen]
+        # Rows near each other stand in each other's way, and a swap of one cannot move them.
         near = np.argsort(-nearness, kind="stable")[: 3 * _N_DROPPED]
         dropped = rng.choice(near, _N_DROPPED, replace=False)
         self._columns = _Overlay(columns)
@@ -416,6 +418,7 @@ def _goal(
         target = check_array(X_target, dtype=np.float64)
         check_columns(schema.n_columns, target)
         return options.goal(target, rng)
+    # The mean of features is a sum over partitions; the exact kernel would pair all their rows.
     features = options.features(schema.n_columns, rng)
     if features is None:
         raise ValueError(

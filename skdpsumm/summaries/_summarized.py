@@ -35,10 +35,10 @@ _NO_ACCURACY = (
     "the target, which is no accuracy. Give labelled rows of the target's population, by name: "
     "score(X_holdout=..., y_holdout=...)."
 )
-_USE = "the model was trained on real rows of the owners, which it may reveal"
+_TRAINED_ON_ROWS = "the model was trained on real rows of the owners, which it may reveal"
 
 
-def _both(X: Any, y: Any, like: Any = None) -> tuple[Any, Any] | None:
+def _holdout_pair(X: Any, y: Any, like: Any = None) -> tuple[Any, Any] | None:
     """Return held-out rows, with columns as in `like`, and their labels; None if there are none."""
     if (X is None) != (y is None):
         raise ValueError("X_holdout and y_holdout belong together; give both or neither.")
@@ -55,7 +55,7 @@ def _both(X: Any, y: Any, like: Any = None) -> tuple[Any, Any] | None:
     return X, y
 
 
-def _inputs(summarizer: PrivateMMDSummarizer, X: Any) -> Any:
+def _model_input(summarizer: PrivateMMDSummarizer, X: Any) -> Any:
     """Return what the estimator works on: rows, or phi of them."""
     if summarizer.reveal == "rows":
         return X
@@ -177,10 +177,11 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         if y is None and get_tags(self.estimator).target_tags.required:
             name = type(self.estimator).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-        holdout = _both(X_holdout, y_holdout, X)
+        holdout = _holdout_pair(X_holdout, y_holdout, X)
         if _routing_enabled():
             params = process_routing(self, "fit", **params).estimator.fit
         X, y = indexable(X, y)
+        # Not by `clone`, or the ledger would take this fit for a trial of a search.
         given = PrivateMMDSummarizer() if self.summarizer is None else self.summarizer
         summarizer = own_clone(given)
         summarizer.fit(X, y, X_target=X_target, owners=owners)
@@ -188,7 +189,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         rows = _safe_indexing(X, chosen)
         labels = None if y is None else _safe_indexing(y, chosen)
         params = _check_method_params(X, params, indices=chosen)
-        estimator = clone(self.estimator).fit(_inputs(summarizer, rows), labels, **params)
+        estimator = clone(self.estimator).fit(_model_input(summarizer, rows), labels, **params)
         target = X if X_target is None else unwrap(X_target)
         # What belongs together changes together.
         self.mmd_ = _distance(summarizer, rows, target)
@@ -220,19 +221,21 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         check_is_fitted(self, "estimator_")
         if X is not None:
             validate_table(self.summarizer_, X, reset=False)
-        holdout = _both(X_holdout, y_holdout) or self._holdout
+        holdout = _holdout_pair(X_holdout, y_holdout) or self._holdout
         if holdout is None:
             if y is not None and not in_a_search():
                 warn_caller(_NO_ACCURACY, UserWarning)
             return -self.mmd_
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return self.estimator_.score(_inputs(self.summarizer_, holdout[0]), holdout[1], **weights)
+        return self.estimator_.score(
+            _model_input(self.summarizer_, holdout[0]), holdout[1], **weights
+        )
 
     @property
     def privacy_(self):
         """The summarizer's guarantees, and that the model was trained on real rows."""
         check_is_fitted(self, "estimator_")
-        return replace(self.summarizer_.privacy_, use=_USE)
+        return replace(self.summarizer_.privacy_, use=_TRAINED_ON_ROWS)
 
     @property
     def n_features_in_(self):
@@ -263,7 +266,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         return f"<{text} holds_private_data=True>" if self.holds_private_data else text
 
     def _inner_input(self, X: Any) -> Any:
-        return _inputs(self.summarizer_, X)
+        return _model_input(self.summarizer_, X)
 
     def __sklearn_tags__(self):
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)

@@ -21,10 +21,10 @@ from ..privacy._contract import PrivateFit, warn_of_seed
 from ..privacy._noise import derived_seed
 from ..schema._reading import beside_X, is_dask, unwrap, validate_table
 from ._auction import Auction
-from ._curator import CONSTRAINTS, PROTOCOLS, Curator, named
+from ._curator import CONSTRAINTS, PROTOCOLS, Curator, from_name
 from ._mmd import Embedding
 from ._owners import DataOwner, PartitionOwners, rows_by_owner, run_protocol
-from ._protocol import NOTHING, Propose, Protocol
+from ._protocol import COSTS_NOTHING, Propose, Protocol
 from ._releases import RELEASES, OwnerValueRelease, OwnerValues
 
 _NO_TARGET = (
@@ -370,13 +370,13 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._made_protocol()
-        named(self.release, RELEASES)
+        from_name(self.release, RELEASES)
 
     def _made_protocol(self) -> Protocol:
-        return named(self.protocol, PROTOCOLS)
+        return from_name(self.protocol, PROTOCOLS)
 
     def _ask_ledger(self) -> None:
-        if self._made_protocol().is_nominal(named(self.release, RELEASES)):
+        if self._made_protocol().is_nominal(from_name(self.release, RELEASES)):
             super()._ask_ledger()
 
     def _draft(self, X: Any, y: Any, X_target: Any, owners: Any) -> _Draft:
@@ -438,7 +438,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         return rng.randint(2**31) if self.epsilon == np.inf else seed
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
-        if privacy.mechanism != NOTHING:  # "pool" tells owners public numbers only
+        if privacy.mechanism != COSTS_NOTHING:  # "pool" tells owners public numbers only
             super()._pay(privacy)
 
     def _publish(self, draft: _Draft) -> None:

@@ -81,6 +81,7 @@ class FeatureSpace(Space):
         self.radius = math.hypot(norm_bound, intercept)
         # A function of the user's, which may fail on a row.
         self.is_users = transformer is not None
+        self.is_whole_ball = transformer is None and not intercept
         self._n_mapped = self._try_out(n_columns) if self.is_users else n_columns
         self.n_features = self._n_mapped + bool(intercept)
         self.entry_error = (self.n_features + 4) * UNIT

@@ -208,7 +208,8 @@ class Logistic(SoftHinge):
 
     Examples
     --------
-    >>> from skdpsumm.learners import Logistic, TDILClassifier
+    >>> from skdpsumm.learners import TDILClassifier
+    >>> from skdpsumm.learners.erm._losses import Logistic
     >>> model = TDILClassifier(loss=Logistic())
     """
 
@@ -326,7 +327,8 @@ class Hinge(HuberizedHinge):
 
     Examples
     --------
-    >>> from skdpsumm.learners import Hinge, TDILClassifier
+    >>> from skdpsumm.learners import TDILClassifier
+    >>> from skdpsumm.learners.erm._losses import Hinge
     >>> model = TDILClassifier(loss=Hinge())
     """
 
@@ -498,7 +500,8 @@ class Squared(Huber):
 
     Examples
     --------
-    >>> from skdpsumm.learners import Squared, TDILRegressor
+    >>> from skdpsumm.learners import TDILRegressor
+    >>> from skdpsumm.learners.erm._losses import Squared
     >>> model = TDILRegressor(loss=Squared(), y_bounds=(0, 10))
     """
 

@@ -294,6 +294,8 @@ class Space(ABC):
     n_features : int or None
         Number of explicit features, as weights of which a function can be released. None where phi
         is known by inner products alone.
+    is_whole_ball : bool
+        Whether phi takes all values of norm up to `radius`.
     max_rows : int
         No problem has more rows.
     kernel_error : float
@@ -305,6 +307,7 @@ class Space(ABC):
     radius: float
     intercept: float
     n_features: int | None = None
+    is_whole_ball: bool = False
     max_rows: int
     entry_error: float
 

@@ -13,7 +13,8 @@ from scipy.optimize import brentq
 from sklearn.utils._param_validation import Interval
 
 from ..._linear_systems import power_below
-from ...privacy import Mechanism, PureDP, ZeroConcentratedDP, zcdp_rho
+from ...privacy import PureDP
+from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers, nominal_mechanism, on_grid
 from ..erm._problem import (
     ROUNDED_UP,

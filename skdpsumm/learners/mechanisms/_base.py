@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 from sklearn.base import BaseEstimator
 
-from ...privacy import Mechanism
+from ...privacy._mechanisms import Mechanism
 from ..erm._problem import Minimizer, Problem, Space, Terms
 
 

@@ -19,7 +19,8 @@ from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
 from ..._linear_systems import power_below
-from ...privacy import Mechanism, PureDP, ZeroConcentratedDP, zcdp_rho
+from ...privacy import PureDP
+from ...privacy._mechanisms import Mechanism, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import (
     check_scale,
     exponential_choice,
@@ -91,8 +92,7 @@ class ExponentialMechanism(LearnerMechanism):
         self.n_landmarks = n_landmarks
 
     def plan(self, space, terms, public):
-        whole_ball = isinstance(space, FeatureSpace) and space.transformer is None
-        if public is None and not (whole_ball and not space.intercept):
+        if public is None and not space.is_whole_ball:
             raise ValueError(
                 "mechanism='exponential' has an exact sampler for the linear kernel without "
                 "intercept alone; give public rows as candidates to choose from."

@@ -21,8 +21,9 @@ from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
 from ..._linear_systems import UNIT, power_below
-from ...privacy import Block, IntegerNoise, Mechanism, PureDP, gdp_mu
-from ...privacy._noise import on_grid, radial_noise, secret_generator
+from ...privacy import PureDP, gdp_mu
+from ...privacy._mechanisms import Mechanism
+from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
 from ..erm._feature_space import FeatureSpace
 from ..erm._problem import (
     ROUNDED_UP,
@@ -143,7 +144,7 @@ class FunctionalMechanism(LearnerMechanism):
 
     def plan(self, space, terms, public):
         # All features cost no more than their values at public points; pure noise on them does.
-        if isinstance(space, FeatureSpace) and (public is None or terms.delta > 0):
+        if space.n_features is not None and (public is None or terms.delta > 0):
             return WeightNoise(space, terms)
         if public is not None:
             return SpanNoise(space, public, terms)
@@ -407,7 +408,7 @@ def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
     n_points : int
         Public points at which a kernel's function is released: with ``delta=0`` they set the noise.
     """
-    dimension = space.n_features if isinstance(space, FeatureSpace) else n_points
+    dimension = n_points if space.n_features is None else space.n_features
     n_coordinates = terms.n_scores * dimension
     n_rows = 1 if terms.adjacency == "add_remove" else 2
     per_sensitivity = noise_multiplier(terms.epsilon, terms.delta, n_coordinates)

@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._linear_systems import power_below
-from ...privacy import RESERVE, Mechanism, PureDP, ShiftedGaussianDP
-from ...privacy._noise import noisy_integers, on_grid, radial_noise, secret_generator
+from ...privacy import PureDP
+from ...privacy._mechanisms import Mechanism
+from ...privacy._noise import RESERVE, noisy_integers, on_grid, radial_noise, secret_generator
 from ...privacy._objective import (
     calibrate,
     determinant_cost,
     discrete_slack,
     smallest_regularization,
 )
+from ...privacy._shifted_gaussian import ShiftedGaussianDP
 from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
@@ -61,7 +63,7 @@ class ObjectivePerturbation(LearnerMechanism):
     Examples
     --------
     >>> from skdpsumm import TDILClassifier
-    >>> from skdpsumm.learners import ObjectivePerturbation
+    >>> from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
     >>> TDILClassifier(mechanism=ObjectivePerturbation())
     TDILClassifier(mechanism=ObjectivePerturbation())
     """

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from ..._linear_systems import power_below
-from ...privacy import Mechanism, PureDP, Unprotected, ZeroConcentratedDP, zcdp_rho
+from ...privacy import PureDP
+from ...privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers
 from ...privacy._threshold import ThresholdDP, threshold_ratio
 from .._docs import shared_docs

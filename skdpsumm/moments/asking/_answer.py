@@ -213,6 +213,7 @@ class Answer:
         move = self._question.without_clipping
         if slope is not None and self._is_linear:
             return move(model.sketch.linear_noise_std(slope), self._n_rows)
+        # Of a ratio, a product or a post-processed mean the spread is that of simulated releases.
         draws, n_drawn = model.replicates(values)
         if self._question.error is not None:
             return self._question.error(self._mean, draws)
@@ -227,6 +228,7 @@ class Answer:
             hard = question.judged(self._positions.rows())  # type: ignore[operator]
             warn_of_the_unexplained(self._model, hard, question.about, np.zeros(hard.shape[1]))
             return
+        # Of named statistics, a share of 0 or 1 is no misspelt category.
         hidden = self._asked.hidden(first)
         if question.of_user and first.two_values is not None:
             warn_of_constants(first.values, hidden)

@@ -16,16 +16,11 @@ from ..._computing import progress
 from ..._dask import count_columns
 from ...privacy._clone_watch import own_clone
 from ...privacy._contract import columns_kept
-from ...schema import Columns
+from ...schema._columns import Columns
 from ...schema._reading import exact_numbers, validate_table
-from ...sketches import (
-    BaseSketcher,
-    HistogramSketcher,
-    PrivateSketch,
-    RFFSketcher,
-    SketchUnion,
-    inherit_columns,
-)
+from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
+from ...sketches._sketchers import BaseSketcher
+from ...sketches._union import inherit_columns
 from .._base import BaseM2M, first_given, library_of
 from ..inferring._points import draw_points
 from ..inferring._regression import MomentRegression
@@ -344,7 +339,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
             self._regression = MomentRegression(
-                sketch.unprojected(),
+                sketch.unprojected(),  # whose means noise does not bias
                 points,
                 regularization=self.regularization,
                 center=self.center,

@@ -14,8 +14,7 @@ from ...privacy._bisect import bisect
 from ...privacy._clone_watch import own_clone
 from ...sketches import PrivateSketch
 from ..inferring._points import draw_points
-from ..inferring._regression import penalties
-from ..inferring._solvers import FeatureBlocks, feature_covariance, solver_for
+from ..inferring._regression import FeatureBlocks, feature_covariance, penalties, solver_for
 from ._positions import NamedRows, evaluate_rows
 
 _EPSILON_RANGE = (1e-4, 1e4)

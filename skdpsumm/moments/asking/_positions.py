@@ -18,10 +18,10 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 
-from ...features import FeatureMap, HistogramMap
-from ...schema import Columns
-from ...schema._columns import stack_columns
-from ..inferring._solvers import FeatureBlocks
+from ...features._feature_maps import FeatureMap
+from ...features._histogram import HistogramMap
+from ...schema._columns import Columns, stack_columns
+from ..inferring._regression import FeatureBlocks
 
 # Of a column without a histogram: Fourier features tell places not much better than these.
 _N_STRETCHES = 32

@@ -12,8 +12,8 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import warn_caller
-from ...features import project_to_simplex
-from ...schema import Columns
+from ...features._feature_maps import project_to_simplex
+from ...schema._columns import Columns
 from ..inferring._regression import MomentRegression
 from ._answer import Answer, ColumnCondition, Question
 from ._estimate import Estimate
@@ -144,6 +144,7 @@ class StatisticsMixin:
 
         def scaled(t: NDArray) -> NDArray:
             covariance = second.possible(second.covariance(t))
+            # Noise may leave a column no variance, and then no correlation with others either.
             spread = np.sqrt(np.maximum(np.diagonal(covariance), 1e-300))
             found = covariance / np.outer(spread, spread)
             # A column's correlation with itself has no noise, not even where its variance drowned.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._computing import warn_caller
-from ...schema import Columns
+from ...schema._columns import Columns
 from ..inferring._points import histogram_columns, private_marginal
 from ..inferring._regression import MomentRegression
 

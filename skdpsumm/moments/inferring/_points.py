@@ -11,11 +11,11 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 
 from ..._computing import advance
-from ...features import FeatureMap, HistogramMap, project_to_simplex
-from ...schema import Columns
-from ...schema._columns import stack_columns, stratified
+from ...features._feature_maps import FeatureMap, project_to_simplex
+from ...features._histogram import HistogramMap
+from ...schema._columns import Columns, stack_columns, stratified
 from ...sketches import PrivateSketch
-from ._solvers import FeatureBlocks
+from ._regression import FeatureBlocks
 
 PRIORS = ("auto", "uniform", "marginals")
 # Of bounds, whose range is at least its inverse. The error of a covariance squares squares of them,
@@ -167,8 +167,9 @@ def _from_histogram(
     rng: np.random.RandomState,
 ) -> NDArray:
     u = stratified(n_points, rng)
-    raised = np.maximum(probabilities, max(_LEAST_SHARE, 2 / n_points))
+    raised = np.maximum(probabilities, max(_LEAST_SHARE, 2 / n_points))  # so two points at least
     ends = np.cumsum(raised / raised.sum())
+    # Rounding may leave the last end just below 1.
     codes = np.minimum(np.searchsorted(ends, u, side="right"), len(ends) - 1)
     if histogram.columns.values(j) is not None:
         return histogram.columns.decode(j, codes)
@@ -219,7 +220,7 @@ def maxent_weights(
 
     def tilt(theta: NDArray) -> tuple[NDArray, float]:
         exponent = features.dot(theta)
-        top = exponent.max()
+        top = exponent.max()  # before exp, which overflows at 710
         weights = np.exp(exponent - top)
         total = weights.sum()
         return weights / total, top + np.log(total / len(weights)) - theta @ target
@@ -354,6 +355,7 @@ def maxent_points(
 
 def _feature_variance(features: FeatureBlocks) -> NDArray:
     variance = features.mean_square() - features.mean() ** 2
+    # A feature that hardly varies, as an empty cell, would have to be met exactly.
     return np.maximum(variance, 1e-3 * variance.max())
 
 
@@ -393,6 +395,7 @@ def _jitter(points, weights, chosen, numeric, columns, rng):
     covariance = np.atleast_2d(np.cov(unit.T, aweights=weights))
     effective = 1 / np.sum(weights**2)
     width = 0.5 * effective ** (-1 / (len(numeric) + 4))
+    # Columns of the points may be constant, or depend on one another exactly.
     root = np.linalg.cholesky(covariance + 1e-6 * np.eye(len(numeric)))
     noise = rng.normal(size=(len(chosen), len(numeric))) @ root.T
     noise[rng.uniform(size=noise.shape) < _UNMOVED_SHARE] = 0.0

@@ -1,19 +1,44 @@
-"""The moment-to-moment regression: any statistic as a linear function of the sketch."""
+"""The moment-to-moment regression: any statistic as a linear function of the sketch.
+
+`FeatureBlocks` is the matrix of the regression, phi of the synthetic points in dense and sparse
+blocks. Up to some thousand features their covariance is factorised; beyond that conjugate gradients
+solve it, with the inverses of `LocalBlocks` as their preconditioner.
+"""
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sequence
+from copy import copy
+from functools import cached_property, partial
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import cho_solve, cholesky
+from sklearn.exceptions import ConvergenceWarning
 
+from ..._computing import advance, warn_caller
+from ..._linear_systems import conjugate_gradients, positive_cholesky
+from ...features._feature_maps import FeatureMap
+from ...features._histogram import HistogramMap
 from ...sketches import PrivateSketch
-from ._solvers import ROUGH, FeatureBlocks, feature_covariance, solver_for
 
 _N_REPLICATES = 100
+# With more features than this the matrix takes more time and memory than products with it.
+LARGEST_DENSE = 7_000
+# Of a residual, in the norm of the preconditioner. Answers and errors of 24,000 features are then
+# within 1e-7 of a standard error of those of a factorisation.
+_TOLERANCE = 1e-10
+# Enough for replicates, whose spread over 100 of them is known to seven per cent.
+_ROUGH_TOLERANCE = 1e-4
+# Right sides that are solved together: more of them fall out of the processor's cache.
+_RIGHT_SIDES_AT_ONCE = 16
+# Entries of all inverses together: 256 MiB. The largest blocks beyond that are left out.
+_MOST_ENTRIES = 2**25
+# Of features that are no cells, so many neighbours make a block.
+_LARGEST_RUN = 512
 
 
 class MomentRegression:
@@ -105,7 +130,7 @@ class MomentRegression:
     def _replicates(self) -> tuple[NDArray, NDArray]:
         # The simulation of noise is public: it starts from the release.
         means, n_rows = self.sketch.simulate(_N_REPLICATES, np.random.default_rng(0))
-        return self.weights_for(means.T, tolerance=ROUGH), n_rows
+        return self.weights_for(means.T, tolerance=_ROUGH_TOLERANCE), n_rows
 
     def replicates(self, values: NDArray) -> tuple[NDArray, NDArray]:
         """Return simulated answers, shape (B, k), and numbers of rows, shape (B,)."""
@@ -160,6 +185,7 @@ class CellRegression(MomentRegression):
 
     def replicates(self, values: NDArray) -> tuple[NDArray, NDArray]:
         """Return simulated answers, shape (B, k), and numbers of rows, shape (B,)."""
+        # Summed by cell first: 100 replicates of few cells, not of 100,000 points.
         weights, n_rows = self._model._replicates
         return (self._indicators.T @ weights).T @ values, n_rows
 
@@ -176,3 +202,281 @@ def penalties(regularization: Any, noise_std: NDArray, n_samples: float) -> NDAr
         "regularization must be 'theory', 'paper' or a number that is at least 0, got "
         f"{regularization!r}."
     )
+
+
+class FeatureBlocks:
+    """P = (phi(x_1), ..., phi(x_n)) for the parts of a feature map, never stacked.
+
+    Histograms and RACE stay sparse beside dense Fourier features: at 80 arrays of 80 buckets
+    that is 80 times less memory.
+    """
+
+    def __init__(self, feature_map: FeatureMap, points: NDArray):
+        self.feature_map = feature_map
+        self._hold([_matrix(part, points) for part in feature_map.parts()])
+
+    def _hold(self, blocks: Sequence[Any]) -> None:
+        self.blocks = blocks
+        self.n_points = blocks[0].shape[0]
+        ends = np.cumsum([block.shape[1] for block in blocks])
+        self._slices = [
+            slice(int(end) - block.shape[1], int(end))
+            for block, end in zip(self.blocks, ends, strict=True)
+        ]
+        self.n_features = int(ends[-1])
+
+    def dot(self, vectors: NDArray) -> NDArray:
+        """Return P @ vectors, shape (n,) or (n, k)."""
+        return sum(b @ vectors[s] for b, s in zip(self.blocks, self._slices, strict=True))
+
+    def tdot(self, values: NDArray) -> NDArray:
+        """Return P.T @ values, an array of shape (m,) or (m, k); `values` may be sparse."""
+        return np.concatenate([_dense(b.T @ values) for b in self.blocks])
+
+    def mean(self) -> NDArray:
+        """Return the mean of the rows of P, shape (m,)."""
+        return self.tdot(np.full(self.n_points, 1 / self.n_points))
+
+    def mean_square(self) -> NDArray:
+        """Return the mean of the squares of the entries of each column of P, shape (m,)."""
+        return self.tdot_squares(np.full(self.n_points, 1 / self.n_points))
+
+    def tdot_squares(self, values: NDArray) -> NDArray:
+        """Return ``(P * P).T @ values``, shape (m,) or (m, k)."""
+        squares = (b.multiply(b) if hasattr(b, "multiply") else b * b for b in self.blocks)
+        return np.concatenate([square.T @ values for square in squares])
+
+    def by_column(self) -> FeatureBlocks:
+        """Return a copy from which few columns are taken fast."""
+        return self._like([b.tocsc() if hasattr(b, "tocsc") else b for b in self.blocks])
+
+    def take(self, positions: NDArray) -> FeatureBlocks:
+        """Return some columns of P, at increasing `positions`."""
+        local = [positions[(s.start <= positions) & (positions < s.stop)] for s in self._slices]
+        pairs = zip(self.blocks, self._slices, local, strict=True)
+        return self._like([b[:, which - s.start] for b, s, which in pairs if len(which)])
+
+    def rows(self, positions: NDArray) -> FeatureBlocks:
+        """Return some rows of P."""
+        return self._like([b[positions] for b in self.blocks])
+
+    def _like(self, blocks: Sequence[Any]) -> FeatureBlocks:
+        other = copy(self)
+        other._hold(blocks)
+        return other
+
+    def gram(self) -> NDArray:
+        """Return P.T @ P, shape (m, m)."""
+        out = np.empty((self.n_features, self.n_features))
+        for i, a in enumerate(self._slices):
+            for j, b in enumerate(self._slices[: i + 1]):
+                out[a, b] = _dense(self.blocks[i].T @ self.blocks[j])
+                out[b, a] = out[a, b].T
+            advance()
+        return out
+
+
+def _dense(product: Any) -> NDArray:
+    return product.toarray() if hasattr(product, "toarray") else product
+
+
+def _matrix(part: FeatureMap, points: NDArray) -> Any:
+    matrix = part.matrix(points)
+    advance()
+    return matrix
+
+
+class FeatureCovariance:
+    """``P.T @ P / n - offset offset.T`` as an operator, for a P of many features.
+
+    Parameters
+    ----------
+    features : FeatureBlocks
+    offset : ndarray of shape (m,)
+        What is subtracted from each row of P, or zero.
+    """
+
+    def __init__(self, features: FeatureBlocks, offset: NDArray):
+        self.features = features
+        self.offset = offset
+
+    def __matmul__(self, vectors: NDArray) -> NDArray:
+        product = self.features.tdot(self.features.dot(vectors)) / self.features.n_points
+        return product - np.multiply.outer(self.offset, self.offset @ vectors)
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """Return the variance of each feature."""
+        return np.maximum(self.features.mean_square() - self.offset**2, 0.0)
+
+
+def feature_covariance(features: FeatureBlocks, offset: NDArray) -> Any:
+    """Return the covariance of the features: an array where that is small, else an operator."""
+    if features.n_features > LARGEST_DENSE:
+        return FeatureCovariance(features, offset)
+    return features.gram() / features.n_points - np.outer(offset, offset)
+
+
+def solver_for(covariance: Any, penalty: NDArray) -> DenseSolver | IterativeSolver:
+    """Return what solves ``(covariance + diag(penalty)) x = b``.
+
+    Parameters
+    ----------
+    covariance : ndarray or FeatureCovariance
+        As from `feature_covariance`. The diagonal of an array is changed.
+    penalty : ndarray of shape (m,), at least 0
+        Raised to the rounding errors of the matrix, so that a sketch without noise, whose
+        features may depend on one another, gives a system that can be solved.
+    """
+    dense = isinstance(covariance, np.ndarray)
+    return (DenseSolver if dense else IterativeSolver)(covariance, penalty)
+
+
+class DenseSolver:
+    """By Cholesky factorisation, once for all right sides."""
+
+    def __init__(self, covariance: NDArray, penalty: NDArray):
+        diagonal = np.diag_indices_from(covariance)
+        covariance[diagonal] += np.maximum(penalty, _rounding(covariance[diagonal]))
+        factorise = partial(cholesky, lower=True, check_finite=False)
+        self._factor = positive_cholesky(covariance, factorise), True
+
+    def solve(self, right: NDArray, tolerance: float = 0.0) -> NDArray:
+        """Return x for b of shape (m,) or (m, k), as exactly as numbers are."""
+        return cho_solve(self._factor, right, check_finite=False)
+
+
+class IterativeSolver:
+    """By conjugate gradients with the preconditioner of `LocalBlocks`.
+
+    The last system and its solution are kept: an answer, its error and its judgement solve the
+    same one.
+    """
+
+    def __init__(self, covariance: FeatureCovariance, penalty: NDArray):
+        self._covariance = covariance
+        variance = covariance.diagonal()
+        self._penalty = np.maximum(penalty, _rounding(variance))[:, None]
+        self._preconditioner = LocalBlocks(
+            covariance.features, covariance.offset, variance, self._penalty[:, 0]
+        )
+        self._last: tuple[NDArray, NDArray] | None = None
+
+    def solve(self, right: NDArray, tolerance: float = _TOLERANCE) -> NDArray:
+        """Return x for b of shape (m,) or (m, k)."""
+        if tolerance > _TOLERANCE:
+            return self._in_batches(right, tolerance)
+        if self._last is None or not np.array_equal(self._last[0], right):
+            self._last = right.copy(), self._in_batches(right, tolerance)
+        return self._last[1]
+
+    def _in_batches(self, right: NDArray, tolerance: float) -> NDArray:
+        columns = right.reshape(len(right), -1)
+        batches = [
+            columns[:, s : s + _RIGHT_SIDES_AT_ONCE]
+            for s in range(0, columns.shape[1], _RIGHT_SIDES_AT_ONCE)
+        ]
+        found = [self._conjugate_gradients(batch, tolerance) for batch in batches]
+        return np.hstack(found).reshape(right.shape)
+
+    def _conjugate_gradients(self, right: NDArray, tolerance: float) -> NDArray:
+        """Solve for some right sides side by side: each has its own steps."""
+
+        def times(vectors: NDArray) -> NDArray:
+            return self._covariance @ vectors + self._penalty * vectors
+
+        def precondition(residual: NDArray) -> tuple[NDArray, NDArray]:
+            solved = self._preconditioner.solve(residual)
+            return solved, _dots(residual, solved)
+
+        goal = tolerance**2 * precondition(right)[1]
+        solution, size = conjugate_gradients(times, precondition, right, goal, dot=_dots)
+        short = np.flatnonzero(size > goal)
+        if len(short):
+            missed = tolerance * np.sqrt(np.max(size[short] / goal[short]))
+            warn_caller(
+                f"The regression on {len(right):,} features has not converged (relative residual "
+                f"{missed:.1e}), and answers may be off. Sketch fewer columns together, or with "
+                "fewer bins.",
+                ConvergenceWarning,
+            )
+        return solution
+
+
+def _dots(left: NDArray, right: NDArray) -> NDArray[np.float64]:
+    return np.einsum("ij,ij->j", left, right)
+
+
+def _rounding(diagonal: NDArray) -> float:
+    # Features reach 1, and so does what was subtracted where their variance is 0.
+    return len(diagonal) * np.finfo(np.float64).eps * max(diagonal.sum(), 1.0)
+
+
+class LocalBlocks:
+    """The sum of the inverses of overlapping diagonal blocks (additive Schwarz).
+
+    Histograms that share a column count the same rows by its values: what one of them says of
+    "age = 90" all of them say, and where few points have that value their cells nearly depend on
+    one another. Conjugate gradients find these thousands of dependencies one by one. But each is
+    among cells of one value of one column. So there is a block for each such value, of all cells
+    that hold it; and one for each run of other features. Features in no block have their diagonal.
+
+    On ten columns of Adult, 24,000 cells, 41 steps do what 250 do with the main effects solved
+    exactly, and what the diagonal alone does not do in 600.
+
+    Parameters
+    ----------
+    features : FeatureBlocks
+    offset : ndarray of shape (m,)
+        What is subtracted from each row, or zero.
+    variance, penalty : ndarray of shape (m,)
+        The diagonal of the matrix, in two parts.
+    """
+
+    def __init__(
+        self, features: FeatureBlocks, offset: NDArray, variance: NDArray, penalty: NDArray
+    ):
+        self._inverses: list[tuple[NDArray, NDArray]] = []
+        self._alone = 1 / (variance + penalty)
+        seen = features.mean_square() > 0
+        columns = features.by_column()
+        blocks = [block[seen[block]] for block in overlapping_blocks(features.feature_map)]
+        blocks = sorted((block for block in blocks if len(block)), key=len)
+        entries = np.cumsum([len(block) ** 2 for block in blocks])
+        for block in blocks[: np.searchsorted(entries, _MOST_ENTRIES, side="right")]:
+            own = columns.take(block).gram() / features.n_points
+            own -= np.outer(offset[block], offset[block])
+            own[np.diag_indices_from(own)] += penalty[block]
+            self._inverses.append((block, np.linalg.inv(own)))
+            self._alone[block] = 0.0
+
+    def solve(self, residual: NDArray) -> NDArray:
+        """Return the preconditioned residual(s), shape (m, k)."""
+        out = self._alone[:, None] * residual
+        for block, inverse in self._inverses:
+            out[block] += inverse @ residual[block]
+        return out
+
+
+def overlapping_blocks(feature_map: FeatureMap) -> list[NDArray[np.int64]]:
+    """Return the positions of the features in each block."""
+    by_value: dict[tuple[int, int], list[NDArray]] = {}
+    others, start = [], 0
+    for part in feature_map.parts():
+        end = start + part.n_features
+        if isinstance(part, HistogramMap):
+            _add_cells(by_value, part, start)
+        else:
+            cuts = np.arange(start + _LARGEST_RUN, end, _LARGEST_RUN)
+            others += np.split(np.arange(start, end), cuts - start)
+        start = end
+    return [np.concatenate(cells) for cells in by_value.values()] + others
+
+
+def _add_cells(by_value: dict, histogram: HistogramMap, start: int) -> None:
+    """List the cells of every histogram by the values of its columns."""
+    for group, place in zip(histogram.groups, histogram.row_groups(), strict=True):
+        shape = [histogram.n_bins[j] for j in group]
+        cells = np.arange(start + place.start, start + place.stop).reshape(shape)
+        for axis, j in enumerate(group):
+            for value, slab in enumerate(np.moveaxis(cells, axis, 0)):
+                by_value.setdefault((j, value), []).append(slab.ravel())

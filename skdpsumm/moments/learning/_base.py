@@ -16,19 +16,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress, warn_caller
-from ...features import project_to_simplex
+from ...features._feature_maps import project_to_simplex
 from ...privacy._clone_watch import own_clone
 from ...privacy._contract import columns_kept
-from ...schema import Columns
+from ...schema._columns import Columns
 from ...schema._reading import Table, exact_numbers, validate_table
-from ...sketches import (
-    BaseSketcher,
-    HistogramSketcher,
-    PrivateSketch,
-    RFFSketcher,
-    SketchUnion,
-    inherit_columns,
-)
+from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
+from ...sketches._sketchers import BaseSketcher
+from ...sketches._union import inherit_columns
 from .._base import BaseM2M, first_given, library_of, table_of
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning
 from ..inferring._points import draw_points, maxent_points, missing_histogram
@@ -102,6 +97,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         names = None if library_of(table) is None else list(table.columns)
         self._check_names(n_features, names)
         sketcher = self._build_sketcher(n_features, y, rng)
+        # Steps that the sketcher has of its own hold for the synthetic points, too.
         steps = first_given(sketcher, "steps")
         described = sketcher.bounds, sketcher.categories, names, steps
         self._sketch(sketcher, table, Columns.build(n_features + 1, *described))
@@ -252,6 +248,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self._columns = _all_but(columns, target)
         inputs = self._encoded(np.delete(points, target, axis=1))
         learnt = self._training_target(points[:, target], weights)
+        # Points without weight teach nothing and cost the estimator time.
         kept = weights > weights.max() * 1e-9
         given = {_weight_parameter(estimator): weights[kept] * len(points)}
         self.estimator_ = estimator.fit(inputs[kept], learnt[kept], **given)
@@ -380,6 +377,7 @@ def _with_target(X: Any, X_checked: NDArray | Table, y: NDArray) -> Any:
     """Return the table (X, y), a frame where X is one."""
     library = library_of(X)
     name = "target"
+    # A column of X may be called so: the two must not be taken for one.
     while library is not None and name in list(X.columns):
         name += "_"
     if library == "pandas":

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
 
-from ...schema import Columns
+from ...schema._columns import Columns
 from ...schema._reading import validate_table
 from ._base import BaseImplicitM2M
 
