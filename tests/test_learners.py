@@ -41,7 +41,6 @@ from skdpsumm.learners import (
     HuberizedHinge,
     LaplaceAnswers,
     NoisyThreshold,
-    ObjectivePerturbation,
     PolynomialKernel,
     SparseVector,
 )
@@ -50,6 +49,7 @@ from skdpsumm.learners.erm._feature_space import FeatureSpace
 from skdpsumm.learners.erm._kernel_space import GramSpace, KernelSpace
 from skdpsumm.learners.erm._problem import Minimizer
 from skdpsumm.learners.mechanisms._base import LearnerMechanism
+from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
 from skdpsumm.privacy import PureDP
 
 RNG = np.random.default_rng(0)

@@ -112,10 +112,10 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if (isinstance(given, str) and given not in known) or (
             isinstance(given, LearnerMechanism) and self._kind not in given.learners
         ):
-            objects = ", ".join(f"{one.__name__}()" for one in known.values())
+            objects = [f"{one.__name__}()" for one in known.values() if one().get_params()]
             raise ValueError(
                 f"The 'mechanism' parameter of {type(self).__name__} must be a str among "
-                f"{sorted(known)} or one of {objects}. Got {given!r} instead."
+                f"{sorted(known)} or one of {', '.join(objects)}. Got {given!r} instead."
             )
         mechanism = self._chosen_mechanism()
         mechanism._validate_params()
