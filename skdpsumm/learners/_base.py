@@ -280,6 +280,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         else:
             space = KernelSpace(*self._kernel_and_params(), norm_bound, intercept)
             space.try_out(n_columns)
+        check_radius(space.radius)  # which landmarks are tried out with
         space.check(X)
         return space, X, self._public_points(X_public, space, seed)
 
