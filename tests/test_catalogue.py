@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 
 import skdpsumm
 from skdpsumm import summaries
+from skdpsumm.summaries._protocol import Protocol
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
@@ -39,15 +40,11 @@ def test_every_mechanism_and_protocol_has_an_instance():
         }
         known = {one for one in kind._mechanisms().values() if one.__module__.startswith("skdp")}
         assert there == known, kind
-    protocols = {one.estimator.protocol for one in of("summarizer").values()}
-    known = {
-        name.lower().replace("askall", "ask_all")
-        for name in summaries.__all__
-        if isinstance(one := getattr(summaries, name), type)
-        and issubclass(one, summaries.Protocol)
-        and one is not summaries.Protocol
+    protocols = {type(one.estimator._made_protocol()) for one in of("summarizer").values()}
+    public = [getattr(summaries, name) for name in summaries.__all__]
+    assert protocols == {
+        one for one in public if isinstance(one, type) and issubclass(one, Protocol)
     }
-    assert protocols == known
 
 
 @pytest.mark.parametrize("name", INSTANCES)
