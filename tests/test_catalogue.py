@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 import skdpsumm
 from skdpsumm import summaries
-from skdpsumm.summaries import Protocol
+from skdpsumm.summaries._protocol import Protocol
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
@@ -40,11 +40,11 @@ def test_every_mechanism_and_protocol_has_an_instance():
         }
         known = {one for one in kind._mechanisms().values() if one.__module__.startswith("skdp")}
         assert there == known, kind
-    chosen = [one.estimator.protocol for one in of("summarizer").values()]
-    there = {one if isinstance(one, str) else type(one).__name__.lower() for one in chosen}
+    protocols = {type(one.estimator._made_protocol()) for one in of("summarizer").values()}
     public = [getattr(summaries, name) for name in summaries.__all__]
-    protocols = [one for one in public if isinstance(one, type) and issubclass(one, Protocol)]
-    assert there == {one.__name__.lower() for one in protocols if one is not Protocol}
+    assert protocols == {
+        one for one in public if isinstance(one, type) and issubclass(one, Protocol)
+    }
 
 
 @pytest.mark.parametrize("name", INSTANCES)

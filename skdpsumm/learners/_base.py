@@ -109,10 +109,10 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if (isinstance(given, str) and given not in known) or (
             isinstance(given, LearnerMechanism) and self._kind not in given.learners
         ):
-            objects = ", ".join(f"{one.__name__}()" for one in known.values())
+            objects = [f"{one.__name__}()" for one in known.values() if one().get_params()]
             raise ValueError(
                 f"The 'mechanism' parameter of {type(self).__name__} must be a str among "
-                f"{sorted(known)} or one of {objects}. Got {given!r} instead."
+                f"{sorted(known)} or one of {', '.join(objects)}. Got {given!r} instead."
             )
         mechanism = self._chosen_mechanism()
         mechanism._validate_params()
@@ -277,6 +277,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         else:
             space = KernelSpace(*self._kernel_and_params(), norm_bound, intercept)
             space.try_out(n_columns)
+        check_radius(space.radius)  # which landmarks are tried out with
         space.check(X)
         return space, X, self._public_points(X_public, space, seed)
 

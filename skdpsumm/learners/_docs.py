@@ -37,10 +37,11 @@ SPACE = """
 
 CLASSIFIER = """
     loss : str or loss object, default="auto"
-        "huberized_hinge" (`HuberizedHinge`), "soft_hinge" (`SoftHinge`), "logistic" (`Logistic`) or
-        "hinge" (`Hinge`). "auto" is "huberized_hinge", which has the most signal per unit of noise:
-        its slope is L at small scores, where the logistic loss has half of that. For two classes
-        and "objective" it is "soft_hinge", whose curvature vanishes as its slope nears L, and is
+        "huberized_hinge" (`HuberizedHinge`), "soft_hinge" (`SoftHinge`), "logistic" (learners then
+        have `predict_proba`), or "hinge", with its corner rounded for margins from 0.999 to 1.001.
+        "auto" is "huberized_hinge", which has the most signal per unit of noise: its slope is L at
+        small scores, where the logistic loss has half of that. For two classes and "objective" it
+        is "soft_hinge", whose curvature vanishes as its slope nears L, and is
         free of charge at the default Lambda. With more than two classes losses are multinomial, so
         that the noise does not grow with their number ("hinge" is one-vs-rest: it does). A string
         stands for the object with its default parameters.
@@ -50,8 +51,9 @@ CLASSIFIER = """
 
 REGRESSOR = """
     loss : str or loss object, default="huber"
-        "huber" (`Huber`) or "squared" (`Squared`), of labels clipped to `y_bounds`. A string stands
-        for the object with its default parameters.
+        "huber" (`Huber`), or "squared", of labels clipped to `y_bounds`. "squared" clips residuals
+        at the length of that interval, for the plain squared loss has no finite sensitivity where
+        the number of rows is private. A string stands for the object with its default parameters.
     y_bounds : pair of float
         Public (low, high) of y. Required."""
 

@@ -79,6 +79,9 @@ class BasePINP(BaseKernelLearner):
         Returns
         -------
         PINPAnswer
+            With `scores` of shape (n_samples, q), where q is 1 for two classes and for regressors,
+            and `fresh` of shape (n_samples,): whether noise was drawn for a point, or the answer is
+            the public hypothesis's.
         """
         check_is_fitted(self, "privacy_")
         table = validate_table(self, unwrap(X), reset=False)

@@ -13,11 +13,10 @@ _DOCS = {
     "mechanism": """
     mechanism : str or mechanism object, default="functional"
         "functional" (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or
-        for a kernel on the projection on the span of public landmarks. "objective"
-        (`ObjectivePerturbation`): noise in the objective, for smooth losses on explicit features;
-        needs less noise where data are plenty. "exponential" (`ExponentialMechanism`): the paper's
-        Algorithm 3, worse, shown for comparison. A string stands for the object with its default
-        parameters.""",
+        for a kernel on the projection on the span of public landmarks. "objective": noise
+        in the objective, for smooth losses on explicit features; needs less noise where data are
+        plenty. "exponential" (`ExponentialMechanism`): the paper's Algorithm 3, worse, shown for
+        comparison. A string stands for the object with its default parameters.""",
     "notes": """
     What is released contains no row of X, and can be pickled and given away.
 

@@ -63,9 +63,8 @@ class ObjectivePerturbation(LearnerMechanism):
     Examples
     --------
     >>> from skdpsumm import TDILClassifier
-    >>> from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
-    >>> TDILClassifier(mechanism=ObjectivePerturbation())
-    TDILClassifier(mechanism=ObjectivePerturbation())
+    >>> TDILClassifier(mechanism="objective")
+    TDILClassifier(mechanism='objective')
     """
 
     name = "objective"
