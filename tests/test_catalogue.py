@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 import skdpsumm
 from skdpsumm import summaries
-from skdpsumm.summaries import Protocol
+from skdpsumm.summaries._protocol import Protocol
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
