@@ -20,7 +20,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
-from ..._linear_systems import UNIT, power_below
+from ..._linear_systems import UNIT, Floats, power_below
 from ...privacy import PureDP, gdp_mu
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
@@ -40,8 +40,6 @@ from ..erm._problem import (
 )
 from ._base import LearnerMechanism
 from ._interactive import AnsweredQueries, FrozenAnswers
-
-Floats = NDArray[np.float64]
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
 _GRID = 2.0**-20

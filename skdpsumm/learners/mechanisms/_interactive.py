@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._computing import warn_caller
+from ..._linear_systems import Floats
 from ..erm._problem import Minimizer
-
-Floats = NDArray[np.float64]
 
 _KNOWS_NOTHING = (
     "This is a copy (a pickle, a deep copy or a fork) of a PINP learner, made before any answer "
