@@ -48,8 +48,8 @@ from skdpsumm.learners.erm._feature_space import FeatureRows, FeatureSpace
 from skdpsumm.learners.erm._losses import Huber, Logistic, Squared
 from skdpsumm.learners.erm._problem import Minimizer, Terms
 from skdpsumm.learners.mechanisms import _answers_at_points, _objective
+from skdpsumm.learners.mechanisms._base import AnsweredQueries
 from skdpsumm.learners.mechanisms._functional import PathAnswers
-from skdpsumm.learners.mechanisms._interactive import AnsweredQueries
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._mechanisms import gdp_delta, zcdp_rho
 from skdpsumm.privacy._threshold import threshold_ratio

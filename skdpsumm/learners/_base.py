@@ -209,7 +209,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         plan = self._chosen_mechanism().plan(problem.space, problem.terms, public)
         problem.check(**getattr(plan, "demands", {}))
         if public is not None:
-            problem.check_points(public)
+            problem.space.check_points(public, problem.X)
         return _Draft(problem, plan, coding, self._guarantee(plan, given))
 
     def _publish(self, draft: _Draft) -> None:

@@ -38,8 +38,7 @@ from ..erm._problem import (
     largest_weight,
     score_rounding,
 )
-from ._base import LearnerMechanism
-from ._interactive import AnsweredQueries, FrozenAnswers
+from ._base import AnsweredQueries, FrozenAnswers, LearnerMechanism
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
 _GRID = 2.0**-20

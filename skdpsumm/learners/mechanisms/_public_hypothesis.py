@@ -25,9 +25,8 @@ from ...privacy._threshold import ThresholdDP, threshold_ratio
 from .._docs import shared_docs
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Space, Terms
 from ._answers_at_points import score_units
-from ._base import LearnerMechanism
+from ._base import AnsweredQueries, LearnerMechanism
 from ._functional import public_regularization
-from ._interactive import AnsweredQueries
 
 # Part of the budget of an epoch of "svt" that is spent on the test.
 _TEST_SHARE = 0.8
@@ -121,8 +120,6 @@ class SparseVectorPlan(UpdatePlan):
             self._threshold = self._laplace(threshold, 2 * self.unit / self._test)
 
     def answer(self, exact, public):
-        if not self.terms.is_private:
-            return exact
         noisy = self._laplace(abs(exact - public), 4 * self.unit / self._test)
         if noisy < self._threshold:
             return None
@@ -144,8 +141,6 @@ class NoisyThresholdPlan(UpdatePlan):
         self.sigma = 4 * self._log * self._scale * self.grid
 
     def answer(self, exact, public):
-        if not self.terms.is_private:
-            return exact
         noisy = self._laplace(exact, self._scale)
         return noisy if abs(noisy - public) * self.grid > self.sigma else None
 
