@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -197,7 +197,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _pose(self, X: Any, y: Any, X_public: Any) -> tuple[Problem, Any, str, Any]:
         """Return what is to be minimised, the coding of y, what is given of it, public points."""
-        X, y = self._validate(X, y)
+        X, y = validate_table(self, X, y, y_numeric=is_regressor(self))
         loss, coding, given = self._describe_target(y)
         space, rows, public = self._open_space(X, X_public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
@@ -259,16 +259,12 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 BudgetWarning,
             )
 
-    def _validate(self, X: Any, y: Any) -> tuple[NDArray, NDArray]:
-        return validate_table(self, X, y)
-
     def _open_space(self, X: NDArray, X_public: Any) -> tuple[Space, NDArray, NDArray | None]:
         """Return the space, the rows of X in it, and the public points in it."""
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         intercept = float(self.intercept_scaling) if self.fit_intercept else 0.0
         norm_bound, n_columns = float(self.norm_bound), X.shape[1]
-        if X_public is not None:
-            X_public = unwrap(X_public)
+        X_public = unwrap(X_public)
         if self.kernel == "precomputed" and self.feature_map is None:
             return PrecomputedSpace.split(X, X_public, norm_bound, intercept)
         if self.feature_map is not None or self.kernel == "linear":
@@ -531,9 +527,6 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
     }
     loss: Any = "huber"
     y_bounds: Any = None
-
-    def _validate(self, X, y):
-        return validate_table(self, X, y, y_numeric=True)
 
     def _check_parameters(self):
         super()._check_parameters()

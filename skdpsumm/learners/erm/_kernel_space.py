@@ -82,14 +82,11 @@ class GramSpace(Space):
 
     Attributes
     ----------
-    n_jobs : int
-        Threads that may call `gram`: one where it calls a function of the user's.
     is_users : bool
-        Whether it calls a function of the user's, which may fail.
+        Whether it calls a function of the user's, which may fail, and is for one thread alone.
     """
 
     max_rows = MAX_KERNEL_ROWS
-    n_jobs: int = 2
     is_users: bool = False
 
     @property
@@ -106,7 +103,7 @@ class GramSpace(Space):
         return self.gram(X, points)
 
     def prepare(self, X, terms):
-        gram = symmetric_gram(self.gram, X, n_jobs=self.n_jobs)
+        gram = symmetric_gram(self.gram, X, n_jobs=1 if self.is_users else 2)
         gram[np.diag_indices_from(gram)] += positive_shift(terms)
         return gram
 
@@ -141,7 +138,6 @@ class KernelSpace(GramSpace):
         self.params = params
         self.norm_bound, self.intercept = norm_bound, intercept
         self.radius = math.hypot(self._kernel_radius(), intercept)
-        self.n_jobs = 1 if callable(kernel) else 2
         self.is_users = callable(kernel)
         self.entry_error = self._entry_error()
 

@@ -145,8 +145,7 @@ class Terms:
                 f"and features of norm {self.radius:g}: raise it to {_SMALLEST:g} times the square "
                 "of that, at least."
             )
-        drift = kernel_drift(self)
-        check_rounding(drift, self.step, "raise regularization, or lower degree")
+        check_rounding(kernel_drift(self), self.step, "raise regularization, or lower degree")
 
     @property
     def is_private(self) -> bool:

@@ -185,8 +185,6 @@ class ObjectivePlan:
         return sure
 
     def _largest_tilt(self, scale: float) -> float:
-        if not self.terms.is_private:
-            return 0.0
         size = math.prod(self._shape)
         spread = size + 10 * math.sqrt(size) + 50 if self.idealised else math.sqrt(size) + 10
         return scale * spread
