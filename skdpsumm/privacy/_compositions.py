@@ -135,10 +135,6 @@ class Composed(_Several, NearIdeal):
         return np.sum([n * part.renyi_divergence(extra) for part, n in counts], axis=0)
 
     @property
-    def sequence(self) -> tuple[Mechanism, ...]:
-        return self.parts
-
-    @property
     def _dominating(self) -> list[Mechanism]:
         cost = self.price("gdp")
         known = cost is not None and math.isfinite(cost.square)
@@ -233,26 +229,16 @@ def compose(parts: Iterable[Mechanism]) -> Mechanism:
     >>> round(compose([PureDP(0.1), GaussianDP(0.2)]).epsilon(1e-6), 2)
     0.91
     """
-    flat = [one for part in parts for one in part.sequence if one != PureDP(0.0)]
+    sequences = [part.parts if isinstance(part, Composed) else (part,) for part in parts]
+    flat = [one for sequence in sequences for one in sequence if one != PureDP(0.0)]
     if lost := _unprotected(flat):
         return lost
     for i, part in enumerate(flat):
         if part.alternatives != (part,):
             rest = [*flat[:i], *flat[i + 1 :]]
             return Worst(tuple(compose([*rest, one]) for one in part.alternatives))
-    total: list[Mechanism] = []
-    first: dict[type[Mechanism], int] = {}  # whether two kinds add up is a matter of the kinds
-    for part in sorted(flat, key=lambda part: part.place):
-        for kind, i in first.items():
-            both = total[i].compose_with(part) or part.compose_with(total[i])
-            if both is not None:
-                total[i] = both
-                first[type(both)] = first.pop(kind)
-                break
-        else:
-            first.setdefault(type(part), len(total))
-            total.append(part)
-    return Composed(tuple(total)) if len(total) > 1 else next(iter(total), PureDP(0.0))
+    # Whether two add up is a matter of their kinds.
+    return _joined(Composed, flat, lambda one, other: one.compose_with(other), type)
 
 
 def parallel(parts: Iterable[Mechanism]) -> Mechanism:
@@ -277,16 +263,32 @@ def parallel(parts: Iterable[Mechanism]) -> Mechanism:
     if lost := _unprotected(flat):
         return lost
     # One of each kind that has a largest: a sum of many sketches states a short cost.
+    return _joined(Worst, flat, lambda one, other: one.worst_with(other), id)
+
+
+def _joined(
+    kind: type[Composed] | type[Worst],
+    parts: Iterable[Mechanism],
+    pair: Callable[[Mechanism, Mechanism], Mechanism | None],
+    sort: Callable[[Mechanism], Any],
+) -> Mechanism:
+    """Return parts of which any two are replaced by their `pair`, where there is one.
+
+    Of parts of the same `sort` only the first is asked for it.
+    """
     total: list[Mechanism] = []
-    for part in sorted(flat, key=lambda part: part.place):
-        for i, known in enumerate(total):
-            both = known.worst_with(part) or part.worst_with(known)
+    first: dict[Any, int] = {}
+    for part in sorted(parts, key=lambda part: part.place):
+        for known, i in first.items():
+            both = pair(total[i], part) or pair(part, total[i])
             if both is not None:
                 total[i] = both
+                first[sort(both)] = first.pop(known)
                 break
         else:
+            first.setdefault(sort(part), len(total))
             total.append(part)
-    return Worst(tuple(total)) if len(total) > 1 else next(iter(total), PureDP(0.0))
+    return kind(tuple(total)) if len(total) > 1 else next(iter(total), PureDP(0.0))
 
 
 def _unprotected(parts: Iterable[Mechanism]) -> Unprotected | None:

@@ -191,11 +191,6 @@ class Mechanism(ABC):
         return self
 
     @property
-    def sequence(self) -> tuple[Mechanism, ...]:
-        """The parts of a sequential composition; itself alone, if it is none."""
-        return (self,)
-
-    @property
     def alternatives(self) -> tuple[Mechanism, ...]:
         """The costs of which a row pays one; itself alone, if there are no others."""
         return (self,)
