@@ -6,8 +6,7 @@ from ._tdil import TDILClassifier, TDILRegressor
 from .erm._kernel_space import PolynomialKernel
 from .erm._losses import Huber, HuberizedHinge, SoftHinge
 from .mechanisms import _objective  # noqa: F401  its mechanism is named by a string
-from .mechanisms._answers_at_points import LaplaceAnswers
-from .mechanisms._exponential import ExponentialMechanism
+from .mechanisms._answers_at_points import ExponentialMechanism, LaplaceAnswers
 from .mechanisms._functional import FunctionalMechanism
 from .mechanisms._public_hypothesis import NoisyThreshold, SparseVector
 

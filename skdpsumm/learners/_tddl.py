@@ -81,7 +81,7 @@ class BaseTDDL(BaseKernelLearner):
 
 @shared_docs(**_DOCS)
 @estimator
-class TDDLClassifier(ClassifierTarget, BaseTDDL):
+class TDDLClassifier(BaseTDDL, ClassifierTarget):
     """Learn to classify from rows, by way of public test points: a predictor to ship.
 
     Parameters
@@ -120,15 +120,10 @@ class TDDLClassifier(ClassifierTarget, BaseTDDL):
     2.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseTDDL._parameter_constraints,
-        **ClassifierTarget._parameter_constraints,
-    }
-
 
 @shared_docs(**_DOCS)
 @estimator
-class TDDLRegressor(RegressorTarget, BaseTDDL):
+class TDDLRegressor(BaseTDDL, RegressorTarget):
     """Learn a number from rows, by way of public test points: a predictor to ship.
 
     Parameters
@@ -161,8 +156,3 @@ class TDDLRegressor(RegressorTarget, BaseTDDL):
     >>> model.score(X, y) > 0.8
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseTDDL._parameter_constraints,
-        **RegressorTarget._parameter_constraints,
-    }

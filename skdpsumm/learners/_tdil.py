@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from ..privacy._contract import estimator
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
@@ -37,7 +37,7 @@ class BaseTDIL(BaseKernelLearner):
 
 @shared_docs(**_DOCS)
 @estimator
-class TDILClassifier(ClassifierTarget, BaseTDIL):
+class TDILClassifier(BaseTDIL, ClassifierTarget):
     """Learn to classify and release the predictor, with no test points needed.
 
     Parameters
@@ -75,15 +75,10 @@ class TDILClassifier(ClassifierTarget, BaseTDIL):
     2.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseTDIL._parameter_constraints,
-        **ClassifierTarget._parameter_constraints,
-    }
-
 
 @shared_docs(**_DOCS)
 @estimator
-class TDILRegressor(RegressorTarget, BaseTDIL):
+class TDILRegressor(BaseTDIL, RegressorTarget):
     """Learn a number and release the predictor, with no test points needed.
 
     Parameters
@@ -117,8 +112,3 @@ class TDILRegressor(RegressorTarget, BaseTDIL):
     >>> model.fit(X, y).score(X, y) > 0.8
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseTDIL._parameter_constraints,
-        **RegressorTarget._parameter_constraints,
-    }

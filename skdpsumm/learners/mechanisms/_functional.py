@@ -20,7 +20,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
-from ..._linear_systems import UNIT, power_below
+from ..._linear_systems import UNIT, Floats, power_below
 from ...privacy import PureDP, gdp_mu
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
@@ -38,10 +38,7 @@ from ..erm._problem import (
     largest_weight,
     score_rounding,
 )
-from ._base import LearnerMechanism
-from ._interactive import AnsweredQueries, FrozenAnswers
-
-Floats = NDArray[np.float64]
+from ._base import AnsweredQueries, FrozenAnswers, LearnerMechanism
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
 _GRID = 2.0**-20
