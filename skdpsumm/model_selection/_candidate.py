@@ -61,8 +61,7 @@ class Leaf:
                 "RFFSketcher(gamma=2.0), so that the search can set its budget."
             )
         budget = path if "epsilon" in params else f"{path}sketcher__"
-        found = {f"{budget}{name}" for name in OWNED[:4]} <= set(_params(estimator))
-        if not found:
+        if not {f"{budget}{name}" for name in OWNED[:4]} <= set(_params(estimator)):
             raise ValueError(
                 f"{type(step).__name__} has no epsilon to set: the search takes a private learner "
                 "of skdpsumm (TDILClassifier, M2MRegressor, ...), or a Pipeline that ends in one."
@@ -300,11 +299,11 @@ def alike(a: Any, b: Any) -> bool:
 def groups_of(items: list[Any], key: Callable[[Any], Any]) -> list[list[int]]:
     """Return the positions of items in groups with keys that are alike."""
     found: list[tuple[Any, list[int]]] = []
-    for j, item in enumerate(items):
-        mine = key(item)
-        group = next((g for k, g in found if alike(k, mine)), None)
-        if group is None:
-            group = []
-            found.append((mine, group))
-        group.append(j)
+    for j, mine in enumerate(map(key, items)):
+        for known, group in found:
+            if alike(known, mine):
+                group.append(j)
+                break
+        else:
+            found.append((mine, [j]))
     return [group for _, group in found]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,6 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing
 
 from ..privacy._contract import PricedLearner
-from ..privacy._mechanisms import Mechanism
 from ..privacy._objective import CurvatureError
 from ..schema._reading import FILL_MISSING, is_missing
 from ._candidate import Leaf, PublicSteps, alike, cost_of, last_step, steps_before, with_settings
@@ -44,6 +45,7 @@ class TooExpensiveError(ValueError):
 _TOO_EXPENSIVE = (TooExpensiveError, CurvatureError)
 
 
+@dataclass(eq=False, repr=False)
 class Rehearsal:
     """All candidates of a search, tried on public rows.
 
@@ -75,29 +77,25 @@ class Rehearsal:
         Whether a candidate chooses columns by their dtypes, which are then taken as public.
     """
 
-    reading: Reading
-    public: PublicRows
-    tables: tuple[Any, Any]
+    leaf: Leaf
+    estimator: Any
+    _: KW_ONLY
+    plan_of: Callable[[float], RunPlan]
+    epsilon: float
+    adjacency: str
+    classes: Any
+    seed: int
+    schema: Any
 
-    def __init__(
-        self,
-        leaf: Leaf,
-        estimator: Any,
-        *,
-        plan_of: Callable[[float], RunPlan],
-        epsilon: float,
-        adjacency: str,
-        classes: Any,
-        seed: int,
-        schema: Any,
-    ):
-        self.leaf, self.estimator = leaf, estimator
-        self.plan_of, self.epsilon, self.plan = plan_of, epsilon, plan_of(epsilon)
-        self.adjacency, self.classes = adjacency, classes
-        self.seed, self.schema = seed, schema
-        self.chooses_by_dtype = False
-        self._passed: list[tuple[Params, Any]] = []
-        self._steps: list[tuple[Any, PublicSteps]] = []
+    reading: Reading = field(init=False)
+    public: PublicRows = field(init=False)
+    tables: tuple[Any, Any] = field(init=False)
+    chooses_by_dtype: bool = field(init=False, default=False)
+    _passed: list[tuple[Params, Any]] = field(init=False, default_factory=list)
+    _steps: list[tuple[Any, PublicSteps]] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.plan = self.plan_of(self.epsilon)
 
     def open(self, grid: list[Params], X_public: Any) -> None:
         """Make public rows, of the types in which these candidates read tables, and try them all.
@@ -231,8 +229,13 @@ class Rehearsal:
             yield f"{names[1]}='functional', which costs what it is asked to"
 
     def _all_fit(self, candidates: list[Any], plan: RunPlan | None = None) -> bool:
+        """Return whether each has an epsilon at which a fit costs no more than planned."""
         prices = [self._price(candidate, plan) for candidate in candidates]
-        return all(one.may_fit() for one in prices) and all(one.fits() for one in prices)
+        with suppress(ValueError):
+            for price in prices:
+                price.check_least()
+            return all(price.largest_epsilon(math.inf) > 0 for price in prices)
+        return False
 
     # ---- tables
 
@@ -340,7 +343,7 @@ class _Price:
         ValueError
             If it cannot be fitted, or has no guarantee that the plan can hold.
         """
-        return self._with_budget(self._epsilon(_NEAR))
+        return self._with_budget(self.largest_epsilon(_NEAR))
 
     def check_least(self) -> None:
         """Raise for what costs too much whatever is spent on noise: no fit is made."""
@@ -351,22 +354,14 @@ class _Price:
         if cost is not None and not self.plan.covers(cost):
             raise TooExpensiveError("It costs more than a run may, whatever its epsilon.")
 
-    def may_fit(self) -> bool:
-        """Return whether `check_least` passes."""
-        try:
-            self.check_least()
-        except ValueError:
-            return False
-        return True
+    def largest_epsilon(self, near: float) -> float:
+        """Return an epsilon at which a fit costs no more than planned; some are, `near` times it.
 
-    def fits(self) -> bool:
-        """Return whether there is an epsilon at which a fit costs no more than planned."""
-        try:
-            return self._epsilon(math.inf) > 0
-        except ValueError:
-            return False
-
-    def _epsilon(self, near: float) -> float:
+        Raises
+        ------
+        TooExpensiveError, ValueError
+            As `affordable`.
+        """
         excess = self._excess(self.plan.epsilon)
         if excess <= 1:
             return self.plan.epsilon
@@ -408,14 +403,11 @@ class _Price:
         return fits
 
     def _excess(self, epsilon: float) -> float:
-        return self.plan.excess(self._cost(epsilon))
-
-    def _cost(self, epsilon: float) -> Mechanism:
         learner = last_step(self._with_budget(epsilon))
         data, more = (self.public.X, self.public.y), self.public.fit_params
         if isinstance(learner, PricedLearner):
-            return learner.planned_cost(*data, **more)
-        return cost_of(learner.fit(*data, **more))
+            return self.plan.excess(learner.planned_cost(*data, **more))
+        return self.plan.excess(cost_of(learner.fit(*data, **more)))
 
     def _with_budget(self, epsilon: float) -> Any:
         budget = {"epsilon": epsilon, "delta": self.plan.delta}
