@@ -244,17 +244,14 @@ def _scores(fit: Pair, columns: NDArray[np.intp], name: str) -> Iterator[_Statis
     def standard(outputs: Floats) -> Floats:
         return (outputs[:, columns] - centre) / scale
 
+    def of_standard(label: str, score: Callable[[Floats], Floats]) -> _Statistic:
+        return _Statistic(label, lambda outputs: score(standard(outputs)))
+
     a, b = standard(fit[0]), standard(fit[1])
-    yield _Statistic(f"distance of {name}", lambda outputs: np.abs(standard(outputs)).sum(axis=1))
-    laplace = _laplace_ratio(a, b)
-    yield _Statistic(f"Laplace score of {name}", lambda outputs: laplace(standard(outputs)))
+    yield of_standard(f"distance of {name}", lambda z: np.abs(z).sum(axis=1))
+    yield of_standard(f"Laplace score of {name}", _laplace_ratio(a, b))
     for ridge in _RIDGES:
-        linear = _linear(standard, _ridge_weights(a, b, ridge))
-        yield _Statistic(f"linear score of {name} (ridge {ridge:g})", linear)
-
-
-def _linear(standard: Callable[[Floats], Floats], weights: Floats) -> Callable[[Floats], Floats]:
-    return lambda outputs: standard(outputs) @ weights
+        yield of_standard(f"linear score of {name} (ridge {ridge:g})", _linear(a, b, ridge))
 
 
 def _laplace_ratio(a: Floats, b: Floats) -> Callable[[Floats], Floats]:
@@ -265,8 +262,9 @@ def _laplace_ratio(a: Floats, b: Floats) -> Callable[[Floats], Floats]:
     return lambda z: (np.abs(z - at_b) - np.abs(z - at_a)) @ weights
 
 
-def _ridge_weights(a: Floats, b: Floats, ridge: float) -> Floats:
-    """Return Fisher's direction, as the regression of the data set on the outputs."""
+def _linear(a: Floats, b: Floats, ridge: float) -> Callable[[Floats], Floats]:
+    """Return the score along Fisher's direction, the regression of the data set on the outputs."""
     z = np.concatenate([a, b]) / np.sqrt(2 * len(a))
     label = np.repeat([1.0, -1.0], len(a))
-    return Ridge(alpha=ridge, fit_intercept=False).fit(z, label).coef_
+    weights = Ridge(alpha=ridge, fit_intercept=False).fit(z, label).coef_
+    return lambda z: z @ weights

@@ -10,7 +10,7 @@ own tables as well, and makes the same of them, is tried before anything is char
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -147,7 +147,7 @@ class Column:
 
     name: str
     values: list[Any] | None = None
-    known: dict[Any, Any] | None = None
+    known: dict[Any, Any] = field(default_factory=dict)
     is_met: bool = True
     is_strict: bool = False
 
@@ -176,7 +176,7 @@ class Column:
     @property
     def holds_names(self) -> bool:
         """Whether anything but numbers is listed."""
-        return _are_names(self.known or ())
+        return _are_names(self.known)
 
     def read(self, cells: Any) -> NDArray:
         """Return cells as float64, or as objects that are equal to one that is listed or left.
@@ -190,27 +190,23 @@ class Column:
         """
         if not self.is_met:
             return np.zeros(len(cells))
-        column, fault = read_column(cells), None
+        column = read_column(cells)
         try:
             if not self.holds_names:
-                numbers = exact_numbers(column)
-                fault = CellError("infinite") if np.isinf(numbers).any() else None
-            elif column.dtype.kind in "mM":
-                fault = CellError("times")
+                return _finite(column)
+            if column.dtype.kind in "mM":
+                raise CellError("times")
+            return _objects([self._name(cell) for cell in column.tolist()])
         except CellError as error:
             fault = error
-        if fault is not None:  # raised out here, without the error above
-            raise self._refusal(fault)
-        return _objects([*map(self._name, column.tolist())]) if self.holds_names else numbers
-
-    def _refusal(self, error: CellError) -> Exception:
-        if error.fault == "words":
-            return ValueError(f"Column {self.name!r} {_NO_NUMBER}")
-        return cell_error(error, "X", f" in column {self.name!r}")
+        # Out here, without the error above.
+        if fault.fault == "words":
+            raise ValueError(f"Column {self.name!r} {_NO_NUMBER}")
+        raise cell_error(fault, "X", f" in column {self.name!r}")
 
     def _name(self, cell: Any) -> Any:
         try:
-            return (self.known or {}).get(cell, cell)
+            return self.known.get(cell, cell)
         except TypeError:  # a list, say
             return str(type(cell))
 
@@ -220,13 +216,12 @@ class Column:
             return []
         if values.dtype != object:
             some = np.unique(values)  # NaN is one
-            unlisted = ~np.isin(some, list(self.known or ())) & self.is_strict
+            unlisted = ~np.isin(some, list(self.known)) & self.is_strict
             return some[np.isnan(some) | unlisted].tolist()
-        known = self.known or {}
         found = {
             (type(value), None if is_missing(value) else value): value
             for value in values
-            if is_missing(value) or (self.is_strict and value not in known)
+            if is_missing(value) or (self.is_strict and value not in self.known)
         }
         return list(found.values())
 
@@ -236,6 +231,13 @@ class Column:
             return numbers if self.is_met else np.zeros(m)
         dtype = object if self.holds_names else np.float64
         return np.resize(np.array(self.values, dtype=dtype), m)
+
+
+def _finite(column: NDArray) -> NDArray:
+    numbers = exact_numbers(column)
+    if np.isinf(numbers).any():
+        raise CellError("infinite")
+    return numbers
 
 
 def _are_names(values: Iterable[Any]) -> bool:

@@ -19,7 +19,7 @@ from sklearn.utils import _safe_indexing
 from ..privacy._contract import PricedLearner
 from ..privacy._objective import CurvatureError
 from ..schema._reading import FILL_MISSING, is_missing
-from ._candidate import Leaf, PublicSteps, alike, cost_of, last_step, steps_before, with_settings
+from ._candidate import Leaf, PublicSteps, alike, cost_of, last_step, seeded, steps_before
 from ._public_rows import NOT_LISTED, PublicRows, Reading, meetings, settle_columns
 from ._stopping import RunPlan
 
@@ -143,10 +143,14 @@ class Rehearsal:
         return found
 
     def _with_settings(self, estimator: Any) -> Any:
-        budget = self.leaf.budget
-        own = {f"{budget}adjacency": self.adjacency, f"{budget}noise_seed": None}
-        own |= self.leaf.settings(estimator, self.classes)
-        return with_settings(self.leaf, estimator, own, self.seed)
+        """Return a clone, whose steps may be its own, with all that the search decides."""
+        if Leaf.of(estimator) != self.leaf:
+            raise ValueError(
+                "A candidate in param_distributions reads private rows in another place than the "
+                "estimator of the search; give a search of its own to each kind."
+            )
+        own = self.leaf.settings(estimator, self.classes, self.adjacency)
+        return seeded(estimator, self.seed).set_params(**own)
 
     def _all(self, attempt: Callable[[Params], Any], grid: list[Params]) -> list[Any]:
         """Return what is made of all candidates; raise one error for all that fail."""
@@ -242,8 +246,9 @@ class Rehearsal:
     def _check_tables(self, trial: Any, steps: PublicSteps) -> None:
         """Raise ValueError where the user's own table gives something else than it does as read."""
         try:
-            _check_shape(trial, self.tables[1])
-            _check_shape(trial, self.tables[0])
+            for table in reversed(self.tables):
+                if np.shape(trial.predict(table)) != (len(table),):
+                    raise ValueError(f"{type(trial).__name__} must predict one value per row.")
         except (TypeError, ValueError) as error:
             if not steps.before:
                 raise
@@ -433,12 +438,6 @@ def _check_learner(step: Any, adjacency: str) -> None:
         )
     if step.privacy_.adjacency != adjacency:
         raise ValueError(f"{name} claims {step.privacy_.adjacency!r}, whatever its adjacency.")
-
-
-def _check_shape(trial: Any, X: Any) -> None:
-    """Raise ValueError where predictions are not one value per row."""
-    if np.shape(trial.predict(X)) != (len(X),):
-        raise ValueError(f"{type(trial).__name__} must predict one value per row.")
 
 
 def _check_steps(candidate: Any, rehearsal: Rehearsal) -> None:

@@ -141,7 +141,7 @@ class SummaryDisplay(Display):
                 "the same."
             )
         target = target[:: -(-len(target) // _MOST_TARGET_ROWS)]
-        sizes = _sizes(len(chosen))
+        sizes = np.unique(np.geomspace(1, len(chosen), _MOST_SIZES).round().astype(np.int64))
         squares, within = _prefix_mmd2(chosen, target, gamma)
         expected = np.sqrt((1 - within) / sizes)
         display = cls(sizes, np.sqrt(squares[sizes - 1]), expected=expected)
@@ -171,10 +171,6 @@ class SummaryDisplay(Display):
         check_is_fitted(summarizer, "sample_indices_")
         rows = _safe_indexing(X, summarizer.sample_indices_)
         return cls.from_rows(rows, X_public, gamma=summarizer.gamma, **options)
-
-
-def _sizes(n_rows: int) -> NDArray[np.int64]:
-    return np.unique(np.geomspace(1, n_rows, _MOST_SIZES).round().astype(np.int64))
 
 
 def _prefix_mmd2(rows: NDArray, target: NDArray, gamma: float) -> tuple[NDArray, float]:
