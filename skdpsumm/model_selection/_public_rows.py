@@ -303,8 +303,7 @@ class Reading:
         ValueError
             For what cannot be read, naming a column and no value.
         """
-        parts = [column.read(_cells(X, j)) for j, column in enumerate(self.columns)]
-        return self._table(parts)
+        return self._table([column.read(_cells(X, j)) for j, column in enumerate(self.columns)])
 
     def _table(self, parts: list[NDArray]) -> Any:
         if hasattr(self.schema, "columns"):

@@ -106,6 +106,21 @@ class TableDisplay(Display):
         estimator = M2MEstimator.from_sketch(sketch, random_state=random_state)
         return cls.from_estimator(estimator, *args, **options)  # type: ignore[attr-defined]
 
+    @staticmethod
+    def _numeric(
+        columns: Columns, units: Mapping[str, str] | None
+    ) -> tuple[list[int], list[str], list[str | None]]:
+        """Return positions, names and units of the columns that hold numbers."""
+        which = [j for j in range(columns.n_columns) if columns.values(j) is None]
+        known = units_of(columns, units)
+        return which, [columns.name(j) for j in which], [known[j] for j in which]
+
+    @staticmethod
+    def _labels(names: Sequence[str], units: Sequence[str | None] | None) -> list[str]:
+        """Return a label for each column."""
+        units = [None] * len(names) if units is None else units
+        return [with_unit(*pair) for pair in zip(names, units, strict=True)]
+
 
 def check_axes(ax: Any) -> None:
     """Raise TypeError for what cannot be drawn on, such as the array of several axes."""
@@ -128,17 +143,6 @@ def digits(number: Any, n: int) -> str:
 def with_unit(name: str, unit: str | None) -> str:
     """Return a label: the name, and the unit in brackets where there is one."""
     return name if not unit else f"{name} ({unit})"
-
-
-def labels_of(names: Sequence[str], units: Sequence[str | None] | None) -> list[str]:
-    """Return the label of each column."""
-    units = [None] * len(names) if units is None else units
-    return [with_unit(*pair) for pair in zip(names, units, strict=True)]
-
-
-def numeric_columns(columns: Columns) -> list[int]:
-    """Return the positions of the columns that hold numbers."""
-    return [j for j in range(columns.n_columns) if columns.values(j) is None]
 
 
 def units_of(columns: Columns, units: Mapping[str, str] | None) -> list[str | None]:

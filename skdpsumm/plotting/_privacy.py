@@ -255,11 +255,9 @@ class LedgerDisplay(Display):
         right = 1.08 * ends[np.isfinite(ends)].max()
         self.bars_ = ax.barh(range(len(shown)), np.where(np.isinf(widths), right, widths), 0.7)
         self._hatch(ax, shown)
-        spent = f"all together: {self.spent:.4g}"
-        cap = f"cap: {self.cap:.4g}"
-        for value, label, line in ((self.spent, spent, "--"), (self.cap, cap, "-")):
+        for name, value, line in (("all together", self.spent, "--"), ("cap", self.cap, "-")):
             x = value if np.isfinite(value) else np.nan
-            style = {"color": "k", "ls": line, "lw": 1.4, "label": label}
+            style = {"color": "k", "ls": line, "lw": 1.4, "label": f"{name}: {value:.4g}"}
             ax.plot([x, x], [0, 1], transform=ax.get_xaxis_transform(), **style)
         ax.set_yticks(range(len(shown)), [_name(entry) for entry in shown])
         ax.set(ylim=(max(len(shown), 1) - 0.5, -0.5), xlim=(0, right))

@@ -10,16 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..moments import Estimate, M2MEstimator
-from ._base import (
-    TableDisplay,
-    digits,
-    labels_of,
-    numeric_columns,
-    of_level,
-    same_length,
-    units_of,
-    with_unit,
-)
+from ._base import TableDisplay, digits, of_level, same_length, units_of, with_unit
 
 # As fine as the picture: thresholds on the edges of bins wherever their number is a power of 2.
 _N_THRESHOLDS = 257
@@ -280,7 +271,7 @@ class MomentDisplay(TableDisplay):
             ax.plot(shares, places, "x", color="0.45", ms=7, label="reference")
             self._legend_above()
         self.texts_ = [self._write(ax, i) for i in range(k)]
-        ax.set_yticks(places, labels_of(self.names, self.units))
+        ax.set_yticks(places, self._labels(self.names, self.units))
         ax.set(xlim=(-0.02, 1.02), ylim=(k - 0.5, -0.5))
         errors = f"bars: {of_level(level)}; ±: standard error of the noise"
         ax.set_xlabel(f"{self.statistic}, share of its range within the bounds\n({errors})")
@@ -327,14 +318,12 @@ class MomentDisplay(TableDisplay):
         -------
         MomentDisplay
         """
-        which = numeric_columns(estimator.columns_)
-        known = units_of(estimator.columns_, units)
-        moments = estimator.moment(order)
+        which, names, known = cls._numeric(estimator.columns_, units)
         display = cls(
-            moments,
+            estimator.moment(order),
             [_range(estimator.columns_.bound(j), int(order)) for j in which],
-            names=[estimator.columns_.name(j) for j in which],
-            units=[_power(known[j], int(order)) for j in which],
+            names=names,
+            units=[_power(unit, int(order)) for unit in known],
             statistic="mean" if order == 1 else f"mean of the power {order}",
             reference=reference,
         )
@@ -437,7 +426,7 @@ class CovarianceDisplay(TableDisplay):
         self.image_ = ax.imshow(shades, cmap="Greys", vmin=-1, vmax=1)
         self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label="correlation")
         units = self.units if self.statistic == "covariance" else None
-        labels = labels_of(self.names, units)
+        labels = self._labels(self.names, units)
         ax.set_xticks(range(k), labels, rotation=40, ha="right", rotation_mode="anchor")
         ax.set_yticks(range(k), labels)
         annotate = k <= _MOST_ANNOTATED if annotate is None else annotate
@@ -484,14 +473,9 @@ class CovarianceDisplay(TableDisplay):
         CovarianceDisplay
         """
         _check_statistic(statistic)
-        which = numeric_columns(estimator.columns_)
-        known = units_of(estimator.columns_, units)
-        display = cls(
-            getattr(estimator, statistic)(),
-            names=[estimator.columns_.name(j) for j in which],
-            units=[known[j] for j in which],
-            statistic=statistic,
-        )
+        _, names, known = cls._numeric(estimator.columns_, units)
+        matrix = getattr(estimator, statistic)()
+        display = cls(matrix, names=names, units=known, statistic=statistic)
         return display.plot(ax, annotate=annotate)
 
 
