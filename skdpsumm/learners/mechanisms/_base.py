@@ -195,11 +195,6 @@ class AnsweredQueries(ABC):
     def _draw(self, X: NDArray) -> tuple[Floats, NDArray[np.bool_]]:
         """Answer distinct new points, with noise where the mechanism draws any."""
 
-    @property
-    def n_answered(self) -> int:
-        """Number of distinct points answered."""
-        return len(self._known)
-
     def __reduce__(self):
         with self._lock:
             state = self._n_scores, dict(self._known), self.hypothesis(), self._is_public

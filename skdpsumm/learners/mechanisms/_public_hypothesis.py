@@ -254,7 +254,7 @@ class UpdateAnswers(AnsweredQueries):
         exact = self._minimizer.careful_scores(X)
         answers, fresh = np.empty_like(exact), np.zeros(len(X), dtype=bool)
         for i, z in enumerate(X):
-            answers[i], fresh[i] = self._answer_point(z, exact[i], self.n_answered + i)
+            answers[i], fresh[i] = self._answer_point(z, exact[i], len(self._known) + i)
         return answers, fresh
 
     def _answer_point(self, z: Floats, exact: Floats, round_: int) -> tuple[Floats, bool]:
