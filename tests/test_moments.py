@@ -17,7 +17,7 @@ from skdpsumm import (
     RFFSketcher,
     SketchUnion,
 )
-from skdpsumm.moments.asking._planning import _Plan
+from skdpsumm.moments.asking._planning import Plan
 from skdpsumm.moments.inferring._points import private_marginal
 
 pytestmark = [
@@ -241,7 +241,7 @@ def test_calibrate_inverts_predict_error():
 
 def test_plan_sees_the_noise_of_the_release():
     model = M2MEstimator(RFFSketcher(20), bounds=[(0, 1)] * 2, n_synthetic=500, random_state=0)
-    plan = _Plan(model, lambda X: X[:, 0], 1000, None)
+    plan = Plan(model, lambda X: X[:, 0], 1000, None)
     released = clone(model).fit(np.random.default_rng(0).random((1000, 2))).sketch_
     assert np.allclose(plan._release(clone(plan.sketcher)).noise_std, released.noise_std)
 

@@ -109,7 +109,8 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         own = self.sketcher
         tags.non_deterministic = own is None or get_tags(own).non_deterministic
-        tags.input_tags.string = bool(self.categories)
+        listed = bool(self.categories) or (own is not None and own._has_categories())
+        tags.input_tags.string = listed
         return tags
 
 
@@ -132,9 +133,14 @@ def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
     return replace(table, units=own.units)
 
 
+def with_parts(sketcher: Any) -> list[Any]:
+    """Return a sketcher and all in it, nothing for None."""
+    return [] if sketcher is None else [sketcher, *sketcher.sub_sketchers()]
+
+
 def first_given(sketcher: Any, parameter: str) -> Any:
     """Return the first value of a parameter that the sketcher or one of its parts has."""
-    found = (getattr(one, parameter) for one in [sketcher, *sketcher.sub_sketchers()])
+    found = (getattr(one, parameter) for one in with_parts(sketcher))
     return next((value for value in found if value is not None), None)
 
 

@@ -178,6 +178,11 @@ class Columns:
         return np.where(k == last, high, _as_written(low + k * step, bound, step))
 
     @property
+    def numeric(self) -> list[int]:
+        """The columns of numbers."""
+        return [j for j in range(self.n_columns) if self.values(j) is None]
+
+    @property
     def is_numeric(self) -> bool:
         """Whether no column is categorical."""
         return self.categories is None

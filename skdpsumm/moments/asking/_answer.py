@@ -165,8 +165,8 @@ class Answer:
         again = self._asked.at_points()
         slope = self._asked.approximation(again)[0] if self._is_linear else None
         found = self._noise(again.model, again.values, slope)
-        is_condition = again.two_values is not None
-        if is_condition and self._question.is_mean and not np.ptp(again.values, axis=0).all():
+        alike = again.two_values is not None and not np.ptp(again.values, axis=0).all()
+        if alike and self._question.is_mean:
             # Where all points agree, the noise is that of the cells that may hold others.
             found = np.maximum(found, np.max([error for _, error in self._sides], axis=0))
         return found

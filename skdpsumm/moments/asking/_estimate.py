@@ -217,7 +217,7 @@ class Estimate(NDArrayOperatorsMixin):
         pandas.DataFrame or polars.DataFrame
             polars, with the names as a column "name", where `value` would be of polars.
         """
-        columns = {"value": self._flat(), "noise_std_error": self._errors()}
+        columns = {"value": self._value.ravel(), "noise_std_error": self.noise_std_error.ravel()}
         if self._library() == "polars":
             import polars as pl
 
@@ -262,12 +262,6 @@ class Estimate(NDArrayOperatorsMixin):
     def __float__(self) -> float:
         return float(self._value)
 
-    def _flat(self) -> NDArray[np.float64]:
-        return self._value.ravel()
-
-    def _errors(self) -> NDArray[np.float64]:
-        return self.noise_std_error.ravel()
-
     def _is_named(self) -> bool:
         return bool(self.labels) and tuple(map(len, self.labels)) == self.shape
 
@@ -294,38 +288,40 @@ class Estimate(NDArrayOperatorsMixin):
             ]
         return [str(i) for i in range(self._value.size)]
 
-    def _notes(self) -> list[str]:
-        """Return what the error does not hold, and why it may be 0."""
-        notes = [] if self._bias_bound is None else [_BIAS_NOTE]
-        if self.step is not None and not self._errors().all():
-            notes.append(f"on a grid of step {self.step:g}")
+    def _notes(self) -> str:
+        """Return what the error does not hold, and why it may be 0, each behind a semicolon."""
+        notes = "" if self._bias_bound is None else f"; {_BIAS_NOTE}"
+        if self.step is not None and not self.noise_std_error.all():
+            notes += f"; on a grid of step {self.step:g}"
         return notes
 
     def _caption(self) -> str:
         """Return the notes as a line below a table, empty if there are none."""
         notes = self._notes()
-        return "; ".join(["error of noise alone", *notes]) if notes else ""
+        return f"error of noise alone{notes}" if notes else ""
 
     def __repr__(self) -> str:
         if not self.shape:
-            kind = "; ".join(["noise std error", *self._notes()])
-            return f"{float(self):.5g} +- {float(self.noise_std_error):.2g} ({kind})"
-        rows = [
-            (name, f"{v:.5g}", f"{e:.2g}")
-            for name, v, e in zip(self._names(), self._flat(), self._errors(), strict=True)
-        ]
+            error = float(self.noise_std_error)
+            return f"{float(self):.5g} +- {error:.2g} (noise std error{self._notes()})"
+        rows = [(name, *cell) for name, cell in zip(self._names(), self._cells(), strict=True)]
         lines = _align([("", "value", "noise std error"), *rows])
         below = self._caption()
         return "\n".join([*lines, f"({below})"] if below else lines)
 
+    def _cells(self) -> list[tuple[str, str]]:
+        """Return each value and its error, as they are written."""
+        pairs = zip(self._value.ravel(), self.noise_std_error.ravel(), strict=True)
+        return [(f"{value:.5g}", f"{error:.2g}") for value, error in pairs]
+
     def _repr_html_(self) -> str:
-        cells = [f"{v:.5g} ± {e:.2g}" for v, e in zip(self._flat(), self._errors(), strict=True)]
+        cells = self._cells()
         if self._is_named() and len(self.shape) == 2:
             heads, names = self.labels[1], self.labels[0]
-            rows = [cells[i : i + len(heads)] for i in range(0, len(cells), len(heads))]
+            both = [" ± ".join(cell) for cell in cells]
+            rows = [both[i : i + len(heads)] for i in range(0, len(both), len(heads))]
             return _html_table(["", *heads], names, rows, "value ± noise std error")
-        rows = [cell.split(" ± ") for cell in cells]
-        return _html_table(["", "value", "noise std error"], self._names(), rows, self._caption())
+        return _html_table(["", "value", "noise std error"], self._names(), cells, self._caption())
 
 
 def _html_table(

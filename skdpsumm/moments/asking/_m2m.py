@@ -23,7 +23,7 @@ from .._base import BaseM2M, first_given, library_of
 from ..inferring._points import draw_points
 from ..inferring._regression import MomentRegression
 from ._estimate import Estimate
-from ._planning import calibrate_epsilon, predicted_error
+from ._planning import Plan
 from ._positions import Positions
 from ._statistics import StatisticsMixin
 from ._warnings import warn_of_coarse_bins
@@ -215,7 +215,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         y : ignored
         """
         check_is_fitted(self)
-        numeric = self._numeric()
+        numeric = self.columns_.numeric
         mixed = len(numeric) < self.n_features_in_
         X = validate_table(self, X, mixed=mixed, reset=False)
         spans = np.array([np.ptp(self._bound(j)) for j in numeric])
@@ -247,7 +247,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         -------
         ndarray of shape () or (k,)
         """
-        return predicted_error(self, f, n_samples, n_features)
+        return Plan(self, f, n_samples, n_features).predict_error()
 
     def calibrate(
         self,
@@ -271,7 +271,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         ValueError
             If no epsilon reaches it: the error of approximation alone is larger.
         """
-        return calibrate_epsilon(self, f, error, n_samples, n_features)
+        return Plan(self, f, n_samples, n_features).calibrate(error)
 
     def _build_sketcher(self, rng, n_features=None, y=None):
         sketcher = self.sketcher
@@ -307,9 +307,3 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         self._positions = Positions(sketch.feature_map, columns, points)
         warn_of_coarse_bins(self._regression, columns)
         return self
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        if self.sketcher is not None and self.sketcher._has_categories():
-            tags.input_tags.string = True
-        return tags

@@ -7,7 +7,7 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from ...privacy._bisect import bisect
@@ -21,7 +21,7 @@ _EPSILON_RANGE = (1e-4, 1e4)
 _EPSILON_TOLERANCE = 1e-3
 
 
-class _Plan:
+class Plan:
     """The regression's parts that do not depend on epsilon."""
 
     def __init__(self, estimator: Any, f: Callable, n_samples: int, n_features: int | None):
@@ -63,39 +63,25 @@ class _Plan:
         explained = np.sum(a * (2 * self.cross - self.covariance @ a), axis=0)
         return np.sqrt(np.maximum(self.power - explained, 0.0) + noise @ a**2)
 
+    def predict_error(self) -> NDArray[np.float64]:
+        """See `M2MEstimator.predict_error`."""
+        error = self.error(self.sketcher.epsilon)
+        return error[0] if self.is_scalar else error
 
-def predicted_error(
-    estimator: Any, f: Callable[[Any], ArrayLike], n_samples: int, n_features: int | None
-) -> NDArray[np.float64]:
-    """See `M2MEstimator.predict_error`."""
-    plan = _Plan(estimator, f, n_samples, n_features)
-    error = plan.error(plan.sketcher.epsilon)
-    return error[0] if plan.is_scalar else error
+    def calibrate(self, error: float) -> float:
+        """See `M2MEstimator.calibrate`."""
+        low, high = _EPSILON_RANGE
+        best = self.error(high).max()
+        if best > error:
+            raise ValueError(
+                f"error={error!r} is out of reach: the error of approximation alone is {best:.3g}. "
+                "Use more components or a better kernel, or accept more error."
+            )
 
+        def reached(epsilon: float) -> bool:
+            return bool(self.error(epsilon).max() <= error)
 
-def calibrate_epsilon(
-    estimator: Any,
-    f: Callable[[Any], ArrayLike],
-    error: float,
-    n_samples: int,
-    n_features: int | None,
-) -> float:
-    """See `M2MEstimator.calibrate`."""
-    plan = _Plan(estimator, f, n_samples, n_features)
-    low, high = _EPSILON_RANGE
-    best = plan.error(high).max()
-    if best > error:
-        raise ValueError(
-            f"error={error!r} is out of reach: the error of approximation alone is {best:.3g}. Use "
-            "more components or a better kernel, or accept more error."
-        )
-    return bisect(
-        lambda epsilon: bool(plan.error(epsilon).max() <= error),
-        good=high,
-        bad=low,
-        tolerance=_EPSILON_TOLERANCE,
-        geometric=True,
-    )
+        return bisect(reached, good=high, bad=low, tolerance=_EPSILON_TOLERANCE, geometric=True)
 
 
 def _names(bounds: Any, categories: Any) -> list[str] | None:

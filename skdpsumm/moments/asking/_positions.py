@@ -159,7 +159,7 @@ class Positions:
         self.feature_map, self.columns, self.points = feature_map, columns, points
         self._parts = [] if whole else feature_map.parts()
         self._n_stretches = 1 if whole else _N_STRETCHES
-        self.numeric = [j for j in range(columns.n_columns) if columns.values(j) is None]
+        self.numeric = columns.numeric
         self._made: dict[int, NDArray] = {}
         self._cells: dict[int, Cells] = {}
         self._features: list[FeatureBlocks] = []

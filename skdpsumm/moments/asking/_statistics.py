@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations_with_replacement, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,10 +42,6 @@ class StatisticsMixin:
     def _answer(self, *parts: Any, **more: Any) -> Estimate:
         return self._ask(*parts, **more).to_estimate(self._frame)
 
-    def _numeric(self) -> list[int]:
-        columns = self.columns_
-        return [j for j in range(columns.n_columns) if columns.values(j) is None]
-
     def _names(self, which: list[int]) -> list[str]:
         return [self.columns_.name(j) for j in which]
 
@@ -78,7 +74,7 @@ class StatisticsMixin:
         """
         if order != int(order) or order < 1:
             raise ValueError(f"order must be a positive integer, got {order!r}.")
-        which = self._numeric()
+        which = self.columns_.numeric
         names = self._names(which)
 
         def powers(X: NDArray) -> NDArray:
@@ -93,7 +89,7 @@ class StatisticsMixin:
 
     def variance(self) -> Estimate:
         """Return the variances of the numeric columns, shape (d,), at least 0."""
-        which = self._numeric()
+        which = self.columns_.numeric
         names = self._names(which)
         d, ranges = len(which), self._ranges(which)
 
@@ -116,7 +112,7 @@ class StatisticsMixin:
         It is projected to the closest positive semi-definite matrix, in units of the columns'
         ranges; the error of an entry holds how far that moved it.
         """
-        which = self._numeric()
+        which = self.columns_.numeric
         second = _SecondMoments(which, self._ranges(which))
 
         def error(mean: NDArray, draws: NDArray) -> NDArray:
@@ -139,7 +135,7 @@ class StatisticsMixin:
         ``correlation()["age", "hours"]`` is one entry. It is that of `covariance`, so the error of
         an entry holds how far the projection moved it.
         """
-        which = self._numeric()
+        which = self.columns_.numeric
         second = _SecondMoments(which, self._ranges(which))
 
         def scaled(t: NDArray) -> NDArray:
@@ -484,8 +480,7 @@ class _SecondMoments:
         self._which, self._middles = which, ranges.mean(axis=1)
         spans = np.ptp(ranges, axis=1)
         self.units = np.outer(spans, spans)
-        pairs = list(combinations_with_replacement(range(len(which)), 2))
-        self._left, self._right = (np.array(side) for side in zip(*pairs, strict=True))
+        self._left, self._right = np.triu_indices(len(which))
 
     def products(self, X: NDArray) -> NDArray:
         """Return the columns, and each product of two of them."""
@@ -502,17 +497,10 @@ class _SecondMoments:
         return matrix - first[..., :, None] * first[..., None, :]
 
     def possible(self, covariance: NDArray) -> NDArray:
-        """Return the closest matrix that columns within the bounds can have."""
-        return _possible_covariance(covariance / self.units) * self.units
-
-
-def _possible_covariance(matrix: NDArray) -> NDArray:
-    """Return the closest positive semi-definite matrix, with variances that columns can have.
-
-    Of columns in units of their ranges, where no variance is more than 1/4, and where noise is of
-    one size: in other units the column of the largest numbers would move all others.
-    """
-    values, vectors = np.linalg.eigh(matrix)
-    closest = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    scale = np.sqrt(0.25 / np.maximum(np.diagonal(closest), 0.25))
-    return closest * np.outer(scale, scale)
+        """Return the closest positive semi-definite matrix, with variances of values in bounds."""
+        # In units of the ranges no variance is more than 1/4, and noise is of one size: in other
+        # units the column of the largest numbers would move all others.
+        values, vectors = np.linalg.eigh(covariance / self.units)
+        closest = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        scale = np.sqrt(0.25 / np.maximum(np.diagonal(closest), 0.25))
+        return closest * np.outer(scale, scale) * self.units

@@ -136,9 +136,13 @@ def warn_of_the_unexplained(
 def _named(which: NDArray, names: Sequence[str]) -> str:
     if not names:
         return "the question" if which.max(initial=0) == 0 else f"outputs {which.tolist()}"
-    told = ", ".join(names[k] for k in which[:_MOST_NAMED])
-    more = len(which) - _MOST_NAMED
-    return told + (f" (and {more} more)" if more > 0 else "")
+    return first_of([names[k] for k in which])
+
+
+def first_of(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" (and {more} more)" if more > 0 else "")
 
 
 def warn_of_coarse_bins(model: MomentRegression, columns: Columns) -> None:

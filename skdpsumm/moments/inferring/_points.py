@@ -97,17 +97,16 @@ def check_answerable(feature_map: FeatureMap, columns: Columns, prior: Any) -> N
             )
     for part in feature_map.parts():
         for j in range(columns.n_columns):
-            own = part.columns.bound(j)
-            if columns.values(j) is None and own not in (None, columns.bound(j)):
-                raise ValueError(
-                    f"bounds of column {columns.name(j)!r} are {own} in the sketch, which clips to "
-                    f"them, and {columns.bound(j)} here; give them once, or alike."
-                )
-            if part.columns.step(j) not in (None, columns.step(j)):
-                raise ValueError(
-                    f"steps of column {columns.name(j)!r} are {part.columns.step(j)} in the "
-                    f"sketch, and {columns.step(j)} here; give them once, or alike."
-                )
+            own = part.columns
+            for what, there, here in (
+                ("bounds", own.bound(j), columns.bound(j)),
+                ("steps", own.step(j), columns.step(j)),
+            ):
+                if columns.values(j) is None and there not in (None, here):
+                    raise ValueError(
+                        f"{what} of column {columns.name(j)!r} are {there} in the sketch, which "
+                        f"moves values to them, and {here} here; give them once, or alike."
+                    )
     if not isinstance(prior, str):
         _public_points(prior, columns)
         return
@@ -337,19 +336,16 @@ def maxent_points(
     points : ndarray of shape (n, d)
     weights : ndarray of shape (n,), non-negative, summing to one
     """
-    n_points = len(points)
     noise = (sketch.noise_std / sketch.n_samples) ** 2
     cloud = points[:_POINTS_PER_ROUND]
     features = FeatureBlocks(sketch.feature_map, cloud)
     variance = _feature_variance(features)
-    for round_, temperature in enumerate(TEMPERATURES):
-        if round_:
-            features = FeatureBlocks(sketch.feature_map, cloud)
+    weights = maxent_weights(features, sketch.mean, noise + TEMPERATURES[0] * variance)
+    for temperature in TEMPERATURES[1:]:
+        size = len(points) if temperature == TEMPERATURES[-1] else len(cloud)
+        cloud = _spread(cloud, weights, columns, size, rng)
+        features = FeatureBlocks(sketch.feature_map, cloud)
         weights = maxent_weights(features, sketch.mean, noise + temperature * variance)
-        if round_ < len(TEMPERATURES) - 1:
-            last = round_ == len(TEMPERATURES) - 2
-            size = n_points if last else min(n_points, _POINTS_PER_ROUND)
-            cloud = _spread(cloud, weights, columns, size, rng)
     return cloud, weights
 
 
@@ -368,7 +364,7 @@ def _spread(
 ) -> NDArray:
     """Draw `size` points from the weighted ones, and jitter them inside the bounds."""
     chosen = _resampled(weights, size, rng)
-    numeric = [j for j in range(columns.n_columns) if columns.values(j) is None]
+    numeric = columns.numeric
     moved = points[chosen].copy()
     if numeric:
         moved[:, numeric] = _jitter(points, weights, chosen, numeric, columns, rng)

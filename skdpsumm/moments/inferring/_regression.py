@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property, partial
+from itertools import pairwise
 from numbers import Real
 from typing import Any
 
@@ -109,7 +110,7 @@ class MomentRegression:
 
     def variance(self, values: NDArray) -> NDArray:
         """Return the variance of values at the points, shape (k,)."""
-        return values.var(axis=0)
+        return self.average((values - self.average(values)) ** 2)
 
     def _products(self, values: NDArray) -> NDArray:
         """Return the mean of phi times values, shape (m, k)."""
@@ -175,10 +176,6 @@ class CellRegression(MomentRegression):
         """Return the mean of values over the points, shape (k,)."""
         return self._shares @ values
 
-    def variance(self, values: NDArray) -> NDArray:
-        """Return the variance of values over the points, shape (k,)."""
-        return self.average((values - self.average(values)) ** 2)
-
     def residuals(self, values: NDArray, slope: NDArray) -> NDArray:
         """Return f - its approximation at the synthetic points, shape (n_synthetic, k)."""
         return self._model.residuals(values[self._place], slope)
@@ -218,12 +215,9 @@ class FeatureBlocks:
     def _hold(self, blocks: Sequence[Any]) -> None:
         self.blocks = blocks
         self.n_points = blocks[0].shape[0]
-        ends = np.cumsum([block.shape[1] for block in blocks])
-        self._slices = [
-            slice(int(end) - block.shape[1], int(end))
-            for block, end in zip(self.blocks, ends, strict=True)
-        ]
-        self.n_features = int(ends[-1])
+        ends = np.cumsum([0, *(block.shape[1] for block in blocks)]).tolist()
+        self._slices = [slice(start, end) for start, end in pairwise(ends)]
+        self.n_features = ends[-1]
 
     def dot(self, vectors: NDArray) -> NDArray:
         """Return P @ vectors, shape (n,) or (n, k)."""
@@ -243,8 +237,7 @@ class FeatureBlocks:
 
     def tdot_squares(self, values: NDArray) -> NDArray:
         """Return ``(P * P).T @ values``, shape (m,) or (m, k)."""
-        squares = (b.multiply(b) if hasattr(b, "multiply") else b * b for b in self.blocks)
-        return np.concatenate([square.T @ values for square in squares])
+        return np.concatenate([(b * b).T @ values for b in self.blocks])
 
     def by_column(self) -> FeatureBlocks:
         """Return a copy from which few columns are taken fast."""

@@ -18,12 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..._computing import progress, warn_caller
 from ...features._feature_maps import project_to_simplex
 from ...privacy._contract import columns_kept
-from ...schema._columns import Columns
+from ...schema._columns import Columns, stack_columns
 from ...schema._reading import Table, exact_numbers, validate_table
 from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
 from ...sketches._union import inherit_columns
-from .._base import BaseM2M, first_given, library_of, table_of
-from ..asking._warnings import ERRORS_MISSED, AnswerWarning
+from .._base import BaseM2M, first_given, library_of, table_of, with_parts
+from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of
 from ..inferring._points import draw_points, maxent_points, missing_histogram
 from ..inferring._regression import MomentRegression
 
@@ -37,7 +37,6 @@ _EXPLAINED = 0.5
 # Of few points for each feature any features explain much.
 _FEWEST_POINTS, _POINTS_A_FEATURE = 5_000, 10
 _MOST_FEATURES = 3_000
-_MOST_NAMED = 3
 # Of more categories the most frequent are looked at, or the products of two columns would be many.
 _MOST_INDICATORS = 16
 
@@ -77,8 +76,31 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         """Return what of y the guarantee takes as public, "" for nothing."""
         return ""
 
-    def _fit(self, X, y):
-        """Sketch the table (X, y) with one charge, and train on the release."""
+    def fit(self, X, y):
+        """Release a sketch of (X, y), one charge, and train on it.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data, a column without bounds that is not among `categories`, and
+            a value or a label that is not listed; nothing is charged.
+        BudgetExceededError
+            If the sketcher's ledger cannot hold the release; nothing is charged.
+
+        Warns
+        -----
+        AnswerWarning, UserWarning
+            As `from_sketch`: where the release shows that the model is weak.
+        """
         self._check_parameters()
         rng = check_random_state(self.random_state)
         with columns_kept(self):
@@ -123,9 +145,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.sketcher is None:
-            return
-        for one in [self.sketcher, *self.sketcher.sub_sketchers()]:
+        for one in with_parts(self.sketcher):
             if one.bounds is not None or one.categories is not None:
                 raise ValueError(
                     f"{type(one).__name__} has bounds or categories of its own, but the sketched "
@@ -140,7 +160,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
     def _check_names(self, n_features: int, names: list[str] | None) -> None:
         """Raise ValueError where the sketcher names a column that the table (X, y) lacks."""
-        own = [] if self.sketcher is None else [self.sketcher, *self.sketcher.sub_sketchers()]
+        own = with_parts(self.sketcher)
         of_y = f"number {n_features}" if names is None else repr(names[-1])
         for parameter in ("marginals", "edges", "steps"):
             for name in (n for one in own for n in _names_in(getattr(one, parameter, None))):
@@ -306,8 +326,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         ValueError
             For a value that is not among its column's categories.
         """
-        X = self._encoded_inputs(X)
-        return self.estimator_.predict(X)
+        return self.estimator_.predict(self._encoded_inputs(X))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -366,10 +385,8 @@ def _with_target(X: Any, X_checked: NDArray | Table, y: NDArray) -> Any:
     if isinstance(X_checked, Table):  # a frame whose columns have no names
         return Table([*X_checked.columns, y])
     if X_checked.dtype.kind == "f" and y.dtype.kind in "fiub":
-        return np.column_stack([X_checked, y.astype(np.float64)])
-    table = np.empty((len(y), X_checked.shape[1] + 1), dtype=object)
-    table[:, :-1], table[:, -1] = X_checked, y
-    return table
+        y = y.astype(np.float64)
+    return stack_columns([*X_checked.T, y])
 
 
 def estimator_has(name: str):
@@ -454,14 +471,12 @@ def _standardised(points: NDArray, columns: Columns, j: int) -> NDArray:
 
 def _message(columns: Columns, target: int, hidden: list[int], share: float) -> str:
     name = columns.name(target)
-    told = ", ".join(repr(columns.name(j)) for j in hidden[:_MOST_NAMED])
-    more = len(hidden) - _MOST_NAMED
+    told = first_of([repr(columns.name(j)) for j in hidden])
     pair = [j if columns.names is None else columns.name(j) for j in (hidden[0], target)]
     return (
-        f"The sketch explains only {share:.0%} of how {name!r} goes with {told}"
-        f"{f' (and {more} more)' if more > 0 else ''}, of {columns.n_columns - 1} inputs, over the "
-        "synthetic points. Of the rest the model learns nothing and may be far worse than one that "
-        "sees the rows. Sketch histograms of pairs with the target "
+        f"The sketch explains only {share:.0%} of how {name!r} goes with {told}, of "
+        f"{columns.n_columns - 1} inputs, over the synthetic points. Of the rest the model learns "
+        "nothing and may be far worse than one that sees the rows. Sketch histograms of pairs with the target "
         f"(HistogramSketcher(marginals=[{pair!r}, ...])); or fewer columns, more n_components, a "
         "smaller gamma."
     )

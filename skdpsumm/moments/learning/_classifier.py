@@ -106,33 +106,6 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     weights: Any = "maxent"
     classes: Any = None
 
-    def fit(self, X, y):
-        """Release a sketch of (X, y), one charge, and train on it.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or data, a column without bounds that is not among `categories`, and
-            a value or a label that is not listed; nothing is charged.
-        BudgetExceededError
-            If the sketcher's ledger cannot hold the release; nothing is charged.
-
-        Warns
-        -----
-        AnswerWarning, UserWarning
-            As `from_sketch`: where the release shows that the model is weak.
-        """
-        return self._fit(X, y)
-
     def _checked_table(self, X, y):
         checked, labels = validate_table(self, X, y, mixed=bool(self.categories))
         with silence():  # it may warn of how many rows there are
@@ -171,11 +144,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     @estimator_has("predict_proba")
     def predict_proba(self, X):
         """Return the probabilities of the classes, shape (n_samples, n_classes)."""
-        X = self._encoded_inputs(X)
-        return self.estimator_.predict_proba(X)
+        return self.estimator_.predict_proba(self._encoded_inputs(X))
 
     @estimator_has("decision_function")
     def decision_function(self, X):
         """Return the estimator's decision function."""
-        X = self._encoded_inputs(X)
-        return self.estimator_.decision_function(X)
+        return self.estimator_.decision_function(self._encoded_inputs(X))

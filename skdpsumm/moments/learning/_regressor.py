@@ -72,33 +72,6 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     estimator: Any = None
     weights: Any = "maxent"
 
-    def fit(self, X, y):
-        """Release a sketch of (X, y), one charge, and train on it.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or data, a column without bounds that is not among `categories`, and
-            a value that is not listed there; nothing is charged.
-        BudgetExceededError
-            If the sketcher's ledger cannot hold the release; nothing is charged.
-
-        Warns
-        -----
-        AnswerWarning, UserWarning
-            As `from_sketch`: where the release shows that the model is weak.
-        """
-        return self._fit(X, y)
-
     def _checked_table(self, X, y):
         return validate_table(self, X, y, mixed=bool(self.categories), y_numeric=True)
 
