@@ -124,12 +124,12 @@ class Agreement:
         """
         path = Path(path).expanduser()
         text = (path / "pyproject.toml" if path.is_dir() else path).read_text()
-        return cls.from_dict(tomllib.loads(text).get("tool", {}).get("skdpsumm", {}), "agreement")
+        ours = tomllib.loads(text).get("tool", {}).get("skdpsumm", {})
+        return cls.from_dict(ours.get("agreement"))
 
     @classmethod
-    def from_dict(cls, content: Any, key: str | None = None) -> Agreement:
+    def from_dict(cls, table: Any) -> Agreement:
         """Return the agreement that `to_json` wrote, as json.loads reads it."""
-        table = content if key is None else content.get(key)
         if not isinstance(table, dict):
             raise ValueError("There is no table [tool.skdpsumm.agreement].")
         unknown = set(table) - set(cls.__dataclass_fields__)

@@ -68,9 +68,8 @@ def clientapp() -> None:
 
 def flower(command: str, arguments: Sequence[str]) -> int:
     """Run another command of Flower with telemetry and the search for updates off."""
-    environment = dict(os.environ)
-    environment["PATH"] = os.pathsep.join([_scripts(), environment.get("PATH", "")])
-    return _run([_command(command), *arguments], environment)
+    path = os.pathsep.join([_scripts(), os.environ.get("PATH", "")])
+    return _run([_command(command), *arguments], os.environ | {"PATH": path})
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:

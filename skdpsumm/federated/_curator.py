@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -23,6 +23,9 @@ from ._agreement import Agreement
 from ._grid import Round, ask, find_nodes
 from ._table import read_table
 from ._wire import message_content, rows_of
+
+# Puts questions of a kind to owners, by name, and returns the answers of those that gave one.
+_Put = Callable[[str, Mapping[str, Any]], dict[str, dict[str, Any]]]
 
 
 @dataclass
@@ -57,6 +60,11 @@ class FederatedRun:
     def active(self) -> list[str]:
         """The owners that are still taking part."""
         return [owner for owner in self.agreement.owners if owner not in self.left_out]
+
+    def leave_out(self, kind: str, faults: Mapping[str, str]) -> None:
+        """Note why owners are left out from a question on; the first reason stays."""
+        for owner, fault in faults.items():
+            self.left_out.setdefault(owner, f"{kind}: {fault}")
 
     def report(self) -> dict[str, Any]:
         """Return what may be told of the run, as json.dumps takes it."""
@@ -139,32 +147,36 @@ def run_over_grid(
     """
     run = FederatedRun(agreement, curator)
     nodes = find_nodes(grid, agreement.owners, wait)
-    _leave_out(run, "sign", {o: "is not connected" for o in agreement.owners if o not in nodes})
-    _sign(run, grid, nodes, timeout)
+    run.leave_out("sign", {o: "is not connected" for o in agreement.owners if o not in nodes})
+
+    def put(kind: str, questions: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        outcome = ask(grid, nodes, kind, questions, timeout)
+        run.rounds.append(outcome)
+        run.leave_out(kind, outcome.faults)
+        return outcome.answers
+
+    _sign(run, put)
     if len(run.active) < min_owners:
         raise ValueError(
             f"{len(run.active)} of {len(agreement.owners)} owners signed off, fewer than "
             f"min_owners={min_owners}; nothing was spent. {run.left_out}"
         )
     if curator is not None:
-        _choose_rows(run, curator, grid, nodes, timeout)
+        _choose_rows(run, curator, put)
     if agreement.sketch is not None:
-        _gather_sketches(run, grid, nodes, timeout)
+        _gather_sketches(run, put)
     return run
 
 
-def _sign(run: FederatedRun, grid: Grid, nodes: Mapping[str, int], timeout: float) -> None:
+def _sign(run: FederatedRun, put: _Put) -> None:
     question = {"agreement": run.agreement.to_json()}
-    answers = _ask(run, grid, nodes, "sign", dict.fromkeys(run.active, question), timeout)
-    for owner, content in answers.items():
+    for owner, content in put("sign", dict.fromkeys(run.active, question)).items():
         wanted = {"kind": "SignOff", "owner": owner, "agreement": run.agreement.digest}
         if content != wanted:  # the digest is over every entry: nothing else is signed by it
-            _leave_out(run, "sign", {owner: "signed something else off"})
+            run.leave_out("sign", {owner: "signed something else off"})
 
 
-def _choose_rows(
-    run: FederatedRun, curator: Curator, grid: Grid, nodes: Mapping[str, int], timeout: float
-) -> None:
+def _choose_rows(run: FederatedRun, curator: Curator, put: _Put) -> None:
     """Carry messages as `run_protocol` does, but over the grid."""
     agreement = run.agreement
     labels = agreement.labels_dtype if agreement.labels else None
@@ -177,45 +189,24 @@ def _choose_rows(
                 if owner in messages
             }
             answers: dict[str, Any] = {}
-            for owner, content in _ask(run, grid, nodes, "ask", questions, timeout).items():
+            for owner, content in put("ask", questions).items():
                 try:
                     answers[owner] = rows_of(content, agreement.dtype, labels)
                 except ValueError as error:
-                    _leave_out(run, "ask", {owner: str(error)})
+                    run.leave_out("ask", {owner: str(error)})
             if not answers:
                 raise ValueError(f"No owner is left. {run.left_out}")
             messages = curator.receive(answers)
-            _leave_out(run, "ask", curator.dropped_owners)
+            run.leave_out("ask", curator.dropped_owners)
 
 
-def _gather_sketches(
-    run: FederatedRun, grid: Grid, nodes: Mapping[str, int], timeout: float
-) -> None:
+def _gather_sketches(run: FederatedRun, put: _Put) -> None:
     questions = {owner: {"agreement": run.agreement.digest} for owner in run.active}
-    for owner, content in _ask(run, grid, nodes, "sketch", questions, timeout).items():
+    for owner, content in put("sketch", questions).items():
         try:
             run.sketches[owner] = sketch_of(content, run.agreement)
         except ValueError as error:
-            _leave_out(run, "sketch", {owner: str(error)})
-
-
-def _ask(
-    run: FederatedRun,
-    grid: Grid,
-    nodes: Mapping[str, int],
-    kind: str,
-    questions: Mapping[str, Any],
-    timeout: float,
-) -> dict[str, dict[str, Any]]:
-    outcome = ask(grid, nodes, kind, questions, timeout)
-    run.rounds.append(outcome)
-    _leave_out(run, kind, outcome.faults)
-    return outcome.answers
-
-
-def _leave_out(run: FederatedRun, kind: str, faults: Mapping[str, str]) -> None:
-    for owner, fault in faults.items():
-        run.left_out.setdefault(owner, f"{kind}: {fault}")
+            run.leave_out("sketch", {owner: str(error)})
 
 
 def run_app(grid: Grid, context: Context) -> None:

@@ -114,17 +114,15 @@ class OwnerSite:
         try:
             reply = _ANSWERS[kind](self, run, dict(content))
         except Refusal as refusal:
-            reply = {"kind": "Refusal", "reason": str(refusal)}
-            detail = refusal.detail
-            log.add("refused", run=run, question=question, reason=str(refusal), detail=detail)
+            reason, detail = str(refusal), refusal.detail
         except BaseException:
             # The text of any other error may hold values of the table: it stays here.
-            reply = {"kind": "Refusal", "reason": GENERIC}
-            detail = traceback.format_exc()
-            log.add("refused", run=run, question=question, reason=GENERIC, detail=detail)
+            reason, detail = GENERIC, traceback.format_exc()
         else:
             log.add("sent", run=run, question=question, content=describe(reply))
-        return reply
+            return reply
+        log.add("refused", run=run, question=question, reason=reason, detail=detail)
+        return {"kind": "Refusal", "reason": reason}
 
     def _sign(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Sign the agreement off, if it is the owner's own copy, and the table fits it."""

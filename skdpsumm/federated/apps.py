@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from flwr.app import Context, Message
@@ -34,22 +35,9 @@ def _content(message: Message) -> dict[str, Any]:
         return {}  # is logged, and refused for what it lacks
 
 
-@owner.query("sign")
-def sign(message: Message, context: Context) -> Message:
-    """Sign the agreement off, or refuse."""
-    return _answer("sign", message, context)
-
-
-@owner.query("ask")
-def ask(message: Message, context: Context) -> Message:
-    """Propose rows, or refuse."""
-    return _answer("ask", message, context)
-
-
-@owner.query("sketch")
-def sketch(message: Message, context: Context) -> Message:
-    """Release a private sketch, or refuse."""
-    return _answer("sketch", message, context)
+# To sign the agreement off, to propose rows, to release a private sketch; or to refuse.
+for kind in ("sign", "ask", "sketch"):
+    owner.query(kind)(partial(_answer, kind))
 
 
 @curator.main()

@@ -367,11 +367,15 @@ class PrivateFit(PrivacyReprMixin):
         raise NotImplementedError
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
+        """Charge what a fit costs."""
+        self._charge(privacy, type(self).__name__)
+
+    def _charge(self, privacy: PrivacyGuarantee, label: str) -> None:
         """Charge the ledger, in one step with its check."""
         if self.ledger is not None:
             self.ledger.charge(
                 privacy.mechanism,
-                label=type(self).__name__,
+                label=label,
                 adjacency=privacy.adjacency,
                 simulated=privacy.simulated,
             )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._listed import check_listed, positions
-from ._reading import FILL_MISSING, NO_TIMES, CellError, Table, exact_numbers
+from ._reading import FILL_MISSING, NO_TIMES, CellError, Table, exact_numbers, finite_numbers
 
 
 @dataclass(frozen=True)
@@ -231,12 +231,8 @@ class Columns:
         return column if bound is None else self.on_grid(np.clip(column, *bound), j)
 
     def _floats(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
-        fault = ""
         try:
-            column = exact_numbers(X[:, j])
-            if np.isfinite(column).all():
-                return column
-            fault = "missing" if np.isnan(column).any() else fault
+            return finite_numbers(X[:, j])
         except CellError as error:
             fault = error.fault
         if fault == "times":

@@ -454,14 +454,20 @@ def _table_error(table: NDArray | Table, X: Any) -> Exception:
     return cell_error(worst, "X", f" in {_listed(X, at_fault)}")
 
 
+def finite_numbers(column: NDArray) -> NDArray[np.float64]:
+    """Return what `exact_numbers` does; raise CellError for missing and infinite ones, too."""
+    numbers = exact_numbers(column)
+    if not np.isfinite(numbers).all():
+        raise CellError(MISSING if np.isnan(numbers).any() else INFINITE)
+    return numbers
+
+
 def _column_fault(column: NDArray) -> CellError | None:
     try:
-        numbers = exact_numbers(column)
+        finite_numbers(column)
     except CellError as error:
         return error
-    if np.isnan(numbers).any():
-        return CellError("missing")
-    return None if np.isfinite(numbers).all() else CellError("infinite")
+    return None
 
 
 def cell_error(error: CellError, name: str, where: str = "") -> Exception:

@@ -374,7 +374,6 @@ class PendingRelease:
 
     def add(self, X: NDArray, n_threads: int) -> None:
         """Add phi of each row of X, all or none."""
-        self.check_room(len(X))
         self.add_sums(sums_of(self.feature_map, X, self.is_silent, n_threads), len(X))
 
     def add_sums(self, sums: NDArray, n_rows: int) -> None:

@@ -202,9 +202,11 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         # found by then: an error below would cost the budget and release nothing.
         X = self._validate(X, reset=first)
         if pending is None:
-            pending = self._open(X)
-        else:
-            pending.feature_map.check_values(X)
+            pending = self._draft(X.shape[1])
+        pending.feature_map.check_values(X)
+        pending.check_room(len(X))
+        if first:
+            self._pay(pending.claim_for(self.ledger))
         with progress(f"{type(self).__name__}.fit", self.verbose):
             pending.add(X, effective_n_jobs(self.n_jobs))
         self._pending = pending
@@ -293,14 +295,6 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             [(2 * rest * GRID, self._replacement_ratio() * np.sqrt(rest) * GRID)]
         )
         self.ledger.check(least, adjacency="replace_one")
-
-    def _open(self, X: NDArray) -> PendingRelease:
-        """Draft a release for rows that are in memory, check them, and pay."""
-        pending = self._draft(X.shape[1])
-        pending.feature_map.check_values(X)
-        pending.check_room(len(X))
-        self._pay(pending.claim_for(self.ledger))
-        return pending
 
     def _draft(self, n_columns: int) -> PendingRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -59,13 +59,8 @@ class _Draft:
     @property
     def privacy(self) -> PrivacyGuarantee:
         """What is charged: the costs for target and owners together."""
-        claim = self.curator.privacy.owners
-        return PrivacyGuarantee(
-            self.curator.cost,
-            claim.adjacency,
-            protects="the rows of owners and target",
-            simulated=claim.simulated,
-        )
+        protects = "the rows of owners and target"
+        return replace(self.curator.privacy.owners, mechanism=self.curator.cost, protects=protects)
 
 
 @estimator
@@ -326,13 +321,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         )
         if self.noise_seed is not None:
             warn_of_seed()
-        if self.ledger is not None:
-            self.ledger.charge(
-                release.mechanism,
-                label="values of the owners",
-                adjacency=self.adjacency,
-                simulated=privacy.simulated,
-            )
+        self._charge(privacy, "values of the owners")
         values = release.release(derived_seed(self.noise_seed, _VALUES))
         return OwnerValues(values, release.noise_std, privacy)
 
