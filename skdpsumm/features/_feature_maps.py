@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.utils import gen_batches
 
 from .._computing import advance
+from ..privacy._mechanisms import register
 from ..schema._columns import Columns, first_difference
 from . import _engine
 
@@ -49,7 +50,7 @@ class FeatureMap(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "kind" in vars(cls):
-            FeatureMap._kinds[cls.kind] = cls
+            register(FeatureMap._kinds, cls.kind, cls)
 
     @abstractmethod
     def matrix(self, X: NDArray) -> NDArray | sparse.csr_array:

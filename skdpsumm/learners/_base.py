@@ -96,7 +96,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     @classmethod
     def _mechanisms(cls) -> dict[str, type[LearnerMechanism]]:
         """Return the mechanisms of such a learner, by their names."""
-        return {one.name: one for one in LearnerMechanism._named if cls._kind in one.learners}
+        known = LearnerMechanism._named.items()
+        return {name: one for name, one in known if cls._kind in one.learners}
 
     def _chosen_mechanism(self) -> LearnerMechanism:
         """Return the mechanism that was given, or that the name given stands for."""

@@ -122,6 +122,11 @@ class Composed(_Several, NearIdeal):
     kind: ClassVar[str] = "composed"
     total = staticmethod(math.fsum)
 
+    @staticmethod
+    def of(parts: Iterable[Mechanism]) -> Mechanism:
+        """Compose `parts`: the way from ``+``, whose module this one builds on."""
+        return compose(parts)
+
     def epsilon(self, delta: float) -> float:
         dominating = [bound.epsilon(delta) for bound in self._dominating]
         return min(super().epsilon(delta), self._basic_epsilon(delta), *dominating)

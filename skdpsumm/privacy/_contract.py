@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, metadata
 from numbers import Integral, Real
@@ -222,7 +222,13 @@ def estimator(cls: type[T]) -> type[T]:
     which is what a dataclass does. So a parameter that many estimators share stands once, with its
     default. The principal argument may come by position: ``field(default=..., kw_only=False)``.
     """
-    return dataclass(kw_only=True, eq=False, repr=False)(cls)
+    made = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    # Not on the class, where a constructor that forgets ``super().__init__`` would find a default
+    # epsilon and no ledger.
+    for parameter in fields(made):  # type: ignore[arg-type]
+        if parameter.name in vars(made):
+            delattr(made, parameter.name)
+    return made
 
 
 class PrivacyReprMixin:

@@ -71,6 +71,20 @@ def worst(costs: Iterable[Cost]) -> Cost:
     return Cost(*map(max, zip(*costs, strict=True)))
 
 
+def register(known: dict[str, Any], name: str, cls: type) -> None:
+    """Enter a class under the name by which files or strings ask for it.
+
+    Another class under that name would answer in its place. The same one may be defined again, as
+    by a cell of a notebook.
+    """
+    held = known.get(name, cls)
+    if (held.__module__, held.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise TypeError(
+            f"{name!r} is the name of {held.__qualname__}; give {cls.__name__} another."
+        )
+    known[name] = cls
+
+
 class Mechanism(ABC):
     """A privacy cost.
 
@@ -107,12 +121,12 @@ class Mechanism(ABC):
     kind: ClassVar[str]
     # Where it stands in a composition, so that equal ones are equal: closed sums come last.
     place: ClassVar[int] = 0
-    kinds: ClassVar[dict[str, type[Mechanism]]] = {}
+    kinds: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
         if "kind" in vars(cls):
-            Mechanism.kinds[cls.kind] = cls
+            register(Mechanism.kinds, cls.kind, cls)
 
     @abstractmethod
     def epsilon(self, delta: float) -> float:
@@ -123,9 +137,7 @@ class Mechanism(ABC):
         """Return a delta at which the mechanism is (epsilon, delta)-DP."""
 
     def __add__(self, other: Mechanism) -> Mechanism:
-        from ._compositions import compose  # which builds on this module
-
-        return compose([self, other])
+        return self.kinds["composed"].of([self, other])
 
     def group(self, size: int) -> Mechanism:
         """Return the cost for neighbours that differ in `size` rows, in one part or in several."""
@@ -621,6 +633,8 @@ def pure_to_gdp(epsilon: float) -> float:
     The trade-off curve of epsilon-DP has one kink, at ``1 / (1 + exp(epsilon))`` on the diagonal.
     A Gaussian curve is convex, so it lies below the whole curve as soon as it lies below the kink.
     """
+    if epsilon < 1e-6:  # where 1/2 + epsilon/4 has few digits left: the tangent lies above
+        return epsilon * math.sqrt(math.pi / 2) * (1 + 1e-12)
     return -2 * float(ndtri(expit(-epsilon)))
 
 

@@ -171,7 +171,8 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """
         # Rows of a `partial_fit` before are no part of this table; their charge is spent.
         self.__dict__.pop("_pending", None)
-        return self.partial_fit(X).release()
+        with columns_kept(self):
+            return self.partial_fit(X).release()
 
     def partial_fit(self, X, y=None):
         """Add the rows of X to a sketch that `release` will publish.

@@ -183,16 +183,20 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         X, y = indexable(X, y)
         # Not by `clone`, or the ledger would take this fit for a trial of a search.
         summarizer = own_clone(self._given_summarizer())
-        summarizer.fit(X, y, X_target=X_target, owners=owners)
+        try:
+            summarizer.fit(X, y, X_target=X_target, owners=owners)
+        finally:
+            if hasattr(summarizer, "privacy_"):  # what is paid for is kept, whatever comes now
+                self.summarizer_ = summarizer
+                self.__dict__.pop("estimator_", None)
         chosen = summarizer.sample_indices_
         rows = _safe_indexing(X, chosen)
         labels = None if y is None else _safe_indexing(y, chosen)
         params = _check_method_params(X, params, indices=chosen)
         estimator = clone(self.estimator).fit(_model_input(summarizer, rows), labels, **params)
         target = X if X_target is None else unwrap(X_target)
-        # What belongs together changes together.
         self.mmd_ = _distance(summarizer, rows, target)
-        self.summarizer_, self.estimator_, self._holdout = summarizer, estimator, holdout
+        self.estimator_, self._holdout = estimator, holdout
         return self
 
     def score(self, X=None, y=None, *, X_holdout=None, y_holdout=None, sample_weight=None):

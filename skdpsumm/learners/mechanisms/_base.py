@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from ..._computing import warn_caller
 from ..._linear_systems import Floats
-from ...privacy._mechanisms import Mechanism
+from ...privacy._mechanisms import Mechanism, register
 from ..erm._problem import Minimizer, Problem, Space, Terms
 
 
@@ -72,12 +72,12 @@ class LearnerMechanism(BaseEstimator):
     n_landmarks: Any = None
     candidates: Any = None
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
-    _named: ClassVar[list[type[LearnerMechanism]]] = []
+    _named: ClassVar[dict[str, type[LearnerMechanism]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "name" in vars(cls):
-            LearnerMechanism._named.append(cls)
+            register(LearnerMechanism._named, cls.name, cls)
 
     @abstractmethod
     def plan(self, space: Space, terms: Terms, public: Any) -> Any:
