@@ -135,11 +135,6 @@ def with_unit(name: str, unit: str | None) -> str:
     return name if not unit else f"{name} ({unit})"
 
 
-def numeric_columns(columns: Columns) -> list[int]:
-    """Return the positions of the columns that hold numbers."""
-    return [j for j in range(columns.n_columns) if columns.values(j) is None]
-
-
 def units_of(columns: Columns, units: Mapping[str, str] | None) -> list[str | None]:
     """Return the unit of each column: those given, else those of the schema.
 

@@ -15,7 +15,6 @@ from ._base import (
     draws,
     legend_above,
     next_style,
-    numeric_columns,
     of_level,
     once,
     reference_style,
@@ -335,7 +334,7 @@ class MomentDisplay(TableDisplay):
         -------
         MomentDisplay
         """
-        which = numeric_columns(estimator.columns_)
+        which = estimator.columns_.numeric
         known = units_of(estimator.columns_, units)
         moments = estimator.moment(order)
         display = cls(
@@ -505,7 +504,7 @@ class CovarianceDisplay(TableDisplay):
         CovarianceDisplay
         """
         _check_statistic(statistic)
-        which = numeric_columns(estimator.columns_)
+        which = estimator.columns_.numeric
         known = units_of(estimator.columns_, units)
         display = cls(
             getattr(estimator, statistic)(),

@@ -476,7 +476,7 @@ def _message(columns: Columns, target: int, hidden: list[int], share: float) -> 
     return (
         f"The sketch explains only {share:.0%} of how {name!r} goes with {told}, of "
         f"{columns.n_columns - 1} inputs, over the synthetic points. Of the rest the model learns "
-        "nothing and may be far worse than one that sees the rows. Sketch histograms of pairs with the target "
-        f"(HistogramSketcher(marginals=[{pair!r}, ...])); or fewer columns, more n_components, a "
-        "smaller gamma."
+        "nothing and may be far worse than one that sees the rows. Sketch histograms of pairs with "
+        f"the target (HistogramSketcher(marginals=[{pair!r}, ...])); or fewer columns, more "
+        "n_components, a smaller gamma."
     )
