@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -31,3 +33,23 @@ def shared_docs(**texts: str) -> Callable[[T], T]:
         return cls
 
     return fill
+
+
+def inherited_docs(cls: T) -> T:
+    """Put what the base class says of its parameters where a docstring names them.
+
+    A line ``{epsilon}`` stands for one entry of the base's docstring, ``{epsilon...ledger}`` for
+    all entries from the one to the other.
+    """
+    base = inspect.cleandoc(cls.__bases__[0].__doc__ or "") + "\n"
+    entries = {found[1]: found[0] for found in re.finditer(r"(?m)^(\w+) : .*\n(?: .*\n)*", base)}
+    names = list(entries)
+
+    def text(found: re.Match[str]) -> str:
+        first, last = names.index(found[1]), names.index(found[2] or found[1])
+        return "".join(entries[name] for name in names[first : last + 1])
+
+    # Python drops docstrings where it is asked to (-OO).
+    own = inspect.cleandoc(cls.__doc__ or "")
+    cls.__doc__ = re.sub(r"(?m)^\{(\w+)(?:\.\.\.(\w+))?\}\n", text, own)
+    return cls

@@ -15,7 +15,7 @@ from skdpsumm.learners import (
     NoisyThreshold,
     SparseVector,
 )
-from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
+from skdpsumm.learners.mechanisms import _answers_at_points, _functional, _objective
 from skdpsumm.privacy import _noise
 from skdpsumm.summaries import Curator, Posted
 from skdpsumm.summaries._posted import _count_unit
@@ -35,9 +35,9 @@ def seeded_noise(monkeypatch):
         for module in (_functional, _objective):
             monkeypatch.setattr(module, "radial_noise", lambda n, s, _: radial(n, s * factor, rng))
         monkeypatch.setattr(
-            _exponential, "exponential_choice", lambda u, s, _: choose(u, s * factor, rng)
+            _answers_at_points, "exponential_choice", lambda u, s, _: choose(u, s * factor, rng)
         )
-        monkeypatch.setattr(_exponential, "secret_generator", lambda seed: rng)
+        monkeypatch.setattr(_answers_at_points, "secret_generator", lambda seed: rng)
 
     return install
 

@@ -47,9 +47,9 @@ from skdpsumm.learners.erm import _feature_space
 from skdpsumm.learners.erm._feature_space import FeatureRows, FeatureSpace
 from skdpsumm.learners.erm._losses import Huber, Logistic, Squared
 from skdpsumm.learners.erm._problem import Minimizer, Terms
-from skdpsumm.learners.mechanisms import _answers_at_points, _exponential, _objective
+from skdpsumm.learners.mechanisms import _answers_at_points, _objective
+from skdpsumm.learners.mechanisms._base import AnsweredQueries
 from skdpsumm.learners.mechanisms._functional import PathAnswers
-from skdpsumm.learners.mechanisms._interactive import AnsweredQueries
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._mechanisms import gdp_delta, zcdp_rho
 from skdpsumm.privacy._threshold import threshold_ratio
@@ -524,7 +524,7 @@ CANDIDATES = np.array([[0.6, -0.4, 0.2], [0.3, 0.2, 0.1], [-0.3, 0.4, 0.0], [0.0
 @STRONG_CLAIMS
 def test_measurements(factor, accepted, adjacency, budget, noise, monkeypatch):
     noise(factor)
-    seen = fitted_answers(_exponential, monkeypatch)
+    seen = fitted_answers(_answers_at_points, monkeypatch)
     release = asking(
         budget, 2, kernel=rbf, candidates=CANDIDATES, adjacency=adjacency, classes=[0, 1, 2]
     )
@@ -578,9 +578,9 @@ class Tabulated:
 def test_choice_in_the_ball(factor, accepted, noise, monkeypatch):
     """A density proportional to exp(e_s |<z, w*>| / (2 Delta)) in the ball of radius R."""
     noise(1.0)
-    draw = _exponential.sample_ball
+    draw = _answers_at_points.sample_ball
     monkeypatch.setattr(
-        _exponential, "sample_ball", lambda v, kappa, rng: draw(v, kappa / factor, rng)
+        _answers_at_points, "sample_ball", lambda v, kappa, rng: draw(v, kappa / factor, rng)
     )
     release = asking({"epsilon": 8.0, "delta": 0.0}, norm_bound=2.0, adjacency="replace_one")
     w = release.exact.coefficients[:, 0]

@@ -23,7 +23,7 @@ from skdpsumm.learners import (
 )
 from skdpsumm.learners.erm._losses import Logistic
 from skdpsumm.learners.erm._problem import Terms
-from skdpsumm.learners.mechanisms import _exponential, _functional, _objective
+from skdpsumm.learners.mechanisms import _answers_at_points, _functional, _objective
 from skdpsumm.learners.mechanisms._functional import CoordinateNoise
 from skdpsumm.privacy._noise import Block, IntegerNoise, exponential_choice, noisy_integers, on_grid
 from skdpsumm.summaries import Pool
@@ -278,7 +278,7 @@ def test_noise_in_floating_point_is_called_idealised(name, monkeypatch):
     """What draws from a generator of floats says so in its guarantee; all else never does."""
     model, look = RELEASES[name]
     idealised = name in ("weights, pure", "exponential")
-    for module in (_functional, _objective, _exponential):
+    for module in (_functional, _objective, _answers_at_points):
         monkeypatch.setattr(module, "secret_generator", lambda seed: Tripwire())
     if idealised:
         with pytest.raises((AssertionError, TypeError, ValueError)):

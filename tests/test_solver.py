@@ -298,7 +298,7 @@ def test_streaming_equals_cached():
 
 def test_rows_are_scaled_into_the_ball():
     X = rows_in_ball(10, 3) * np.arange(10)[:, None]
-    rows = FeatureSpace(None, 3, 1.0, 0.0).rows(X)
+    rows = FeatureSpace(None, 3, 1.0, 0.0).prepare(X, None)
     block = np.concatenate([block for _, block in rows.blocks()])
     lengths = np.linalg.norm(X, axis=1)
     np.testing.assert_allclose(np.linalg.norm(block, axis=1), np.minimum(lengths, 1.0))

@@ -19,16 +19,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from scipy.special import gammaln
 from sklearn.utils import check_random_state
 
-from ._events import (
-    FAMILIES,
-    Floats,
-    choose_event,
-    claims_of,
-    lower_limit,
-    split,
-    take,
-    upper_limit,
-)
+from ._events import FAMILIES, Claims, Floats, choose_event, split, take
 from ._result import AuditResult
 
 _FEWEST_TRIALS = 100
@@ -159,13 +150,10 @@ def audit_epsilon(
         )
     order = check_random_state(random_state).permutation(n_trials)
     training, held_out = split(take(outputs, order))
-    error, claims = (1 - confidence) / 2, claims_of(family, float(delta))
+    error, claims = (1 - confidence) / 2, Claims(family, float(delta))
     event = choose_event(training, statistic, error, claims)
     counts, n = event.counts(held_out), len(held_out[0])
-    bound = claims.bound(
-        lower_limit(counts[event.likelier], n, error),
-        upper_limit(counts[1 - event.likelier], n, error),
-    )
+    bound = claims.bound(counts[event.likelier], counts[1 - event.likelier], n, error)
     return AuditResult(
         lower_bound=claims.epsilon(bound),
         confidence=float(confidence),
@@ -174,7 +162,7 @@ def audit_epsilon(
         event=str(event),
         counts=counts,
         family=family,
-        mu=None if family is None else max(0.0, float(bound)),
+        mu=None if family is None else max(0.0, bound),
         curve=event.curve(held_out),
     )
 

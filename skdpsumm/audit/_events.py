@@ -6,7 +6,6 @@ What the two probabilities of an event prove hangs on the family of claims that 
 from __future__ import annotations
 
 import operator
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,62 +26,45 @@ FAMILIES = (None, "gaussian")
 
 
 @dataclass(frozen=True)
-class Claims(ABC):
+class Claims:
     """Claims that an event of probability p on one data set and q on the other can refute.
 
     `bound` rises with p and falls with q, so that confidence limits may stand for both.
+
+    Parameters
+    ----------
+    family : None or "gaussian"
+        None is (epsilon, delta) for any release: ``p <= exp(epsilon) q + delta``. "gaussian" is
+        mu-GDP, ``p <= Phi(Phi^-1(q) + mu)``, stated as the epsilon that mu implies at `delta`.
+    delta : float
     """
 
+    family: str | None
     delta: float
 
-    @abstractmethod
     def gain(self, p: Any) -> Any:
         """Return what p is worth."""
+        return np.log(np.maximum(p - self.delta, 0.0)) if self.family is None else ndtri(p)
 
-    @abstractmethod
     def cost(self, q: Any) -> Any:
         """Return what q takes off."""
+        return np.log(q) if self.family is None else ndtri(q)
 
-    @abstractmethod
+    def bound(self, likely: int, rare: int, n: int, error: float) -> float:
+        """Return the lower bound on the privacy parameter, epsilon or mu, of an event's counts.
+
+        Each of the two limits errs with probability `error`.
+        """
+        with np.errstate(divide="ignore"):
+            gain = self.gain(lower_limit(likely, n, error))
+            return float(gain - self.cost(upper_limit(rare, n, error)))
+
     def epsilon(self, bound: float) -> float:
         """Return the epsilon, at `delta`, that a bound stands for."""
-
-    def bound(self, p: Any, q: Any) -> Any:
-        """Return the lower bound on the privacy parameter: epsilon or mu."""
-        with np.errstate(divide="ignore"):
-            return self.gain(p) - self.cost(q)
-
-
-class ApproximateClaims(Claims):
-    """(epsilon, delta) for any release: ``p <= exp(epsilon) q + delta``."""
-
-    def gain(self, p):
-        return np.log(np.maximum(p - self.delta, 0.0))
-
-    def cost(self, q):
-        return np.log(q)
-
-    def epsilon(self, bound):
-        return max(0.0, float(bound))
-
-
-class GaussianClaims(Claims):
-    """mu-GDP: ``p <= Phi(Phi^-1(q) + mu)``, stated as the epsilon that mu implies at `delta`."""
-
-    def gain(self, p):
-        return ndtri(p)
-
-    def cost(self, q):
-        return ndtri(q)
-
-    def epsilon(self, bound):
-        found = gdp_epsilon(max(0.0, float(bound)), self.delta)
+        if self.family is None:
+            return max(0.0, bound)
+        found = gdp_epsilon(max(0.0, bound), self.delta)
         return max(0.0, found * (1 - 1e-9) - 1e-11)  # it is rounded up there
-
-
-def claims_of(family: str | None, delta: float) -> Claims:
-    """Return the claims of a family."""
-    return ApproximateClaims(delta) if family is None else GaussianClaims(delta)
 
 
 # ---- the choice of an event
@@ -112,13 +94,16 @@ def upper_limit(count: Any, n: int, error: float) -> Any:
 
 
 class Limits:
-    """Bounds on the parameter of `claims` for all counts out of `n`; each limit errs by `error`."""
+    """Bounds on the parameter of `claims` for all counts out of `n` that choose an event.
+
+    About so many events are looked at, so each limit errs by a part of `error`.
+    """
 
     def __init__(self, n: int, error: float, claims: Claims):
         counts = np.arange(n + 1)
         with np.errstate(divide="ignore"):
-            self._gains = claims.gain(lower_limit(counts, n, error))
-            self._costs = claims.cost(upper_limit(counts, n, error))
+            self._gains = claims.gain(lower_limit(counts, n, error / n))
+            self._costs = claims.cost(upper_limit(counts, n, error / n))
 
     def bound(self, likely: Any, rare: Any) -> Any:
         """Return the bound for an event's counts on its two data sets."""
@@ -183,14 +168,9 @@ def choose_event(training: Pair, statistic: Any, error: float, claims: Claims) -
         statistics, judges = [_coordinate(0, "output")], training
     else:
         fit, judges = split(training)
-        statistics = list(_learn(fit, _choice_limits(fit, error, claims)))
-    limits = _choice_limits(judges, error, claims)
+        statistics = list(_learn(fit, Limits(len(fit[0]), error, claims)))
+    limits = Limits(len(judges[0]), error, claims)
     return _strongest(_best_event(statistic, judges, limits) for statistic in statistics)
-
-
-def _choice_limits(pair: Pair, error: float, claims: Claims) -> Limits:
-    n = len(pair[0])
-    return Limits(n, error / n, claims)
 
 
 def _strongest(events: Iterable[_Event]) -> _Event:
@@ -264,17 +244,14 @@ def _scores(fit: Pair, columns: NDArray[np.intp], name: str) -> Iterator[_Statis
     def standard(outputs: Floats) -> Floats:
         return (outputs[:, columns] - centre) / scale
 
+    def of_standard(label: str, score: Callable[[Floats], Floats]) -> _Statistic:
+        return _Statistic(label, lambda outputs: score(standard(outputs)))
+
     a, b = standard(fit[0]), standard(fit[1])
-    yield _Statistic(f"distance of {name}", lambda outputs: np.abs(standard(outputs)).sum(axis=1))
-    laplace = _laplace_ratio(a, b)
-    yield _Statistic(f"Laplace score of {name}", lambda outputs: laplace(standard(outputs)))
+    yield of_standard(f"distance of {name}", lambda z: np.abs(z).sum(axis=1))
+    yield of_standard(f"Laplace score of {name}", _laplace_ratio(a, b))
     for ridge in _RIDGES:
-        linear = _linear(standard, _ridge_weights(a, b, ridge))
-        yield _Statistic(f"linear score of {name} (ridge {ridge:g})", linear)
-
-
-def _linear(standard: Callable[[Floats], Floats], weights: Floats) -> Callable[[Floats], Floats]:
-    return lambda outputs: standard(outputs) @ weights
+        yield of_standard(f"linear score of {name} (ridge {ridge:g})", _linear(a, b, ridge))
 
 
 def _laplace_ratio(a: Floats, b: Floats) -> Callable[[Floats], Floats]:
@@ -285,8 +262,9 @@ def _laplace_ratio(a: Floats, b: Floats) -> Callable[[Floats], Floats]:
     return lambda z: (np.abs(z - at_b) - np.abs(z - at_a)) @ weights
 
 
-def _ridge_weights(a: Floats, b: Floats, ridge: float) -> Floats:
-    """Return Fisher's direction, as the regression of the data set on the outputs."""
+def _linear(a: Floats, b: Floats, ridge: float) -> Callable[[Floats], Floats]:
+    """Return the score along Fisher's direction, the regression of the data set on the outputs."""
     z = np.concatenate([a, b]) / np.sqrt(2 * len(a))
     label = np.repeat([1.0, -1.0], len(a))
-    return Ridge(alpha=ridge, fit_intercept=False).fit(z, label).coef_
+    weights = Ridge(alpha=ridge, fit_intercept=False).fit(z, label).coef_
+    return lambda z: z @ weights

@@ -148,11 +148,12 @@ def worst_case_neighbours(
     if isinstance(estimator, LearnsFromKernel):
         return labelled_neighbours(estimator, n_samples, n_features, rng)
     sketcher, n_columns = sketcher_of(estimator, n_features)
-    first, second = _tables(sketcher, n_samples, n_columns, rng)
+    tables = _tables(sketcher, n_samples, n_columns, rng)
     if n_columns == n_features:
-        return first, second
+        return tables
     kind = object if estimator.categories else np.float64
-    return _labelled(first, kind), _labelled(second, kind)
+    first, second = ((table[:, :-1].astype(kind), table[:, -1]) for table in tables)
+    return first, second
 
 
 def sketcher_of(estimator: Any, n_features: int) -> tuple[SumsFeatures, int]:
@@ -162,10 +163,6 @@ def sketcher_of(estimator: Any, n_features: int) -> tuple[SumsFeatures, int]:
     if not (is_classifier(estimator) or is_regressor(estimator)):
         return estimator.preview_sketcher(n_features), n_features
     return estimator.preview_sketcher(n_features, two_labels(estimator)), n_features + 1
-
-
-def _labelled(table: NDArray, kind: Any) -> Labelled:
-    return table[:, :-1].astype(kind), table[:, -1]
 
 
 def _require_known(estimator: Any) -> None:
@@ -199,15 +196,10 @@ def _tables(sketcher: Any, n_samples: int, n_columns: int, rng) -> tuple[NDArray
 
 
 def _candidates(feature_map: FeatureMap, n_columns: int, rng) -> NDArray:
-    maps = [part.columns for part in feature_map.parts()]
-    known = [columns for columns in maps if _can_sample(columns)]
-    if known:
-        return known[0].sample(N_CANDIDATES, rng)
+    for columns in (part.columns for part in feature_map.parts()):
+        if columns.bounds is not None or not columns.is_numeric:
+            return columns.sample(N_CANDIDATES, rng)
     return rows_at_many_scales(N_CANDIDATES, n_columns, rng)
-
-
-def _can_sample(columns) -> bool:
-    return columns.bounds is not None or not columns.is_numeric
 
 
 # ---- kernel learners: labels take turns, and one pull is left over
@@ -269,10 +261,10 @@ def neighbouring_worlds(
         tables = neighbouring_tables(far, near, n_samples, adjacency)
         others = np.repeat(near[None], n_held, axis=0)
         first, second = (_world(far, others, target, n_held) for target in tables)
-        return first, second
-    target = np.repeat(near[None], n_samples, axis=0)
-    tables = neighbouring_tables(far, near, n_held, adjacency)
-    first, second = (_world(far, others, target, n_held) for others in tables)
+    else:
+        tables = neighbouring_tables(far, near, n_held, adjacency)
+        target = np.repeat(near[None], n_samples, axis=0)
+        first, second = (_world(far, others, target, n_held) for others in tables)
     return first, second
 
 

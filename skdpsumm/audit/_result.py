@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
+from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..privacy import gdp_mu
-from ._events import claims_of, lower_limit, upper_limit
+from ._events import Claims, lower_limit, upper_limit
 
 # A claim of Gaussian DP is one of a whole trade-off curve, of which (epsilon, delta) is a point.
 _GAUSSIAN_ONLY = "refutes claims of Gaussian differential privacy only"
@@ -86,8 +87,8 @@ class AuditResult:
     def largest_bound(self) -> float:
         """The bound that a release without any privacy would get from as many trials."""
         n, error = self.n_held_out, (1 - self.confidence) / 2
-        claims = claims_of(self.family, self.delta)
-        return claims.epsilon(claims.bound(lower_limit(n, n, error), upper_limit(0, n, error)))
+        claims = Claims(self.family, self.delta)
+        return claims.epsilon(claims.bound(n, 0, n, error))
 
     def refutes(self, epsilon: float) -> bool:
         """Return whether a claim of (`epsilon`, delta)-differential privacy is refuted.
@@ -127,7 +128,28 @@ class AuditResult:
         ValueError
             If `epsilon` is negative or not a number.
         """
-        return _plot_trade_off(self, ax, epsilon)
+        if ax is None:
+            check_matplotlib_support("AuditResult.plot")
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots(figsize=(6.8, 4), layout="constrained")[1]
+        gaussian = self.family == "gaussian"
+        if epsilon is not None:
+            self.refutes(epsilon)  # complains of what is no epsilon
+            kind = "Gaussian, " if gaussian else ""
+            claim = f"{kind}epsilon = {epsilon:g}, delta = {self.delta:g}"
+            style = {"color": "0.85", "lw": 0, "label": f"forbidden by the claim\n({claim})"}
+            ax.fill_between(_ALARMS, _fewest_misses(self, epsilon), **style)
+        ax.plot([0, 1], [1, 0], color="0.5", lw=1, ls=":", label="perfect privacy")
+        if self.curve:
+            ax.plot(*np.transpose(self.curve), color="k", lw=1.2, label="held-out outputs")
+        _draw_event(self, ax)
+        ax.set(xlabel="false alarms", ylabel="misses", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        bound = f"epsilon >= {self.lower_bound:.3g} with confidence {self.confidence:.10g}"
+        title = f"{bound}\n(of Gaussian claims only)" if gaussian else bound
+        ax.set_title(title, fontsize="medium")
+        ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.02, 1))
+        return ax
 
     def __repr__(self) -> str:
         n = self.n_held_out
@@ -144,38 +166,6 @@ class AuditResult:
 # ---- the picture
 
 
-def _plot_trade_off(result: AuditResult, ax: Any, epsilon: float | None) -> Any:
-    if ax is None:
-        ax = _new_axes()
-    if epsilon is not None:
-        result.refutes(epsilon)  # complains of what is no epsilon
-        allowed = _fewest_misses(result, epsilon)
-        ax.fill_between(_ALARMS, allowed, color="0.85", lw=0, label=_claim(result, epsilon))
-    ax.plot([0, 1], [1, 0], color="0.5", lw=1, ls=":", label="perfect privacy")
-    if result.curve:
-        ax.plot(*np.transpose(result.curve), color="k", lw=1.2, label="held-out outputs")
-    _draw_event(result, ax)
-    ax.set(xlabel="false alarms", ylabel="misses", xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    ax.set_title(_title(result), fontsize="medium")
-    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.02, 1))
-    return ax
-
-
-def _new_axes() -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "AuditResult.plot needs matplotlib; install it with: pip install matplotlib"
-        ) from error
-    return plt.subplots(figsize=(6.8, 4), layout="constrained")[1]
-
-
-def _title(result: AuditResult) -> str:
-    bound = f"epsilon >= {result.lower_bound:.3g} with confidence {result.confidence:.10g}"
-    return bound if result.family is None else f"{bound}\n(of Gaussian claims only)"
-
-
 def _fewest_misses(result: AuditResult, epsilon: float) -> NDArray[np.float64]:
     """Return the trade-off curve of the claim: below it lie the tests that it forbids."""
     if result.family == "gaussian":
@@ -183,11 +173,6 @@ def _fewest_misses(result: AuditResult, epsilon: float) -> NDArray[np.float64]:
     rest = 1 - result.delta
     factor = math.exp(epsilon)
     return np.maximum(0.0, np.maximum(rest - factor * _ALARMS, (rest - _ALARMS) / factor))
-
-
-def _claim(result: AuditResult, epsilon: float) -> str:
-    kind = "Gaussian, " if result.family == "gaussian" else ""
-    return f"forbidden by the claim\n({kind}epsilon = {epsilon:g}, delta = {result.delta:g})"
 
 
 def _draw_event(result: AuditResult, ax: Any) -> None:

@@ -180,14 +180,10 @@ def check_engine() -> None:
     """Raise ValueError for an engine that the environment asks for and that is not there."""
     try:
         _kernels()
-    except ImportError:
-        missing = True
-    else:
-        missing = False
-    if missing:
+    except ImportError as error:
         raise ValueError(
             "SKDPSUMM_ENGINE is 'numba', which is not installed: pip install numba, or set 'numpy'."
-        )
+        ) from error
 
 
 def engine_signature() -> str:
@@ -217,10 +213,10 @@ def _fastest() -> str:
 
 def _kernels() -> ModuleType | None:
     """Return the module of compiled loops, None where numpy is to do it."""
+    if engine_name() == "numpy":
+        return None
     # Imported late: numba takes a second, and need not be there.
-    return (
-        importlib.import_module("._engine_numba", __package__) if engine_name() == "numba" else None
-    )
+    return importlib.import_module("._engine_numba", __package__)
 
 
 def _sum_tasks(

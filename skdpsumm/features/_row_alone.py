@@ -21,23 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn import config_context
+from sklearn import config_context, preprocessing
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import (
-    Binarizer,
-    FunctionTransformer,
-    KBinsDiscretizer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PolynomialFeatures,
-    RobustScaler,
-    StandardScaler,
-)
 from sklearn.utils import _safe_indexing, gen_batches
 
 from .._computing import one_blas_thread, silence
@@ -47,16 +35,16 @@ from ._scaler import PublicScaler
 _BLOCK_ROWS = 4096
 _BY_ENTRY = frozenset(
     {
-        Binarizer,
-        KBinsDiscretizer,
-        MaxAbsScaler,
-        MinMaxScaler,
-        OneHotEncoder,
-        OrdinalEncoder,
-        PolynomialFeatures,
+        preprocessing.Binarizer,
+        preprocessing.KBinsDiscretizer,
+        preprocessing.MaxAbsScaler,
+        preprocessing.MinMaxScaler,
+        preprocessing.OneHotEncoder,
+        preprocessing.OrdinalEncoder,
+        preprocessing.PolynomialFeatures,
+        preprocessing.RobustScaler,
+        preprocessing.StandardScaler,
         PublicScaler,
-        RobustScaler,
-        StandardScaler,
     }
 )
 _NOTHING = (None, "passthrough", "drop")
@@ -122,33 +110,21 @@ def _fill(values: NDArray[np.float64], taken: NDArray[np.bool_], steps: list[Any
         for step in steps:
             if not _takes_blocks(step):
                 break
-            X = _in_a_block(step, X)
+            X = _fourier(step, X) if type(step) is RBFSampler else step.transform(X)
             done += 1
         else:
             values[...] = dense(X)
             taken[...] = True
             return
     except Exception:
-        _fill_halves(values, taken, steps[done:], X)
+        n = len(values)
+        for rows in (slice(0, n // 2), slice(n // 2, n)) if n > 1 else ():
+            _fill(values[rows], taken[rows], steps[done:], _safe_indexing(X, rows))
         return
     for i, row in enumerate(_single_rows(X)):
         with suppress(Exception):
             values[i] = _one_row(steps[done:], row).reshape(values.shape[1])
             taken[i] = True
-
-
-def _fill_halves(
-    values: NDArray[np.float64], taken: NDArray[np.bool_], steps: list[Any], X: Any
-) -> None:
-    n = len(values)
-    if n == 1:
-        return
-    for rows in (slice(0, n // 2), slice(n // 2, n)):
-        _fill(values[rows], taken[rows], steps, _safe_indexing(X, rows))
-
-
-def _in_a_block(step: Any, X: Any) -> Any:
-    return _fourier(step, X) if type(step) is RBFSampler else step.transform(X)
 
 
 def _fourier(step: RBFSampler, X: Any) -> NDArray[np.float64]:
@@ -203,6 +179,6 @@ def _is_by_entry(step: Any) -> bool:
         return all(_is_by_entry(inner) for _, inner in step.transformer_list)
     if kind is ColumnTransformer:
         return all(_is_by_entry(inner) for _, inner, _ in step.transformers_)
-    if kind is FunctionTransformer:  # what becomes of "passthrough"
+    if kind is preprocessing.FunctionTransformer:  # what becomes of "passthrough"
         return step.func is None
     return kind in _BY_ENTRY or (isinstance(step, str | None) and step in _NOTHING)

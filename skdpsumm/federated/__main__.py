@@ -1,4 +1,14 @@
-"""``python -m skdpsumm.federated``: an owner's node, the curator's link, and the agreement."""
+"""Owners' nodes, the curator's link, and the agreement.
+
+usage: python -m skdpsumm.federated COMMAND ...
+
+  agreement PATH   print the digest of the agreement in a pyproject.toml, and what it asks for
+  supernode ...    an owner's node: flower-supernode, with the app of this installation only
+  superlink ...    the curator's link: flower-superlink
+  flwr ...         flwr: register a node, start a run
+
+The last three take the options of Flower's commands, and run them with telemetry off.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +16,6 @@ import sys
 
 from ._agreement import Agreement
 from ._commands import flower, supernode
-
-USAGE = """usage: python -m skdpsumm.federated COMMAND ...
-
-  agreement PATH   print the digest of the agreement in a pyproject.toml, and what it asks for
-  supernode ...    an owner's node: flower-supernode, with the app of this installation only
-  superlink ...    the curator's link: flower-superlink
-  flwr ...         flwr: register a node, start a run
-
-The last three take the options of Flower's commands, and run them with telemetry off."""
 
 
 def main(arguments: list[str]) -> int:
@@ -30,7 +31,7 @@ def main(arguments: list[str]) -> int:
             return flower("flower-superlink", rest)
         case ["flwr", *rest]:
             return flower("flwr", rest)
-    print(USAGE)
+    print(__doc__)
     return 2
 
 

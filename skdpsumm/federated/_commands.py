@@ -18,8 +18,8 @@ from pathlib import Path
 
 _SCRIPT = """#!{python}
 import sys
-from skdpsumm.federated._commands import {function}
-sys.exit({function}())
+from skdpsumm.federated._commands import clientapp
+sys.exit(clientapp())
 """
 
 
@@ -41,7 +41,9 @@ def supernode(arguments: Sequence[str], environment: dict[str, str] | None = Non
     _check_flower()
     environment = dict(os.environ if environment is None else environment)
     with tempfile.TemporaryDirectory(prefix="skdpsumm-owner-") as folder:
-        _write_script(Path(folder) / "flwr-clientapp", "clientapp")
+        script = Path(folder) / "flwr-clientapp"
+        script.write_text(_SCRIPT.format(python=sys.executable))
+        script.chmod(0o700)
         # Whatever else Flower may want to start is not there.
         (Path(folder) / "flower-superexec").symlink_to(_command("flower-superexec"))
         environment["PATH"] = folder
@@ -98,11 +100,6 @@ def _check_flower() -> None:
 
 def _refuse(*_: object, **__: object) -> None:
     raise RuntimeError("Nothing is installed on an owner's machine during a run.")
-
-
-def _write_script(path: Path, function: str) -> None:
-    path.write_text(_SCRIPT.format(python=sys.executable, function=function))
-    path.chmod(0o700)
 
 
 def _scripts() -> str:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from ._agreement import Agreement
 from ._owner_log import Refusal
 
-_ARROW = {"float32": "float", "float64": "double", "bool": "bool"}
+# Arrow's names of types, where they are others than numpy's.
+_ARROW = {"float32": "float", "float64": "double"}
 
 
 def check_table(path: str | os.PathLike, agreement: Agreement) -> None:
@@ -33,7 +34,7 @@ def check_table(path: str | os.PathLike, agreement: Agreement) -> None:
     for name, dtype in wanted.items():
         if name not in known:
             raise Refusal(f"columns: the table has no column {name!r}")
-        if known[name] is not None and known[name] != _arrow_name(dtype):
+        if known[name] is not None and known[name] != _ARROW.get(dtype, dtype):
             raise Refusal(f"dtypes: column {name!r} is not {dtype} in the table")
 
 
@@ -57,7 +58,7 @@ def read_table(
     """
     wanted = _wanted(agreement, labels)
     if _is_csv(path):
-        types = {name: pa.type_for_alias(_alias(dtype)) for name, dtype in wanted.items()}
+        types = {name: pa.type_for_alias(dtype) for name, dtype in wanted.items()}
         options = pyarrow.csv.ConvertOptions(column_types=types, include_columns=list(wanted))
         table = pyarrow.csv.read_csv(path, convert_options=options)
     else:
@@ -82,11 +83,3 @@ def _wanted(agreement: Agreement, labels: bool = True) -> dict[str, str]:
 
 def _is_csv(path: str | os.PathLike) -> bool:
     return Path(path).suffix.lower() == ".csv"
-
-
-def _alias(dtype: str) -> str:
-    return {"bool": "bool_"}.get(dtype, dtype)
-
-
-def _arrow_name(dtype: str) -> str:
-    return _ARROW.get(dtype, dtype)

@@ -16,7 +16,6 @@ from ..sketches._file import read_npy
 from ..summaries._mmd import Embedding
 from ..summaries._protocol import Message, ProposeRows, Rows
 
-_KINDS: dict[str, type[Message]] = {"ProposeRows": ProposeRows}
 _SCALARS, _ARRAYS = "scalars", "arrays"
 
 
@@ -50,7 +49,7 @@ def unpack(record: RecordDict) -> dict[str, Any]:
 def message_content(message: Message) -> dict[str, Any]:
     """Return a message of the curator as scalars and arrays by name."""
     kind = type(message).__name__
-    if _KINDS.get(kind) is not type(message):
+    if type(message) is not ProposeRows:
         raise ValueError(
             f"{kind} does not go over Flower, where a round takes seconds and owners keep no state "
             "between messages: use Propose or Pool."

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -169,9 +169,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         """Return what `fit` would cost at least, whatever its epsilon; None if that is nothing."""
         mechanism = self._chosen_mechanism()
         # "auto" raises Lambda where epsilon is lowered, and with it lowers the price of curvature.
-        if not mechanism.pays_for_curvature or self.regularization == "auto":
-            return None
-        if self.epsilon == np.inf:
+        is_fixed = self.regularization != "auto" and self.epsilon != np.inf
+        if not (mechanism.pays_for_curvature and is_fixed):
             return None
         self._check_parameters()
         return mechanism.least_cost(self._pose(X, y, X_public)[0].terms)
@@ -198,7 +197,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _pose(self, X: Any, y: Any, X_public: Any) -> tuple[Problem, Any, str, Any]:
         """Return what is to be minimised, the coding of y, what is given of it, public points."""
-        X, y = self._validate(X, y)
+        X, y = validate_table(self, X, y, y_numeric=is_regressor(self))
         loss, coding, given = self._describe_target(y)
         space, rows, public = self._open_space(X, X_public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
@@ -210,7 +209,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         plan = self._chosen_mechanism().plan(problem.space, problem.terms, public)
         problem.check(**getattr(plan, "demands", {}))
         if public is not None:
-            problem.check_points(public)
+            problem.space.check_points(public, problem.X)
         return _Draft(problem, plan, coding, self._guarantee(plan, given))
 
     def _publish(self, draft: _Draft) -> None:
@@ -260,16 +259,12 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 BudgetWarning,
             )
 
-    def _validate(self, X: Any, y: Any) -> tuple[NDArray, NDArray]:
-        return validate_table(self, X, y)
-
     def _open_space(self, X: NDArray, X_public: Any) -> tuple[Space, NDArray, NDArray | None]:
         """Return the space, the rows of X in it, and the public points in it."""
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         intercept = float(self.intercept_scaling) if self.fit_intercept else 0.0
         norm_bound, n_columns = float(self.norm_bound), X.shape[1]
-        if X_public is not None:
-            X_public = unwrap(X_public)
+        X_public = unwrap(X_public)
         if self.kernel == "precomputed" and self.feature_map is None:
             return PrecomputedSpace.split(X, X_public, norm_bound, intercept)
         if self.feature_map is not None or self.kernel == "linear":
@@ -336,39 +331,36 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             kernel_error=space.kernel_error,
             max_rows=space.max_rows,
         )
-        if self.regularization == "auto":
-            charged = self.ledger is not None
-            mechanism = self._chosen_mechanism()
-            chosen = mechanism.default_regularization(space, terms, public, charged=charged)
-        else:
-            chosen = float(self.regularization)
-        terms = replace(terms, regularization=chosen)
+        chosen = self.regularization
+        if chosen == "auto":
+            chosen = self._chosen_mechanism().default_regularization(
+                space, terms, public, charged=self.ledger is not None
+            )
+        terms = replace(terms, regularization=float(chosen))
         terms.check()
         return terms
 
     def _guarantee(self, plan: Plan, given: str) -> PrivacyGuarantee:
-        facts = ["the parameters of the estimator"]
-        facts += [given] if given else []
-        facts += self._given_of_kernel()
+        facts = ["the parameters of the estimator", given, self._given_of_kernel()]
         facts += ["the number of rows"] if self.adjacency == "replace_one" else []
         return PrivacyGuarantee(
             plan.mechanism,
             self.adjacency,
             protects="the rows of X and y",
-            given=", and ".join(facts),
+            given=", and ".join(filter(None, facts)),
             simulated=self.noise_seed is not None,
             idealised=plan.idealised,
         )
 
-    def _given_of_kernel(self) -> list[str]:
+    def _given_of_kernel(self) -> str:
         """Return what is taken on trust of a kernel that the user computes, in tables."""
         is_users = callable(self.kernel) or self.kernel == "precomputed"
         if self.feature_map is not None or not is_users:
-            return []
-        return [
+            return ""
+        return (
             "that the kernel is positive semi-definite, and a function of two rows alone, up to "
             "rounding errors"
-        ]
+        )
 
     # ---- predictions
 
@@ -416,10 +408,6 @@ class ClassCoding:
         """Return the code of each label, shape (n, q)."""
         return self.codes[class_codes(y, self.classes)]
 
-    def decision(self, scores: Floats) -> Floats:
-        """Return scikit-learn's decision function: shape (n,) for two classes, else (n, K)."""
-        return scores[:, 0] if len(self.classes) == 2 else scores
-
 
 @dataclass(frozen=True)
 class IntervalCoding:
@@ -449,10 +437,11 @@ def _has_probabilities(self) -> bool:
 
 
 @estimator
-class ClassifierTarget(ClassifierMixin):
+class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
     """Two classes or more, by the scores' margins or by multinomial logistic regression."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseKernelLearner._parameter_constraints,
         "loss": "no_validation",
         "classes": [None, "array-like"],
     }
@@ -491,7 +480,7 @@ class ClassifierTarget(ClassifierMixin):
             Positive, or largest, for the class that is predicted. 1 is the margin.
         """
         scores = self._scores(X)
-        return self._coding.decision(scores)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X):
         """Return the class of each row.
@@ -528,18 +517,16 @@ class ClassifierTarget(ClassifierMixin):
 
 
 @estimator
-class RegressorTarget(RegressorMixin):
+class RegressorTarget(RegressorMixin, BaseKernelLearner):
     """A number of a public interval."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseKernelLearner._parameter_constraints,
         "loss": "no_validation",
         "y_bounds": "no_validation",
     }
     loss: Any = "huber"
     y_bounds: Any = None
-
-    def _validate(self, X, y):
-        return validate_table(self, X, y, y_numeric=True)
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -574,5 +561,4 @@ class RegressorTarget(RegressorMixin):
         -------
         ndarray of shape (n_samples,)
         """
-        scores = self._scores(X)
-        return self._coding.decode(scores)
+        return self._coding.decode(self._scores(X))

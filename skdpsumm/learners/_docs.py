@@ -10,7 +10,8 @@ from .._docs import shared_docs as fill_docs
 
 T = TypeVar("T", bound=type)
 
-SPACE = """
+_TEXTS = {
+    "space": """
     kernel : str or callable, default={kernel}
         "rbf", "laplacian", "poly", "cosine", "chi2", "linear" (scikit-learn's `pairwise_kernels`),
         or a function of two tables, of shapes (n, d) and (m, d), that returns their (n, m) matrix.
@@ -33,9 +34,8 @@ SPACE = """
     fit_intercept : bool, default=False
         Add a constant feature of value `intercept_scaling`. It is penalised like the others, for
         without that no sensitivity is finite; and it adds its square to R^2, and so to the noise.
-    intercept_scaling : float, default=1.0"""
-
-CLASSIFIER = """
+    intercept_scaling : float, default=1.0""",
+    "classifier": """
     loss : str or loss object, default="auto"
         "huberized_hinge" (`HuberizedHinge`), "soft_hinge" (`SoftHinge`), "logistic" (learners then
         have `predict_proba`), or "hinge", with its corner rounded for margins from 0.999 to 1.001.
@@ -47,17 +47,15 @@ CLASSIFIER = """
         stands for the object with its default parameters.
     classes : sequence or None, default=None
         All labels there can be. None takes those in y as public: a class that only one person
-        has is then revealed, and `privacy_` says so."""
-
-REGRESSOR = """
+        has is then revealed, and `privacy_` says so.""",
+    "regressor": """
     loss : str or loss object, default="huber"
         "huber" (`Huber`), or "squared", of labels clipped to `y_bounds`. "squared" clips residuals
         at the length of that interval, for the plain squared loss has no finite sensitivity where
         the number of rows is private. A string stands for the object with its default parameters.
     y_bounds : pair of float
-        Public (low, high) of y. Required."""
-
-BUDGET = """
+        Public (low, high) of y. Required.""",
+    "budget": """
     regularization : "auto" or float, default="auto"
         Lambda of the sum form, scikit-learn's 1 / C. "auto" is a public rule: noise of half a
         margin (a tenth of half the interval for regressors) on a prediction, see
@@ -67,18 +65,17 @@ BUDGET = """
         privacy, where the mechanism has it; ``epsilon=np.inf`` adds no noise.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         Whether a neighbour has one row more or less, or other values in one row; the second needs
-        twice the noise, and takes the number of rows as public."""
-
-END = """
+        twice the noise, and takes the number of rows as public.""",
+    "end": """
     random_state : int, RandomState or None, default=None
         Public randomness: of `feature_map` and of landmarks.
     {release}
         `PrivateSearchCV` chooses parameters at one price.
     verbose : int, default=0
         1 shows the solver's progress on the standard error stream, for the curator alone: an exact
-        kernel of tens of thousands of rows takes a minute or more."""
-
-FITTED = """
+        kernel of tens of thousands of rows takes a minute or more.""",
+    "release": RELEASE.strip(),
+    "fitted": """
     privacy_ : PrivacyGuarantee
     regularization_ : float
         Lambda.
@@ -86,41 +83,25 @@ FITTED = """
         Delta_w, by which neighbours' minimisers can differ in the norm of the space, with what the
         solver's tolerance and rounding add.
     n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names."""
-
-BOUNDS = """
+    feature_names_in_ : ndarray of str, where X has column names.""",
+    "bounds": """
     bounds : pair or sequence of pairs, default=None
         Public (low, high) of the columns, from which landmarks are drawn; required for kernels
         other than "linear" without a `feature_map`{unless}.
         In many columns landmarks are far from all rows: `fit` warns, from public numbers, where
-        `gamma` is too large for them to see any."""
-
-CLASSES = """
-    classes_ : ndarray of shape (n_classes,)"""
-
-PREDICTOR = """
+        `gamma` is too large for them to see any.""",
+    "classes": """
+    classes_ : ndarray of shape (n_classes,)""",
+    "predictor": """
     predictor_ : Minimizer
-        The release: an expansion in public points, or weights of features."""
-
-UPDATES = """
+        The release: an expansion in public points, or weights of features.""",
+    "updates": """
     n_updates : int, default=5
         B, how many updates of the hypothesis are paid for. "svt" is better for up to five.
     max_queries : int, default=1000
         T, after which answers come from the hypothesis alone. It sets the threshold of the test.
     failure_probability : float, default=0.05
-        beta of the paper's error bound, for the same threshold."""
-
-_TEXTS = {
-    "space": SPACE,
-    "classifier": CLASSIFIER,
-    "regressor": REGRESSOR,
-    "budget": BUDGET,
-    "bounds": BOUNDS,
-    "end": END.replace("    {release}", RELEASE.strip("\n")),
-    "classes": CLASSES,
-    "predictor": PREDICTOR,
-    "fitted": FITTED,
-    "updates": UPDATES,
+        beta of the paper's error bound, for the same threshold.""",
     "kernel": '"rbf"',
     "precomputed": "",
     "unless": "",
@@ -136,6 +117,6 @@ def shared_docs(**own: str) -> Callable[[T], T]:
         Texts of a family of learners, by the names that stand in braces; they replace ours.
     """
     texts = _TEXTS | own
-    for name in ("kernel", "precomputed", "unless"):  # in the middle of other texts
+    for name in ("kernel", "precomputed", "unless", "release"):  # in the middle of other texts
         texts = {key: text.replace("{" + name + "}", texts[name]) for key, text in texts.items()}
     return fill_docs(**texts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +111,7 @@ class BasePINP(BaseKernelLearner):
 
 @shared_docs(**_DOCS)
 @estimator
-class PINPClassifier(ClassifierTarget, BasePINP):
+class PINPClassifier(BasePINP, ClassifierTarget):
     """Classify test points that come one by one, from a minimiser that stays private.
 
     Parameters
@@ -148,15 +147,10 @@ class PINPClassifier(ClassifierTarget, BasePINP):
     (True, 2.0)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BasePINP._parameter_constraints,
-        **ClassifierTarget._parameter_constraints,
-    }
-
 
 @shared_docs(**_DOCS)
 @estimator
-class PINPRegressor(RegressorTarget, BasePINP):
+class PINPRegressor(BasePINP, RegressorTarget):
     """Predict numbers for test points that come one by one, from a minimiser that stays private.
 
     Parameters
@@ -187,8 +181,3 @@ class PINPRegressor(RegressorTarget, BasePINP):
     >>> model.score(X[:200], y[:200]) > 0.8
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BasePINP._parameter_constraints,
-        **RegressorTarget._parameter_constraints,
-    }

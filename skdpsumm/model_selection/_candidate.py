@@ -50,10 +50,8 @@ class Leaf:
         ValueError
             If there is none whose budget could be set.
         """
-        path, step = "", estimator
-        while isinstance(step, Pipeline):
-            name, step = step.steps[-1]
-            path += f"{name}__"
+        outer, step = nested(estimator)
+        path = "".join(f"{pipeline.steps[-1][0]}__" for pipeline in outer)
         params = step.get_params() if hasattr(step, "get_params") else {}
         if "epsilon" not in params and params.get("sketcher", 0) is None:
             raise ValueError(
@@ -61,17 +59,17 @@ class Leaf:
                 "RFFSketcher(gamma=2.0), so that the search can set its budget."
             )
         budget = path if "epsilon" in params else f"{path}sketcher__"
-        found = {f"{budget}{name}" for name in OWNED[:4]} <= set(_params(estimator))
-        if not found:
+        if not {f"{budget}{name}" for name in OWNED[:4]} <= set(_params(estimator)):
             raise ValueError(
                 f"{type(step).__name__} has no epsilon to set: the search takes a private learner "
                 "of skdpsumm (TDILClassifier, M2MRegressor, ...), or a Pipeline that ends in one."
             )
         return cls(path, budget)
 
-    def settings(self, estimator: Any, classes: Any) -> dict[str, Any]:
-        """Return the parameters that are the same in all runs, but for epsilon."""
-        values = {f"{self.budget}ledger": None}
+    def settings(self, estimator: Any, classes: Any, adjacency: str) -> dict[str, Any]:
+        """Return the parameters that are the same in all runs, but for epsilon and delta."""
+        values = {"adjacency": adjacency, "noise_seed": None, "ledger": None}
+        values = {f"{self.budget}{name}": value for name, value in values.items()}
         if classes is not None and f"{self.path}classes" in _params(estimator):
             values[f"{self.path}classes"] = classes
         return values
@@ -97,11 +95,23 @@ def _params(estimator: Any) -> dict[str, Any]:
     return estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
 
 
+def nested(estimator: Any) -> tuple[list[Pipeline], Any]:
+    """Return the pipelines that end in one another, outermost first, and the last step of all."""
+    outer = []
+    while isinstance(estimator, Pipeline):
+        outer.append(estimator)
+        estimator = estimator.steps[-1][1]
+    return outer, estimator
+
+
 def last_step(estimator: Any) -> Any:
     """Return the step that reads private rows."""
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[-1][1]
-    return estimator
+    return nested(estimator)[1]
+
+
+def steps_before(estimator: Any) -> list[Any]:
+    """Return the unfitted steps before the last one."""
+    return [pipeline.steps[:-1] for pipeline in nested(estimator)[0]]
 
 
 # Parameters by which a fit would tell of itself, and values with which it does not: to the screen,
@@ -116,22 +126,6 @@ def seeded(estimator: Any, seed: int) -> Any:
     last = {k: k.split("__")[-1] for k in given}
     loud = [k for k in given if last[k] in _QUIET and given[k] not in (None, False)]
     return clone(estimator).set_params(**missing, **{k: _QUIET[last[k]] for k in loud})
-
-
-def with_settings(leaf: Leaf, candidate: Any, settings: dict[str, Any], seed: int) -> Any:
-    """Return a clone, whose steps may be its own, with all that the search decides.
-
-    Raises
-    ------
-    ValueError
-        If its budget is set elsewhere than that of the search's estimator.
-    """
-    if Leaf.of(candidate) != leaf:
-        raise ValueError(
-            "A candidate in param_distributions reads private rows in another place than the "
-            "estimator of the search; give a search of its own to each kind."
-        )
-    return seeded(candidate, seed).set_params(**settings)
 
 
 def cost_of(step: Any) -> Any:
@@ -221,9 +215,8 @@ class PublicSteps:
     def fitted(cls, estimator: Any, public: PublicRows) -> PublicSteps:
         """Fit the steps before the last one of an estimator to public rows, in place."""
         before = []
-        while isinstance(estimator, Pipeline):
-            steps, estimator = estimator[:-1], estimator.steps[-1][1]
-            if len(steps):
+        for pipeline in nested(estimator)[0]:
+            if len(steps := pipeline[:-1]):
                 steps.fit(public.X, public.y)
                 public = public.through(steps)
                 before.append(steps)
@@ -234,12 +227,12 @@ class PublicSteps:
 
         These steps, fitted, take the place of the same ones before it.
         """
+        outer, learner = nested(estimator)
         before = iter(self.before)
-        while isinstance(estimator, Pipeline):
-            if len(estimator.steps) > 1:
-                estimator.steps[:-1] = next(before).steps
-            estimator = estimator.steps[-1][1]
-        return estimator.fit(X, y, **self.public.fit_params)
+        for pipeline in outer:
+            if len(pipeline.steps) > 1:
+                pipeline.steps[:-1] = next(before).steps
+        return learner.fit(X, y, **self.public.fit_params)
 
     def __call__(self, X: Any) -> tuple[Any, NDArray[np.bool_]]:
         """Map every row by itself; say which of them all steps could take.
@@ -269,15 +262,6 @@ class PublicSteps:
 # ---- which candidates share these steps
 
 
-def steps_before(estimator: Any) -> list[Any]:
-    """Return the unfitted steps before the last one."""
-    found = []
-    while isinstance(estimator, Pipeline):
-        found.append(estimator.steps[:-1])
-        estimator = estimator.steps[-1][1]
-    return found
-
-
 def alike(a: Any, b: Any) -> bool:
     """Return whether two parameters are surely the same: what is not known is not."""
     if a is b:
@@ -300,11 +284,11 @@ def alike(a: Any, b: Any) -> bool:
 def groups_of(items: list[Any], key: Callable[[Any], Any]) -> list[list[int]]:
     """Return the positions of items in groups with keys that are alike."""
     found: list[tuple[Any, list[int]]] = []
-    for j, item in enumerate(items):
-        mine = key(item)
-        group = next((g for k, g in found if alike(k, mine)), None)
-        if group is None:
-            group = []
-            found.append((mine, group))
-        group.append(j)
+    for j, mine in enumerate(map(key, items)):
+        for known, group in found:
+            if alike(known, mine):
+                group.append(j)
+                break
+        else:
+            found.append((mine, [j]))
     return [group for _, group in found]

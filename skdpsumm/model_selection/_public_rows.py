@@ -10,7 +10,7 @@ own tables as well, and makes the same of them, is tried before anything is char
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -147,7 +147,7 @@ class Column:
 
     name: str
     values: list[Any] | None = None
-    known: dict[Any, Any] | None = None
+    known: dict[Any, Any] = field(default_factory=dict)
     is_met: bool = True
     is_strict: bool = False
 
@@ -159,7 +159,7 @@ class Column:
         common = [
             value
             for value in lists[0][0]
-            if not is_missing(value) and all(_is_in(value, values) for values, _ in lists)
+            if not is_missing(value) and all(value in values for values, _ in lists)
         ]
         if not common:
             raise ValueError(
@@ -167,21 +167,16 @@ class Column:
                 "them list; give them at least one value in common."
             )
         listed = {value: None for values, _ in lists for value in values if not is_missing(value)}
-        known = {
-            value: value for value in check_listed(f"An encoder of column {name!r}", list(listed))
-        }
-        column = cls(name, common, known, True, any(strict for _, strict in lists))
-        return column if column.holds_names else column._of_floats()
-
-    def _of_floats(self) -> Column:
-        known = {float(value): float(value) for value in self.known or ()}
-        values = [float(value) for value in self.values or ()]
-        return Column(self.name, values, known, True, self.is_strict)
+        known = list(check_listed(f"An encoder of column {name!r}", list(listed)))
+        if not _are_names(known):
+            common, known = ([float(value) for value in values] for values in (common, known))
+        is_strict = any(strict for _, strict in lists)
+        return cls(name, common, {value: value for value in known}, True, is_strict)
 
     @property
     def holds_names(self) -> bool:
         """Whether anything but numbers is listed."""
-        return any(not isinstance(value, Real | np.bool_) for value in self.known or ())
+        return _are_names(self.known)
 
     def read(self, cells: Any) -> NDArray:
         """Return cells as float64, or as objects that are equal to one that is listed or left.
@@ -195,32 +190,23 @@ class Column:
         """
         if not self.is_met:
             return np.zeros(len(cells))
-        column, fault = read_column(cells), None
+        column = read_column(cells)
         try:
             if not self.holds_names:
-                numbers = exact_numbers(column)
-                fault = CellError("infinite") if np.isinf(numbers).any() else None
-            elif column.dtype.kind in "mM":
-                fault = CellError("times")
+                return _finite(column)
+            if column.dtype.kind in "mM":
+                raise CellError("times")
+            return _objects([self._name(cell) for cell in column.tolist()])
         except CellError as error:
             fault = error
-        if fault is not None:  # raised out here, without the error above
-            raise self._refusal(fault)
-        return self._names(column) if self.holds_names else numbers
-
-    def _refusal(self, error: CellError) -> Exception:
-        if error.fault == "words":
-            return ValueError(f"Column {self.name!r} {_NO_NUMBER}")
-        return cell_error(error, "X", f" in column {self.name!r}")
-
-    def _names(self, column: NDArray) -> NDArray:
-        values = np.empty(len(column), dtype=object)
-        values[:] = [self._name(cell) for cell in column.tolist()]
-        return values
+        # Out here, without the error above.
+        if fault.fault == "words":
+            raise ValueError(f"Column {self.name!r} {_NO_NUMBER}")
+        raise cell_error(fault, "X", f" in column {self.name!r}")
 
     def _name(self, cell: Any) -> Any:
         try:
-            return (self.known or {}).get(cell, cell)
+            return self.known.get(cell, cell)
         except TypeError:  # a list, say
             return str(type(cell))
 
@@ -230,13 +216,12 @@ class Column:
             return []
         if values.dtype != object:
             some = np.unique(values)  # NaN is one
-            unlisted = ~np.isin(some, list(self.known or ())) & self.is_strict
+            unlisted = ~np.isin(some, list(self.known)) & self.is_strict
             return some[np.isnan(some) | unlisted].tolist()
-        known = self.known or {}
         found = {
             (type(value), None if is_missing(value) else value): value
             for value in values
-            if is_missing(value) or (self.is_strict and value not in known)
+            if is_missing(value) or (self.is_strict and value not in self.known)
         }
         return list(found.values())
 
@@ -248,21 +233,29 @@ class Column:
         return np.resize(np.array(self.values, dtype=dtype), m)
 
 
-def _is_in(value: Any, values: list[Any]) -> bool:
-    return any(value == other for other in values)
+def _finite(column: NDArray) -> NDArray:
+    numbers = exact_numbers(column)
+    if np.isinf(numbers).any():
+        raise CellError("infinite")
+    return numbers
 
 
-def _as_list(cells: Any) -> list[Any]:
-    return cells.to_list() if hasattr(cells, "to_list") else cells.tolist()
+def _are_names(values: Iterable[Any]) -> bool:
+    return any(not isinstance(value, Real | np.bool_) for value in values)
+
+
+def _objects(values: list[Any]) -> NDArray:
+    """Return values as they are, in an array."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
 
 
 def _as_array(cells: Any) -> NDArray:
     """Return cells of a column that was read: floats, or objects."""
     if getattr(cells.dtype, "kind", "") == "f" or str(cells.dtype) == "Float64":
         return np.asarray(cells)
-    values = np.empty(len(cells), dtype=object)
-    values[:] = _as_list(cells)
-    return values
+    return _objects(cells.to_list() if hasattr(cells, "to_list") else cells.tolist())
 
 
 @dataclass(frozen=True)
@@ -310,8 +303,7 @@ class Reading:
         ValueError
             For what cannot be read, naming a column and no value.
         """
-        parts = [column.read(_cells(X, j)) for j, column in enumerate(self.columns)]
-        return self._table(parts)
+        return self._table([column.read(_cells(X, j)) for j, column in enumerate(self.columns)])
 
     def _table(self, parts: list[NDArray]) -> Any:
         if hasattr(self.schema, "columns"):
@@ -345,13 +337,10 @@ class Reading:
     def with_odd(self, rows: Any, odd: dict[int, list[Any]]) -> Any:
         """Return copies of the first of some rows that was read, each with one odd value."""
         places = [(j, value) for j, values in odd.items() for value in values]
-        parts = []
-        for j in range(len(self.columns)):
-            part = np.repeat(_as_array(_cells(rows, j))[:1], len(places))
-            for i, (at, value) in enumerate(places):
-                if at == j:
-                    part[i] = value
-            parts.append(part)
+        first = [_as_array(_cells(rows, j))[:1] for j in range(len(self.columns))]
+        parts = [np.repeat(value, len(places)) for value in first]
+        for i, (j, value) in enumerate(places):
+            parts[j][i] = value
         return self._table(parts)
 
     def own_and_read(self) -> tuple[Any, Any]:
@@ -462,6 +451,5 @@ class PublicRows:
 
     def through(self, steps: Any) -> PublicRows:
         """Return what fitted steps make of them."""
-        points = self.X_public
-        points = None if points is None else steps.transform(points)
+        points = None if self.X_public is None else steps.transform(self.X_public)
         return PublicRows(steps.transform(self.X), self.y, points)

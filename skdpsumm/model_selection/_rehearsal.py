@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,9 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing
 
 from ..privacy._contract import PricedLearner
-from ..privacy._mechanisms import Mechanism
 from ..privacy._objective import CurvatureError
 from ..schema._reading import FILL_MISSING, is_missing
-from ._candidate import Leaf, PublicSteps, alike, cost_of, last_step, steps_before, with_settings
+from ._candidate import Leaf, PublicSteps, alike, cost_of, last_step, seeded, steps_before
 from ._public_rows import NOT_LISTED, PublicRows, Reading, meetings, settle_columns
 from ._stopping import RunPlan
 
@@ -44,6 +45,7 @@ class TooExpensiveError(ValueError):
 _TOO_EXPENSIVE = (TooExpensiveError, CurvatureError)
 
 
+@dataclass(eq=False, repr=False)
 class Rehearsal:
     """All candidates of a search, tried on public rows.
 
@@ -75,29 +77,25 @@ class Rehearsal:
         Whether a candidate chooses columns by their dtypes, which are then taken as public.
     """
 
-    reading: Reading
-    public: PublicRows
-    tables: tuple[Any, Any]
+    leaf: Leaf
+    estimator: Any
+    _: KW_ONLY
+    plan_of: Callable[[float], RunPlan]
+    epsilon: float
+    adjacency: str
+    classes: Any
+    seed: int
+    schema: Any
 
-    def __init__(
-        self,
-        leaf: Leaf,
-        estimator: Any,
-        *,
-        plan_of: Callable[[float], RunPlan],
-        epsilon: float,
-        adjacency: str,
-        classes: Any,
-        seed: int,
-        schema: Any,
-    ):
-        self.leaf, self.estimator = leaf, estimator
-        self.plan_of, self.epsilon, self.plan = plan_of, epsilon, plan_of(epsilon)
-        self.adjacency, self.classes = adjacency, classes
-        self.seed, self.schema = seed, schema
-        self.chooses_by_dtype = False
-        self._passed: list[tuple[Params, Any]] = []
-        self._steps: list[tuple[Any, PublicSteps]] = []
+    reading: Reading = field(init=False)
+    public: PublicRows = field(init=False)
+    tables: tuple[Any, Any] = field(init=False)
+    chooses_by_dtype: bool = field(init=False, default=False)
+    _passed: list[tuple[Params, Any]] = field(init=False, default_factory=list)
+    _steps: list[tuple[Any, PublicSteps]] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.plan = self.plan_of(self.epsilon)
 
     def open(self, grid: list[Params], X_public: Any) -> None:
         """Make public rows, of the types in which these candidates read tables, and try them all.
@@ -145,10 +143,14 @@ class Rehearsal:
         return found
 
     def _with_settings(self, estimator: Any) -> Any:
-        budget = self.leaf.budget
-        own = {f"{budget}adjacency": self.adjacency, f"{budget}noise_seed": None}
-        own |= self.leaf.settings(estimator, self.classes)
-        return with_settings(self.leaf, estimator, own, self.seed)
+        """Return a clone, whose steps may be its own, with all that the search decides."""
+        if Leaf.of(estimator) != self.leaf:
+            raise ValueError(
+                "A candidate in param_distributions reads private rows in another place than the "
+                "estimator of the search; give a search of its own to each kind."
+            )
+        own = self.leaf.settings(estimator, self.classes, self.adjacency)
+        return seeded(estimator, self.seed).set_params(**own)
 
     def _all(self, attempt: Callable[[Params], Any], grid: list[Params]) -> list[Any]:
         """Return what is made of all candidates; raise one error for all that fail."""
@@ -231,16 +233,22 @@ class Rehearsal:
             yield f"{names[1]}='functional', which costs what it is asked to"
 
     def _all_fit(self, candidates: list[Any], plan: RunPlan | None = None) -> bool:
+        """Return whether each has an epsilon at which a fit costs no more than planned."""
         prices = [self._price(candidate, plan) for candidate in candidates]
-        return all(one.may_fit() for one in prices) and all(one.fits() for one in prices)
+        with suppress(ValueError):
+            for price in prices:
+                price.check_least()
+            return all(price.largest_epsilon(math.inf) > 0 for price in prices)
+        return False
 
     # ---- tables
 
     def _check_tables(self, trial: Any, steps: PublicSteps) -> None:
         """Raise ValueError where the user's own table gives something else than it does as read."""
         try:
-            _check_shape(trial, self.tables[1])
-            _check_shape(trial, self.tables[0])
+            for table in reversed(self.tables):
+                if np.shape(trial.predict(table)) != (len(table),):
+                    raise ValueError(f"{type(trial).__name__} must predict one value per row.")
         except (TypeError, ValueError) as error:
             if not steps.before:
                 raise
@@ -340,7 +348,7 @@ class _Price:
         ValueError
             If it cannot be fitted, or has no guarantee that the plan can hold.
         """
-        return self._with_budget(self._epsilon(_NEAR))
+        return self._with_budget(self.largest_epsilon(_NEAR))
 
     def check_least(self) -> None:
         """Raise for what costs too much whatever is spent on noise: no fit is made."""
@@ -351,22 +359,14 @@ class _Price:
         if cost is not None and not self.plan.covers(cost):
             raise TooExpensiveError("It costs more than a run may, whatever its epsilon.")
 
-    def may_fit(self) -> bool:
-        """Return whether `check_least` passes."""
-        try:
-            self.check_least()
-        except ValueError:
-            return False
-        return True
+    def largest_epsilon(self, near: float) -> float:
+        """Return an epsilon at which a fit costs no more than planned; some are, `near` times it.
 
-    def fits(self) -> bool:
-        """Return whether there is an epsilon at which a fit costs no more than planned."""
-        try:
-            return self._epsilon(math.inf) > 0
-        except ValueError:
-            return False
-
-    def _epsilon(self, near: float) -> float:
+        Raises
+        ------
+        TooExpensiveError, ValueError
+            As `affordable`.
+        """
         excess = self._excess(self.plan.epsilon)
         if excess <= 1:
             return self.plan.epsilon
@@ -408,14 +408,11 @@ class _Price:
         return fits
 
     def _excess(self, epsilon: float) -> float:
-        return self.plan.excess(self._cost(epsilon))
-
-    def _cost(self, epsilon: float) -> Mechanism:
         learner = last_step(self._with_budget(epsilon))
         data, more = (self.public.X, self.public.y), self.public.fit_params
         if isinstance(learner, PricedLearner):
-            return learner.planned_cost(*data, **more)
-        return cost_of(learner.fit(*data, **more))
+            return self.plan.excess(learner.planned_cost(*data, **more))
+        return self.plan.excess(cost_of(learner.fit(*data, **more)))
 
     def _with_budget(self, epsilon: float) -> Any:
         budget = {"epsilon": epsilon, "delta": self.plan.delta}
@@ -441,12 +438,6 @@ def _check_learner(step: Any, adjacency: str) -> None:
         )
     if step.privacy_.adjacency != adjacency:
         raise ValueError(f"{name} claims {step.privacy_.adjacency!r}, whatever its adjacency.")
-
-
-def _check_shape(trial: Any, X: Any) -> None:
-    """Raise ValueError where predictions are not one value per row."""
-    if np.shape(trial.predict(X)) != (len(X),):
-        raise ValueError(f"{type(trial).__name__} must predict one value per row.")
 
 
 def _check_steps(candidate: Any, rehearsal: Rehearsal) -> None:

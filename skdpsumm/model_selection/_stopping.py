@@ -108,11 +108,6 @@ class Stopping(ABC):
     def _beyond(self) -> float:
         """Some z > 1 at which f is finite."""
 
-    @property
-    def _no_trials(self) -> tuple[tuple[float, float, float], ...]:
-        """The terms of the guarantee that K = 0 adds."""
-        return ()
-
     def most_trials(self, probability: float) -> int:
         """Return a number that K exceeds with at most this probability (Markov, of z^K)."""
         z = self._beyond
@@ -136,7 +131,9 @@ class Stopping(ABC):
             raise TypeError(f"No price of a search is known here for runs of {base!r}.")
         shift = self.shift(base)
         terms = tuple((self.mean * w, mu, s + shift) for w, mu, s in base.loss_terms)
-        return ShiftedGaussianDP(terms + self._no_trials, *self._slack(*base.slack))
+        if self.generating(0.0) > 0:  # the chance of K = 0, whose result is public
+            terms += ((self.generating(0.0), 0.0, 0.0),)
+        return ShiftedGaussianDP(terms, *self._slack(*base.slack))
 
     def _slack(self, log_ratio: float, tail: float) -> tuple[float, float]:
         if tail == 0:
@@ -234,10 +231,6 @@ class Poisson(Stopping):
     @property
     def _beyond(self) -> float:
         return 2.0
-
-    @property
-    def _no_trials(self) -> tuple[tuple[float, float, float], ...]:
-        return ((math.exp(-self.mean), 0.0, 0.0),)
 
     def shift(self, base: Mechanism) -> float:
         return self.mean * base.delta(0.0) * (1 + _MARGIN)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
@@ -15,21 +15,6 @@ from ..sketches import PrivateSketch
 
 # Line and marker: any two can be told apart in black and white.
 STYLES = (("-", "o"), ("--", "s"), ("-.", "^"), (":", "D"), ((0, (6, 1, 1, 1, 1, 1)), "v"))
-
-
-_Args = ParamSpec("_Args")
-_Drawn = TypeVar("_Drawn")
-
-
-def draws(make: Callable[_Args, _Drawn]) -> Callable[_Args, _Drawn]:
-    """Have a class method ask for matplotlib first of all, before anything is spent."""
-
-    @wraps(make)
-    def checked(*args: _Args.args, **options: _Args.kwargs) -> _Drawn:
-        check_matplotlib_support(f"{getattr(args[0], '__name__', '')}.{make.__name__}")
-        return make(*args, **options)
-
-    return checked
 
 
 class Display:
@@ -44,6 +29,11 @@ class Display:
     ax_: Any
     figure_: Any
 
+    def __init_subclass__(cls) -> None:
+        for name, method in list(vars(cls).items()):
+            if isinstance(method, classmethod):
+                setattr(cls, name, classmethod(_asking(method.__func__)))
+
     def _open_axes(self, ax: Any, figsize: tuple[float, float] = (5.2, 3.6)) -> Any:
         """Return the axes to draw on, new ones where `ax` is None."""
         check_matplotlib_support(f"{type(self).__name__}.plot")
@@ -55,12 +45,46 @@ class Display:
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 
+    def _next_style(self) -> dict[str, Any]:
+        """Return colour, line and marker that no curve on the axes has so far."""
+        k = self._count("curve")
+        line, marker = STYLES[k % len(STYLES)]
+        return {"color": f"C{k}", "ls": line, "marker": marker, "gid": "curve"}
+
+    def _reference_style(self, label: str) -> dict[str, Any]:
+        """Return the style of a line drawn for comparison; the first of them is in the legend."""
+        style = {"color": "0.45", "lw": 1.5, "ls": (0, (1, 1)), "gid": "reference"}
+        return style | {"label": "_" + label if self._count("reference") else label}
+
+    def _count(self, gid: str) -> int:
+        """Return how many lines on the axes are of a kind, "curve" or "reference"."""
+        return sum(line.get_gid() == gid for line in self.ax_.get_lines())
+
+    def _once(self, label: str) -> str:
+        """Return a label for the legend, hidden where an artist on the axes has it already."""
+        return "_" + label if label in self.ax_.get_legend_handles_labels()[1] else label
+
+    def _legend_above(self) -> None:
+        """Put the legend where no data can be."""
+        style = {"frameon": False, "fontsize": "small", "borderaxespad": 0.2}
+        self.ax_.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, **style)
+
+
+def _asking(make: Callable) -> Callable:
+    """Have a class method ask for matplotlib first of all, before anything is spent."""
+
+    @wraps(make)
+    def checked(cls: type, *args: Any, **options: Any) -> Any:
+        check_matplotlib_support(f"{cls.__name__}.{make.__name__}")
+        return make(cls, *args, **options)
+
+    return checked
+
 
 class TableDisplay(Display):
     """A picture of statistics that an `M2MEstimator` answers."""
 
     @classmethod
-    @draws
     def from_sketch(
         cls, sketch: PrivateSketch, *args: Any, random_state: Any = None, **options: Any
     ) -> Any:
@@ -82,6 +106,20 @@ class TableDisplay(Display):
         estimator = M2MEstimator.from_sketch(sketch, random_state=random_state)
         return cls.from_estimator(estimator, *args, **options)  # type: ignore[attr-defined]
 
+    @staticmethod
+    def _numeric(
+        columns: Columns, units: Mapping[str, str] | None
+    ) -> tuple[list[int], list[str], list[str | None]]:
+        """Return positions, names and units of the columns that hold numbers."""
+        which, known = columns.numeric, units_of(columns, units)
+        return which, [columns.name(j) for j in which], [known[j] for j in which]
+
+    @staticmethod
+    def _labels(names: Sequence[str], units: Sequence[str | None] | None) -> list[str]:
+        """Return a label for each column."""
+        units = [None] * len(names) if units is None else units
+        return [with_unit(*pair) for pair in zip(names, units, strict=True)]
+
 
 def check_axes(ax: Any) -> None:
     """Raise TypeError for what cannot be drawn on, such as the array of several axes."""
@@ -89,19 +127,6 @@ def check_axes(ax: Any) -> None:
 
     if ax is not None and not isinstance(ax, Axes):
         raise TypeError(f"ax must be a matplotlib Axes or None, got {type(ax).__name__}.")
-
-
-def next_style(ax: Any) -> dict[str, Any]:
-    """Return colour, line and marker that no curve on the axes has so far."""
-    k = count(ax, "curve")
-    line, marker = STYLES[k % len(STYLES)]
-    return {"color": f"C{k}", "ls": line, "marker": marker, "gid": "curve"}
-
-
-def reference_style(ax: Any, label: str) -> dict[str, Any]:
-    """Return the style of a line drawn for comparison; the first of them is in the legend."""
-    style = {"color": "0.45", "lw": 1.5, "ls": (0, (1, 1)), "gid": "reference"}
-    return style | {"label": "_" + label if count(ax, "reference") else label}
 
 
 def of_level(level: float) -> str:
@@ -112,22 +137,6 @@ def of_level(level: float) -> str:
 def digits(number: Any, n: int) -> str:
     """Return a number of n significant digits, with a power of ten only where it is far from 1."""
     return f"{float(f'{float(number):.{n}g}'):.7g}"
-
-
-def once(ax: Any, label: str) -> str:
-    """Return a label for the legend, hidden where an artist on the axes has it already."""
-    return "_" + label if label in ax.get_legend_handles_labels()[1] else label
-
-
-def legend_above(ax: Any) -> None:
-    """Put the legend where no data can be."""
-    style = {"frameon": False, "fontsize": "small", "borderaxespad": 0.2}
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, **style)
-
-
-def count(ax: Any, gid: str) -> int:
-    """Return how many lines on the axes are of a kind, "curve" or "reference"."""
-    return sum(line.get_gid() == gid for line in ax.get_lines())
 
 
 def with_unit(name: str, unit: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..privacy import PrivacyGuarantee, PrivacyLedger
 from ..sketches import PrivateSketch
-from ._base import Display, draws, legend_above, next_style
+from ._base import Display
 
 # Deltas below are of no use to anyone, and would squeeze the others.
 _LEAST_DELTA = 1e-12
@@ -77,7 +78,7 @@ class PrivacyProfileDisplay(Display):
         label = f"protects {self.guarantee.protects}" if name is None else name
         if self.guarantee.simulated:
             label += " (SIMULATED: protects nobody)"
-        style = next_style(ax) | {"markevery": max(1, len(self.epsilons) // 8), "ms": 4}
+        style = self._next_style() | {"markevery": max(1, len(self.epsilons) // 8), "ms": 4}
         # A delta of 0 lies below the axis, where a pure guarantee's line leads.
         shown = np.maximum(self.deltas, _LEAST_DELTA / 100)
         (self.line_,) = ax.plot(self.epsilons, shown, label=label, **style)
@@ -85,11 +86,10 @@ class PrivacyProfileDisplay(Display):
         ax.set(xlabel=f"epsilon ({adjacency})", ylabel="delta (probability)")
         ax.set(yscale="log", ylim=(_LEAST_DELTA / 3, 2))
         ax.grid(color="0.9")
-        legend_above(ax)
+        self._legend_above()
         return self
 
     @classmethod
-    @draws
     def from_estimator(
         cls,
         estimator: Any,
@@ -135,7 +135,6 @@ class PrivacyProfileDisplay(Display):
         return cls(guarantee, epsilons=epsilons).plot(ax, name=name)
 
     @classmethod
-    @draws
     def from_sketch(
         cls,
         sketch: PrivateSketch,
@@ -181,6 +180,7 @@ _HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
 _GREYS = ("0.55", "0.75", "0.85", "0.65", "0.95", "0.8")
 
 
+@dataclass(eq=False, repr=False)
 class LedgerDisplay(Display):
     """A bar per charge, and lines where all together and the cap stand.
 
@@ -216,22 +216,13 @@ class LedgerDisplay(Display):
     (0.3, 0.3, 1.0)
     """
 
-    def __init__(
-        self,
-        entries: Sequence[Mapping[str, Any]],
-        *,
-        spent: float,
-        cap: float,
-        delta: float = 0.0,
-        accountant: str = "pure",
-        adjacency: str = "add_remove",
-    ):
-        self.entries = list(entries)
-        self.spent = spent
-        self.cap = cap
-        self.delta = delta
-        self.accountant = accountant
-        self.adjacency = adjacency
+    entries: Sequence[Mapping[str, Any]]
+    _: KW_ONLY
+    spent: float
+    cap: float
+    delta: float = 0.0
+    accountant: str = "pure"
+    adjacency: str = "add_remove"
 
     def plot(self, ax: Any = None, *, max_entries: int = 30) -> LedgerDisplay:
         """Draw the charges, the first on top.
@@ -260,26 +251,24 @@ class LedgerDisplay(Display):
         ax = self._open_axes(ax, (6.4, 1.9 + 0.28 * len(shown)))
         widths = np.array([entry["epsilon"] for entry in shown], dtype=np.float64)
         # Infinite charges reach to the edge.
-        right = 1.08 * max([*_finite([*widths, self.spent, self.cap]), 1e-9])
+        ends = np.array([*widths, self.spent, self.cap, 1e-9])
+        right = 1.08 * ends[np.isfinite(ends)].max()
         self.bars_ = ax.barh(range(len(shown)), np.where(np.isinf(widths), right, widths), 0.7)
         self._hatch(ax, shown)
-        spent = f"all together: {self.spent:.4g}"
-        cap = f"cap: {self.cap:.4g}"
-        for value, label, line in ((self.spent, spent, "--"), (self.cap, cap, "-")):
-            places = [value] * 2 if np.isfinite(value) else [np.nan] * 2
-            style = {"color": "k", "ls": line, "lw": 1.4, "label": label}
-            ax.plot(places, [0, 1], transform=ax.get_xaxis_transform(), **style)
+        for name, value, line in (("all together", self.spent, "--"), ("cap", self.cap, "-")):
+            x = value if np.isfinite(value) else np.nan
+            style = {"color": "k", "ls": line, "lw": 1.4, "label": f"{name}: {value:.4g}"}
+            ax.plot([x, x], [0, 1], transform=ax.get_xaxis_transform(), **style)
         ax.set_yticks(range(len(shown)), [_name(entry) for entry in shown])
         ax.set(ylim=(max(len(shown), 1) - 0.5, -0.5), xlim=(0, right))
         at = f" at delta={self.delta:g}, {self.accountant}" if self.delta else ""
         ax.set_xlabel(f"epsilon{at} ({self.adjacency.replace('_', '-')})")
-        left_out = len(self.entries) - len(shown)
-        if left_out:
+        if len(shown) < len(self.entries):
             ax.set_title(f"the last {len(shown)} of {len(self.entries)} charges", fontsize="medium")
         ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return self
 
-    def _hatch(self, ax: Any, shown: list[Mapping[str, Any]]) -> None:
+    def _hatch(self, ax: Any, shown: Sequence[Mapping[str, Any]]) -> None:
         """Give the bars of each data set a hatch of their own, and a place in the legend."""
         datasets = list(dict.fromkeys(entry["dataset"] for entry in shown))
         for bar, entry in zip(self.bars_, shown, strict=True):
@@ -290,7 +279,6 @@ class LedgerDisplay(Display):
             ax.bar(0, 0, 0, label=f"data set {name!r}", ec="0.2", **style)
 
     @classmethod
-    @draws
     def from_ledger(
         cls, ledger: PrivacyLedger, *, ax: Any = None, max_entries: int = 30
     ) -> LedgerDisplay:
@@ -317,7 +305,6 @@ class LedgerDisplay(Display):
         return display.plot(ax, max_entries=max_entries)
 
     @classmethod
-    @draws
     def from_estimator(cls, estimator: Any, **options: Any) -> LedgerDisplay:
         """Draw the ledger that an estimator charges.
 
@@ -339,22 +326,14 @@ class LedgerDisplay(Display):
         """
         params = estimator.get_params(deep=True).items()
         found = [value for name, value in params if name.split("__")[-1] == "ledger"]
-        ledgers = {id(one): one for one in map(_whole, found) if one is not None}
+        whole = [getattr(one, "ledger", one) for one in found]  # behind one data set's view of it
+        ledgers = {id(one): one for one in whole if one is not None}
         if len(ledgers) != 1:
             raise ValueError(
                 f"{type(estimator).__name__} charges {len(ledgers) or 'no'} ledgers; draw one with "
                 "LedgerDisplay.from_ledger."
             )
         return cls.from_ledger(next(iter(ledgers.values())), **options)
-
-
-def _whole(ledger: Any) -> Any:
-    """Return the ledger behind one data set's view of it."""
-    return getattr(ledger, "ledger", ledger)
-
-
-def _finite(values: list[float]) -> list[float]:
-    return [value for value in values if np.isfinite(value)]
 
 
 def _name(entry: Mapping[str, Any]) -> str:

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..moments import Estimate, M2MEstimator
-from ._base import (
-    TableDisplay,
-    digits,
-    draws,
-    legend_above,
-    next_style,
-    of_level,
-    once,
-    reference_style,
-    same_length,
-    units_of,
-    with_unit,
-)
+from ._base import TableDisplay, digits, of_level, same_length, units_of, with_unit
 
 # As fine as the picture: thresholds on the edges of bins wherever their number is a power of 2.
 _N_THRESHOLDS = 257
@@ -31,6 +20,7 @@ _MOST_STEPS = 513
 _MOST_ANNOTATED = 10
 
 
+@dataclass(eq=False, repr=False)
 class CDFDisplay(TableDisplay):
     """The share of rows at or below each threshold, and a band: the interval of its noise.
 
@@ -69,21 +59,16 @@ class CDFDisplay(TableDisplay):
     'x0 (m)'
     """
 
-    def __init__(
-        self,
-        thresholds: ArrayLike,
-        cdf: Estimate,
-        *,
-        label: str = "value",
-        reference: ArrayLike | None = None,
-        steps: bool = False,
-    ):
-        self.thresholds = np.asarray(thresholds, dtype=np.float64)
-        same_length("thresholds", self.thresholds, cdf=cdf, reference=reference)
-        self.cdf = cdf
-        self.label = label
-        self.reference = reference
-        self.steps = steps
+    thresholds: ArrayLike
+    cdf: Estimate
+    _: KW_ONLY
+    label: str = "value"
+    reference: ArrayLike | None = None
+    steps: bool = False
+
+    def __post_init__(self) -> None:
+        self.thresholds = np.asarray(self.thresholds, dtype=np.float64)
+        same_length("thresholds", self.thresholds, cdf=self.cdf, reference=self.reference)
 
     def plot(self, ax: Any = None, *, level: float = 0.95, name: str = "private") -> CDFDisplay:
         """Draw the curve and its band.
@@ -112,11 +97,16 @@ class CDFDisplay(TableDisplay):
         low, high = self.cdf.interval(level).T
         ax = self._open_axes(ax)
         drawn = {"drawstyle": "steps-post"} if self.steps else {}
-        style = next_style(ax) | {"marker": ""} | drawn
+        style = self._next_style() | {"marker": ""} | drawn
         if self.reference is not None:
-            compared = reference_style(ax, "reference") | drawn
+            compared = self._reference_style("reference") | drawn
             ax.plot(*self._curves(self.reference), **compared)
-        band = {"alpha": 0.25, "color": style["color"], "lw": 0, "label": once(ax, of_level(level))}
+        band = {
+            "alpha": 0.25,
+            "color": style["color"],
+            "lw": 0,
+            "label": self._once(of_level(level)),
+        }
         flat = "post" if self.steps else None
         (self.line_,) = ax.plot(*self._curves(self.cdf), label=name, **style)
         self.band_ = ax.fill_between(*self._curves(low, high), step=flat, **band)
@@ -126,12 +116,12 @@ class CDFDisplay(TableDisplay):
 
     def _curves(self, *shares: Any) -> list[Any]:
         """Return thresholds and shares to draw; a staircase begins at 0."""
+        places = np.asarray(self.thresholds)
         if not self.steps:
-            return [self.thresholds, *map(np.asarray, shares)]
-        return [self.thresholds[[0, *range(len(self.thresholds))]], *(np.r_[0, s] for s in shares)]
+            return [places, *map(np.asarray, shares)]
+        return [np.r_[places[0], places], *(np.r_[0, s] for s in shares)]
 
     @classmethod
-    @draws
     def from_estimator(
         cls,
         estimator: M2MEstimator,
@@ -195,6 +185,7 @@ class CDFDisplay(TableDisplay):
 # ---- moments
 
 
+@dataclass(eq=False, repr=False)
 class MomentDisplay(TableDisplay):
     """A statistic of each column with its noise interval, within the range that bounds allow.
 
@@ -234,23 +225,18 @@ class MomentDisplay(TableDisplay):
     ['x0 (m)', 'x1']
     """
 
-    def __init__(
-        self,
-        moments: Estimate,
-        ranges: ArrayLike,
-        *,
-        names: Sequence[str],
-        units: Sequence[str | None] | None = None,
-        statistic: str = "mean",
-        reference: ArrayLike | None = None,
-    ):
-        same_length("moments", moments, ranges=ranges, names=names, reference=reference)
-        self.moments = moments
-        self.ranges = np.asarray(ranges, dtype=np.float64)
-        self.names = list(names)
-        self.units = [None] * len(self.names) if units is None else list(units)
-        self.statistic = statistic
-        self.reference = reference
+    moments: Estimate
+    ranges: ArrayLike
+    _: KW_ONLY
+    names: Sequence[str]
+    units: Sequence[str | None] | None = None
+    statistic: str = "mean"
+    reference: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        self.ranges = np.asarray(self.ranges, dtype=np.float64)
+        given = {"ranges": self.ranges, "names": self.names, "reference": self.reference}
+        same_length("moments", self.moments, **given)
 
     def plot(self, ax: Any = None, *, level: float = 0.95) -> MomentDisplay:
         """Draw one line per column.
@@ -283,10 +269,9 @@ class MomentDisplay(TableDisplay):
         if self.reference is not None:
             shares = self._share(np.asarray(self.reference, dtype=np.float64))
             ax.plot(shares, places, "x", color="0.45", ms=7, label="reference")
-            legend_above(ax)
+            self._legend_above()
         self.texts_ = [self._write(ax, i) for i in range(k)]
-        labels = [with_unit(*pair) for pair in zip(self.names, self.units, strict=True)]
-        ax.set_yticks(places, labels)
+        ax.set_yticks(places, self._labels(self.names, self.units))
         ax.set(xlim=(-0.02, 1.02), ylim=(k - 0.5, -0.5))
         errors = f"bars: {of_level(level)}; ±: standard error of the noise"
         ax.set_xlabel(f"{self.statistic}, share of its range within the bounds\n({errors})")
@@ -295,7 +280,7 @@ class MomentDisplay(TableDisplay):
         return self
 
     def _share(self, values: Any) -> Any:
-        low, high = self.ranges.T
+        low, high = np.asarray(self.ranges).T
         return (values - low) / (high - low)
 
     def _write(self, ax: Any, i: int) -> Any:
@@ -305,7 +290,6 @@ class MomentDisplay(TableDisplay):
         return ax.text(1.01, i, text, **where)
 
     @classmethod
-    @draws
     def from_estimator(
         cls,
         estimator: M2MEstimator,
@@ -334,14 +318,12 @@ class MomentDisplay(TableDisplay):
         -------
         MomentDisplay
         """
-        which = estimator.columns_.numeric
-        known = units_of(estimator.columns_, units)
-        moments = estimator.moment(order)
+        which, names, known = cls._numeric(estimator.columns_, units)
         display = cls(
-            moments,
+            estimator.moment(order),
             [_range(estimator.columns_.bound(j), int(order)) for j in which],
-            names=[estimator.columns_.name(j) for j in which],
-            units=[_power(known[j], int(order)) for j in which],
+            names=names,
+            units=[_power(unit, int(order)) for unit in known],
             statistic="mean" if order == 1 else f"mean of the power {order}",
             reference=reference,
         )
@@ -357,18 +339,15 @@ def _range(bound: Any, order: int) -> tuple[float, float]:
 
 
 def _power(unit: str | None, order: int) -> str | None:
-    return (
-        unit
-        if unit is None or order == 1
-        else f"{unit}^{order}"
-        if unit.isalpha()
-        else f"({unit})^{order}"
-    )
+    if unit is None or order == 1:
+        return unit
+    return f"{unit}^{order}" if unit.isalpha() else f"({unit})^{order}"
 
 
 # ---- covariances and correlations
 
 
+@dataclass(eq=False, repr=False)
 class CovarianceDisplay(TableDisplay):
     """A matrix of covariances or correlations: shaded by correlation, with numbers and errors.
 
@@ -408,22 +387,17 @@ class CovarianceDisplay(TableDisplay):
     'correlation'
     """
 
-    def __init__(
-        self,
-        matrix: Estimate,
-        *,
-        names: Sequence[str],
-        units: Sequence[str | None] | None = None,
-        statistic: str = "covariance",
-    ):
-        if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise ValueError(f"matrix must be square, got shape {matrix.shape}.")
-        same_length("matrix", matrix, names=names, units=units)
-        _check_statistic(statistic)
-        self.matrix = matrix
-        self.names = list(names)
-        self.units = [None] * len(self.names) if units is None else list(units)
-        self.statistic = statistic
+    matrix: Estimate
+    _: KW_ONLY
+    names: Sequence[str]
+    units: Sequence[str | None] | None = None
+    statistic: str = "covariance"
+
+    def __post_init__(self) -> None:
+        if len(self.matrix.shape) != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
+            raise ValueError(f"matrix must be square, got shape {self.matrix.shape}.")
+        same_length("matrix", self.matrix, names=self.names, units=self.units)
+        _check_statistic(self.statistic)
 
     def plot(self, ax: Any = None, *, annotate: bool | None = None) -> CovarianceDisplay:
         """Draw the matrix.
@@ -451,34 +425,29 @@ class CovarianceDisplay(TableDisplay):
         shades = _correlations(np.asarray(self.matrix))
         self.image_ = ax.imshow(shades, cmap="Greys", vmin=-1, vmax=1)
         self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label="correlation")
-        units = self.units if self.statistic == "covariance" else [None] * k
-        labels = [with_unit(*pair) for pair in zip(self.names, units, strict=True)]
+        units = self.units if self.statistic == "covariance" else None
+        labels = self._labels(self.names, units)
         ax.set_xticks(range(k), labels, rotation=40, ha="right", rotation_mode="anchor")
         ax.set_yticks(range(k), labels)
         annotate = k <= _MOST_ANNOTATED if annotate is None else annotate
         self.texts_ = self._write(ax, shades) if annotate else []
-        title = "covariance, in products of units" if any(units) else self.statistic
+        in_units = units is not None and any(units)
+        title = "covariance, in products of units" if in_units else self.statistic
         errors = "\n± standard error of the noise" if annotate else ""
         ax.set_title(title + errors, fontsize="medium")
         return self
 
     def _write(self, ax: Any, shades: NDArray) -> list[Any]:
         values, errors = np.asarray(self.matrix), self.matrix.noise_std_error
-        return [
-            ax.text(
-                j,
-                i,
-                f"{digits(values[i, j], 3)}\n±{digits(errors[i, j], 2)}",
-                ha="center",
-                va="center",
-                fontsize="small",
-                color="w" if shades[i, j] > 0.15 else "k",
-            )
-            for i, j in np.ndindex(*values.shape)
-        ]
+        style = {"ha": "center", "va": "center", "fontsize": "small"}
+        texts = []
+        for i, j in np.ndindex(*values.shape):
+            text = f"{digits(values[i, j], 3)}\n±{digits(errors[i, j], 2)}"
+            color = "w" if shades[i, j] > 0.15 else "k"
+            texts.append(ax.text(j, i, text, color=color, **style))
+        return texts
 
     @classmethod
-    @draws
     def from_estimator(
         cls,
         estimator: M2MEstimator,
@@ -504,14 +473,9 @@ class CovarianceDisplay(TableDisplay):
         CovarianceDisplay
         """
         _check_statistic(statistic)
-        which = estimator.columns_.numeric
-        known = units_of(estimator.columns_, units)
-        display = cls(
-            getattr(estimator, statistic)(),
-            names=[estimator.columns_.name(j) for j in which],
-            units=[known[j] for j in which],
-            statistic=statistic,
-        )
+        _, names, known = cls._numeric(estimator.columns_, units)
+        matrix = getattr(estimator, statistic)()
+        display = cls(matrix, names=names, units=known, statistic=statistic)
         return display.plot(ax, annotate=annotate)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from textwrap import fill
 from typing import Any
 
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..schema._reading import unwrap
 from ..summaries._mmd import centred, check_gamma, kernel_matrix, mean_kernel
 from ..summaries._releases import OwnerValues
-from ._base import Display, draws, next_style, of_level, reference_style, same_length
+from ._base import Display, of_level, same_length
 
 _MOST_SIZES = 60
 # The kernel between all pairs of target rows is part of the MMD.
@@ -87,11 +88,11 @@ class SummaryDisplay(Display):
             If matplotlib is missing.
         """
         ax = self._open_axes(ax)
-        style = next_style(ax) | {"ms": 3.5}
+        style = self._next_style() | {"ms": 3.5}
         (self.line_,) = ax.plot(self.sizes, self.mmd, label=name, **style)
         self.expected_line_ = None
         if self.expected is not None:
-            style = reference_style(ax, "random rows of the target")
+            style = self._reference_style("random rows of the target")
             (self.expected_line_,) = ax.plot(self.sizes, self.expected, **style)
         ax.set(xscale="log", yscale="log", xlabel="rows in the summary")
         ax.set_ylabel("MMD to the public target (no unit)")
@@ -100,7 +101,6 @@ class SummaryDisplay(Display):
         return self
 
     @classmethod
-    @draws
     def from_rows(
         cls,
         rows: ArrayLike,
@@ -141,14 +141,13 @@ class SummaryDisplay(Display):
                 "the same."
             )
         target = target[:: -(-len(target) // _MOST_TARGET_ROWS)]
-        sizes = _sizes(len(chosen))
+        sizes = np.unique(np.geomspace(1, len(chosen), _MOST_SIZES).round().astype(np.int64))
         squares, within = _prefix_mmd2(chosen, target, gamma)
         expected = np.sqrt((1 - within) / sizes)
         display = cls(sizes, np.sqrt(squares[sizes - 1]), expected=expected)
         return display.plot(ax, name=name)
 
     @classmethod
-    @draws
     def from_estimator(
         cls, summarizer: Any, X: Any, X_public: Any, **options: Any
     ) -> SummaryDisplay:
@@ -174,10 +173,6 @@ class SummaryDisplay(Display):
         return cls.from_rows(rows, X_public, gamma=summarizer.gamma, **options)
 
 
-def _sizes(n_rows: int) -> NDArray[np.int64]:
-    return np.unique(np.geomspace(1, n_rows, _MOST_SIZES).round().astype(np.int64))
-
-
 def _prefix_mmd2(rows: NDArray, target: NDArray, gamma: float) -> tuple[NDArray, float]:
     """Return MMD^2 of the first 1, 2, ... rows to the target, and the target's mean kernel."""
     rows, target = centred(rows, target)
@@ -193,6 +188,7 @@ def _prefix_mmd2(rows: NDArray, target: NDArray, gamma: float) -> tuple[NDArray,
 # ---- owners
 
 
+@dataclass(eq=False, repr=False)
 class OwnersDisplay(Display):
     """A bar per owner: the released values with their noise, or rows where nothing is private.
 
@@ -220,18 +216,11 @@ class OwnersDisplay(Display):
     ['north', 'south']
     """
 
-    def __init__(
-        self,
-        values: Mapping[Any, float],
-        *,
-        noise_std: float = 0.0,
-        label: str = "value to the target (share of the largest possible)",
-        title: str | None = None,
-    ):
-        self.values = dict(values)
-        self.noise_std = noise_std
-        self.label = label
-        self.title = title
+    values: Mapping[Any, float]
+    _: KW_ONLY
+    noise_std: float = 0.0
+    label: str = "value to the target (share of the largest possible)"
+    title: str | None = None
 
     def plot(self, ax: Any = None, *, level: float = 0.95) -> OwnersDisplay:
         """Draw the bars, with an error bar on each where there is noise.
@@ -273,7 +262,6 @@ class OwnersDisplay(Display):
         return self
 
     @classmethod
-    @draws
     def from_release(
         cls, release: OwnerValues, *, ax: Any = None, level: float = 0.95
     ) -> OwnersDisplay:
@@ -294,7 +282,6 @@ class OwnersDisplay(Display):
         return display.plot(ax, level=level)
 
     @classmethod
-    @draws
     def from_estimator(cls, summarizer: Any, *, ax: Any = None) -> OwnersDisplay:
         """Draw the chosen rows by owner, where nothing is kept from anyone.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,20 +15,10 @@ from .._computing import advance, progress
 from ..moments import Estimate, M2MEstimator
 from ..schema._reading import unwrap
 from ..sketches import PrivateSketch
-from ._base import (
-    Display,
-    check_axes,
-    count,
-    draws,
-    legend_above,
-    next_style,
-    of_level,
-    once,
-    reference_style,
-    same_length,
-)
+from ._base import Display, check_axes, of_level, same_length
 
 
+@dataclass(eq=False, repr=False)
 class PrivacyUtilityDisplay(Display):
     """A statistic or a score at each epsilon, with an interval.
 
@@ -78,29 +69,24 @@ class PrivacyUtilityDisplay(Display):
     'epsilon at delta=1e-06 (add-remove)'
     """
 
-    def __init__(
-        self,
-        epsilons: ArrayLike,
-        values: ArrayLike,
-        *,
-        intervals: ArrayLike | None = None,
-        bars: str = "interval",
-        label: str = "score",
-        delta: float | None = None,
-        adjacency: str = "add_remove",
-        reference: float | None = None,
-    ):
-        epsilons = check_epsilons(epsilons)
-        same_length("epsilons", epsilons, values=values, intervals=intervals)
+    epsilons: ArrayLike
+    values: ArrayLike
+    _: KW_ONLY
+    intervals: ArrayLike | None = None
+    bars: str = "interval"
+    label: str = "score"
+    delta: float | None = None
+    adjacency: str = "add_remove"
+    reference: float | None = None
+
+    def __post_init__(self) -> None:
+        epsilons = check_epsilons(self.epsilons)
+        same_length("epsilons", epsilons, values=self.values, intervals=self.intervals)
         order = np.argsort(epsilons)
         self.epsilons = epsilons[order]
-        self.values = np.asarray(values, dtype=np.float64)[order]
-        self.intervals = None if intervals is None else np.asarray(intervals)[order]
-        self.bars = bars
-        self.label = label
-        self.delta = delta
-        self.adjacency = adjacency
-        self.reference = reference
+        self.values = np.asarray(self.values, dtype=np.float64)[order]
+        if self.intervals is not None:
+            self.intervals = np.asarray(self.intervals)[order]
 
     def plot(self, ax: Any = None, *, name: str = "private") -> PrivacyUtilityDisplay:
         """Draw the values. Draw several on the same axes to compare them.
@@ -122,29 +108,27 @@ class PrivacyUtilityDisplay(Display):
             If matplotlib is missing.
         """
         ax = self._open_axes(ax)
+        epsilons, values = np.asarray(self.epsilons), np.asarray(self.values)
         # Each further curve stands a little to the right, for its bars would hide others.
-        places = self.epsilons * 1.04 ** count(ax, "curve")
-        style = next_style(ax) | {"lw": 1.2, "ms": 5}
+        places = epsilons * 1.04 ** self._count("curve")
+        style = self._next_style() | {"lw": 1.2, "ms": 5}
         if self.reference is not None:
-            ax.axhline(self.reference, **reference_style(ax, "reference"))
-        reach = None
-        if self.intervals is not None:
-            reach = np.abs(self.intervals - self.values[:, None]).T
-        (self.line_,) = ax.plot(places, self.values, label=name, **style)
+            ax.axhline(self.reference, **self._reference_style("reference"))
+        (self.line_,) = ax.plot(places, values, label=name, **style)
         bars = {"fmt": "none", "ecolor": style["color"], "elinewidth": 1.2, "capsize": 3}
-        if reach is not None:
-            bars["label"] = once(ax, self.bars)
-        self.errorbar_ = ax.errorbar(places, self.values, yerr=reach, **bars)
+        if self.intervals is not None:
+            bars["yerr"] = np.abs(np.asarray(self.intervals) - values[:, None]).T
+            bars["label"] = self._once(self.bars)
+        self.errorbar_ = ax.errorbar(places, values, **bars)
         at = "" if self.delta is None else f" at delta={self.delta:g}"
         ax.set(xscale="log", xlabel=f"epsilon{at} ({self.adjacency.replace('_', '-')})")
         ax.set_ylabel(self.label)
-        ax.set_xticks(self.epsilons, [f"{epsilon:.3g}" for epsilon in self.epsilons])
+        ax.set_xticks(epsilons, [f"{epsilon:.3g}" for epsilon in epsilons])
         ax.minorticks_off()
-        legend_above(ax)
+        self._legend_above()
         return self
 
     @classmethod
-    @draws
     def from_estimator(
         cls,
         estimator: Any,
@@ -246,7 +230,6 @@ class PrivacyUtilityDisplay(Display):
         return display.plot(ax, name=name)
 
     @classmethod
-    @draws
     def from_estimates(
         cls,
         estimates: Mapping[float, Estimate],
@@ -291,7 +274,6 @@ class PrivacyUtilityDisplay(Display):
         return display.plot(ax, name=name)
 
     @classmethod
-    @draws
     def from_sketch(
         cls,
         sketches: Sequence[PrivateSketch],

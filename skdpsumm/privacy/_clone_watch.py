@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -97,13 +98,14 @@ class CloneWatch:
             return
         self._told.add((dataset, label))
         prices = [f"{n} cost epsilon={epsilon_of(_times(n, cost)):.4g}" for n in _SEARCHES]
-        left = _most(lambda n: fits(_times(n, cost)))
+        left = bisect_left(range(1, _MANY + 2), True, key=lambda n: not fits(_times(n, cost)))
+        most = f"over {_MANY:,}" if left > _MANY else left
         warnings.warn(
             f"{count} charges to data set {dataset!r} are by clones of one estimator "
             f"({label or 'without a label'}), as a search or a cross-validation makes them. Every "
             "fit is charged in full: c candidates by k folds make c * k fits, and one to refit. "
             f"So far these cost epsilon={epsilon_of(paid):.4g}; of fits like the last, "
-            f"{', '.join(prices)}, and the cap holds {left} more. Lower epsilon, search on public "
+            f"{', '.join(prices)}, and the cap holds {most} more. Lower epsilon, search on public "
             "data, or take PrivateSearchCV, which chooses parameters at one price.",
             BudgetWarning,
             stacklevel=4,
@@ -111,17 +113,4 @@ class CloneWatch:
 
 
 def _times(n: int, cost: Cost) -> Cost:
-    return Cost(*(n * part for part in cost)) if n else Cost()
-
-
-def _most(fits: Callable[[int], bool]) -> str:
-    """Return the largest number of further fits that the cap holds."""
-    low, high = 0, 1
-    while fits(high):
-        low, high = high, 2 * high
-        if low >= _MANY:
-            return f"over {_MANY:,}"
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return str(low)
+    return Cost(*(n * part for part in cost))

@@ -21,18 +21,16 @@ from ._mechanisms import (
     Floats,
     GaussianDP,
     Mechanism,
+    NearIdeal,
     PureDP,
     Unprotected,
-    add,
-    add_slack_to_delta,
-    add_slack_to_epsilon,
     check_number,
     from_description,
-    worst,
 )
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
+    from dp_accounting.privacy_accountant import PrivacyAccountant
 
 # Orders less one at which compositions are bounded by their Renyi divergences.
 _ORDERS = np.geomspace(1e-6, 1e8, 128)
@@ -58,11 +56,11 @@ class EventDP(Mechanism):
 
     def epsilon(self, delta: float) -> float:
         check_number("delta", delta)
-        return Events([self.event]).epsilon(delta) if delta > 0 else math.inf
+        return float(by_events([self.event]).get_epsilon(delta)) if delta > 0 else math.inf
 
     def delta(self, epsilon: float) -> float:
         check_number("epsilon", epsilon)
-        return Events([self.event]).delta(epsilon)
+        return float(by_events([self.event]).get_delta(epsilon))
 
     def as_event(self) -> DpEvent:
         return self.event
@@ -79,10 +77,22 @@ class _Several(Mechanism):
     """What compositions of either kind have in common."""
 
     parts: tuple[Mechanism, ...]
+    # What the parts' costs make together, one component at a time.
+    total: ClassVar[staticmethod[[Iterable[float]], float]]
+
+    def price(self, accountant: str) -> Cost | None:
+        known = [cost for part in self.parts if (cost := part.price(accountant)) is not None]
+        together = map(self.total, zip(*known, strict=True))
+        return Cost(*together) if len(known) == len(self.parts) else None
+
+    @property
+    def slack(self) -> tuple[float, float]:
+        log_ratios, tails = zip(*(part.slack for part in self.parts), strict=True)
+        return self.total(log_ratios), self.total(tails)
 
     @property
     def unprotected(self) -> Unprotected | None:
-        return next((p.unprotected for p in self.parts if p.unprotected), None)
+        return _unprotected(self.parts)
 
     def group(self, size: int) -> Mechanism:
         # In parallel, too: the rows may lie in different parts, so every part may be touched.
@@ -100,7 +110,7 @@ class _Several(Mechanism):
 
 
 @dataclass(frozen=True)
-class Composed(_Several):
+class Composed(_Several, NearIdeal):
     """Sequential composition of unlike mechanisms.
 
     Its epsilon and delta are the smallest of several upper bounds: basic composition; the Gaussian
@@ -110,39 +120,19 @@ class Composed(_Several):
 
     parts: tuple[Mechanism, ...]
     kind: ClassVar[str] = "composed"
-
-    @classmethod
-    def of(cls, parts: Sequence[Mechanism]) -> Mechanism:
-        return compose(parts)
+    total = staticmethod(math.fsum)
 
     def epsilon(self, delta: float) -> float:
-        check_number("delta", delta)
-        found = [self._basic_epsilon(delta), *(b.epsilon(delta) for b in self._dominating)]
-        found += [add_slack_to_epsilon(self._ideal_epsilon, self.slack, delta)]
-        return min(found)
+        dominating = [bound.epsilon(delta) for bound in self._dominating]
+        return min(super().epsilon(delta), self._basic_epsilon(delta), *dominating)
 
     def delta(self, epsilon: float) -> float:
-        check_number("epsilon", epsilon)
-        found = [self._basic_delta(epsilon), *(b.delta(epsilon) for b in self._dominating)]
-        found += [add_slack_to_delta(self._ideal_delta, self.slack, epsilon)]
-        return min(found)
-
-    def price(self, accountant: str) -> Cost | None:
-        costs = [part.price(accountant) for part in self.parts]
-        return None if None in costs else add(cost for cost in costs if cost is not None)
-
-    @property
-    def slack(self) -> tuple[float, float]:
-        log_ratios, tails = zip(*(part.slack for part in self.parts), strict=True)
-        return math.fsum(log_ratios), math.fsum(tails)
+        dominating = [bound.delta(epsilon) for bound in self._dominating]
+        return min(super().delta(epsilon), self._basic_delta(epsilon), *dominating)
 
     def renyi_divergence(self, extra: Floats) -> Floats:
         counts = _counted(self.parts)
         return np.sum([n * part.renyi_divergence(extra) for part, n in counts], axis=0)
-
-    @property
-    def sequence(self) -> tuple[Mechanism, ...]:
-        return self.parts
 
     @property
     def _dominating(self) -> list[Mechanism]:
@@ -177,7 +167,7 @@ class Composed(_Several):
         if delta <= 0 or delta >= 1:
             return 0.0 if delta >= 1 else math.inf
         found = self._numerical()
-        numerical = math.inf if found is None else found.epsilon(delta)
+        numerical = math.inf if found is None else float(found.get_epsilon(delta))
         return min(renyi_epsilon(self.renyi_divergence, delta, _ORDERS), numerical)
 
     def _ideal_delta(self, epsilon: float) -> float:
@@ -186,10 +176,10 @@ class Composed(_Several):
         if math.isinf(epsilon):
             return 0.0
         found = self._numerical()
-        numerical = 1.0 if found is None else found.delta(epsilon)
+        numerical = 1.0 if found is None else float(found.get_delta(epsilon))
         return min(renyi_delta(self.renyi_divergence, epsilon, _ORDERS), numerical)
 
-    def _numerical(self) -> LossDistribution | Events | None:
+    def _numerical(self) -> LossDistribution | PrivacyAccountant | None:
         parts = [part.as_accountable() for part in self.parts]
         return numerical([part for part in parts if part.loss_width > 0])
 
@@ -200,25 +190,13 @@ class Worst(_Several):
 
     parts: tuple[Mechanism, ...]
     kind: ClassVar[str] = "worst"
-
-    @classmethod
-    def of(cls, parts: Sequence[Mechanism]) -> Mechanism:
-        return parallel(parts)
+    total: ClassVar[staticmethod[[Iterable[float]], float]] = staticmethod(max)
 
     def epsilon(self, delta: float) -> float:
         return max(part.epsilon(delta) for part in self.parts)
 
     def delta(self, epsilon: float) -> float:
         return max(part.delta(epsilon) for part in self.parts)
-
-    def price(self, accountant: str) -> Cost | None:
-        costs = [part.price(accountant) for part in self.parts]
-        return None if None in costs else worst(cost for cost in costs if cost is not None)
-
-    @property
-    def slack(self) -> tuple[float, float]:
-        log_ratios, tails = zip(*(part.slack for part in self.parts), strict=True)
-        return max(log_ratios), max(tails)
 
     def renyi_divergence(self, extra: Floats) -> Floats:
         return np.max([part.renyi_divergence(extra) for part in self.parts], axis=0)
@@ -251,27 +229,16 @@ def compose(parts: Iterable[Mechanism]) -> Mechanism:
     >>> round(compose([PureDP(0.1), GaussianDP(0.2)]).epsilon(1e-6), 2)
     0.91
     """
-    flat = [one for part in parts for one in part.sequence if one != PureDP(0.0)]
-    for part in flat:
-        if part.unprotected:
-            return part.unprotected
+    sequences = [part.parts if isinstance(part, Composed) else (part,) for part in parts]
+    flat = [one for sequence in sequences for one in sequence if one != PureDP(0.0)]
+    if lost := _unprotected(flat):
+        return lost
     for i, part in enumerate(flat):
         if part.alternatives != (part,):
             rest = [*flat[:i], *flat[i + 1 :]]
             return Worst(tuple(compose([*rest, one]) for one in part.alternatives))
-    total: list[Mechanism] = []
-    first: dict[type[Mechanism], int] = {}  # whether two kinds add up is a matter of the kinds
-    for part in sorted(flat, key=lambda part: part.place):
-        for kind, i in first.items():
-            both = total[i].compose_with(part) or part.compose_with(total[i])
-            if both is not None:
-                total[i] = both
-                first[type(both)] = first.pop(kind)
-                break
-        else:
-            first.setdefault(type(part), len(total))
-            total.append(part)
-    return Composed(tuple(total)) if len(total) > 1 else next(iter(total), PureDP(0.0))
+    # Whether two add up is a matter of their kinds.
+    return _joined(Composed, flat, lambda one, other: one.compose_with(other), type)
 
 
 def parallel(parts: Iterable[Mechanism]) -> Mechanism:
@@ -293,20 +260,39 @@ def parallel(parts: Iterable[Mechanism]) -> Mechanism:
     PureDP(epsilon0=0.4)
     """
     flat = [one for part in parts for one in part.alternatives]
-    for part in flat:
-        if part.unprotected:
-            return part.unprotected
+    if lost := _unprotected(flat):
+        return lost
     # One of each kind that has a largest: a sum of many sketches states a short cost.
+    return _joined(Worst, flat, lambda one, other: one.worst_with(other), id)
+
+
+def _joined(
+    kind: type[Composed] | type[Worst],
+    parts: Iterable[Mechanism],
+    pair: Callable[[Mechanism, Mechanism], Mechanism | None],
+    sort: Callable[[Mechanism], Any],
+) -> Mechanism:
+    """Return parts of which any two are replaced by their `pair`, where there is one.
+
+    Of parts of the same `sort` only the first is asked for it.
+    """
     total: list[Mechanism] = []
-    for part in sorted(flat, key=lambda part: part.place):
-        for i, known in enumerate(total):
-            both = known.worst_with(part) or part.worst_with(known)
+    first: dict[Any, int] = {}
+    for part in sorted(parts, key=lambda part: part.place):
+        for known, i in first.items():
+            both = pair(total[i], part) or pair(part, total[i])
             if both is not None:
                 total[i] = both
+                first[sort(both)] = first.pop(known)
                 break
         else:
+            first.setdefault(sort(part), len(total))
             total.append(part)
-    return Worst(tuple(total)) if len(total) > 1 else next(iter(total), PureDP(0.0))
+    return kind(tuple(total)) if len(total) > 1 else next(iter(total), PureDP(0.0))
+
+
+def _unprotected(parts: Iterable[Mechanism]) -> Unprotected | None:
+    return next((part.unprotected for part in parts if part.unprotected), None)
 
 
 class LossDistribution:
@@ -332,12 +318,12 @@ class LossDistribution:
         curves = [p.loss_distribution(step).self_compose(n) for p, n in kept]
         self._curve = reduce(lambda a, b: a.compose(b), curves) if curves else None
 
-    def epsilon(self, delta: float) -> float:
+    def get_epsilon(self, delta: float) -> float:
         """Return an epsilon at a delta above 0."""
         found = 0.0 if self._curve is None else float(self._curve.get_epsilon_for_delta(delta))
         return found + self._added
 
-    def delta(self, epsilon: float) -> float:
+    def get_delta(self, epsilon: float) -> float:
         """Return a delta at an epsilon of at least 0."""
         if epsilon < self._added:
             return 1.0
@@ -346,35 +332,25 @@ class LossDistribution:
         return float(self._curve.get_delta_for_epsilon(epsilon - self._added))
 
 
-class Events:
-    """The composition of parts by dp-accounting's own accountants, PLD where it can, else RDP."""
+def by_events(events: Sequence[DpEvent]) -> PrivacyAccountant:
+    """Return the composition by dp-accounting's own accountants, PLD where it can, else RDP."""
+    from dp_accounting import dp_event
+    from dp_accounting.pld import PLDAccountant
+    from dp_accounting.rdp import RdpAccountant
 
-    def __init__(self, events: Sequence[DpEvent]):
-        from dp_accounting import dp_event
-        from dp_accounting.pld import PLDAccountant
-        from dp_accounting.rdp import RdpAccountant
-
-        event = dp_event.ComposedDpEvent(list(events))
-        tight = PLDAccountant()
-        self._found = (tight if tight.supports(event) else RdpAccountant()).compose(event)
-
-    def epsilon(self, delta: float) -> float:
-        """Return an epsilon at a delta above 0."""
-        return float(self._found.get_epsilon(delta))
-
-    def delta(self, epsilon: float) -> float:
-        """Return a delta at an epsilon of at least 0."""
-        return float(self._found.get_delta(epsilon))
+    event = dp_event.ComposedDpEvent(list(events))
+    tight = PLDAccountant()
+    return (tight if tight.supports(event) else RdpAccountant()).compose(event)
 
 
-def numerical(parts: Sequence[Mechanism]) -> LossDistribution | Events | None:
+def numerical(parts: Sequence[Mechanism]) -> LossDistribution | PrivacyAccountant | None:
     """Return what numerical accounting can say of a composition; None where that is nothing."""
     if all(math.isfinite(part.loss_width) for part in parts):
         counts = _counted(parts)
         step = _step(counts)
         return LossDistribution(counts, step) if step <= _COARSEST else None
     events = [part.as_event() for part in parts]
-    return None if None in events else Events([event for event in events if event is not None])
+    return None if None in events else by_events([event for event in events if event is not None])
 
 
 def _counted(parts: Sequence[Mechanism]) -> list[tuple[Mechanism, int]]:

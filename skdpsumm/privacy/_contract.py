@@ -245,6 +245,11 @@ class PrivacyReprMixin:
         package = ".".join(type(self).__module__.split(".")[:2])
         return {"estimator_module": package, "estimator_name": type(self).__name__}
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text = super().__repr__(N_CHAR_MAX)  # type: ignore[call-arg]
+        private = getattr(self, "holds_private_data", False)
+        return f"<{text} holds_private_data=True>" if private else text
+
     @property
     def _badge(self) -> str:
         """The guarantee in one line, and whether private data are held; "" where neither is."""
@@ -382,10 +387,6 @@ class PrivateFit(PrivacyReprMixin):
     def holds_private_data(self) -> bool:
         """Whether private data, or what was computed of them without noise, are in memory."""
         return False
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        text = super().__repr__(N_CHAR_MAX)  # type: ignore[call-arg]
-        return f"<{text} holds_private_data=True>" if self.holds_private_data else text
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

@@ -36,7 +36,7 @@ import math
 import os
 import sqlite3
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,6 +62,9 @@ from ._warnings import BudgetExceededError
 TOLERANCE = 1e-9
 
 
+Claim = Mechanism | PrivacyGuarantee
+
+
 class Budget(NamedTuple):
     """An amount of privacy: `epsilon`, stated at `delta`."""
 
@@ -85,21 +88,17 @@ class LedgerDataset:
         """Which data sets are neighbours for the ledger."""
         return self.ledger.adjacency
 
-    def check(
-        self, mechanism: Mechanism | PrivacyGuarantee, *, adjacency: str = "add_remove"
-    ) -> None:
+    def check(self, mechanism: Claim, *, adjacency: str = "add_remove") -> None:
         """Raise `BudgetExceededError` if the cap cannot hold `mechanism` here."""
         self.ledger.check(mechanism, dataset=self.name, adjacency=adjacency)
 
-    def price(
-        self, mechanism: Mechanism | PrivacyGuarantee, *, adjacency: str = "add_remove"
-    ) -> Budget:
+    def price(self, mechanism: Claim, *, adjacency: str = "add_remove") -> Budget:
         """Return what a charge of `mechanism` would cost by itself."""
         return self.ledger.price(mechanism, adjacency=adjacency)
 
     def charge(
         self,
-        mechanism: Mechanism | PrivacyGuarantee,
+        mechanism: Claim,
         *,
         label: str = "",
         adjacency: str = "add_remove",
@@ -113,12 +112,14 @@ class LedgerDataset:
     @property
     def spent(self) -> Budget:
         """What the releases from this data set cost together."""
-        return self.ledger._spent_by(self.name)
+        paid = self.ledger._spent().get(self.name, Spent())
+        return self.ledger._budget(self.ledger._filter.epsilon_of(paid.cost))
 
     @property
     def remaining(self) -> Budget:
         """What one more release from this data set may be calibrated to."""
-        return self.ledger._remaining_for(self.name)
+        paid = paid_in(self.ledger._spent(), self.name)
+        return self.ledger._budget(self.ledger._filter.left(paid))
 
     def entries(self) -> list[dict[str, Any]]:
         """Return the charges to this data set in order."""
@@ -258,7 +259,7 @@ class PrivacyLedger:
 
     def check(
         self,
-        mechanism: Mechanism | PrivacyGuarantee,
+        mechanism: Claim,
         *,
         dataset: str = "default",
         adjacency: str = "add_remove",
@@ -278,9 +279,7 @@ class PrivacyLedger:
         cost = self._price(_claim(mechanism, adjacency))
         self._refuse_excess(self._spent(), dataset, cost)
 
-    def price(
-        self, mechanism: Mechanism | PrivacyGuarantee, *, adjacency: str = "add_remove"
-    ) -> Budget:
+    def price(self, mechanism: Claim, *, adjacency: str = "add_remove") -> Budget:
         """Return what a charge of `mechanism` would cost by itself; write nothing.
 
         Parameters
@@ -299,7 +298,7 @@ class PrivacyLedger:
 
     def charge(
         self,
-        mechanism: Mechanism | PrivacyGuarantee,
+        mechanism: Claim,
         *,
         dataset: str = "default",
         label: str = "",
@@ -343,14 +342,9 @@ class PrivacyLedger:
             book.declare(db, dataset, None)
             identifier = book.charge(db, row, cost)
             if self._clones.since is not None:
-                self._clones.watch(
-                    db,
-                    dataset,
-                    row["label"],
-                    cost,
-                    self._filter.epsilon_of,
-                    lambda more: self._holds(book.spent, dataset, more),
-                )
+                fits = partial(self._holds, book.spent, dataset)
+                epsilon_of = self._filter.epsilon_of
+                self._clones.watch(db, dataset, row["label"], cost, epsilon_of, fits)
         return identifier
 
     def dataset(self, name: str, partition: str | None = None) -> LedgerDataset:
@@ -388,7 +382,7 @@ class PrivacyLedger:
 
         With Gaussian noise under "gdp" and "zcdp", where pure charges may fit though this is 0.
         """
-        return self._remaining_for("default")
+        return LedgerDataset(self, "default").remaining
 
     def entries(self) -> list[dict[str, Any]]:
         """Return the charges in order, as ``pandas.DataFrame`` takes them.
@@ -421,13 +415,6 @@ class PrivacyLedger:
         with self._store.reading() as (_, book):
             return book.spent
 
-    def _spent_by(self, dataset: str) -> Budget:
-        paid = self._spent().get(dataset, Spent())
-        return self._budget(self._filter.epsilon_of(paid.cost))
-
-    def _remaining_for(self, dataset: str) -> Budget:
-        return self._budget(self._filter.left(paid_in(self._spent(), dataset)))
-
     def _budget(self, epsilon: float) -> Budget:
         return Budget(epsilon, 0.0 if self.accountant == "pure" else self.delta)
 
@@ -449,13 +436,12 @@ class PrivacyLedger:
         return self._filter.fits(total(after))
 
     def _refuse_excess(self, spent: dict[str, Spent], dataset: str, cost: Cost) -> None:
-        if not self._holds(spent, dataset, cost):
-            raise BudgetExceededError(self._excess(paid_in(spent, dataset), dataset, cost))
-
-    def _excess(self, before: Cost, dataset: str, cost: Cost) -> str:
+        if self._holds(spent, dataset, cost):
+            return
+        before = paid_in(spent, dataset)
         asked, left = self._filter.asked_and_left(cost, before)
         at = f" at delta={self.delta:g} ({self.accountant})" if self.accountant != "pure" else ""
-        return (
+        raise BudgetExceededError(
             f"epsilon={asked:.6g}{at} was asked of data set {dataset!r}, but epsilon={left:.6g} "
             f"of {self.epsilon:g} is left there. Nothing was charged. {self._remedy(before, cost)}"
         )
@@ -511,7 +497,7 @@ def _reopened(path: Path, known: tuple[int, str], since: str | None) -> PrivacyL
     return ledger
 
 
-def _claim(mechanism: Mechanism | PrivacyGuarantee, adjacency: str) -> PrivacyGuarantee:
+def _claim(mechanism: Claim, adjacency: str) -> PrivacyGuarantee:
     if isinstance(mechanism, PrivacyGuarantee):
         return mechanism
     if not isinstance(mechanism, Mechanism):
@@ -541,12 +527,12 @@ def total(spent: dict[str, Spent]) -> Cost:
 def paid_in(spent: dict[str, Spent], dataset: str) -> Cost:
     """Return the most that a row of `dataset` has paid: all but the rest of its partition."""
     partition = spent.get(dataset, Spent()).partition
-    elsewhere = {
-        name
+    counted = {
+        name: paid
         for name, paid in spent.items()
-        if name != dataset and partition is not None and paid.partition == partition
+        if name == dataset or partition is None or paid.partition != partition
     }
-    return total({name: paid for name, paid in spent.items() if name not in elsewhere})
+    return total(counted)
 
 
 @dataclass(frozen=True)
@@ -571,21 +557,14 @@ class Filter:
         return gdp_mu(self.epsilon * (1 - RESERVE), self.delta * (1 - RESERVE)) ** 2
 
     @cached_property
-    def _cap(self) -> float:
+    def _caps(self) -> tuple[float, float]:
+        """The cap of `square` where no noise draws on the reserve, and where some does."""
         if self.accountant == "pure":
-            return 0.0
+            return 0.0, 0.0
         if self.accountant == "gdp":
-            return self._calibrated
-        return 2 * zcdp_rho(self.epsilon, self.delta)
-
-    @cached_property
-    def _cap_less_reserve(self) -> float:
-        """The cap of `square` under zCDP where some noise draws on the reserve."""
-        return 2 * zcdp_rho(self.epsilon * (1 - RESERVE), self.delta * (1 - RESERVE))
-
-    def _cap_of(self, total: Cost) -> float:
-        slack = total.log_ratio > 0 or total.tail > 0
-        return self._cap_less_reserve if slack and self.accountant == "zcdp" else self._cap
+            return self._calibrated, self._calibrated
+        less = zcdp_rho(self.epsilon * (1 - RESERVE), self.delta * (1 - RESERVE))
+        return 2 * zcdp_rho(self.epsilon, self.delta), 2 * less
 
     def cost(self, mechanism: Mechanism) -> Cost:
         """Return what `mechanism` adds to the total."""
@@ -609,7 +588,8 @@ class Filter:
         """Return whether the cap holds `total`."""
         if total.pure <= self.epsilon * (1 + TOLERANCE):
             return True
-        return total.square <= self._cap_of(total) * (1 + TOLERANCE) and self.reserve_holds(total)
+        cap = self._caps[total.log_ratio > 0 or total.tail > 0]
+        return total.square <= cap * (1 + TOLERANCE) and self.reserve_holds(total)
 
     def reserve_holds(self, total: Cost) -> bool:
         """Return whether the reserve pays for the discreteness of all noise in `total`."""
@@ -634,8 +614,7 @@ class Filter:
             return math.inf
         if self.accountant == "pure":
             return self._left_pure(spent)
-        # What will be calibrated has slack.
-        cap = self._cap_less_reserve if self.accountant == "zcdp" else self._cap
+        _, cap = self._caps  # what will be calibrated has slack
         square = max(0.0, cap - spent.square)
         if square >= self._calibrated:
             return self.epsilon

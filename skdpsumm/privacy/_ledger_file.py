@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import operator
 import os
 import secrets
 import sqlite3
@@ -32,7 +33,7 @@ from ._warnings import LedgerDamagedError
 FORMAT, VERSION = "skdpsumm privacy ledger", 2
 ACCOUNTANTS = ("pure", "gdp", "zcdp")
 _SETTINGS = ("epsilon", "delta", "adjacency", "accountant")
-_COST = ("pure", "square", "log_ratio", "tail")
+_COST = Cost._fields
 _TEXTS = ("time", "dataset", "label", "adjacency", "mechanism")
 _NUMBERS = ("simulated", "pid")
 _DATASET = 3  # of place, id and the texts
@@ -54,6 +55,7 @@ _TABLES_1 = {
     "mechanism TEXT NOT NULL, simulated INTEGER NOT NULL, pid INTEGER NOT NULL, "
     "pure REAL, square REAL, log_ratio REAL NOT NULL, tail REAL NOT NULL)",
 }
+_FOREIGN_TABLES = "is damaged: its tables are not those of a ledger"
 _MISSING_ENTRIES = "is damaged: entries are missing, or there are too many"
 
 _TIMEOUT = 60.0
@@ -123,10 +125,6 @@ class Book:
     spent: dict[str, Spent]
     fingerprint: bytes | None = None
 
-    def copy(self) -> Book:
-        """Return a book that grows by itself."""
-        return replace(self, spent=dict(self.spent))
-
     def is_still_in(self, db: sqlite3.Connection) -> bool:
         """Return whether not a byte of the file has changed since this was read or written."""
         return self.fingerprint is not None and self.fingerprint == fingerprint_of(db)
@@ -134,9 +132,7 @@ class Book:
     def declare(self, db: sqlite3.Connection, name: str, partition: str | None) -> None:
         """Register a data set; one that is known keeps its partition."""
         if name not in self.spent:
-            body = (self.length + 1, str(name), None if partition is None else str(partition))
-            self.follow("datasets", body, _digest(self.head, body))
-            _insert(db, "datasets", self.head, body)
+            self._append(db, "datasets", str(name), None if partition is None else str(partition))
             return
         known = self.spent[name].partition
         if partition not in (None, known):
@@ -152,10 +148,13 @@ class Book:
         texts = [str(row[name]) for name in _TEXTS]
         numbers = [int(row[name]) for name in _NUMBERS]
         parts = [None if math.isinf(part) else float(part) + 0.0 for part in cost]
-        body = (self.length + 1, self.n_charges + 1, *texts, *numbers, *parts)
-        self.follow("charges", body, _digest(self.head, body))
-        _insert(db, "charges", self.head, body)
+        self._append(db, "charges", self.n_charges + 1, *texts, *numbers, *parts)
         return self.n_charges
+
+    def _append(self, db: sqlite3.Connection, table: str, *fields: Any) -> None:
+        body = (self.length + 1, *fields)
+        self.follow(table, body, _digest(self.head, body))
+        _insert(db, table, self.length, self.head, *fields)
 
     def seal(self, db: sqlite3.Connection) -> None:
         """Write the head, with which the records of a transaction count as whole."""
@@ -174,7 +173,7 @@ class Book:
             paid = self.spent.get(dataset)
             if paid is None:
                 raise Damage(f"is damaged: data set {dataset!r} is charged, but not declared")
-            self.spent[dataset] = Spent(_sum(paid.cost, cost), paid.partition)
+            self.spent[dataset] = paid._replace(cost=Cost(*map(operator.add, paid.cost, cost)))
             self.n_charges += 1
         self.length, self.head = self.length + 1, digest
 
@@ -185,8 +184,7 @@ def create(db: sqlite3.Connection, settings: dict[str, Any]) -> Book:
         db.execute(statement)
     identity = secrets.token_hex(16)
     book = _opened_book(settings, identity)
-    values = (FORMAT, VERSION, identity, *settings.values(), book.length, book.head)
-    db.execute(f"INSERT INTO meta VALUES ({', '.join('?' * len(values))})", values)
+    _insert(db, "meta", FORMAT, VERSION, identity, *settings.values(), book.length, book.head)
     return book
 
 
@@ -205,17 +203,15 @@ def read(db: sqlite3.Connection, known: tuple[int, str] | None) -> Book:
     Damage, sqlite3.Error
     """
     meta = _meta(db)
-    if meta["version"] != VERSION or not _has_tables(db, _TABLES) or not _is_whole(db):
-        raise Damage("is damaged: its tables are not those of a ledger")
+    if meta["version"] != VERSION:
+        raise Damage(_FOREIGN_TABLES)
+    _check_tables(db, _TABLES)
     book = _opened_book({name: meta[name] for name in _SETTINGS}, meta["identity"])
-    records: dict[Any, tuple[str, Any]] = {}
-    n_rows = 0
-    for table in ("datasets", "charges"):
-        rows = _rows(db, table)
-        n_rows += len(rows)
-        records |= {row[0]: (table, row) for row in rows}
+    tables = ("datasets", "charges")
+    rows = [(table, row) for table in tables for row in db.execute(f"SELECT * FROM {table}")]
+    records = {row[0]: (table, row) for table, row in rows}
     heads = [book.head]
-    for place in range(1, n_rows + 1):
+    for place in range(1, len(rows) + 1):
         if place not in records:
             raise Damage(_MISSING_ENTRIES)
         table, (_, digest, *rest) = records[place]
@@ -244,28 +240,26 @@ def upgrade(db: sqlite3.Connection) -> None:
     """Chain the records of a file of version 1, inside a transaction; raise Damage if it is not."""
     meta = _meta(db)
     # Whose tables are newer than its version would be chained anew, with what was done to it.
-    if not _has_tables(db, _TABLES_1) or not _is_whole(db):
-        raise Damage("is damaged: its tables are not those of a ledger")
+    _check_tables(db, _TABLES_1)
     settings = {name: meta[name] for name in _SETTINGS}
+    datasets = db.execute('SELECT name, "partition" FROM datasets ORDER BY rowid').fetchall()
+    rows = list(map(dict, charges(db)))
+    last = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = 'charges'").fetchone()[0]
     try:
         sound = checked_settings(**settings) == settings
     except ValueError:
         sound = False
-    datasets = db.execute('SELECT name, "partition" FROM datasets ORDER BY rowid').fetchall()
-    charges = db.execute("SELECT * FROM charges ORDER BY id").fetchall()
-    last = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = 'charges'").fetchone()[0]
     if not sound:
         raise Damage("is damaged: its settings make no sense")
-    if [row["id"] for row in charges] != list(range(1, len(charges) + 1)) or len(charges) != (
-        last or 0
-    ):
+    ids = [row["id"] for row in rows]
+    if ids != list(range(1, len(rows) + 1)) or len(rows) != (last or 0):
         raise Damage(_MISSING_ENTRIES)
     for name in _TABLES_1:
         db.execute(f"DROP TABLE {name}")
     book = create(db, settings)
     for name, partition in datasets:
         book.declare(db, name, partition)
-    for row in map(dict, charges):
+    for row in rows:
         if not _is_sound(row):
             raise Damage(f"is damaged: charge {row['id']} is none")
         book.charge(db, row, Cost(*(or_infinite(row[part]) for part in _COST)))
@@ -334,30 +328,18 @@ def _meta(db: sqlite3.Connection) -> dict[str, Any]:
     return meta
 
 
-def _has_tables(db: sqlite3.Connection, tables: dict[str, str]) -> bool:
-    """Return whether the file holds these tables as they were made, and nothing else."""
+def _check_tables(db: sqlite3.Connection, tables: dict[str, str]) -> None:
+    """Raise Damage unless the file holds these tables as they were made, and nothing else."""
     found = db.execute("SELECT name, sql FROM sqlite_master WHERE name NOT GLOB 'sqlite_*'")
-    return sorted(map(tuple, found), key=repr) == sorted(tables.items(), key=repr)
+    if sorted(map(tuple, found), key=repr) != sorted(tables.items(), key=repr):
+        raise Damage(_FOREIGN_TABLES)
+    # A page in use that counts as free would be reused.
+    if [row[0] for row in db.execute("PRAGMA quick_check(1)")] != ["ok"]:
+        raise Damage(_FOREIGN_TABLES)
 
 
-def _is_whole(db: sqlite3.Connection) -> bool:
-    """Return whether SQLite finds no fault: a page in use that counts as free would be reused."""
-    return [row[0] for row in db.execute("PRAGMA quick_check(1)")] == ["ok"]
-
-
-def _rows(db: sqlite3.Connection, table: str) -> list[Any]:
-    cursor = db.cursor()
-    cursor.row_factory = None
-    return cursor.execute(f"SELECT * FROM {table}").fetchall()
-
-
-def _insert(db: sqlite3.Connection, table: str, digest: str, body: tuple[Any, ...]) -> None:
-    values = (body[0], digest, *body[1:])
+def _insert(db: sqlite3.Connection, table: str, *values: Any) -> None:
     db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
-
-
-def _sum(one: Cost, other: Cost) -> Cost:
-    return Cost(*(a + b for a, b in zip(one, other, strict=True)))
 
 
 def _is_sound(row: dict[str, Any]) -> bool:
@@ -435,7 +417,7 @@ class LedgerStore:
             with db:
                 db.execute("BEGIN IMMEDIATE")
                 before = self._verified(db)
-                book = before.copy()
+                book = replace(before, spent=dict(before.spent))
                 yield db, book
                 if not db.in_transaction:  # a hook of warnings wrote to this ledger
                     raise RuntimeError(

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -123,8 +123,9 @@ class Mechanism(ABC):
         """Return a delta at which the mechanism is (epsilon, delta)-DP."""
 
     def __add__(self, other: Mechanism) -> Mechanism:
-        # By the registry: the module of compositions builds on this one.
-        return Mechanism.kinds["composed"].of([self, other])
+        from ._compositions import compose  # which builds on this module
+
+        return compose([self, other])
 
     def group(self, size: int) -> Mechanism:
         """Return the cost for neighbours that differ in `size` rows, in one part or in several."""
@@ -190,11 +191,6 @@ class Mechanism(ABC):
         return self
 
     @property
-    def sequence(self) -> tuple[Mechanism, ...]:
-        """The parts of a sequential composition; itself alone, if it is none."""
-        return (self,)
-
-    @property
     def alternatives(self) -> tuple[Mechanism, ...]:
         """The costs of which a row pays one; itself alone, if there are no others."""
         return (self,)
@@ -219,15 +215,15 @@ class Mechanism(ABC):
         return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
 
     @classmethod
-    def of(cls, parts: Sequence[Mechanism]) -> Mechanism:
-        """Return what several make together; of kinds that stand for several."""
-        raise TypeError(f"{cls.__name__} has no parts.")
-
-    @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
         """Rebuild from the entries of `to_dict` but its kind, each a number; else ValueError."""
-        check_range(fields.values())
+        check_range(cls._numbers_in(fields))
         return cls(**fields)
+
+    @classmethod
+    def _numbers_in(cls, fields: dict[str, Any]) -> Iterable[Any]:
+        """Return all that must be numbers in a description."""
+        return fields.values()
 
 
 @dataclass(frozen=True)
@@ -297,8 +293,57 @@ class PureDP(Mechanism):
         return cost / self.epsilon0 if self.epsilon0 else math.inf
 
 
+class NearIdeal(Mechanism):
+    """A mechanism within its `slack` of an ideal one, of which a subclass knows the curve.
+
+    Its density stays within a factor ``exp(log_ratio)`` of the ideal one's, except on events of
+    probability `tail`. Hence ``delta = tail + exp(log_ratio) * ideal(epsilon - 2 * log_ratio)``.
+    """
+
+    log_ratio: float
+    tail: float
+
+    @abstractmethod
+    def _ideal_epsilon(self, delta: float) -> float: ...
+
+    @abstractmethod
+    def _ideal_delta(self, epsilon: float) -> float: ...
+
+    def epsilon(self, delta: float) -> float:
+        check_number("delta", delta)
+        log_ratio, tail = self.slack
+        if log_ratio > _LARGEST_EXPONENT:
+            return math.inf
+        rest = (delta - tail) * math.exp(-log_ratio)
+        if rest < 0:
+            return math.inf
+        return 0.0 if rest >= 1 else self._ideal_epsilon(rest) + 2 * log_ratio
+
+    def delta(self, epsilon: float) -> float:
+        check_number("epsilon", epsilon)
+        log_ratio, tail = self.slack
+        if log_ratio > _LARGEST_EXPONENT:
+            return 1.0
+        return min(1.0, tail + math.exp(log_ratio) * self._ideal_delta(epsilon - 2 * log_ratio))
+
+    @property
+    def slack(self) -> tuple[float, float]:
+        return self.log_ratio, self.tail
+
+    def with_slack(self, log_ratio: float, tail: float) -> Mechanism:
+        return replace(self, log_ratio=log_ratio, tail=tail)  # type: ignore[type-var]
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+        mechanism = super().from_fields(fields)
+        log_ratio, tail = mechanism.slack
+        if tail > 1 or log_ratio > LARGEST_LOG_RATIO:
+            raise ValueError(f"tail is a probability, and log_ratio at most {LARGEST_LOG_RATIO:g}.")
+        return mechanism
+
+
 @dataclass(frozen=True, repr=False)
-class GaussianDP(Mechanism):
+class GaussianDP(NearIdeal):
     """mu-Gaussian differential privacy, up to the distance of discrete Gaussian noise from it.
 
     The mechanism's density stays within a factor ``exp(log_ratio)`` of a mu-GDP mechanism's,
@@ -317,13 +362,11 @@ class GaussianDP(Mechanism):
         for name in ("mu", "log_ratio", "tail"):
             check_cost(name, getattr(self, name))
 
-    def epsilon(self, delta: float) -> float:
-        check_number("delta", delta)
-        return add_slack_to_epsilon(lambda rest: gdp_epsilon(self.mu, rest), self.slack, delta)
+    def _ideal_epsilon(self, delta: float) -> float:
+        return gdp_epsilon(self.mu, delta)
 
-    def delta(self, epsilon: float) -> float:
-        check_number("epsilon", epsilon)
-        return add_slack_to_delta(lambda e: gdp_delta(self.mu, e), self.slack, epsilon)
+    def _ideal_delta(self, epsilon: float) -> float:
+        return gdp_delta(self.mu, epsilon)
 
     def group(self, size: int) -> GaussianDP:
         # The density bound is uniform in the data, so only mu grows; the core of the noise widens
@@ -352,13 +395,6 @@ class GaussianDP(Mechanism):
         return Cost(math.inf, self.mu * self.mu, self.log_ratio, self.tail)
 
     @property
-    def slack(self) -> tuple[float, float]:
-        return self.log_ratio, self.tail
-
-    def with_slack(self, log_ratio: float, tail: float) -> GaussianDP:
-        return replace(self, log_ratio=log_ratio, tail=tail)
-
-    @property
     def loss_terms(self) -> tuple[tuple[float, float, float], ...]:
         return ((1.0, self.mu, 0.0),)
 
@@ -381,12 +417,6 @@ class GaussianDP(Mechanism):
             return math.inf
         cost = math.sqrt(math.fsum((l2 / s) ** 2 for _, l2, s in blocks))
         return cost / self.mu if self.mu else math.inf
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
-        mechanism = super().from_fields(fields)
-        check_slack(mechanism)
-        return mechanism
 
     def __repr__(self) -> str:
         slack = f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}"
@@ -526,36 +556,6 @@ def check_range(numbers: Iterable[Any]) -> None:
     for number in numbers:
         if not _is_real(number) or not 0 <= number <= LARGEST_COST:
             raise ValueError(f"Costs must be numbers from 0 to {LARGEST_COST:g}.")
-
-
-def check_slack(mechanism: Mechanism) -> None:
-    """Raise ValueError for a slack that no description of a mechanism has."""
-    log_ratio, tail = mechanism.slack
-    if tail > 1 or log_ratio > LARGEST_LOG_RATIO:
-        raise ValueError(f"tail is a probability, and log_ratio at most {LARGEST_LOG_RATIO:g}.")
-
-
-def add_slack_to_epsilon(
-    ideal: Callable[[float], float], slack: tuple[float, float], delta: float
-) -> float:
-    """Return an epsilon of a mechanism that is within a `slack` of one whose curve is `ideal`."""
-    log_ratio, tail = slack
-    if log_ratio > _LARGEST_EXPONENT:
-        return math.inf
-    rest = (delta - tail) * math.exp(-log_ratio)
-    if rest < 0:
-        return math.inf
-    return 0.0 if rest >= 1 else ideal(rest) + 2 * log_ratio
-
-
-def add_slack_to_delta(
-    ideal: Callable[[float], float], slack: tuple[float, float], epsilon: float
-) -> float:
-    """Return a delta of a mechanism that is within a `slack` of one whose curve is `ideal`."""
-    log_ratio, tail = slack
-    if log_ratio > _LARGEST_EXPONENT:
-        return 1.0
-    return min(1.0, tail + math.exp(log_ratio) * ideal(epsilon - 2 * log_ratio))
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:

@@ -158,20 +158,16 @@ class IntegerNoise:
         >>> round(noise.mechanism.epsilon(1e-6), 2), round(replaced.epsilon(1e-6), 2)
         (1.0, 1.45)
         """
-        pairs = list(zip(self.blocks, distances, strict=True))
-        if not all(l1 <= 2 * b.l1 and l2 <= 2 * b.l2 for b, (l1, l2) in pairs):
+        moves = list(zip(self.blocks, self._scales, distances, strict=True))
+        if not all(l1 <= 2 * b.l1 and l2 <= 2 * b.l2 for b, _, (l1, l2) in moves):
             raise ValueError("distances must be at most twice the sensitivities of the blocks.")
         if not any(self._scales):
             return self.mechanism
         if self.kind == "laplace":
-            cost = math.fsum(l1 / s for (_, (l1, _)), s in zip(pairs, self._scales, strict=True))
+            cost = math.fsum(l1 / scale for _, scale, (l1, _) in moves)
             return PureDP(cost * (1 + 1e-12))
         unit = 2.0**self.lift
-        moved = math.sqrt(
-            math.fsum(
-                (l2 * unit / s) ** 2 for (_, (_, l2)), s in zip(pairs, self._scales, strict=True)
-            )
-        )
+        moved = math.sqrt(math.fsum((l2 * unit / scale) ** 2 for _, scale, (_, l2) in moves))
         # The core of the noise widens with the distance, as for a group of two rows.
         log_ratio, tail = self.mechanism.slack
         return GaussianDP(moved * (1 + 1e-12), 4 * log_ratio, tail)
@@ -217,14 +213,7 @@ class IntegerNoise:
         if np.any(np.right_shift(lifted, self.lift) != values):
             raise OverflowError("Sums exceed 64-bit integers; sketch the data in several parts.")
         scale = self._scales[index]
-        if scale == 0:
-            noisy = lifted
-        elif noise_seed is None:
-            draw = _laplace_i64 if self.kind == "laplace" else _gaussian_i64
-            noisy = draw(lifted, scale)
-        else:
-            stream = np.random.SeedSequence(noise_seed, spawn_key=(index,))
-            noisy = lifted + _simulate(self.kind, scale, lifted.size, stream)
+        noisy = noisy_integers(lifted, scale, self.kind, noise_seed, (index,)) if scale else lifted
         return np.ldexp(noisy.astype(np.float64), -self.lift)
 
 
@@ -241,7 +230,11 @@ def on_grid(values: NDArray[np.float64], step: float) -> NDArray[np.int64]:
 
 
 def noisy_integers(
-    values: NDArray[np.int64], scale: float, kind: str, noise_seed: int | None = None
+    values: NDArray[np.int64],
+    scale: float,
+    kind: str,
+    noise_seed: int | None = None,
+    spawn_key: tuple[int, ...] = (),
 ) -> NDArray[np.int64]:
     """Return `values` with discrete noise of a given scale, for costs that are stated elsewhere.
 
@@ -254,10 +247,12 @@ def noisy_integers(
     kind : {"laplace", "gaussian"}
     noise_seed : int, default=None
         For simulations.
+    spawn_key : tuple of int, default=()
+        Of the seed's stream.
     """
     values = np.ascontiguousarray(values, dtype=np.int64)
     if noise_seed is not None:
-        stream = np.random.SeedSequence(noise_seed)
+        stream = np.random.SeedSequence(noise_seed, spawn_key=spawn_key)
         return values + _simulate(kind, scale, values.shape, stream)
     draw = _laplace_i64 if kind == "laplace" else _gaussian_i64
     return draw(values.ravel(), scale).reshape(values.shape)
@@ -310,6 +305,14 @@ def _gaussian_i64(values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
     return np.asarray(_opendp("gaussian", scale)(values), dtype=np.int64)
 
 
+def _simulate(
+    kind: str, scale: float, size: int | tuple[int, ...], stream: np.random.SeedSequence
+) -> NDArray:
+    rng = np.random.default_rng(stream)
+    draw = rng.laplace if kind == "laplace" else rng.normal
+    return np.rint(draw(0.0, scale, size)).astype(np.int64)
+
+
 @lru_cache(maxsize=128)
 def _opendp(kind: str, scale: float) -> Callable[[NDArray[np.int64]], list[int]]:
     import opendp.prelude as dp
@@ -319,14 +322,6 @@ def _opendp(kind: str, scale: float) -> Callable[[NDArray[np.int64]], list[int]]
     if kind == "laplace":
         return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
     return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
-
-
-def _simulate(
-    kind: str, scale: float, size: int | tuple[int, ...], stream: np.random.SeedSequence
-) -> NDArray:
-    rng = np.random.default_rng(stream)
-    draw = rng.laplace if kind == "laplace" else rng.normal
-    return np.rint(draw(0.0, scale, size)).astype(np.int64)
 
 
 def derived_seed(noise_seed: int | None, *key: int) -> int | None:

@@ -313,14 +313,13 @@ def shifts_beyond(curvature: float, epsilon: float) -> list[tuple[float, float]]
         k = beta R^2 / Lambda, with log(1 + k) below `epsilon`.
     epsilon : float
     """
+
+    def fits(gap: float) -> bool:
+        return gap + _shift_beyond(gap, curvature) <= epsilon
+
     largest = 4 * curvature
     if largest > epsilon:
-        largest = bisect(
-            lambda gap: gap + _shift_beyond(gap, curvature) <= epsilon,
-            0.0,
-            largest,
-            halvings=_HALVINGS,
-        )
+        largest = bisect(fits, 0.0, largest, halvings=_HALVINGS)
     return [(part * largest, _shift_beyond(part * largest, curvature)) for part in _GAPS]
 
 

@@ -34,8 +34,10 @@ the two crossings decide: that of mu is at Phi(-mu / 2), the largest a of all it
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, ClassVar
 
 from scipy.optimize import minimize_scalar
@@ -46,12 +48,8 @@ from ._mechanisms import (
     Cost,
     GaussianDP,
     Mechanism,
-    add_slack_to_delta,
-    add_slack_to_epsilon,
+    NearIdeal,
     check_cost,
-    check_number,
-    check_range,
-    check_slack,
     gdp_delta,
     gdp_epsilon,
 )
@@ -65,7 +63,7 @@ _HALVINGS = 14
 
 
 @dataclass(frozen=True, repr=False)
-class ShiftedGaussianDP(Mechanism):
+class ShiftedGaussianDP(NearIdeal):
     """A privacy loss below the largest of several Gaussian losses, each plus a constant.
 
     Parameters
@@ -108,14 +106,6 @@ class ShiftedGaussianDP(Mechanism):
         slack = [f"log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}"]
         return f"ShiftedGaussianDP({', '.join(terms + slack * any((self.log_ratio, self.tail)))})"
 
-    def epsilon(self, delta: float) -> float:
-        check_number("delta", delta)
-        return add_slack_to_epsilon(self._ideal_epsilon, self.slack, delta)
-
-    def delta(self, epsilon: float) -> float:
-        check_number("epsilon", epsilon)
-        return add_slack_to_delta(self._ideal_delta, self.slack, epsilon)
-
     def group(self, size: int) -> GaussianDP:
         return self.as_accountable().group(size)
 
@@ -141,24 +131,13 @@ class ShiftedGaussianDP(Mechanism):
         return ShiftedGaussianDP(terms, *slack)
 
     @property
-    def slack(self) -> tuple[float, float]:
-        return self.log_ratio, self.tail
-
-    def with_slack(self, log_ratio: float, tail: float) -> ShiftedGaussianDP:
-        return replace(self, log_ratio=log_ratio, tail=tail)
-
-    @property
     def loss_terms(self) -> tuple[tuple[float, float, float], ...]:
         return self.terms
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
-        terms = fields.get("terms", ())
-        check_range([x for term in terms for x in term])
-        check_range(value for name, value in fields.items() if name != "terms")
-        mechanism = cls(**fields)
-        check_slack(mechanism)
-        return mechanism
+    def _numbers_in(cls, fields: dict[str, Any]) -> Iterable[Any]:
+        slack = [value for name, value in fields.items() if name != "terms"]
+        return chain(slack, *fields.get("terms", ()))
 
     def dominating_mu(self) -> float:
         """Return the smallest mu, rounded up, whose curve is nowhere below this one."""

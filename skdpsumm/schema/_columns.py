@@ -313,17 +313,11 @@ class Columns:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        columns = [
-            {
-                "name": None if self.names is None else self.names[j],
-                "bounds": self.bound(j),
-                "categories": self.values(j),
-                "unit": None if self.units is None else self.units[j],
-                "step": self.step(j),
-            }
-            for j in range(self.n_columns)
-        ]
-        return {"columns": columns}
+        nothing = (None,) * self.n_columns
+        lists = (self.names, self.bounds, self.categories, self.units, self.steps)
+        rows = zip(*(entries or nothing for entries in lists), strict=True)
+        keys = ("name", "bounds", "categories", "unit", "step")
+        return {"columns": [dict(zip(keys, row, strict=True)) for row in rows]}
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> Columns:

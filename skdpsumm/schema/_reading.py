@@ -398,7 +398,8 @@ def validate_table(
         check_consistent_length(table, target)
         return checked, target
     except (TypeError, ValueError, OverflowError) as error:
-        kind, message = _kind(error), _without_values(str(error))
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        message = _without_values(str(error))
     # Raised out here, for the error above may hold a value of the table.
     raise kind(message)
 
@@ -492,10 +493,6 @@ def _of_one_kind(labels: NDArray) -> NDArray:
     if len({isinstance(cell, str) for cell in cells}) > 1:
         raise ValueError("y holds words beside other labels; give labels of one kind.")
     return np.array(cells)
-
-
-def _kind(error: Exception) -> type[Exception]:
-    return TypeError if isinstance(error, TypeError) else ValueError
 
 
 def _without_values(message: str) -> str:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress
 from .._dask import PartitionSchema
-from .._docs import shared_docs
+from .._docs import RELEASE, inherited_docs, shared_docs
 from ..features._engine import check_engine
 from ..features._feature_maps import GRID, FeatureMap, FourierMap, RACEMap
 from ..features._histogram import HistogramMap
@@ -32,16 +32,62 @@ from ..privacy._contract import PrivateFit, columns_kept, estimator
 from ..privacy._noise import Block, IntegerNoise
 from ..schema._columns import Columns
 from ..schema._reading import Table, is_dask, is_float32, validate_table
-from ._docs import BOUNDS, SKETCHER_DOCS
 from ._partitions import sum_partitions
 from ._private_sketch import PendingRelease
 
 
+@shared_docs(release=RELEASE)
 @estimator
 class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A transformer phi whose `fit` releases the noisy sum of phi over the rows.
 
     Subclasses say which phi (`_draw_map`) and how the budget is shared (`_shares`).
+
+    Parameters
+    ----------
+    bounds : pair, sequence of pairs or mapping, default=None
+        Public (low, high) of the columns, in their units. Where given, columns are clipped and
+        scaled to [0, 1] first, so that the width of the kernel has no unit. None takes columns as
+        they are; privacy needs no bounds, but whoever asks the sketch (`M2MEstimator.from_sketch`)
+        then has to know them.
+    categories : mapping from column to list of values, default=None
+        Categorical columns, with all their public values. Fourier features and RACE take
+        different values to be at distance one.
+    steps : float, sequence or mapping from column to float, default=None
+        ``{"age": 1}`` says that the values of the column are low, low + 1, ..., high of its
+        `bounds`, one number that this holds for all numeric columns. Public. Other values go to
+        the closest of these, and what is computed from the sketch knows of no other.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit`; ``np.inf`` for no noise.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        Under "replace_one" the number of rows is public and sensitivities double.
+    denominator : {"auto", "budget", "row_sums"}, default="auto"
+        Where the number of rows comes from. "row_sums": every histogram and every RACE array sums
+        to it, so it is free. "budget": a part of the budget buys a count, which is better at very
+        small epsilon; Fourier features have only this. "auto" is "row_sums" where there is one.
+    denominator_share : float, default=0.02
+        Part of the budget for the count, as in the paper; of epsilon under pure DP, of mu^2 under
+        Gaussian noise.
+    postprocess : bool, default=True
+        Move `sketch_.mean` to the set that every true mean lies in: each histogram and RACE array
+        to the simplex, each (cos, sin) pair to the unit disk. No effect while the noise is small,
+        and none on the answers of M2M.
+    random_state : int, RandomState or None, default=None
+        Public randomness: frequencies and hashes. Owners who add their sketches share an int.
+    {release}
+    n_jobs : int or None, default=None
+        Threads for the sum. The result does not depend on it, bit for bit.
+    verbose : int, default=0
+        Show progress on the standard error stream, a step per 65,536 rows; for the curator alone,
+        as it tells the number of rows. Dask has a display of its own.
+
+    Attributes
+    ----------
+    sketch_ : PrivateSketch
+        The release.
+    privacy_ : PrivacyGuarantee
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -304,7 +350,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return tags
 
 
-@shared_docs(**SKETCHER_DOCS, bounds=BOUNDS.replace("{scale}", "gamma"))
+@inherited_docs
 @estimator
 class RFFSketcher(BaseSketcher):
     """Private mean of random Fourier features: a smooth picture of the joint distribution.
@@ -324,18 +370,18 @@ class RFFSketcher(BaseSketcher):
         `bounds` are given. Never derive it from the private data.
     kernel : {"rbf", "laplacian"}, default="rbf"
     {bounds}
-    {values}
+    {categories...steps}
     {epsilon}
     delta : float, default=1e-6
         0 gives Laplace noise and pure DP; otherwise Gaussian noise with the analytic calibration,
         about five times less at 200 components.
-    {release}
+    {adjacency...verbose}
 
     Attributes
     ----------
     feature_map_ : FourierMap
         phi, public.
-    {fitted}
+    {sketch_...feature_names_in_}
 
     Notes
     -----
@@ -371,7 +417,7 @@ class RFFSketcher(BaseSketcher):
         return FourierMap.draw(columns, n_features, self.gamma, self.kernel, rng)
 
 
-@shared_docs(**SKETCHER_DOCS, bounds=BOUNDS.replace("{scale}", "bandwidth"))
+@inherited_docs
 @estimator
 class RACESketcher(BaseSketcher):
     """Private RACE: histograms of random projections, modulo the number of buckets.
@@ -390,18 +436,18 @@ class RACESketcher(BaseSketcher):
         Width of a bucket along a projection, per unit of the columns, or of their range where
         `bounds` are given. The paper's value, for columns in [0, 1].
     {bounds}
-    {values}
+    {categories...steps}
     {epsilon}
     delta : float, default=1e-6
         0 gives Laplace noise of scale R / epsilon; otherwise Gaussian noise of scale
         ``sqrt(R) / mu``, about four times less at R = 80.
-    {release}
+    {adjacency...verbose}
 
     Attributes
     ----------
     feature_map_ : RACEMap
         phi, public.
-    {fitted}
+    {sketch_...feature_names_in_}
 
     Examples
     --------
@@ -433,7 +479,7 @@ class RACESketcher(BaseSketcher):
         )
 
 
-@shared_docs(**SKETCHER_DOCS)
+@inherited_docs
 @estimator
 class HistogramSketcher(BaseSketcher):
     """Private one-way or k-way histograms of numeric and categorical columns.
@@ -456,7 +502,7 @@ class HistogramSketcher(BaseSketcher):
         1: one histogram per column; k: one per set of k columns; a list such as
         ``[[0], [1, 2]]`` or ``[["age"], ["sex", "job"]]``: those. The noise grows with the number
         of histograms k as k (pure) or sqrt(k) (Gaussian), whatever their sizes.
-    {values}
+    {categories...steps}
         Give a step for whole numbers: bins are then sets of values, and questions such as
         ``rows["age"] > 40`` mean the same to synthetic points.
     {epsilon}
@@ -464,13 +510,13 @@ class HistogramSketcher(BaseSketcher):
         0 gives Laplace noise of scale k / epsilon for k histograms; otherwise Gaussian noise of
         scale ``sqrt(k) / mu``. At epsilon = 1 and the default delta, Gaussian noise has the
         smaller standard deviation from k = 9 on.
-    {release}
+    {adjacency...verbose}
 
     Attributes
     ----------
     feature_map_ : HistogramMap
         phi, public.
-    {fitted}
+    {sketch_...feature_names_in_}
 
     Examples
     --------

@@ -10,15 +10,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import _BaseComposition
 
-from .._docs import shared_docs
+from .._docs import inherited_docs
 from ..features._feature_maps import UnionMap
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import estimator
-from ._docs import SKETCHER_DOCS
 from ._sketchers import BaseSketcher
 
 
-@shared_docs(**SKETCHER_DOCS)
+@inherited_docs
 @estimator
 class SketchUnion(BaseSketcher, _BaseComposition):
     """Several sketches of the same table, released together for one budget.
@@ -37,17 +36,17 @@ class SketchUnion(BaseSketcher, _BaseComposition):
         under Gaussian noise. None gives equal shares.
     bounds : pair, sequence of pairs or mapping, default=None
         Public (low, high) of the columns, for the sketchers that have none of their own.
-    {values}
+    {categories...steps}
     {epsilon}
     delta : float, default=1e-6
         0 gives Laplace noise and pure DP; otherwise Gaussian noise, far less of it.
-    {release}
+    {adjacency...verbose}
 
     Attributes
     ----------
     feature_map_ : UnionMap
         All features side by side.
-    {fitted}
+    {sketch_...feature_names_in_}
 
     Examples
     --------

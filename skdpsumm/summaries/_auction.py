@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -146,7 +146,7 @@ class Auction(Protocol):
     def converse(self, curator: Curator, plan: Plan) -> Conversation:
         embedding, terms = curator.embedding, curator.terms
         seeds = self._seed_grid(embedding)
-        summary = _Summary(self, curator, plan.release, seeds)
+        summary = _Summary(curator, plan.release, self._grid_step(embedding), seeds)
         grid = np.empty((0, embedding.n_features), np.float32)
         asked_before: dict[Any, tuple[int, int]] = {}
         chosen: list[int] = []
@@ -228,18 +228,18 @@ class Auction(Protocol):
         return embedding.grid(seeds)
 
 
+@dataclass
 class _Summary:
     """g_l, the mean of h1 over seeds and chosen rows, by h2 with a warm start."""
 
-    def __init__(
-        self, auction: Auction, curator: Curator, calls: list[MWEM] | None, seeds: NDArray
-    ):
-        self.calls, self.seeds = calls, seeds
-        self.embedding = curator.embedding
-        self.noise = MWEMNoise(curator.release_seed)
-        self.grid_step = auction._grid_step(curator.embedding)
-        self.coins = curator.coins
-        self.tilt: NDArray | None = None
+    curator: Curator
+    calls: list[MWEM] | None
+    grid_step: float | None
+    seeds: NDArray
+    tilt: NDArray | None = None
+
+    def __post_init__(self) -> None:
+        self.noise = MWEMNoise(self.curator.release_seed)
 
     def mean(self, k: int, chosen: NDArray) -> NDArray:
         """Return the mean in round l = k + 1, over ``q = k + len(seeds)`` rows; q is public."""
@@ -248,12 +248,8 @@ class _Summary:
         if q == 0:
             return np.zeros(rows.shape[1])
         if self.calls is None:
-            return rows.sum(axis=0, dtype=np.float64) / q * self.embedding.unit
-        values = self._quantised(rows)
+            return rows.sum(axis=0, dtype=np.float64) / q * self.curator.embedding.unit
+        rounded = quantise(rows, self.grid_step, self.curator.coins)
+        values = rounded.sum(axis=0, dtype=np.float64).astype(np.int64)
         means, self.tilt = self.calls[k].release(values, q, self.noise, self.tilt)
-        return means * self.embedding.scale
-
-    def _quantised(self, rows: NDArray) -> NDArray[np.int64]:
-        """Return the sums, of values rounded at random to the grid of Algorithm 2 if it has one."""
-        rounded = quantise(rows, self.grid_step, self.coins)
-        return rounded.sum(axis=0, dtype=np.float64).astype(np.int64)
+        return means * self.curator.embedding.scale

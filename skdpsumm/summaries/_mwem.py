@@ -8,6 +8,7 @@ so one number per coordinate is all the state there is.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..privacy._mechanisms import Mechanism, ZeroConcentratedDP
 from ..privacy._noise import Block, IntegerNoise, check_scale, exponential_choice
 
 
+@dataclass(frozen=True)
 class MWEM:
     """Private means of vectors in [-1, 1]^d by T measurements of the worst coordinate.
 
@@ -46,22 +48,17 @@ class MWEM:
     ``epsilon_measure = Delta epsilon`` (`as_printed`): for Delta = 2 three times what is claimed.
     """
 
-    def __init__(
-        self,
-        n_steps: int,
-        epsilon_select: float,
-        epsilon_measure: float,
-        sensitivity: int,
-        *,
-        grid_step: float | None = None,
-        average: bool = True,
-    ):
-        self.n_steps, self.sensitivity = int(n_steps), sensitivity
-        self.epsilon_select, self.epsilon_measure = epsilon_select, epsilon_measure
-        self.grid_step, self.average = grid_step, average
+    n_steps: int
+    epsilon_select: float
+    epsilon_measure: float
+    sensitivity: int
+    grid_step: float | None = field(default=None, kw_only=True)
+    average: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
         # Noise beyond 64 bits is refused here, and not once the ledger has paid.
-        check_scale(sensitivity * GRID / epsilon_measure if epsilon_measure > 0 else math.inf)
-        check_scale(2 * sensitivity * GRID / epsilon_select if epsilon_select > 0 else math.inf)
+        for epsilon, rows in ((self.epsilon_measure, 1), (self.epsilon_select, 2)):
+            check_scale(rows * self.sensitivity * GRID / epsilon if epsilon > 0 else math.inf)
 
     @classmethod
     def for_zcdp(cls, rho: float, n_steps: int, sensitivity: int, **options: Any) -> MWEM:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import singledispatchmethod
 from typing import Any
 
@@ -121,7 +121,10 @@ class DataOwner:
 
     @_answer.register
     def _(self, message: SendBest) -> Rows:
-        return self._hand_over(self._ranking(message.direction)[: message.n])
+        candidates = np.flatnonzero(self._remaining)
+        # Of equal ones, the first comes first.
+        order = np.argsort(-self._scores(message.direction)[candidates], kind="stable")
+        return self._hand_over(candidates[order[: message.n]])
 
     @_answer.register
     def _(self, message: CallForBids) -> Bid:
@@ -150,24 +153,16 @@ class DataOwner:
         search = feature_search(features, direction, n_herd)
         return candidates[search.run(False, 0, np.random.RandomState(0))]
 
-    def _ranking(self, direction: NDArray) -> NDArray[np.int64]:
-        """Return the remaining rows from the best on; of equal ones, the first comes first."""
-        candidates = np.flatnonzero(self._remaining)
-        order = np.argsort(-self._scores(direction)[candidates], kind="stable")
-        return candidates[order]
-
     def _scores(self, direction: NDArray) -> NDArray[np.float64]:
         """Return ``<direction, phi(x)>`` for all rows, each a function of its row alone."""
-        unit = self._require_embedding().unit
-        if self._grid is None and self._fits():
+        embedding = self._require_embedding()
+        unit, n_bytes = embedding.unit, 4 * len(self._X) * embedding.n_features
+        if self._grid is None and n_bytes <= _MOST_BYTES:
             self._grid = self._grid_of(np.arange(len(self._X)))
         if self._grid is not None:
             return grid_scores(self._grid, direction, unit)
         batches = np.array_split(np.arange(len(self._X)), 1 + len(self._X) // _ROWS_PER_BATCH)
         return np.concatenate([grid_scores(self._grid_of(b), direction, unit) for b in batches])
-
-    def _fits(self) -> bool:
-        return 4 * len(self._X) * self._require_embedding().n_features <= _MOST_BYTES
 
     def _grid_of(self, rows: NDArray) -> NDArray[np.float32]:
         if self._grid is not None:
@@ -325,32 +320,24 @@ def run_protocol(
     """
     if set(owners) != set(curator.shares):
         raise ValueError("owners must be those that the curator was made for.")
-    ask = _asker(owners, n_jobs, timeout)
+    n_threads = effective_n_jobs(n_jobs) if timeout is None else len(curator.shares)
     with one_blas_thread(), progress("protocol", verbose):
         messages, n_rounds = curator.open(), 0
         while messages:
             n_rounds += 1
             n_asked = len(messages)
-            messages = curator.receive(ask(messages))
+            messages = curator.receive(_ask(owners, messages, n_threads, timeout))
             if verbose:
                 print(f"round {n_rounds}: {n_asked} asked, {len(curator.pool)} rows received")
     return curator
 
 
-def _asker(
-    owners: Any, n_jobs: int | None, timeout: float | None
-) -> Callable[[Mapping[Any, Any]], dict[Any, Any]]:
-    """Return what gets the answers to the messages of a round."""
-    if hasattr(owners, "answer_all"):
-        return owners.answer_all
-    threads = len(owners) if timeout is not None else effective_n_jobs(n_jobs)
-    return lambda messages: _ask(owners, messages, threads, timeout)
-
-
 def _ask(
-    owners: Mapping[Any, Any], messages: Mapping[Any, Any], n_threads: int, timeout: float | None
+    owners: Any, messages: Mapping[Any, Any], n_threads: int, timeout: float | None
 ) -> dict[Any, Any]:
     """Return the answers, and exceptions in the place of some, that came in time."""
+    if hasattr(owners, "answer_all"):
+        return owners.answer_all(messages)
     answers: dict[Any, Any] = {}
     turns = threading.Semaphore(max(1, n_threads))
 

@@ -204,9 +204,9 @@ class Plan:
     def cost(self) -> Mechanism:
         """The composition of all releases that cost anything."""
         target = COSTS_NOTHING if self.target is None else self.target.mechanism
-        # Without what costs nothing, a single release keeps its own curve.
         costly = [mechanism for mechanism in (target, self.owners) if mechanism != COSTS_NOTHING]
-        return compose(costly) if costly else COSTS_NOTHING
+        # Most protocols make one release, which is composed with nothing.
+        return compose(costly) if len(costly) > 1 else next(iter(costly), COSTS_NOTHING)
 
 
 @estimator

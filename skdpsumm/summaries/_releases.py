@@ -75,6 +75,7 @@ class ExactMean(TargetMean):
             warn_if_kernel_vanishes(self._mean, self._n)
 
 
+@dataclass(eq=False)
 class GaussianMean(TargetMean):
     """Gaussian noise on the sum (Laplace noise with delta = 0), and on the number of rows.
 
@@ -91,21 +92,18 @@ class GaussianMean(TargetMean):
         together with the sum, for a tenth of the budget.
     """
 
-    def __init__(
-        self,
-        embedding: Embedding,
-        epsilon: float,
-        delta: float,
-        adjacency: str,
-        n_target: int | None,
-    ):
-        self.embedding, self.n_target = embedding, n_target
-        rest = 1 - _COUNT_SHARE if n_target is None else 1.0
-        l1, l2 = embedding.sensitivity(2 if adjacency == "replace_one" else 1)
-        blocks = [Block(embedding.n_features, l1, l2, rest)]
-        if n_target is None:
-            blocks.append(Block(1, GRID, GRID, _COUNT_SHARE))
-        self._noise = IntegerNoise(blocks, epsilon=epsilon, delta=delta)
+    embedding: Embedding
+    epsilon: float
+    delta: float
+    adjacency: str
+    n_target: int | None
+
+    def __post_init__(self) -> None:
+        counts = [Block(1, GRID, GRID, _COUNT_SHARE)] if self.n_target is None else []
+        l1, l2 = self.embedding.sensitivity(2 if self.adjacency == "replace_one" else 1)
+        share = 1 - sum(block.share for block in counts)
+        sums = Block(self.embedding.n_features, l1, l2, share)
+        self._noise = IntegerNoise([sums, *counts], epsilon=self.epsilon, delta=self.delta)
         self.mechanism = self._noise.mechanism
 
     def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
@@ -221,7 +219,7 @@ class MWEMRelease(TargetRelease):
         replaces, pure = terms.adjacency == "replace_one", terms.delta == 0
         by = "adjacency='replace_one'" if replaces else "release='mwem'"
         n_target = require_n_target(terms.n_target, by)
-        steps, sensitivity = self.n_steps or 2 * embedding.n_features, 2 if replaces else 1
+        steps, sensitivity = int(self.n_steps or 2 * embedding.n_features), 2 if replaces else 1
         if pure:
             mwem = MWEM.for_pure(terms.epsilon, steps, sensitivity)
         else:

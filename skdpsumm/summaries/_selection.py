@@ -144,9 +144,9 @@ class SearchOptions:
     def goal(self, target: NDArray, rng: np.random.RandomState) -> Goal:
         """Return what to search for, given the rows to match."""
         features = self.features(target.shape[1], rng)
-        if features is None:
-            return Goal(self, None, target)
-        return Goal(self, features, unit_features(features, target).mean(axis=0))
+        if features is not None:
+            target = unit_features(features, target).mean(axis=0)
+        return Goal(self, features, target)
 
 
 @dataclass(frozen=True)
@@ -159,17 +159,15 @@ class Goal:
 
     def select(self, X: NDArray, rng: np.random.RandomState) -> NDArray[np.int64]:
         """Choose rows of X."""
+        options = self.options
         with one_blas_thread():
-            search = self._search(X)
-            return search.run(self.options.refine, self.options.n_perturbations, rng)
-
-    def _search(self, X: NDArray) -> SubsetSearch:
-        n_select = self.options.n_select
-        if self.features is None:
-            return exact_search(X, self.target, n_select, self.options.gamma)
-        # Column by column, products with one row read memory in order.
-        phi = np.asfortranarray(unit_features(self.features, X))
-        return feature_search(phi, self.target, n_select)
+            if self.features is None:
+                search = exact_search(X, self.target, options.n_select, options.gamma)
+            else:
+                # Column by column, products with one row read memory in order.
+                phi = np.asfortranarray(unit_features(self.features, X))
+                search = feature_search(phi, self.target, options.n_select)
+            return search.run(options.refine, options.n_perturbations, rng)
 
 
 def uniform_selection(n_rows: int, n_select: int, *, random_state=None) -> NDArray[np.int64]:
@@ -258,7 +256,7 @@ class SubsetSearch:
         self.sums = np.zeros_like(target)
         self.is_chosen = np.zeros(len(target), bool)
         self.chosen = np.empty(0, np.int64)
-        # Kernel columns of the chosen rows; only where rows are to be exchanged.
+        # Kernel columns of the chosen rows, by slot; only where rows are to be exchanged.
         self._columns: Any = None
 
     def run(
@@ -271,7 +269,7 @@ class SubsetSearch:
         # With all rows chosen there is nothing to exchange.
         refine = refine and n_bytes <= _MOST_BYTES and self.n_select < len(self.target)
         if refine:
-            self._columns = np.empty((self.n_select, len(self.target)), self.target.dtype)
+            self._columns = {}
         self.chosen = np.zeros(self.n_select, np.int64)
         for slot in range(self.n_select):
             self._fill(slot, slot)
@@ -347,42 +345,21 @@ class SubsetSearch:
     def _perturb(self, rng: np.random.RandomState) -> None:
         """Give up some rows near each other, choose again, refine; keep it if it is better."""
         before = self._objective()
-        chosen, sums, columns = self.chosen.copy(), self.sums.copy(), self._columns
+        chosen, sums, columns = self.chosen.copy(), self.sums.copy(), dict(self._columns)
         nearness = columns[rng.randint(self.n_select)][chosen]
         # Rows near each other stand in each other's way, and a swap of one cannot move them.
         near = np.argsort(-nearness, kind="stable")[: 3 * _N_DROPPED]
         dropped = rng.choice(near, _N_DROPPED, replace=False)
-        self._columns = _Overlay(columns)
         for slot in dropped:
             self._take(slot)
         for k, slot in enumerate(dropped):
             barred = chosen[dropped] if k == 0 else []  # else the same three come back
             self._fill(slot, self.n_select - _N_DROPPED + k, barred)
         self._swap(rng.permutation(self.n_select))
-        if self._objective() > before:
-            self._columns = self._columns.settle()
-        else:
+        if not self._objective() > before:
             self._columns, self.chosen, self.sums = columns, chosen, sums
             self.is_chosen[:] = False
             self.is_chosen[chosen] = True
-
-
-class _Overlay:
-    """Rows of a matrix, with changes kept aside until they are settled."""
-
-    def __init__(self, base: NDArray):
-        self.base, self.changes = base, dict[int, NDArray]()
-
-    def __getitem__(self, slot: int) -> NDArray:
-        return self.changes.get(slot, self.base[slot])
-
-    def __setitem__(self, slot: int, column: NDArray) -> None:
-        self.changes[slot] = column
-
-    def settle(self) -> NDArray:
-        for slot, column in self.changes.items():
-            self.base[slot] = column
-        return self.base
 
 
 def select_from_partitions(

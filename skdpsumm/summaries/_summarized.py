@@ -182,8 +182,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
             params = process_routing(self, "fit", **params).estimator.fit
         X, y = indexable(X, y)
         # Not by `clone`, or the ledger would take this fit for a trial of a search.
-        given = PrivateMMDSummarizer() if self.summarizer is None else self.summarizer
-        summarizer = own_clone(given)
+        summarizer = own_clone(self._given_summarizer())
         summarizer.fit(X, y, X_target=X_target, owners=owners)
         chosen = summarizer.sample_indices_
         rows = _safe_indexing(X, chosen)
@@ -261,9 +260,8 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         """True once fitted: which rows were chosen, and how well they match, is private."""
         return hasattr(self, "estimator_")
 
-    def __repr__(self, N_CHAR_MAX=700):
-        text = super().__repr__(N_CHAR_MAX)
-        return f"<{text} holds_private_data=True>" if self.holds_private_data else text
+    def _given_summarizer(self) -> Any:
+        return PrivateMMDSummarizer() if self.summarizer is None else self.summarizer
 
     def _inner_input(self, X: Any) -> Any:
         return _model_input(self.summarizer_, X)
@@ -276,8 +274,5 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
             tags.regressor_tags = replace(inner.regressor_tags, poor_score=True)
         tags.transformer_tags = inner.transformer_tags
         tags.target_tags = inner.target_tags
-        if self.summarizer is not None:
-            tags.non_deterministic = get_tags(self.summarizer).non_deterministic
-        else:
-            tags.non_deterministic = True
+        tags.non_deterministic = get_tags(self._given_summarizer()).non_deterministic
         return tags

@@ -129,10 +129,6 @@ class FeatureSpace(Space):
             "a private value.)"
         )
 
-    def rows(self, X: NDArray) -> FeatureRows:
-        """Return the features of a table, for passes over it."""
-        return FeatureRows(self.features, X, radius=self.radius)
-
     def gram(self, X, Y):
         return self.features(X) @ self.features(Y).T
 
@@ -140,20 +136,20 @@ class FeatureSpace(Space):
         return self.features(X) if points is None else self.gram(X, points)
 
     def prepare(self, X, terms):
-        return self.rows(X)
+        return FeatureRows(self.features, X, radius=self.radius)
 
     def try_all(self, data):
         if self.is_users:
             for _ in data.blocks():
                 pass
 
-    def solve(self, data, codes, loss, regularization, tolerance, linear=None):
-        return solve_primal(data, codes, loss, regularization, tolerance, linear=linear)
+    def solve(self, data, codes, terms, tolerance, linear):
+        settings = terms.loss, terms.regularization, tolerance
+        return solve_primal(data, codes, *settings, linear=linear)
 
-    def smallest_tolerance(self, shape, radius, loss, regularization, tilt=0.0):
-        n_rows, n_scores = shape
-        rows = _Numbers(n_rows, self.n_features, radius, rows_of_block(self.n_features))
-        return smallest_tolerance(rows, n_scores, loss, regularization, tilt)
+    def smallest_tolerance(self, terms, n_rows, tilt):
+        rows = _Numbers(n_rows, self.n_features, terms.radius, rows_of_block(self.n_features))
+        return smallest_tolerance(rows, terms.n_scores, terms.loss, terms.regularization, tilt)
 
 
 def zero_where_undefined(values: Floats) -> Floats:
@@ -396,8 +392,8 @@ class _Primal(Objective):
     """
 
     def __init__(self, rows, codes, loss, regularization, linear):
-        squares = rows.n_rows * rows.radius**2
-        super().__init__(codes, loss, regularization, rows.radius, squares)
+        squares, tilt = rows.n_rows * rows.radius**2, float(np.linalg.norm(linear))
+        super().__init__(codes, loss, regularization, rows.radius, squares, tilt)
         self.rows = rows
         self.linear = linear
         self._hessian = regularization * np.eye(rows.n_features)
@@ -411,12 +407,6 @@ class _Primal(Objective):
 
     def careful(self, point):
         return self._pass(point.x, careful_product)
-
-    @property
-    def largest_norm(self):
-        tilt = float(np.linalg.norm(self.linear))
-        shape = self.codes.shape
-        return largest_norm(self.loss, self.regularization, self.radius, shape, tilt)
 
     def zero(self):
         return np.zeros(self.linear.shape)
@@ -461,7 +451,7 @@ class _Primal(Objective):
         weight = float(np.linalg.norm(point.x))
         score_error = _score_error(self.rows, point.x.shape[1], largest, weight)
         score_error += argument_error(self.loss, largest)
-        rest = self.regularization * weight + float(np.linalg.norm(self.linear))
+        rest = self.regularization * weight + self.tilt
         return score_error, _norm_error(self.rows, self.loss.lipschitz * self.norms, rest)
 
     def direction(self, point: Point, accuracy: float) -> Floats:

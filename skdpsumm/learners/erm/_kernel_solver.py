@@ -135,7 +135,7 @@ def smallest_tolerance(
 
 
 def _score_error(
-    shape: tuple[int, int], largest: float, largest_score: float, largest_coefficient: float
+    shape: tuple[int, ...], largest: float, largest_score: float, largest_coefficient: float
 ) -> float:
     entry = product_error(shape[0], largest, largest_coefficient)
     return UNIT * largest_score + math.sqrt(shape[1]) * entry
@@ -167,17 +167,12 @@ class _Gram:
         return out
 
     def careful_times(self, A: Floats) -> Floats:
-        """Return K A, with errors within `score_error`."""
+        """Return K A, with errors within `_score_error`."""
         parts = []
         for first in range(0, len(A), _ROWS_AT_ONCE):
             parts.append(careful_product(self.matrix[first : first + _ROWS_AT_ONCE], A))
             advance()
         return np.concatenate(parts)
-
-    def score_error(self, largest_score: float, largest_coefficient: float) -> float:
-        """Return a bound on the error of a row of `careful_times`."""
-        size = len(self.matrix), self.n_scores
-        return _score_error(size, self.largest, largest_score, largest_coefficient)
 
     @cached_property
     def factor(self) -> tuple[Floats, float]:
@@ -195,10 +190,6 @@ class _Dual(Objective):
         super().__init__(codes, loss, regularization, math.sqrt(gram.largest), gram.trace)
         self.gram = gram
         self.shift = shift
-
-    @property
-    def largest_norm(self):
-        return largest_norm(self.loss, self.regularization, self.radius, self.codes.shape)
 
     def zero(self):
         return np.zeros(self.codes.shape)
@@ -226,7 +217,8 @@ class _Dual(Objective):
 
     def rounding(self, point):
         largest = float(np.linalg.norm(point.x[1], axis=1).max())
-        score_error = self.gram.score_error(largest, float(np.abs(point.x[0]).max()))
+        coefficient = float(np.abs(point.x[0]).max())
+        score_error = _score_error(self.codes.shape, self.gram.largest, largest, coefficient)
         score_error += argument_error(self.loss, largest)
         # K V is an ordinary product: its entries are off by n units of K's largest times |V|.
         residuals = float(np.linalg.norm(point.gradient[0], axis=1).sum())

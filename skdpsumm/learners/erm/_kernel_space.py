@@ -46,10 +46,6 @@ _COLUMNS_AT_ONCE = 64
 # Their scaling adds as much again, and a little of its own.
 GIVEN_ERROR = 2.0**-46
 SCALED_ERROR = 2 * GIVEN_ERROR + 8 * UNIT
-# Positive definite kernels of scikit-learn, and what bounds phi.
-UNIT_KERNELS = ("rbf", "laplacian", "cosine", "chi2")
-NORM_KERNELS = ("linear", "poly", "polynomial")
-KERNELS = (*UNIT_KERNELS, *NORM_KERNELS)
 _BLOCK_ROWS = 512
 
 
@@ -86,14 +82,11 @@ class GramSpace(Space):
 
     Attributes
     ----------
-    n_jobs : int
-        Threads that may call `gram`: one where it calls a function of the user's.
     is_users : bool
-        Whether it calls a function of the user's, which may fail.
+        Whether it calls a function of the user's, which may fail, and is for one thread alone.
     """
 
     max_rows = MAX_KERNEL_ROWS
-    n_jobs: int = 2
     is_users: bool = False
 
     @property
@@ -110,17 +103,18 @@ class GramSpace(Space):
         return self.gram(X, points)
 
     def prepare(self, X, terms):
-        gram = symmetric_gram(self.gram, X, n_jobs=self.n_jobs)
+        gram = symmetric_gram(self.gram, X, n_jobs=1 if self.is_users else 2)
         gram[np.diag_indices_from(gram)] += positive_shift(terms)
         return gram
 
-    def solve(self, data, codes, loss, regularization, tolerance, linear=None):
+    def solve(self, data, codes, terms, tolerance, linear):
         if linear is not None:
             raise ValueError("A linear term needs explicit features.")
-        return solve_dual(data, codes, loss, regularization, tolerance)
+        return solve_dual(data, codes, terms.loss, terms.regularization, tolerance)
 
-    def smallest_tolerance(self, shape, radius, loss, regularization, tilt=0.0):
-        return smallest_tolerance(shape, radius, loss, regularization)
+    def smallest_tolerance(self, terms, n_rows, tilt):
+        shape = n_rows, terms.n_scores
+        return smallest_tolerance(shape, terms.radius, terms.loss, terms.regularization)
 
 
 class KernelSpace(GramSpace):
@@ -129,7 +123,7 @@ class KernelSpace(GramSpace):
     Parameters
     ----------
     kernel : str or callable
-        One of `KERNELS` but "linear", or a function of two tables that returns their matrix.
+        "poly", one of `UNIT_KERNELS`, or a function of two tables that returns their matrix.
     params : dict
         Keyword arguments of the kernel.
     norm_bound : float
@@ -144,20 +138,15 @@ class KernelSpace(GramSpace):
         self.params = params
         self.norm_bound, self.intercept = norm_bound, intercept
         self.radius = math.hypot(self._kernel_radius(), intercept)
-        self.n_jobs = 1 if callable(kernel) else 2
         self.is_users = callable(kernel)
         self.entry_error = self._entry_error()
 
     def _entry_error(self) -> float:
         if callable(self.kernel):
             return SCALED_ERROR
-        if self._is_polynomial:
+        if self.kernel == "poly":
             return polynomial_error(self.params["degree"])
         return CHI2_ERROR if self.kernel == "chi2" else KERNEL_ERROR
-
-    @property
-    def _is_polynomial(self) -> bool:
-        return self.kernel in ("poly", "polynomial")
 
     def _kernel_radius(self) -> float:
         if callable(self.kernel):
@@ -183,15 +172,9 @@ class KernelSpace(GramSpace):
         if callable(self.kernel):
             matrix = zero_where_undefined(self._call_on_rows(X, Y))
             return matrix * self._scales(X)[:, None] * self._scales(Y)
-        if self._is_polynomial:
+        if self.kernel == "poly":
             return polynomial(X, Y, self.norm_bound, **self.params)
-        named: dict[str, Callable[..., Floats]] = {
-            "rbf": gaussian,
-            "laplacian": laplacian,
-            "cosine": cosine,
-            "chi2": chi2,
-        }
-        return named[self.kernel](X, Y, **self.params)
+        return UNIT_KERNELS[self.kernel](X, Y, **self.params)
 
     def try_out(self, n_columns: int) -> None:
         """Raise ValueError for a function that is no kernel of two tables, on public zeros."""
@@ -421,3 +404,13 @@ def _directions(X: Floats) -> Floats:
     largest = np.abs(X).max(axis=1)
     X = X / np.ldexp(1.0, np.frexp(largest)[1] - 1)[:, None]
     return X / np.where(largest > 0, row_lengths(X), 1.0)[:, None]
+
+
+# Positive definite kernels of scikit-learn: those whose phi has norm 1 or less, and all.
+UNIT_KERNELS: dict[str, Callable[..., Floats]] = {
+    "rbf": gaussian,
+    "laplacian": laplacian,
+    "cosine": cosine,
+    "chi2": chi2,
+}
+KERNELS = (*UNIT_KERNELS, "linear", "poly", "polynomial")

@@ -220,9 +220,6 @@ class Logistic(SoftHinge):
     def __init__(self):
         pass
 
-    def for_classes(self, n_classes, *, flat=False):
-        return Logistic() if n_classes == 2 else Softmax()
-
 
 class HuberizedHinge(MarginLoss):
     """The hinge ``max(0, 1 - margin)``, with a parabola in place of its corner.

@@ -69,6 +69,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -85,6 +86,7 @@ _MOST_STEPS = 300
 _SUFFICIENT = 0.1
 
 
+@dataclass(eq=False)
 class Objective(ABC):
     """F with its geometry. A vector is any array that adds and scales as the vector does.
 
@@ -99,16 +101,16 @@ class Objective(ABC):
         A bound on the norm of the features of a row.
     squares : float
         A bound on the sum over rows of the squared norm of their features.
+    tilt : float, default=0.0
+        The norm of `linear`.
     """
 
-    def __init__(
-        self, codes: Floats, loss: Loss, regularization: float, radius: float, squares: float
-    ):
-        self.codes = codes
-        self.loss = loss
-        self.regularization = regularization
-        self.radius = radius
-        self.squares = squares
+    codes: Floats
+    loss: Loss
+    regularization: float
+    radius: float
+    squares: float
+    tilt: float = 0.0
 
     @abstractmethod
     def at(self, x: Floats) -> Point:
@@ -153,9 +155,10 @@ class Objective(ABC):
         """
 
     @property
-    @abstractmethod
     def largest_norm(self) -> float:
         """The bound on the norm of the minimum that `accelerated_minimum` asks for."""
+        shape = self.codes.shape
+        return largest_norm(self.loss, self.regularization, self.radius, shape, self.tilt)
 
     @property
     def n_rows(self) -> int:
@@ -392,7 +395,7 @@ def check_tolerance(tolerance: float, smallest: float) -> None:
 
 
 def largest_norm(
-    loss: Loss, regularization: float, radius: float, shape: tuple[int, int], linear: float = 0.0
+    loss: Loss, regularization: float, radius: float, shape: tuple[int, ...], tilt: float = 0.0
 ) -> float:
     """Return a bound B on the norm of the minimum, for any codes, of shape (n, q), and any rows.
 
@@ -402,7 +405,7 @@ def largest_norm(
     zero, code = np.zeros((1, shape[1])), np.eye(1, shape[1])
     level = shape[0] * float(loss.value(zero, code)[0])
     slopes = min(shape[0] * loss.lipschitz * radius, math.sqrt(2 * level * regularization))
-    return (slopes + 2 * linear) / regularization
+    return (slopes + 2 * tilt) / regularization
 
 
 # ---- the last resort

@@ -59,7 +59,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -145,8 +145,7 @@ class Terms:
                 f"and features of norm {self.radius:g}: raise it to {_SMALLEST:g} times the square "
                 "of that, at least."
             )
-        drift = kernel_drift(self)
-        check_rounding(drift, self.step, "raise regularization, or lower degree")
+        check_rounding(kernel_drift(self), self.step, "raise regularization, or lower degree")
 
     @property
     def is_private(self) -> bool:
@@ -335,13 +334,7 @@ class Space(ABC):
 
     @abstractmethod
     def solve(
-        self,
-        data: Any,
-        codes: Floats,
-        loss: Loss,
-        regularization: float,
-        tolerance: float,
-        linear: Floats | None = None,
+        self, data: Any, codes: Floats, terms: Terms, tolerance: float, linear: Floats | None
     ) -> Floats:
         """Return the coefficients of a function within the tolerance of the minimiser.
 
@@ -350,31 +343,21 @@ class Space(ABC):
         data : object
             From `prepare`.
         codes : ndarray of shape (n, q)
-        loss : Loss
-        regularization, tolerance : float
-        linear : ndarray of shape (p, q), default=None
+        terms : Terms
+        tolerance : float
+        linear : ndarray of shape (p, q) or None
             Of a term <linear, w> that is added, for explicit features only.
         """
 
     @abstractmethod
-    def smallest_tolerance(
-        self,
-        shape: tuple[int, int],
-        radius: float,
-        loss: Loss,
-        regularization: float,
-        tilt: float = 0.0,
-    ) -> float:
-        """Return what `solve` is sure to keep for any n rows of norm `radius`, with q scores.
+    def smallest_tolerance(self, terms: Terms, n_rows: int, tilt: float) -> float:
+        """Return what `solve` is sure to keep for so many rows of norm `Terms.radius`.
 
         Parameters
         ----------
-        shape : (int, int)
-            n and q.
-        radius : float
-        loss : Loss
-        regularization : float
-        tilt : float, default=0.0
+        terms : Terms
+        n_rows : int
+        tilt : float
             The norm of `linear`, at most.
         """
 
@@ -427,19 +410,15 @@ class Minimizer:
         """Return the q scores of each row of X."""
         if self.is_zero:
             return np.zeros((len(X), self.coefficients.shape[1]))
-        return self._factors(X) @ self.coefficients
+        return self.space.factors(X, self.points) @ self.coefficients
 
     def careful_scores(self, X: NDArray) -> Floats:
         """Return the scores within `score_rounding` of the exact ones, for noise to be added."""
         parts = [
-            careful_product(self._factors(X[rows]), self.coefficients)
+            careful_product(self.space.factors(X[rows], self.points), self.coefficients)
             for rows in gen_batches(len(X), _ROWS_AT_ONCE)
         ]
         return np.concatenate([np.zeros((0, self.coefficients.shape[1])), *parts])
-
-    def _factors(self, X: NDArray) -> Floats:
-        """Return what coefficients are multiplied by, a row for each row of X."""
-        return self.space.factors(X, self.points)
 
 
 def smallest_tolerance(space: Space, terms: Terms, n_rows: int, tilt: float = 0.0) -> float:
@@ -455,9 +434,8 @@ def smallest_tolerance(space: Space, terms: Terms, n_rows: int, tilt: float = 0.
     """
     parts = terms.loss.parts(np.zeros((1, terms.n_scores)))
     loss, code = parts[0]
-    shape, radius = (n_rows, code.shape[1]), _RADII * terms.radius
-    tolerance = space.smallest_tolerance(shape, radius, loss, terms.regularization, tilt)
-    return math.sqrt(len(parts)) * tolerance
+    part = replace(terms, loss=loss, n_scores=code.shape[1], radius=_RADII * terms.radius)
+    return math.sqrt(len(parts)) * space.smallest_tolerance(part, n_rows, tilt)
 
 
 @dataclass(frozen=True)
@@ -510,17 +488,13 @@ class Problem:
         """
         tolerance = self.terms.tolerance if tolerance is None else tolerance
         parts = self.terms.loss.parts(self.codes)
-        share, regularization = tolerance / math.sqrt(len(parts)), self.terms.regularization
+        share = tolerance / math.sqrt(len(parts))
         found = [
-            self.space.solve(self._data, codes, loss, regularization, share, linear)
+            self.space.solve(self._data, codes, replace(self.terms, loss=loss), share, linear)
             for loss, codes in parts
         ]
         explicit = self.space.n_features is not None
         return Minimizer(self.space, np.hstack(found), None if explicit else self.X)
-
-    def check_points(self, points: NDArray) -> None:
-        """Raise ValueError where a kernel of the user's fails between these points and a row."""
-        self.space.check_points(points, self.X)
 
     @cached_property
     def _data(self) -> Any:

@@ -20,7 +20,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
-from ..._linear_systems import UNIT, power_below
+from ..._linear_systems import UNIT, Floats, power_below
 from ...privacy import PureDP, gdp_mu
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
@@ -38,10 +38,7 @@ from ..erm._problem import (
     largest_weight,
     score_rounding,
 )
-from ._base import LearnerMechanism
-from ._interactive import AnsweredQueries, FrozenAnswers
-
-Floats = NDArray[np.float64]
+from ._base import AnsweredQueries, FrozenAnswers, LearnerMechanism
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
 _GRID = 2.0**-20
@@ -74,6 +71,8 @@ class CoordinateNoise:
         Standard deviation of the noise on a coordinate.
     """
 
+    idealised = False
+
     def __init__(self, n_coordinates: int, terms: Terms, rounding: float = 0.0):
         self._grid = power_below(terms.sensitivity * _GRID)
         # Either neighbour's coordinates move by half a grid unit each.
@@ -97,6 +96,34 @@ class CoordinateNoise:
         self._n_drawn += 1
         noisy = self._noise.add_block(0, values, seed)
         return noisy.reshape(coordinates.shape) * self._grid
+
+
+class PureNoise:
+    """Noise for coordinates that is pure epsilon-DP, in floating point.
+
+    Its density is proportional to exp(-|xi| epsilon / sensitivity).
+
+    Parameters
+    ----------
+    terms : Terms
+    sensitivity : float
+        How far all coordinates together can move.
+
+    Attributes
+    ----------
+    mechanism : Mechanism
+    """
+
+    idealised = True
+
+    def __init__(self, terms: Terms, sensitivity: float):
+        self._terms, self._scale = terms, sensitivity / terms.epsilon
+        self.mechanism: Mechanism = PureDP(terms.epsilon)
+
+    def add(self, coordinates: Floats) -> Floats:
+        """Return the coordinates with noise."""
+        rng = secret_generator(self._terms.seed(1))
+        return coordinates + radial_noise(coordinates.shape, self._scale, rng)
 
 
 @estimator
@@ -168,26 +195,20 @@ class WeightNoise:
     ----------
     space : FeatureSpace
     terms : Terms
-        With ``delta=0`` the noise has density proportional to exp(-|xi| epsilon / Delta_w).
     """
 
     def __init__(self, space: FeatureSpace, terms: Terms):
         self.space, self.terms = space, terms
-        self._shape = space.n_features, terms.n_scores
-        self.idealised = terms.is_private and terms.delta == 0
-        if self.idealised:
-            self.mechanism: Mechanism = PureDP(terms.epsilon)
+        self._noise: PureNoise | CoordinateNoise
+        if terms.is_private and terms.delta == 0:
+            self._noise = PureNoise(terms, terms.sensitivity)
         else:
-            self._noise = CoordinateNoise(math.prod(self._shape), terms)
-            self.mechanism = self._noise.mechanism
+            self._noise = CoordinateNoise(space.n_features * terms.n_scores, terms)
+        self.mechanism, self.idealised = self._noise.mechanism, self._noise.idealised
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser with noise on all its weights."""
-        weights = problem.minimize().coefficients
-        if self.idealised:
-            noise = pure_noise(self._shape, self.terms, self.terms.sensitivity)
-            return Minimizer(self.space, weights + noise)
-        return Minimizer(self.space, self._noise.add(weights))
+        return Minimizer(self.space, self._noise.add(problem.minimize().coefficients))
 
     def open(self, problem: Problem) -> FrozenAnswers:
         """Return an answering object that holds the release, and nothing private."""
@@ -222,7 +243,8 @@ class SpanNoise:
         if self.idealised:
             self._to_coordinates = _leading_directions(gram)
             self._sensitivity = self._pure_sensitivity(gram)
-            self.mechanism: Mechanism = PureDP(terms.epsilon)
+            self._pure_noise = PureNoise(terms, self._sensitivity)
+            self.mechanism = self._pure_noise.mechanism
             return
         rounding = coordinate_rounding(space, terms, n_points)
         check_coordinates(rounding, terms, "X_public (n_landmarks)")
@@ -249,9 +271,7 @@ class SpanNoise:
         """Return the projection of the minimiser on the span, with noise."""
         values = problem.minimize().careful_scores(self.points)
         if self.idealised:
-            coordinates = self._to_coordinates @ values
-            noise = pure_noise(coordinates.shape, self.terms, self._sensitivity)
-            coordinates = coordinates + noise
+            coordinates = self._pure_noise.add(self._to_coordinates @ values)
             return Minimizer(self.space, self._to_coordinates.T @ coordinates, self.points)
         noisy = self._noise.add(solve_triangular(self._factor, values, lower=True))
         coefficients = solve_triangular(self._factor, noisy, lower=True, trans=1)
@@ -272,11 +292,6 @@ def _leading_directions(gram: Floats) -> Floats:
     kept = np.cumsum(sizes[order]) <= _KEPT_TRACE * sizes.sum()
     leading = order[: int(kept.sum()) + 1]
     return (vectors[:, leading] / np.sqrt(sizes[leading])).T
-
-
-def pure_noise(shape: tuple[int, ...], terms: Terms, sensitivity: float) -> Floats:
-    """Return noise for coordinates that is pure epsilon-DP, in floating point."""
-    return radial_noise(shape, sensitivity / terms.epsilon, secret_generator(terms.seed(1)))
 
 
 class GaussianPath:

@@ -11,9 +11,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..._linear_systems import power_below
+from ..._linear_systems import Floats, power_below
 from ...privacy import PureDP
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import RESERVE, noisy_integers, on_grid, radial_noise, secret_generator
@@ -28,8 +27,6 @@ from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
 from ._base import LearnerMechanism
-
-Floats = NDArray[np.float64]
 
 # The solver's tolerance on the gradient, in units of the noise, but no less than so many times what
 # it is sure to keep.
@@ -188,8 +185,6 @@ class ObjectivePlan:
         return sure
 
     def _largest_tilt(self, scale: float) -> float:
-        if not self.terms.is_private:
-            return 0.0
         size = math.prod(self._shape)
         spread = size + 10 * math.sqrt(size) + 50 if self.idealised else math.sqrt(size) + 10
         return scale * spread

@@ -14,33 +14,20 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from ..._linear_systems import power_below
+from ..._linear_systems import Floats
 from ...privacy import PureDP
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers
 from ...privacy._threshold import ThresholdDP, threshold_ratio
 from .._docs import shared_docs
-from ..erm._problem import (
-    ROUNDED_UP,
-    Minimizer,
-    Problem,
-    Space,
-    Terms,
-    check_rounding,
-    score_rounding,
-)
-from ._base import LearnerMechanism
+from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Space, Terms
+from ._answers_at_points import score_units
+from ._base import AnsweredQueries, LearnerMechanism
 from ._functional import public_regularization
-from ._interactive import AnsweredQueries
 
-Floats = NDArray[np.float64]
-
-# Scores are rounded to this part of the sensitivity before noise is added.
-_GRID = 2.0**-20
 # Part of the budget of an epoch of "svt" that is spent on the test.
 _TEST_SHARE = 0.8
 
@@ -52,15 +39,15 @@ class UpdatePlan(ABC):
     ----------
     space : Space
     terms : Terms
+    given : UpdateMechanism
+        Has B, T and beta: with at least 1 - beta, no query is off by more than the theorem says.
+
+    Attributes
+    ----------
     n_updates : int
         B.
     max_queries : int
         T.
-    failure_probability : float
-        beta: with at least 1 - beta, no query is off by more than the theorem says.
-
-    Attributes
-    ----------
     mechanism : Mechanism
         The cost of all queries together.
     sigma : float
@@ -71,24 +58,13 @@ class UpdatePlan(ABC):
     sigma: float
     idealised = False
 
-    def __init__(
-        self,
-        space: Space,
-        terms: Terms,
-        *,
-        n_updates: int,
-        max_queries: int,
-        failure_probability: float,
-    ):
+    def __init__(self, space: Space, terms: Terms, given: UpdateMechanism):
         self.space, self.terms = space, terms
-        self.n_updates, self.max_queries = n_updates, max_queries
-        moved, rounding = terms.sensitivity * terms.radius, score_rounding(space, terms)
-        if terms.is_private:
-            check_rounding(rounding, moved, "take a smaller regularization")
-        self.grid = power_below(moved * _GRID)
-        # Rounding to the grid moves either neighbour's score by half a unit.
-        self.unit = ((moved + 2 * rounding) / self.grid + 1) * ROUNDED_UP
-        self._log = math.log(2 * max_queries) - math.log(failure_probability)
+        self.n_updates, self.max_queries = int(given.n_updates), int(given.max_queries)
+        self.grid, moved = score_units(space, terms)
+        self.unit = (moved + 1) * ROUNDED_UP
+        failure = float(given.failure_probability)
+        self._log = math.log(2 * self.max_queries) - math.log(failure)
         self._n_drawn = 0
         if terms.is_private:
             self._calibrate()
@@ -144,8 +120,6 @@ class SparseVectorPlan(UpdatePlan):
             self._threshold = self._laplace(threshold, 2 * self.unit / self._test)
 
     def answer(self, exact, public):
-        if not self.terms.is_private:
-            return exact
         noisy = self._laplace(abs(exact - public), 4 * self.unit / self._test)
         if noisy < self._threshold:
             return None
@@ -167,8 +141,6 @@ class NoisyThresholdPlan(UpdatePlan):
         self.sigma = 4 * self._log * self._scale * self.grid
 
     def answer(self, exact, public):
-        if not self.terms.is_private:
-            return exact
         noisy = self._laplace(exact, self._scale)
         return noisy if abs(noisy - public) * self.grid > self.sigma else None
 
@@ -190,13 +162,7 @@ class UpdateMechanism(LearnerMechanism):
     failure_probability: float = 0.05
 
     def plan(self, space, terms, public):
-        return self._plan(
-            space,
-            terms,
-            n_updates=int(self.n_updates),
-            max_queries=int(self.max_queries),
-            failure_probability=float(self.failure_probability),
-        )
+        return self._plan(space, terms, self)
 
     def default_regularization(self, space, terms, public, *, charged):
         return public_regularization(space, terms, 1)
@@ -288,7 +254,7 @@ class UpdateAnswers(AnsweredQueries):
         exact = self._minimizer.careful_scores(X)
         answers, fresh = np.empty_like(exact), np.zeros(len(X), dtype=bool)
         for i, z in enumerate(X):
-            answers[i], fresh[i] = self._answer_point(z, exact[i], self.n_answered + i)
+            answers[i], fresh[i] = self._answer_point(z, exact[i], len(self._known) + i)
         return answers, fresh
 
     def _answer_point(self, z: Floats, exact: Floats, round_: int) -> tuple[Floats, bool]:
