@@ -120,8 +120,7 @@ def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
     parts = [part.columns for part, _ in sketch.blocks()]
     known = next((c.bounds for c in parts if c.bounds is not None), None)
     steps = [next((c.step(j) for c in parts if c.step(j)), None) for j in range(own.n_columns)]
-    values = {j: own.values(j) for j in range(own.n_columns)}
-    categories = {j: listed for j, listed in values.items() if listed is not None}
+    categories = {j: v for j, v in enumerate(own.categories or ()) if v is not None}
     pairs = known if bounds is None else bounds
     if pairs is None and len(categories) < own.n_columns:
         raise ValueError(

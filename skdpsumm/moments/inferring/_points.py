@@ -339,7 +339,9 @@ def maxent_points(
     noise = (sketch.noise_std / sketch.n_samples) ** 2
     cloud = points[:_POINTS_PER_ROUND]
     features = FeatureBlocks(sketch.feature_map, cloud)
-    variance = _feature_variance(features)
+    variance = features.mean_square() - features.mean() ** 2
+    # A feature that hardly varies, as an empty cell, would have to be met exactly.
+    variance = np.maximum(variance, 1e-3 * variance.max())
     weights = maxent_weights(features, sketch.mean, noise + TEMPERATURES[0] * variance)
     for temperature in TEMPERATURES[1:]:
         size = len(points) if temperature == TEMPERATURES[-1] else len(cloud)
@@ -347,12 +349,6 @@ def maxent_points(
         features = FeatureBlocks(sketch.feature_map, cloud)
         weights = maxent_weights(features, sketch.mean, noise + temperature * variance)
     return cloud, weights
-
-
-def _feature_variance(features: FeatureBlocks) -> NDArray:
-    variance = features.mean_square() - features.mean() ** 2
-    # A feature that hardly varies, as an empty cell, would have to be met exactly.
-    return np.maximum(variance, 1e-3 * variance.max())
 
 
 def _spread(
@@ -363,7 +359,8 @@ def _spread(
     rng: np.random.RandomState,
 ) -> NDArray:
     """Draw `size` points from the weighted ones, and jitter them inside the bounds."""
-    chosen = _resampled(weights, size, rng)
+    # By systematic resampling, of low variance.
+    chosen = rng.permutation(_at_quantiles(weights, (np.arange(size) + rng.uniform()) / size))
     numeric = columns.numeric
     moved = points[chosen].copy()
     if numeric:
@@ -397,11 +394,6 @@ def _jitter(points, weights, chosen, numeric, columns, rng):
     noise[rng.uniform(size=noise.shape) < _UNMOVED_SHARE] = 0.0
     folded = np.mod(unit[chosen] + width * noise, 2.0)
     return low + (high - low) * np.minimum(folded, 2.0 - folded)
-
-
-def _resampled(weights: NDArray, size: int, rng: np.random.RandomState) -> NDArray[np.int64]:
-    """Draw indices with probabilities `weights`, by systematic resampling (low variance)."""
-    return rng.permutation(_at_quantiles(weights, (np.arange(size) + rng.uniform()) / size))
 
 
 def _at_quantiles(weights: NDArray, ladder: NDArray) -> NDArray[np.int64]:
