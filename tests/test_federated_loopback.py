@@ -10,9 +10,9 @@ import pytest
 if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow") is None:
     pytest.skip("needs the extra flower", allow_module_level=True)
 
-import skdpsumm.federated
 from skdpsumm import PrivacyLedger, PrivateSketch
 from skdpsumm.federated._curator import merge_sketches
+from skdpsumm.federated._wire import describe
 
 pytestmark = pytest.mark.flower
 
@@ -67,7 +67,7 @@ def all_owners_take_part(parties, run, report):
         np.testing.assert_array_equal(file["y"], here.y)
     made = []
     for owner in parties.tables:
-        transcript = [skdpsumm.federated.describe(m) for m in here.transcript[owner]]
+        transcript = [describe(m) for m in here.transcript[owner]]
         assert parties.log(owner).received("ask", run) == transcript
         home = parties.folder / owner
         made += [PrivateSketch.load(path) for path in (home / "log.jsonl.releases").iterdir()]

@@ -5,7 +5,6 @@ import multiprocessing
 import pickle
 import warnings
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -47,10 +46,7 @@ from skdpsumm.learners import (
 from skdpsumm.learners._public_points import seen_share
 from skdpsumm.learners.erm._feature_space import FeatureSpace
 from skdpsumm.learners.erm._kernel_space import GramSpace, KernelSpace
-from skdpsumm.learners.erm._problem import Minimizer
-from skdpsumm.learners.mechanisms._base import LearnerMechanism
 from skdpsumm.learners.mechanisms._objective import ObjectivePerturbation
-from skdpsumm.privacy import PureDP
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (400, 3))
@@ -894,29 +890,3 @@ def test_candidates_are_public_points_and_checked_before_the_charge():
         with pytest.raises(ValueError, match=message):
             TDILClassifier(mechanism=mechanism, ledger=ledger).fit(X, DISC)
     assert ledger.entries() == []
-
-
-class Nothing(LearnerMechanism):
-    """Releases the function that is zero, whatever the rows are. This is all that one writes."""
-
-    name = "nothing"
-    learners = ("TDIL", "TDDL")
-
-    def plan(self, space, terms, public):
-        zero = Minimizer.zero(space, terms.n_scores)
-        return SimpleNamespace(
-            mechanism=PureDP(terms.epsilon), idealised=False, release=lambda problem: zero
-        )
-
-    def default_regularization(self, space, terms, public, *, charged):
-        return space.radius**2
-
-
-@pytest.mark.parametrize("mechanism", ["nothing", Nothing()], ids=["name", "object"])
-def test_a_mechanism_is_added_by_one_class(mechanism):
-    ledger = PrivacyLedger(epsilon=10)
-    model = TDILClassifier(mechanism=mechanism, ledger=ledger, delta=0).fit(X, DISC)
-    assert not model.decision_function(NEW).any()
-    assert model.privacy_.epsilon(0) == ledger.spent.epsilon == 1.0
-    with pytest.raises(ValueError, match="mechanism"):
-        PINPClassifier(mechanism=mechanism).fit(X, DISC)

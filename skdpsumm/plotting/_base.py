@@ -111,8 +111,7 @@ class TableDisplay(Display):
         columns: Columns, units: Mapping[str, str] | None
     ) -> tuple[list[int], list[str], list[str | None]]:
         """Return positions, names and units of the columns that hold numbers."""
-        which = [j for j in range(columns.n_columns) if columns.values(j) is None]
-        known = units_of(columns, units)
+        which, known = columns.numeric, units_of(columns, units)
         return which, [columns.name(j) for j in which], [known[j] for j in which]
 
     @staticmethod

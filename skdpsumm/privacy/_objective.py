@@ -334,7 +334,7 @@ def _shift_beyond(gap: float, curvature: float) -> float:
 
 
 def discrete_slack(size: int, scale: float, mu: float, tail: float) -> float:
-    """Return the log_ratio of discrete Gaussian noise (see `skdpsumm.privacy.IntegerNoise`).
+    """Return the log_ratio of discrete Gaussian noise (see `skdpsumm.privacy._noise.IntegerNoise`).
 
     Parameters
     ----------
