@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,8 @@ class _Plan:
     engine: str
 
 
-class _Part(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class _Part:
     """What a worker answers. Private: a repr would end up in a log."""
 
     sums: NDArray
@@ -72,8 +73,10 @@ def _sum(rows: Any, plan: _Plan) -> _Part | Fault:
 
 
 def _merge(parts: Sequence[_Part | Fault]) -> _Part | Fault:
+    sound_parts: list[_Part] = []
     for part in parts:
         if isinstance(part, Fault):
             return part
-    sums, sizes = zip(*parts, strict=True)
-    return _Part(reduce(np.add, sums), sum(sizes))
+        sound_parts.append(part)
+    sums = reduce(np.add, [part.sums for part in sound_parts])
+    return _Part(sums, sum(part.n_rows for part in sound_parts))
