@@ -1,7 +1,8 @@
 """Private kernel learners: a kernel ERM whose sensitivity is proved, and what may be released."""
 
 from ._pinp import PINPClassifier, PINPRegressor
-from ._released import TDDLClassifier, TDDLRegressor, TDILClassifier, TDILRegressor
+from ._tddl import TDDLClassifier, TDDLRegressor
+from ._tdil import TDILClassifier, TDILRegressor
 from .erm._kernel_space import PolynomialKernel
 from .erm._losses import Huber, HuberizedHinge, SoftHinge
 from .mechanisms import _objective  # noqa: F401  its mechanism is named by a string

@@ -9,37 +9,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress
+from .._docs import inherited_docs
 from ..privacy._contract import estimator
 from ..schema._reading import Public, unwrap, validate_table
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
-from ._docs import shared_docs
-
-_DOCS = {
-    "mechanism": """
-    mechanism : str or mechanism object, default="functional"
-        "functional" (`FunctionalMechanism`): all answers lie on one path of a Gaussian process
-        around the minimiser, with noise of at most ``Delta_w |phi(z)| / mu``, for any number of
-        queries. With explicit features `fit` releases the whole function. "svt" (`SparseVector`)
-        and "threshold" (`NoisyThreshold`) are the paper's Algorithm 1 with budgets that hold: they
-        answer from a public hypothesis and pay where it is wrong. They are shown for comparison: in
-        all cases we tried they are worse by far. A string stands for the object with its default
-        parameters.""",
-    "answers": """
-    answers_ : object
-        The private minimiser and all answers given.
-    n_updates_left_ : int
-        Updates that "svt" and "threshold" have left; afterwards nothing private is read.""",
-    "notes": """
-    A fitted learner holds private data. A pickle or deep copy leaves the private minimiser behind,
-    unless epsilon is infinite: it carries the points asked and their answers, and answers new
-    points by the function that those amount to. It holds private data if these points are: ask at
-    public ones by ``predict(Public(Z))``. A fork answers as a copy does, but has all the memory.
-
-    A new point costs n kernel values, and O(T^2) arithmetic after T points.
-
-    Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 5;
-    Hall, Rinaldo and Wasserman (2013) for the functional mechanism.""",
-}
 
 
 @dataclass(frozen=True)
@@ -60,7 +33,38 @@ class PINPAnswer:
 
 @estimator
 class BasePINP(BaseKernelLearner):
-    """What both PINP learners do."""
+    """What both PINP learners do.
+
+    Parameters
+    ----------
+    mechanism : str or mechanism object, default="functional"
+        "functional" (`FunctionalMechanism`): all answers lie on one path of a Gaussian process
+        around the minimiser, with noise of at most ``Delta_w |phi(z)| / mu``, for any number of
+        queries. With explicit features `fit` releases the whole function. "svt" (`SparseVector`)
+        and "threshold" (`NoisyThreshold`) are the paper's Algorithm 1 with budgets that hold: they
+        answer from a public hypothesis and pay where it is wrong. They are shown for comparison: in
+        all cases we tried they are worse by far. A string stands for the object with its default
+        parameters.
+
+    Attributes
+    ----------
+    answers_ : object
+        The private minimiser and all answers given.
+    n_updates_left_ : int
+        Updates that "svt" and "threshold" have left; afterwards nothing private is read.
+
+    Notes
+    -----
+    A fitted learner holds private data. A pickle or deep copy leaves the private minimiser behind,
+    unless epsilon is infinite: it carries the points asked and their answers, and answers new
+    points by the function that those amount to. It holds private data if these points are: ask at
+    public ones by ``predict(Public(Z))``. A fork answers as a copy does, but has all the memory.
+
+    A new point costs n kernel values, and O(T^2) arithmetic after T points.
+
+    Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 5;
+    Hall, Rinaldo and Wasserman (2013) for the functional mechanism.
+    """
 
     _kind = "PINP"
     _draws_landmarks = False
@@ -109,24 +113,24 @@ class BasePINP(BaseKernelLearner):
         return self.query(X).scores
 
 
-@shared_docs(**_DOCS)
+@inherited_docs
 @estimator
 class PINPClassifier(BasePINP, ClassifierTarget):
     """Classify test points that come one by one, from a minimiser that stays private.
 
     Parameters
     ----------
-    {space}
-    {classifier}
-    {budget}
+    {kernel...intercept_scaling}
+    {loss...classes}
+    {regularization...adjacency}
     {mechanism}
-    {end}
+    {random_state...verbose}
 
     Attributes
     ----------
-    {classes}
-    {answers}
-    {fitted}
+    {classes_}
+    {answers_...n_updates_left_}
+    {privacy_...feature_names_in_}
 
     Notes
     -----
@@ -148,23 +152,23 @@ class PINPClassifier(BasePINP, ClassifierTarget):
     """
 
 
-@shared_docs(**_DOCS)
+@inherited_docs
 @estimator
 class PINPRegressor(BasePINP, RegressorTarget):
     """Predict numbers for test points that come one by one, from a minimiser that stays private.
 
     Parameters
     ----------
-    {space}
-    {regressor}
-    {budget}
+    {kernel...intercept_scaling}
+    {loss...y_bounds}
+    {regularization...adjacency}
     {mechanism}
-    {end}
+    {random_state...verbose}
 
     Attributes
     ----------
-    {answers}
-    {fitted}
+    {answers_...n_updates_left_}
+    {privacy_...feature_names_in_}
 
     Notes
     -----

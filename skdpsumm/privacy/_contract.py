@@ -304,6 +304,14 @@ class PrivateFit(PrivacyReprMixin):
     Subclasses call `_private_fit` and say what it is made of: `_check_parameters` and
     `_warn_first` see no data, `_draft` returns what is validated and priced but not paid for, and
     `_publish` computes it and sets what is fitted.
+
+    Parameters
+    ----------
+    noise_seed : int or None, default=None
+        For simulations only: None draws noise from the operating system.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
+        a cross-validation too, and without a ledger nothing counts them.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

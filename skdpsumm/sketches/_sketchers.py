@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress
 from .._dask import PartitionSchema
-from .._docs import RELEASE, inherited_docs, shared_docs
+from .._docs import inherited_docs
 from ..features._engine import check_engine
 from ..features._feature_maps import GRID, FeatureMap, FourierMap, RACEMap
 from ..features._histogram import HistogramMap
@@ -36,7 +36,7 @@ from ._partitions import sum_partitions
 from ._private_sketch import PendingRelease
 
 
-@shared_docs(release=RELEASE)
+@inherited_docs
 @estimator
 class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A transformer phi whose `fit` releases the noisy sum of phi over the rows.
@@ -74,7 +74,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         and none on the answers of M2M.
     random_state : int, RandomState or None, default=None
         Public randomness: frequencies and hashes. Owners who add their sketches share an int.
-    {release}
+    {noise_seed...ledger}
     n_jobs : int or None, default=None
         Threads for the sum. The result does not depend on it, bit for bit.
     verbose : int, default=0

@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from ..._docs import inherited_docs
 from ..._linear_systems import Floats
 from ...privacy import PureDP
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
 from ...privacy._noise import check_scale, noisy_integers
 from ...privacy._threshold import ThresholdDP, threshold_ratio
-from .._docs import shared_docs
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Space, Terms
 from ._answers_at_points import score_units
 from ._base import AnsweredQueries, LearnerMechanism
@@ -147,7 +147,17 @@ class NoisyThresholdPlan(UpdatePlan):
 
 @estimator
 class UpdateMechanism(LearnerMechanism):
-    """What both forms of Algorithm 1 have in common."""
+    """What both forms of Algorithm 1 have in common.
+
+    Parameters
+    ----------
+    n_updates : int, default=5
+        B, how many updates of the hypothesis are paid for. "svt" is better for up to five.
+    max_queries : int, default=1000
+        T, after which answers come from the hypothesis alone. It sets the threshold of the test.
+    failure_probability : float, default=0.05
+        beta of the paper's error bound, for the same threshold.
+    """
 
     learners = ("PINP",)
     _plan: ClassVar[type[UpdatePlan]]
@@ -168,7 +178,7 @@ class UpdateMechanism(LearnerMechanism):
         return public_regularization(space, terms, 1)
 
 
-@shared_docs()
+@inherited_docs
 class SparseVector(UpdateMechanism):
     """Algorithm 1 with AboveThreshold: a private test, then a fresh answer where it is wrong.
 
@@ -177,7 +187,7 @@ class SparseVector(UpdateMechanism):
 
     Parameters
     ----------
-    {updates}
+    {n_updates...failure_probability}
 
     Notes
     -----
@@ -197,7 +207,7 @@ class SparseVector(UpdateMechanism):
     _plan = SparseVectorPlan
 
 
-@shared_docs()
+@inherited_docs
 class NoisyThreshold(UpdateMechanism):
     """Algorithm 1 with the paper's own test: one noisy answer, released if it is far enough off.
 
@@ -207,7 +217,7 @@ class NoisyThreshold(UpdateMechanism):
 
     Parameters
     ----------
-    {updates}
+    {n_updates...failure_probability}
 
     Notes
     -----

@@ -326,7 +326,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         ValueError
             For a value that is not among its column's categories.
         """
-        return self.estimator_.predict(self._encoded_inputs(X))
+        inputs = self._encoded_inputs(X)  # which raises where nothing is fitted
+        return self.estimator_.predict(inputs)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,151 +1,35 @@
-"""Learners that release a predictor: TDIL for everyone, TDDL by way of public test points.
-
-They are Algorithms 3 and 2 of the paper.
-"""
+"""TDDL: learn for public test points, and release a predictor in their span (Algorithm 2)."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from .._docs import inherited_docs
 from ..privacy._contract import estimator
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
-from ._docs import shared_docs
 from .erm._kernel_space import PrecomputedSpace
-
-# ---- TDIL
-
-_TDIL_DOCS = {
-    "kernel": '"linear"',
-    "mechanism": """
-    mechanism : str or mechanism object, default="functional"
-        "functional" (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or
-        for a kernel on the projection on the span of public landmarks. "objective": noise
-        in the objective, for smooth losses on explicit features; needs less noise where data are
-        plenty. "exponential" (`ExponentialMechanism`): the paper's Algorithm 3, worse, shown for
-        comparison. A string stands for the object with its default parameters.""",
-    "notes": """
-    What is released contains no row of X, and can be pickled and given away.
-
-    Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 6.2;
-    Hall, Rinaldo and Wasserman (2013) for the functional mechanism.""",
-}
-
-
-@estimator
-class BaseTDIL(BaseKernelLearner):
-    """What both TDIL learners do."""
-
-    _kind = "TDIL"
-
-    kernel: Any = "linear"
-    bounds: Any = None
-
-
-@shared_docs(**_TDIL_DOCS)
-@estimator
-class TDILClassifier(BaseTDIL, ClassifierTarget):
-    """Learn to classify and release the predictor, with no test points needed.
-
-    Parameters
-    ----------
-    {space}
-    {classifier}
-    {budget}
-    {mechanism}
-    {bounds}
-    {end}
-
-    Attributes
-    ----------
-    {classes}
-    {predictor}
-    {fitted}
-
-    Notes
-    -----
-    {notes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.kernel_approximation import RBFSampler
-    >>> from skdpsumm import TDILClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-1, 1, (3000, 2))
-    >>> y = X[:, 0] ** 2 + X[:, 1] ** 2 < 0.6
-    >>> features = RBFSampler(gamma=2.0, n_components=200)
-    >>> model = TDILClassifier(feature_map=features, epsilon=2.0, random_state=0).fit(X, y)
-    >>> model.score(X, y) > 0.8
-    True
-    >>> round(model.privacy_.epsilon(1e-6), 3)
-    2.0
-    """
-
-
-@shared_docs(**_TDIL_DOCS)
-@estimator
-class TDILRegressor(BaseTDIL, RegressorTarget):
-    """Learn a number and release the predictor, with no test points needed.
-
-    Parameters
-    ----------
-    {space}
-    {regressor}
-    {budget}
-    {mechanism}
-    {bounds}
-    {end}
-
-    Attributes
-    ----------
-    {predictor}
-    {fitted}
-
-    Notes
-    -----
-    {notes}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdpsumm import TDILRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-1, 1, (3000, 1))
-    >>> y = np.sin(3 * X[:, 0])
-    >>> model = TDILRegressor(
-    ...     kernel="rbf", gamma=2.0, bounds=(-1, 1), y_bounds=(-1, 1), epsilon=2.0
-    ... )
-    >>> model.fit(X, y).score(X, y) > 0.8
-    True
-    """
-
-
-# ---- TDDL
-
-_TDDL_DOCS = {
-    "precomputed": """
-        "precomputed" takes X of shape (n, n), and X_public of shape (T, n + T): the kernel of the
-        public points with X, and with each other; `predict` takes that of new rows with the public
-        points.""",
-    "mechanism": """
-    mechanism : str or mechanism object, default="functional"
-        "functional" (`FunctionalMechanism`): Gaussian noise on the minimiser's projection on the
-        span of phi(Z), of at most ``Delta_w |phi(z)| / mu`` on a prediction. "laplace"
-        (`LaplaceAnswers`): the paper's Algorithm 2, noise on each answer and least squares; much
-        worse, shown for comparison. A string stands for the object with its default parameters.""",
-    "unless": ", unless `fit` is given X_public",
-    "notes": """
-    What is released contains no row of X, and can be pickled and given away. It is a function in
-    the span of phi(X_public), good on rows like those.
-
-    Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 6.1;
-    Hall, Rinaldo and Wasserman (2013) for the functional mechanism.""",
-}
 
 
 @estimator
 class BaseTDDL(BaseKernelLearner):
-    """What both TDDL learners do."""
+    """What both TDDL learners do.
+
+    Parameters
+    ----------
+    mechanism : str or mechanism object, default="functional"
+        "functional" (`FunctionalMechanism`): Gaussian noise on the minimiser's projection on the
+        span of phi(Z), of at most ``Delta_w |phi(z)| / mu`` on a prediction. "laplace"
+        (`LaplaceAnswers`): the paper's Algorithm 2, noise on each answer and least squares; much
+        worse, shown for comparison. A string stands for the object with its default parameters.
+
+    Notes
+    -----
+    What is released contains no row of X, and can be pickled and given away. It is a function in
+    the span of phi(X_public), good on rows like those.
+
+    Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 6.1;
+    Hall, Rinaldo and Wasserman (2013) for the functional mechanism.
+    """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True}
     _kind = "TDDL"
@@ -192,25 +76,25 @@ class BaseTDDL(BaseKernelLearner):
             self.predictor_ = problem.space.released(self.predictor_)
 
 
-@shared_docs(**_TDDL_DOCS)
+@inherited_docs
 @estimator
 class TDDLClassifier(BaseTDDL, ClassifierTarget):
     """Learn to classify from rows, by way of public test points: a predictor to ship.
 
     Parameters
     ----------
-    {space}
-    {classifier}
-    {budget}
+    {kernel...intercept_scaling}
+    {loss...classes}
+    {regularization...adjacency}
     {mechanism}
     {bounds}
-    {end}
+    {random_state...verbose}
 
     Attributes
     ----------
-    {classes}
-    {predictor}
-    {fitted}
+    {classes_}
+    {predictor_}
+    {privacy_...feature_names_in_}
 
     Notes
     -----
@@ -234,24 +118,24 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
     """
 
 
-@shared_docs(**_TDDL_DOCS)
+@inherited_docs
 @estimator
 class TDDLRegressor(BaseTDDL, RegressorTarget):
     """Learn a number from rows, by way of public test points: a predictor to ship.
 
     Parameters
     ----------
-    {space}
-    {regressor}
-    {budget}
+    {kernel...intercept_scaling}
+    {loss...y_bounds}
+    {regularization...adjacency}
     {mechanism}
     {bounds}
-    {end}
+    {random_state...verbose}
 
     Attributes
     ----------
-    {predictor}
-    {fitted}
+    {predictor_}
+    {privacy_...feature_names_in_}
 
     Notes
     -----
