@@ -23,7 +23,10 @@ from skdpsumm import (
     TDILClassifier,
 )
 from skdpsumm.learners import FunctionalMechanism
-from skdpsumm.privacy import PrivacyLeakWarning, PrivacyLedger
+from skdpsumm.learners.mechanisms._base import LearnerMechanism
+from skdpsumm.privacy import GaussianDP, PrivacyLeakWarning, PrivacyLedger
+from skdpsumm.privacy._mechanisms import Mechanism, mechanism_from_dict
+from skdpsumm.privacy._noise import IntegerNoise
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (120, 2))
@@ -102,3 +105,53 @@ def test_bad_data_cost_nothing_and_leave_no_columns(estimator):
 def test_unfitted_clones_hold_nothing(estimator):
     assert not getattr(clone(estimator), "holds_private_data", False)
     assert "holds_private_data" not in repr(estimator)
+
+
+def test_a_late_warning_costs_no_summary():
+    ledger = PrivacyLedger(epsilon=100.0, delta=1e-3)
+    few = PrivateMMDSummarizer(200, n_components=20, target_is_owners=True, ledger=ledger)
+    model = SummarizedEstimator(LogisticRegression(), few)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        with pytest.raises(UserWarning, match="more than the rows received"):
+            model.fit(X, Y)
+    assert len(ledger.entries()) == 1
+    assert model.privacy_.target == model.summarizer_.privacy_.target
+    assert model.holds_private_data
+    assert not hasattr(model, "estimator_")
+
+
+def test_a_release_that_is_interrupted_leaves_the_fit_before_it(monkeypatch):
+    sketcher = HistogramSketcher(bounds=(-1, 1), n_bins=4).fit(X)
+    before = sketcher.sketch_
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(IntegerNoise, "add", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        sketcher.fit(X[:, :1])
+    assert sketcher.n_features_in_ == 2
+    assert sketcher.sketch_ is before
+    assert sketcher.transform(X).shape == (120, 8)
+
+
+def test_constructors_that_store_nothing_find_no_defaults():
+    class Forgets(RFFSketcher):
+        def __init__(self, n_components=10):
+            self.n_components = n_components
+
+    with pytest.raises(AttributeError, match="epsilon"):
+        Forgets().fit(X)
+    sketcher = RFFSketcher(10, epsilon=0.1)
+    del sketcher.epsilon
+    with pytest.raises(AttributeError, match="epsilon"):
+        sketcher.fit(X)
+
+
+def test_a_name_has_one_class():
+    with pytest.raises(TypeError, match="'gdp' is the name of GaussianDP"):
+        type("Other", (Mechanism,), {"kind": "gdp"})
+    with pytest.raises(TypeError, match="'functional' is the name of FunctionalMechanism"):
+        type("Other", (LearnerMechanism,), {"name": "functional", "learners": ("TDIL",)})
+    assert isinstance(mechanism_from_dict(GaussianDP(1.0).to_dict()), GaussianDP)

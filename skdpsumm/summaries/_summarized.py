@@ -237,7 +237,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     @property
     def privacy_(self):
         """The summarizer's guarantees, and that the model was trained on real rows."""
-        check_is_fitted(self, "estimator_")
+        check_is_fitted(self, "summarizer_")
         return replace(self.summarizer_.privacy_, use=_TRAINED_ON_ROWS)
 
     @property
@@ -262,7 +262,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     @property
     def holds_private_data(self) -> bool:
         """True once fitted: which rows were chosen, and how well they match, is private."""
-        return hasattr(self, "estimator_")
+        return hasattr(self, "summarizer_")
 
     def _given_summarizer(self) -> Any:
         return PrivateMMDSummarizer() if self.summarizer is None else self.summarizer
