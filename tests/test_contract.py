@@ -121,6 +121,17 @@ def test_a_late_warning_costs_no_summary():
     assert not hasattr(model, "estimator_")
 
 
+def test_a_failed_refit_on_a_summary_leaves_nothing_of_the_former_one():
+    few = PrivateMMDSummarizer(10, n_components=20, target_is_owners=True)
+    model = SummarizedEstimator(LogisticRegression(), few).fit(X, Y)
+    former = model.summarizer_
+    model.set_params(estimator=LogisticRegression(C=-1.0))
+    with pytest.raises(ValueError, match="C"):
+        model.fit(X, Y)
+    assert model.summarizer_ is not former
+    assert not {"estimator_", "mmd_", "_holdout"} & vars(model).keys()
+
+
 def test_a_release_that_is_interrupted_leaves_the_fit_before_it(monkeypatch):
     sketcher = HistogramSketcher(bounds=(-1, 1), n_bins=4).fit(X)
     before = sketcher.sketch_

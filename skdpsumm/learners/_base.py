@@ -40,7 +40,7 @@ _N_PROBES = 64
 _MANY_TIMES = 2.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Draft:
     """A fit that is not paid for: what to minimise, how to release it, and what y's codes mean."""
 

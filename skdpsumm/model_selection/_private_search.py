@@ -33,7 +33,7 @@ from ._run import SCORES, PrivateScore, Result, Table, no_run, run
 from ._stopping import ETAS, RunPlan, Stopping, check_ledger, plan_runs, stopping
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Draft:
     """A search that is rehearsed on public rows and not paid for."""
 

@@ -188,7 +188,8 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         finally:
             if hasattr(summarizer, "privacy_"):  # what is paid for is kept, whatever comes now
                 self.summarizer_ = summarizer
-                self.__dict__.pop("estimator_", None)
+                for name in ("estimator_", "mmd_", "_holdout"):  # of the fit before
+                    self.__dict__.pop(name, None)
         chosen = summarizer.sample_indices_
         rows = _safe_indexing(X, chosen)
         labels = None if y is None else _safe_indexing(y, chosen)

@@ -48,7 +48,7 @@ class _CuratorOfFit(Curator):
         """Leave it to the estimator, which sets its attributes first."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Draft:
     """A run that is priced and not paid for: nothing has been released."""
 

@@ -86,7 +86,7 @@ _MOST_STEPS = 300
 _SUFFICIENT = 0.1
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Objective(ABC):
     """F with its geometry. A vector is any array that adds and scales as the vector does.
 
