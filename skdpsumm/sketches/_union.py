@@ -29,8 +29,9 @@ class SketchUnion(BaseSketcher, _BaseComposition):
     ----------
     sketchers : list of sketchers or of (name, sketcher) pairs
         They give the feature maps. Their own `epsilon`, `delta`, `adjacency`, `denominator` and
-        `postprocess` are not used; they must have no `ledger` and no `noise_seed`. A sketcher
-        without `bounds`, `categories` or `steps` takes those of the union.
+        `postprocess` are not used; they must have no `ledger`, no `noise_seed` and no
+        `max_rows_per_group`. A sketcher without `bounds`, `categories` or `steps` takes those of
+        the union.
     weights : sequence of float, default=None
         Share of the budget of each sketcher, up to a factor: of epsilon under pure DP, of mu^2
         under Gaussian noise. None gives equal shares.
@@ -129,6 +130,11 @@ class SketchUnion(BaseSketcher, _BaseComposition):
                 raise ValueError(
                     f"sketchers[{name!r}] has a ledger or a noise_seed of its own; give them to "
                     "the SketchUnion, which makes one release."
+                )
+            if sketcher.max_rows_per_group is not None:
+                raise ValueError(
+                    f"sketchers[{name!r}] has max_rows_per_group of its own; give it to the "
+                    "SketchUnion, whose parts sketch the same rows."
                 )
             sketcher._check_parameters()
         names = [name for name, _ in self._named]
