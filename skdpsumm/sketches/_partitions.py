@@ -30,7 +30,7 @@ from ..features._engine import engine_signature
 from ..features._feature_maps import FeatureMap
 from ..schema._groups import LENGTHS, Groups, plain_labels, spread
 from ..schema._reading import Table, is_dask
-from ._sums import AVERAGE, Counted, sums_of
+from ._private_sketch import AVERAGE, Counted, sums_of
 
 # Cuts of the rows by group: enough to be small, few enough for their square to be.
 _MOST_CUTS = 64

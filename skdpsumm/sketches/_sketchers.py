@@ -34,8 +34,7 @@ from ..schema._columns import Columns
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
 from ._partitions import sum_partitions
-from ._private_sketch import PendingRelease, sensitivities
-from ._sums import AVERAGE, Counted
+from ._private_sketch import AVERAGE, Counted, PendingRelease, sensitivities
 
 
 @inherited_docs
