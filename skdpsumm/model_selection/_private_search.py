@@ -25,7 +25,7 @@ from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit, estimator
 from ..privacy._noise import derived_seed, secret_generator
 from ..schema._listed import known_classes
-from ..schema._reading import Schema, check_computed, unwrap, validate_table
+from ..schema._reading import NoEstimator, check_computed, unwrap, validate_table
 from ._candidate import Choices, Leaf, PublicSteps, groups_of, last_step, set_claim, steps_before
 from ._public_rows import PublicRows
 from ._rehearsal import Rehearsal
@@ -305,7 +305,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         check_computed(X)
         if hasattr(X, "columns"):  # whose cells are read one by one, later
             validate_data(self, X, skip_check_array=True)
-            _, y = validate_table(Schema(), np.broadcast_to(0.0, X.shape), y, **options)
+            _, y = validate_table(NoEstimator(), np.broadcast_to(0.0, X.shape), y, **options)
         else:
             X, y = validate_table(self, X, y, mixed=True, **options)
         if numeric:

@@ -22,7 +22,7 @@ from ..features._feature_maps import GRID
 from ..privacy._contract import PrivateFit, warn_of_seed
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import derived_seed, nominal_mechanism
-from ..schema._reading import Schema, validate_table
+from ..schema._reading import NoEstimator, validate_table
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
@@ -185,7 +185,7 @@ class Curator:
         self.shares = _shares(list(owners), shares)
         self._ledger = ledger
         self._begin()
-        self._X_target = validate_table(Schema(), X_target)
+        self._X_target = validate_table(NoEstimator(), X_target)
         self.rng = check_random_state(random_state)
         self.embedding = Embedding.draw(
             self._X_target.shape[1], n_components, gamma, self.protocol.embedding_kind, self.rng

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import gen_batches
 
 from ..features._feature_maps import GRID, FourierMap
-from ..schema._columns import Columns
-from ..schema._reading import Schema, validate_table
+from ..schema._reading import NoEstimator, validate_table
+from ..schema._schema import TableSchema
 
 # Entries of the kernel matrix that are held at a time.
 _BLOCK = 2**22
@@ -59,7 +59,7 @@ def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = Fal
     >>> round(mmd2([[0.0]], [[1.0]]), 4)
     1.2642
     """
-    A, B = (validate_table(Schema(), table).astype(np.float64) for table in (X, Y))
+    A, B = (validate_table(NoEstimator(), table).astype(np.float64) for table in (X, Y))
     if A.shape[1] != B.shape[1]:
         raise ValueError(f"X has {A.shape[1]} columns and Y has {B.shape[1]}; give both the same.")
     check_gamma(gamma)
@@ -172,7 +172,7 @@ class Embedding:
         self.n_columns = n_columns
         self.n_features = 2 * p if offsets is None else p
         rows = frequencies if offsets is None else np.vstack([frequencies, offsets])
-        self._map = FourierMap(Columns(len(rows)), rows)
+        self._map = FourierMap(TableSchema(len(rows)), rows)
         self.scale = math.sqrt(1 / p) if offsets is None else math.sqrt(2 / p)
         self.unit = self.scale / GRID
 

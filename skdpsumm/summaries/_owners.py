@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._computing import one_blas_thread, progress
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
 from ..schema._listed import check_listed, positions
-from ..schema._reading import Schema, is_missing, read_labels, validate_table
+from ..schema._reading import NoEstimator, is_missing, read_labels, validate_table
 from ._curator import Curator
 from ._mmd import Embedding, grid_scores
 from ._protocol import (
@@ -69,7 +69,7 @@ class DataOwner:
     holds_private_data = True
 
     def __init__(self, X: ArrayLike, y: ArrayLike | None = None, *, seed: Any = None):
-        self._X = validate_table(Schema(), X, keep_float32=True, ensure_min_samples=0)
+        self._X = validate_table(NoEstimator(), X, keep_float32=True, ensure_min_samples=0)
         self._y = None if y is None else np.asarray(y)
         if self._y is not None and len(self._y) != len(self._X):
             raise ValueError("X and y have different numbers of rows.")
