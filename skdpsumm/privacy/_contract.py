@@ -25,7 +25,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from .._computing import warn_caller
 from ._compositions import compose, parallel
 from ._mechanisms import ADJACENCIES, Mechanism, mechanism_from_dict
-from ._noise import nominal_mechanism
+from ._noise import nominal_mechanism, secret_key
 from ._warnings import PrivacyLeakWarning
 
 T = TypeVar("T")
@@ -307,6 +307,11 @@ class PrivateFit(PrivacyReprMixin):
 
     Parameters
     ----------
+    max_rows_per_group : int, "average" or None, default=None
+        None protects one row of X. Otherwise `fit` takes `groups`, one label for each row, and
+        protects a whole group, usually all rows of one person. An int k keeps at most k rows of
+        each group, chosen by secret coins, and the noise is that of k rows. "average" counts each
+        group once: its rows share a weight of one, and the noise is that of one row. Public.
     noise_seed : int or None, default=None
         For simulations only: None draws noise from the operating system.
     ledger : PrivacyLedger or LedgerDataset, default=None
@@ -318,6 +323,11 @@ class PrivateFit(PrivacyReprMixin):
         "epsilon": [Interval(Real, 0, np.inf, closed="right")],
         "delta": [Interval(Real, 0, 1, closed="left")],
         "adjacency": [StrOptions({"add_remove", "replace_one"})],
+        "max_rows_per_group": [
+            None,
+            StrOptions({"average"}),
+            Interval(Integral, 1, None, closed="left"),
+        ],
         "random_state": ["random_state"],
         "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
         "ledger": "no_validation",
@@ -326,14 +336,18 @@ class PrivateFit(PrivacyReprMixin):
     epsilon: float = 1.0
     delta: float = 1e-6
     adjacency: str = "add_remove"
+    max_rows_per_group: Any = None
     random_state: Any = None
     noise_seed: int | None = None
     ledger: Any = None
 
-    def _private_fit(self, *data: Any) -> Any:
+    # Labels of groups reach a fit behind a Pipeline or a search without being asked for.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+
+    def _private_fit(self, *data: Any, groups: Any = None) -> Any:
         with columns_kept(self):
-            self._begin()
-            draft = self._draft(*data)
+            self._begin(groups)
+            draft = self._draft(*data, **({} if groups is None else {"groups": groups}))
             self._pay(draft.privacy)
             self._publish(draft)
         self._warn_last(draft)
@@ -354,9 +368,10 @@ class PrivateFit(PrivacyReprMixin):
         self._check_parameters()
         self._ask_ledger()
 
-    def _begin(self) -> None:
+    def _begin(self, groups: Any = None) -> None:
         """Do all that needs no data: what comes after it may look at private rows."""
         self._check_parameters()
+        self._check_groups(groups)
         self._warn_first()
         self._ask_ledger()
 
@@ -364,6 +379,75 @@ class PrivateFit(PrivacyReprMixin):
         """Raise for whatever can be told without data."""
         self._validate_params()  # type: ignore[attr-defined]
         nominal_mechanism(self.epsilon, self.delta)  # which checks their range
+
+    def _check_groups(self, groups: Any) -> None:
+        """Raise where `groups` comes without `max_rows_per_group`, or that without `groups`.
+
+        A claim about groups is never silently one about rows, nor the other way round. Labels are
+        not looked at. Estimators that have no groups in `fit` pass None.
+        """
+        name, limit = type(self).__name__, self.max_rows_per_group
+        if limit is None and groups is not None:
+            raise ValueError(
+                "fit got groups, but max_rows_per_group is None, so that single rows would be "
+                "protected and not groups. Set max_rows_per_group to an int, the number of rows "
+                'that a group may add, or to "average", which counts each group once.'
+            )
+        if limit is not None and groups is None:
+            raise ValueError(
+                f"max_rows_per_group={limit!r} protects groups, but fit of {name} got none. Give "
+                "it groups, one label for each row. Behind a Pipeline or a search they arrive only "
+                "with sklearn.set_config(enable_metadata_routing=True). Or set "
+                "max_rows_per_group=None to protect single rows."
+            )
+
+    def _check_rows_public(self) -> None:
+        """Raise where rows are counted exactly, though groups of any size make their number."""
+        if self.adjacency == "replace_one" and self._rows_vary:
+            raise ValueError(
+                f"adjacency='replace_one' with max_rows_per_group={self.max_rows_per_group!r} "
+                "would publish the number of rows, which is private: a group may have fewer. Set "
+                "adjacency='add_remove', or max_rows_per_group='average', under which the number "
+                "of groups is public."
+            )
+
+    @property
+    def _rows_per_group(self) -> int:
+        """How many rows' contributions one unit of protection adds at most."""
+        limit = self.max_rows_per_group
+        return int(limit) if isinstance(limit, Integral) else 1
+
+    @property
+    def _rows_vary(self) -> bool:
+        """Whether a group adds a number of rows of its own, from none to `_rows_per_group`."""
+        return isinstance(self.max_rows_per_group, Integral)
+
+    @property
+    def _averages_groups(self) -> bool:
+        """Whether each group counts once, its rows sharing a weight of one."""
+        return self.max_rows_per_group == "average"
+
+    @property
+    def _unit(self) -> str:
+        """`PrivacyGuarantee.unit` of what `fit` claims."""
+        return "one row" if self.max_rows_per_group is None else "one group"
+
+    @property
+    def _given_groups(self) -> str:
+        """What a guarantee's `given` says of groups, "" where there are none."""
+        if self.max_rows_per_group is None:
+            return ""
+        if self._averages_groups:
+            return "; max_rows_per_group='average' (each group counts as one row)"
+        return f"; max_rows_per_group={self._rows_per_group} (rows that are kept count)"
+
+    def _group_key(self) -> bytes:
+        """Return the secret key of the coins that choose among the rows of a group.
+
+        Of a simulation it is made from its seed; without noise nothing is secret, and results are
+        to be the same again.
+        """
+        return bytes(32) if self.epsilon == np.inf else secret_key(self.noise_seed)
 
     def _warn_first(self) -> None:
         """Warn of what public facts show."""

@@ -41,6 +41,8 @@ _LARGEST_VALUE = 2.0**60
 _LARGEST_LIFT = 52
 # What float64 can calibrate, far beyond any use.
 _EPSILONS, _SMALLEST_DELTA = (1e-20, 1e20), 1e-200
+# Of the streams of a seed, that of secret keys; blocks have small numbers.
+_KEY = (2**32 - 1,)
 
 
 @dataclass(frozen=True)
@@ -329,6 +331,13 @@ def derived_seed(noise_seed: int | None, *key: int) -> int | None:
     if noise_seed is None:
         return None
     return int(np.random.SeedSequence(noise_seed, spawn_key=key).generate_state(1, np.uint64)[0])
+
+
+def secret_key(noise_seed: int | None) -> bytes:
+    """Return 32 bytes for coins that are keyed hashes; from the system, or of a simulation."""
+    if noise_seed is None:
+        return secrets.randbits(256).to_bytes(32, "big")
+    return np.random.SeedSequence(noise_seed, spawn_key=_KEY).generate_state(4, np.uint64).tobytes()
 
 
 def exponential_choice(

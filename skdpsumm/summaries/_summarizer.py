@@ -390,7 +390,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     def _make_curator(
         self, target: NDArray, names: list[Any], of_owners: bool, rng: np.random.RandomState
     ) -> _CuratorOfFit:
-        shared = {name: getattr(self, name) for name in CONSTRAINTS}
+        names_of_shared = set(CONSTRAINTS) - {"max_rows_per_group"}
+        shared = {name: getattr(self, name) for name in names_of_shared}
         # The estimator pays, so the curator has no ledger.
         own = {"target_is_owners": of_owners, "random_state": rng, "ledger": None}
         return _CuratorOfFit(target, names, **{**shared, **own})

@@ -1,0 +1,241 @@
+"""Whose row each row is: labels of groups, usually of persons, read cell by cell.
+
+Which rows of a group stay is a function of that group and of secret coins alone. So a label means
+the same in every container, and the coins are keyed hashes of the label itself, not of the place
+that it happens to have among others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from hashlib import blake2b
+from numbers import Integral, Rational, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._reading import TIME_TYPES, check_computed, is_dask, is_missing, read_labels
+
+_MISSING = (
+    "groups holds a missing label. Every row belongs to a group: drop such rows by a public rule, "
+    "or give each of them a label of its own."
+)
+_TIMES = (
+    "groups holds dates or times, which have no unit of their own. Convert them to words or to "
+    "whole numbers."
+)
+_OTHER = "groups must hold words, numbers or truth values; convert other labels to words."
+_ROUNDED = (
+    "groups holds floats so large that two labels may have been rounded to one; give whole numbers "
+    "as integers or as words."
+)
+_SHAPE = "groups must have one dimension, with one label for each row of X."
+_LENGTHS = "groups and X have different numbers of rows; give one label for each row."
+
+
+class Groups:
+    """Which rows belong together.
+
+    Two labels are one where their cells are equal as values: 1, 1.0 and True are one label, and
+    1 and "1" are two.
+
+    Parameters
+    ----------
+    labels : sequence
+        The label of each row, as `plain_labels` returns them.
+
+    Attributes
+    ----------
+    labels : list
+        The label of each group, in order of first appearance.
+    codes : ndarray of shape (n_rows,), int64
+        The position among `labels` of each row's group.
+    """
+
+    def __init__(self, labels: Sequence[Hashable]):
+        # A dict compares numbers exactly, of whatever types.
+        seen: dict[Hashable, int] = {}
+        codes = (seen.setdefault(label, len(seen)) for label in labels)
+        self.codes = np.fromiter(codes, np.int64, len(labels))
+        self.labels = list(seen)
+
+    @classmethod
+    def read(cls, groups: Any, n_rows: int | None = None) -> Groups:
+        """Read one label per row.
+
+        Parameters
+        ----------
+        groups : array-like or series of shape (n_rows,)
+        n_rows : int, default=None
+            Number of rows of X, to compare with. None compares with nothing.
+
+        Raises
+        ------
+        ValueError
+            For labels of another number or shape, for missing labels, for dates, and for other
+            things than words, numbers and truth values.
+        """
+        labels = plain_labels(groups)
+        if n_rows is not None and len(labels) != n_rows:
+            raise ValueError(_LENGTHS)
+        return cls(labels)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of rows of each group, shape (n_groups,)."""
+        return np.bincount(self.codes, minlength=len(self.labels)).astype(np.int64)
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """Rows sorted by group, those of one group in the order of the table."""
+        return np.argsort(self.codes, kind="stable")
+
+    @cached_property
+    def ordinals(self) -> NDArray[np.int64]:
+        """How many rows of its group come before each row, shape (n_rows,)."""
+        starts = np.cumsum(self.sizes) - self.sizes
+        ordinals = np.empty(len(self.codes), np.int64)
+        ordinals[self.order] = np.arange(len(self.codes)) - np.repeat(starts, self.sizes)
+        return ordinals
+
+    def kept(self, k: int, key: bytes) -> NDArray[np.int64]:
+        """Return the rows that stay where each group keeps at most k, in the order of the table.
+
+        Those with the lowest hashes of (label, ordinal within the group) under the secret key: a
+        function of the group and of the key alone, whatever other groups there are.
+
+        Parameters
+        ----------
+        k : int
+        key : bytes
+            At most 64.
+        """
+        keep = np.ones(len(self.codes), bool)
+        starts = np.cumsum(self.sizes) - self.sizes
+        for group in np.flatnonzero(self.sizes > k).tolist():
+            size = int(self.sizes[group])
+            rows = self.order[starts[group] : starts[group] + size]
+            hashes = _hashes(label_bytes(self.labels[group]), size, key)
+            # Equal hashes, should there be any, are in the order of the rows.
+            keep[rows[np.argsort(hashes, kind="stable")[k:]]] = False
+        return np.flatnonzero(keep)
+
+    def first(self, k: int, before: dict[Hashable, int]) -> NDArray[np.int64]:
+        """Return the rows that stay where each group keeps its first k, in the order of the table.
+
+        Parameters
+        ----------
+        k : int
+        before : dict from label to int
+            How many rows of each group came before these. Not changed.
+        """
+        seen = np.array([before.get(label, 0) for label in self.labels], np.int64)
+        return np.flatnonzero(self.ordinals + seen[self.codes] < k)
+
+    def counted(self, k: int, before: dict[Hashable, int]) -> dict[Hashable, int]:
+        """Return `before` with these rows counted as well, each group up to k."""
+        after = {
+            label: min(k, before.get(label, 0) + size)
+            for label, size in zip(self.labels, self.sizes.tolist(), strict=True)
+        }
+        return before | after
+
+
+def _hashes(label: bytes, size: int, key: bytes) -> NDArray[np.uint64]:
+    """Return a keyed hash of (label, ordinal) for each of the rows of a group."""
+    start = blake2b(label, key=key, digest_size=8)
+    digests = bytearray()
+    for ordinal in range(size):
+        # The ordinal has eight bytes, so no two pairs are one message.
+        one = start.copy()
+        one.update(ordinal.to_bytes(8, "big"))
+        digests += one.digest()
+    return np.frombuffer(bytes(digests), ">u8").astype(np.uint64)
+
+
+def plain_labels(groups: Any) -> list[Hashable]:
+    """Return the label of each row as Python's word or number, which compare by value.
+
+    Raises
+    ------
+    ValueError
+        As `Groups.read`, in words that tell no label.
+    """
+    if is_dask(groups):
+        raise ValueError(
+            "groups is a Dask collection and X is none; compute groups, or give both in partitions."
+        )
+    check_computed(groups)
+    column = None
+    if len(getattr(groups, "shape", (0,))) == 1:  # of a frame, columns would be read
+        with suppress(TypeError, ValueError):  # numpy's words may hold a label
+            column = read_labels(groups)
+    if column is None or column.ndim != 1:
+        raise ValueError(_SHAPE)
+    if column.dtype.kind in "mM":
+        raise ValueError(_TIMES)
+    if column.dtype in (np.float16, np.float32):
+        _check_floats(column, 2.0 ** np.finfo(column.dtype).nmant)
+    cells = column.tolist()
+    kinds = {type(cell): cell for cell in cells}  # what is wrong is mostly a matter of types
+    times = [cell for cell in kinds.values() if isinstance(cell, TIME_TYPES)]
+    if times:
+        raise ValueError(_MISSING if all(map(is_missing, times)) else _TIMES)
+    if not kinds.keys() <= {str, int, bool}:
+        cells = [cell if type(cell) in (str, int, bool) else _plain(cell) for cell in cells]
+    if any(isinstance(cell, str) and cell.endswith("\0") for cell in cells):
+        raise ValueError("groups holds a word that ends in NUL, which numpy drops; take it away.")
+    return cells
+
+
+def _check_floats(numbers: NDArray, limit: float) -> None:
+    if np.isnan(numbers).any():
+        raise ValueError(_MISSING)
+    if np.any(np.abs(numbers) >= limit):
+        raise ValueError(_ROUNDED)
+
+
+def _plain(cell: Any) -> Hashable:
+    """Return Python's word or number of the value of a cell."""
+    if is_missing(cell) or (isinstance(cell, Decimal) and cell.is_nan()):
+        raise ValueError(_MISSING)
+    if isinstance(cell, str):
+        return str.__str__(cell)
+    if isinstance(cell, bool | np.bool_):
+        return bool(cell)
+    if isinstance(cell, Integral):
+        return int(cell)
+    if isinstance(cell, Rational):
+        return Fraction(int(cell.numerator), int(cell.denominator))
+    if not isinstance(cell, Real | Decimal):
+        raise ValueError(_OTHER)
+    if isinstance(cell, Decimal):
+        if not cell.is_finite():
+            raise ValueError(_ROUNDED)
+        return Fraction(cell)
+    digits = np.finfo(type(cell)).nmant if isinstance(cell, np.floating) else 52
+    if not abs(cell) < 2.0**digits:
+        raise ValueError(_ROUNDED)
+    return Fraction(*cell.as_integer_ratio()) if isinstance(cell, np.longdouble) else float(cell)
+
+
+def label_bytes(label: Any) -> bytes:
+    """Return bytes that stand for one label alone, whatever container it came in."""
+    if isinstance(label, str):
+        return b"w" + label.encode("utf-8", "surrogatepass")
+    number = Fraction(label)
+    return b"n%d/%d" % (number.numerator, number.denominator)
+
+
+def spread(labels: Iterable[Any], n_parts: int) -> NDArray[np.int64]:
+    """Return in which of so many parts each label belongs, the same one wherever it appears."""
+    digests = (blake2b(label_bytes(label), digest_size=8).digest() for label in labels)
+    return np.array([int.from_bytes(d, "big") % n_parts for d in digests], np.int64)
