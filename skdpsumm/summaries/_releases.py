@@ -349,10 +349,8 @@ class OwnerValueRelease:
         return dict(zip(self._values, noisy.tolist(), strict=True))
 
 
-NO_SHARED = {
-    "one row": "the target and the owners share no row",
-    "one group": "the target and the owners share no group",
-}
+NO_SHARED_ROW = "the target and the owners share no row"
+_NO_SHARED_GROUP = "the target and the owners share no group"
 _ONE_OWNER = ", and that no group has rows of two owners"
 
 
@@ -436,7 +434,8 @@ def state_privacy(
     protects = "the rows of other owners"
 
     def apart(mechanism: Mechanism) -> str:
-        return "" if mechanism == everything else f", and that {NO_SHARED[terms.unit]}"
+        shared = NO_SHARED_ROW if terms.unit == "one row" else _NO_SHARED_GROUP
+        return "" if mechanism == everything else f", and that {shared}"
 
     def whole(mechanism: Mechanism) -> str:
         is_free = terms.unit == "one row" or mechanism == PureDP(0.0)
