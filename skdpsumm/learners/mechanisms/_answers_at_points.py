@@ -207,7 +207,7 @@ def constrained_least_squares(gram: Floats, answers: Floats, bound: float) -> Fl
 def shrunk_least_squares(gram: Floats, answers: Floats, variance: float) -> Floats:
     """Return c(nu) for the nu that minimises Mallows' C_p, given the variance of the noise."""
     sizes, rotated, back = _spectrum(gram, answers)
-    if variance == 0:
+    if variance == 0 or not len(sizes):  # points with features of zero alone
         return back @ (rotated / sizes[:, None])
     energy = (rotated**2).sum(axis=1)
     candidates = sizes.max() * np.logspace(-8, 3, 111)
