@@ -137,7 +137,7 @@ class DataOwner:
         ValueError
             For one of a curator whose claims take another number of rows of a group for granted.
         """
-        if message.max_rows_per_group != self._bound:
+        if getattr(message, "max_rows_per_group", None) != self._bound:
             raise ValueError("max_rows_per_group of the curator is not that of this owner.")
         if message.embedding is not None:  # what was computed by another map is of no use
             self._embedding, self._grid = message.embedding, None

@@ -411,6 +411,14 @@ class SummaryPrivacy:
         return "<SummaryPrivacy\n" + "\n".join(lines) + ">"
 
 
+def _given_of_groups(terms: Terms) -> str:
+    if terms.max_rows_per_group is None:
+        return ""
+    counts = "each group counts as one row"
+    counts = counts if terms.max_rows_per_group == "average" else "rows that are kept count"
+    return f"; max_rows_per_group={terms.max_rows_per_group!r} ({counts})"
+
+
 def state_privacy(
     plan: Plan, terms: Terms, target_is_owners: bool, *, simulated: bool
 ) -> SummaryPrivacy:
@@ -428,8 +436,6 @@ def state_privacy(
         if h2 is not None and plan.target is not None:
             h2 = compose([h2, plan.target.mechanism])
     public = "the parameters, the names of the owners, and which of them answer and when"
-    if terms.unit == "one group":
-        public += f", max_rows_per_group={terms.max_rows_per_group!r} among the parameters"
     size = "" if terms.n_target is None else ", and n_target"
     protects = "the rows of other owners"
 
@@ -448,7 +454,7 @@ def state_privacy(
             protects=protects,
             against="owner coalition",
             unit=terms.unit,
-            given=given,
+            given=given + _given_of_groups(terms),
             simulated=simulated,
         )
 
