@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.spatial.distance import pdist
 from sklearn.utils import gen_batches
 
 from .._computing import advance
 from ..privacy._mechanisms import register
-from ..schema._columns import Columns, first_difference
+from ..schema._schema import TableSchema, first_difference
 from . import _engine
 
 # What a row adds to a sum are integers in units of 1 / GRID.
@@ -37,7 +38,7 @@ class FeatureMap(ABC):
 
     Attributes
     ----------
-    columns : Columns
+    schema : TableSchema
         The table it reads.
     n_features : int
         m, the length of phi(x).
@@ -45,7 +46,7 @@ class FeatureMap(ABC):
 
     kind: ClassVar[str]
     _kinds: ClassVar[dict[str, type[FeatureMap]]] = {}
-    columns: Columns
+    schema: TableSchema
     n_features: int
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -105,10 +106,10 @@ class FeatureMap(ABC):
     def check_values(self, X: NDArray) -> None:
         """Raise ValueError for values that some part of the map cannot take."""
         for part in self.parts():
-            part.columns.check(X)
+            part.schema.check(X)
 
     def _encode(self, X: NDArray) -> NDArray:
-        return np.ascontiguousarray(self.columns.encode(X))
+        return np.ascontiguousarray(self.schema.encode(X))
 
     def grid_sums(self, X: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
         """Return the exact sum of phi over the rows of X, in grid units of 2**-15.
@@ -261,6 +262,29 @@ def _batches(n: int) -> Iterable[slice]:
     return gen_batches(n, _ROWS_PER_BATCH) if n else ()  # which takes no empty partitions
 
 
+NO_GAMMA = (
+    'gamma="auto" needs a schema, for a kernel of the wrong width sees nothing of the rows: '
+    "give the public description of the columns, such as schema=(0, 1) or {'age': (17, 90)}, or a "
+    "number as gamma, per squared unit of the columns."
+)
+# Of the kernel's exponent at a typical distance of public points.
+_TYPICAL_EXPONENT = 0.5
+
+
+def auto_gamma(points: NDArray, kernel: str = "rbf") -> float:
+    """Return the gamma at which the kernel is exp(-1/2) at the mean distance of public points.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d)
+        Public, and encoded as rows are.
+    kernel : {"rbf", "laplacian"}, default="rbf"
+        Whether distances are squared ones, or sums of absolute differences.
+    """
+    metric = "cityblock" if kernel == "laplacian" else "sqeuclidean"
+    return _TYPICAL_EXPONENT / float(pdist(points, metric).mean())
+
+
 # Each grid value is within half a unit, plus the error of a float32 sine, of the unit circle.
 _ROUNDING = 0.5 + 2.0**-5
 # A mean of such points is as close to the disk, and is rounded once more; the rest is for float64.
@@ -273,9 +297,9 @@ class FourierMap(FeatureMap):
 
     Parameters
     ----------
-    columns : Columns
+    schema : TableSchema
     frequencies : ndarray of shape (d, p)
-        Omega, in radians per unit of the encoded columns (`Columns.encode`); finite, below 1e12
+        Omega, in radians per unit of the encoded columns (`TableSchema.encode`); finite, below 1e12
         turns.
 
     Raises
@@ -293,9 +317,9 @@ class FourierMap(FeatureMap):
 
     kind = "fourier"
 
-    def __init__(self, columns: Columns, frequencies: NDArray):
-        self.columns = columns
-        self.frequencies = public_numbers("frequencies", frequencies, columns.n_encoded, None)
+    def __init__(self, schema: TableSchema, frequencies: NDArray):
+        self.schema = schema
+        self.frequencies = public_numbers("frequencies", frequencies, schema.n_encoded, None)
         self.n_features = check_size(2 * self.frequencies.shape[1])
         self._turns = self.frequencies / (2 * np.pi)
         if not np.all(np.abs(self._turns) < _LARGEST_TURNS):
@@ -305,17 +329,17 @@ class FourierMap(FeatureMap):
     @classmethod
     def draw(
         cls,
-        columns: Columns,
+        schema: TableSchema,
         n_features: int,
         gamma: float,
         kernel: str,
         rng: np.random.RandomState,
     ) -> FourierMap:
         """Draw the spectral measure of ``exp(-gamma |x-y|_2^2)`` or ``exp(-gamma |x-y|_1)``."""
-        shape = (columns.n_encoded, n_features // 2)
+        shape = (schema.n_encoded, n_features // 2)
         if kernel == "rbf":
-            return cls(columns, rng.normal(scale=np.sqrt(2 * float(gamma)), size=shape))
-        return cls(columns, float(gamma) * rng.standard_cauchy(size=shape))
+            return cls(schema, rng.normal(scale=np.sqrt(2 * float(gamma)), size=shape))
+        return cls(schema, float(gamma) * rng.standard_cauchy(size=shape))
 
     def matrix(self, X: NDArray) -> NDArray:
         return _engine.fourier_features(self._encode(X), self._turns)
@@ -366,12 +390,12 @@ class FourierMap(FeatureMap):
         return np.zeros(self.n_features)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        state = {"kind": self.kind, **self.columns.to_dict()}
+        state = {"kind": self.kind, **self.schema.to_dict()}
         return state, {"frequencies": self.frequencies}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> FourierMap:
-        return cls(Columns.from_dict(state), arrays["frequencies"])
+        return cls(TableSchema.from_dict(state), arrays["frequencies"])
 
 
 class OneHotMap(FeatureMap):
@@ -474,9 +498,9 @@ class RACEMap(OneHotMap):
 
     Parameters
     ----------
-    columns : Columns
+    schema : TableSchema
     projections : ndarray of shape (d, R)
-        w_r / float(bandwidth), for the encoded columns (`Columns.encode`); finite, below 1e12.
+        w_r / float(bandwidth), for the encoded columns (`TableSchema.encode`); finite, below 1e12.
     offsets : ndarray of shape (R,)
         b_r, in [0, 1).
     n_buckets : int
@@ -490,9 +514,9 @@ class RACEMap(OneHotMap):
 
     kind = "race"
 
-    def __init__(self, columns: Columns, projections: NDArray, offsets: NDArray, n_buckets: int):
-        self.columns = columns
-        self.projections = public_numbers("projections", projections, columns.n_encoded, None)
+    def __init__(self, schema: TableSchema, projections: NDArray, offsets: NDArray, n_buckets: int):
+        self.schema = schema
+        self.projections = public_numbers("projections", projections, schema.n_encoded, None)
         # Beyond, products could overflow to NaN, which is in no bucket.
         if not np.all(np.abs(self.projections) < _LARGEST_PROJECTION):
             raise ValueError(f"projections must be below {_LARGEST_PROJECTION:g}; raise bandwidth.")
@@ -509,15 +533,15 @@ class RACEMap(OneHotMap):
     @classmethod
     def draw(
         cls,
-        columns: Columns,
+        schema: TableSchema,
         n_repetitions: int,
         n_buckets: int,
         bandwidth: float,
         rng: np.random.RandomState,
     ) -> RACEMap:
         """Draw the hashes."""
-        projections = rng.normal(size=(columns.n_encoded, n_repetitions)) / float(bandwidth)
-        return cls(columns, projections, rng.uniform(size=n_repetitions), n_buckets)
+        projections = rng.normal(size=(schema.n_encoded, n_repetitions)) / float(bandwidth)
+        return cls(schema, projections, rng.uniform(size=n_repetitions), n_buckets)
 
     def codes(self, X: NDArray) -> NDArray[np.int32]:
         return _engine.race_codes(self._encode(X), self.projections, self.offsets, self.n_buckets)
@@ -528,13 +552,13 @@ class RACEMap(OneHotMap):
         )
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        state = {"kind": self.kind, "n_buckets": self.n_buckets, **self.columns.to_dict()}
+        state = {"kind": self.kind, "n_buckets": self.n_buckets, **self.schema.to_dict()}
         return state, {"projections": self.projections, "offsets": self.offsets}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> RACEMap:
-        columns = Columns.from_dict(state)
-        return cls(columns, arrays["projections"], arrays["offsets"], state["n_buckets"])
+        schema = TableSchema.from_dict(state)
+        return cls(schema, arrays["projections"], arrays["offsets"], state["n_buckets"])
 
 
 # One in another is of use; far beyond, Python's stack ends.
@@ -562,8 +586,8 @@ class UnionMap(FeatureMap):
         self.depth = 1 + max(m.depth if isinstance(m, UnionMap) else 0 for m in self.maps)
         if self.depth > DEEPEST_UNION:
             raise ValueError(f"Unions may be nested {DEEPEST_UNION} deep; list the parts in one.")
-        self.columns = self.maps[0].columns
-        if any(_table(m.columns) != _table(self.columns) for m in self.maps):
+        self.schema = self.maps[0].schema
+        if any(_table(m.schema) != _table(self.schema) for m in self.maps):
             raise ValueError("The maps of a union must be of one table: its columns, names, units.")
         self.n_features = check_size(sum(m.n_features for m in self.maps))
 
@@ -624,5 +648,5 @@ class UnionMap(FeatureMap):
         return cls([feature_map_from_state(part, own.get(str(i), {})) for i, part in parts])
 
 
-def _table(columns: Columns) -> tuple[Any, ...]:
-    return columns.n_columns, columns.names, columns.units
+def _table(schema: TableSchema) -> tuple[Any, ...]:
+    return schema.n_columns, schema.names, [column.unit for column in schema.columns]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from ..features._feature_maps import GRID, FeatureMap, feature_map_from_state
+from ..features._feature_maps import GRID, FeatureMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._compositions import parallel
 from ..privacy._noise import IntegerNoise
-from ..schema._columns import Columns
 from ..schema._groups import Groups
+from ..schema._schema import TableSchema
 from ._file import read_sketch, write_sketch
 
 # Of the sums and the noise, in rows. One release has below 2**48, for noise is of 64 bits on a grid
@@ -41,7 +41,7 @@ class PrivateSketch:
     Parameters
     ----------
     feature_map : FeatureMap
-        The public phi, with the schema of the table (`feature_map.columns`).
+        The public phi, with the schema of the table (`feature_map.schema`).
     sums : ndarray of shape (m,)
         Sum of phi plus noise, as released.
     noise_std : ndarray of shape (m,)
@@ -75,7 +75,7 @@ class PrivateSketch:
     >>> import numpy as np
     >>> from skdpsumm import HistogramSketcher, PrivateSketch
     >>> X = np.random.default_rng(0).random((1000, 2))
-    >>> sketch = HistogramSketcher(bounds=(0, 1), n_bins=4).fit(X).sketch_
+    >>> sketch = HistogramSketcher(schema=(0, 1), n_bins=4).fit(X).sketch_
     >>> sketch.mean.shape
     (8,)
     >>> both = sketch + sketch  # for releases of two disjoint data sets
@@ -194,28 +194,15 @@ class PrivateSketch:
         return np.array(means), np.maximum(n_rows, 1.0)
 
     @property
-    def columns(self) -> Columns:
-        """The schema: names, bounds, categories and units of the columns."""
-        return self.feature_map.columns
+    def schema(self) -> TableSchema:
+        """What is public about the columns, their units and descriptions included."""
+        return self.feature_map.schema
 
     def blocks(self) -> list[tuple[FeatureMap, slice]]:
         """Return each elementary feature map with its place in `mean`."""
         maps = self.feature_map.parts()
         ends = np.cumsum([m.n_features for m in maps]).tolist()
         return [(m, slice(end - m.n_features, end)) for m, end in zip(maps, ends, strict=True)]
-
-    def with_units(self, units: Mapping[str, str]) -> PrivateSketch:
-        """Return a copy whose schema states the physical unit of each column named."""
-        state, arrays = self.feature_map.to_state()
-        parts = [state]
-        for part in parts:  # grows while unions are opened
-            parts += part.get("maps", [])
-            for column in part.get("columns", []):
-                column["unit"] = units.get(column["name"], column["unit"])
-        unknown = set(units) - set(self.columns.names or ())
-        if unknown:
-            raise ValueError(f"units names columns {sorted(unknown)}, which the sketch lacks.")
-        return replace(self, feature_map=feature_map_from_state(state, arrays))
 
     def __add__(self, other: PrivateSketch) -> PrivateSketch:
         """Return the sketch of the union of two *disjoint* data sets.
@@ -286,7 +273,7 @@ class PrivateSketch:
         spread = f" +- {self.n_noise_std:.3g}" if self.n_noise_std else ""
         return (
             f"<PrivateSketch of about {self.n_samples:,.0f}{spread} rows, "
-            f"{self.columns.n_columns} columns: {kinds}\n  {self.privacy!r}>"
+            f"{self.schema.n_columns} columns: {kinds}\n  {self.privacy!r}>"
         )
 
 
