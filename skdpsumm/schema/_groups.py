@@ -57,7 +57,7 @@ class Groups:
         The position among `labels` of each row's group.
     """
 
-    def __init__(self, labels: Sequence[Hashable]):
+    def __init__(self, labels: Sequence[Hashable] | NDArray):
         # A dict compares numbers exactly, of whatever types.
         seen: dict[Hashable, int] = {}
         codes = (seen.setdefault(label, len(seen)) for label in labels)
