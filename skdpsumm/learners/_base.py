@@ -337,15 +337,15 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         try:
             self.ledger.check(privacy)
             # Before the charge, for a warning may be an error.
-            self._warn_of_price(privacy.mechanism, advice)
+            self._warn_of_price(privacy, advice)
             super()._pay(privacy)
         except BudgetExceededError as error:
             raise BudgetExceededError(f"{error} {advice}") from None
 
-    def _warn_of_price(self, cost: Mechanism, advice: str) -> None:
+    def _warn_of_price(self, privacy: PrivacyGuarantee, advice: str) -> None:
         """Warn where the ledger counts much more than for Gaussian noise of the same epsilon."""
-        asked = nominal_mechanism(self.epsilon, self.delta)
-        paid, usual = (self.ledger.price(one, adjacency=self.adjacency) for one in (cost, asked))
+        asked = replace(privacy, mechanism=nominal_mechanism(self.epsilon, self.delta))
+        paid, usual = (self.ledger.price(one) for one in (privacy, asked))
         if paid.epsilon > _MANY_TIMES * usual.epsilon:
             warn_caller(
                 f"This fit costs epsilon={paid.epsilon:.4g} in its ledger at delta={paid.delta:g}, "
