@@ -560,7 +560,7 @@ def _check_keys(columns: Mapping[Any, Any]) -> tuple[Any, ...]:
     keys = tuple(str(k) if isinstance(k, str) else k for k in columns)
     if keys and all(isinstance(key, str) for key in keys):
         return keys
-    whole = [isinstance(k, Integral) and not isinstance(k, bool) and k >= 0 for k in keys]
+    whole = [isinstance(k, Integral) and not isinstance(k, bool) and int(k) >= 0 for k in keys]
     if not keys or not all(whole):
         raise ValueError(
             "A schema that is a mapping needs names of columns as its keys, or positions from 0 "
