@@ -831,7 +831,7 @@ def test_a_string_stands_for_the_object_with_its_defaults(learner, name, given):
 
 @pytest.mark.parametrize("model", every_classifier() + every_regressor(), ids=name_of)
 def test_learners_have_few_parameters(model):
-    assert len(model.get_params(deep=False)) <= 18
+    assert len(model.get_params(deep=False)) <= 19
 
 
 def test_a_search_reaches_into_objects():
@@ -890,3 +890,10 @@ def test_candidates_are_public_points_and_checked_before_the_charge():
         with pytest.raises(ValueError, match=message):
             TDILClassifier(mechanism=mechanism, ledger=ledger).fit(X, DISC)
     assert ledger.entries() == []
+
+
+def test_candidates_of_zeros_leave_the_zero_function():
+    """They have no features, and nothing was left to fit after the charge."""
+    mechanism = ExponentialMechanism(n_rounds=1, candidates=[[0.0] * 3])
+    model = TDILClassifier(mechanism=mechanism).fit(X, DISC)
+    np.testing.assert_array_equal(model.decision_function(X), np.zeros(len(X)))

@@ -689,9 +689,9 @@ def test_a_damaged_file_is_refused(tmp_path, damage):
 def test_a_newer_file_is_refused(tmp_path):
     path = tmp_path / "ledger"
     ledger = PrivacyLedger(path, epsilon=1)
-    write_database(path, "UPDATE meta SET version = 3", "ALTER TABLE meta ADD COLUMN more")
+    write_database(path, "UPDATE meta SET version = 4", "ALTER TABLE meta ADD COLUMN more")
     for use in (lambda: PrivacyLedger.open(path), lambda: ledger.charge(PureDP(0.1))):
-        with pytest.raises(LedgerDamagedError, match=r"version 3.*Upgrade skdpsumm"):
+        with pytest.raises(LedgerDamagedError, match=r"version 4.*Upgrade skdpsumm"):
             use()
 
 

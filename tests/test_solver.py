@@ -46,6 +46,7 @@ from skdpsumm.learners.erm._losses import (
     as_loss,
     classifier_loss,
 )
+from skdpsumm.learners.erm._problem import equal_shares
 
 MARGIN_LOSSES = [Logistic(), SoftHinge(2.0), HuberizedHinge(0.5), Hinge()]
 CASES = [(loss, q) for loss in MARGIN_LOSSES for q in (1, 3)] + [(Softmax(), 3), (Huber(0.3), 1)]
@@ -495,6 +496,60 @@ def test_first_rows_that_cancel_up_to_rounding():
     assert np.linalg.norm(found) <= 1e-3
 
 
+# ---- shares of losses
+
+
+def shares_of(sizes):
+    return equal_shares(np.asarray(sizes))
+
+
+@pytest.mark.parametrize(("loss", "q"), CASES, ids=CASE_NAMES)
+@pytest.mark.parametrize("n", [30, 400], ids=["p > n", "p < n"])
+def test_shares_multiply_losses(loss, q, n):
+    """The gradient of what was minimised is small, with the linear term and without."""
+    rng = np.random.default_rng(7)
+    X, codes = rows_in_ball(n, 40), codes_of(loss, q, rng.integers(4, size=n))
+    shares, linear = shares_of(rng.integers(1, 9, size=n)), rng.normal(size=(40, q))
+    A = solve_dual(X @ X.T, codes, loss, 2.0, 1e-3, shares=shares)
+    W = solve_primal(FeatureRows(np.asarray, X, radius=1.5), codes, loss, 2.0, 1e-3, shares=shares)
+    rows = FeatureRows(np.asarray, X, radius=1.5)
+    V = solve_primal(rows, codes, loss, 2.0, 1e-3, linear=linear, shares=shares)
+    for found, tilt in ((X.T @ A, 0.0), (W, 0.0), (V, linear)):
+        gradient = X.T @ (shares * loss.gradient(X @ found, codes)) + 2.0 * found + tilt
+        assert np.linalg.norm(gradient) <= 2.002e-3 + 40 * math.sqrt(UNIT)
+    assert np.linalg.norm(X.T @ solve_dual(X @ X.T, codes, loss, 2.0, 1e-3) - W) > 0.01
+
+
+def test_shares_by_products(monkeypatch):
+    X, labels = rows_in_ball(300, 4), np.random.default_rng(9).integers(4, size=300)
+    gram, shares = rbf_kernel(X, gamma=3.0), shares_of(1 + labels**3)
+    for loss, q in CASES:
+        numbers = gram, codes_of(loss, q, labels), loss, 0.2, 1e-3
+        exact = solve_dual(*numbers, shares=shares)
+        with monkeypatch.context() as patch:
+            patch.setattr(_kernel_solver, "_ALWAYS_EXACT", 0)
+            patch.setattr(_kernel_solver, "_PER_ENTRY", 0)
+            found = solve_dual(*numbers, shares=shares)
+        assert distance(gram, found, exact) <= 2e-3
+
+
+def test_shares_of_many_rows():
+    """Weights start from those of the first rows, and the order of rows does not matter."""
+    X, labels = rows_in_ball(9000, 6), np.random.default_rng(12).integers(4, size=9000)
+    order, shares = np.argsort(labels, kind="stable"), shares_of(1 + labels)
+    for loss, q in CASES:
+        codes = codes_of(loss, q, labels)
+        found = [
+            solve_primal(
+                FeatureRows(np.asarray, X[o], radius=1.5),
+                *(codes[o], loss, 0.5, 1e-2),
+                shares=shares[o],
+            )
+            for o in (slice(None), order)
+        ]
+        assert np.linalg.norm(found[0] - found[1]) <= 2e-2
+
+
 # ---- the last resort, and what is let in
 
 
@@ -514,19 +569,21 @@ def last_resort(monkeypatch):
 
 
 @pytest.mark.parametrize(("loss", "q"), CASES, ids=CASE_NAMES)
+@pytest.mark.parametrize("shared", [False, True], ids=["rows", "shares"])
 @pytest.mark.parametrize("table", ["rank 2", "one row", "duplicates of all labels"])
-def test_the_last_resort_arrives_as_proved(request, loss, q, table):
+def test_the_last_resort_arrives_as_proved(request, loss, q, table, shared):
     """All its steps are taken, and the last point keeps the tolerance, without a certificate."""
     features, labels = tables()[table]
     codes, regularization = codes_of(loss, q, labels), loss.smoothness
     step = loss.lipschitz * 1.5 / regularization
     rows, gram = FeatureRows(np.asarray, features, radius=1.5), features @ features.T
-    exact = solve_dual(gram, codes, loss, regularization, TIGHT * step)
+    more = {"shares": shares_of(1 + np.arange(len(codes)) % 5)} if shared else {}
+    exact = solve_dual(gram, codes, loss, regularization, TIGHT * step, **more)
     steps = request.getfixturevalue("last_resort")
-    found = solve_dual(gram, codes, loss, regularization, LEARNERS * step)
+    found = solve_dual(gram, codes, loss, regularization, LEARNERS * step, **more)
     assert distance(gram, found, exact) <= (LEARNERS + TIGHT) * step
     assert 10 < len(steps) < 1000
-    W = solve_primal(rows, codes, loss, regularization, LEARNERS * step)
+    W = solve_primal(rows, codes, loss, regularization, LEARNERS * step, **more)
     assert np.linalg.norm(W - features.T @ exact) <= (LEARNERS + TIGHT) * step
 
 
@@ -585,7 +642,7 @@ def least_regularization(radius, smallest, loss):
     return next(s for s in sizes if smallest(loss, s) <= LEARNERS * loss.lipschitz * radius / s)
 
 
-def exact_distance(gram, A, codes, loss, regularization):
+def exact_distance(gram, A, codes, loss, regularization, shares):
     """Return ||gradient|| / Lambda, which bounds the distance, in rational numbers."""
     K = [[Fraction(v) for v in row] for row in gram.tolist()]
     A = [[Fraction(v) for v in row] for row in A.tolist()]
@@ -595,15 +652,16 @@ def exact_distance(gram, A, codes, loss, regularization):
 
     slopes = loss.gradient(np.array(times(A), dtype=float), codes).tolist()
     V = [
-        [Fraction(s) + Fraction(regularization) * a for s, a in zip(*rows, strict=True)]
-        for rows in zip(slopes, A, strict=True)
+        [c * Fraction(s) + Fraction(regularization) * a for s, a in zip(*rows, strict=True)]
+        for c, *rows in zip(map(Fraction, shares[:, 0].tolist()), slopes, A, strict=True)
     ]
     square = sum(sum(map(mul, *rows)) for rows in zip(V, times(V), strict=True))
     return math.sqrt(max(0.0, float(square))) / regularization
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["rows", "shares"])
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_is_let_in_is_solved(seed, monkeypatch):
+def test_whatever_is_let_in_is_solved(seed, shared, monkeypatch):
     """By Newton's method, at the edge of what is let in, to the tolerance of learners."""
     points = []
     kept = lambda *a: points.append(_newton.certified_minimum(*a)) or points[-1]  # noqa: E731
@@ -617,17 +675,21 @@ def test_whatever_is_let_in_is_solved(seed, monkeypatch):
     params = {} if kernel == "cosine" else params
     space = KernelSpace(kernel, params, 10.0 ** rng.uniform(-2, 1), rng.choice([0.0, 1.0, 900.0]))
     gram, R = space.gram(X, X), space.radius
+    ones = np.ones((len(X), 1))
+    shares = shares_of(rng.choice([1, 2, 3, 7, 1000, 2**24], len(X))) if shared else ones
     for rows in (slice(None), slice(1, None)) if len(X) > 1 else (slice(None),):
         shape = _problem.MAX_KERNEL_ROWS, q
         least = partial(_kernel_solver.smallest_tolerance, shape, R)
         regularization = 1.01 * least_regularization(R, least, loss)
         tolerance = LEARNERS * loss.lipschitz * R / regularization
-        some = gram[rows, rows], codes[rows]
-        slopes = solve_dual(*some, loss, regularization, tolerance)
+        some, here = (gram[rows, rows], codes[rows]), shares[rows]
+        more = {"shares": here} if shared else {}
+        slopes = solve_dual(*some, loss, regularization, tolerance, **more)
         A = points[-1].x[0]
-        assert exact_distance(some[0], A, some[1], loss, regularization) <= 1.001 * tolerance
+        numbers = loss, regularization, here
+        assert exact_distance(some[0], A, some[1], *numbers) <= 1.001 * tolerance
         assert distance(some[0], slopes, A) <= 2.002 * tolerance  # each is near the minimum
-        lengths = np.linalg.norm(slopes, axis=1)
+        lengths = np.linalg.norm(slopes, axis=1) / here[:, 0]
         assert lengths.max() <= 1.001 * loss.lipschitz / regularization
     radius = 10.0 ** rng.uniform(-2, 2)
     table = FeatureRows(lambda A: clip_rows(A, radius), X, radius=radius)
@@ -635,9 +697,9 @@ def test_whatever_is_let_in_is_solved(seed, monkeypatch):
     least = partial(_feature_space.smallest_tolerance, most, q, tilt=0.0)
     regularization = 1.01 * least_regularization(radius, least, loss)
     tolerance = LEARNERS * loss.lipschitz * radius / regularization
-    W = solve_primal(table, codes, loss, regularization, tolerance)
+    W = solve_primal(table, codes, loss, regularization, tolerance, shares=shares)
     features = np.concatenate([block for _, block in table.blocks()])
-    gradient = features.T @ loss.gradient(features @ W, codes) + regularization * W
+    gradient = features.T @ (shares * loss.gradient(features @ W, codes)) + regularization * W
     assert np.linalg.norm(gradient) / regularization <= 1.001 * tolerance
 
 

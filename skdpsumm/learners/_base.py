@@ -25,13 +25,14 @@ from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit, estimator
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import nominal_mechanism
+from ..schema._groups import Groups
 from ..schema._listed import class_codes, known_classes
 from ..schema._reading import beside_X, unwrap, validate_table
 from ._public_points import draw_landmarks, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
 from .erm._kernel_space import KERNELS, KernelSpace, PolynomialKernel, PrecomputedSpace
 from .erm._losses import Floats, Loss, as_loss, classifier_loss
-from .erm._problem import ROUNDED_UP, Problem, Space, Terms, check_radius
+from .erm._problem import ROUNDED_UP, Problem, Space, Terms, check_radius, equal_shares
 from .mechanisms._base import LearnerMechanism, Plan
 
 # Public points at which landmarks are tried out.
@@ -95,7 +96,9 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         privacy, where the mechanism has it; ``epsilon=np.inf`` adds no noise.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         Whether a neighbour has one row more or less, or other values in one row; the second needs
-        twice the noise, and takes the number of rows as public.
+        twice the noise, and takes the number of rows as public. With `max_rows_per_group` it has
+        one group more or less, or another one in its place, of any number of rows.
+    {max_rows_per_group}
     bounds : pair or sequence of pairs, default=None
         Public (low, high) of the columns, from which landmarks are drawn; required for kernels
         other than "linear" without a `feature_map`, unless `fit` is given X_public. In
@@ -118,7 +121,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         Lambda.
     sensitivity_ : float
         Delta_w, by which neighbours' minimisers can differ in the norm of the space, with what the
-        solver's tolerance and rounding add.
+        solver's tolerance and rounding add. An int `max_rows_per_group` multiplies it.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
     """
@@ -196,17 +199,26 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 f"kernel={self.kernel!r}; set kernel='linear', or give a feature_map such as "
                 "RBFSampler."
             )
+        if self.max_rows_per_group is not None and not mechanism.takes_groups:
+            able = sorted(name for name, one in known.items() if one.takes_groups)
+            raise ValueError(
+                f"mechanism={mechanism.name!r} of {type(self).__name__} is proved for single rows "
+                f"alone, and max_rows_per_group={self.max_rows_per_group!r} protects groups: take "
+                f"one of {able}, or set max_rows_per_group=None."
+            )
 
     # ---- the fit
 
-    def fit(self, X, y):
+    def fit(self, X, y, *, groups=None):
         """Minimise, and release a predictor; or charge for all answers to come (PINP).
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            One row per person (or other unit of protection).
+            One row per person (or other unit of protection); with `groups`, any number.
         y : array-like of shape (n_samples,)
+        groups : array-like of shape (n_samples,), default=None
+            Whose each row is, with `max_rows_per_group`.
 
         Returns
         -------
@@ -219,12 +231,12 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         BudgetExceededError
             If the ledger cannot hold epsilon and delta; nothing is charged.
         """
-        self._fit(X, y)
+        self._fit(X, y, groups=groups)
         return self
 
-    def _fit(self, X: Any, y: Any, X_public: Any = None) -> None:
+    def _fit(self, X: Any, y: Any, X_public: Any = None, groups: Any = None) -> None:
         with progress(f"{type(self).__name__}.fit", self.verbose):
-            self._private_fit(X, y, X_public)
+            self._private_fit(X, y, X_public, groups=groups)
 
     def planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:
         """Return what `fit` would cost, from public numbers: nothing is minimised or charged."""
@@ -262,17 +274,32 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         space, rows, _ = copy._open_space(rows, rows)
         return np.diag(space.gram(rows, rows))
 
-    def _pose(self, X: Any, y: Any, X_public: Any) -> tuple[Problem, Any, str, Any]:
-        """Return what is to be minimised, the coding of y, what is given of it, public points."""
+    def _pose(
+        self, X: Any, y: Any, X_public: Any, groups: Any = None
+    ) -> tuple[Problem, Any, str, Any]:
+        """Return what is to be minimised, the coding of y, what is given of it, public points.
+
+        Prices are asked for without groups: they are the same for any rows.
+        """
         X, y = validate_table(self, X, y, y_numeric=is_regressor(self))
         loss, coding, given = self._describe_target(y)
         space, rows, public = self._open_space(X, X_public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
-        _check_size(len(X), terms)
-        return Problem(space, rows, coding.encode(y), terms), coding, given, public
+        problem = Problem(space, rows, coding.encode(y), terms)
+        if groups is not None:
+            problem = self._bounded(problem, Groups.read(groups, len(X)))
+        return problem, coding, given, public
 
-    def _draft(self, X: Any, y: Any, X_public: Any) -> _Draft:
-        problem, coding, given, public = self._pose(X, y, X_public)
+    def _bounded(self, problem: Problem, groups: Groups) -> Problem:
+        """Return the problem of the rows of each group that stay, or of rows with shares."""
+        if self._averages_groups:
+            return replace(problem, shares=equal_shares(groups.sizes[groups.codes]))
+        kept = groups.kept(self._rows_per_group, self._group_key())
+        return replace(problem, X=problem.X[kept], codes=problem.codes[kept])
+
+    def _draft(self, X: Any, y: Any, X_public: Any, groups: Any = None) -> _Draft:
+        problem, coding, given, public = self._pose(X, y, X_public, groups)
+        _check_size(len(problem.X), problem.terms)
         plan = self._chosen_mechanism().plan(problem.space, problem.terms, public)
         problem.check(**getattr(plan, "demands", {}))
         if public is not None:
@@ -397,6 +424,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             noise_seed=self.noise_seed,
             kernel_error=space.kernel_error,
             max_rows=space.max_rows,
+            rows_of_unit=self._rows_per_group,
         )
         chosen = self.regularization
         if chosen == "auto":
@@ -409,12 +437,15 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _guarantee(self, plan: Plan, given: str) -> PrivacyGuarantee:
         facts = ["the parameters of the estimator", given, self._given_of_kernel()]
-        facts += ["the number of rows"] if self.adjacency == "replace_one" else []
+        of_groups = self.max_rows_per_group is not None
+        if self.adjacency == "replace_one":
+            facts.append("the number of groups" if of_groups else "the number of rows")
         return PrivacyGuarantee(
             plan.mechanism,
             self.adjacency,
             protects="the rows of X and y",
-            given=", and ".join(filter(None, facts)),
+            unit=self._unit,
+            given=", and ".join(filter(None, facts)) + self._given_groups,
             simulated=self.noise_seed is not None,
             idealised=plan.idealised,
         )

@@ -122,7 +122,7 @@ class PINPClassifier(BasePINP, ClassifierTarget):
     ----------
     {kernel...intercept_scaling}
     {loss...classes}
-    {regularization...adjacency}
+    {regularization...max_rows_per_group}
     {mechanism}
     {random_state...verbose}
 
@@ -161,7 +161,7 @@ class PINPRegressor(BasePINP, RegressorTarget):
     ----------
     {kernel...intercept_scaling}
     {loss...y_bounds}
-    {regularization...adjacency}
+    {regularization...max_rows_per_group}
     {mechanism}
     {random_state...verbose}
 

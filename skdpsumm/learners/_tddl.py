@@ -31,19 +31,19 @@ class BaseTDDL(BaseKernelLearner):
     Hall, Rinaldo and Wasserman (2013) for the functional mechanism.
     """
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "groups": True}
     _kind = "TDDL"
     _takes_public_points = True
 
     bounds: Any = None
 
-    def fit(self, X, y, *, X_public=None):
+    def fit(self, X, y, *, X_public=None, groups=None):
         """Minimise, and release a predictor in the span of the public points.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            One row per person (or other unit of protection).
+            One row per person (or other unit of protection); with `groups`, any number.
         y : array-like of shape (n_samples,)
         X_public : array-like of shape (T, n_features) or `Public`, default=None
             Z, unlabelled rows that are no secret: of the test set, or like it. Wrap them in
@@ -52,6 +52,8 @@ class BaseTDDL(BaseKernelLearner):
             ``transform_input=["X_public"]``, which needs
             ``sklearn.set_config(enable_metadata_routing=True)``. None draws landmarks from
             `bounds`; explicit features need neither.
+        groups : array-like of shape (n_samples,), default=None
+            Whose each row is, with `max_rows_per_group`.
 
         Returns
         -------
@@ -64,7 +66,7 @@ class BaseTDDL(BaseKernelLearner):
         BudgetExceededError
             If the ledger cannot hold epsilon and delta; nothing is charged.
         """
-        self._fit(X, y, X_public)
+        self._fit(X, y, X_public, groups)
         return self
 
     def _release(self, plan, problem):
@@ -85,7 +87,7 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
     ----------
     {kernel...intercept_scaling}
     {loss...classes}
-    {regularization...adjacency}
+    {regularization...max_rows_per_group}
     {mechanism}
     {bounds}
     {random_state...verbose}
@@ -127,7 +129,7 @@ class TDDLRegressor(BaseTDDL, RegressorTarget):
     ----------
     {kernel...intercept_scaling}
     {loss...y_bounds}
-    {regularization...adjacency}
+    {regularization...max_rows_per_group}
     {mechanism}
     {bounds}
     {random_state...verbose}

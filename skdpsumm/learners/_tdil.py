@@ -45,7 +45,7 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
     ----------
     {kernel...intercept_scaling}
     {loss...classes}
-    {regularization...adjacency}
+    {regularization...max_rows_per_group}
     {mechanism}
     {bounds}
     {random_state...verbose}
@@ -86,7 +86,7 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
     ----------
     {kernel...intercept_scaling}
     {loss...y_bounds}
-    {regularization...adjacency}
+    {regularization...max_rows_per_group}
     {mechanism}
     {bounds}
     {random_state...verbose}

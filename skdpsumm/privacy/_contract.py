@@ -188,6 +188,11 @@ def _merge(guarantees: list[PrivacyGuarantee], rule: Any) -> PrivacyGuarantee:
     )
 
 
+def _ledger_unit(unit: str) -> str:
+    """Return the unit of a guarantee as ledgers call it: "row" or "group"."""
+    return unit.removeprefix("one ")
+
+
 @contextmanager
 def columns_kept(estimator: Any) -> Iterator[None]:
     """Let a fit that fails leave the columns of the fit before it, or none.
@@ -458,7 +463,11 @@ class PrivateFit(PrivacyReprMixin):
         """Raise BudgetExceededError if the ledger cannot hold what is asked for."""
         if self.ledger is not None:
             claim = nominal_mechanism(self.epsilon, self.delta)
-            self.ledger.check(claim, adjacency=self.adjacency)
+            self._ask(claim, self.adjacency)
+
+    def _ask(self, claim: Mechanism, adjacency: str) -> None:
+        """Ask the ledger for what `fit` will claim at least."""
+        self.ledger.check(claim, adjacency=adjacency, unit=_ledger_unit(self._unit))
 
     def _draft(self, *data: Any) -> Any:
         """Validate, and return what is to be released; `privacy` of it is its guarantee."""
@@ -475,6 +484,7 @@ class PrivateFit(PrivacyReprMixin):
                 privacy.mechanism,
                 label=label,
                 adjacency=privacy.adjacency,
+                unit=_ledger_unit(privacy.unit),
                 simulated=privacy.simulated,
             )
 

@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 
 from ._clone_watch import CloneWatch
 from ._contract import PrivacyGuarantee
-from ._ledger_file import LedgerStore, Spent, charges, checked_settings, now, or_infinite
+from ._ledger_file import UNITS, LedgerStore, Spent, charges, checked_settings, now, or_infinite
 from ._mechanisms import (
     UNBOUNDED,
     Cost,
@@ -88,13 +88,20 @@ class LedgerDataset:
         """Which data sets are neighbours for the ledger."""
         return self.ledger.adjacency
 
-    def check(self, mechanism: Claim, *, adjacency: str = "add_remove") -> None:
-        """Raise `BudgetExceededError` if the cap cannot hold `mechanism` here."""
-        self.ledger.check(mechanism, dataset=self.name, adjacency=adjacency)
+    @property
+    def unit(self) -> str:
+        """In what neighbours differ for the ledger: a "row" or a "group"."""
+        return self.ledger.unit
 
-    def price(self, mechanism: Claim, *, adjacency: str = "add_remove") -> Budget:
+    def check(self, mechanism: Claim, *, adjacency: str = "add_remove", unit: str = "row") -> None:
+        """Raise `BudgetExceededError` if the cap cannot hold `mechanism` here."""
+        self.ledger.check(mechanism, dataset=self.name, adjacency=adjacency, unit=unit)
+
+    def price(
+        self, mechanism: Claim, *, adjacency: str = "add_remove", unit: str = "row"
+    ) -> Budget:
         """Return what a charge of `mechanism` would cost by itself."""
-        return self.ledger.price(mechanism, adjacency=adjacency)
+        return self.ledger.price(mechanism, adjacency=adjacency, unit=unit)
 
     def charge(
         self,
@@ -102,11 +109,17 @@ class LedgerDataset:
         *,
         label: str = "",
         adjacency: str = "add_remove",
+        unit: str = "row",
         simulated: bool = False,
     ) -> int:
         """Charge `mechanism` to this data set and return the entry's id."""
         return self.ledger.charge(
-            mechanism, dataset=self.name, label=label, adjacency=adjacency, simulated=simulated
+            mechanism,
+            dataset=self.name,
+            label=label,
+            adjacency=adjacency,
+            unit=unit,
+            simulated=simulated,
         )
 
     @property
@@ -158,6 +171,10 @@ class PrivacyLedger:
         tightest for Gaussian noise; "zcdp" takes `ZeroConcentratedDP` as well. Both convert pure
         charges that come beside others, at a high price: better a ledger for each kind. None
         stands for "gdp" if ``delta > 0`` and for "pure" otherwise.
+    unit : {"row", "group"}, default="row"
+        In what two neighbours differ: a row, or a group of rows, usually all rows of one person.
+        Charges of the other unit are refused, for neither says what the other costs: a fit is of
+        groups where it has `groups` and `max_rows_per_group`. The file keeps the unit.
 
     Attributes
     ----------
@@ -220,8 +237,9 @@ class PrivacyLedger:
         delta: float = 0.0,
         adjacency: str = "add_remove",
         accountant: str | None = None,
+        unit: str = "row",
     ):
-        settings = checked_settings(epsilon, delta, adjacency, accountant)
+        settings = checked_settings(epsilon, delta, adjacency, accountant, unit)
         self._attach(LedgerStore(None if path is None else _absolute(path), settings))
 
     def _attach(self, store: LedgerStore) -> None:
@@ -230,6 +248,7 @@ class PrivacyLedger:
         self.delta: float = settings["delta"]
         self.adjacency: str = settings["adjacency"]
         self.accountant: str = settings["accountant"]
+        self.unit: str = settings["unit"]
         self._filter = Filter(self.epsilon, self.delta, self.accountant)
         self._clones = CloneWatch()
 
@@ -263,38 +282,46 @@ class PrivacyLedger:
         *,
         dataset: str = "default",
         adjacency: str = "add_remove",
+        unit: str = "row",
     ) -> None:
         """Raise `BudgetExceededError` if the cap cannot hold `mechanism`; write nothing.
 
         Parameters
         ----------
         mechanism : Mechanism or PrivacyGuarantee
-            The cost. A guarantee brings its own adjacency.
+            The cost. A guarantee brings its own adjacency and unit.
         dataset : str, default="default"
             Name of the data that would be released from.
         adjacency : {"add_remove", "replace_one"}, default="add_remove"
             The adjacency under which `mechanism` is claimed.
+        unit : {"row", "group"}, default="row"
+            In what neighbours of the claim differ. It must be the unit of the ledger.
         """
         _check_name("dataset", dataset)
-        cost = self._price(_claim(mechanism, adjacency))
+        cost = self._price(_claim(mechanism, adjacency, unit))
         self._refuse_excess(self._spent(), dataset, cost)
 
-    def price(self, mechanism: Claim, *, adjacency: str = "add_remove") -> Budget:
+    def price(
+        self, mechanism: Claim, *, adjacency: str = "add_remove", unit: str = "row"
+    ) -> Budget:
         """Return what a charge of `mechanism` would cost by itself; write nothing.
 
         Parameters
         ----------
         mechanism : Mechanism or PrivacyGuarantee
-            The cost. A guarantee brings its own adjacency.
+            The cost. A guarantee brings its own adjacency and unit.
         adjacency : {"add_remove", "replace_one"}, default="add_remove"
             The adjacency under which `mechanism` is claimed.
+        unit : {"row", "group"}, default="row"
+            In what neighbours of the claim differ. It must be the unit of the ledger.
 
         Returns
         -------
         Budget
             Its epsilon under the ledger's adjacency and accountant, at the cap's delta.
         """
-        return self._budget(self._filter.epsilon_of(self._price(_claim(mechanism, adjacency))))
+        cost = self._price(_claim(mechanism, adjacency, unit))
+        return self._budget(self._filter.epsilon_of(cost))
 
     def charge(
         self,
@@ -303,6 +330,7 @@ class PrivacyLedger:
         dataset: str = "default",
         label: str = "",
         adjacency: str = "add_remove",
+        unit: str = "row",
         simulated: bool = False,
     ) -> int:
         """Charge `mechanism`, in one step with the check that the cap holds it.
@@ -310,13 +338,15 @@ class PrivacyLedger:
         Parameters
         ----------
         mechanism : Mechanism or PrivacyGuarantee
-            The cost. A guarantee brings its own adjacency.
+            The cost. A guarantee brings its own adjacency and unit.
         dataset : str, default="default"
             Name of the data that is released from.
         label : str, default=""
             What the release is. Public: it is written to the file.
         adjacency : {"add_remove", "replace_one"}, default="add_remove"
             The adjacency under which `mechanism` is claimed.
+        unit : {"row", "group"}, default="row"
+            In what neighbours of the claim differ. It must be the unit of the ledger.
         simulated : bool, default=False
             Mark the entry as a simulation. It counts like any other.
 
@@ -326,7 +356,7 @@ class PrivacyLedger:
             The entry's id.
         """
         _check_name("dataset", dataset)
-        claim = _claim(mechanism, adjacency)
+        claim = _claim(mechanism, adjacency, unit)
         cost = self._price(claim)
         row: dict[str, Any] = {
             "time": now(),
@@ -419,7 +449,9 @@ class PrivacyLedger:
         return Budget(epsilon, 0.0 if self.accountant == "pure" else self.delta)
 
     def _price(self, claim: PrivacyGuarantee) -> Cost:
-        """Return what a claim costs under the ledger's adjacency."""
+        """Return what a claim of the ledger's unit costs under its adjacency."""
+        if claim.unit != f"one {self.unit}":
+            raise ValueError(_other_unit(self.unit, claim.unit))
         if claim.adjacency == self.adjacency:
             return self._filter.cost(claim.mechanism)
         if self.adjacency == "replace_one":
@@ -479,7 +511,8 @@ class PrivacyLedger:
         where = "" if self.path is None else f"{str(self.path)!r}, "
         return (
             f"PrivacyLedger({where}epsilon={self.epsilon:g}, delta={self.delta:g}, "
-            f"adjacency={self.adjacency!r}, accountant={self.accountant!r}) {self._state()}"
+            f"adjacency={self.adjacency!r}, accountant={self.accountant!r}, unit={self.unit!r}) "
+            f"{self._state()}"
         )
 
     def _state(self) -> str:
@@ -497,12 +530,27 @@ def _reopened(path: Path, known: tuple[int, str], since: str | None) -> PrivacyL
     return ledger
 
 
-def _claim(mechanism: Claim, adjacency: str) -> PrivacyGuarantee:
+def _claim(mechanism: Claim, adjacency: str, unit: str) -> PrivacyGuarantee:
     if isinstance(mechanism, PrivacyGuarantee):
         return mechanism
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a Mechanism or PrivacyGuarantee, got {mechanism!r}.")
-    return PrivacyGuarantee(mechanism, adjacency)
+    if unit not in UNITS:
+        raise ValueError(f"unit must be one of {UNITS}, got {unit!r}.")
+    return PrivacyGuarantee(mechanism, adjacency, unit=f"one {unit}")
+
+
+def _other_unit(ours: str, claimed: str) -> str:
+    remedy = {
+        "row": "Charge claims about groups to a ledger of their own, made with unit='group', or "
+        "set max_rows_per_group=None on the estimator to protect single rows.",
+        "group": "Set max_rows_per_group on the estimator and give its fit groups, so that it "
+        "protects groups, or charge it to a ledger of its own, made with unit='row'.",
+    }
+    return (
+        f"A ledger with unit={ours!r} cannot charge a claim about {claimed}: neither says what the "
+        f"other costs. Nothing was charged. {remedy[ours]}"
+    )
 
 
 def _check_name(parameter: str, value: Any) -> None:

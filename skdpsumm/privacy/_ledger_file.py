@@ -30,9 +30,12 @@ from typing import Any, NamedTuple
 from ._mechanisms import ADJACENCIES, Cost, add
 from ._warnings import LedgerDamagedError
 
-FORMAT, VERSION = "skdpsumm privacy ledger", 2
+FORMAT, VERSION = "skdpsumm privacy ledger", 3
 ACCOUNTANTS = ("pure", "gdp", "zcdp")
-_SETTINGS = ("epsilon", "delta", "adjacency", "accountant")
+UNITS = ("row", "group")
+_SETTINGS = ("epsilon", "delta", "adjacency", "accountant", "unit")
+# Files of version 2 hold rows and say so by their version; others state their unit in version 3.
+_OF_ROWS = 2
 _COST = Cost._fields
 _TEXTS = ("time", "dataset", "label", "adjacency", "mechanism")
 _NUMBERS = ("simulated", "pid")
@@ -40,12 +43,13 @@ _DATASET = 3  # of place, id and the texts
 # Plain text, for the file must hold exactly these tables, and nothing that acts by itself.
 _TABLES = {
     "meta": "CREATE TABLE meta (format TEXT, version INTEGER, identity TEXT, epsilon REAL, "
-    "delta REAL, adjacency TEXT, accountant TEXT, length INTEGER, head TEXT)",
+    "delta REAL, adjacency TEXT, accountant TEXT, unit TEXT, length INTEGER, head TEXT)",
     "datasets": 'CREATE TABLE datasets (place INTEGER, digest TEXT, name TEXT, "partition" TEXT)',
     "charges": "CREATE TABLE charges (place INTEGER, digest TEXT, id INTEGER, time TEXT, "
     "dataset TEXT, label TEXT, adjacency TEXT, mechanism TEXT, simulated INTEGER, pid INTEGER, "
     "pure REAL, square REAL, log_ratio REAL, tail REAL)",
 }
+_TABLES_2 = _TABLES | {"meta": _TABLES["meta"].replace("unit TEXT, ", "")}
 _TABLES_1 = {
     "meta": "CREATE TABLE meta (format TEXT, version INTEGER, epsilon REAL, delta REAL, "
     "adjacency TEXT, accountant TEXT)",
@@ -55,6 +59,7 @@ _TABLES_1 = {
     "mechanism TEXT NOT NULL, simulated INTEGER NOT NULL, pid INTEGER NOT NULL, "
     "pure REAL, square REAL, log_ratio REAL NOT NULL, tail REAL NOT NULL)",
 }
+_TABLES_OF = {_OF_ROWS: _TABLES_2, VERSION: _TABLES}
 _FOREIGN_TABLES = "is damaged: its tables are not those of a ledger"
 _MISSING_ENTRIES = "is damaged: entries are missing, or there are too many"
 
@@ -81,7 +86,7 @@ class Damage(Exception):
 
 
 def checked_settings(
-    epsilon: float, delta: float, adjacency: str, accountant: str | None
+    epsilon: float, delta: float, adjacency: str, accountant: str | None, unit: str = "row"
 ) -> dict[str, Any]:
     """Return the settings of a ledger as they are stored, or raise ValueError."""
     if not isinstance(epsilon, Real) or not epsilon > 0:
@@ -96,7 +101,9 @@ def checked_settings(
         raise ValueError(f"accountant must be one of {ACCOUNTANTS}, got {accountant!r}.")
     if accountant != "pure" and delta == 0:
         raise ValueError(f'accountant={accountant!r} needs delta > 0; use "pure" for delta=0.')
-    values = (float(epsilon), float(delta) + 0.0, str(adjacency), str(accountant))
+    if unit not in UNITS:
+        raise ValueError(f"unit must be one of {UNITS}, got {unit!r}.")
+    values = (float(epsilon), float(delta) + 0.0, str(adjacency), str(accountant), str(unit))
     return dict(zip(_SETTINGS, values, strict=True))
 
 
@@ -180,11 +187,12 @@ class Book:
 
 def create(db: sqlite3.Connection, settings: dict[str, Any]) -> Book:
     """Write the tables of a new ledger, inside a transaction."""
-    for statement in _TABLES.values():
+    version = _version_of(settings)
+    for statement in _TABLES_OF[version].values():
         db.execute(statement)
     identity = secrets.token_hex(16)
     book = _opened_book(settings, identity)
-    _insert(db, "meta", FORMAT, VERSION, identity, *settings.values(), book.length, book.head)
+    _insert(db, "meta", FORMAT, version, identity, *_stored(settings), book.length, book.head)
     return book
 
 
@@ -203,10 +211,10 @@ def read(db: sqlite3.Connection, known: tuple[int, str] | None) -> Book:
     Damage, sqlite3.Error
     """
     meta = _meta(db)
-    if meta["version"] != VERSION:
+    if meta["version"] not in _TABLES_OF:
         raise Damage(_FOREIGN_TABLES)
-    _check_tables(db, _TABLES)
-    book = _opened_book({name: meta[name] for name in _SETTINGS}, meta["identity"])
+    _check_tables(db, _TABLES_OF[meta["version"]])
+    book = _opened_book(_settings(meta), meta["identity"])
     tables = ("datasets", "charges")
     rows = [(table, row) for table in tables for row in db.execute(f"SELECT * FROM {table}")]
     records = {row[0]: (table, row) for table, row in rows}
@@ -241,7 +249,7 @@ def upgrade(db: sqlite3.Connection) -> None:
     meta = _meta(db)
     # Whose tables are newer than its version would be chained anew, with what was done to it.
     _check_tables(db, _TABLES_1)
-    settings = {name: meta[name] for name in _SETTINGS}
+    settings = _settings(meta)
     datasets = db.execute('SELECT name, "partition" FROM datasets ORDER BY rowid').fetchall()
     rows = list(map(dict, charges(db)))
     last = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = 'charges'").fetchone()[0]
@@ -304,8 +312,24 @@ def fingerprint_of(db: sqlite3.Connection) -> bytes | None:
     return hashlib.sha256(pages[:24] + pages[28:92] + pages[96:]).digest()
 
 
+def _settings(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that a file states; one of an older version is of rows."""
+    return {name: meta.get(name, "row") if name == "unit" else meta[name] for name in _SETTINGS}
+
+
+def _version_of(settings: dict[str, Any]) -> int:
+    """Return the version of a file: the oldest that can state its settings."""
+    return _OF_ROWS if settings["unit"] == "row" else VERSION
+
+
+def _stored(settings: dict[str, Any]) -> list[Any]:
+    """Return the settings as a file states them."""
+    last = -1 if _version_of(settings) == _OF_ROWS else None
+    return list(settings.values())[:last]
+
+
 def _opened_book(settings: dict[str, Any], identity: str) -> Book:
-    root = _digest("", (FORMAT, VERSION, identity, *settings.values()))
+    root = _digest("", (FORMAT, _version_of(settings), identity, *_stored(settings)))
     return Book(settings, 0, root, 0, {})
 
 

@@ -222,7 +222,7 @@ def _plain(cell: Any) -> Hashable:
             raise ValueError(_ROUNDED)
         return Fraction(cell)
     digits = np.finfo(type(cell)).nmant if isinstance(cell, np.floating) else 52
-    if not abs(cell) < 2.0**digits:
+    if not abs(float(cell)) < 2.0**digits:
         raise ValueError(_ROUNDED)
     return Fraction(*cell.as_integer_ratio()) if isinstance(cell, np.longdouble) else float(cell)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -472,6 +472,12 @@ class TableSchema:
         return self.columns[self.index(key, "schema[...]")]
 
 
+@overload
+def as_schema(given: None) -> None: ...
+@overload
+def as_schema(given: Any) -> TableSchema: ...
+
+
 def as_schema(given: Any) -> TableSchema | None:
     """Return the schema that a parameter `schema` stands for, None where it is None."""
     return given if given is None or isinstance(given, TableSchema) else TableSchema(given)
@@ -536,8 +542,8 @@ def _check_keys(columns: Mapping[Any, Any]) -> tuple[Any, ...]:
     keys = tuple(str(k) if isinstance(k, str) else k for k in columns)
     if keys and all(isinstance(key, str) for key in keys):
         return keys
-    whole = [isinstance(k, Integral) and not isinstance(k, bool) for k in keys]
-    if not keys or not all(whole) or any(key < 0 for key in keys):
+    whole = [isinstance(k, Integral) and not isinstance(k, bool) and int(k) >= 0 for k in keys]
+    if not keys or not all(whole):
         raise ValueError(
             "A schema that is a mapping needs names of columns as its keys, or positions from 0 "
             f"on; got {list(columns)!r}."

@@ -210,13 +210,15 @@ def unit_features(feature_map: FourierMap, X: NDArray) -> NDArray:
     return feature_map.matrix(X) * X.dtype.type(np.sqrt(2 / feature_map.n_features))
 
 
-def exact_search(X: NDArray, X_target: NDArray, n_select: int, gamma: float) -> SubsetSearch:
-    """Return a search with the exact Gaussian kernel."""
+def exact_search(
+    X: NDArray, X_target: NDArray, n_select: int, gamma: float, weights: NDArray | None = None
+) -> SubsetSearch:
+    """Return a search with the exact Gaussian kernel; weights of the target's rows sum to one."""
     X, X_target = centred(X, X_target)
     squares = np.einsum("ij,ij->i", X, X)
     return SubsetSearch(
         lambda i: kernel_column(X, squares, i, gamma),
-        mean_kernel(X, X_target, gamma).astype(X.dtype),
+        mean_kernel(X, X_target, gamma, weights).astype(X.dtype),
         n_select,
     )
 

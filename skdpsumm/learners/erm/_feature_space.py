@@ -143,9 +143,9 @@ class FeatureSpace(Space):
             for _ in data.blocks():
                 pass
 
-    def solve(self, data, codes, terms, tolerance, linear):
+    def solve(self, data, codes, terms, tolerance, linear, shares):
         settings = terms.loss, terms.regularization, tolerance
-        return solve_primal(data, codes, *settings, linear=linear)
+        return solve_primal(data, codes, *settings, linear=linear, shares=shares)
 
     def smallest_tolerance(self, terms, n_rows, tilt):
         rows = _Numbers(n_rows, self.n_features, terms.radius, rows_of_block(self.n_features))
@@ -271,8 +271,9 @@ def solve_primal(
     tolerance: float,
     *,
     linear: Floats | None = None,
+    shares: Floats | None = None,
 ) -> Floats:
-    """Minimise ``sum_i loss(W^T phi_i, code_i) + Lambda / 2 ||W||^2 + <linear, W>``, certified.
+    """Minimise ``sum_i c_i loss(W^T phi_i, code_i) + Lambda/2 ||W||^2 + <linear, W>``, certified.
 
     Parameters
     ----------
@@ -286,6 +287,8 @@ def solve_primal(
         Largest distance ||W - W*|| in the Frobenius norm, positive.
     linear : ndarray of shape (p, q), default=None
         None is zero.
+    shares : ndarray of shape (n, 1), default=None
+        c: ones, and numbers up to 1/2 (`_newton`). None is ones.
 
     Returns
     -------
@@ -295,14 +298,14 @@ def solve_primal(
     tilt = float(np.linalg.norm(linear))
     smallest = smallest_tolerance(rows, codes.shape[1], loss, regularization, tilt)
     check_tolerance(tolerance, smallest)
-    settings = (rows, codes, loss, regularization, linear)
+    settings = (rows, codes, loss, regularization, linear, shares)
     if rows.n_features > rows.n_rows:
         start = _through_dual(*settings, tolerance)
     else:
         start = _head_minimum(*settings)
 
     def objective_of(smooth: Loss) -> _Primal:
-        return _Primal(rows, codes, smooth, regularization, linear)
+        return _Primal(rows, codes, smooth, regularization, linear, shares)
 
     return certified_minimum(objective_of, loss, start, tolerance).x
 
@@ -351,7 +354,7 @@ def _norm_error(rows: FeatureRows, slopes: float, rest: float) -> float:
     return UNIT * ((rows.block_rows + 4) * slopes + 4 * rest)
 
 
-def _through_dual(rows, codes, loss, regularization, linear, tolerance):
+def _through_dual(rows, codes, loss, regularization, linear, shares, tolerance):
     """Return the minimum by its coefficients of rows, of which there are fewer."""
     gram = np.empty((rows.n_rows, rows.n_rows))
     shift = np.empty(codes.shape)
@@ -362,22 +365,24 @@ def _through_dual(rows, codes, loss, regularization, linear, tolerance):
                 break
             gram[here, there] = block @ other.T
             gram[there, here] = gram[here, there].T
-    A = solve_shifted(gram, codes, loss, regularization, tolerance / 2, shift=shift)
+    more = {"shift": shift, "shares": shares}
+    A = solve_shifted(gram, codes, loss, regularization, tolerance / 2, **more)
     W = -linear / regularization
     for here, block in rows.blocks():
         W += block.T @ A[here]
     return W
 
 
-def _head_minimum(rows, codes, loss, regularization, linear):
+def _head_minimum(rows, codes, loss, regularization, linear, shares):
     """Return about the minimum for the first rows, which is near that for all: it saves passes."""
     start = np.zeros(linear.shape)
     n = min(_HEAD_ROWS * linear.size, rows.n_rows // 4)
     if n < linear.size:
         return start
     smooth = next((wide for wide, _ in loss.narrowing()), loss)
-    share = n / rows.n_rows
-    objective = _Primal(rows.head(n), codes[:n], smooth, share * regularization, share * linear)
+    part = n / rows.n_rows
+    less = part * regularization, part * linear, None if shares is None else shares[:n]
+    objective = _Primal(rows.head(n), codes[:n], smooth, *less)
     # Rows that cancel leave a gradient of rounding errors alone, which no step makes smaller.
     size = max(objective.at(start).norm, _HEAD_ACCURACY * smooth.lipschitz * objective.norms)
     goal = _HEAD_ACCURACY * size
@@ -391,9 +396,9 @@ class _Primal(Objective):
     rows change their curvature.
     """
 
-    def __init__(self, rows, codes, loss, regularization, linear):
+    def __init__(self, rows, codes, loss, regularization, linear, shares=None):
         squares, tilt = rows.n_rows * rows.radius**2, float(np.linalg.norm(linear))
-        super().__init__(codes, loss, regularization, rows.radius, squares, tilt)
+        super().__init__(codes, loss, regularization, rows.radius, squares, tilt, shares)
         self.rows = rows
         self.linear = linear
         self._hessian = regularization * np.eye(rows.n_features)
@@ -418,8 +423,7 @@ class _Primal(Objective):
         total = self.linear, self.regularization * high
         for here, block in self.rows.blocks():
             scores = careful_product(block, high) + block @ low
-            slopes = self.loss.gradient(scores, self.codes[here])
-            total = plus(total, careful_product(block.T, slopes))
+            total = plus(total, careful_product(block.T, self.slopes(scores, here)))
         return total[0]
 
     def _pass(self, x, product, *visitors):
@@ -427,7 +431,7 @@ class _Primal(Objective):
         total = self.linear, self.regularization * x
         for here, block in self.rows.blocks():
             scores[here] = product(block, x)
-            total = plus(total, block.T @ self.loss.gradient(scores[here], self.codes[here]))
+            total = plus(total, block.T @ self.slopes(scores[here], here))
             for visit in visitors:
                 visit(here, block, scores[here])
         point = Point(self, x, scores)
@@ -436,7 +440,7 @@ class _Primal(Objective):
 
     def _curve(self, here: slice, block: Floats, scores: Floats) -> None:
         """Bring the curvatures of rows up to date."""
-        roots = self.loss.hessian_root(scores, self.codes[here])
+        roots = self.roots(scores, here)
         new = np.einsum("nqr,nqr->n", roots, roots) / roots.shape[1]
         old = self._curvatures[here]
         stale = np.flatnonzero(np.abs(new - old) > _STALE * np.minimum(new, old))
@@ -455,7 +459,7 @@ class _Primal(Objective):
         return score_error, _norm_error(self.rows, self.loss.lipschitz * self.norms, rest)
 
     def direction(self, point: Point, accuracy: float) -> Floats:
-        roots = self.loss.hessian_root(point.scores, self.codes)
+        roots = self.roots(point.scores)
         curved = np.flatnonzero(roots.any(axis=(1, 2)))
         if len(curved) * roots.shape[2] <= self.rows.n_features:
             return self._by_curved_rows(roots, curved, point.gradient)

@@ -56,8 +56,9 @@ def solve_dual(
     tolerance: float,
     *,
     start: Floats | None = None,
+    shares: Floats | None = None,
 ) -> Floats:
-    """Minimise ``sum_i loss(f_i, code_i) + Lambda / 2 ||W||^2`` for f = K A, with a certificate.
+    """Minimise ``sum_i c_i loss(f_i, code_i) + Lambda / 2 ||W||^2`` for f = K A, certified.
 
     Parameters
     ----------
@@ -72,6 +73,8 @@ def solve_dual(
         Largest distance ||W - W*|| in the norm of the RKHS. At least `smallest_tolerance`.
     start : ndarray of shape (n, q), default=None
         Coefficients to start from; None is zero.
+    shares : ndarray of shape (n, 1), default=None
+        c: ones, and numbers up to 1/2 (`_newton`). None is ones.
 
     Returns
     -------
@@ -84,14 +87,14 @@ def solve_dual(
     start = np.zeros(codes.shape) if start is None else np.asarray(start, dtype=np.float64)
 
     def objective_of(smooth: Loss) -> _Dual:
-        return _Dual(products, codes, smooth, regularization)
+        return _Dual(products, codes, smooth, regularization, shares=shares)
 
     point = certified_minimum(objective_of, loss, products.vector(start), tolerance)
     if distance_bound(point) > tolerance:
         # The last resort is near the minimum by proof, its slopes need not be.
         return point.x[0]
     # Slopes are no farther from the minimum (see `_problem`), and bounded, each by its row's L.
-    return -loss.gradient(point.scores, codes) / regularization
+    return -point.objective.slopes(point.scores) / regularization
 
 
 def solve_shifted(
@@ -101,12 +104,13 @@ def solve_shifted(
     regularization: float,
     tolerance: float,
     shift: Floats,
+    shares: Floats | None = None,
 ) -> Floats:
     """Solve with scores f = K A + shift, as near as Newton's method leads; no certificate."""
     products = _Gram(gram, codes.shape[1])
 
     def objective_of(smooth: Loss) -> _Dual:
-        return _Dual(products, codes, smooth, regularization, shift)
+        return _Dual(products, codes, smooth, regularization, shift, shares)
 
     start = narrow_start(objective_of, loss, products.vector(np.zeros(codes.shape)))
     return minimise(objective_of(loss), start, lambda p: distance_bound(p) <= tolerance).x[0]
@@ -186,8 +190,9 @@ class _Gram:
 class _Dual(Objective):
     """A vector is the pair of A and K A, so that no product with K is repeated."""
 
-    def __init__(self, gram, codes, loss, regularization, shift=0.0):
-        super().__init__(codes, loss, regularization, math.sqrt(gram.largest), gram.trace)
+    def __init__(self, gram, codes, loss, regularization, shift=0.0, shares=None):
+        radius, squares = math.sqrt(gram.largest), gram.trace
+        super().__init__(codes, loss, regularization, radius, squares, shares=shares)
         self.gram = gram
         self.shift = shift
 
@@ -199,7 +204,7 @@ class _Dual(Objective):
 
     def careful_gradient(self, high, low):
         scores = self.gram.careful_times(high) + self.gram.times(low)
-        return self.loss.gradient(scores, self.codes) + self.regularization * high
+        return self.slopes(scores) + self.regularization * high
 
     def inner(self, x, y):
         return float(np.vdot(x[0], y[1]))
@@ -212,8 +217,7 @@ class _Dual(Objective):
         return self.at(np.stack([A, self.gram.careful_times(A)]))
 
     def gradient(self, point):
-        slopes = self.loss.gradient(point.scores, self.codes)
-        return self.gram.vector(slopes + self.regularization * point.x[0])
+        return self.gram.vector(self.slopes(point.scores) + self.regularization * point.x[0])
 
     def rounding(self, point):
         largest = float(np.linalg.norm(point.x[1], axis=1).max())
@@ -231,7 +235,7 @@ class _Dual(Objective):
         With a residual V = loss' + Lambda A, Newton's direction is -V / Lambda + B z where
         (Lambda I + B^T K B) z = B^T K V / Lambda.
         """
-        roots = self.loss.hessian_root(point.scores, self.codes)
+        roots = self.roots(point.scores)
         right = np.einsum("nqr,nq->nr", roots, point.gradient[1]) / self.regularization
         z = np.zeros(right.shape)
         curved = np.flatnonzero(roots.any(axis=(1, 2)))

@@ -107,10 +107,11 @@ class GramSpace(Space):
         gram[np.diag_indices_from(gram)] += positive_shift(terms)
         return gram
 
-    def solve(self, data, codes, terms, tolerance, linear):
+    def solve(self, data, codes, terms, tolerance, linear, shares):
         if linear is not None:
             raise ValueError("A linear term needs explicit features.")
-        return solve_dual(data, codes, terms.loss, terms.regularization, tolerance)
+        settings = terms.loss, terms.regularization, tolerance
+        return solve_dual(data, codes, *settings, shares=shares)
 
     def smallest_tolerance(self, terms, n_rows, tilt):
         shape = n_rows, terms.n_scores

@@ -11,6 +11,9 @@ n is at most N = `Terms.max_rows`, A = L / Lambda, and eta = `Terms.kernel_error
 unit allows it. No step assumes an order of summation, so the bounds hold under any BLAS (but for
 fast matrix products in the manner of Strassen, which none uses unasked).
 
+Losses may have shares, 1 or from 0 to 1/2 (`_newton`): L and beta bound the slopes and curvatures
+of what is left of one, too, and nothing else is asked of losses below.
+
 *1. From the Gram matrix to the minimiser* (`kernel_drift`). The solver is given ``K' = K + E + c
 I`` with entries of E up to eta and c = N eta, so K' is positive semi-definite and no smaller than
 K, and a certificate in its norm holds in that of K. The minimisers for K and K' are sums of
@@ -117,6 +120,9 @@ class Terms:
         `Space.entry_error` of an exact kernel; explicit features have no such error.
     max_rows : int, default=MAX_ROWS
         No problem has more rows; their number itself is private.
+    rows_of_unit : int, default=1
+        k, how many rows a unit of protection has at most: 1 where it is a row, or a group whose
+        shares sum to 1.
     """
 
     epsilon: float
@@ -129,6 +135,7 @@ class Terms:
     noise_seed: int | None
     kernel_error: float = 0.0
     max_rows: int = MAX_ROWS
+    rows_of_unit: int = 1
 
     def check(self) -> None:
         """Raise ValueError for numbers that float64 cannot work with; all of them are public."""
@@ -158,6 +165,11 @@ class Terms:
         return self.loss.lipschitz * self.radius / self.regularization
 
     @property
+    def n_moved(self) -> int:
+        """How many rows come and go between neighbours: k, and 2 k where a unit is replaced."""
+        return self.rows_of_unit * (1 if self.adjacency == "add_remove" else 2)
+
+    @property
     def tolerance(self) -> float:
         """The distance from the minimiser that the solver certifies, in the norm of the space."""
         return self.step * _TOLERANCE
@@ -166,12 +178,15 @@ class Terms:
     def sensitivity(self) -> float:
         """Delta_w: the most by which what the solver returns differs between neighbours.
 
-        Strong convexity moves the exact minimiser by L R / Lambda per row that comes or goes (two
-        rows under replace-one); the solver adds its tolerance on both sides, and so do the errors
-        of the Gram matrix that it is given.
+        Let w and w' be the exact minimisers for D, and for D and the rows of a unit more. The
+        gradient for D is zero at w, and at w' that of the unit's losses with the sign changed,
+        which has a norm of k L R at most, or of L R where their shares sum to 1 at most. It is
+        strongly monotone, so |w' - w| is no more than this over Lambda: each row that comes or goes
+        moves the minimiser by L R / Lambda. A unit that is replaced goes and comes, so that it is
+        2 k rows. The solver adds its tolerance on both sides, and so do the errors of the Gram
+        matrix that it is given: they are bounded for all tables, whatever neighbours differ in.
         """
-        n_rows = 1 if self.adjacency == "add_remove" else 2
-        return (n_rows * self.step + 2 * (self.tolerance + kernel_drift(self))) * ROUNDED_UP
+        return (self.n_moved * self.step + 2 * (self.tolerance + kernel_drift(self))) * ROUNDED_UP
 
     def seed(self, *key: int) -> int | None:
         """Return the seed of a simulated draw; None where noise comes from the system."""
@@ -334,7 +349,13 @@ class Space(ABC):
 
     @abstractmethod
     def solve(
-        self, data: Any, codes: Floats, terms: Terms, tolerance: float, linear: Floats | None
+        self,
+        data: Any,
+        codes: Floats,
+        terms: Terms,
+        tolerance: float,
+        linear: Floats | None,
+        shares: Floats | None,
     ) -> Floats:
         """Return the coefficients of a function within the tolerance of the minimiser.
 
@@ -347,6 +368,8 @@ class Space(ABC):
         tolerance : float
         linear : ndarray of shape (p, q) or None
             Of a term <linear, w> that is added, for explicit features only.
+        shares : ndarray of shape (n, 1) or None
+            What losses are multiplied by.
         """
 
     @abstractmethod
@@ -438,9 +461,26 @@ def smallest_tolerance(space: Space, terms: Terms, n_rows: int, tilt: float = 0.
     return math.sqrt(len(parts)) * space.smallest_tolerance(part, n_rows, tilt)
 
 
+def equal_shares(sizes: NDArray[np.int64]) -> Floats:
+    """Return 1 / m for rows of groups of m rows, rounded so that a group's sum is 1 at most.
+
+    Parameters
+    ----------
+    sizes : ndarray of int, shape (n,)
+        Of the group of each row.
+
+    Returns
+    -------
+    ndarray of shape (n, 1)
+        Ones, and numbers up to 1/2.
+    """
+    parts, exact = 1.0 / sizes, np.frexp(sizes)[0] == 0.5  # those of powers of two
+    return np.where(exact, parts, np.nextafter(parts, 0.0))[:, None]
+
+
 @dataclass(frozen=True)
 class Problem:
-    """sum_i loss(<w, phi(x_i)>, code_i) + (Lambda / 2) ||w||^2, on private rows.
+    """sum_i c_i loss(<w, phi(x_i)>, code_i) + (Lambda / 2) ||w||^2, on private rows.
 
     Attributes
     ----------
@@ -448,12 +488,15 @@ class Problem:
     X : ndarray of shape (n, n_columns)
     codes : ndarray of shape (n, q)
     terms : Terms
+    shares : ndarray of shape (n, 1) or None, default=None
+        c: how much each row counts, from `equal_shares`. None is 1.
     """
 
     space: Space
     X: NDArray
     codes: Floats
     terms: Terms
+    shares: Floats | None = None
 
     def check(self, *, tilt: float = 0.0, tolerance: float | None = None) -> None:
         """Raise ValueError where the minimiser cannot be found, before anything is charged.
@@ -488,9 +531,11 @@ class Problem:
         """
         tolerance = self.terms.tolerance if tolerance is None else tolerance
         parts = self.terms.loss.parts(self.codes)
-        share = tolerance / math.sqrt(len(parts))
+        part = tolerance / math.sqrt(len(parts))
         found = [
-            self.space.solve(self._data, codes, replace(self.terms, loss=loss), share, linear)
+            self.space.solve(
+                self._data, codes, replace(self.terms, loss=loss), part, linear, self.shares
+            )
             for loss, codes in parts
         ]
         explicit = self.space.n_features is not None

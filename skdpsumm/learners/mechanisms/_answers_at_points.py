@@ -6,6 +6,9 @@ Algorithm 3, with a budget that holds, asks where the hypothesis is worst. In ea
 exponential mechanism draws a point z with weight ``exp(e_s |<phi(z), w_t - w*>| / (2 Delta))``, its
 score is measured with noise, and the hypothesis is fitted to all measurements. Every round is
 charged, whether or not it taught anything; so there is no noisy test to pay for.
+
+All scores of a point together move by ``Delta = Delta_w R`` at most, for that is how far minimisers
+of neighbours are apart, times the norm of phi(z): whether they differ in a row or in a group.
 """
 
 from __future__ import annotations
@@ -99,6 +102,7 @@ class LaplaceAnswers(LearnerMechanism):
 
     name = "laplace"
     learners = ("TDDL",)
+    takes_groups = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "norm_constraint": [None, Interval(Real, 1e-60, 1e60, closed="both")],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
@@ -203,7 +207,7 @@ def constrained_least_squares(gram: Floats, answers: Floats, bound: float) -> Fl
 def shrunk_least_squares(gram: Floats, answers: Floats, variance: float) -> Floats:
     """Return c(nu) for the nu that minimises Mallows' C_p, given the variance of the noise."""
     sizes, rotated, back = _spectrum(gram, answers)
-    if variance == 0:
+    if variance == 0 or not len(sizes):  # points with features of zero alone
         return back @ (rotated / sizes[:, None])
     energy = (rotated**2).sum(axis=1)
     candidates = sizes.max() * np.logspace(-8, 3, 111)
@@ -254,6 +258,7 @@ class ExponentialMechanism(LearnerMechanism):
 
     name = "exponential"
     learners = ("TDIL",)
+    takes_groups = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
         "candidates": "no_validation",

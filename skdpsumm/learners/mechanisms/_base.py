@@ -55,6 +55,9 @@ class LearnerMechanism(BaseEstimator):
         Whether it has a guarantee with ``delta=0``.
     needs_features : bool
         Whether it works on explicit features alone, and on no kernel.
+    takes_groups : bool
+        Whether all that it asks of neighbours is that their minimisers are no more than
+        `Terms.sensitivity` apart: then it holds for groups of rows as well.
     pays_for_curvature : bool
         Whether a row's curvature costs privacy: then smoother losses are the default, and the
         ledger counts more than epsilon where Lambda is small.
@@ -68,6 +71,7 @@ class LearnerMechanism(BaseEstimator):
     learners: ClassVar[tuple[str, ...]]
     is_pure: ClassVar[bool] = True
     needs_features: ClassVar[bool] = False
+    takes_groups: ClassVar[bool] = False
     pays_for_curvature: ClassVar[bool] = False
     n_landmarks: Any = None
     candidates: Any = None

@@ -1,10 +1,11 @@
 """The functional mechanism: Gaussian noise on a function itself (Hall, Rinaldo, Wasserman 2013).
 
-Two minimisers of neighbouring data differ by at most Delta_w in the norm of the space. In
-orthonormal coordinates of any fixed subspace that is their Euclidean distance, so Gaussian noise of
-standard deviation Delta_w / mu on each coordinate makes the projection of the function mu-GDP,
-however many predictions are read off it. A prediction at x gets noise of standard deviation at
-most ``Delta_w |phi(x)| / mu``.
+Two minimisers of neighbouring data differ by at most Delta_w in the norm of the space, whether the
+data differ in a row or in a group of rows: nothing else is asked of neighbours. In orthonormal
+coordinates of any fixed subspace that is their Euclidean distance, so Gaussian noise of standard
+deviation Delta_w / mu on each coordinate makes the projection of the function mu-GDP, however many
+predictions are read off it. A prediction at x gets noise of standard deviation at most
+``Delta_w |phi(x)| / mu``.
 """
 
 from __future__ import annotations
@@ -162,6 +163,7 @@ class FunctionalMechanism(LearnerMechanism):
 
     name = "functional"
     learners = ("TDIL", "TDDL", "PINP")
+    takes_groups = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "max_points": [Interval(Integral, 1, None, closed="left")],
@@ -410,11 +412,11 @@ def noise_multiplier(epsilon: float, delta: float, n_coordinates: int) -> float:
 def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
     """Return Lambda of the sum form at which noise is a fixed part of a margin, or of y.
 
-    The noise on a prediction has standard deviation ``L R^2 / Lambda`` times a number that the
-    budget alone decides (1 / mu of Gaussian noise), however many rows there are. Scores have a
-    public unit: 1 is the margin of a class, or half the interval of y. So Lambda may be chosen for
-    the noise to be a fixed part of it, and no data touch it. The study behind the parts is in
-    docs/learners.md.
+    The noise on a prediction has standard deviation ``L R^2 / Lambda`` times the number of rows
+    that come and go between neighbours, and a number that the budget alone decides (1 / mu of
+    Gaussian noise), however many rows there are. Scores have a public unit: 1 is the margin of a
+    class, or half the interval of y. So Lambda may be chosen for the noise to be a fixed part of
+    it, and no data touch it. The study behind the parts is in docs/learners.md.
 
     Parameters
     ----------
@@ -426,7 +428,6 @@ def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
     """
     dimension = n_points if space.n_features is None else space.n_features
     n_coordinates = terms.n_scores * dimension
-    n_rows = 1 if terms.adjacency == "add_remove" else 2
     per_sensitivity = noise_multiplier(terms.epsilon, terms.delta, n_coordinates)
-    noise = n_rows * terms.loss.lipschitz * space.radius**2 * per_sensitivity
+    noise = terms.n_moved * terms.loss.lipschitz * space.radius**2 * per_sensitivity
     return max(noise / terms.loss.noise_part, _SMALLEST * space.radius**2)

@@ -3,6 +3,9 @@
 Where data are plenty the curvature of the losses, not Lambda alone, divides the noise: a direction
 in which the rows bend the objective by h gets noise sigma / (h + Lambda), against Delta_w / mu for
 the functional mechanism, whatever the rows.
+
+It is for single rows. What it reveals hangs on the rank and the corners of one row's losses, and of
+a group's, neither is known to us.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """PINP as printed (Algorithm 1): answer from a public hypothesis, pay only where it is wrong.
 
-Each query is one score of one point, <w*, phi(z)>, of sensitivity Delta = Delta_w R. A noisy test
+Each query is one score of one point, <w*, phi(z)>, of sensitivity Delta = Delta_w R, for rows and
+for groups: test and answers are calibrated to Delta, and ask nothing else of a query. A noisy test
 tells whether the public hypothesis w_t is off by more than sigma; only then is a noisy answer
 released, and w_t updated by eta sign(d) phi(z). After B updates, or T points, all answers come from
 the hypothesis.
@@ -204,6 +205,7 @@ class SparseVector(UpdateMechanism):
     """
 
     name = "svt"
+    takes_groups = True
     _plan = SparseVectorPlan
 
 
@@ -234,6 +236,7 @@ class NoisyThreshold(UpdateMechanism):
     """
 
     name = "threshold"
+    takes_groups = True
     is_pure = False
     _plan = NoisyThresholdPlan
 
