@@ -387,7 +387,7 @@ ForRows.name = "for rows alone"  # set here, it is not known by that name in oth
 @LIMITS
 @pytest.mark.parametrize("mechanism", ["objective", ForRows()], ids=["objective", "for rows"])
 def test_mechanisms_for_rows_alone_are_refused_before_the_charge(mechanism, limit):
-    ledger = PrivacyLedger(epsilon=10, delta=1e-4)
+    ledger = PrivacyLedger(epsilon=10, delta=1e-4, unit="group")
     model = TDILClassifier(mechanism=mechanism, max_rows_per_group=limit, ledger=ledger)
     X, y, groups = np.zeros((8, 1)), np.arange(8) % 2, np.arange(8) // 4
     calls = (
@@ -415,7 +415,7 @@ ALL = [
 @pytest.mark.parametrize("model", ALL, ids=lambda model: type(model).__name__)
 def test_a_claim_about_groups_is_never_silently_one_about_rows(model):
     X, y, groups = np.zeros((8, 1)), np.arange(8) % 2, np.arange(8) // 4
-    ledger = PrivacyLedger(epsilon=10, delta=1e-4)
+    ledger = PrivacyLedger(epsilon=10, delta=1e-4, unit="group")
     model = clone(model).set_params(ledger=ledger)
     with pytest.raises(ValueError, match="max_rows_per_group is None"):
         model.fit(X, y, groups=groups)
@@ -431,6 +431,20 @@ def test_a_claim_about_groups_is_never_silently_one_about_rows(model):
             model.set_params(max_rows_per_group=limit).fit(X, y, groups=groups)
     assert ledger.entries() == []
     assert not hasattr(model, "privacy_")
+
+
+def test_ledgers_take_claims_of_their_unit():
+    X, y, groups = np.zeros((8, 1)), np.arange(8) % 2, np.arange(8) // 4
+    rows, persons = (PrivacyLedger(epsilon=9, delta=1e-4, unit=unit) for unit in ("row", "group"))
+    grouped = TDILClassifier(max_rows_per_group=2)
+    grouped.set_params(ledger=persons).fit(X, y, groups=groups)
+    for mechanism in ("functional", "objective"):
+        TDILClassifier(ledger=rows, mechanism=mechanism).fit(X, y)
+        with pytest.raises(ValueError, match="unit='group'"):
+            TDILClassifier(ledger=persons, mechanism=mechanism).fit(X, y)
+    with pytest.raises(ValueError, match="unit='row'"):
+        grouped.set_params(ledger=rows).fit(X, y, groups=groups)
+    assert [len(ledger.entries()) for ledger in (rows, persons)] == [2, 1]
 
 
 @pytest.mark.parametrize("model", ALL, ids=lambda model: type(model).__name__)

@@ -33,7 +33,6 @@ class BaseTDIL(BaseKernelLearner):
     _kind = "TDIL"
 
     kernel: Any = "linear"
-    bounds: Any = None
 
 
 @inherited_docs
@@ -47,7 +46,6 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
     {loss...classes}
     {regularization...max_rows_per_group}
     {mechanism}
-    {bounds}
     {random_state...verbose}
 
     Attributes
@@ -88,7 +86,6 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
     {loss...y_bounds}
     {regularization...max_rows_per_group}
     {mechanism}
-    {bounds}
     {random_state...verbose}
 
     Attributes
@@ -108,7 +105,7 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
     >>> X = rng.uniform(-1, 1, (3000, 1))
     >>> y = np.sin(3 * X[:, 0])
     >>> model = TDILRegressor(
-    ...     kernel="rbf", gamma=2.0, bounds=(-1, 1), y_bounds=(-1, 1), epsilon=2.0
+    ...     kernel="rbf", gamma=2.0, schema=(-1, 1), y_bounds=(-1, 1), epsilon=2.0
     ... )
     >>> model.fit(X, y).score(X, y) > 0.8
     True

@@ -333,8 +333,12 @@ class TableSchema:
     def sample(self, n_samples: int, rng: np.random.RandomState) -> NDArray:
         """Draw rows evenly from ranges and categories, each column stratified; they are public."""
         # Stratified, each column is covered evenly by few points, whatever the others are.
+        return self.at(np.column_stack([stratified(n_samples, rng) for _ in self.columns]))
+
+    def at(self, points: NDArray[np.float64]) -> NDArray:
+        """Return the row of cells for each point of the unit cube, evenly over each column."""
         self.require_bounds()
-        return stack_columns([c.sample(stratified(n_samples, rng)) for c in self.columns])
+        return stack_columns([c.sample(points[:, j]) for j, c in enumerate(self.columns)])
 
     def require_bounds(self) -> None:
         """Raise ValueError if a numeric column has no range."""

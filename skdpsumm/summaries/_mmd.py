@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import gen_batches
 
 from ..features._feature_maps import GRID, FourierMap
+from ..schema._columns import Numeric
 from ..schema._reading import NoEstimator, validate_table
 from ..schema._schema import TableSchema
 
@@ -177,7 +178,7 @@ class Embedding:
         self.n_columns = n_columns
         self.n_features = 2 * p if offsets is None else p
         rows = frequencies if offsets is None else np.vstack([frequencies, offsets])
-        self._map = FourierMap(TableSchema(len(rows)), rows)
+        self._map = FourierMap(TableSchema([Numeric()] * len(rows)), rows)
         self.scale = math.sqrt(1 / p) if offsets is None else math.sqrt(2 / p)
         self.unit = self.scale / GRID
 

@@ -14,6 +14,7 @@ from sklearn.utils import check_array, check_random_state
 from .._computing import advance, one_blas_thread, progress
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
 from ..features._feature_maps import FourierMap
+from ..schema._columns import Numeric
 from ..schema._reading import NoEstimator, is_dask, validate_table
 from ..schema._schema import TableSchema
 from ._mmd import centred, check_gamma, kernel_column, mean_kernel
@@ -141,7 +142,9 @@ class SearchOptions:
         if self.n_components is None:
             return None
         n_features = self.n_components + self.n_components % 2
-        return FourierMap.draw(TableSchema(n_columns), n_features, self.gamma, "rbf", rng)
+        return FourierMap.draw(
+            TableSchema([Numeric()] * n_columns), n_features, self.gamma, "rbf", rng
+        )
 
     def goal(self, target: NDArray, rng: np.random.RandomState) -> Goal:
         """Return what to search for, given the rows to match."""
