@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import gen_batches
 
 from ..features._feature_maps import GRID, FourierMap
-from ..schema import Numeric
+from ..schema._columns import Numeric
 from ..schema._reading import NoEstimator, validate_table
 from ..schema._schema import TableSchema
 

@@ -14,7 +14,7 @@ from sklearn.utils import check_array, check_random_state
 from .._computing import advance, one_blas_thread, progress
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
 from ..features._feature_maps import FourierMap
-from ..schema import Numeric
+from ..schema._columns import Numeric
 from ..schema._reading import NoEstimator, is_dask, validate_table
 from ..schema._schema import TableSchema
 from ._mmd import centred, check_gamma, kernel_column, mean_kernel
