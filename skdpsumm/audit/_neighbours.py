@@ -11,6 +11,8 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 
 from ..features._feature_maps import FeatureMap
+from ..schema._schema import as_schema
+from ..schema._vectorizer import vectorize
 
 SIDES = ("target", "owners")
 N_CANDIDATES = 2_000
@@ -64,8 +66,8 @@ class LearnsFromKernel(Protocol):
 class MatchesTarget(Protocol):
     """A summarizer, whose target is released through an embedding.
 
-    Parameters that are read: `delta`, `adjacency`, `random_state`, `gamma`, `n_select`, `shares`,
-    `target_is_owners`.
+    Parameters that are read: `delta`, `adjacency`, `random_state`, `schema`, `gamma`, `n_select`,
+    `shares`, `target_is_owners`.
     """
 
     def preview_embedding(self, n_features: int) -> Any:
@@ -249,9 +251,9 @@ def neighbouring_worlds(
     """Return two neighbours, as keyword arguments of `fit`; see `worst_case_neighbours`."""
     _check(summarizer, side)
     embedding = summarizer.preview_embedding(n_features)
-    rows = rows_at_many_scales(N_CANDIDATES, n_features, rng) / np.sqrt(summarizer.gamma)
+    rows, vectors = _rows_and_vectors(summarizer, n_features, rng)
     order = 1 if summarizer.delta == 0 else 2
-    features = embedding.features(rows).astype(np.float64)
+    features = embedding.features(vectors).astype(np.float64)
     adjacency = summarizer.adjacency
     # What a row of an owner displaces is another: sums move as where a row is replaced.
     pulled = "replace_one" if side == "owners" else adjacency
@@ -266,6 +268,17 @@ def neighbouring_worlds(
         target = np.repeat(near[None], n_samples, axis=0)
         first, second = (_world(far, others, target, n_held) for others in tables)
     return first, second
+
+
+def _rows_and_vectors(summarizer: Any, n_features: int, rng) -> tuple[NDArray, NDArray]:
+    """Return rows among which neighbours are looked for, and their vectors."""
+    known = as_schema(summarizer.schema)
+    if known is None:
+        rows = rows_at_many_scales(N_CANDIDATES, n_features, rng) / np.sqrt(summarizer.gamma)
+        return rows, rows
+    table = known.for_table(n_features)
+    rows = table.sample(N_CANDIDATES, rng)
+    return rows, vectorize(table, rows)
 
 
 def _check(summarizer: Any, side: str) -> None:
