@@ -89,7 +89,7 @@ def worlds(row, size, adjacency, label=1, other_size=None):
 SPACES = {
     "linear": TDILClassifier(),
     "long rows": TDILClassifier(norm_bound=2.0),
-    "rbf": PINPClassifier(),
+    "rbf": PINPClassifier(gamma=1.0),
     "intercept": TDILClassifier(fit_intercept=True),
     "callable": PINPClassifier(kernel=linear),
 }
@@ -208,9 +208,9 @@ def test_shares_sum_to_no_more_than_1():
         TDILClassifier(loss="hinge", classes=[0, 1, 2]),
         TDILClassifier(feature_map=RBFSampler(n_components=50), random_state=0),
         TDILRegressor(y_bounds=(0, 2)),
-        PINPClassifier(loss="hinge"),
-        PINPClassifier(classes=[0, 1, 2]),
-        PINPRegressor(y_bounds=(0, 2), kernel="laplacian"),
+        PINPClassifier(gamma=1.0, loss="hinge"),
+        PINPClassifier(gamma=1.0, classes=[0, 1, 2]),
+        PINPRegressor(gamma=1.0, y_bounds=(0, 2), kernel="laplacian"),
     ],
     ids=lambda model: f"{type(model).__name__}",
 )
@@ -351,8 +351,8 @@ def test_default_lambda_grows_with_k(adjacency):
     ("model", "public"),
     [
         (TDILClassifier(), {}),
-        (TDDLClassifier(), {"X_public": np.linspace(0, 1, 20)[:, None]}),
-        (PINPClassifier(mechanism="svt"), {}),
+        (TDDLClassifier(gamma=1.0), {"X_public": np.linspace(0, 1, 20)[:, None]}),
+        (PINPClassifier(gamma=1.0, mechanism="svt"), {}),
     ],
     ids=["TDIL", "TDDL", "PINP"],
 )
@@ -405,10 +405,10 @@ def test_mechanisms_for_rows_alone_are_refused_before_the_charge(mechanism, limi
 ALL = [
     TDILClassifier(),
     TDILRegressor(y_bounds=(0, 1)),
-    PINPClassifier(),
-    PINPRegressor(y_bounds=(0, 1)),
-    TDDLClassifier(bounds=(-1, 1)),
-    TDDLRegressor(bounds=(-1, 1), y_bounds=(0, 1)),
+    PINPClassifier(gamma=1.0),
+    PINPRegressor(gamma=1.0, y_bounds=(0, 1)),
+    TDDLClassifier(schema=(-1, 1)),
+    TDDLRegressor(schema=(-1, 1), y_bounds=(0, 1)),
 ]
 
 

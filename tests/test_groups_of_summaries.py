@@ -366,7 +366,12 @@ def test_ask_all_noise_is_for_k_swaps(k, adjacency):
     assert np.sqrt(4) * shift / std[0] == pytest.approx(gdp_mu(1.0, 1e-6), rel=1e-5)
 
 
-PROTOCOLS = {"propose": Propose(), "pool": "pool", "posted": Posted(8), "ask_all": AskAll(6)}
+PROTOCOLS = {
+    "propose": Propose(),
+    "pool": "pool",
+    "posted": Posted(n_rounds=8),
+    "ask_all": AskAll(6),
+}
 X, OWNERS, LABELS = points(600), np.arange(600) % 3, (np.arange(600) // 3) % 30
 TARGET, TARGET_LABELS = points(200, 1.0, seed=1), np.arange(200) % 20
 GROUPED = {"owners": OWNERS, "X_target": TARGET, "groups": LABELS, "target_groups": TARGET_LABELS}
@@ -493,7 +498,7 @@ def test_noise_of_what_owners_hear(factor, accepted, adjacency, scaled):
     noise = ask_all._plan.release
     drawn = [noise.add_block(k, np.zeros(1000, np.int64)) for k in range(4)]
     assert has_std(np.array(drawn) * ask_all.embedding.unit, 2 * rows * 2 / mu) == accepted
-    posted = Curator(points(5), ["a"], protocol=Posted(7), **options)
+    posted = Curator(points(5), ["a"], protocol=Posted(n_rounds=7), **options)
     noise = posted._plan.release._noise
     k = np.arange(1, 7)
     c = np.linalg.norm(np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))]))

@@ -19,8 +19,9 @@ class BaseTDIL(BaseKernelLearner):
         "functional" (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or
         for a kernel on the projection on the span of public landmarks. "objective": noise
         in the objective, for smooth losses on explicit features; needs less noise where data are
-        plenty. "exponential" (`ExponentialMechanism`): the paper's Algorithm 3, worse, shown for
-        comparison. A string stands for the object with its default parameters.
+        plenty, and protects single rows alone (no `max_rows_per_group`). "exponential"
+        (`ExponentialMechanism`): the paper's Algorithm 3, worse, shown for comparison. A string
+        stands for the object with its default parameters.
 
     Notes
     -----

@@ -404,7 +404,8 @@ def validate_table(
         table = _read(estimator, X, ensure_min_samples)
         _check_n_features(estimator, table, reset=reset)
         if schema is not None:
-            names = getattr(estimator, "feature_names_in_", None)
+            # Its own names, which scikit-learn 1.6 does not see in every kind of frame.
+            names = _names(X) or getattr(estimator, "feature_names_in_", None)
             table = _take(table, schema.positions(table.shape[1], names))
         whole = mixed or schema is not None
         checked = table if whole else _as_floats(table, X, keep_float32)
@@ -539,9 +540,14 @@ def _without_values(message: str) -> str:
     return next(replacements, _UNREADABLE)
 
 
+def _names(X: Any) -> list[str] | None:
+    """Return the names of the columns of a frame, None where they are no words."""
+    names = [] if isinstance(X, Table) else list(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
 def _listed(X: Any, which: list[int]) -> str:
-    names = list(getattr(X, "columns", ()))
-    known = len(names) > 0 and all(isinstance(name, str) for name in names)
-    told = [repr(names[j] if known else f"x{j}") for j in which[:_MOST_NAMED]]
+    names = _names(X)
+    told = [repr(f"x{j}" if names is None else names[j]) for j in which[:_MOST_NAMED]]
     more = " and others" if len(which) > _MOST_NAMED else ""
     return f"column{'s' if len(which) > 1 else ''} {', '.join(told)}{more}"
