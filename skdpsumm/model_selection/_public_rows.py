@@ -204,7 +204,7 @@ class Column:
         is_plain : bool
         """
         schemas = list(dict.fromkeys(schemas))
-        lists = lists + [(list(c.categories), True) for c in schemas if _is_categorical(c)]
+        lists += [(list(c.categories), True) for c in schemas if isinstance(c, Categorical)]
         told = tuple(schemas), is_plain
         if not lists:
             return cls(name, *told)
@@ -299,10 +299,6 @@ class Column:
         return _objects(cells) if self.holds_names else np.array(cells, np.float64)
 
 
-def _is_categorical(column: Described) -> bool:
-    return isinstance(column, Categorical)
-
-
 def _finite(column: NDArray) -> NDArray:
     numbers = exact_numbers(column)
     if np.isinf(numbers).any():
@@ -369,8 +365,10 @@ class Reading:
                     schemas[j].append(column)
                 for j, listed in zip(columns, _lists_of(step), strict=False):  # it complains
                     lists[j].append(listed)
-        found = zip(names, lists, schemas, range(len(names)), strict=True)
-        return cls(schema, tuple(Column.of(str(n), *more, j in plain) for n, *more, j in found))
+        columns = [
+            Column.of(str(name), lists[j], schemas[j], j in plain) for j, name in enumerate(names)
+        ]
+        return cls(schema, tuple(columns))
 
     def covers(self, other: Reading) -> bool:
         """Return whether estimators of another reading may be given tables that were read so."""
