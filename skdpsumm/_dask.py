@@ -143,6 +143,37 @@ def on_partitions(
     ]
 
 
+def cut_and_joined(
+    cut: Callable[..., Any],
+    join: Callable[..., Any],
+    parts: Sequence[Any],
+    shared: Any,
+    own: Sequence[Any],
+    n_cuts: int,
+) -> list[Any]:
+    """Return ``join(pieces, shared)``, to be computed, of the i-th piece of each partition.
+
+    Parameters
+    ----------
+    cut, join : callable
+        Functions of a module. ``cut(partition, shared, own)`` returns a list of `n_cuts` pieces.
+    parts, shared, own :
+        As in `on_partitions`.
+    n_cuts : int
+    """
+    from dask import delayed
+
+    pick = delayed(_picked, pure=False, traverse=False)
+    run = delayed(_guarded_pieces, pure=False, traverse=False)
+    sent = delayed(shared, name=_key("shared"), pure=False, traverse=False)
+    cuts, name = on_partitions(cut, parts, shared, own), f"skdpsumm{join.__name__}"
+    tasks = []
+    for i in range(n_cuts):
+        pieces = [pick(found, i, dask_key_name=_key("skdpsumm_pick")) for found in cuts]
+        tasks.append(run(join, pieces, sent, dask_key_name=_key(name)))
+    return tasks
+
+
 def reduced(merge: Callable[[Sequence[Any]], Any], tasks: Sequence[Any]) -> Any:
     """Return one result for many, merged in order by a tree of tasks, to be computed."""
     from dask import delayed
@@ -196,6 +227,15 @@ def _guarded(task: Callable[..., Any], rows: Any, shared: Any, *own: Any) -> Any
         if kind in (TypeError, ValueError):  # those of validation, whose messages hold no value
             return Fault(kind, str(error))
         return Fault(RuntimeError, f"A worker failed on a partition: {kind.__name__}.")
+
+
+def _picked(found: Any, i: int) -> Any:
+    return found if isinstance(found, Fault) else found[i]
+
+
+def _guarded_pieces(task: Callable[..., Any], pieces: Sequence[Any], shared: Any) -> Any:
+    fault = next((piece for piece in pieces if isinstance(piece, Fault)), None)
+    return _guarded(task, pieces, shared) if fault is None else fault
 
 
 def _key(name: str) -> str:

@@ -128,11 +128,11 @@ class TestGate:
     def test_the_one_without_the_other_is_refused(self):
         X, y = np.random.default_rng(0).random((20, 2)), np.arange(20) % 2
         with pytest.raises(ValueError, match="enable_metadata_routing=True"):
-            HistogramSketcher(bounds=(0, 1), max_rows_per_group=2).fit(X)
+            HistogramSketcher(schema=(0, 1), max_rows_per_group=2).fit(X)
         with pytest.raises(ValueError, match="enable_metadata_routing=True"):
             TDILClassifier(max_rows_per_group="average").fit(X, y)
 
     @pytest.mark.parametrize("limit", [0, -1, 1.5, "mean"])
     def test_limits(self, limit):
         with pytest.raises(ValueError, match="max_rows_per_group"):
-            HistogramSketcher(bounds=(0, 1), max_rows_per_group=limit).fit(np.ones((3, 1)))
+            HistogramSketcher(schema=(0, 1), max_rows_per_group=limit).fit(np.ones((3, 1)))

@@ -37,7 +37,7 @@ from skdpsumm import (
     PrivacyGuarantee,
     PrivacyLedger,
     PrivateSearchCV,
-    PublicScaler,
+    PublicVectorizer,
     TDILClassifier,
 )
 from skdpsumm.features import _row_alone
@@ -102,7 +102,7 @@ def moves_another(maps, rows):
     return not all(same)
 
 
-SCALE = PublicScaler(bounds=(-1, 1))
+SCALE = PublicVectorizer(schema=(-1, 1))
 STEPS = {
     "scaler": [SCALE],
     "polynomials": [SCALE, PolynomialFeatures(3)],
@@ -156,7 +156,7 @@ class Centred(TransformerMixin, BaseEstimator):
         return X - X.mean(axis=0)
 
 
-class CentredScaler(PublicScaler):
+class CentredScaler(PublicVectorizer):
     """Looks like one that is known."""
 
     def transform(self, X):
@@ -213,7 +213,7 @@ def test_sharing_maps_changes_nothing(monkeypatch):
 def test_alike_takes_nothing_on_trust():
     fitted = [FrozenEstimator(StandardScaler().fit(k * X)) for k in (1, 2)]
     functions = [FunctionTransformer(lambda rows, k=k: k * rows) for k in (1, 2)]
-    scalers = [PublicScaler(bounds=np.array([0.0, k])) for k in (1, 2)]
+    scalers = [PublicVectorizer(schema=np.array([0.0, k])) for k in (1, 2)]
     for a, b in (fitted, functions, scalers, (1, True), (1, 1.0), ([1], (1,)), ({1: 2}, {1: 3})):
         assert not alike(a, b)
     for a in (fitted[0], functions[0], make_pipeline(*scalers), [np.nan], {"a": [1, "b"]}):
@@ -240,7 +240,7 @@ def test_predictions_are_scored_as_the_pipeline_makes_them():
 def test_public_points_go_through_the_maps():
     from skdpsumm import TDDLClassifier
 
-    pipe = make_pipeline(PublicScaler(bounds=(-1, 1)), TDDLClassifier(gamma=1.0))
+    pipe = make_pipeline(PublicVectorizer(schema=(-1, 1)), TDDLClassifier(gamma=1.0))
     model = search(pipe, {}).fit(X, Y, X_public=X[:20])
     points = model.best_estimator_[-1].predictor_.points
     np.testing.assert_array_equal(points, (X[:20] + 1) / 2)
@@ -249,7 +249,7 @@ def test_public_points_go_through_the_maps():
 # ------------------------------------------------------------------ names
 
 
-NUMBERS = (PublicScaler(bounds=[(18, 90), (-1, 1)]), ["age", "height"])
+NUMBERS = (PublicVectorizer(schema=[(18, 90), (-1, 1)]), ["age", "height"])
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_frames_with_names(jobs, rows):
 
 def test_arrays_with_names_and_unknown_values():
     known = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
-    columns = make_column_transformer((known, [0]), (PublicScaler(bounds=(18, 90)), [1]))
+    columns = make_column_transformer((known, [0]), (PublicVectorizer(schema=(18, 90)), [1]))
     model = search(make_pipeline(columns, LEARNER), {}, epsilon=100.0)
     assert model.fit(FRAME.to_numpy(), NAMES).score(FRAME.to_numpy(), NAMES) > 0.9
     codes = OrdinalEncoder(categories=[["a", "b", "c"]])
@@ -500,7 +500,7 @@ TABLE = pd.DataFrame(
 )
 RICH = (TABLE["sex"] == 1).to_numpy()
 NUMERIC = ["sex", "age", "kids", "married"]
-BOX = PublicScaler(bounds=[(0, 1), (18, 90), (0, 5), (0, 1)])
+BOX = PublicVectorizer(schema=[(0, 1), (18, 90), (0, 5), (0, 1)])
 ONE_HOT = {
     "strict": OneHotEncoder(categories=[[0, 1]], sparse_output=False),
     "floats": OneHotEncoder(categories=[np.array([0.0, 1.0])]),
@@ -577,7 +577,7 @@ def test_a_search_trains_on_what_the_plain_pipeline_does(types, encoder):
     table = TYPES[types](TABLE)
     parts = [
         (clone(ONE_HOT[encoder]), named(table, "sex")),
-        (PublicScaler(bounds=(18, 90)), named(table, "age")),
+        (PublicVectorizer(schema=(18, 90)), named(table, "age")),
         ("passthrough", named(table, "kids", "married")),
     ]
     has_names = hasattr(table, "columns") or np.shape(table)[1] == 5
@@ -646,7 +646,7 @@ def test_steps_behind_a_scaler_learn_of_public_rows(step):
 @pytest.mark.parametrize(
     ("steps", "table", "message"),
     [
-        ([StandardScaler()], TABLE[NUMERIC], "learns from the rows.*PublicScaler"),
+        ([StandardScaler()], TABLE[NUMERIC], "learns from the rows.*PublicVectorizer"),
         ([KBinsDiscretizer(4)], TABLE[NUMERIC], "learns from the rows"),
         ([SimpleImputer()], TABLE[NUMERIC], "learns from the rows"),
         ([make_column_transformer((MinMaxScaler(), ["age"]))], TABLE, "learns from the rows"),
@@ -707,7 +707,7 @@ def test_every_pipeline_learns_or_costs_nothing():
         for encoder in ONE_HOT.values():
             columns = make_column_transformer(
                 (clone(encoder), named(table, "sex")),
-                (PublicScaler(bounds=(18, 90)), named(table, "age")),
+                (PublicVectorizer(schema=(18, 90)), named(table, "age")),
             )
             ledger = PrivacyLedger(epsilon=1000.0, delta=1e-5)
             params = {"epsilon": 100.0, "ledger": ledger, "expected_trials": 1.01}
@@ -734,20 +734,20 @@ def test_a_constant_imputer_takes_missing_values():
     table = with_gaps(TABLE)
     jobs = OneHotEncoder(categories=[["a", "bb", "none"]])
     columns = make_column_transformer(
-        (filled(18.0, PublicScaler(bounds=(18, 90))), ["age"]), (filled("none", jobs), ["job"])
+        (filled(18.0, PublicVectorizer(schema=(18, 90))), ["age"]), (filled("none", jobs), ["job"])
     )
     model, rows = trained_on([columns], table)
     np.testing.assert_allclose(rows, plain([columns], table), atol=1e-12)
     assert model.predict(table).shape == RICH.shape
     ages = table[["age", "kids"]].to_numpy(float)
-    steps = [SimpleImputer(strategy="constant", fill_value=20.0), PublicScaler(bounds=(0, 90))]
+    steps = [SimpleImputer(strategy="constant", fill_value=20.0), PublicVectorizer(schema=(0, 90))]
     np.testing.assert_allclose(trained_on(steps, ages)[1], plain(steps, ages), atol=1e-12)
 
 
 @pytest.mark.parametrize(
     ("step", "column"),
     [
-        (PublicScaler(bounds=(18, 90)), "age"),
+        (PublicVectorizer(schema=(18, 90)), "age"),
         (OneHotEncoder(categories=[["a", "bb", "none"]]), "job"),
         (filled("other", OneHotEncoder(categories=[["a", "bb"]])), "job"),
     ],
@@ -788,7 +788,7 @@ def test_one_odd_cell_changes_no_other_row_as_it_is_read(odd, column):
 
 def test_columns_that_are_chosen_by_dtype_are_stated():
     chosen = make_column_selector(dtype_include="int64")
-    columns = make_column_transformer((PublicScaler(bounds=(0, 5)), chosen))
+    columns = make_column_transformer((PublicVectorizer(schema=(0, 5)), chosen))
     model, rows = trained_on([columns], TABLE)
     assert rows.shape == (N, 2)
     assert "the dtypes of X" in model.privacy_.given

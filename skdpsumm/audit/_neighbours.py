@@ -11,6 +11,9 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 
 from ..features._feature_maps import FeatureMap
+from ..schema._columns import Categorical, Column, Numeric
+from ..schema._schema import TableSchema, as_schema, stack_columns
+from ..schema._vectorizer import vectorize
 
 SIDES = ("target", "owners")
 N_CANDIDATES = 2_000
@@ -26,7 +29,7 @@ Labelled = tuple[NDArray, NDArray]
 class SumsFeatures(Protocol):
     """A sketcher: it releases the sum of phi(x) over rows, with noise.
 
-    Parameters that are read: `delta`, `adjacency`, `random_state`, `ledger`.
+    Parameters that are read: `schema`, `delta`, `adjacency`, `random_state`, `ledger`.
     """
 
     def preview_map(self, n_columns: int) -> FeatureMap:
@@ -40,7 +43,7 @@ class SumsFeatures(Protocol):
 class SketchesTables(Protocol):
     """A model of what a sketcher of its own releases: of X, or of (X, y) where it predicts y.
 
-    Parameters that are read: `random_state`; `categories`, and `classes` or `y_bounds`, where it
+    Parameters that are read: `random_state`; `schema`, and `classes` or `y_bounds`, where it
     predicts.
     """
 
@@ -52,8 +55,8 @@ class SketchesTables(Protocol):
 class LearnsFromKernel(Protocol):
     """A kernel learner, which releases something of a minimiser.
 
-    Parameters that are read: `adjacency`, `random_state`, `kernel`, `feature_map`, and `classes` or
-    `y_bounds`.
+    Parameters that are read: `schema`, `adjacency`, `random_state`, `kernel`, `feature_map`, and
+    `classes` or `y_bounds`.
     """
 
     def kernel_diag(self, X: Any) -> NDArray:
@@ -64,19 +67,19 @@ class LearnsFromKernel(Protocol):
 class MatchesTarget(Protocol):
     """A summarizer, whose target is released through an embedding.
 
-    Parameters that are read: `delta`, `adjacency`, `random_state`, `gamma`, `n_select`, `shares`,
-    `target_is_owners`.
+    Parameters that are read: `schema`, `delta`, `adjacency`, `random_state`, `gamma`, `n_select`,
+    `shares`, `target_is_owners`.
     """
 
     def preview_embedding(self, n_features: int) -> Any:
-        """Return the embedding; `features` of it are phi of rows."""
+        """Return the embedding; `features` of it are phi of rows, or of the schema's vectors."""
 
 
 def worst_case_neighbours(
     estimator: Any,
     *,
     n_samples: int = 20,
-    n_features: int = 1,
+    n_features: int | None = None,
     side: str = "target",
     random_state: Any = 0,
 ) -> tuple[Any, Any]:
@@ -87,8 +90,8 @@ def worst_case_neighbours(
     *Sketchers, unions of them and `M2MEstimator`.* Under add-remove the second table has one row
     more: the one with the largest phi, in L1 for Laplace noise and in L2 for Gaussian noise, each
     entry in units of its noise. Under replace-one its last row is another, with phi as far away as
-    can be found. Both searches go over random rows inside the bounds and categories (or, for a
-    sketcher without bounds, rows at many scales). *`M2MClassifier` and `M2MRegressor`:* the same
+    can be found. Both searches go over random rows of the schema, missing values among them, and
+    over many scales where a column has no range. *`M2MClassifier` and `M2MRegressor`:* the same
     for the table (X, y).
 
     *Kernel learners.* All rows are the one with the largest phi, and two labels take turns, so
@@ -109,8 +112,8 @@ def worst_case_neighbours(
     n_samples : int, default=20
         Number of rows of the first table, all alike; of the target for ``side="owners"``, where
         more make it surer that the row like it is taken.
-    n_features : int, default=1
-        Number of columns of X.
+    n_features : int, default=None
+        Number of columns of X. None: as many as the schema describes, 1 where that is open.
     side : {"target", "owners"}, default="target"
         Whose rows differ, for a `PrivateMMDSummarizer`; of no effect for others.
     random_state : int, RandomState or None, default=0
@@ -119,8 +122,9 @@ def worst_case_neighbours(
     Returns
     -------
     X : ndarray of shape (n_samples, n_features)
-        The pair (X, y) for a learner and for `M2MClassifier` and `M2MRegressor`; for
-        `PrivateMMDSummarizer` the keyword arguments of `fit`, a dict.
+        Columns are in the order of a schema with names. The pair (X, y) for a learner and for
+        `M2MClassifier` and `M2MRegressor`; for `PrivateMMDSummarizer` the keyword arguments of
+        `fit`, a dict.
     X_neighbour : ndarray of shape (n_samples + 1, n_features) or (n_samples, n_features)
         Likewise.
 
@@ -136,13 +140,15 @@ def worst_case_neighbours(
     --------
     >>> from skdpsumm import HistogramSketcher
     >>> from skdpsumm.audit import worst_case_neighbours
-    >>> X, X_neighbour = worst_case_neighbours(HistogramSketcher(bounds=(0, 1), random_state=0))
+    >>> X, X_neighbour = worst_case_neighbours(HistogramSketcher(schema=(0, 1), random_state=0))
     >>> X.shape, X_neighbour.shape
     ((20, 1), (21, 1))
     """
     _require_known(estimator)
     _require_fixed_map(estimator)
     rng = check_random_state(random_state)
+    schema = _schema_of_tables(estimator)
+    n_features = _width(schema) if n_features is None else n_features
     if isinstance(estimator, MatchesTarget):
         return neighbouring_worlds(estimator, n_samples, n_features, side, rng)
     if isinstance(estimator, LearnsFromKernel):
@@ -150,10 +156,29 @@ def worst_case_neighbours(
     sketcher, n_columns = sketcher_of(estimator, n_features)
     tables = _tables(sketcher, n_samples, n_columns, rng)
     if n_columns == n_features:
-        return tables
-    kind = object if estimator.categories else np.float64
-    first, second = ((table[:, :-1].astype(kind), table[:, -1]) for table in tables)
-    return first, second
+        first, second = (in_table(rows, schema, n_features) for rows in tables)
+        return first, second
+    kind = np.float64 if schema is None or schema.is_numeric else object
+    one, other = (
+        (in_table(table[:, :-1].astype(kind), schema, n_features), table[:, -1]) for table in tables
+    )
+    return one, other
+
+
+def _schema_of_tables(estimator: Any) -> TableSchema | None:
+    """Return what is known of the columns of X; a model may have left it to its sketcher."""
+    given = getattr(estimator, "schema", None)
+    if given is None:
+        given = getattr(getattr(estimator, "sketcher", None), "schema", None)
+    return as_schema(given)
+
+
+def _width(schema: TableSchema | None) -> int:
+    """Return the least number of columns of a table that a schema describes."""
+    if schema is None or schema.is_for_all:
+        return 1
+    by_position = schema.keys is not None and schema.names is None
+    return 1 + max(schema.keys or ()) if by_position else schema.n_columns
 
 
 def sketcher_of(estimator: Any, n_features: int) -> tuple[SumsFeatures, int]:
@@ -185,7 +210,7 @@ def _require_fixed_map(estimator: Any) -> None:
 
 def _tables(sketcher: Any, n_samples: int, n_columns: int, rng) -> tuple[NDArray, NDArray]:
     feature_map = sketcher.preview_map(n_columns)
-    rows = _candidates(feature_map, n_columns, rng)
+    rows = candidate_rows(feature_map.schema, N_CANDIDATES, rng)
     features: Any = feature_map.matrix(rows)
     features = features.toarray() if sparse.issparse(features) else features
     std = sketcher.preview_noise_std(n_columns)  # which differs between the parts of a union
@@ -193,13 +218,6 @@ def _tables(sketcher: Any, n_samples: int, n_columns: int, rng) -> tuple[NDArray
     order = 1 if sketcher.delta == 0 else 2
     base, other = hard_pair(features, order, sketcher.adjacency)
     return neighbouring_tables(rows[base], rows[other], n_samples, sketcher.adjacency)
-
-
-def _candidates(feature_map: FeatureMap, n_columns: int, rng) -> NDArray:
-    for columns in (part.columns for part in feature_map.parts()):
-        if columns.bounds is not None or not columns.is_numeric:
-            return columns.sample(N_CANDIDATES, rng)
-    return rows_at_many_scales(N_CANDIDATES, n_columns, rng)
 
 
 # ---- kernel learners: labels take turns, and one pull is left over
@@ -234,8 +252,10 @@ def _longest_row(learner: Any, n_features: int, rng) -> NDArray:
             "kernel='precomputed' is not supported here: neighbours are rows. Audit the learner "
             "with the kernel itself."
         )
-    rows = rows_at_many_scales(_N_CANDIDATES, n_features, rng)
-    if learner.kernel == "chi2":
+    schema = _schema_of_tables(learner)
+    known = _schema_for(schema, n_features)
+    rows = in_table(candidate_rows(known, _N_CANDIDATES, rng), schema, n_features)
+    if schema is None and learner.kernel == "chi2":
         rows = np.abs(rows)
     return rows[np.argmax(learner.kernel_diag(rows))]
 
@@ -249,9 +269,14 @@ def neighbouring_worlds(
     """Return two neighbours, as keyword arguments of `fit`; see `worst_case_neighbours`."""
     _check(summarizer, side)
     embedding = summarizer.preview_embedding(n_features)
-    rows = rows_at_many_scales(N_CANDIDATES, n_features, rng) / np.sqrt(summarizer.gamma)
+    schema = _schema_of_tables(summarizer)
+    known = _schema_for(schema, n_features)
+    rows = candidate_rows(known, N_CANDIDATES, rng)
+    points = rows = rows / np.sqrt(summarizer.gamma) if schema is None else rows
+    if schema is not None:
+        points, rows = vectorize(known, rows), in_table(rows, schema, n_features)
     order = 1 if summarizer.delta == 0 else 2
-    features = embedding.features(rows).astype(np.float64)
+    features = embedding.features(points).astype(np.float64)
     adjacency = summarizer.adjacency
     # What a row of an owner displaces is another: sums move as where a row is replaced.
     pulled = "replace_one" if side == "owners" else adjacency
@@ -295,10 +320,40 @@ def _world(far: NDArray, others: NDArray, target: NDArray, n_held: int) -> World
 # ---- rows whose phi moves a sum as far as its sensitivity allows for
 
 
-def rows_at_many_scales(n_rows: int, n_features: int, rng) -> NDArray[np.float64]:
-    """Draw rows from near zero to far away, for maps without bounds."""
-    scales = 10.0 ** rng.uniform(-2, 3, size=(n_rows, 1))
-    return scales * rng.normal(size=(n_rows, n_features))
+def candidate_rows(schema: TableSchema, n_rows: int, rng) -> NDArray:
+    """Draw rows that the schema of a table allows for, in its order.
+
+    They are spread over ranges and categories, their ends and missing cells among them; columns
+    without a range go from near zero to far away.
+    """
+    scales = 10.0 ** rng.uniform(-2, 3, size=n_rows)
+    return stack_columns([_cells(column, scales, rng) for column in schema.columns])
+
+
+def _cells(column: Column, scales: NDArray, rng) -> NDArray:
+    n_rows = len(scales)
+    if isinstance(column, Categorical):
+        return column.sample(rng.uniform(size=n_rows))
+    assert isinstance(column, Numeric)
+    if column.bounds is None:
+        cells = scales * rng.normal(size=n_rows)
+        return np.where(rng.uniform(size=n_rows) < 0.1, np.nan, cells) if column.missing else cells
+    cells, kind = column.sample(rng.uniform(size=n_rows)), rng.randint(4, size=n_rows)
+    ends = np.select([kind == 0, kind == 1], column.bounds, cells)
+    return np.where(np.isnan(cells), cells, ends)
+
+
+def _schema_for(schema: TableSchema | None, n_features: int) -> TableSchema:
+    return (schema or TableSchema(Numeric())).for_table(n_features)
+
+
+def in_table(rows: NDArray, schema: TableSchema | None, n_features: int) -> NDArray:
+    """Return a table with the rows of a schema, whose order may be another; else it has zeros."""
+    which = _schema_for(None, n_features) if schema is None else schema
+    places = which.positions(n_features)
+    table = np.zeros((len(rows), n_features), rows.dtype)
+    table[:, places] = rows
+    return table
 
 
 def hard_pair(features: NDArray, order: int, adjacency: str) -> tuple[int, int]:

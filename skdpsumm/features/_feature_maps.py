@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.spatial.distance import pdist
+from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils import gen_batches
 
 from .._computing import advance
@@ -26,6 +27,7 @@ GRID = 2**15
 # Length of phi: half a GiB of sums, thousands of times what answers are computed from.
 MOST_FEATURES = 2**26
 _ROWS_PER_BATCH = 65536
+_ENTRIES_PER_BLOCK = 2**22
 
 
 class FeatureMap(ABC):
@@ -64,6 +66,18 @@ class FeatureMap(ABC):
     @abstractmethod
     def sensitivity(self, adjacency: str) -> tuple[float, float]:
         """Return the L1 and L2 sensitivity of the sum of phi, in grid units, rounding included."""
+
+    def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
+        """Return the same of `grid_averages`, where a group of rows comes, goes or is replaced."""
+        raise ValueError(
+            f"max_rows_per_group='average' is not known for {type(self).__name__}; take an int."
+        )
+
+    def _grid_averages(
+        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return `grid_averages` of one batch of groups."""
+        raise NotImplementedError
 
     @abstractmethod
     def project(self, mean: NDArray) -> NDArray:
@@ -111,11 +125,47 @@ class FeatureMap(ABC):
             advance()
         return total
 
-    def float_sums(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the sum of phi in float64, for epsilon = inf."""
+    def grid_averages(
+        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the sum over groups of rows of the mean of phi over each, in grid units.
+
+        What a group adds is rounded once, and is a function of its rows alone.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), or Table
+        rows : ndarray of shape (n,)
+            The rows of X, sorted by group.
+        sizes : ndarray of shape (n_groups,)
+            Number of rows of each group, in that order.
+        """
+        total = np.zeros(self.n_features, np.int64)
+        ends = np.cumsum(sizes)
+        first = 0
+        while first < len(sizes):
+            start = ends[first] - sizes[first]
+            # Whole groups, one at least. Blocks of rows bound the memory for large ones.
+            last = max(first + 1, int(np.searchsorted(ends, start + self._n_block, side="right")))
+            total += self._grid_averages(X, rows[start : ends[last - 1]], sizes[first:last])
+            first = last
+            advance()
+        return total
+
+    @property
+    def _n_block(self) -> int:
+        """Number of rows of which phi may be in memory at once."""
+        return max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BLOCK // self.n_features))
+
+    def float_sums(self, X: NDArray, weights: NDArray | None = None) -> NDArray[np.float64]:
+        """Return the (weighted) sum of phi in float64, for epsilon = inf."""
         total = np.zeros(self.n_features)
         for rows in _batches(len(X)):
-            total += np.asarray(self.matrix(X[rows]).sum(axis=0, dtype=np.float64)).ravel()
+            phi = self.matrix(X[rows])
+            if weights is None:
+                total += np.asarray(phi.sum(axis=0, dtype=np.float64)).ravel()
+            else:
+                total += weights[rows] @ phi
             advance()
         return total
 
@@ -152,6 +202,34 @@ def feature_map_from_state(state: dict[str, Any], arrays: dict[str, NDArray]) ->
         return known[kind].from_state(state, arrays)
     except (KeyError, TypeError) as error:
         raise ValueError(f"The description of a {kind} map lacks parts, or has others.") from error
+
+
+def apportioned(
+    counts: NDArray[np.int64], totals: NDArray[np.int64], segments: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return ``GRID * counts / totals`` in whole units that sum to GRID in each segment.
+
+    By the largest remainders; of equal ones, the first gets a unit more.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n,)
+        Positive. Those of a segment sum to its total.
+    totals : ndarray of shape (n,)
+    segments : ndarray of shape (n,)
+        In ascending order.
+    """
+    if not len(counts):
+        return counts
+    whole, rest = np.divmod(counts * GRID, totals)
+    first = np.flatnonzero(np.diff(segments, prepend=segments[0] - 1))
+    lengths = np.diff(first, append=len(counts))
+    missing = GRID - np.add.reduceat(whole, first)
+    # The sort is stable, and segments stay where they are.
+    by_rest = np.lexsort((-rest, segments))
+    rank = np.empty(len(counts), np.int64)
+    rank[by_rest] = np.arange(len(counts)) - np.repeat(first, lengths)
+    return whole + (rank < np.repeat(missing, lengths))
 
 
 def check_size(n_features: int) -> int:
@@ -201,15 +279,20 @@ def auto_gamma(points: NDArray, kernel: str = "rbf") -> float:
     ----------
     points : ndarray of shape (n, d)
         Public, and encoded as rows are.
-    kernel : {"rbf", "laplacian"}, default="rbf"
-        Whether distances are squared ones, or sums of absolute differences.
+    kernel : {"rbf", "laplacian", "chi2"}, default="rbf"
+        Whether distances are squared ones, sums of absolute differences, or those of chi2.
     """
+    if kernel == "chi2":
+        n_pairs = len(points) * (len(points) - 1)
+        return _TYPICAL_EXPONENT * n_pairs / float(-additive_chi2_kernel(points).sum())
     metric = "cityblock" if kernel == "laplacian" else "sqeuclidean"
     return _TYPICAL_EXPONENT / float(pdist(points, metric).mean())
 
 
 # Each grid value is within half a unit, plus the error of a float32 sine, of the unit circle.
 _ROUNDING = 0.5 + 2.0**-5
+# A mean of such points is as close to the disk, and is rounded once more; the rest is for float64.
+_MEAN_ROUNDING = _ROUNDING + 0.5 + 2.0**-10
 _LARGEST_TURNS = 1e12
 
 
@@ -276,11 +359,29 @@ class FourierMap(FeatureMap):
     def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
         return _engine.fourier_sums(self._encode(X), self._turns, n_threads)
 
+    def _grid_averages(
+        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        sums = np.zeros((len(sizes), self.n_features), np.int64)
+        codes = np.repeat(np.arange(len(sizes)), sizes)
+        for block in gen_batches(len(rows), self._n_block):
+            grid = self.grid_matrix(X[rows[block]]).astype(np.int64)
+            present, first = np.unique(codes[block], return_index=True)
+            sums[present] += np.add.reduceat(grid, first, axis=0)
+        # Sums stay below 2**53, so the quotient is the float64 closest to the true one.
+        return np.rint(sums / sizes[:, None]).astype(np.int64).sum(axis=0)
+
     def sensitivity(self, adjacency: str) -> tuple[float, float]:
+        return self._sensitivity(adjacency, _ROUNDING)
+
+    def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
+        return self._sensitivity(adjacency, _MEAN_ROUNDING)
+
+    def _sensitivity(self, adjacency: str, rounding: float) -> tuple[float, float]:
         pairs = self.n_features // 2
         rows = 2 if adjacency == "replace_one" else 1
-        l1 = rows * pairs * (np.sqrt(2) * GRID + 2 * _ROUNDING)
-        l2 = rows * np.sqrt(pairs) * (GRID + np.sqrt(2) * _ROUNDING)
+        l1 = rows * pairs * (np.sqrt(2) * GRID + 2 * rounding)
+        l2 = rows * np.sqrt(pairs) * (GRID + np.sqrt(2) * rounding)
         return float(l1), float(l2)
 
     def project(self, mean: NDArray) -> NDArray:
@@ -342,6 +443,32 @@ class OneHotMap(FeatureMap):
         # by one, so L2 grows by sqrt(2) only.
         rows = 2 if adjacency == "replace_one" else 1
         return float(rows * groups * GRID), float(np.sqrt(rows * groups) * GRID)
+
+    def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
+        # What a group adds has no negative entries and sums to GRID in each one-hot group, as what
+        # a row adds does.
+        return self.sensitivity(adjacency)
+
+    @property
+    def _n_block(self) -> int:
+        return max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BLOCK // len(self.sizes)))
+
+    def _grid_averages(
+        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        codes = np.repeat(np.arange(len(sizes)), sizes)
+        places, counts = np.empty(0, np.int64), np.empty(0, np.int64)
+        for block in gen_batches(len(rows), self._n_block):
+            cells = self.codes(X[rows[block]]) + self.starts
+            cells = cells + codes[block][:, None] * self.n_features
+            found, n_found = np.unique(cells, return_counts=True)
+            # Blocks follow one another by group, so that few places are counted twice.
+            places, inverse = np.unique(np.append(places, found), return_inverse=True)
+            counts = np.bincount(inverse, np.append(counts, n_found)).astype(np.int64)
+        group, cell = np.divmod(places, self.n_features)
+        one_hot = np.searchsorted(self.starts, cell, side="right") - 1
+        shares = apportioned(counts, sizes[group], group * len(self.sizes) + one_hot)
+        return np.bincount(cell, shares, minlength=self.n_features).astype(np.int64)
 
     def row_groups(self) -> list[slice]:
         return [slice(int(a), int(a + b)) for a, b in zip(self.starts, self.sizes, strict=True)]
@@ -483,8 +610,17 @@ class UnionMap(FeatureMap):
     def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
         return np.concatenate([m._grid_sums(X, n_threads) for m in self.maps])
 
+    def grid_averages(
+        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        return np.concatenate([m.grid_averages(X, rows, sizes) for m in self.maps])
+
     def sensitivity(self, adjacency: str) -> tuple[float, float]:
         l1, l2 = zip(*(m.sensitivity(adjacency) for m in self.maps), strict=True)
+        return float(sum(l1)), float(np.linalg.norm(l2))
+
+    def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
+        l1, l2 = zip(*(m.averaged_sensitivity(adjacency) for m in self.maps), strict=True)
         return float(sum(l1)), float(np.linalg.norm(l2))
 
     def project(self, mean: NDArray) -> NDArray:

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 
 from ..features._feature_maps import FeatureMap
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivacyReprMixin, estimator
+from ..privacy._contract import PrivacyReprMixin, check_groups, estimator
 from ..schema._columns import Categorical, Column, Numeric
 from ..schema._schema import TableSchema, as_schema
 from ..schema._vectorizer import allowed
@@ -37,6 +37,8 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     The sketcher's own `fit` keeps the contract (`PrivateFit`): it warns, asks the ledger, charges
     and publishes. What is checked here comes before it, and what is computed here comes after.
     """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "sketcher": [None, HasMethods(["fit", "check_budget"])],
@@ -96,6 +98,11 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 "one; give it once."
             )
 
+    def _check_groups(self, groups: Any) -> None:
+        """Raise where `groups` comes without the sketcher's `max_rows_per_group`, or that alone."""
+        limit = getattr(self.sketcher, "max_rows_per_group", None)
+        check_groups(f"the sketcher of {type(self).__name__}", limit, groups)
+
     def _seeded(self, sketcher: Any, rng: np.random.RandomState) -> Any:
         """Return the sketcher with a map that is drawn by an int: it can be drawn again."""
         # Not a RandomState: `preview_map` and `fit` must draw the same map.
@@ -104,10 +111,10 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         sketcher.verbose = max(sketcher.verbose, self.verbose)
         return sketcher
 
-    def _release(self, sketcher: Any, table: Any, feature_map: FeatureMap, **groups: Any) -> None:
+    def _release(self, sketcher: Any, table: Any, feature_map: FeatureMap, groups: Any) -> None:
         """Release a sketch of `table`, one charge, if it can be answered from."""
         check_answerable(feature_map, feature_map.schema, self.prior)
-        sketcher.fit(table, **groups)
+        sketcher.fit(table, **({} if groups is None else {"groups": groups}))
         self.sketcher_ = sketcher
 
     def _described(self, sketch: PrivateSketch, schema: Any) -> TableSchema:

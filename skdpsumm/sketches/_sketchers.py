@@ -28,14 +28,15 @@ from ..features._feature_maps import GRID, NO_GAMMA, FeatureMap, FourierMap, RAC
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivateFit, columns_kept, estimator
+from ..privacy._contract import PrivateFit, check_groups, columns_kept, estimator
 from ..privacy._noise import Block, IntegerNoise
 from ..schema._columns import Numeric
+from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
 from ..schema._schema import TableSchema, as_schema, public_points, schema_of
 from ..schema._vectorizer import allowed
 from ._partitions import sum_partitions
-from ._private_sketch import PendingRelease
+from ._private_sketch import AVERAGE, Counted, PendingRelease, sensitivities
 
 # Of RACE, as in the paper, for columns in [0, 1].
 _BANDWIDTH = 0.1
@@ -73,7 +74,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         and none on the answers of M2M.
     random_state : int, RandomState or None, default=None
         Public randomness: frequencies and hashes. Owners who add their sketches share an int.
-    {noise_seed...ledger}
+    {max_rows_per_group...ledger}
     n_jobs : int or None, default=None
         Threads for the sum. The result does not depend on it, bit for bit.
     verbose : int, default=0
@@ -88,6 +89,8 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
     """
+
+    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateFit._parameter_constraints,
@@ -141,16 +144,21 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """True between `partial_fit` and `release`, while exact sums are in memory."""
         return hasattr(self, "_pending")
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, *, groups=None):
         """Release the private sketch of X. Charges the ledger once.
 
         Parameters
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
-            One row per person (or other unit of protection). Partitions of Dask are summed where
-            they are, by the scheduler that is set; the result is that of one process, bit for bit
-            before noise (to rounding with ``epsilon=np.inf``). `n_jobs` is not used then.
+            One row per person (or other unit of protection), or several with `groups`. Partitions
+            of Dask are summed where they are, by the scheduler that is set; the result is that of
+            one process, bit for bit before noise (to rounding with ``epsilon=np.inf``). `n_jobs` is
+            not used then.
         y : ignored
+        groups : array-like or series of shape (n_samples,), default=None
+            Whose row each row is, where `max_rows_per_group` is set: words or numbers, none
+            missing. Of a Dask collection, a Dask series or array in the same partitions, such as
+            another column of the same frame; all rows of a group are then brought together.
 
         Returns
         -------
@@ -168,9 +176,9 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         # Rows of a `partial_fit` before are no part of this table; their charge is spent.
         self.__dict__.pop("_pending", None)
         with columns_kept(self):
-            return self.partial_fit(X).release()
+            return self._add_rows(X, groups, whole=True).release()
 
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X, y=None, *, groups=None):
         """Add the rows of X to a sketch that `release` will publish.
 
         The first block charges the ledger. Until `release`, the object holds exact sums.
@@ -179,43 +187,62 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
         y : ignored
+        groups : array-like or series of shape (n_samples,), default=None
+            Whose row each row is, where `max_rows_per_group` is an int: the first so many rows of
+            a group count, over all blocks. Memory grows with the number of groups. X is no Dask
+            collection then, and "average" needs `fit`.
 
         Returns
         -------
         self
         """
         with columns_kept(self):
-            return self._add_rows(X)
+            return self._add_rows(X, groups, whole=False)
 
-    def _add_rows(self, X):
+    def _add_rows(self, X, groups, *, whole):
         pending: PendingRelease | None = getattr(self, "_pending", None)
         first = pending is None
         if first:
-            self._begin()
+            self._begin(groups)
+        limit = self.max_rows_per_group if pending is None else pending.limit
+        check_groups(type(self).__name__, limit, groups)
+        if groups is not None and not whole:
+            _check_blocks(X, limit)
         if is_dask(X):
-            self._pending = self._add_partitions(X, pending)
+            self._pending = self._add_partitions(X, groups, pending)
             return self
         # Nothing is computed of the rows before they are paid for, and what cannot be sketched is
         # found by then: an error below would cost the budget and release nothing.
         X = self._validate(X, reset=first)
         if pending is None:
             pending = self._draft()
+        labels = None if groups is None else Groups.read(groups, len(X))
         pending.feature_map.check_values(X)
         pending.check_room(len(X))
         if first:
             self._pay(pending.claim_for(self.ledger))
         with progress(f"{type(self).__name__}.fit", self.verbose):
-            pending.add(X, effective_n_jobs(self.n_jobs))
+            n_threads = effective_n_jobs(self.n_jobs)
+            if labels is not None and not whole:
+                pending.add_first(X, labels, n_threads)
+            else:
+                counted = Counted.of(len(X), limit, labels, self._group_key())
+                pending.add(X, counted, n_threads)
         self._pending = pending
         return self
 
-    def _add_partitions(self, X: Any, pending: PendingRelease | None) -> PendingRelease:
+    def _add_partitions(
+        self, X: Any, groups: Any, pending: PendingRelease | None
+    ) -> PendingRelease:
         """Add rows that are seen only while they are summed: what fails by then costs nothing."""
         first = pending is None
         schema = PartitionSchema.of(self, X, schema=as_schema(self.schema), reset=first)
         if pending is None:
             pending = self._draft()
-        sums, n_rows = sum_partitions(X, schema, pending.feature_map, silent=pending.is_silent)
+        by_group = None if groups is None else (groups, pending.limit, self._group_key())
+        sums, n_rows = sum_partitions(
+            X, schema, pending.feature_map, silent=pending.is_silent, by_group=by_group
+        )
         pending.check_room(n_rows)
         if first:
             self._pay(pending.claim_for(self.ledger))
@@ -224,6 +251,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        self._check_rows_public()
         as_schema(self.schema)  # which checks it
         check_engine()
 
@@ -289,7 +317,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         least = noise.cost_between(
             [(2 * rest * GRID, self._replacement_ratio() * np.sqrt(rest) * GRID)]
         )
-        self.ledger.check(least, adjacency="replace_one")
+        self._ask(least, "replace_one")
 
     def _draft(self) -> PendingRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""
@@ -314,22 +342,29 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         counts_rows = self.adjacency == "add_remove" and not by_sums
         rest = 1 - self.denominator_share if counts_rows else 1.0
         shares = [rest * share for share in self._shares(feature_map)]
+        moved = sensitivities(feature_map, self.adjacency, self._limit)
         blocks = [
-            Block(part.n_features, *part.sensitivity(self.adjacency), share)
-            for part, share in zip(feature_map.parts(), shares, strict=True)
+            Block(part.n_features, *distances, share)
+            for part, distances, share in zip(feature_map.parts(), moved, shares, strict=True)
         ]
         if counts_rows:
             # Counted in grid units as the features are, so that one row adds GRID.
-            blocks.append(Block(1, GRID, GRID, self.denominator_share))
+            most = float(self._rows_per_group * GRID)
+            blocks.append(Block(1, most, most, self.denominator_share))
         noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta)
+        counted = "groups" if self._averages_groups else "rows"
         privacy = PrivacyGuarantee(
             noise.mechanism,
             self.adjacency,
+            unit=self._unit,
             given="the sketcher's parameters and the schema of the columns"
-            + (", and the number of rows" if self.adjacency == "replace_one" else ""),
+            + (f", and the number of {counted}" if self.adjacency == "replace_one" else "")
+            + self._given_groups,
             simulated=self.noise_seed is not None,
         )
-        return PendingRelease(feature_map, noise, self.noise_seed, counts_rows, privacy)
+        return PendingRelease(
+            feature_map, noise, self.noise_seed, counts_rows, privacy, self._limit
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -337,6 +372,19 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
         return tags
+
+
+def _check_blocks(X: Any, limit: Any) -> None:
+    """Raise where the rows of a group cannot be followed over blocks."""
+    if limit == AVERAGE:
+        raise ValueError(
+            "max_rows_per_group='average' needs all rows of a group at once, and partial_fit sees "
+            "them in blocks. Call fit, or set max_rows_per_group to an int."
+        )
+    if is_dask(X):
+        raise ValueError(
+            "partial_fit with groups takes blocks in memory; give fit the whole Dask collection."
+        )
 
 
 @inherited_docs

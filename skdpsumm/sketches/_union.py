@@ -29,8 +29,8 @@ class SketchUnion(BaseSketcher, _BaseComposition):
     ----------
     sketchers : list of sketchers or of (name, sketcher) pairs
         They give the feature maps of the union's schema. Their own `epsilon`, `delta`, `adjacency`,
-        `denominator` and `postprocess` are not used; they must have no `schema`, no `ledger` and
-        no `noise_seed`.
+        `denominator` and `postprocess` are not used; they must have no `schema`, no `ledger`, no
+        `noise_seed` and no `max_rows_per_group`.
     weights : sequence of float, default=None
         Share of the budget of each sketcher, up to a factor: of epsilon under pure DP, of mu^2
         under Gaussian noise. None gives equal shares.
@@ -128,6 +128,11 @@ class SketchUnion(BaseSketcher, _BaseComposition):
                 raise ValueError(
                     f"sketchers[{name!r}] has a schema of its own; give it to the SketchUnion, "
                     "whose parts sketch one table."
+                )
+            if sketcher.max_rows_per_group is not None:
+                raise ValueError(
+                    f"sketchers[{name!r}] has max_rows_per_group of its own; give it to the "
+                    "SketchUnion, whose parts sketch the same rows."
                 )
             with_schema(sketcher, self.schema)._check_parameters()
         names = [name for name, _ in self._named]

@@ -109,7 +109,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     regularization: Any = "theory"
     center: bool = True
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, *, groups=None):
         """Release a sketch of X (one charge) and prepare to answer from it.
 
         `Estimate.value` of the answers is of X's library, pandas or polars, or an array.
@@ -118,6 +118,9 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
         y : ignored
+        groups : array-like or series of shape (n_samples,), default=None
+            Whose row each row is, where the sketcher has `max_rows_per_group`: groups are then
+            protected, usually persons, and what is asked is asked of the rows that count.
 
         Returns
         -------
@@ -131,13 +134,14 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             If the sketcher's ledger cannot hold the release; nothing is charged.
         """
         self._check_parameters()
+        self._check_groups(groups)
         rng = check_random_state(self.random_state)
         sketcher = self._build_sketcher(rng)
         with columns_kept(self):
             check_columns(self, X, schema=as_schema(sketcher.schema))
             names = getattr(self, "feature_names_in_", None)
             feature_map = sketcher.preview_map(self.n_features_in_, names)
-            self._release(sketcher, X, feature_map)
+            self._release(sketcher, X, feature_map, groups)
         self._frame = library_of(X) or (None if names is None else "auto")
         self._read_by = as_schema(sketcher.schema)
         return self._prepare(sketcher.sketch_, feature_map.schema, rng)

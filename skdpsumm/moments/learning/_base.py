@@ -77,13 +77,16 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         """Return what of y the guarantee takes as public, "" for nothing."""
         return ""
 
-    def fit(self, X, y):
+    def fit(self, X, y, *, groups=None):
         """Release a sketch of (X, y), one charge, and train on it.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        groups : array-like or series of shape (n_samples,), default=None
+            Whose row each row is, where the sketcher has `max_rows_per_group`: groups are then
+            protected, usually persons, and what is asked is asked of the rows that count.
 
         Returns
         -------
@@ -103,18 +106,19 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             As `from_sketch`: where the release shows that the model is weak.
         """
         self._check_parameters()
+        self._check_groups(groups)
         rng = check_random_state(self.random_state)
         with columns_kept(self):
-            self._sketch_table(*self._checked_table(X, y), rng)
+            self._sketch_table(*self._checked_table(X, y), groups, rng)
         sketch = self.sketcher_.sketch_
         columns = table_of(sketch)
         return self._train(sketch, columns, columns.n_columns - 1, rng)
 
-    def _sketch_table(self, cells: NDArray | Table, y: NDArray, rng) -> None:
+    def _sketch_table(self, cells: NDArray | Table, y: NDArray, groups: Any, rng) -> None:
         sketcher = self._build_sketcher(rng, self.n_features_in_, y)
         columns = [cells[:, j] for j in range(cells.shape[1])]
         feature_map = sketcher.preview_map(len(columns) + 1)
-        self._release(sketcher, Table([*columns, y]), feature_map)
+        self._release(sketcher, Table([*columns, y]), feature_map, groups)
         given = self._taken_as_public()
         if given:
             privacy = replace(sketcher.privacy_, given=f"{sketcher.privacy_.given}, and {given}")
