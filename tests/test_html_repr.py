@@ -25,7 +25,7 @@ from skdpsumm.privacy._mechanisms import Unprotected
 rng = np.random.default_rng(0)
 X = rng.random((200, 2))
 y = (X[:, 0] > 0.5).astype(int)
-SMALL = {"n_select": 17, "n_components": 32}
+SMALL = {"n_select": 17, "n_components": 32, "gamma": 1.0}
 BADGE = "epsilon=1 at delta=1e-06 (add-remove), protects the rows of X"
 
 
