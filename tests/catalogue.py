@@ -20,11 +20,12 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     M2MRegressor,
+    Numeric,
     PINPClassifier,
     PINPRegressor,
     PrivateMMDSummarizer,
     PrivateSearchCV,
-    PublicScaler,
+    PublicVectorizer,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
@@ -61,7 +62,7 @@ class Instance:
     ----------
     estimator : estimator
         Never fitted: see `make`.
-    kind : {"sketcher", "model", "summarizer", "summarised", "learner", "search", "scaler"}
+    kind : {"sketcher", "model", "summarizer", "summarised", "learner", "search", "vectorizer"}
     y : {"labels", "numbers"} or None
         What `fit` takes beside the rows; numbers lie in [-1, 1].
     interactive : bool, default=False
@@ -92,18 +93,20 @@ def _instances(kind, estimators, y=None, *, ending="", interactive=False):
 
 
 # What is public of the tables.
-BOX = {"bounds": (-1, 1)}
+BOX = {"schema": (-1, 1)}
 MARKS = {**BOX, "mechanism": FunctionalMechanism(n_landmarks=6)}
 _LAPLACE = LaplaceAnswers(n_landmarks=6)
 _EXPONENTIAL = ExponentialMechanism(n_rounds=2)
 NUMBER = {"y_bounds": (-1, 1)}
 
 SKETCHERS = {
-    "fourier": RFFSketcher(8),
+    "fourier": RFFSketcher(8, gamma=1.0),
     "laplacian": RFFSketcher(8, kernel="laplacian", **BOX),
-    "race": RACESketcher(n_repetitions=3, n_buckets=4),
+    "race": RACESketcher(n_repetitions=3, n_buckets=4, bandwidth=1.0),
     "histogram": HistogramSketcher(n_bins=4, **BOX),
-    "grid": HistogramSketcher(n_bins=4, steps=0.25, edges={1: [-1, 0, 1]}, **BOX),
+    "grid": HistogramSketcher(
+        n_bins=4, schema=[Numeric(-1, 1, step=0.25), Numeric(step=0.25, edges=[-1, 0, 1])]
+    ),
     "union": SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(4)], **BOX),
 }
 _M2M = {"sketcher": RFFSketcher(8), **BOX, "n_synthetic": 200}
@@ -148,14 +151,14 @@ REGRESSORS = {
 _SVT, _THRESHOLD = (kind(failure_probability=0.9) for kind in (SparseVector, NoisyThreshold))
 _PATH = FunctionalMechanism(max_points=30)
 INTERACTIVE_CLASSIFIERS = {
-    "path": PINPClassifier(mechanism=_PATH),
-    "svt": PINPClassifier(mechanism=_SVT),
-    "threshold": PINPClassifier(mechanism=_THRESHOLD),
+    "path": PINPClassifier(mechanism=_PATH, **BOX),
+    "svt": PINPClassifier(mechanism=_SVT, **BOX),
+    "threshold": PINPClassifier(mechanism=_THRESHOLD, **BOX),
 }
 INTERACTIVE_REGRESSORS = {
-    "path": PINPRegressor(mechanism=_PATH, **NUMBER),
-    "svt": PINPRegressor(mechanism=_SVT, **NUMBER),
-    "threshold": PINPRegressor(mechanism=_THRESHOLD, **NUMBER),
+    "path": PINPRegressor(mechanism=_PATH, **BOX, **NUMBER),
+    "svt": PINPRegressor(mechanism=_SVT, **BOX, **NUMBER),
+    "threshold": PINPRegressor(mechanism=_THRESHOLD, **BOX, **NUMBER),
 }
 _SUMMARY = PrivateMMDSummarizer(15, n_components=16, gamma=0.5)
 _CHOICES = {"param_distributions": {"regularization": [1.0, 3.0]}, "expected_trials": 2}
@@ -184,7 +187,7 @@ INSTANCES = {
         "search",
         "numbers",
     ),
-    "scaler": Instance(PublicScaler(**BOX), "scaler"),
+    "vectorizer": Instance(PublicVectorizer(**BOX), "vectorizer"),
 }
 
 
@@ -198,9 +201,9 @@ def of(*kinds, y="any", interactive=None):
 
 
 # With nothing but what they cannot do without, on tables in [0, 1]: the parameters of most users.
-UNIT = {"bounds": (0, 1)}
+UNIT = {"schema": (0, 1)}
 DEFAULT_SKETCHES = {
-    "rff": RFFSketcher(),
+    "rff": RFFSketcher(**UNIT),
     "race": RACESketcher(**UNIT),
     "histogram": HistogramSketcher(**UNIT),
     "union": SketchUnion([HistogramSketcher(), RFFSketcher()], **UNIT),
@@ -212,9 +215,9 @@ DEFAULT_LEARNERS = {
     "tdil": TDILClassifier(classes=[0, 1]),
     "tdil regressor": TDILRegressor(y_bounds=(0, 1)),
     "tdil objective": TDILClassifier(classes=[0, 1], mechanism="objective"),
-    "tddl": TDDLClassifier(classes=[0, 1]),
-    "tddl regressor": TDDLRegressor(y_bounds=(0, 1)),
-    "tddl laplace": TDDLClassifier(classes=[0, 1], mechanism="laplace"),
-    "pinp": PINPClassifier(classes=[0, 1]),
-    "pinp regressor": PINPRegressor(y_bounds=(0, 1)),
+    "tddl": TDDLClassifier(classes=[0, 1], **UNIT),
+    "tddl regressor": TDDLRegressor(y_bounds=(0, 1), **UNIT),
+    "tddl laplace": TDDLClassifier(classes=[0, 1], mechanism="laplace", **UNIT),
+    "pinp": PINPClassifier(classes=[0, 1], **UNIT),
+    "pinp regressor": PINPRegressor(y_bounds=(0, 1), **UNIT),
 }
