@@ -1,7 +1,6 @@
 """Differentially private data summaries with scikit-learn's interface."""
 
 from .audit import audit_epsilon
-from .features import PublicScaler
 from .learners import (
     PINPClassifier,
     PINPRegressor,
@@ -20,7 +19,7 @@ from .privacy import (
     PrivacyLeakWarning,
     PrivacyLedger,
 )
-from .schema._reading import Public
+from .schema import Categorical, Numeric, Public, PublicVectorizer, TableSchema
 from .sketches import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
 from .summaries import (
     PrivateMMDSummarizer,
@@ -36,12 +35,14 @@ __all__ = [
     "AnswerWarning",
     "BudgetExceededError",
     "BudgetWarning",
+    "Categorical",
     "Estimate",
     "HistogramSketcher",
     "LedgerDamagedError",
     "M2MClassifier",
     "M2MEstimator",
     "M2MRegressor",
+    "Numeric",
     "PINPClassifier",
     "PINPRegressor",
     "PrivacyGuarantee",
@@ -51,7 +52,7 @@ __all__ = [
     "PrivateSearchCV",
     "PrivateSketch",
     "Public",
-    "PublicScaler",
+    "PublicVectorizer",
     "RACESketcher",
     "RFFSketcher",
     "SketchUnion",
@@ -60,6 +61,7 @@ __all__ = [
     "TDDLRegressor",
     "TDILClassifier",
     "TDILRegressor",
+    "TableSchema",
     "audit_epsilon",
     "greedy_mmd_selection",
     "mmd2",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .schema._reading import Schema, is_dask, validate_table
+from .schema._reading import NoEstimator, is_dask, validate_table
 
 # Results that one task brings together: the reduction is a tree of this width.
 _WIDTH = 32
@@ -39,18 +39,18 @@ class PartitionSchema:
     n_columns : int
     labels : tuple or None
         Labels of the columns, of frames.
-    mixed : bool
+    schema : TableSchema or None
         As in `validate_table`.
     """
 
     caller: str
     n_columns: int
     labels: tuple[Any, ...] | None
-    mixed: bool
+    schema: Any
 
     @classmethod
     def of(
-        cls, estimator: Any, X: Any, *, mixed: bool = False, reset: bool = True
+        cls, estimator: Any, X: Any, *, schema: Any = None, reset: bool = True
     ) -> PartitionSchema:
         """Check what is known of a Dask collection without computing anything.
 
@@ -60,20 +60,19 @@ class PartitionSchema:
             As `validate_table` does, and where the number of columns is unknown.
         """
         example = _example(X)
-        table = validate_table(estimator, example, mixed=mixed, reset=reset, ensure_min_samples=0)
+        validate_table(estimator, example, schema=schema, reset=reset, ensure_min_samples=0)
         labels = tuple(example.columns) if hasattr(example, "columns") else None
         name = type(estimator).__name__
-        return cls(name, table.shape[1], labels, mixed)
+        return cls(name, estimator.n_features_in_, labels, schema)
 
     def check(self, rows: Any) -> NDArray:
         """Return a partition as `validate_table` would return it as a part of the whole table."""
         labels = tuple(rows.columns) if hasattr(rows, "columns") else None
         if labels == self.labels:
-            rows = validate_table(
-                self._stand_in(), rows, mixed=self.mixed, keep_float32=True, ensure_min_samples=0
-            )
+            reader = self._stand_in()
+            options = {"schema": self.schema, "keep_float32": True, "ensure_min_samples": 0}
             if rows.shape[1] == self.n_columns:
-                return rows
+                return validate_table(reader, rows, **options)
         raise ValueError(
             "A partition has other columns than the collection says. Make them alike, such as by "
             "map_partitions with the right `meta`."
@@ -84,16 +83,17 @@ class PartitionSchema:
         if n_rows == 0:
             validate_table(self._stand_in(), np.empty((0, self.n_columns)))
 
-    def _stand_in(self) -> Schema:
+    def _stand_in(self) -> NoEstimator:
         """Return what messages name in place of the estimator, which stays where it is."""
-        return type(self.caller, (Schema,), {})()
+        return type(self.caller, (NoEstimator,), {})()
 
 
-def count_columns(estimator: Any, X: Any, *, mixed: bool = False) -> int:
-    """Check X as far as it is in memory, set the estimator's columns, and return their number."""
+def check_columns(estimator: Any, X: Any, *, schema: Any) -> None:
+    """Check X as far as it is in memory, and set the estimator's columns."""
     if is_dask(X):
-        return PartitionSchema.of(estimator, X, mixed=mixed).n_columns
-    return validate_table(estimator, X, mixed=mixed).shape[1]
+        PartitionSchema.of(estimator, X, schema=schema)
+    else:
+        validate_table(estimator, X, schema=schema)
 
 
 def _example(X: Any) -> Any:
@@ -141,6 +141,37 @@ def on_partitions(
         run(task, part, sent, *extra, dask_key_name=_key(name))
         for part, extra in zip(parts, extras, strict=True)
     ]
+
+
+def cut_and_joined(
+    cut: Callable[..., Any],
+    join: Callable[..., Any],
+    parts: Sequence[Any],
+    shared: Any,
+    own: Sequence[Any],
+    n_cuts: int,
+) -> list[Any]:
+    """Return ``join(pieces, shared)``, to be computed, of the i-th piece of each partition.
+
+    Parameters
+    ----------
+    cut, join : callable
+        Functions of a module. ``cut(partition, shared, own)`` returns a list of `n_cuts` pieces.
+    parts, shared, own :
+        As in `on_partitions`.
+    n_cuts : int
+    """
+    from dask import delayed
+
+    pick = delayed(_picked, pure=False, traverse=False)
+    run = delayed(_guarded_pieces, pure=False, traverse=False)
+    sent = delayed(shared, name=_key("shared"), pure=False, traverse=False)
+    cuts, name = on_partitions(cut, parts, shared, own), f"skdpsumm{join.__name__}"
+    tasks = []
+    for i in range(n_cuts):
+        pieces = [pick(found, i, dask_key_name=_key("skdpsumm_pick")) for found in cuts]
+        tasks.append(run(join, pieces, sent, dask_key_name=_key(name)))
+    return tasks
 
 
 def reduced(merge: Callable[[Sequence[Any]], Any], tasks: Sequence[Any]) -> Any:
@@ -196,6 +227,15 @@ def _guarded(task: Callable[..., Any], rows: Any, shared: Any, *own: Any) -> Any
         if kind in (TypeError, ValueError):  # those of validation, whose messages hold no value
             return Fault(kind, str(error))
         return Fault(RuntimeError, f"A worker failed on a partition: {kind.__name__}.")
+
+
+def _picked(found: Any, i: int) -> Any:
+    return found if isinstance(found, Fault) else found[i]
+
+
+def _guarded_pieces(task: Callable[..., Any], pieces: Sequence[Any], shared: Any) -> Any:
+    fault = next((piece for piece in pieces if isinstance(piece, Fault)), None)
+    return _guarded(task, pieces, shared) if fault is None else fault
 
 
 def _key(name: str) -> str:

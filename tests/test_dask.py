@@ -349,7 +349,7 @@ def test_answers_of_workers_do_not_show_themselves():
 def test_a_worker_with_another_engine_is_refused(monkeypatch):
     """Else a row would add other bits by the worker that it happened to be given to."""
     names = iter(["numba", "numba", "numpy", "numba", "numba", "numba"])
-    monkeypatch.setattr(_partitions, "engine_signature", lambda: next(names))
+    monkeypatch.setattr(_partitions, "engine_signature", lambda *_: next(names))
     sketcher = RFFSketcher(20, ledger=PrivacyLedger(epsilon=2, delta=1e-5))
     kind, message = raised(sketcher, da.from_array(rows(), chunks=(1000, 3)))
     assert (kind, "SKDPSUMM_ENGINE" in message) == (RuntimeError, True)

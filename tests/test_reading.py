@@ -27,7 +27,7 @@ from skdpsumm import (
 from skdpsumm._dask import PartitionSchema
 from skdpsumm.schema._columns import Columns
 from skdpsumm.schema._listed import check_listed, class_codes, known_classes, positions
-from skdpsumm.schema._reading import Schema, Table, exact_numbers, read_table, validate_table
+from skdpsumm.schema._reading import NoEstimator, Table, exact_numbers, read_table, validate_table
 
 BIG = 2**53
 NAMES = ["kind", "size", "rate"]
@@ -120,7 +120,7 @@ GROWN = {
 def read(table, columns):
     """Return what each row becomes; None for a table that is refused."""
     try:
-        X = validate_table(Schema(), table, mixed=not columns.is_numeric)
+        X = validate_table(NoEstimator(), table, mixed=not columns.is_numeric)
         columns.check(X)
     except (TypeError, ValueError):
         return None
@@ -231,7 +231,7 @@ def test_words_are_no_numbers():
     """As a word, a float32 has other digits than as a number: 0.1 and 0.10000000149."""
     for X in ([["1.5"]], np.array([["1.5"]]), pd.DataFrame({"x0": ["1.5"]})):
         with pytest.raises(ValueError, match="column 'x0'"):
-            validate_table(Schema(), X)
+            validate_table(NoEstimator(), X)
 
 
 def test_a_table_that_is_not_computed_is_told_how():
@@ -280,7 +280,7 @@ def test_partitions_of_dask_are_read_cell_by_cell():
     columns = Columns.build(3, (-1e9, 1e9), {0: [0, 1, 2]})
     for strange in ((1.0, True, 2.5), (True, BIG + 1, 1e300), (np.float32(2), 2**63, 0.1)):
         grown = pd.concat([plain, frame([strange])], ignore_index=True)
-        schema = PartitionSchema.of(Schema(), dd.from_pandas(grown, 1), mixed=True)
+        schema = PartitionSchema.of(NoEstimator(), dd.from_pandas(grown, 1), mixed=True)
         parts = [schema.check(part) for part in (plain.iloc[:5], grown.iloc[5:])]
         found = np.vstack([np.column_stack([columns.number(p, j) for j in (1, 2)]) for p in parts])
         codes = np.concatenate([columns.code(p, 0) for p in parts])

@@ -84,12 +84,12 @@ class FakeLedger:
         self.refuses = refuses
         self.calls = []
 
-    def check(self, mechanism, *, adjacency="add_remove"):
+    def check(self, mechanism, *, adjacency="add_remove", unit="row"):
         self.calls.append(("check", mechanism, adjacency))
         if self.refuses:
             raise BudgetExceededError("no")
 
-    def charge(self, mechanism, *, label="", adjacency="add_remove", simulated=False):
+    def charge(self, mechanism, *, label="", adjacency="add_remove", unit="row", simulated=False):
         self.calls.append(("charge", mechanism, adjacency, label, simulated))
 
     @property

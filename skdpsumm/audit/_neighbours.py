@@ -11,6 +11,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 
 from ..features._feature_maps import FeatureMap
+from ..schema._columns import Numeric
 
 SIDES = ("target", "owners")
 N_CANDIDATES = 2_000
@@ -26,7 +27,7 @@ Labelled = tuple[NDArray, NDArray]
 class SumsFeatures(Protocol):
     """A sketcher: it releases the sum of phi(x) over rows, with noise.
 
-    Parameters that are read: `delta`, `adjacency`, `random_state`, `ledger`.
+    Parameters that are read: `delta`, `adjacency`, `random_state`, `ledger`, `max_rows_per_group`.
     """
 
     def preview_map(self, n_columns: int) -> FeatureMap:
@@ -40,8 +41,7 @@ class SumsFeatures(Protocol):
 class SketchesTables(Protocol):
     """A model of what a sketcher of its own releases: of X, or of (X, y) where it predicts y.
 
-    Parameters that are read: `random_state`; `categories`, and `classes` or `y_bounds`, where it
-    predicts.
+    Parameters that are read: `random_state`; `classes` or `y_bounds`, where it predicts.
     """
 
     def preview_sketcher(self, n_features: int, y: Any = None) -> SumsFeatures:
@@ -52,8 +52,8 @@ class SketchesTables(Protocol):
 class LearnsFromKernel(Protocol):
     """A kernel learner, which releases something of a minimiser.
 
-    Parameters that are read: `adjacency`, `random_state`, `kernel`, `feature_map`, and `classes` or
-    `y_bounds`.
+    Parameters that are read: `adjacency`, `random_state`, `kernel`, `feature_map`,
+    `max_rows_per_group`, and `classes` or `y_bounds`.
     """
 
     def kernel_diag(self, X: Any) -> NDArray:
@@ -65,7 +65,7 @@ class MatchesTarget(Protocol):
     """A summarizer, whose target is released through an embedding.
 
     Parameters that are read: `delta`, `adjacency`, `random_state`, `gamma`, `n_select`, `shares`,
-    `target_is_owners`.
+    `target_is_owners`, `max_rows_per_group`.
     """
 
     def preview_embedding(self, n_features: int) -> Any:
@@ -87,8 +87,8 @@ def worst_case_neighbours(
     *Sketchers, unions of them and `M2MEstimator`.* Under add-remove the second table has one row
     more: the one with the largest phi, in L1 for Laplace noise and in L2 for Gaussian noise, each
     entry in units of its noise. Under replace-one its last row is another, with phi as far away as
-    can be found. Both searches go over random rows inside the bounds and categories (or, for a
-    sketcher without bounds, rows at many scales). *`M2MClassifier` and `M2MRegressor`:* the same
+    can be found. Both searches go over random rows of the schema (or, for a
+    sketcher without one, rows at many scales). *`M2MClassifier` and `M2MRegressor`:* the same
     for the table (X, y).
 
     *Kernel learners.* All rows are the one with the largest phi, and two labels take turns, so
@@ -101,6 +101,10 @@ def worst_case_neighbours(
     those of the owner "observer". With ``side="owners"`` the owner "others" has a row like the
     target's, or not: it is taken where it can be had, instead of one as far away as can be found.
     Either way, what is released is all that "observer" sees, `transcript_`.
+
+    *Groups.* Where `max_rows_per_group` is set, each row is a group of its own, and the row that is
+    added or put in another's place is a group of twice as many rows as may count, all alike: what
+    bounds the rows of a group in the wrong place counts more of them.
 
     Parameters
     ----------
@@ -120,7 +124,8 @@ def worst_case_neighbours(
     -------
     X : ndarray of shape (n_samples, n_features)
         The pair (X, y) for a learner and for `M2MClassifier` and `M2MRegressor`; for
-        `PrivateMMDSummarizer` the keyword arguments of `fit`, a dict.
+        `PrivateMMDSummarizer`, and wherever `max_rows_per_group` is set, the keyword arguments of
+        `fit`, a dict.
     X_neighbour : ndarray of shape (n_samples + 1, n_features) or (n_samples, n_features)
         Likewise.
 
@@ -130,13 +135,14 @@ def worst_case_neighbours(
         If the estimator is none of those; build a pair by hand.
     ValueError
         If the estimator's map changes from fit to fit; if a learner's kernel is precomputed; for
-        an unknown `side`, and for `shares` or `target_is_owners` that no pair is built for.
+        an unknown `side`, and for `shares`, `target_is_owners` or groups of a summarizer, for which
+        no pair is built.
 
     Examples
     --------
     >>> from skdpsumm import HistogramSketcher
     >>> from skdpsumm.audit import worst_case_neighbours
-    >>> X, X_neighbour = worst_case_neighbours(HistogramSketcher(bounds=(0, 1), random_state=0))
+    >>> X, X_neighbour = worst_case_neighbours(HistogramSketcher(schema=(0, 1), random_state=0))
     >>> X.shape, X_neighbour.shape
     ((20, 1), (21, 1))
     """
@@ -146,14 +152,16 @@ def worst_case_neighbours(
     if isinstance(estimator, MatchesTarget):
         return neighbouring_worlds(estimator, n_samples, n_features, side, rng)
     if isinstance(estimator, LearnsFromKernel):
-        return labelled_neighbours(estimator, n_samples, n_features, rng)
+        tables = labelled_neighbours(estimator, n_samples, n_features, rng)
+        return _in_groups(tables, estimator.max_rows_per_group)
     sketcher, n_columns = sketcher_of(estimator, n_features)
     tables = _tables(sketcher, n_samples, n_columns, rng)
-    if n_columns == n_features:
-        return tables
-    kind = object if estimator.categories else np.float64
-    first, second = ((table[:, :-1].astype(kind), table[:, -1]) for table in tables)
-    return first, second
+    if n_columns > n_features:
+        numeric = sketcher.preview_map(n_columns).parts()[0].schema.columns[:-1]
+        kind = np.float64 if all(isinstance(c, Numeric) for c in numeric) else object
+        first, second = ((table[:, :-1].astype(kind), table[:, -1]) for table in tables)
+        return _in_groups((first, second), sketcher.max_rows_per_group)
+    return _in_groups(tables, sketcher.max_rows_per_group)
 
 
 def sketcher_of(estimator: Any, n_features: int) -> tuple[SumsFeatures, int]:
@@ -196,10 +204,27 @@ def _tables(sketcher: Any, n_samples: int, n_columns: int, rng) -> tuple[NDArray
 
 
 def _candidates(feature_map: FeatureMap, n_columns: int, rng) -> NDArray:
-    for columns in (part.columns for part in feature_map.parts()):
-        if columns.bounds is not None or not columns.is_numeric:
-            return columns.sample(N_CANDIDATES, rng)
+    schema = feature_map.parts()[0].schema
+    if not schema.is_plain:
+        return schema.sample(N_CANDIDATES, rng)
     return rows_at_many_scales(N_CANDIDATES, n_columns, rng)
+
+
+def _in_groups(tables: Any, limit: Any) -> Any:
+    """Return tables, or pairs (X, y), as arguments of a fit with groups where `limit` is set.
+
+    The last row of the second is the one that differs; it becomes a group of many rows.
+    """
+    if limit is None:
+        return tables
+    first, second = (table if isinstance(table, tuple) else (table,) for table in tables)
+    n_first, n_second = len(first[0]), len(second[0])
+    n_copies = 2 * (1 if limit == "average" else limit)
+    rows = np.append(np.arange(n_second - 1), np.full(n_copies, n_second - 1))
+    return (
+        dict(zip("Xy", first, strict=False), groups=np.arange(n_first)),
+        dict(zip("Xy", (part[rows] for part in second), strict=False), groups=rows),
+    )
 
 
 # ---- kernel learners: labels take turns, and one pull is left over
@@ -279,6 +304,11 @@ def _check(summarizer: Any, side: str) -> None:
         raise ValueError(
             "target_is_owners=True is not supported here: the target of the audit is no owner's. "
             "Audit with target_is_owners=False; the two costs add up."
+        )
+    if summarizer.max_rows_per_group is not None:
+        raise ValueError(
+            "max_rows_per_group of a PrivateMMDSummarizer is not supported here; build a pair of "
+            "targets or owners by hand."
         )
 
 

@@ -186,13 +186,13 @@ def check_engine() -> None:
         ) from error
 
 
-def engine_signature() -> str:
-    """Return what decides the last bit of a row's contribution.
+def engine_signature(name: str | None = None) -> str:
+    """Return what decides the last bit of a row's contribution, by this engine or the fastest.
 
     Sums of processes may be added where they agree in it. Else what a row adds would hang on the
     process that happened to take it, which no sensitivity allows.
     """
-    return _signature(engine_name())
+    return _signature(name or engine_name())
 
 
 @lru_cache

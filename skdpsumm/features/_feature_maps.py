@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.spatial.distance import pdist
 from sklearn.utils import gen_batches
 
 from .._computing import advance
 from ..privacy._mechanisms import register
-from ..schema._columns import Columns, first_difference
+from ..schema._schema import TableSchema, first_difference
 from . import _engine
 
 # What a row adds to a sum are integers in units of 1 / GRID.
@@ -25,6 +26,7 @@ GRID = 2**15
 # Length of phi: half a GiB of sums, thousands of times what answers are computed from.
 MOST_FEATURES = 2**26
 _ROWS_PER_BATCH = 65536
+_ENTRIES_PER_BLOCK = 2**22
 
 
 class FeatureMap(ABC):
@@ -36,7 +38,7 @@ class FeatureMap(ABC):
 
     Attributes
     ----------
-    columns : Columns
+    schema : TableSchema
         The table it reads.
     n_features : int
         m, the length of phi(x).
@@ -44,7 +46,7 @@ class FeatureMap(ABC):
 
     kind: ClassVar[str]
     _kinds: ClassVar[dict[str, type[FeatureMap]]] = {}
-    columns: Columns
+    schema: TableSchema
     n_features: int
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -63,6 +65,18 @@ class FeatureMap(ABC):
     @abstractmethod
     def sensitivity(self, adjacency: str) -> tuple[float, float]:
         """Return the L1 and L2 sensitivity of the sum of phi, in grid units, rounding included."""
+
+    def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
+        """Return the same of `grid_averages`, where a group of rows comes, goes or is replaced."""
+        raise ValueError(
+            f"max_rows_per_group='average' is not known for {type(self).__name__}; take an int."
+        )
+
+    def _grid_averages(
+        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return `grid_averages` of one batch of groups."""
+        raise NotImplementedError
 
     @abstractmethod
     def project(self, mean: NDArray) -> NDArray:
@@ -92,10 +106,10 @@ class FeatureMap(ABC):
     def check_values(self, X: NDArray) -> None:
         """Raise ValueError for values that some part of the map cannot take."""
         for part in self.parts():
-            part.columns.check(X)
+            part.schema.check(X)
 
     def _encode(self, X: NDArray) -> NDArray:
-        return np.ascontiguousarray(self.columns.encode(X))
+        return np.ascontiguousarray(self.schema.encode(X))
 
     def grid_sums(self, X: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
         """Return the exact sum of phi over the rows of X, in grid units of 2**-15.
@@ -110,11 +124,47 @@ class FeatureMap(ABC):
             advance()
         return total
 
-    def float_sums(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the sum of phi in float64, for epsilon = inf."""
+    def grid_averages(
+        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the sum over groups of rows of the mean of phi over each, in grid units.
+
+        What a group adds is rounded once, and is a function of its rows alone.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), or Table
+        rows : ndarray of shape (n,)
+            The rows of X, sorted by group.
+        sizes : ndarray of shape (n_groups,)
+            Number of rows of each group, in that order.
+        """
+        total = np.zeros(self.n_features, np.int64)
+        ends = np.cumsum(sizes)
+        first = 0
+        while first < len(sizes):
+            start = ends[first] - sizes[first]
+            # Whole groups, one at least. Blocks of rows bound the memory for large ones.
+            last = max(first + 1, int(np.searchsorted(ends, start + self._n_block, side="right")))
+            total += self._grid_averages(X, rows[start : ends[last - 1]], sizes[first:last])
+            first = last
+            advance()
+        return total
+
+    @property
+    def _n_block(self) -> int:
+        """Number of rows of which phi may be in memory at once."""
+        return max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BLOCK // self.n_features))
+
+    def float_sums(self, X: NDArray, weights: NDArray | None = None) -> NDArray[np.float64]:
+        """Return the (weighted) sum of phi in float64, for epsilon = inf."""
         total = np.zeros(self.n_features)
         for rows in _batches(len(X)):
-            total += np.asarray(self.matrix(X[rows]).sum(axis=0, dtype=np.float64)).ravel()
+            phi = self.matrix(X[rows])
+            if weights is None:
+                total += np.asarray(phi.sum(axis=0, dtype=np.float64)).ravel()
+            else:
+                total += weights[rows] @ phi
             advance()
         return total
 
@@ -153,6 +203,34 @@ def feature_map_from_state(state: dict[str, Any], arrays: dict[str, NDArray]) ->
         raise ValueError(f"The description of a {kind} map lacks parts, or has others.") from error
 
 
+def apportioned(
+    counts: NDArray[np.int64], totals: NDArray[np.int64], segments: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return ``GRID * counts / totals`` in whole units that sum to GRID in each segment.
+
+    By the largest remainders; of equal ones, the first gets a unit more.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n,)
+        Positive. Those of a segment sum to its total.
+    totals : ndarray of shape (n,)
+    segments : ndarray of shape (n,)
+        In ascending order.
+    """
+    if not len(counts):
+        return counts
+    whole, rest = np.divmod(counts * GRID, totals)
+    first = np.flatnonzero(np.diff(segments, prepend=segments[0] - 1))
+    lengths = np.diff(first, append=len(counts))
+    missing = GRID - np.add.reduceat(whole, first)
+    # The sort is stable, and segments stay where they are.
+    by_rest = np.lexsort((-rest, segments))
+    rank = np.empty(len(counts), np.int64)
+    rank[by_rest] = np.arange(len(counts)) - np.repeat(first, lengths)
+    return whole + (rank < np.repeat(missing, lengths))
+
+
 def check_size(n_features: int) -> int:
     """Return the length of phi, or raise ValueError for more than `MOST_FEATURES`."""
     if n_features > MOST_FEATURES:
@@ -184,8 +262,33 @@ def _batches(n: int) -> Iterable[slice]:
     return gen_batches(n, _ROWS_PER_BATCH) if n else ()  # which takes no empty partitions
 
 
+NO_GAMMA = (
+    'gamma="auto" needs a schema, for a kernel of the wrong width sees nothing of the rows: '
+    "give the public description of the columns, such as schema=(0, 1) or {'age': (17, 90)}, or a "
+    "number as gamma, per squared unit of the columns."
+)
+# Of the kernel's exponent at a typical distance of public points.
+_TYPICAL_EXPONENT = 0.5
+
+
+def auto_gamma(points: NDArray, kernel: str = "rbf") -> float:
+    """Return the gamma at which the kernel is exp(-1/2) at the mean distance of public points.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d)
+        Public, and encoded as rows are.
+    kernel : {"rbf", "laplacian"}, default="rbf"
+        Whether distances are squared ones, or sums of absolute differences.
+    """
+    metric = "cityblock" if kernel == "laplacian" else "sqeuclidean"
+    return _TYPICAL_EXPONENT / float(pdist(points, metric).mean())
+
+
 # Each grid value is within half a unit, plus the error of a float32 sine, of the unit circle.
 _ROUNDING = 0.5 + 2.0**-5
+# A mean of such points is as close to the disk, and is rounded once more; the rest is for float64.
+_MEAN_ROUNDING = _ROUNDING + 0.5 + 2.0**-10
 _LARGEST_TURNS = 1e12
 
 
@@ -194,9 +297,9 @@ class FourierMap(FeatureMap):
 
     Parameters
     ----------
-    columns : Columns
+    schema : TableSchema
     frequencies : ndarray of shape (d, p)
-        Omega, in radians per unit of the encoded columns (`Columns.encode`); finite, below 1e12
+        Omega, in radians per unit of the encoded columns (`TableSchema.encode`); finite, below 1e12
         turns.
 
     Raises
@@ -214,9 +317,9 @@ class FourierMap(FeatureMap):
 
     kind = "fourier"
 
-    def __init__(self, columns: Columns, frequencies: NDArray):
-        self.columns = columns
-        self.frequencies = public_numbers("frequencies", frequencies, columns.n_encoded, None)
+    def __init__(self, schema: TableSchema, frequencies: NDArray):
+        self.schema = schema
+        self.frequencies = public_numbers("frequencies", frequencies, schema.n_encoded, None)
         self.n_features = check_size(2 * self.frequencies.shape[1])
         self._turns = self.frequencies / (2 * np.pi)
         if not np.all(np.abs(self._turns) < _LARGEST_TURNS):
@@ -226,17 +329,17 @@ class FourierMap(FeatureMap):
     @classmethod
     def draw(
         cls,
-        columns: Columns,
+        schema: TableSchema,
         n_features: int,
         gamma: float,
         kernel: str,
         rng: np.random.RandomState,
     ) -> FourierMap:
         """Draw the spectral measure of ``exp(-gamma |x-y|_2^2)`` or ``exp(-gamma |x-y|_1)``."""
-        shape = (columns.n_encoded, n_features // 2)
+        shape = (schema.n_encoded, n_features // 2)
         if kernel == "rbf":
-            return cls(columns, rng.normal(scale=np.sqrt(2 * float(gamma)), size=shape))
-        return cls(columns, float(gamma) * rng.standard_cauchy(size=shape))
+            return cls(schema, rng.normal(scale=np.sqrt(2 * float(gamma)), size=shape))
+        return cls(schema, float(gamma) * rng.standard_cauchy(size=shape))
 
     def matrix(self, X: NDArray) -> NDArray:
         return _engine.fourier_features(self._encode(X), self._turns)
@@ -252,11 +355,29 @@ class FourierMap(FeatureMap):
     def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
         return _engine.fourier_sums(self._encode(X), self._turns, n_threads)
 
+    def _grid_averages(
+        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        sums = np.zeros((len(sizes), self.n_features), np.int64)
+        codes = np.repeat(np.arange(len(sizes)), sizes)
+        for block in gen_batches(len(rows), self._n_block):
+            grid = self.grid_matrix(X[rows[block]]).astype(np.int64)
+            present, first = np.unique(codes[block], return_index=True)
+            sums[present] += np.add.reduceat(grid, first, axis=0)
+        # Sums stay below 2**53, so the quotient is the float64 closest to the true one.
+        return np.rint(sums / sizes[:, None]).astype(np.int64).sum(axis=0)
+
     def sensitivity(self, adjacency: str) -> tuple[float, float]:
+        return self._sensitivity(adjacency, _ROUNDING)
+
+    def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
+        return self._sensitivity(adjacency, _MEAN_ROUNDING)
+
+    def _sensitivity(self, adjacency: str, rounding: float) -> tuple[float, float]:
         pairs = self.n_features // 2
         rows = 2 if adjacency == "replace_one" else 1
-        l1 = rows * pairs * (np.sqrt(2) * GRID + 2 * _ROUNDING)
-        l2 = rows * np.sqrt(pairs) * (GRID + np.sqrt(2) * _ROUNDING)
+        l1 = rows * pairs * (np.sqrt(2) * GRID + 2 * rounding)
+        l2 = rows * np.sqrt(pairs) * (GRID + np.sqrt(2) * rounding)
         return float(l1), float(l2)
 
     def project(self, mean: NDArray) -> NDArray:
@@ -269,12 +390,12 @@ class FourierMap(FeatureMap):
         return np.zeros(self.n_features)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        state = {"kind": self.kind, **self.columns.to_dict()}
+        state = {"kind": self.kind, **self.schema.to_dict()}
         return state, {"frequencies": self.frequencies}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> FourierMap:
-        return cls(Columns.from_dict(state), arrays["frequencies"])
+        return cls(TableSchema.from_dict(state), arrays["frequencies"])
 
 
 class OneHotMap(FeatureMap):
@@ -319,6 +440,32 @@ class OneHotMap(FeatureMap):
         rows = 2 if adjacency == "replace_one" else 1
         return float(rows * groups * GRID), float(np.sqrt(rows * groups) * GRID)
 
+    def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
+        # What a group adds has no negative entries and sums to GRID in each one-hot group, as what
+        # a row adds does.
+        return self.sensitivity(adjacency)
+
+    @property
+    def _n_block(self) -> int:
+        return max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BLOCK // len(self.sizes)))
+
+    def _grid_averages(
+        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        codes = np.repeat(np.arange(len(sizes)), sizes)
+        places, counts = np.empty(0, np.int64), np.empty(0, np.int64)
+        for block in gen_batches(len(rows), self._n_block):
+            cells = self.codes(X[rows[block]]) + self.starts
+            cells = cells + codes[block][:, None] * self.n_features
+            found, n_found = np.unique(cells, return_counts=True)
+            # Blocks follow one another by group, so that few places are counted twice.
+            places, inverse = np.unique(np.append(places, found), return_inverse=True)
+            counts = np.bincount(inverse, np.append(counts, n_found)).astype(np.int64)
+        group, cell = np.divmod(places, self.n_features)
+        one_hot = np.searchsorted(self.starts, cell, side="right") - 1
+        shares = apportioned(counts, sizes[group], group * len(self.sizes) + one_hot)
+        return np.bincount(cell, shares, minlength=self.n_features).astype(np.int64)
+
     def row_groups(self) -> list[slice]:
         return [slice(int(a), int(a + b)) for a, b in zip(self.starts, self.sizes, strict=True)]
 
@@ -351,9 +498,9 @@ class RACEMap(OneHotMap):
 
     Parameters
     ----------
-    columns : Columns
+    schema : TableSchema
     projections : ndarray of shape (d, R)
-        w_r / float(bandwidth), for the encoded columns (`Columns.encode`); finite, below 1e12.
+        w_r / float(bandwidth), for the encoded columns (`TableSchema.encode`); finite, below 1e12.
     offsets : ndarray of shape (R,)
         b_r, in [0, 1).
     n_buckets : int
@@ -367,9 +514,9 @@ class RACEMap(OneHotMap):
 
     kind = "race"
 
-    def __init__(self, columns: Columns, projections: NDArray, offsets: NDArray, n_buckets: int):
-        self.columns = columns
-        self.projections = public_numbers("projections", projections, columns.n_encoded, None)
+    def __init__(self, schema: TableSchema, projections: NDArray, offsets: NDArray, n_buckets: int):
+        self.schema = schema
+        self.projections = public_numbers("projections", projections, schema.n_encoded, None)
         # Beyond, products could overflow to NaN, which is in no bucket.
         if not np.all(np.abs(self.projections) < _LARGEST_PROJECTION):
             raise ValueError(f"projections must be below {_LARGEST_PROJECTION:g}; raise bandwidth.")
@@ -386,15 +533,15 @@ class RACEMap(OneHotMap):
     @classmethod
     def draw(
         cls,
-        columns: Columns,
+        schema: TableSchema,
         n_repetitions: int,
         n_buckets: int,
         bandwidth: float,
         rng: np.random.RandomState,
     ) -> RACEMap:
         """Draw the hashes."""
-        projections = rng.normal(size=(columns.n_encoded, n_repetitions)) / float(bandwidth)
-        return cls(columns, projections, rng.uniform(size=n_repetitions), n_buckets)
+        projections = rng.normal(size=(schema.n_encoded, n_repetitions)) / float(bandwidth)
+        return cls(schema, projections, rng.uniform(size=n_repetitions), n_buckets)
 
     def codes(self, X: NDArray) -> NDArray[np.int32]:
         return _engine.race_codes(self._encode(X), self.projections, self.offsets, self.n_buckets)
@@ -405,13 +552,13 @@ class RACEMap(OneHotMap):
         )
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        state = {"kind": self.kind, "n_buckets": self.n_buckets, **self.columns.to_dict()}
+        state = {"kind": self.kind, "n_buckets": self.n_buckets, **self.schema.to_dict()}
         return state, {"projections": self.projections, "offsets": self.offsets}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> RACEMap:
-        columns = Columns.from_dict(state)
-        return cls(columns, arrays["projections"], arrays["offsets"], state["n_buckets"])
+        schema = TableSchema.from_dict(state)
+        return cls(schema, arrays["projections"], arrays["offsets"], state["n_buckets"])
 
 
 # One in another is of use; far beyond, Python's stack ends.
@@ -439,8 +586,8 @@ class UnionMap(FeatureMap):
         self.depth = 1 + max(m.depth if isinstance(m, UnionMap) else 0 for m in self.maps)
         if self.depth > DEEPEST_UNION:
             raise ValueError(f"Unions may be nested {DEEPEST_UNION} deep; list the parts in one.")
-        self.columns = self.maps[0].columns
-        if any(_table(m.columns) != _table(self.columns) for m in self.maps):
+        self.schema = self.maps[0].schema
+        if any(_table(m.schema) != _table(self.schema) for m in self.maps):
             raise ValueError("The maps of a union must be of one table: its columns, names, units.")
         self.n_features = check_size(sum(m.n_features for m in self.maps))
 
@@ -459,8 +606,17 @@ class UnionMap(FeatureMap):
     def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
         return np.concatenate([m._grid_sums(X, n_threads) for m in self.maps])
 
+    def grid_averages(
+        self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        return np.concatenate([m.grid_averages(X, rows, sizes) for m in self.maps])
+
     def sensitivity(self, adjacency: str) -> tuple[float, float]:
         l1, l2 = zip(*(m.sensitivity(adjacency) for m in self.maps), strict=True)
+        return float(sum(l1)), float(np.linalg.norm(l2))
+
+    def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
+        l1, l2 = zip(*(m.averaged_sensitivity(adjacency) for m in self.maps), strict=True)
         return float(sum(l1)), float(np.linalg.norm(l2))
 
     def project(self, mean: NDArray) -> NDArray:
@@ -492,5 +648,5 @@ class UnionMap(FeatureMap):
         return cls([feature_map_from_state(part, own.get(str(i), {})) for i, part in parts])
 
 
-def _table(columns: Columns) -> tuple[Any, ...]:
-    return columns.n_columns, columns.names, columns.units
+def _table(schema: TableSchema) -> tuple[Any, ...]:
+    return schema.n_columns, schema.names, [column.unit for column in schema.columns]

@@ -29,8 +29,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing, gen_batches
 
 from .._computing import one_blas_thread, silence
+from ..schema._vectorizer import PublicVectorizer
 from ._engine import ExactProduct
-from ._scaler import PublicScaler
 
 _BLOCK_ROWS = 4096
 _BY_ENTRY = frozenset(
@@ -44,7 +44,7 @@ _BY_ENTRY = frozenset(
         preprocessing.PolynomialFeatures,
         preprocessing.RobustScaler,
         preprocessing.StandardScaler,
-        PublicScaler,
+        PublicVectorizer,
     }
 )
 _NOTHING = (None, "passthrough", "drop")

@@ -15,7 +15,7 @@ from typing import Any
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import validate_parameter_constraints
 
-from ..schema._columns import first_difference
+from ..schema._schema import first_difference
 from ..sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 from ..summaries import Pool, Propose
 from ..summaries._curator import CONSTRAINTS

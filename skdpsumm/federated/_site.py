@@ -16,7 +16,7 @@ import pandas as pd
 
 from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyLedger
-from ..schema._columns import first_difference
+from ..schema._schema import first_difference
 from ..sketches import PrivateSketch
 from ..summaries import DataOwner
 from ..summaries._protocol import ProposeRows

@@ -11,7 +11,7 @@ from scipy.linalg import solve
 from scipy.spatial.distance import cdist
 from scipy.stats import qmc
 
-from ..schema._columns import Columns
+from ..schema._schema import TableSchema
 from .erm._problem import Space, factor_jitter
 
 # Below this part of a point's squared norm, answers drown: signal falls with it, noise with its
@@ -37,7 +37,7 @@ def draw_landmarks(
     names : sequence of str or None
         Names of the columns, for messages and mappings.
     """
-    columns = Columns.build(n_columns, bounds, None, names)
+    columns = TableSchema.build(n_columns, bounds, None, names)
     columns.require_bounds()
     low, high = np.array(columns.bounds).T
     with warnings.catch_warnings():

@@ -17,13 +17,17 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from ..features._row_alone import map_rows
 from ..privacy import PrivacyGuarantee
 from ._public_rows import PublicRows
 
 # Set by the search in every run.
-OWNED = ("epsilon", "delta", "adjacency", "noise_seed", "ledger", "classes")
+OWNED = (
+    *("epsilon", "delta", "adjacency", "noise_seed", "ledger"),
+    *("max_rows_per_group", "classes"),
+)
 
 
 @dataclass(frozen=True)
@@ -66,12 +70,46 @@ class Leaf:
             )
         return cls(path, budget)
 
-    def settings(self, estimator: Any, classes: Any, adjacency: str) -> dict[str, Any]:
-        """Return the parameters that are the same in all runs, but for epsilon and delta."""
+    def settings(
+        self, estimator: Any, classes: Any, adjacency: str, bound: Any = None
+    ) -> dict[str, Any]:
+        """Return the parameters that are the same in all runs, but for epsilon and delta.
+
+        Parameters
+        ----------
+        estimator : estimator
+        classes : ndarray or None
+        adjacency : str
+        bound : int, "average" or None
+            `max_rows_per_group` of the search.
+
+        Raises
+        ------
+        ValueError
+            For an estimator that bounds groups otherwise, or cannot.
+        """
+        given = _params(estimator)
         values = {"adjacency": adjacency, "noise_seed": None, "ledger": None}
         values = {f"{self.budget}{name}": value for name, value in values.items()}
-        if classes is not None and f"{self.path}classes" in _params(estimator):
+        if classes is not None and f"{self.path}classes" in given:
             values[f"{self.path}classes"] = classes
+        name = f"{self.budget}max_rows_per_group"
+        if given.get(name) not in (None, bound):
+            raise ValueError(
+                f"The estimator has {name}={given[name]!r} of its own, and the search "
+                f"{bound!r}: what is protected is said once, as max_rows_per_group of "
+                "PrivateSearchCV; set it to None on the estimator."
+            )
+        if name in given:
+            values[name] = bound
+        step = last_step(estimator)
+        if bound is not None and not (name in given and has_fit_parameter(step, "groups")):
+            raise ValueError(
+                f"{type(step).__name__} takes no groups in fit, so that a search with "
+                f"max_rows_per_group={bound!r} cannot protect them: take a learner that has "
+                "max_rows_per_group, such as TDILClassifier, or set it to None on the search, to "
+                "protect single rows."
+            )
         return values
 
     def check(self, estimator: Any, names: set[str]) -> None:
@@ -135,6 +173,11 @@ def cost_of(step: Any) -> Any:
             f"{type(step).__name__} states no privacy_ of its rows, so no search can be priced."
         )
     return step.privacy_.mechanism
+
+
+def unit_of(bound: Any) -> str:
+    """Return what is protected with this `max_rows_per_group`."""
+    return "one row" if bound is None else "one group"
 
 
 def set_claim(step: Any, privacy: PrivacyGuarantee) -> None:
@@ -222,17 +265,29 @@ class PublicSteps:
                 before.append(steps)
         return cls(tuple(before), public)
 
-    def fit_learner(self, estimator: Any, X: Any, y: NDArray) -> Any:
+    def fit_public(self, estimator: Any) -> Any:
+        """Fit the last step of an estimator to public rows, as `fit_learner`."""
+        return self.fit_learner(estimator, self.public.X, self.public.y, self.public.groups)
+
+    def fit_learner(self, estimator: Any, X: Any, y: NDArray, groups: Any = None) -> Any:
         """Fit the last step of an estimator to rows that these steps have mapped; return it.
 
         These steps, fitted, take the place of the same ones before it.
+
+        Parameters
+        ----------
+        estimator : estimator
+        X, y : array or frame of shape (n, p), ndarray of shape (n,)
+        groups : array of shape (n,), default=None
+            Whose each row is; None where rows are protected.
         """
+        of_groups = {} if groups is None else {"groups": groups}
         outer, learner = nested(estimator)
         before = iter(self.before)
         for pipeline in outer:
             if len(pipeline.steps) > 1:
                 pipeline.steps[:-1] = next(before).steps
-        return learner.fit(X, y, **self.public.fit_params)
+        return learner.fit(X, y, **self.public.points, **of_groups)
 
     def __call__(self, X: Any) -> tuple[Any, NDArray[np.bool_]]:
         """Map every row by itself; say which of them all steps could take.

@@ -24,12 +24,22 @@ from .._delegation import DelegatingMixin, inner_has
 from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit, estimator
 from ..privacy._noise import derived_seed, secret_generator
+from ..schema._groups import Groups
 from ..schema._listed import known_classes
-from ..schema._reading import Schema, check_computed, unwrap, validate_table
+from ..schema._reading import NoEstimator, check_computed, unwrap, validate_table
 from ._candidate import Choices, Leaf, PublicSteps, groups_of, last_step, set_claim, steps_before
 from ._public_rows import PublicRows
 from ._rehearsal import Rehearsal
-from ._run import SCORES, PrivateScore, Result, Table, no_run, run
+from ._run import (
+    SCORES,
+    PrivateScore,
+    Result,
+    Table,
+    groups_held_out,
+    labels_of,
+    no_run,
+    run,
+)
 from ._stopping import ETAS, RunPlan, Stopping, check_ledger, plan_runs, stopping
 
 
@@ -81,11 +91,16 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         Public (low, high) of a row's score, which is clipped to them. None is (0, 1) for accuracy;
         others need it, such as (-2, 0).
     holdout : float, default=0.25
-        Chance of a row to be held out for the score.
+        Chance of a row, or with `groups` of a whole group, to be held out for the score.
     epsilon, delta : float, default=1.0, 1e-6
         The guarantee of the whole search. ``delta=0`` needs mechanisms that are pure;
         ``epsilon=np.inf`` adds no noise, and draws from `random_state` alone.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
+    max_rows_per_group : int, "average" or None, default=None
+        None protects single rows. Otherwise `fit` takes `groups`, and protects groups of rows,
+        usually all of a person. An int k keeps k rows of each group, chosen once by secret coins.
+        "average" counts each group once: in the score by the mean of its rows'. Set on the search
+        alone, which sets it on the learner; learners and mechanisms without a proof are refused.
     random_state : int, RandomState or None, default=None
         Public randomness: seeds of candidates that have none, the same in all trials. It decides
         neither K nor what is tried.
@@ -120,6 +135,16 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     So given the coins a run costs what one of the two costs. This holds for every coin, thus also
     on average, for the sum that defines delta(epsilon) is convex. Under replace-one a row keeps its
     coin. (A rule by position would not do: a row that comes shifts the positions of all after it.)
+
+    *A run, of groups.* Which k rows of a group stay, and the group's one coin, are keyed hashes of
+    its label: for a given key, no other group's rows or coin change when a group comes or goes. So
+    for every key the group is in one part. In the training part, the fit is that of a learner for
+    which this `max_rows_per_group` is proved; it gets the labels, and no group has more rows than
+    stay. Held out, the group adds at most k scores to the sum, of half of the bounds' length each,
+    or with "average" the mean of them, rounded once. Under replace-one the new group's label is
+    another, and its coin independent of all others but for what tells a keyed hash from chance;
+    pair it with the coin of the group that goes. The sum counts no rows, whose number would be
+    private with an int k; a learner that publishes it refuses replace-one.
 
     *The search.* (epsilon, delta) from the runs' by the theorem in
     `skdpsumm.model_selection._stopping`; docs/search.md has a table.
@@ -158,7 +183,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     (1,)
     """
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "groups": True}
     _required_parameters: ClassVar[list[str]] = ["estimator", "param_distributions"]
     _inner = "best_estimator_"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -183,17 +208,19 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     score_bounds: Any = None
     holdout: float = 0.25
 
-    def fit(self, X, y, *, X_public=None):
+    def fit(self, X, y, *, X_public=None, groups=None):
         """Search, and release the best candidate.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            One row per person (or other unit of protection).
+            One row per person (or other unit of protection); with `groups`, any number.
         y : array-like of shape (n_samples,)
         X_public : array-like of shape (T, n_features) or `Public`, default=None
             For estimators whose `fit` takes public points, such as TDDL. They go through the steps
             before the learner, as X does.
+        groups : array-like of shape (n_samples,), default=None
+            Whose each row is, with `max_rows_per_group`. No group is cut into parts.
 
         Returns
         -------
@@ -207,13 +234,18 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             If the ledger cannot hold the search, which counts as more than its epsilon there (see
             Notes); nothing is charged, and the message tells the epsilon that would fit.
         """
-        return self._private_fit(X, y, X_public)
+        return self._private_fit(X, y, X_public, groups=unwrap(groups))
 
-    def _draft(self, X: Any, y: Any, X_public: Any) -> _Draft:
+    def _draft(self, X: Any, y: Any, X_public: Any, groups: Any = None) -> _Draft:
         leaf, choices, score = self._described()
         X, y, classes = self._validate(X, y)
         rng, seed = self._sources()
-        law, held_out = self._law(), rng.random(len(y)) < self.holdout
+        law, bounded = self._law(), None
+        if groups is None:
+            held_out = rng.random(len(y)) < self.holdout
+        else:
+            bounded, kept = self._bounded(Groups.read(groups, len(y)), rng)
+            held_out = groups_held_out(bounded, float(self.holdout), rng.bytes(32))
         drawn = [choices.draw(rng) for _ in range(law.draw(rng))]
         grid = [*choices.to_try()]
         if law.generating(0.0) > 0:  # K = 0 returns the estimator as it is
@@ -226,6 +258,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             adjacency=self.adjacency,
             classes=classes,
             seed=seed,
+            bound=self.max_rows_per_group,
             schema=_safe_indexing(X, slice(0, 0)),
         )
         # Before the charge. What is tried, and on what, hangs on no row.
@@ -234,9 +267,25 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             X = rehearsal.read(X)
             trials = [(params, rehearsal.passed(params)) for params in drawn]
             fallback = None if trials else rehearsal.passed({})
-        parted = partial(Table.parted, X, y, held_out, not score.predicts)
+        if bounded is not None:
+            X, y = _safe_indexing(X, kept), y[kept]
+        parted = partial(
+            Table.parted,
+            *(X, y, held_out, not score.predicts),
+            groups=bounded,
+            average=self._averages_groups,
+        )
         privacy = self._guarantee(rehearsal, score)
         return _Draft(leaf, rehearsal.public, trials, fallback, parted, score, privacy)
+
+    def _bounded(
+        self, groups: Groups, rng: np.random.Generator
+    ) -> tuple[Groups, NDArray[np.int64]]:
+        """Return which rows stay, and their groups."""
+        kept = np.arange(len(groups.codes))
+        if not self._averages_groups:
+            kept = groups.kept(self._rows_per_group, rng.bytes(32))
+        return Groups(labels_of(groups, kept)), kept
 
     def _publish(self, draft: _Draft) -> None:
         # What runs have to say would tell how many there are.
@@ -259,12 +308,14 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         choices = Choices(self.param_distributions)
         clone(self.estimator).set_params(**dict.fromkeys(choices.names))  # raises for unknown names
         leaf.check(self.estimator, choices.names)
+        leaf.settings(self.estimator, None, self.adjacency, self.max_rows_per_group)  # which raises
         return leaf, choices, self._make_score(self._plan(float(self.epsilon)))
 
     def _ask_ledger(self) -> None:
         if self.ledger is not None:
             budget = float(self.epsilon), float(self.delta)
-            check_ledger(self.ledger, self._law(), *budget, self.adjacency)
+            unit = "row" if self.max_rows_per_group is None else "group"
+            check_ledger(self.ledger, self._law(), *budget, self.adjacency, unit)
 
     def _law(self) -> Stopping:
         return stopping(self.distribution, self.expected_trials)
@@ -296,7 +347,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
                 f"score_bounds must be a pair of finite numbers low < high, got {bounds!r}."
             )
         row_score = SCORES[scoring] if isinstance(scoring, str) else scoring
-        return PrivateScore(row_score, low, high, self.adjacency, plan)
+        return PrivateScore(row_score, low, high, self.adjacency, plan, self._rows_per_group)
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, NDArray, Any]:
         """Return the rows (a frame as it is), which are yet to be read, labels, and classes."""
@@ -305,7 +356,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         check_computed(X)
         if hasattr(X, "columns"):  # whose cells are read one by one, later
             validate_data(self, X, skip_check_array=True)
-            _, y = validate_table(Schema(), np.broadcast_to(0.0, X.shape), y, **options)
+            _, y = validate_table(NoEstimator(), np.broadcast_to(0.0, X.shape), y, **options)
         else:
             X, y = validate_table(self, X, y, mixed=True, **options)
         if numeric:
@@ -354,12 +405,14 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         if rehearsal.classes is not None and stated is None:
             facts.append("the set of labels in y")
         if self.adjacency == "replace_one":
-            facts.append("the number of rows")
+            of_groups = self.max_rows_per_group is not None
+            facts.append("the number of groups" if of_groups else "the number of rows")
         return PrivacyGuarantee(
             score.plan.total,
             self.adjacency,
             protects="the rows of X and y",
-            given=", and ".join(facts),
+            unit=self._unit,
+            given=", and ".join(facts) + self._given_groups,
             simulated=self.noise_seed is not None,
             idealised=bool(np.isfinite(self.epsilon)),
         )

@@ -430,26 +430,36 @@ class PublicRows:
     y : ndarray of shape (m,)
     X_public : array-like or None
         What the user gave for `fit`.
+    groups : ndarray or None
+        Whose each row is, where groups are protected: each of another one.
     """
 
     X: Any
     y: NDArray
     X_public: Any = None
+    groups: Any = None
+
+    @property
+    def points(self) -> dict[str, Any]:
+        """The public points, as a parameter of `fit`."""
+        return {} if self.X_public is None else {"X_public": self.X_public}
 
     @property
     def fit_params(self) -> dict[str, Any]:
         """What is given to `fit` beside rows and labels."""
-        return {} if self.X_public is None else {"X_public": self.X_public}
+        return self.points | ({} if self.groups is None else {"groups": self.groups})
 
     @classmethod
-    def like(cls, reading: Reading, classes: Any, X_public: Any) -> PublicRows:
+    def like(
+        cls, reading: Reading, classes: Any, X_public: Any, *, grouped: bool = False
+    ) -> PublicRows:
         """Return rows uniform in [0, 1], or of listed values, of the types that are read."""
         m = 20 if classes is None else max(20, 3 * len(classes))
         m = max(m, reading.least_rows())
         y = np.random.default_rng(2).random(m) if classes is None else np.resize(classes, m)
-        return cls(reading.sample(m), y, X_public)
+        return cls(reading.sample(m), y, X_public, np.arange(m) if grouped else None)
 
     def through(self, steps: Any) -> PublicRows:
         """Return what fitted steps make of them."""
         points = None if self.X_public is None else steps.transform(self.X_public)
-        return PublicRows(steps.transform(self.X), self.y, points)
+        return PublicRows(steps.transform(self.X), self.y, points, self.groups)

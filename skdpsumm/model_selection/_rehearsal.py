@@ -19,7 +19,7 @@ from sklearn.utils import _safe_indexing
 from ..privacy._contract import PricedLearner
 from ..privacy._objective import CurvatureError
 from ..schema._reading import FILL_MISSING, is_missing
-from ._candidate import Leaf, PublicSteps, alike, cost_of, last_step, seeded, steps_before
+from ._candidate import Leaf, PublicSteps, alike, cost_of, last_step, seeded, steps_before, unit_of
 from ._public_rows import NOT_LISTED, PublicRows, Reading, meetings, settle_columns
 from ._stopping import RunPlan
 
@@ -62,6 +62,8 @@ class Rehearsal:
     classes : ndarray or None
     seed : int
         Public, of what has none.
+    bound : int, "average" or None
+        `max_rows_per_group` of the search.
     schema : array or frame of shape (0, d)
         Of the user's table.
 
@@ -86,6 +88,7 @@ class Rehearsal:
     classes: Any
     seed: int
     schema: Any
+    bound: Any = None
 
     reading: Reading = field(init=False)
     public: PublicRows = field(init=False)
@@ -106,7 +109,8 @@ class Rehearsal:
             That names all candidates that cannot be, and what would mend that.
         """
         self.reading = Reading.of(self._all(self.candidate, grid), self.schema)
-        self.public = PublicRows.like(self.reading, self.classes, X_public)
+        grouped = self.bound is not None
+        self.public = PublicRows.like(self.reading, self.classes, X_public, grouped=grouped)
         self.tables = self.reading.own_and_read()
         # Prices come first: those of our learners follow from public numbers, without a fit.
         self._all(self._check_price, grid)
@@ -149,7 +153,7 @@ class Rehearsal:
                 "A candidate in param_distributions reads private rows in another place than the "
                 "estimator of the search; give a search of its own to each kind."
             )
-        own = self.leaf.settings(estimator, self.classes, self.adjacency)
+        own = self.leaf.settings(estimator, self.classes, self.adjacency, self.bound)
         return seeded(estimator, self.seed).set_params(**own)
 
     def _all(self, attempt: Callable[[Params], Any], grid: list[Params]) -> list[Any]:
@@ -173,8 +177,8 @@ class Rehearsal:
         candidate = self._price(candidate).affordable()
         trial = clone(candidate)
         steps = PublicSteps.fitted(trial, self.public)
-        steps.fit_learner(trial, steps.public.X, steps.public.y)
-        _check_learner(last_step(trial), self.adjacency)
+        steps.fit_public(trial)
+        _check_learner(last_step(trial), self.adjacency, self.bound)
         self._check_tables(trial, steps)
         self._passed.append((params, candidate))
         return candidate
@@ -355,7 +359,7 @@ class _Price:
         learner = last_step(self._with_budget(self.plan.epsilon))
         if not isinstance(learner, PricedLearner):
             return
-        cost = learner.least_cost(self.public.X, self.public.y, **self.public.fit_params)
+        cost = learner.least_cost(self.public.X, self.public.y, **self.public.points)
         if cost is not None and not self.plan.covers(cost):
             raise TooExpensiveError("It costs more than a run may, whatever its epsilon.")
 
@@ -409,10 +413,10 @@ class _Price:
 
     def _excess(self, epsilon: float) -> float:
         learner = last_step(self._with_budget(epsilon))
-        data, more = (self.public.X, self.public.y), self.public.fit_params
+        data = self.public.X, self.public.y
         if isinstance(learner, PricedLearner):
-            return self.plan.excess(learner.planned_cost(*data, **more))
-        return self.plan.excess(cost_of(learner.fit(*data, **more)))
+            return self.plan.excess(learner.planned_cost(*data, **self.public.points))
+        return self.plan.excess(cost_of(learner.fit(*data, **self.public.fit_params)))
 
     def _with_budget(self, epsilon: float) -> Any:
         budget = {"epsilon": epsilon, "delta": self.plan.delta}
@@ -429,7 +433,7 @@ def _rounded_up(value: float) -> float:
 # ---- what cannot be the result of a search
 
 
-def _check_learner(step: Any, adjacency: str) -> None:
+def _check_learner(step: Any, adjacency: str, bound: Any) -> None:
     name = type(step).__name__
     if getattr(step, "holds_private_data", False):
         raise ValueError(
@@ -438,6 +442,10 @@ def _check_learner(step: Any, adjacency: str) -> None:
         )
     if step.privacy_.adjacency != adjacency:
         raise ValueError(f"{name} claims {step.privacy_.adjacency!r}, whatever its adjacency.")
+    if step.privacy_.unit != unit_of(bound):
+        raise ValueError(
+            f"{name} claims to protect {step.privacy_.unit}, whatever its max_rows_per_group."
+        )
 
 
 def _check_steps(candidate: Any, rehearsal: Rehearsal) -> None:

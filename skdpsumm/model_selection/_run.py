@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.utils import _safe_indexing
 
 from .._computing import silence
 from ..privacy._noise import Block, IntegerNoise
+from ..schema._groups import Groups, label_bytes
 from ._candidate import Leaf, PublicSteps
 from ._public_rows import PublicRows
 from ._stopping import RunPlan
@@ -36,16 +38,36 @@ class Table:
         Held out; None where a row cannot be mapped, which is scored low.
     labels : ndarray
         Of them.
+    groups : ndarray of object or None
+        Whose each row to train on is, where groups are protected.
+    counted : ndarray of int or None
+        Whose each row held out is, 0, 1, ..., where each group counts once.
     """
 
     X: Any
     y: NDArray
     rows: list[Any]
     labels: NDArray
+    groups: NDArray | None = None
+    counted: NDArray[np.int64] | None = None
+
+    @property
+    def n_scores(self) -> int:
+        """How many scores are summed: of rows, or of groups that count once."""
+        if self.counted is None or len(self.counted) == 0:
+            return len(self.rows)
+        return int(self.counted.max()) + 1
 
     @classmethod
     def parted(
-        cls, X: Any, y: NDArray, held_out: NDArray[np.bool_], as_given: bool, steps: PublicSteps
+        cls,
+        X: Any,
+        y: NDArray,
+        held_out: NDArray[np.bool_],
+        as_given: bool,
+        steps: PublicSteps,
+        groups: Groups | None = None,
+        average: bool = False,
     ) -> Table:
         """Return the rows as a learner meets them, those held out as they were given if asked."""
         try:
@@ -55,7 +77,33 @@ class Table:
         train, test = np.flatnonzero(~held_out), np.flatnonzero(held_out)
         source, good = (X, np.ones(len(y), np.bool_)) if as_given else (values, good)
         rows = [_safe_indexing(source, [i]) if good[i] else None for i in test]
-        return cls(_safe_indexing(values, train), y[train], rows, y[test])
+        parts = _safe_indexing(values, train), y[train], rows, y[test]
+        if groups is None:
+            return cls(*parts)
+        counted = np.unique(groups.codes[test], return_inverse=True)[1] if average else None
+        return cls(*parts, labels_of(groups, train), counted)
+
+
+def labels_of(groups: Groups, rows: NDArray[np.int64]) -> NDArray:
+    """Return the label of the group of each of some rows, as an array of objects."""
+    labels = np.empty(len(rows), object)
+    labels[:] = [groups.labels[code] for code in groups.codes[rows].tolist()]
+    return labels
+
+
+def groups_held_out(groups: Groups, chance: float, key: bytes) -> NDArray[np.bool_]:
+    """Return whether each row is held out, by a secret coin of its group's: none is cut.
+
+    The coin is a keyed hash of the label: a function of the group and of the key alone, whatever
+    other groups there are. Without the key coins of different labels are as good as independent.
+    """
+    coins = [
+        int.from_bytes(
+            blake2b(label_bytes(label), key=key, digest_size=7, person=b"hold-out").digest()
+        )
+        for label in groups.labels
+    ]
+    return (np.array(coins, np.float64) < chance * 2.0**56)[groups.codes]
 
 
 @dataclass(frozen=True)
@@ -85,8 +133,8 @@ def run(
         fitted = clone(whole)
         exact = _fit_and_score(fitted, steps, table, score)
         if exact is None:  # nothing of what failed may be left
-            fitted, exact = clone(whole), score.worst(len(table.rows))
-            steps.fit_learner(fitted, steps.public.X, steps.public.y)
+            fitted, exact = clone(whole), score.worst(table.n_scores)
+            steps.fit_public(fitted)
         value = score.release(exact, seeds[1])
         # The seed would tell which run this was.
         fitted.set_params(**{f"{leaf.budget}noise_seed": None})
@@ -98,10 +146,11 @@ def _fit_and_score(
 ) -> int | None:
     """Fit an estimator in place and return its exact score; None if anything fails."""
     try:
-        learner = steps.fit_learner(estimator, table.X, table.y)
+        learner = steps.fit_learner(estimator, table.X, table.y, table.groups)
         if not score.plan.covers(learner.privacy_.mechanism):
             return None
-        return score.exact(learner if score.predicts else estimator, table.rows, table.labels)
+        scored = learner if score.predicts else estimator
+        return score.exact(scored, table.rows, table.labels, table.counted)
     except Exception:  # whatever it is, it must not stop the search
         return None
 
@@ -109,7 +158,7 @@ def _fit_and_score(
 def no_run(estimator: Any, public: PublicRows) -> Result:
     """Return the result of no run, K = 0."""
     steps = PublicSteps.fitted(estimator, public)
-    steps.fit_learner(estimator, steps.public.X, public.y)
+    steps.fit_public(estimator)
     return Result(-math.inf, {}, estimator)
 
 
@@ -146,7 +195,8 @@ class PrivateScore:
 
     Candidates meet the same rows, so the sum ranks them as the mean would, and no count is needed.
     A row that comes or goes moves the sum by half of the bounds' length at most, a row that is
-    replaced by the whole of it.
+    replaced by the whole of it; a group of k rows by k times that. Where each group counts once, it
+    adds the mean of its rows' scores, rounded once, which is no larger than the largest of them.
 
     Each row is scored by itself: in a block, the last digits of a prediction can depend on the
     other rows, and a class can hang on them.
@@ -159,6 +209,8 @@ class PrivateScore:
         Public bounds, to which a row's score is clipped. NaN, and an error, count as low.
     adjacency : {"add_remove", "replace_one"}
     plan : RunPlan
+    rows_of_unit : int, default=1
+        How many scores a row, or a group, adds at most.
     """
 
     row_score: RowScore
@@ -166,6 +218,7 @@ class PrivateScore:
     high: float
     adjacency: str
     plan: RunPlan
+    rows_of_unit: int = 1
 
     @property
     def _unit(self) -> float:
@@ -173,7 +226,7 @@ class PrivateScore:
 
     @cached_property
     def _noise(self) -> IntegerNoise:
-        moved = _GRID if self.adjacency == "add_remove" else 2 * _GRID
+        moved = self.rows_of_unit * (_GRID if self.adjacency == "add_remove" else 2 * _GRID)
         block = Block(1, moved, moved)
         return IntegerNoise([block], epsilon=self.plan.epsilon, delta=self.plan.delta)
 
@@ -182,11 +235,18 @@ class PrivateScore:
         """Standard deviation of the noise, in units of the score."""
         return float(self._noise.std[0]) * self._unit
 
-    def exact(self, estimator: Any, rows: list[Any], y: NDArray) -> int:
-        """Return the sum over rows, in grid units: private."""
+    def exact(
+        self, estimator: Any, rows: list[Any], y: NDArray, counted: NDArray | None = None
+    ) -> int:
+        """Return the sum over rows, or groups that count once, in grid units: private."""
         with config_context(assume_finite=True, skip_parameter_validation=True):
             scores = [self._of_row(estimator, row, y[[i]]) for i, row in enumerate(rows)]
-        return int(self._on_grid(np.array(scores, np.float64)).sum())
+        units = self._on_grid(np.array(scores, np.float64))
+        if counted is None or len(counted) == 0:
+            return int(units.sum())
+        sums = np.zeros(int(counted.max()) + 1, np.int64)
+        np.add.at(sums, counted, units)  # in whole units, so a group's sum hangs on no other
+        return int(np.rint(sums / np.bincount(counted)).astype(np.int64).sum())
 
     @property
     def predicts(self) -> bool:
@@ -202,9 +262,9 @@ class PrivateScore:
         except Exception:
             return self.low
 
-    def worst(self, n_rows: int) -> int:
-        """Return the sum of as many rows that are all scored low."""
-        return -_GRID * n_rows
+    def worst(self, n_scores: int) -> int:
+        """Return the sum of as many scores that are all low."""
+        return -_GRID * n_scores
 
     def _on_grid(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
         clipped = np.clip(np.where(np.isnan(scores), self.low, scores), self.low, self.high)

@@ -330,16 +330,19 @@ def _plan_gaussian(law: Stopping, epsilon: float, delta: float) -> RunPlan:
 # ---- whether a ledger holds a search, and if not, what would fit
 
 
-def check_ledger(ledger: Any, law: Stopping, epsilon: float, delta: float, adjacency: str) -> None:
+def check_ledger(
+    ledger: Any, law: Stopping, epsilon: float, delta: float, adjacency: str, unit: str = "row"
+) -> None:
     """Raise BudgetExceededError if a ledger cannot hold a search, and say what it costs there.
 
     A ledger that adds up Gaussians, or zCDP, takes the Gaussian that dominates it everywhere, whose
     epsilon is about three times that of the search.
     """
     total = plan_runs(law, epsilon, delta).total
-    refusal = _refusal(ledger, total, adjacency)
+    neighbours = {"adjacency": adjacency, "unit": unit}
+    refusal = _refusal(ledger, total, neighbours)
     if refusal and math.isfinite(epsilon) and math.isinf(total.epsilon(0.0)):
-        largest = _largest(ledger, law, epsilon, delta, adjacency)
+        largest = _largest(ledger, law, epsilon, delta, neighbours)
         fits = f"epsilon={largest:.3g} would fit" if largest else "no epsilon would fit"
         refusal += (
             f" That is the price of a search with epsilon={epsilon:g} and delta={delta:g} where "
@@ -350,20 +353,22 @@ def check_ledger(ledger: Any, law: Stopping, epsilon: float, delta: float, adjac
         raise BudgetExceededError(refusal)
 
 
-def _refusal(ledger: Any, total: Any, adjacency: str) -> str:
+def _refusal(ledger: Any, total: Any, neighbours: dict[str, str]) -> str:
     try:
-        ledger.check(total, adjacency=adjacency)
+        ledger.check(total, **neighbours)
     except BudgetExceededError as error:
         return str(error)
     return ""
 
 
-def _largest(ledger: Any, law: Stopping, high: float, delta: float, adjacency: str) -> float:
+def _largest(
+    ledger: Any, law: Stopping, high: float, delta: float, neighbours: dict[str, str]
+) -> float:
     """Return an epsilon of a search that the ledger would hold, rounded down; 0 for none."""
 
     def fits(epsilon: float) -> bool:
         with suppress(ArithmeticError, ValueError):
-            return not _refusal(ledger, plan_runs(law, epsilon, delta).total, adjacency)
+            return not _refusal(ledger, plan_runs(law, epsilon, delta).total, neighbours)
         return False
 
     found = bisect(fits, 0.0, high, halvings=20, tolerance=_NEAR)

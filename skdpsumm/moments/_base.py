@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import field, replace
+from dataclasses import field
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -13,12 +13,21 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 
+from ..features._feature_maps import FeatureMap
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivacyReprMixin, estimator
-from ..schema._columns import Columns
+from ..privacy._contract import PrivacyReprMixin, check_groups, estimator
+from ..schema._columns import Numeric
+from ..schema._schema import TableSchema, as_schema
+from ..schema._vectorizer import allowed
 from ..sketches import PrivateSketch
 from ..sketches._sketchers import BaseSketcher
+from ..sketches._union import with_schema
 from .inferring._points import check_answerable
+
+_NO_SCHEMA = (
+    "schema is missing: give the public description of the columns, such as schema=(0, 1) or "
+    "{'age': (17, 90), 'job': ['clerk', 'farmer']}. Nothing is read off the data."
+)
 
 
 @estimator
@@ -29,20 +38,18 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     and publishes. What is checked here comes before it, and what is computed here comes after.
     """
 
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "sketcher": [None, HasMethods(["fit", "check_budget"])],
-        "bounds": "no_validation",
-        "categories": [None, dict],
-        "steps": "no_validation",
+        "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
         "n_synthetic": [Interval(Integral, 2, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
     sketcher: Any = field(default=None, kw_only=False)
-    bounds: Any = None
-    categories: Any = None
-    steps: Any = None
+    schema: Any = None
     prior: Any = "auto"
     n_synthetic: int = 100_000
     random_state: Any = None
@@ -74,8 +81,16 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""
         self._validate_params()
+        own = None if self.sketcher is None else self.sketcher.schema
+        if self.schema is None and own is None:
+            raise ValueError(_NO_SCHEMA)
         if self.sketcher is not None:
-            self.sketcher.check_budget()
+            with_schema(self.sketcher, self.schema).check_budget()
+
+    def _check_groups(self, groups: Any) -> None:
+        """Raise where `groups` comes without the sketcher's `max_rows_per_group`, or that alone."""
+        limit = getattr(self.sketcher, "max_rows_per_group", None)
+        check_groups(f"the sketcher of {type(self).__name__}", limit, groups)
 
     def _seeded(self, sketcher: Any, rng: np.random.RandomState) -> Any:
         """Return the sketcher with a map that is drawn by an int: it can be drawn again."""
@@ -85,62 +100,59 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         sketcher.verbose = max(sketcher.verbose, self.verbose)
         return sketcher
 
-    def _sketch(self, sketcher: Any, table: Any, columns: Columns) -> None:
+    def _release(self, sketcher: Any, table: Any, feature_map: FeatureMap, groups: Any) -> None:
         """Release a sketch of `table`, one charge, if it can be answered from."""
-        feature_map = sketcher.preview_map(columns.n_columns, columns.names)
-        check_answerable(feature_map, columns, self.prior)
-        sketcher.fit(table)
+        check_answerable(feature_map, feature_map.schema, self.prior)
+        sketcher.fit(table, **({} if groups is None else {"groups": groups}))
         self.sketcher_ = sketcher
 
-    def _described(self, sketch: PrivateSketch, bounds: Any) -> Columns:
+    def _described(self, sketch: PrivateSketch, schema: Any) -> TableSchema:
         """Check the parameters of an analyst, and return the sketch's table as they see it."""
         self._validate_params()
-        columns = table_of(sketch, bounds)
-        check_answerable(sketch.feature_map, columns, self.prior)
-        return columns
+        table = table_of(sketch, schema)
+        check_answerable(sketch.feature_map, table, self.prior)
+        return table
 
-    def _set_inputs(self, columns: Columns) -> None:
+    def _set_inputs(self, schema: TableSchema) -> None:
         """Set what scikit-learn asks of a fitted estimator's inputs."""
-        self.n_features_in_ = columns.n_columns
-        if columns.names is not None:
-            self.feature_names_in_ = np.array(columns.names, dtype=object)
+        self.n_features_in_ = schema.n_columns
+        if schema.names is not None:
+            self.feature_names_in_ = np.array(schema.names, dtype=object)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         own = self.sketcher
         tags.non_deterministic = own is None or get_tags(own).non_deterministic
-        listed = bool(self.categories) or (own is not None and own._has_categories())
-        tags.input_tags.string = listed
+        known = self.schema if self.schema is not None or own is None else own.schema
+        tags.input_tags.string, tags.input_tags.allow_nan = allowed(known)
         return tags
 
 
-def table_of(sketch: PrivateSketch, bounds: Any = None) -> Columns:
-    """Return the sketch's table, with `bounds` in place of its own where they are given."""
-    own = sketch.columns
-    parts = [part.columns for part, _ in sketch.blocks()]
-    known = next((c.bounds for c in parts if c.bounds is not None), None)
-    steps = [next((c.step(j) for c in parts if c.step(j)), None) for j in range(own.n_columns)]
-    categories = {j: v for j, v in enumerate(own.categories or ()) if v is not None}
-    pairs = known if bounds is None else bounds
-    if pairs is None and len(categories) < own.n_columns:
+def table_of(sketch: PrivateSketch, schema: Any = None) -> TableSchema:
+    """Return the sketch's table; `schema` tells the ranges of columns that it has none of."""
+    parts = [part.schema for part, _ in sketch.blocks()]
+    table = parts[0]
+    given = None if schema is None else as_schema(schema).for_table(table.n_columns, table.names)
+    columns = []
+    for j, column in enumerate(table.columns):
+        # Parts of old files may know more of a column than the first one.
+        known = next((p.columns[j] for p in parts if p.columns[j] != Numeric()), column)
+        if known == Numeric() and given is not None:
+            known = given.columns[j]
+        columns.append(known)
+    table = table.with_columns(columns)
+    if any(table.bound(j) is None for j in table.numeric):
         raise ValueError(
-            "bounds is missing: this sketch was made without, and synthetic points are drawn "
-            "inside them. Give from_sketch the public (low, high) of the columns as bounds, in the "
-            "units in which they were sketched: one pair for all, or one per column."
+            "schema is missing: this sketch was made without, and synthetic points are drawn "
+            "inside the ranges of the columns. Give from_sketch the public schema, such as "
+            "schema=(0, 1), in the units in which the columns were sketched."
         )
-    table = Columns.build(own.n_columns, pairs, categories, own.names, steps)
-    return replace(table, units=own.units)
+    return table
 
 
 def with_parts(sketcher: Any) -> list[Any]:
     """Return a sketcher and all in it, nothing for None."""
     return [] if sketcher is None else [sketcher, *sketcher.sub_sketchers()]
-
-
-def first_given(sketcher: Any, parameter: str) -> Any:
-    """Return the first value of a parameter that the sketcher or one of its parts has."""
-    found = (getattr(one, parameter) for one in with_parts(sketcher))
-    return next((value for value in found if value is not None), None)
 
 
 def library_of(X: Any) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..moments import M2MEstimator
-from ..schema._columns import Columns
+from ..schema._schema import TableSchema
 from ..sketches import PrivateSketch
 
 # Line and marker: any two can be told apart in black and white.
@@ -108,7 +108,7 @@ class TableDisplay(Display):
 
     @staticmethod
     def _numeric(
-        columns: Columns, units: Mapping[str, str] | None
+        columns: TableSchema, units: Mapping[str, str] | None
     ) -> tuple[list[int], list[str], list[str | None]]:
         """Return positions, names and units of the columns that hold numbers."""
         which, known = columns.numeric, units_of(columns, units)
@@ -144,7 +144,7 @@ def with_unit(name: str, unit: str | None) -> str:
     return name if not unit else f"{name} ({unit})"
 
 
-def units_of(columns: Columns, units: Mapping[str, str] | None) -> list[str | None]:
+def units_of(columns: TableSchema, units: Mapping[str, str] | None) -> list[str | None]:
     """Return the unit of each column: those given, else those of the schema.
 
     Raises

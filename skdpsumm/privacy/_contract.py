@@ -391,20 +391,7 @@ class PrivateFit(PrivacyReprMixin):
         A claim about groups is never silently one about rows, nor the other way round. Labels are
         not looked at. Estimators that have no groups in `fit` pass None.
         """
-        name, limit = type(self).__name__, self.max_rows_per_group
-        if limit is None and groups is not None:
-            raise ValueError(
-                "fit got groups, but max_rows_per_group is None, so that single rows would be "
-                "protected and not groups. Set max_rows_per_group to an int, the number of rows "
-                'that a group may add, or to "average", which counts each group once.'
-            )
-        if limit is not None and groups is None:
-            raise ValueError(
-                f"max_rows_per_group={limit!r} protects groups, but fit of {name} got none. Give "
-                "it groups, one label for each row. Behind a Pipeline or a search they arrive only "
-                "with sklearn.set_config(enable_metadata_routing=True). Or set "
-                "max_rows_per_group=None to protect single rows."
-            )
+        check_groups(type(self).__name__, self.max_rows_per_group, groups)
 
     def _check_rows_public(self) -> None:
         """Raise where rows are counted exactly, though groups of any size make their number."""
@@ -415,6 +402,11 @@ class PrivateFit(PrivacyReprMixin):
                 "adjacency='add_remove', or max_rows_per_group='average', under which the number "
                 "of groups is public."
             )
+
+    @property
+    def _limit(self) -> Any:
+        """`max_rows_per_group` as a Python int, "average" or None."""
+        return self._rows_per_group if self._rows_vary else self.max_rows_per_group
 
     @property
     def _rows_per_group(self) -> int:
@@ -504,6 +496,23 @@ class PrivateFit(PrivacyReprMixin):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.non_deterministic = bool(self.epsilon != np.inf and self.noise_seed is None)
         return tags
+
+
+def check_groups(name: str, limit: Any, groups: Any) -> None:
+    """Raise where `groups` or `max_rows_per_group` comes without the other; see `PrivateFit`."""
+    if limit is None and groups is not None:
+        raise ValueError(
+            f"fit of {name} got groups, but max_rows_per_group is None, so that single rows would "
+            "be protected and not groups. Set max_rows_per_group to an int, the number of rows "
+            'that a group may add, or to "average", which counts each group once.'
+        )
+    if limit is not None and groups is None:
+        raise ValueError(
+            f"max_rows_per_group={limit!r} protects groups, but fit of {name} got none. Give it "
+            "groups, one label for each row. Behind a Pipeline or a search they arrive only with "
+            "sklearn.set_config(enable_metadata_routing=True). Or set max_rows_per_group=None to "
+            "protect single rows."
+        )
 
 
 @runtime_checkable

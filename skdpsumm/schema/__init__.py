@@ -1,3 +1,8 @@
 """What is public about a table, and how it is read: cell by cell, whatever its container."""
 
-__all__: list[str] = []
+from ._columns import Categorical, Numeric
+from ._reading import Public
+from ._schema import TableSchema
+from ._vectorizer import PublicVectorizer
+
+__all__ = ["Categorical", "Numeric", "Public", "PublicVectorizer", "TableSchema"]

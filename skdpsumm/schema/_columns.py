@@ -1,385 +1,399 @@
-"""The public description of a table: names, bounds, categories, steps, units."""
+"""What is public about one column: the range and the grid of numbers, or a list of categories."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from numbers import Integral, Real
-from typing import Any
+from itertools import pairwise
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ._listed import check_listed, positions
-from ._reading import FILL_MISSING, NO_TIMES, CellError, Table, exact_numbers, finite_numbers
+from ._reading import FILL_MISSING, NO_TIMES, CellError, finite_numbers
+
+# Of synthetic cells, where nothing says how many are missing.
+_SHARE_MISSING = 0.1
+# A missing number is encoded as the middle of the range and as this, so that it is as far from
+# either end as the ends are from one another.
+_MISSING_NUMBER = 0.75**0.5
+# Two different categories are as far apart as the two ends of a numeric range.
+_INDICATOR = 0.5**0.5
 
 
-@dataclass(frozen=True)
-class Columns:
-    """What is publicly known of each column of a table.
+class Column:
+    """A column of a `TableSchema`: `Numeric` or `Categorical`.
+
+    What it makes of a cell is a function of that cell alone, whatever the dtype of the container.
+    """
+
+    unit: str | None
+    description: str | None
+    missing: bool
+    _principal: ClassVar[tuple[str, ...]]
+
+    def _check_words(self) -> None:
+        for name in ("unit", "description"):
+            text = getattr(self, name)
+            if text is not None and not isinstance(text, str):
+                raise ValueError(f"{name} must be text, got {text!r}.")
+        if not isinstance(self.missing, bool | np.bool_):
+            raise ValueError(f"missing must be True or False, got {self.missing!r}.")
+        object.__setattr__(self, "missing", bool(self.missing))
+
+    def __repr__(self) -> str:
+        given = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        first = [given.pop(name) for name in self._principal]
+        told = [_written(value) for value in first if value is not None]
+        told += [
+            f"{name}={_written(value)}"
+            for name, value in given.items()
+            if value is not None and value is not False
+        ]
+        return f"{type(self).__name__}({', '.join(told)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Numeric(Column):
+    """A column of numbers, and what is public about them.
 
     Parameters
     ----------
-    n_columns : int
-    bounds : tuple of (low, high) or None, one per column, or None
-        Range of each numeric column, in the column's own units. None where nothing is known.
-    categories : tuple of tuples or None, one per column, or None
-        Values of each categorical column; None for a numeric column.
-    names : tuple of str, default=None
-    units : tuple of str or None, default=None
-        Physical units, for the reader of a sketch file.
-    steps : tuple of float or None, default=None
-        Step of each column whose values are low, low + step, ..., high; None for any other.
+    low, high : float, default=None
+        Public range, in the column's own units. Numbers outside are clipped to it. Without a range
+        a column has no histogram, and no synthetic values.
+    step : float, default=None
+        Distance of two neighbouring values, where all values are low, low + step, ..., high: 1 for
+        whole numbers. Other numbers go to the closest of these.
+    edges : sequence of float, default=None
+        Edges of the bins of a histogram, increasing, from `low` to `high` (which you may then
+        leave out), for a column whose values are not spread evenly. A bin holds its left edge, the
+        last one both. None leaves the number of equal bins to the histogram.
+    unit : str, default=None
+        Physical unit, for the reader of a release.
+    description : str, default=None
+        What the column means, for the reader of a release.
+    missing : bool, default=False
+        Whether a cell may be missing (NaN, None, NA or null). False refuses such cells.
+
+    Raises
+    ------
+    ValueError
+        For a range, a step or edges that do not fit together.
+
+    Examples
+    --------
+    >>> from skdpsumm import Numeric
+    >>> Numeric(17, 90, step=1, unit="years")
+    Numeric(17, 90, step=1, unit='years')
+    >>> Numeric(edges=[0, 1, 5000, 99_999]).high
+    99999.0
     """
 
-    n_columns: int
-    bounds: tuple[tuple[float, float] | None, ...] | None = None
-    categories: tuple[tuple[Any, ...] | None, ...] | None = None
-    names: tuple[str, ...] | None = None
-    units: tuple[str | None, ...] | None = None
-    steps: tuple[float | None, ...] | None = None
+    low: float | None = None
+    high: float | None = None
+    step: float | None = field(default=None, kw_only=True)
+    edges: tuple[float, ...] | None = field(default=None, kw_only=True)
+    unit: str | None = field(default=None, kw_only=True)
+    description: str | None = field(default=None, kw_only=True)
+    missing: bool = field(default=False, kw_only=True)
 
-    @classmethod
-    def build(
-        cls,
-        n_columns: int,
-        bounds: Any = None,
-        categories: Mapping[Any, Sequence[Any]] | None = None,
-        names: ArrayLike | None = None,
-        steps: Any = None,
-    ) -> Columns:
-        """Check what the user says of columns against their number and names.
+    _principal: ClassVar[tuple[str, ...]] = ("low", "high")
 
-        Parameters
-        ----------
-        n_columns : int
-        bounds : pair, sequence of pairs, or mapping from column to pair, default=None
-            One (low, high) for all columns or one per column; None at a categorical column.
-        categories : mapping from column (index or name) to values, default=None
-        names : sequence of str, default=None
-        steps : float, sequence, or mapping from column to float, default=None
-            One for all numeric columns or one per column; None where the values are on no grid.
-
-        Raises
-        ------
-        ValueError
-            For bounds the wrong way round, missing or not finite, for steps that do not lead from
-            low to high, and for unknown columns.
-        """
-        labels = None if names is None else tuple(str(name) for name in np.asarray(names, object))
-        listed = cls(n_columns, names=labels)
-        values: list[tuple[Any, ...] | None] = [None] * n_columns
-        for key, known in (categories or {}).items():
-            values[listed.index(key, "categories")] = _check_categories(key, known)
-        # In this order, for each is checked against those before it.
-        table = replace(listed, categories=tuple(values) if any(values) else None)
-        table = table if bounds is None else replace(table, bounds=table._spread_bounds(bounds))
-        return table if steps is None else replace(table, steps=table._spread_steps(steps))
-
-    def _spread(self, parameter: str, given: Any, one: str, *, for_all: bool) -> list[Any]:
-        """Return what is given for each column: one for all, one per column, or a mapping."""
-        if isinstance(given, Mapping):
-            by_index = {self.index(key, parameter): value for key, value in given.items()}
-            return [by_index.get(j) for j in range(self.n_columns)]
-        entries = [given] * self.n_columns if for_all else list(given)
-        if len(entries) != self.n_columns:
+    def __post_init__(self) -> None:
+        self._check_words()
+        edges = None if self.edges is None else _check_edges(self.edges)
+        given = (self.low, self.high)
+        if edges is not None and given == (None, None):
+            given = edges[0], edges[-1]
+        bounds = _check_range(given)
+        for name, value in zip(("low", "high"), bounds or (None, None), strict=True):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "edges", edges)
+        if edges is not None and (edges[0], edges[-1]) != bounds:
             raise ValueError(
-                f"{parameter} has {len(entries)} entries for {self.n_columns} columns; give one "
-                f"{one} for all columns, one per column, or a mapping from column to {one}."
+                f"edges={list(edges)!r} must begin and end at the range of the column, {bounds}."
             )
-        return entries
+        if self.step is not None:
+            object.__setattr__(self, "step", self._check_step(self.step))
 
-    def _spread_bounds(self, bounds: Any) -> tuple[tuple[float, float] | None, ...] | None:
-        if not hasattr(bounds, "__len__") or (isinstance(bounds, np.ndarray) and not bounds.ndim):
-            raise ValueError(f"bounds must be a (low, high) pair, or pairs; got {bounds!r}.")
-        one_pair = len(bounds) == 2 and all(np.isscalar(b) for b in bounds)
-        pairs = self._spread("bounds", bounds, "(low, high)", for_all=one_pair)
-        # Those of a categorical column are left out, as where one pair is for all.
-        checked = tuple(
-            _check_pair(pair, self.name(j)) if self.values(j) is None else None
-            for j, pair in enumerate(pairs)
-        )
-        return checked if any(checked) else None
-
-    def _spread_steps(self, steps: Any) -> tuple[float | None, ...] | None:
-        one_step = not isinstance(steps, list | tuple) and getattr(steps, "ndim", 0) == 0
-        each = self._spread("steps", steps, "step", for_all=one_step)
-        if one_step and not isinstance(steps, Mapping):  # which is of the numeric columns
-            each = [step if self.values(j) is None else None for j, step in enumerate(each)]
-        known = tuple(None if s is None else self._check_step(s, j) for j, s in enumerate(each))
-        return known if any(known) else None
-
-    def _check_step(self, step: Any, j: int) -> float:
-        bound, given = self.bound(j), f"steps[{self.name(j)!r}]={step!r}"
-        if self.values(j) is not None:
-            raise ValueError(f"{given} is of a categorical column; leave it out.")
-        if bound is None:
-            raise ValueError(f"{given} needs `bounds` of that column, its first and last value.")
+    def _check_step(self, step: Any) -> float:
+        if self.bounds is None:
+            raise ValueError(f"step={step!r} needs low and high, the first and the last value.")
         if not isinstance(step, Real) or not 0 < float(step) < 1e308:
-            raise ValueError(f"{given} must be a positive number, the distance of two values.")
-        low, high = bound
+            raise ValueError(
+                f"step={step!r} must be a positive number, the distance of two values."
+            )
+        low, high = self.bounds
         n_steps = (high - low) / float(step)  # a whole number, up to what decimals lose in binary
         # Finer, and half a step would be lost in the rounding of the values.
         if step < 16 * np.spacing(max(-low, high)) or n_steps < 0.5:
-            raise ValueError(f"{given} is too fine or too wide for bounds {bound}; leave it out.")
+            raise ValueError(
+                f"step={step!r} is too fine or too wide for the range {self.bounds}; leave it out."
+            )
         if abs(n_steps - round(n_steps)) > 1e-6:
             raise ValueError(
-                f"{given} does not lead from one of the bounds {bound} to the other; give bounds "
-                "that are values of the column."
+                f"step={step!r} does not lead from one end of the range {self.bounds} to the "
+                "other; give ends that are values of the column."
             )
+        if self.edges is not None:
+            first = first_values(self.edges, low, float(step))
+            if not np.all(np.diff(first) > 0):
+                raise ValueError(
+                    f"edges={list(self.edges)!r} make a bin without a value, for the step is "
+                    f"{step!r}; join bins."
+                )
         return float(step)
 
-    def index(self, key: Any, parameter: str) -> int:
-        """Return the position of a column given by name or index."""
-        if isinstance(key, str):
-            if self.names is None or key not in self.names:
-                raise ValueError(f"{parameter} names column {key!r}, which the data do not have.")
-            return self.names.index(key)
-        if not (isinstance(key, Integral) and 0 <= int(key) < self.n_columns):
-            raise ValueError(
-                f"{parameter} names column {key!r}; "
-                f"the data have columns 0 to {self.n_columns - 1}."
-            )
-        return int(key)
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The range (low, high), None where there is none."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
-    def name(self, j: int) -> str:
-        """Return the name of column `j`, or ``x<j>``."""
-        return f"x{j}" if self.names is None else self.names[j]
+    @property
+    def n_values(self) -> int | None:
+        """Number of values, None where they are on no grid."""
+        if self.bounds is None or self.step is None:
+            return None
+        return round((self.bounds[1] - self.bounds[0]) / self.step) + 1
 
-    def values(self, j: int) -> tuple[Any, ...] | None:
-        """Return the categories of column `j`, None for a numeric column."""
-        return None if self.categories is None else self.categories[j]
-
-    def bound(self, j: int) -> tuple[float, float] | None:
-        """Return the (low, high) of column `j`, None where it has none."""
-        return None if self.bounds is None else self.bounds[j]
-
-    def step(self, j: int) -> float | None:
-        """Return the step of column `j`, None where its values are on no grid."""
-        return None if self.steps is None else self.steps[j]
-
-    def n_values(self, j: int) -> int | None:
-        """Return the number of values of numeric column `j`, None where they are on no grid."""
-        bound, step = self.bound(j), self.step(j)
-        return None if bound is None or step is None else round((bound[1] - bound[0]) / step) + 1
-
-    def on_grid(self, values: NDArray, j: int) -> NDArray:
-        """Return each of `values` moved to the closest value that column `j` has.
+    def on_grid(self, values: NDArray) -> NDArray:
+        """Return each of `values` moved to the closest value that the column has.
 
         Where the column has no step they are returned as they are.
         """
-        bound, step = self.bound(j), self.step(j)
-        if bound is None or step is None:
+        if self.bounds is None or self.step is None:
             return values
-        low, high = bound
+        (low, high), step = self.bounds, self.step
         last = round((high - low) / step)
         k = np.clip(np.rint((np.asarray(values, np.float64) - low) / step), 0, last)
-        return np.where(k == last, high, _as_written(low + k * step, bound, step))
+        return np.where(k == last, high, _as_written(low + k * step, (low, high), step))
 
-    @property
-    def numeric(self) -> list[int]:
-        """The columns of numbers."""
-        return [j for j in range(self.n_columns) if self.values(j) is None]
+    def read(self, cells: NDArray) -> NDArray[np.float64]:
+        """Return cells as floats, clipped to the range and moved to the grid; NaN where missing.
 
-    @property
-    def is_numeric(self) -> bool:
-        """Whether no column is categorical."""
-        return self.categories is None
-
-    def check(self, X: NDArray | Table) -> None:
-        """Raise ValueError for a value that is not listed, or no finite number where one is due."""
-        for j in range(self.n_columns):
-            if self.values(j) is not None:
-                self.code(X, j)
-            else:
-                self._floats(X, j)
-
-    def code(self, X: NDArray | Table, j: int) -> NDArray[np.int64]:
-        """Return the position of each entry of categorical column `j` among its categories."""
-        known, fault = self.values(j), ""
-        assert known is not None
-        try:
-            codes = positions(X[:, j], known)
-        except CellError as error:
-            fault = error.fault
-        if fault == "missing":
-            raise ValueError(self._missing(j))
-        if fault == "narrow":
-            raise ValueError(
-                f"Column {self.name(j)!r} has a short float type, which cannot hold each of its "
-                "categories; convert it, such as by astype(float)."
-            )
-        if fault:
-            raise ValueError(
-                f"Column {self.name(j)!r} holds dates or times, and `categories` are words or "
-                "numbers; convert it to words, such as by astype(str)."
-            )
-        if np.any(codes < 0):
-            raise ValueError(
-                f"Column {self.name(j)!r} holds a value that is not among its categories; add it "
-                "to `categories`, or map rare values to one of those listed."
-            )
-        return codes
-
-    def number(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
-        """Return numeric column `j` as floats, clipped to its bounds and moved to its grid if any.
-
-        Each is a function of its own cell, whatever the dtype of the column.
+        Raises
+        ------
+        CellError
+            For what is no finite number, and missing cells where none may be.
         """
-        column, bound = self._floats(X, j), self.bound(j)
-        return column if bound is None else self.on_grid(np.clip(column, *bound), j)
-
-    def _floats(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
-        try:
-            return finite_numbers(X[:, j])
-        except CellError as error:
-            fault = error.fault
-        if fault == "times":
-            raise ValueError(f"Column {self.name(j)!r} holds dates or times. {NO_TIMES}")
-        if fault == "missing":
-            raise ValueError(self._missing(j))
-        raise ValueError(
-            f"Column {self.name(j)!r} must hold finite numbers; if its values are names, list "
-            "them in `categories`, or leave the column out."
-        )
-
-    def _missing(self, j: int) -> str:
-        return f"Column {self.name(j)!r} has missing values. {FILL_MISSING}"
+        values = finite_numbers(cells, missing=self.missing)
+        return values if self.bounds is None else self.on_grid(np.clip(values, *self.bounds))
 
     @property
     def n_encoded(self) -> int:
         """Number of columns that `encode` returns."""
-        known = [self.values(j) for j in range(self.n_columns)]
-        return sum(1 if values is None else len(values) for values in known)
+        return 2 if self.missing else 1
 
-    def encode(self, X: NDArray | Table) -> NDArray:
-        """Return X with numeric columns scaled to [0, 1] and categories at distance one.
+    def encode(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what `read` does on the scale [0, 1], and where a cell is missing beside it.
 
-        Numeric columns with bounds are clipped and scaled; without bounds they are left alone. A
-        categorical column becomes its indicators times ``sqrt(1/2)``, so that two different
-        categories are as far apart as the two ends of a numeric range.
+        Numbers without a range are left as they are.
         """
-        # Nothing to encode: a memmap stays one, and is read block by block.
-        if self.bounds is None and self.is_numeric and not isinstance(X, Table):
-            return X if X.dtype == np.float32 else exact_numbers(X)
-        out = np.zeros((X.shape[0], self.n_encoded))
-        start = 0
-        for j in range(self.n_columns):
-            known = self.values(j)
-            if known is not None:
-                out[np.arange(len(X)), start + self.code(X, j)] = np.sqrt(0.5)
-                start += len(known)
-                continue
-            low, high = self.bound(j) or (0.0, 1.0)
-            out[:, start] = (self.number(X, j) - low) / (high - low)
-            start += 1
-        return out
+        low, high = self.bounds or (0.0, 1.0)
+        scaled = (values - low) / (high - low)
+        if not self.missing:
+            return scaled[:, None]
+        absent = np.isnan(values)
+        middle = 0.0 if self.bounds is None else 0.5
+        return np.column_stack([np.where(absent, middle, scaled), absent * _MISSING_NUMBER])
 
-    def sample(self, n_samples: int, rng: np.random.RandomState) -> NDArray:
-        """Draw rows uniformly from the bounds and the categories, each column stratified."""
-        # Stratified, each column is covered evenly by few points, whatever the others are.
-        return stack_columns(
-            [self._sample_column(j, stratified(n_samples, rng)) for j in range(self.n_columns)]
-        )
+    def sample(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a value for each number of [0, 1): even over the range, a part of them missing."""
+        if self.bounds is None:
+            raise ValueError("it has no range")
+        absent = np.zeros(len(u), np.bool_)
+        if self.missing:
+            absent, u = u < _SHARE_MISSING, (u - _SHARE_MISSING) / (1 - _SHARE_MISSING)
+        half = (self.step or 0.0) / 2  # which the first and the last value extend beyond the range
+        low, high = self.bounds
+        values = self.on_grid(low - half + u * (high - low + 2 * half))
+        return np.where(absent, np.nan, values)
 
-    def _sample_column(self, j: int, u: NDArray) -> NDArray:
-        known, bound = self.values(j), self.bound(j)
-        if known is not None:
-            return self.decode(j, np.minimum((u * len(known)).astype(int), len(known) - 1))
-        if bound is None:
+
+@dataclass(frozen=True, repr=False)
+class Categorical(Column):
+    """A column of categories, with all the public values that it may have.
+
+    Parameters
+    ----------
+    categories : sequence of str, int, float or bool
+        All values; at least two, or one where cells may be missing. A value that is not listed is
+        refused.
+    unit : str, default=None
+        As of `Numeric`.
+    description : str, default=None
+        What the column means, for the reader of a release.
+    missing : bool, default=False
+        Whether a cell may be missing (NaN, None, NA or null), which is a category of its own.
+        False refuses such cells.
+
+    Raises
+    ------
+    ValueError
+        For too few values, values listed twice, and values that a table may confuse.
+
+    Examples
+    --------
+    >>> from skdpsumm import Categorical
+    >>> Categorical(["Female", "Male"], missing=True)
+    Categorical(['Female', 'Male'], missing=True)
+    """
+
+    categories: tuple[Any, ...]
+    unit: str | None = field(default=None, kw_only=True)
+    description: str | None = field(default=None, kw_only=True)
+    missing: bool = field(default=False, kw_only=True)
+
+    _principal: ClassVar[tuple[str, ...]] = ("categories",)
+
+    def __post_init__(self) -> None:
+        self._check_words()
+        known = check_listed("categories", self.categories)
+        if len(known) + self.missing < 2:
             raise ValueError(
-                f"bounds is missing for column {self.name(j)!r}: give its public (low, high), "
-                "inside which synthetic points are drawn."
+                f"categories lists {len(known)} value(s), and a column with fewer than two tells "
+                "nothing; list all public values of the column, or leave the column out."
             )
-        half = (self.step(j) or 0.0) / 2  # which the first and the last value extend beyond bounds
-        return self.on_grid(bound[0] - half + u * (bound[1] - bound[0] + 2 * half), j)
+        object.__setattr__(self, "categories", known)
 
-    def require_bounds(self) -> None:
-        """Raise ValueError if a numeric column has no bounds."""
-        for j in range(self.n_columns):
-            if self.values(j) is None and self.bound(j) is None:
-                self._sample_column(j, np.zeros(1))
+    @property
+    def n_codes(self) -> int:
+        """Number of codes: that of the categories, and one for missing cells where there may be."""
+        return len(self.categories) + self.missing
 
-    def decode(self, j: int, codes: NDArray) -> NDArray:
-        """Return the categories of column `j` at positions `codes`."""
-        known = self.values(j)
-        numeric = all(isinstance(v, int | float | np.number) for v in known or ())
-        return np.asarray(known, dtype=np.float64 if numeric else object)[codes]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description."""
-        nothing = (None,) * self.n_columns
-        lists = (self.names, self.bounds, self.categories, self.units, self.steps)
-        rows = zip(*(entries or nothing for entries in lists), strict=True)
-        keys = ("name", "bounds", "categories", "unit", "step")
-        return {"columns": [dict(zip(keys, row, strict=True)) for row in rows]}
-
-    @classmethod
-    def from_dict(cls, description: dict[str, Any]) -> Columns:
-        """Rebuild from `to_dict`, by `build`: what it refuses is refused here.
+    def read(self, cells: NDArray) -> NDArray[np.int64]:
+        """Return the position of each cell among the categories; the last code is a missing cell's.
 
         Raises
         ------
-        ValueError
-            For a description that is none.
+        CellError
+            For a cell that is not listed, and missing cells where none may be.
         """
-        columns = description["columns"]
-        if not columns or not all(isinstance(column, dict) for column in columns):
-            raise ValueError("The description of a table lists no columns.")
+        codes = positions(cells, self.categories, missing=self.missing)
+        if np.any(codes < 0):
+            raise CellError("unlisted")
+        return codes
 
-        def known(key: str) -> dict[int, Any] | None:
-            found = {j: c[key] for j, c in enumerate(columns) if c[key] is not None}
-            return found or None
+    @property
+    def n_encoded(self) -> int:
+        """Number of columns that `encode` returns."""
+        return self.n_codes
 
-        texts = {key: [column[key] for column in columns] for key in ("name", "unit")}
-        for words in texts.values():
-            if not all(word is None or isinstance(word, str) for word in words):
-                raise ValueError("Names and units of columns must be text.")
-        names = texts["name"] if known("name") else None
-        if names and None in names:
-            raise ValueError("Either all columns have a name, or none.")
-        values = known("categories")
-        for listed in (values or {}).values():
-            if not all(_is_plain(value) for value in listed):
-                raise ValueError("Categories of a description must be words or numbers.")
-        table = cls.build(len(columns), known("bounds"), values, names, known("step"))
-        return replace(table, units=tuple(texts["unit"]) if known("unit") else None)
+    def encode(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the indicators of codes, times sqrt(1/2)."""
+        return np.eye(self.n_codes)[codes] * _INDICATOR
 
+    def decode(self, codes: NDArray) -> NDArray:
+        """Return the categories at codes: floats if all are numbers, NaN or None for missing."""
+        numeric = all(isinstance(v, int | float) for v in self.categories)
+        values = [*self.categories, *([np.nan if numeric else None] * self.missing)]
+        return np.asarray(values, dtype=np.float64 if numeric else object)[codes]
 
-def stratified(n_points: int, rng: np.random.RandomState) -> NDArray[np.float64]:
-    """Return one uniform number in each of n equal slices of [0, 1], in random order."""
-    return (rng.permutation(n_points) + rng.uniform(size=n_points)) / n_points
+    def sample(self, u: NDArray[np.float64]) -> NDArray:
+        """Return a category for each number of [0, 1), evenly."""
+        return self.decode(np.minimum((u * self.n_codes).astype(int), self.n_codes - 1))
 
 
-def stack_columns(parts: list[NDArray]) -> NDArray:
-    """Return columns side by side: floats, or objects where one of them holds objects."""
-    if all(part.dtype.kind == "f" for part in parts):
-        return np.column_stack(parts)
-    table = np.empty((len(parts[0]), len(parts)), dtype=object)
-    for j, part in enumerate(parts):
-        table[:, j] = part
-    return table
+def as_column(given: Any) -> Column:
+    """Return the column that a shorthand stands for.
+
+    Parameters
+    ----------
+    given : Numeric, Categorical, tuple of two numbers, or list
+        A tuple is the range of a `Numeric`, a list the values of a `Categorical`.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    if isinstance(given, Column):
+        return given
+    if is_range(given):
+        return Numeric(*given)
+    if isinstance(given, list):
+        return Categorical(given)  # type: ignore[arg-type]
+    raise ValueError(
+        f"{given!r} describes no column; write a range as a tuple, (low, high), categories as a "
+        "list, or give Numeric(...) or Categorical(...)."
+    )
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether `value` may be in a cell of a table; integers of tables have 64 bits at most."""
-    if isinstance(value, int):
-        return abs(value) < 2**64
-    if isinstance(value, float):
-        return bool(np.isfinite(value))
-    return not isinstance(value, list | dict)
+def is_range(given: Any) -> bool:
+    """Whether something is a tuple of two numbers."""
+    is_pair = isinstance(given, tuple) and len(given) == 2
+    return is_pair and all(isinstance(end, Real) and not isinstance(end, bool) for end in given)
 
 
-def _check_pair(pair: Any, name: str) -> tuple[float, float]:
-    remedy = f"give the column's public range as (low, high), low < high; column {name!r} has"
+# What is wrong with cells of a column, and what to do.
+FAULTS = {
+    "times": "holds dates or times. " + NO_TIMES,
+    "missing": "has missing values. " + FILL_MISSING,
+    "unlisted": (
+        "holds a value that is not among its categories; add it to those of the schema, or map "
+        "rare values to one of those listed."
+    ),
+    "narrow": (
+        "has a short float type, which cannot hold each of its categories; convert it, such as by "
+        "astype(float)."
+    ),
+    "": (
+        "must hold finite numbers; if its values are names, list them in the schema as a "
+        "Categorical, or leave the column out."
+    ),
+}
+
+
+def read_cells(column: Column, cells: NDArray, name: str) -> NDArray:
+    """Return what a column reads of cells, or raise ValueError that names the column, no value."""
     try:
-        low, high = (float(b) for b in pair)
+        return column.read(cells)  # type: ignore[attr-defined]
+    except CellError as error:
+        fault = error.fault
+    if isinstance(column, Categorical) and fault == "times":
+        raise ValueError(
+            f"Column {name!r} holds dates or times, and categories are words or numbers; convert "
+            "it to words, such as by astype(str)."
+        )
+    raise ValueError(f"Column {name!r} {FAULTS.get(fault, FAULTS[''])}")
+
+
+def first_values(edges: Sequence[float], low: float, step: float) -> NDArray[np.float64]:
+    """Return the position on the grid of the first value of each bin, and one beyond the last."""
+    # An edge that is a value up to rounding belongs to the bin on its right.
+    first = np.ceil((np.array(edges) - low) / step - 1e-6)
+    first[-1] = round((edges[-1] - low) / step) + 1
+    return first
+
+
+def _check_range(pair: Sequence[Any]) -> tuple[float, float] | None:
+    low, high = pair
+    if low is None and high is None:
+        return None
+    try:
+        low, high = float(low), float(high)
     except (TypeError, ValueError):
-        raise ValueError(f"bounds is missing or no pair: {remedy} {pair!r}.") from None
+        raise ValueError(
+            f"low and high must be two numbers, the public range of the column; got "
+            f"({low!r}, {high!r})."
+        ) from None
     if not 1e-300 < high - low < np.inf:  # else scaling would overflow, to NaN
-        raise ValueError(f"bounds must be finite and increasing: {remedy} ({low!r}, {high!r}).")
+        raise ValueError(f"low and high must be finite, low < high; got ({low!r}, {high!r}).")
     return low, high
+
+
+def _check_edges(edges: Any) -> tuple[float, ...]:
+    try:
+        found = tuple(float(edge) for edge in edges)
+    except (TypeError, ValueError, OverflowError):
+        found = ()
+    if len(found) < 2 or not all(left < right for left, right in pairwise(found)):
+        raise ValueError(f"edges={edges!r} must be a list of at least two increasing numbers.")
+    return found
 
 
 def _as_written(values: NDArray, bound: tuple[float, float], step: float) -> NDArray:
@@ -391,30 +405,14 @@ def _as_written(values: NDArray, bound: tuple[float, float], step: float) -> NDA
     return np.rint(values * scale) / scale if exact else values
 
 
-def _check_categories(key: Any, values: Sequence[Any]) -> tuple[Any, ...]:
-    known = check_listed(f"categories[{key!r}]", values)
-    if len(known) < 2:
-        raise ValueError(
-            f"categories[{key!r}] lists {len(known)} value(s), and a column with fewer than two "
-            "tells nothing; list all public values of the column, or leave the column out."
-        )
-    return known
+def short_number(value: float) -> int | float:
+    """Return a float as people write it: 17 for 17.0."""
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
-def first_difference(here: Any, there: Any, path: str = "") -> str | None:
-    """Return the first entry in which two nested descriptions differ, by name, or None."""
-    if isinstance(here, dict) and isinstance(there, dict):
-        keys = [(f"{path}.{k}" if path else k, k) for k in sorted({*here, *there})]
-        pairs = [(name, here.get(k), there.get(k)) for name, k in keys]
-    elif isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
-        pairs = [(f"{path}[{j}]", *p) for j, p in enumerate(zip(here, there, strict=True))]
-    else:
-        same = type(here) is type(there) and here == there
-        return None if same else f"{path}: {_short(here)} here, {_short(there)} there"
-    return next((d for d in (first_difference(h, t, name) for name, h, t in pairs) if d), None)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, list):
-        return f"{len(value)} entries"
-    return "nothing" if value is None else repr(value)[:80]
+def _written(value: Any) -> str:
+    if isinstance(value, float):
+        return repr(short_number(value))
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    return repr(value)

@@ -35,7 +35,7 @@ _ROUNDED = (
     "as integers or as words."
 )
 _SHAPE = "groups must have one dimension, with one label for each row of X."
-_LENGTHS = "groups and X have different numbers of rows; give one label for each row."
+LENGTHS = "groups and X have different numbers of rows; give one label for each row."
 
 
 class Groups:
@@ -57,7 +57,7 @@ class Groups:
         The position among `labels` of each row's group.
     """
 
-    def __init__(self, labels: Sequence[Hashable]):
+    def __init__(self, labels: Sequence[Hashable] | NDArray):
         # A dict compares numbers exactly, of whatever types.
         seen: dict[Hashable, int] = {}
         codes = (seen.setdefault(label, len(seen)) for label in labels)
@@ -82,7 +82,7 @@ class Groups:
         """
         labels = plain_labels(groups)
         if n_rows is not None and len(labels) != n_rows:
-            raise ValueError(_LENGTHS)
+            raise ValueError(LENGTHS)
         return cls(labels)
 
     def __len__(self) -> int:

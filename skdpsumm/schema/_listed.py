@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from ._reading import MISSING, NARROW, TIME_TYPES, TIMES, WORDS, CellError, cell_fault, is_missing
 
 
-def positions(column: NDArray, listed: Sequence[Any]) -> NDArray[np.int64]:
+def positions(
+    column: NDArray, listed: Sequence[Any], *, missing: bool = False
+) -> NDArray[np.int64]:
     """Return the position of each cell among the values that are listed, -1 where it is none.
 
     Parameters
@@ -24,12 +26,14 @@ def positions(column: NDArray, listed: Sequence[Any]) -> NDArray[np.int64]:
     column : ndarray of shape (n,)
     listed : sequence
         As `check_listed` returns them.
+    missing : bool, default=False
+        Whether cells may be missing; their position is that after the last one.
 
     Raises
     ------
     CellError
-        For dates and times, for missing cells, and for a column of short floats, which may have
-        rounded one value that is listed to another.
+        For dates and times, for missing cells where there may be none, and for a column of short
+        floats, which may have rounded one value that is listed to another.
     """
     if column.dtype.kind in "mM":
         raise CellError(TIMES)
@@ -49,8 +53,10 @@ def positions(column: NDArray, listed: Sequence[Any]) -> NDArray[np.int64]:
     lookup = {value: k for k, value in enumerate(listed)}
     found = np.fromiter((lookup.get(cell, -1) for cell in cells), np.int64, len(cells))
     # Missing cells are told apart from those not listed, for the remedies differ.
-    if any(is_missing(column[i]) for i in np.flatnonzero(found < 0)):
+    absent = [i for i in np.flatnonzero(found < 0) if is_missing(column[i])]
+    if absent and not missing:
         raise CellError(MISSING)
+    found[absent] = len(listed)
     return found
 
 

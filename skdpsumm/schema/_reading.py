@@ -298,6 +298,7 @@ _HARMLESS = re.compile(
     r"|Sparse data was|y cannot be None"
     r"|(This \w+ e|E)stimator.* requires y"
     r"|X is a \w+, which holds no rows yet|y holds words beside"
+    r"|The table (lacks|has) columns? |The schema describes \d+ columns"
 )
 _RESHAPE = (
     "Expected 2D array, got another number of dimensions. Reshape your data either using "
@@ -311,9 +312,9 @@ _REPLACED = {
 }
 # Not scikit-learn's advice, which is an imputer: fitted to the rows it makes each depend on all.
 FILL_MISSING = (
-    "Fill missing values with a public constant, or a category of its own (fillna('missing'), and "
-    "that word in `categories`), or drop rows by a public rule; never fit an imputer to private "
-    "rows, for that voids the guarantee."
+    "Give a `schema` that says missing=True of the column, and missing values get a place of their "
+    "own; or fill them with a public constant, or drop rows by a public rule. Never fit an imputer "
+    "to private rows, for that voids the guarantee."
 )
 NO_TIMES = (
     "Dates and times have no unit of their own, and one row can change that of a whole column. "
@@ -328,10 +329,9 @@ _TOLD = {
     "complex": "Complex data not supported{where}; give real numbers.",
     "times": "Input {name} holds dates or times{where}. " + NO_TIMES,
     "words": (
-        "Input {name} holds values that are not numbers{where}. Convert them, or leave the column "
-        "out, or list its public values: in `categories` where the estimator has it, else in an "
-        "encoder before it, OneHotEncoder(categories=[[...]]). (The message names no value, for "
-        "the table is private.)"
+        "Input {name} holds values that are not numbers{where}. Give a `schema` that lists their "
+        "public values, such as {{'job': ['clerk', 'farmer']}}, or leave the column out. (The "
+        "message names no value, for the table is private.)"
     ),
     "objects": "float() argument must be a string or a real number, not {kind!r}{where}.",
     "missing": "Input {name} contains NaN{where}.\n" + FILL_MISSING,
@@ -342,7 +342,7 @@ _TOLD = {
 _MOST_NAMED = 10
 
 
-class Schema(BaseEstimator):
+class NoEstimator(BaseEstimator):
     """What `validate_table` writes the columns to, for those who are no estimators."""
 
 
@@ -351,6 +351,7 @@ def validate_table(
     X: Any,
     y: Any = "no_validation",
     *,
+    schema: Any = None,
     mixed: bool = False,
     keep_float32: bool = False,
     y_numeric: bool = False,
@@ -365,9 +366,12 @@ def validate_table(
         Gets `n_features_in_` and `feature_names_in_`, or is asked for them (``reset=False``).
     X : array-like or frame of shape (n_samples, n_features)
     y : array-like, default="no_validation"
+    schema : TableSchema, default=None
+        Which columns of X are meant. They are returned in its order, their cells as they are, for
+        the schema of the table (`TableSchema.for_table`) to check and to read.
     mixed : bool, default=False
-        Whether X may hold categories. Cells are then returned as they are, for `Columns` to check
-        and to read: an array, or a `Table` of a frame's columns.
+        Whether cells are returned as they are without a schema, too: an array, or a `Table` of a
+        frame's columns.
     keep_float32 : bool, default=False
         Whether a table of float32 stays one, for callers that work in float64 block by block.
     y_numeric : bool, default=False
@@ -390,8 +394,12 @@ def validate_table(
         # conversion, which decides one dtype for all of them.
         validate_data(estimator, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
         table = _read(estimator, X, ensure_min_samples)
-        checked = table if mixed else _as_floats(table, X, keep_float32)
         _check_n_features(estimator, table, reset=reset)
+        if schema is not None:
+            names = getattr(estimator, "feature_names_in_", None)
+            table = _take(table, schema.positions(table.shape[1], names))
+        whole = mixed or schema is not None
+        checked = table if whole else _as_floats(table, X, keep_float32)
         if isinstance(y, str) and y == "no_validation":
             return checked
         target = _read_target(estimator, y, y_numeric)
@@ -416,6 +424,13 @@ def _read(estimator: Any, X: Any, ensure_min_samples: int) -> NDArray | Table:
     shape = min(n_rows, ensure_min_samples), n_columns
     check_array(np.zeros(shape), ensure_min_samples=ensure_min_samples, estimator=estimator)
     return table
+
+
+def _take(table: NDArray | Table, which: list[int]) -> NDArray | Table:
+    """Return some columns of a table, or the table itself where these are all."""
+    if which == list(range(table.shape[1])):
+        return table
+    return Table([table[:, j] for j in which]) if isinstance(table, Table) else table[:, which]
 
 
 def _as_floats(table: NDArray | Table, X: Any, keep_float32: bool) -> NDArray:
@@ -454,11 +469,19 @@ def _table_error(table: NDArray | Table, X: Any) -> Exception:
     return cell_error(worst, "X", f" in {_listed(X, at_fault)}")
 
 
-def finite_numbers(column: NDArray) -> NDArray[np.float64]:
-    """Return what `exact_numbers` does; raise CellError for missing and infinite ones, too."""
+def finite_numbers(column: NDArray, *, missing: bool = False) -> NDArray[np.float64]:
+    """Return what `exact_numbers` does; raise CellError for missing and infinite ones, too.
+
+    Missing ones are NaN where there may be some.
+    """
     numbers = exact_numbers(column)
-    if not np.isfinite(numbers).all():
-        raise CellError(MISSING if np.isnan(numbers).any() else INFINITE)
+    if np.isfinite(numbers).all():
+        return numbers
+    absent = np.isnan(numbers)
+    if absent.any() and not missing:
+        raise CellError(MISSING)
+    if np.isinf(numbers).any():
+        raise CellError(INFINITE)
     return numbers
 
 
@@ -478,7 +501,7 @@ def cell_error(error: CellError, name: str, where: str = "") -> Exception:
 
 def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
     if y is None:
-        return validate_data(Schema(), y=y, estimator=estimator)
+        return validate_data(NoEstimator(), y=y, estimator=estimator)
     column, fault = read_labels(y), None
     if y_numeric:
         try:
@@ -487,7 +510,7 @@ def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
             fault = error
     if fault is not None:
         raise cell_error(fault, "y")
-    checked = validate_data(Schema(), y=column, estimator=estimator)
+    checked = validate_data(NoEstimator(), y=column, estimator=estimator)
     return checked if y_numeric else _of_one_kind(checked)
 
 

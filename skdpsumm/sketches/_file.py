@@ -1,7 +1,8 @@
 """The file format of a sketch: a zip of numpy arrays and one JSON header, with a checksum.
 
-Version 2 has a `step` for each column (null where it has none), and the `edges` of each column of a
-histogram (null for equal bins). Files of version 1 lack both, and are read as if all were null.
+Version 3 holds a `TableSchema`: each column has `edges` and a `description`, and says whether cells
+may be `missing`. In version 2 the edges are in the map of a histogram; version 1 has neither these
+nor a `step`. Both are read as if what they lack were null.
 
 The checksum is no signature: whoever knows the format can write anything under it. So nothing in a
 file is believed. Its sizes are limited before memory is taken, each part is made by the constructor
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 FORMAT = "skdpsumm.PrivateSketch"
-VERSION = 2
+VERSION = 3
 # Bytes of a file, and of all that is unpacked from it: sums and noise of 2**26 features.
 LARGEST_FILE = 2**30
 # Bytes of the header: 64 columns of 100,000 categories each.
@@ -108,7 +109,7 @@ def read_sketch(path: str | os.PathLike, kind: type[PrivateSketch]) -> PrivateSk
 def _sketch(
     header: dict[str, Any], arrays: dict[str, NDArray], kind: type[PrivateSketch]
 ) -> PrivateSketch:
-    if header["version"] == 1:
+    if header["version"] < VERSION:
         header["version"] = VERSION
         _upgrade(header["map"])
     own = {k.removeprefix("map."): a for k, a in arrays.items() if k.startswith("map.")}
@@ -129,13 +130,16 @@ def _sketch(
 
 
 def _upgrade(state: dict[str, Any]) -> None:
-    """Add what version 1 lacks to the description of a map."""
+    """Add what versions 1 and 2 lack to the description of a map."""
     for part in state.get("maps", []):
         _upgrade(part)
-    for column in state.get("columns", []):
+    columns = state.get("columns", [])
+    edges = state.pop("edges", None) or [None] * len(columns)
+    for column, own in zip(columns, edges, strict=True):
         column.setdefault("step", None)
-    if state["kind"] == "histogram":
-        state.setdefault("edges", [None] * len(state["columns"]))
+        column |= {"edges": own, "description": None, "missing": False}
+        if column["categories"] is not None:
+            column["bounds"] = None  # which nobody used
 
 
 def _content(sketch: PrivateSketch) -> tuple[dict[str, Any], dict[str, NDArray]]:

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
-from ..features._feature_maps import GRID, FeatureMap, feature_map_from_state
+from ..features._feature_maps import GRID, FeatureMap
 from ..privacy import PrivacyGuarantee
+from ..privacy._compositions import parallel
 from ..privacy._noise import IntegerNoise
-from ..schema._columns import Columns
+from ..schema._groups import Groups
+from ..schema._schema import TableSchema
 from ._file import read_sketch, write_sketch
 
 # Of the sums and the noise, in rows. One release has below 2**48, for noise is of 64 bits on a grid
 # of 2**-15, so this is a sum of 65,536 of them; its square is far from overflowing.
 LARGEST_SUM = 2.0**64
+# The value of `max_rows_per_group` that gives the rows of a group a weight of one together.
+AVERAGE = "average"
+_ROWS_PER_BATCH = 65536
 # Of noise, in rows. That of epsilon = 1e20 is above 1e-135, and the square of this is a number.
 SMALLEST_NOISE = 1e-140
 
@@ -34,7 +41,7 @@ class PrivateSketch:
     Parameters
     ----------
     feature_map : FeatureMap
-        The public phi, with the schema of the table (`feature_map.columns`).
+        The public phi, with the schema of the table (`feature_map.schema`).
     sums : ndarray of shape (m,)
         Sum of phi plus noise, as released.
     noise_std : ndarray of shape (m,)
@@ -68,7 +75,7 @@ class PrivateSketch:
     >>> import numpy as np
     >>> from skdpsumm import HistogramSketcher, PrivateSketch
     >>> X = np.random.default_rng(0).random((1000, 2))
-    >>> sketch = HistogramSketcher(bounds=(0, 1), n_bins=4).fit(X).sketch_
+    >>> sketch = HistogramSketcher(schema=(0, 1), n_bins=4).fit(X).sketch_
     >>> sketch.mean.shape
     (8,)
     >>> both = sketch + sketch  # for releases of two disjoint data sets
@@ -187,28 +194,15 @@ class PrivateSketch:
         return np.array(means), np.maximum(n_rows, 1.0)
 
     @property
-    def columns(self) -> Columns:
-        """The schema: names, bounds, categories and units of the columns."""
-        return self.feature_map.columns
+    def schema(self) -> TableSchema:
+        """What is public about the columns, their units and descriptions included."""
+        return self.feature_map.schema
 
     def blocks(self) -> list[tuple[FeatureMap, slice]]:
         """Return each elementary feature map with its place in `mean`."""
         maps = self.feature_map.parts()
         ends = np.cumsum([m.n_features for m in maps]).tolist()
         return [(m, slice(end - m.n_features, end)) for m, end in zip(maps, ends, strict=True)]
-
-    def with_units(self, units: Mapping[str, str]) -> PrivateSketch:
-        """Return a copy whose schema states the physical unit of each column named."""
-        state, arrays = self.feature_map.to_state()
-        parts = [state]
-        for part in parts:  # grows while unions are opened
-            parts += part.get("maps", [])
-            for column in part.get("columns", []):
-                column["unit"] = units.get(column["name"], column["unit"])
-        unknown = set(units) - set(self.columns.names or ())
-        if unknown:
-            raise ValueError(f"units names columns {sorted(unknown)}, which the sketch lacks.")
-        return replace(self, feature_map=feature_map_from_state(state, arrays))
 
     def __add__(self, other: PrivateSketch) -> PrivateSketch:
         """Return the sketch of the union of two *disjoint* data sets.
@@ -279,7 +273,7 @@ class PrivateSketch:
         spread = f" +- {self.n_noise_std:.3g}" if self.n_noise_std else ""
         return (
             f"<PrivateSketch of about {self.n_samples:,.0f}{spread} rows, "
-            f"{self.columns.n_columns} columns: {kinds}\n  {self.privacy!r}>"
+            f"{self.schema.n_columns} columns: {kinds}\n  {self.privacy!r}>"
         )
 
 
@@ -313,6 +307,71 @@ def rows_from_sums(
     return weights, float(np.sqrt(1 / precision.sum())) if variances.any() else 0.0
 
 
+@dataclass(frozen=True, repr=False)
+class Counted:
+    """Which rows of a table count, and how often a sum counts them. Private.
+
+    Parameters
+    ----------
+    n_units : int
+        What is added to the number of rows.
+    kept : ndarray of int, default=None
+        The rows that count. None is all.
+    averaged : Groups, default=None
+        Groups whose rows share a weight of one. None gives each row a weight of one.
+    """
+
+    n_units: int
+    kept: NDArray[np.int64] | None = None
+    averaged: Groups | None = None
+
+    @classmethod
+    def of(cls, n_rows: int, limit: Any, groups: Groups | None, key: bytes) -> Counted:
+        """Return what counts of a table that holds all rows of its groups.
+
+        Parameters
+        ----------
+        n_rows : int
+        limit : int, "average" or None
+            `max_rows_per_group`.
+        groups : Groups or None
+        key : bytes
+            Of the secret coins that choose among the rows of a group.
+        """
+        if groups is None:
+            return cls(n_rows)
+        if limit == AVERAGE:
+            return cls(len(groups), averaged=groups)
+        kept = groups.kept(limit, key)
+        return cls(len(kept), kept)
+
+
+def sums_of(
+    feature_map: FeatureMap, X: Any, counted: Counted, *, silent: bool, n_threads: int
+) -> NDArray:
+    """Return the sum of phi over what counts, in grid units.
+
+    Exact integers, of which each row or group adds what is a function of itself alone; floats where
+    no noise is added (`silent`).
+    """
+    groups, kept = counted.averaged, counted.kept
+    if groups is not None and silent:
+        return feature_map.float_sums(X, 1 / groups.sizes[groups.codes]) * GRID
+    if groups is not None:
+        return feature_map.grid_averages(X, groups.order, groups.sizes)
+    if kept is None or len(kept) == len(X):
+        return _plain_sums(feature_map, X, silent, n_threads)
+    # In batches, so that kept rows are not copied all at once.
+    batches = gen_batches(len(kept), _ROWS_PER_BATCH) if len(kept) else [slice(0)]
+    return reduce(
+        np.add, (_plain_sums(feature_map, X[kept[b]], silent, n_threads) for b in batches)
+    )
+
+
+def _plain_sums(feature_map: FeatureMap, X: Any, silent: bool, n_threads: int) -> NDArray:
+    return feature_map.float_sums(X) * GRID if silent else feature_map.grid_sums(X, n_threads)
+
+
 # Of a sum in grid units, times the factor by which the noise refines the grid: half of what 64 bits
 # hold, so that there is room for the noise.
 _LARGEST = 2**62
@@ -333,6 +392,8 @@ class PendingRelease:
     counts_rows : bool
         Whether a part of the budget buys the number of rows.
     privacy : PrivacyGuarantee
+    limit : int, "average" or None, default=None
+        `max_rows_per_group`, to which the noise is calibrated.
     """
 
     feature_map: FeatureMap
@@ -340,8 +401,11 @@ class PendingRelease:
     noise_seed: int | None
     counts_rows: bool
     privacy: PrivacyGuarantee
+    limit: Any = None
     sums: NDArray | None = field(init=False)
     n_rows: int = field(init=False, default=0)
+    # How many rows of each group came so far, up to the limit. Private, as the sums are.
+    seen: dict[Hashable, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self):
         self.sums = np.zeros(self.feature_map.n_features, np.int64)
@@ -354,15 +418,21 @@ class PendingRelease:
 
         Two rows, one less and one more, would be 2 mu; a row that changes its places in one-hot
         features moves them by sqrt(2) times as much as one that comes, and not their number.
+
+        A group of up to k rows that is replaced by another takes away a of them and puts in b. The
+        squared distance (L2) and the distance (L1), weighted by the noise, are at most convex in
+        (a, b): ``w (a + b)^2 + v (a - b)^2``, or with ``a^2 + b^2`` for one-hot features, where v
+        is of the number of rows. So the most is at a corner: k rows for k rows, or k for none.
         """
         asked = getattr(ledger, "adjacency", None)
         if self.is_silent or (asked, self.privacy.adjacency) != ("replace_one", "add_remove"):
             return self.privacy
-        distances = [part.sensitivity("replace_one") for part in self.feature_map.parts()]
+        distances = sensitivities(self.feature_map, "replace_one", self.limit)
         distances += [(0.0, 0.0)] * self.counts_rows
-        return replace(
-            self.privacy, mechanism=self.noise.cost_between(distances), adjacency="replace_one"
-        )
+        cost = self.noise.cost_between(distances)
+        if isinstance(self.limit, int):
+            cost = parallel([cost, self.noise.mechanism])  # the larger of the two
+        return replace(self.privacy, mechanism=cost, adjacency="replace_one")
 
     def check_room(self, n_rows: int) -> None:
         """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
@@ -372,9 +442,21 @@ class PendingRelease:
                 "epsilon, take np.inf for no noise, or sketch the rows in several parts."
             )
 
-    def add(self, X: NDArray, n_threads: int) -> None:
-        """Add phi of each row of X, all or none."""
-        self.add_sums(sums_of(self.feature_map, X, self.is_silent, n_threads), len(X))
+    def add(self, X: NDArray, counted: Counted, n_threads: int) -> None:
+        """Add phi of what counts of the rows of X, all or none."""
+        options: Any = {"silent": self.is_silent, "n_threads": n_threads}
+        self.add_sums(sums_of(self.feature_map, X, counted, **options), counted.n_units)
+
+    def add_first(self, X: NDArray, groups: Groups, n_threads: int) -> None:
+        """Add phi of the rows of X that are among the first of their group, over all blocks."""
+        options: Any = {"silent": self.is_silent, "n_threads": n_threads}
+        # Two threads that looked up the same counts would add too many rows of a group.
+        with self._lock:
+            before, limit = self._own_sums(), int(self.limit)
+            kept = groups.first(limit, self.seen)
+            sums = sums_of(self.feature_map, X, Counted(len(kept), kept), **options)
+            seen = groups.counted(limit, self.seen)
+            self.sums, self.n_rows, self.seen = before + sums, self.n_rows + len(kept), seen
 
     def add_sums(self, sums: NDArray, n_rows: int) -> None:
         """Add sums of phi over so many rows, for which there is room (`check_room`)."""
@@ -385,7 +467,7 @@ class PendingRelease:
         """Return the sums with noise, and forget them."""
         with self._lock:
             sums, n_rows = self._own_sums(), self.n_rows
-            self.sums, self.n_rows = None, 0
+            self.sums, self.n_rows, self.seen = None, 0, {}
         values = np.append(sums, n_rows * GRID) if self.counts_rows else sums
         noisy = values if self.is_silent else self.noise.add(values, self.noise_seed)
         return self.to_sketch(noisy / GRID, n_rows, postprocess=postprocess)
@@ -437,6 +519,18 @@ class PendingRelease:
         )
 
 
-def sums_of(feature_map: FeatureMap, X: NDArray, silent: bool, n_threads: int) -> NDArray:
-    """Return the sum of phi over rows in grid units: exact integers, floats where no noise is."""
-    return feature_map.float_sums(X) * GRID if silent else feature_map.grid_sums(X, n_threads)
+def sensitivities(feature_map: FeatureMap, adjacency: str, limit: Any) -> list[tuple[float, float]]:
+    """Return the L1 and L2 sensitivity of each part of a map, in grid units, for a unit.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+    adjacency : {"add_remove", "replace_one"}
+    limit : int, "average" or None
+        `max_rows_per_group`. An int k moves a sum by k rows, which k equal rows reach.
+    """
+    parts = feature_map.parts()
+    if limit == AVERAGE:
+        return [part.averaged_sensitivity(adjacency) for part in parts]
+    k = 1 if limit is None else int(limit)
+    return [(k * l1, k * l2) for l1, l2 in (part.sensitivity(adjacency) for part in parts)]

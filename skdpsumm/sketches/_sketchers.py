@@ -24,16 +24,22 @@ from .._computing import progress
 from .._dask import PartitionSchema
 from .._docs import inherited_docs
 from ..features._engine import check_engine
-from ..features._feature_maps import GRID, FeatureMap, FourierMap, RACEMap
+from ..features._feature_maps import GRID, NO_GAMMA, FeatureMap, FourierMap, RACEMap, auto_gamma
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivateFit, columns_kept, estimator
+from ..privacy._contract import PrivateFit, check_groups, columns_kept, estimator
 from ..privacy._noise import Block, IntegerNoise
-from ..schema._columns import Columns
+from ..schema._columns import Numeric
+from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
+from ..schema._schema import TableSchema, as_schema, public_points, schema_of
+from ..schema._vectorizer import allowed
 from ._partitions import sum_partitions
-from ._private_sketch import PendingRelease
+from ._private_sketch import AVERAGE, Counted, PendingRelease, sensitivities
+
+# Of RACE, as in the paper, for columns in [0, 1].
+_BANDWIDTH = 0.1
 
 
 @inherited_docs
@@ -45,18 +51,12 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     Parameters
     ----------
-    bounds : pair, sequence of pairs or mapping, default=None
-        Public (low, high) of the columns, in their units. Where given, columns are clipped and
-        scaled to [0, 1] first, so that the width of the kernel has no unit. None takes columns as
-        they are; privacy needs no bounds, but whoever asks the sketch (`M2MEstimator.from_sketch`)
-        then has to know them.
-    categories : mapping from column to list of values, default=None
-        Categorical columns, with all their public values. Fourier features and RACE take
-        different values to be at distance one.
-    steps : float, sequence or mapping from column to float, default=None
-        ``{"age": 1}`` says that the values of the column are low, low + 1, ..., high of its
-        `bounds`, one number that this holds for all numeric columns. Public. Other values go to
-        the closest of these, and what is computed from the sketch knows of no other.
+    schema : TableSchema or what stands for one, default=None
+        What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
+        "farmer"]}``, or a `TableSchema`. Numbers are clipped and scaled to [0, 1], categories and
+        missing values at distance one, so that the kernel's width has no unit. None takes columns
+        of numbers as they are; whoever asks the sketch (`M2MEstimator.from_sketch`) then has to
+        know their range.
     epsilon : float, default=1.0
         Total epsilon of one `fit`; ``np.inf`` for no noise.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
@@ -74,7 +74,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         and none on the answers of M2M.
     random_state : int, RandomState or None, default=None
         Public randomness: frequencies and hashes. Owners who add their sketches share an int.
-    {noise_seed...ledger}
+    {max_rows_per_group...ledger}
     n_jobs : int or None, default=None
         Threads for the sum. The result does not depend on it, bit for bit.
     verbose : int, default=0
@@ -90,6 +90,8 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     feature_names_in_ : ndarray of str, where X has column names.
     """
 
+    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"groups": True}
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateFit._parameter_constraints,
         "denominator": [StrOptions({"auto", "budget", "row_sums"})],
@@ -101,14 +103,10 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             Interval(Integral, None, -1, closed="right"),
         ],
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
-        "bounds": "no_validation",  # `Columns.build` says what is wrong, and with which column
-        "categories": [None, dict],
-        "steps": "no_validation",
+        "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
     }
 
-    bounds: Any = None
-    categories: Any = None
-    steps: Any = None
+    schema: Any = None
     denominator: str = "auto"
     denominator_share: float = 0.02
     postprocess: bool = True
@@ -116,8 +114,8 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     verbose: int | bool = 0
 
     @abstractmethod
-    def _draw_map(self, columns: Columns, rng: np.random.RandomState) -> FeatureMap:
-        """Return the public feature map for a table of `columns`."""
+    def _draw_map(self, schema: TableSchema, rng: np.random.RandomState) -> FeatureMap:
+        """Return the public feature map for a table of such columns."""
 
     def _shares(self, feature_map: FeatureMap) -> list[float]:
         """Return the share of the budget of each elementary map."""
@@ -130,7 +128,8 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def preview_map(self, n_columns: int, names: Any = None) -> FeatureMap:
         """Return the map that `fit` will draw for such a table; no data, no cost."""
         copy = own_clone(self)
-        return copy._draw_map(copy._table(n_columns, names), check_random_state(copy.random_state))
+        schema = copy._schema_for(n_columns, names)
+        return copy._draw_map(schema, check_random_state(copy.random_state))
 
     def preview_noise_std(self, n_columns: int, names: Any = None) -> NDArray[np.float64]:
         """Return the standard deviation of the noise that `fit` will add to each feature's sum.
@@ -145,16 +144,21 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """True between `partial_fit` and `release`, while exact sums are in memory."""
         return hasattr(self, "_pending")
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, *, groups=None):
         """Release the private sketch of X. Charges the ledger once.
 
         Parameters
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
-            One row per person (or other unit of protection). Partitions of Dask are summed where
-            they are, by the scheduler that is set; the result is that of one process, bit for bit
-            before noise (to rounding with ``epsilon=np.inf``). `n_jobs` is not used then.
+            One row per person (or other unit of protection), or several with `groups`. Partitions
+            of Dask are summed where they are, by the scheduler that is set; the result is that of
+            one process, bit for bit before noise (to rounding with ``epsilon=np.inf``). `n_jobs` is
+            not used then.
         y : ignored
+        groups : array-like or series of shape (n_samples,), default=None
+            Whose row each row is, where `max_rows_per_group` is set: words or numbers, none
+            missing. Of a Dask collection, a Dask series or array in the same partitions, such as
+            another column of the same frame; all rows of a group are then brought together.
 
         Returns
         -------
@@ -172,9 +176,9 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         # Rows of a `partial_fit` before are no part of this table; their charge is spent.
         self.__dict__.pop("_pending", None)
         with columns_kept(self):
-            return self.partial_fit(X).release()
+            return self._add_rows(X, groups, whole=True).release()
 
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X, y=None, *, groups=None):
         """Add the rows of X to a sketch that `release` will publish.
 
         The first block charges the ledger. Until `release`, the object holds exact sums.
@@ -183,43 +187,62 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
         y : ignored
+        groups : array-like or series of shape (n_samples,), default=None
+            Whose row each row is, where `max_rows_per_group` is an int: the first so many rows of
+            a group count, over all blocks. Memory grows with the number of groups. X is no Dask
+            collection then, and "average" needs `fit`.
 
         Returns
         -------
         self
         """
         with columns_kept(self):
-            return self._add_rows(X)
+            return self._add_rows(X, groups, whole=False)
 
-    def _add_rows(self, X):
+    def _add_rows(self, X, groups, *, whole):
         pending: PendingRelease | None = getattr(self, "_pending", None)
         first = pending is None
         if first:
-            self._begin()
+            self._begin(groups)
+        limit = self.max_rows_per_group if pending is None else pending.limit
+        check_groups(type(self).__name__, limit, groups)
+        if groups is not None and not whole:
+            _check_blocks(X, limit)
         if is_dask(X):
-            self._pending = self._add_partitions(X, pending)
+            self._pending = self._add_partitions(X, groups, pending)
             return self
         # Nothing is computed of the rows before they are paid for, and what cannot be sketched is
         # found by then: an error below would cost the budget and release nothing.
         X = self._validate(X, reset=first)
         if pending is None:
-            pending = self._draft(X.shape[1])
+            pending = self._draft()
+        labels = None if groups is None else Groups.read(groups, len(X))
         pending.feature_map.check_values(X)
         pending.check_room(len(X))
         if first:
             self._pay(pending.claim_for(self.ledger))
         with progress(f"{type(self).__name__}.fit", self.verbose):
-            pending.add(X, effective_n_jobs(self.n_jobs))
+            n_threads = effective_n_jobs(self.n_jobs)
+            if labels is not None and not whole:
+                pending.add_first(X, labels, n_threads)
+            else:
+                counted = Counted.of(len(X), pending.limit, labels, self._group_key())
+                pending.add(X, counted, n_threads)
         self._pending = pending
         return self
 
-    def _add_partitions(self, X: Any, pending: PendingRelease | None) -> PendingRelease:
+    def _add_partitions(
+        self, X: Any, groups: Any, pending: PendingRelease | None
+    ) -> PendingRelease:
         """Add rows that are seen only while they are summed: what fails by then costs nothing."""
         first = pending is None
-        schema = PartitionSchema.of(self, X, mixed=self._has_categories(), reset=first)
+        schema = PartitionSchema.of(self, X, schema=as_schema(self.schema), reset=first)
         if pending is None:
-            pending = self._draft(schema.n_columns)
-        sums, n_rows = sum_partitions(X, schema, pending.feature_map, silent=pending.is_silent)
+            pending = self._draft()
+        by_group = None if groups is None else (groups, pending.limit, self._group_key())
+        sums, n_rows = sum_partitions(
+            X, schema, pending.feature_map, silent=pending.is_silent, by_group=by_group
+        )
         pending.check_room(n_rows)
         if first:
             self._pay(pending.claim_for(self.ledger))
@@ -228,6 +251,8 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        self._check_rows_public()
+        as_schema(self.schema)  # which checks it
         check_engine()
 
     def release(self):
@@ -274,11 +299,8 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return features.astype(np.float32 if is_float32(X) else np.float64, copy=False)
 
     def _validate(self, X, *, reset: bool) -> NDArray | Table:
-        mixed = self._has_categories()
-        return validate_table(self, X, mixed=mixed, keep_float32=True, reset=reset)
-
-    def _has_categories(self) -> bool:
-        return bool(self.categories)
+        schema = as_schema(self.schema)
+        return validate_table(self, X, schema=schema, keep_float32=True, reset=reset)
 
     def _replacement_ratio(self) -> float:
         """Return how much farther a replaced row moves the sum of phi than a new one, in L2."""
@@ -295,16 +317,16 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         least = noise.cost_between(
             [(2 * rest * GRID, self._replacement_ratio() * np.sqrt(rest) * GRID)]
         )
-        self.ledger.check(least, adjacency="replace_one")
+        self._ask(least, "replace_one")
 
-    def _draft(self, n_columns: int) -> PendingRelease:
+    def _draft(self) -> PendingRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""
-        names = getattr(self, "feature_names_in_", None)
-        columns = self._table(n_columns, names)
-        return self._prepare(self._draw_map(columns, check_random_state(self.random_state)))
+        schema = schema_of(self)
+        return self._prepare(self._draw_map(schema, check_random_state(self.random_state)))
 
-    def _table(self, n_columns: int, names: Any) -> Columns:
-        return Columns.build(n_columns, self.bounds, self.categories, names, self.steps)
+    def _schema_for(self, n_columns: int, names: Any = None) -> TableSchema:
+        """Return the schema of such a table, in which nothing may be known of the columns."""
+        return (as_schema(self.schema) or TableSchema(Numeric())).for_table(n_columns, names)
 
     def _prepare(self, feature_map: FeatureMap) -> PendingRelease:
         """Fix what the guarantee states; later set_params do not reach the release."""
@@ -320,29 +342,49 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         counts_rows = self.adjacency == "add_remove" and not by_sums
         rest = 1 - self.denominator_share if counts_rows else 1.0
         shares = [rest * share for share in self._shares(feature_map)]
+        moved = sensitivities(feature_map, self.adjacency, self._limit)
         blocks = [
-            Block(part.n_features, *part.sensitivity(self.adjacency), share)
-            for part, share in zip(feature_map.parts(), shares, strict=True)
+            Block(part.n_features, *distances, share)
+            for part, distances, share in zip(feature_map.parts(), moved, shares, strict=True)
         ]
         if counts_rows:
             # Counted in grid units as the features are, so that one row adds GRID.
-            blocks.append(Block(1, GRID, GRID, self.denominator_share))
+            most = float(self._rows_per_group * GRID)
+            blocks.append(Block(1, most, most, self.denominator_share))
         noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta)
+        counted = "groups" if self._averages_groups else "rows"
         privacy = PrivacyGuarantee(
             noise.mechanism,
             self.adjacency,
-            given="the sketcher's parameters and the columns' bounds and categories"
-            + (", and the number of rows" if self.adjacency == "replace_one" else ""),
+            unit=self._unit,
+            given="the sketcher's parameters and the schema of the columns"
+            + (f", and the number of {counted}" if self.adjacency == "replace_one" else "")
+            + self._given_groups,
             simulated=self.noise_seed is not None,
         )
-        return PendingRelease(feature_map, noise, self.noise_seed, counts_rows, privacy)
+        return PendingRelease(
+            feature_map, noise, self.noise_seed, counts_rows, privacy, self._limit
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # `transform` does; what `fit` sums is made in float64, whatever the container.
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.input_tags.string = self._has_categories()
+        tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
         return tags
+
+
+def _check_blocks(X: Any, limit: Any) -> None:
+    """Raise where the rows of a group cannot be followed over blocks."""
+    if limit == AVERAGE:
+        raise ValueError(
+            "max_rows_per_group='average' needs all rows of a group at once, and partial_fit sees "
+            "them in blocks. Call fit, or set max_rows_per_group to an int."
+        )
+    if is_dask(X):
+        raise ValueError(
+            "partial_fit with groups takes blocks in memory; give fit the whole Dask collection."
+        )
 
 
 @inherited_docs
@@ -359,13 +401,14 @@ class RFFSketcher(BaseSketcher):
     n_components : int, default=200
         m, the number of features: m/2 (cos, sin) pairs; an odd number is rounded up. Noise grows
         as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better.
-    gamma : float, default=1.0
+    gamma : "auto" or float, default="auto"
         Kernel parameter: ``exp(-gamma |x - y|_2^2)`` ("rbf", gamma = 1 / (2 sigma^2)) or
-        ``exp(-gamma |x - y|_1)`` ("laplacian"), per unit of the columns, or of their range where
-        `bounds` are given. Never derive it from the private data.
+        ``exp(-gamma |x - y|_1)`` ("laplacian"), of columns as the schema scales them, or per unit
+        of the columns where there is none. "auto" follows from the distances of public points of
+        the schema (`auto_gamma`); without a schema you have to give a number. Never derive it from
+        the private data.
     kernel : {"rbf", "laplacian"}, default="rbf"
-    {bounds}
-    {categories...steps}
+    {schema}
     {epsilon}
     delta : float, default=1e-6
         0 gives Laplace noise and pure DP; otherwise Gaussian noise with the analytic calibration,
@@ -388,7 +431,7 @@ class RFFSketcher(BaseSketcher):
     >>> import numpy as np
     >>> from skdpsumm import RFFSketcher
     >>> X = np.random.default_rng(0).random((5000, 3))
-    >>> sketcher = RFFSketcher(n_components=50, random_state=0).fit(X)
+    >>> sketcher = RFFSketcher(n_components=50, schema=(0, 1), random_state=0).fit(X)
     >>> sketcher.sketch_.mean.shape
     (50,)
     >>> round(sketcher.privacy_.epsilon(1e-6), 3)
@@ -398,18 +441,26 @@ class RFFSketcher(BaseSketcher):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "gamma": [Interval(Real, 0, None, closed="neither")],
+        "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "kernel": [StrOptions({"rbf", "laplacian"})],
     }
 
     n_components: int = field(default=200, kw_only=False)
-    gamma: float = 1.0
+    gamma: Any = "auto"
     kernel: Any = "rbf"
 
-    def _draw_map(self, columns, rng):
+    def _check_parameters(self):
+        super()._check_parameters()
+        if self.gamma == "auto" and self.schema is None:
+            raise ValueError(NO_GAMMA)
+
+    def _draw_map(self, schema, rng):
         # Not an error: scikit-learn's checks set n_components=1.
         n_features = self.n_components + self.n_components % 2
-        return FourierMap.draw(columns, n_features, self.gamma, self.kernel, rng)
+        gamma = self.gamma
+        if gamma == "auto":
+            gamma = auto_gamma(schema.encode(public_points(schema)), self.kernel)
+        return FourierMap.draw(schema, n_features, gamma, self.kernel, rng)
 
 
 @inherited_docs
@@ -427,11 +478,11 @@ class RACESketcher(BaseSketcher):
         R, the number of hashes, as in the paper.
     n_buckets : int, default=80
         W, the number of buckets of each hash, as in the paper.
-    bandwidth : float, default=0.1
-        Width of a bucket along a projection, per unit of the columns, or of their range where
-        `bounds` are given. The paper's value, for columns in [0, 1].
-    {bounds}
-    {categories...steps}
+    bandwidth : "auto" or float, default="auto"
+        Width of a bucket along a projection, of columns as the schema scales them, or per unit of
+        the columns where there is none. "auto" is 0.1, the paper's value for columns in [0, 1];
+        without a schema you have to give a number.
+    {schema}
     {epsilon}
     delta : float, default=1e-6
         0 gives Laplace noise of scale R / epsilon; otherwise Gaussian noise of scale
@@ -449,7 +500,7 @@ class RACESketcher(BaseSketcher):
     >>> import numpy as np
     >>> from skdpsumm import RACESketcher
     >>> X = np.random.default_rng(0).random((5000, 3))
-    >>> sketcher = RACESketcher(n_repetitions=5, n_buckets=10, random_state=0).fit(X)
+    >>> sketcher = RACESketcher(n_repetitions=5, n_buckets=10, schema=(0, 1), random_state=0).fit(X)
     >>> sketcher.sketch_.mean.reshape(5, 10).sum(axis=1).round(6)
     array([1., 1., 1., 1., 1.])
     """
@@ -458,20 +509,28 @@ class RACESketcher(BaseSketcher):
         **BaseSketcher._parameter_constraints,
         "n_repetitions": [Interval(Integral, 1, None, closed="left")],
         "n_buckets": [Interval(Integral, 2, None, closed="left")],
-        "bandwidth": [Interval(Real, 0, None, closed="neither")],
+        "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     }
 
     n_repetitions: int = field(default=80, kw_only=False)
     n_buckets: int = 80
-    bandwidth: float = 0.1
+    bandwidth: Any = "auto"
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        if self.bandwidth == "auto" and self.schema is None:
+            raise ValueError(
+                'bandwidth="auto" is for columns that a schema scales: give one, such as '
+                "schema=(0, 1) or {'age': (17, 90)}, or a number as bandwidth, in the units of the "
+                "columns."
+            )
 
     def _replacement_ratio(self):
         return 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
 
-    def _draw_map(self, columns, rng):
-        return RACEMap.draw(
-            columns, int(self.n_repetitions), int(self.n_buckets), self.bandwidth, rng
-        )
+    def _draw_map(self, schema, rng):
+        bandwidth = _BANDWIDTH if self.bandwidth == "auto" else self.bandwidth
+        return RACEMap.draw(schema, int(self.n_repetitions), int(self.n_buckets), bandwidth, rng)
 
 
 @inherited_docs
@@ -483,23 +542,19 @@ class HistogramSketcher(BaseSketcher):
 
     Parameters
     ----------
-    bounds : pair, sequence of pairs or mapping, default=None
-        Public (low, high) of each numeric column, in its units. Required: nothing is read off the
-        data. Values outside are clipped into the first or last bin.
+    schema : TableSchema or what stands for one
+        Required: the range of each numeric column, the values of each other; nothing is read off
+        the data. Numbers outside go to the first or the last bin. Say the step of whole numbers,
+        ``Numeric(17, 90, step=1)``: bins are then sets of values, and questions such as
+        ``rows["age"] > 40`` mean the same to synthetic points. Missing values have a bin.
     n_bins : int or sequence of int, default=100
-        Equal bins between the bounds, for all columns or one number per column; 100 as in the
-        paper. A column with a step has no more bins than values, and each holds whole values.
-    edges : mapping from column to list of float, default=None
-        Edges of its own for a column whose values are not spread evenly, in place of equal bins:
-        ``{"gain": [0, 1, 5000, 99999]}``. Public and increasing, from low to high of `bounds`.
-        A bin holds its left edge, the last one both.
+        Equal bins of the range, for all columns or one number per column; 100 as in the paper. A
+        column with a step has no more bins than values, and each holds whole values. One with
+        `edges` in the schema has those.
     marginals : int or list of column groups, default=1
         1: one histogram per column; k: one per set of k columns; a list such as
         ``[[0], [1, 2]]`` or ``[["age"], ["sex", "job"]]``: those. The noise grows with the number
         of histograms k as k (pure) or sqrt(k) (Gaussian), whatever their sizes.
-    {categories...steps}
-        Give a step for whole numbers: bins are then sets of values, and questions such as
-        ``rows["age"] > 40`` mean the same to synthetic points.
     {epsilon}
     delta : float, default=1e-6
         0 gives Laplace noise of scale k / epsilon for k histograms; otherwise Gaussian noise of
@@ -516,35 +571,40 @@ class HistogramSketcher(BaseSketcher):
     Examples
     --------
     >>> import pandas as pd
-    >>> from skdpsumm import HistogramSketcher
+    >>> from skdpsumm import HistogramSketcher, Numeric
     >>> X = pd.DataFrame({"age": [30.0, 40, 50] * 500, "sex": ["F", "M", "F"] * 500})
-    >>> sketcher = HistogramSketcher(
-    ...     bounds={"age": (20, 60)}, n_bins=4, categories={"sex": ["F", "M"]}
-    ... ).fit(X)
+    >>> schema = {"age": (20, 60), "sex": ["F", "M"]}
+    >>> sketcher = HistogramSketcher(schema=schema, n_bins=4).fit(X)
     >>> sketcher.sketch_.mean.round(1) + 0.0
     array([0. , 0.3, 0.3, 0.3, 0.7, 0.3])
 
     A bin for those below 50, and one for the others, who are at most 60:
 
-    >>> sketcher.set_params(edges={"age": [20, 50, 60]}, steps={"age": 1})
-    HistogramSketcher(...)
-    >>> sketcher.fit(X).sketch_.mean.round(1) + 0.0
+    >>> schema["age"] = Numeric(step=1, edges=[20, 50, 60])
+    >>> HistogramSketcher(schema=schema).fit(X).sketch_.mean.round(1) + 0.0
     array([0.7, 0.3, 0.7, 0.3])
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "n_bins": [Interval(Integral, 1, None, closed="left"), "array-like"],
-        "edges": [None, dict],
         "marginals": [Interval(Integral, 1, None, closed="left"), list, tuple],
     }
 
     n_bins: int = 100
-    edges: Any = None
     marginals: Any = 1
 
     def _replacement_ratio(self):
         return 2**0.5  # it leaves one cell and enters another: see `OneHotMap.sensitivity`
 
-    def _draw_map(self, columns, rng):
-        return HistogramMap.build(columns, self.n_bins, self.marginals, self.edges)
+    def _check_parameters(self):
+        super()._check_parameters()
+        if self.schema is None:
+            raise ValueError(
+                "schema is missing: a histogram needs the public range of every numeric column, "
+                "and the values of every other, such as schema=(0, 1) or {'age': (17, 90), "
+                "'job': ['clerk', 'farmer']}. Nothing is read off the data."
+            )
+
+    def _draw_map(self, schema, rng):
+        return HistogramMap.build(schema, self.n_bins, self.marginals)

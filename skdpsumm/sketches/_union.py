@@ -28,15 +28,13 @@ class SketchUnion(BaseSketcher, _BaseComposition):
     Parameters
     ----------
     sketchers : list of sketchers or of (name, sketcher) pairs
-        They give the feature maps. Their own `epsilon`, `delta`, `adjacency`, `denominator` and
-        `postprocess` are not used; they must have no `ledger` and no `noise_seed`. A sketcher
-        without `bounds`, `categories` or `steps` takes those of the union.
+        They give the feature maps of the union's schema. Their own `epsilon`, `delta`, `adjacency`,
+        `denominator` and `postprocess` are not used; they must have no `schema`, no `ledger`, no
+        `noise_seed` and no `max_rows_per_group`.
     weights : sequence of float, default=None
         Share of the budget of each sketcher, up to a factor: of epsilon under pure DP, of mu^2
         under Gaussian noise. None gives equal shares.
-    bounds : pair, sequence of pairs or mapping, default=None
-        Public (low, high) of the columns, for the sketchers that have none of their own.
-    {categories...steps}
+    {schema}
     {epsilon}
     delta : float, default=1e-6
         0 gives Laplace noise and pure DP; otherwise Gaussian noise, far less of it.
@@ -55,7 +53,7 @@ class SketchUnion(BaseSketcher, _BaseComposition):
     >>> X = np.random.default_rng(0).random((5000, 2))
     >>> union = SketchUnion(
     ...     [HistogramSketcher(n_bins=10), RFFSketcher(n_components=30)],
-    ...     bounds=(0, 1), weights=[1, 2], random_state=0,
+    ...     schema=(0, 1), weights=[1, 2], random_state=0,
     ... ).fit(X)
     >>> union.sketch_.mean.shape
     (50,)
@@ -114,10 +112,6 @@ class SketchUnion(BaseSketcher, _BaseComposition):
                 raise ValueError(f"Invalid part {name!r} of SketchUnion; there are {list(parts)}.")
         return self._set_params("_named", **params)
 
-    def _has_categories(self):
-        parts = [s for _, s in self._named if isinstance(s, BaseSketcher)]
-        return bool(self.categories) or any(s._has_categories() for s in parts)
-
     def _check_parameters(self):
         super()._check_parameters()
         if not self.sketchers:
@@ -130,7 +124,17 @@ class SketchUnion(BaseSketcher, _BaseComposition):
                     f"sketchers[{name!r}] has a ledger or a noise_seed of its own; give them to "
                     "the SketchUnion, which makes one release."
                 )
-            sketcher._check_parameters()
+            if sketcher.schema is not None:
+                raise ValueError(
+                    f"sketchers[{name!r}] has a schema of its own; give it to the SketchUnion, "
+                    "whose parts sketch one table."
+                )
+            if sketcher.max_rows_per_group is not None:
+                raise ValueError(
+                    f"sketchers[{name!r}] has max_rows_per_group of its own; give it to the "
+                    "SketchUnion, whose parts sketch the same rows."
+                )
+            with_schema(sketcher, self.schema)._check_parameters()
         names = [name for name, _ in self._named]
         if len(set(names)) < len(names):
             raise ValueError(f"names of sketchers must differ, got {names}.")
@@ -157,22 +161,20 @@ class SketchUnion(BaseSketcher, _BaseComposition):
             shares += [weight * share for share in sketcher._shares(part)]
         return shares
 
-    def _draw_map(self, columns, rng):
+    def _draw_map(self, schema, rng):
         maps = []
         for _, sketcher in self._named:
-            part = inherit_columns(sketcher, self.bounds, self.categories, self.steps)
-            table = part._table(columns.n_columns, columns.names)
+            part = with_schema(sketcher, self.schema)
             # Parts draw one after the other from the union's generator, so that one int makes the
             # whole map; a part with a random_state draws what it would draw alone.
             own = sketcher.random_state
-            maps.append(part._draw_map(table, rng if own is None else check_random_state(own)))
+            maps.append(part._draw_map(schema, rng if own is None else check_random_state(own)))
         return UnionMap(maps)
 
 
-def inherit_columns(sketcher, bounds, categories, steps=None):
-    """Return a clone of `sketcher` that takes what is known of columns where it has none."""
+def with_schema(sketcher, schema):
+    """Return a clone of `sketcher` that takes `schema` where it has none."""
     copy = own_clone(sketcher)
-    for name, known in (("bounds", bounds), ("categories", categories), ("steps", steps)):
-        if getattr(copy, name) is None:
-            setattr(copy, name, known)
+    if copy.schema is None:
+        copy.schema = schema
     return copy

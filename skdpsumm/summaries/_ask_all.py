@@ -45,15 +45,17 @@ class AskAll(Protocol):
     besides where rows have run out: its sum of phi moves by at most 2, by 4 if a row is replaced.
     (4) The sum is released with Gaussian noise before each round but the first: mu = 2 sqrt(R - 1)
     / sigma. (5) Which row was displaced changes with time, so each round is charged by itself;
-    noise for prefix sums would not be valid here. Scores are exact, ties go to the first row: the
-    order of rows is the same in both worlds. Rows of an owner that was left out are not kept any
-    more, for those that it has not sent cannot be either; the final choice may take them.
+    noise for prefix sums would not be valid here. (6) A group of k rows comes row by row: the sum
+    moves by at most 2 k, or 4 k. Scores are exact, ties go to the first row: the order of rows is
+    the same in both worlds. Rows of an owner that was left out are not kept any more, for those
+    that it has not sent cannot be either; the final choice may take them.
 
     *Cost.* K p rows; R messages per owner; R rounds. For few owners.
 
     Proof: docs/summaries.md, "What a row more changes".
     """
 
+    is_proved_for_groups: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
     }
@@ -66,8 +68,7 @@ class AskAll(Protocol):
         if n_releases == 0:
             return Plan(target, PureDP(0.0), None)
         # Each swap moves the sum by two rows' phi: one that comes and one that it displaces.
-        swaps = 2 if terms.adjacency == "replace_one" else 1
-        l1, l2 = (swaps * size for size in embedding.sensitivity(2))
+        l1, l2 = (terms.rows_moved * size for size in embedding.sensitivity(2))
         # The row that is displaced changes from round to round, so each release is paid for.
         blocks = [Block(embedding.n_features, l1, l2, 1 / n_releases)] * n_releases
         noise = IntegerNoise(blocks, epsilon=terms.epsilon, delta=terms.delta)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
@@ -21,8 +22,9 @@ from sklearn.utils._param_validation import (
 from ..features._feature_maps import GRID
 from ..privacy._contract import PrivateFit, warn_of_seed
 from ..privacy._mechanisms import Mechanism
-from ..privacy._noise import derived_seed, nominal_mechanism
-from ..schema._reading import Schema, validate_table
+from ..privacy._noise import derived_seed, nominal_mechanism, secret_key
+from ..schema._groups import Groups
+from ..schema._reading import NoEstimator, validate_table
 from ._ask_all import AskAll
 from ._auction import Auction
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
@@ -53,8 +55,9 @@ CONSTRAINTS: dict[str, Any] = {
 }
 _NO_ANSWER = "did not answer"
 _ROWS_PER_BATCH = 1024
-# Keys of seeds: what is released of the target, what protocols release, and their coins.
-_TARGET, _RELEASE, _COINS = range(3)
+# Keys of seeds: what is released of the target, what protocols release, their coins, and those by
+# which rows of the target's groups stay.
+_TARGET, _RELEASE, _COINS, _GROUPS = range(4)
 
 
 class Curator:
@@ -96,6 +99,13 @@ class Curator:
         Whether rows of the target are the owners' own, be it some of them. The release of its mean
         then counts against their guarantee, too, and the budget is shared. With False the claims
         are given that target and owners share no row.
+    max_rows_per_group : int, "average" or None, default=None
+        None protects single rows. An int k protects groups, of which k rows count: the curator
+        keeps so many of each group of the target, and each owner of its own, or does not answer.
+        "average" has each group of the target count once; it serves protocols that tell owners
+        nothing of rows received ("propose", "pool").
+    target_groups : array-like of shape (m,), default=None
+        Whose each row of the target is; needed with `max_rows_per_group`.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Asked before the target is read, and charged by `open`.
     random_state : int, RandomState or None, default=None
@@ -164,6 +174,8 @@ class Curator:
         reveal: str = "rows",
         shares: Mapping[Any, float] | None = None,
         target_is_owners: bool = False,
+        max_rows_per_group: Any = None,
+        target_groups: Any = None,
         ledger: Any = None,
         random_state: Any = None,
         noise_seed: int | None = None,
@@ -180,12 +192,15 @@ class Curator:
             adjacency,
             from_name(release, RELEASES),
             n_target,
+            max_rows_per_group,
         )
+        check_target_groups(max_rows_per_group, target_groups)
         self.gamma, self.reveal, self._noise_seed = gamma, reveal, noise_seed
         self.shares = _shares(list(owners), shares)
         self._ledger = ledger
         self._begin()
-        self._X_target = validate_table(Schema(), X_target)
+        self._X_target = validate_table(NoEstimator(), X_target)
+        self._target_groups = self._bound_target(target_groups)
         self.rng = check_random_state(random_state)
         self.embedding = Embedding.draw(
             self._X_target.shape[1], n_components, gamma, self.protocol.embedding_kind, self.rng
@@ -211,7 +226,19 @@ class Curator:
             warn_of_seed()
         if self._ledger is not None and self.protocol.is_nominal(self.terms.release):
             claim = nominal_mechanism(self.terms.epsilon, self.terms.delta)
-            self._ledger.check(claim, adjacency=self.terms.adjacency)
+            self._ledger.check(claim, adjacency=self.terms.adjacency, unit=self.terms.ledger_unit)
+
+    def _bound_target(self, labels: Any) -> NDArray[np.int64] | None:
+        """Keep k rows of each group of the target; return codes where each group counts once."""
+        if labels is None:
+            return None
+        groups = _read_target_groups(labels, len(self._X_target))
+        k = self.terms.max_rows_per_group
+        if k == "average":
+            return groups.codes
+        key = secret_key(self._seed(_GROUPS)) if self.terms.is_private else bytes(32)
+        self._X_target = self._X_target[groups.kept(int(k), key)]
+        return None
 
     def open(self) -> dict[Any, Message]:
         """Charge the ledger, release the target's mean, and return the first messages.
@@ -230,7 +257,8 @@ class Curator:
             raise ValueError("This curator was opened already; make a new one for another run.")
         self._charge()
         if self._plan.target is not None:
-            released = self._plan.target.release(self._X_target, self._seed(_TARGET))
+            of_groups = () if self._target_groups is None else (self._target_groups,)
+            released = self._plan.target.release(self._X_target, self._seed(_TARGET), *of_groups)
             self.target_mean = unchangeable(released)
         self._conversation = self.protocol.converse(self, self._plan)
         return self._go_on(None)
@@ -308,7 +336,8 @@ class Curator:
         is_first = not any(self.transcript.values())
         needs_phi = self.reveal == "features" or content.get("direction") is not None
         embedding = self.embedding if is_first and needs_phi else None
-        return kind(embedding=embedding, reveal=self.reveal, **content)
+        bound = self.terms.max_rows_per_group
+        return kind(embedding=embedding, reveal=self.reveal, max_rows_per_group=bound, **content)
 
     def received_grid(self, start: int) -> NDArray[np.float32]:
         """Return phi, in whole grid units, of the rows received from a place on."""
@@ -332,11 +361,30 @@ class Curator:
         candidates = self.pool.X
         # The true target, without noise: what is done with it here reaches no owner.
         if self.reveal == "features":
-            mean = self.embedding.features(self._X_target).mean(axis=0)
-            search = feature_search(candidates, mean, self.terms.n_select)
+            search = feature_search(candidates, self._mean_of_target(), self.terms.n_select)
         else:
-            search = exact_search(candidates, self._X_target, self.terms.n_select, self.gamma)
+            search = exact_search(
+                candidates,
+                self._X_target,
+                self.terms.n_select,
+                self.gamma,
+                self._weights,
+            )
         return search.run(True, "auto", self.rng)
+
+    @property
+    def _weights(self) -> NDArray | None:
+        """How much each row of the target counts, where groups count once."""
+        if self._target_groups is None:
+            return None
+        sizes = np.bincount(self._target_groups)
+        return 1 / (len(sizes) * sizes[self._target_groups])
+
+    def _mean_of_target(self) -> NDArray:
+        features, weights = self.embedding.features(self._X_target), self._weights
+        if weights is None:
+            return features.mean(axis=0)
+        return (weights @ features).astype(features.dtype)
 
     def _grid(self, rows: NDArray) -> NDArray[np.float32]:
         if self.reveal == "rows":
@@ -386,11 +434,41 @@ class Curator:
 
     def _make_plan(self, target_is_owners: bool) -> Plan:
         plan = self.protocol.plan(self.embedding, self.terms)
+        self._check_proofs(plan)
         # Two releases are then about the same rows: each gets half of the budget.
         if target_is_owners and plan.target is not None and plan.release is not None:
             half = replace(self.terms, epsilon=self.terms.epsilon / 2, delta=self.terms.delta / 2)
             plan = self.protocol.plan(self.embedding, half)
         return plan
+
+    def _check_proofs(self, plan: Plan) -> None:
+        """Raise ValueError where groups are to be protected, and there is no proof that they are.
+
+        What tells owners nothing of rows received tells nothing of a group of them either.
+        """
+        bound, release = self.terms.max_rows_per_group, self.terms.release
+        if bound is None:
+            return
+        name = type(self.protocol).__name__
+        if plan.target is not None and not release.is_proved_for_groups:
+            raise ValueError(
+                f"release={release!r} has no proof for groups; take release='gaussian' or 'mwem', "
+                "or max_rows_per_group=None to protect single rows."
+            )
+        if plan.owners == COSTS_NOTHING:
+            return
+        if not self.protocol.is_proved_for_groups:
+            raise ValueError(
+                f"The protocol {name} has no proof for groups; take protocol='propose', 'pool', "
+                "'posted' or 'ask_all', or max_rows_per_group=None to protect single rows."
+            )
+        if bound == "average":
+            raise ValueError(
+                "max_rows_per_group='average' has no meaning for rows that owners choose one by "
+                f"one, and {name} tells other owners of those; give max_rows_per_group=k, the "
+                "number of rows of a group that take part, or protocol='propose' or 'pool', which "
+                "tell nothing."
+            )
 
     def _coins_seed(self) -> int | None:
         """Coins of a protocol are secret, unless nothing is."""
@@ -409,15 +487,16 @@ class Curator:
             label=f"summary by {type(self.protocol).__name__}",
             adjacency=self.terms.adjacency,
             simulated=self._noise_seed is not None,
+            unit=self.terms.ledger_unit,
         )
 
     def _gains(self, X: NDArray) -> NDArray[np.float64]:
         """Return what each row of the summary added to J, in the order chosen."""
         if self.reveal == "features":
-            target = X @ self.embedding.features(self._X_target).mean(axis=0)
+            target = X @ self._mean_of_target()
         else:
             X, wanted = centred(X.astype(np.float64), self._X_target)
-            target = mean_kernel(X, wanted, self.gamma)
+            target = mean_kernel(X, wanted, self.gamma, self._weights)
         # J of the first k rows for all k at once: each row adds its own column of the kernel.
         squares = np.empty(len(X))
         for rows in gen_batches(len(X), _ROWS_PER_BATCH):
@@ -446,6 +525,30 @@ def from_name(value: Any, kinds: Mapping[str, type[Any]]) -> Any:
     made = kinds[value]() if isinstance(value, str) else value
     made._validate_params()
     return made
+
+
+def check_target_groups(bound: Any, target_groups: Any) -> None:
+    """Raise ValueError where one of the two is given without the other."""
+    if bound is None and target_groups is not None:
+        raise ValueError(
+            "target_groups is given, but max_rows_per_group is None, so that single rows of the "
+            "target would be protected; set max_rows_per_group to an int, the number of rows that "
+            'a group may add, or to "average", which counts each group once.'
+        )
+    if bound is not None and target_groups is None:
+        raise ValueError(
+            f"max_rows_per_group={bound!r} protects groups of the target, too, and target_groups "
+            "is missing: give it one label for each row of X_target. Where each row is a person of "
+            "its own, np.arange(len(X_target)) will do."
+        )
+
+
+def _read_target_groups(labels: Any, n_rows: int) -> Groups:
+    try:
+        return Groups.read(labels, n_rows)
+    except ValueError as error:
+        text = re.sub(r"\bX\b", "X_target", str(error))
+    raise ValueError(re.sub(r"\bgroups\b", "target_groups", text, count=1))
 
 
 def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, float]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import gen_batches
 
 from ..features._feature_maps import GRID, FourierMap
-from ..schema._columns import Columns
-from ..schema._reading import Schema, validate_table
+from ..schema._reading import NoEstimator, validate_table
+from ..schema._schema import TableSchema
 
 # Entries of the kernel matrix that are held at a time.
 _BLOCK = 2**22
@@ -59,7 +60,7 @@ def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = Fal
     >>> round(mmd2([[0.0]], [[1.0]]), 4)
     1.2642
     """
-    A, B = (validate_table(Schema(), table).astype(np.float64) for table in (X, Y))
+    A, B = (validate_table(NoEstimator(), table).astype(np.float64) for table in (X, Y))
     if A.shape[1] != B.shape[1]:
         raise ValueError(f"X has {A.shape[1]} columns and Y has {B.shape[1]}; give both the same.")
     check_gamma(gamma)
@@ -91,8 +92,12 @@ def check_gamma(gamma: float) -> None:
         raise ValueError(f"gamma must be above 0 and finite, got {gamma!r}.")
 
 
-def mean_kernel(X: NDArray, Y: NDArray, gamma: float) -> NDArray[np.float64]:
-    """Return ``mean_y k(x, y)`` for each row x of X, shape (n,)."""
+def mean_kernel(
+    X: NDArray, Y: NDArray, gamma: float, weights: NDArray | None = None
+) -> NDArray[np.float64]:
+    """Return ``mean_y k(x, y)`` for each row x of X, shape (n,); weights of y sum to one."""
+    if weights is not None:
+        return np.concatenate([block @ weights for block in _blocks(X, Y, gamma)])
     return np.concatenate([block.mean(axis=1, dtype=np.float64) for block in _blocks(X, Y, gamma)])
 
 
@@ -172,7 +177,7 @@ class Embedding:
         self.n_columns = n_columns
         self.n_features = 2 * p if offsets is None else p
         rows = frequencies if offsets is None else np.vstack([frequencies, offsets])
-        self._map = FourierMap(Columns(len(rows)), rows)
+        self._map = FourierMap(TableSchema(len(rows)), rows)
         self.scale = math.sqrt(1 / p) if offsets is None else math.sqrt(2 / p)
         self.unit = self.scale / GRID
 
@@ -212,14 +217,43 @@ class Embedding:
             total += self.grid(X[rows]).sum(axis=0, dtype=np.float64).astype(np.int64)
         return total
 
-    def sensitivity(self, n_rows: int) -> tuple[float, float]:
-        """Return bounds on the L1 and L2 distance of the sums of `grid` where 1 or 2 rows differ.
+    def group_sums(self, X: NDArray, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sum over groups of the mean of `grid` over the rows of each.
 
-        With `n_rows` = 2, one row has been replaced by another. Every entry of `grid` lies in
-        [-2**15, 2**15], and pairs lie on the unit circle, up to rounding.
+        Each mean is cut towards zero, once: no entry grows by that, so no norm does, and a group
+        moves the sum by no more than a row. It is a function of the rows of its group alone.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_columns)
+        groups : ndarray of int, shape (n,)
+            Whose each row is: 0, 1, ...
+        """
+        order, sizes = np.argsort(groups, kind="stable"), np.bincount(groups)
+        total = np.zeros(self.n_features, np.int64)
+        open_group, open_sum = -1, np.zeros(self.n_features, np.int64)
+        for batch in gen_batches(len(X), _ROWS_PER_BATCH):
+            rows = order[batch]
+            firsts = np.flatnonzero(np.diff(groups[rows], prepend=-1))
+            codes, grid = groups[rows][firsts], self.grid(X[rows]).astype(np.float64)
+            sums = np.add.reduceat(grid, firsts, axis=0).astype(np.int64)
+            if codes[0] == open_group:  # its first rows came in the batch before
+                sums[0] += open_sum
+            else:
+                total += _cut(open_sum, sizes[open_group])
+            total += _cut(sums[:-1], sizes[codes[:-1], None]).sum(axis=0)
+            open_group, open_sum = codes[-1], sums[-1]
+        return total + _cut(open_sum, sizes[open_group])
+
+    def sensitivity(self, n_rows: int) -> tuple[float, float]:
+        """Return bounds on the L1 and L2 norm of the sum of `grid` over so many rows.
+
+        Two rows are one that has been replaced by another. Every entry of `grid` lies in
+        [-2**15, 2**15], and pairs lie on the unit circle, up to rounding. Equal rows reach it.
         """
         if self.offsets is None:
-            return self._map.sensitivity("replace_one" if n_rows == 2 else "add_remove")
+            l1, l2 = self._map.sensitivity("add_remove")
+            return n_rows * l1, n_rows * l2
         return n_rows * self.n_features * GRID, n_rows * math.sqrt(self.n_features) * GRID
 
     def quantise(self, direction: NDArray) -> NDArray[np.float64]:
@@ -239,6 +273,11 @@ class Embedding:
     def _rows(self, X: NDArray) -> NDArray:
         # The offset is the frequency of one more column, which is 1.
         return X if self.offsets is None else np.column_stack([X, np.ones(len(X), X.dtype)])
+
+
+def _cut(sums: NDArray[np.int64], sizes: Any) -> NDArray[np.int64]:
+    """Return means in whole units, cut towards zero."""
+    return np.sign(sums) * (np.abs(sums) // sizes)
 
 
 def unchangeable(array: NDArray) -> NDArray:

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils._param_validation import validate_parameter_constraints
 
 from .._computing import one_blas_thread, progress
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
+from ..privacy._noise import secret_key
+from ..schema._groups import Groups
 from ..schema._listed import check_listed, positions
-from ..schema._reading import Schema, is_missing, read_labels, validate_table
-from ._curator import Curator
+from ..schema._reading import NoEstimator, is_missing, read_labels, validate_table
+from ._curator import CONSTRAINTS, Curator
 from ._mmd import Embedding, grid_scores
 from ._protocol import (
     Bid,
@@ -47,6 +50,13 @@ class DataOwner:
         Numbers; float32 stays float32.
     y : array-like of shape (n,), default=None
         Labels that go with the rows that are handed over. They play no part in the choice.
+    groups : array-like of shape (n,), default=None
+        Whose each row is: the person's, say. Needed with `max_rows_per_group`, which says how many
+        rows of a group take part.
+    max_rows_per_group : int, "average" or None, default=None
+        An int k keeps k rows of each group, chosen by secret coins; the others are never handed
+        over. "average" keeps all, for protocols that tell nothing of them. The owner answers no
+        curator whose claims take another number for granted.
     seed : int or SeedSequence, default=None
         Of the owner's coins, which are secret. None draws them from the operating system; a seed
         is for simulations.
@@ -54,7 +64,8 @@ class DataOwner:
     Raises
     ------
     ValueError
-        If X is no finite table of numbers. The message names no value.
+        If X is no finite table of numbers, or of `groups` and `max_rows_per_group` one is given
+        without the other. The message names no value.
 
     Examples
     --------
@@ -68,17 +79,44 @@ class DataOwner:
 
     holds_private_data = True
 
-    def __init__(self, X: ArrayLike, y: ArrayLike | None = None, *, seed: Any = None):
-        self._X = validate_table(Schema(), X, keep_float32=True, ensure_min_samples=0)
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        groups: Any = None,
+        max_rows_per_group: Any = None,
+        seed: Any = None,
+    ):
+        self._X = validate_table(NoEstimator(), X, keep_float32=True, ensure_min_samples=0)
         self._y = None if y is None else np.asarray(y)
         if self._y is not None and len(self._y) != len(self._X):
             raise ValueError("X and y have different numbers of rows.")
         self._coins = np.random.default_rng(seed)
-        self._remaining = np.ones(len(self._X), bool)
+        self._bound = max_rows_per_group
+        self._remaining = self._kept(groups, seed)
         self._embedding: Embedding | None = None
         self._grid: NDArray | None = None
         self._reveal = "rows"
         self._last_bid = -1
+
+    def _kept(self, labels: Any, seed: Any) -> NDArray[np.bool_]:
+        """Return which rows take part: k of each group, by coins of this owner's own."""
+        _check_bound(self._bound)
+        if (labels is None) != (self._bound is None):
+            raise ValueError(
+                "groups and max_rows_per_group belong together; give both, to protect groups of "
+                "rows, or neither, to protect single rows."
+            )
+        kept = np.ones(len(self._X), bool)
+        if labels is None:
+            return kept
+        groups = Groups.read(labels, len(self._X))
+        if self._bound == "average":
+            return kept
+        # Drawn from the owner's coins where these have a seed: a simulation is to come out alike.
+        key = secret_key(None) if seed is None else self._coins.bytes(32)
+        return np.isin(np.arange(len(kept)), groups.kept(int(self._bound), key))
 
     def answer(self, message: Message) -> Rows | Bid:
         """Return the answer to a message of the curator.
@@ -96,7 +134,11 @@ class DataOwner:
         ------
         TypeError
             For a message of an unknown kind, or one that needs an embedding that never came.
+        ValueError
+            For one of a curator whose claims take another number of rows of a group for granted.
         """
+        if getattr(message, "max_rows_per_group", None) != self._bound:
+            raise ValueError("max_rows_per_group of the curator is not that of this owner.")
         if message.embedding is not None:  # what was computed by another map is of no use
             self._embedding, self._grid = message.embedding, None
         self._reveal = message.reveal
@@ -186,6 +228,13 @@ class DataOwner:
 
     def __repr__(self) -> str:
         return f"<DataOwner, {self._X.shape[1]} columns, holds_private_data=True>"
+
+
+def _check_bound(bound: Any) -> None:
+    constraints = {"max_rows_per_group": CONSTRAINTS["max_rows_per_group"]}
+    validate_parameter_constraints(
+        constraints, {"max_rows_per_group": bound}, caller_name="DataOwner"
+    )
 
 
 class PartitionOwners:

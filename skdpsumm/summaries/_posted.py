@@ -123,15 +123,16 @@ class Posted(Protocol):
     coalition that does not hold it. (3) Broadcasts are post-processing of the noisy prefix sums of
     that stream and of the release of D_v. (4) Prefix sums by matrix factorisation are one Gaussian
     mechanism with sensitivity ``||c|| sqrt(1 + s^2)``, also for adaptive streams; twice that under
-    replace-one. (5) So the view is (epsilon, delta)-DP for the rows of all others, and, by a budget
-    of its own, for D_v. Scores are exact (`Embedding.quantise`): no row's status hangs on another's
-    rounding.
+    replace-one, and k times that for a group of which k rows take part, whatever their rounds. (5)
+    So the view is (epsilon, delta)-DP for the rows of all others, and, by a budget of its own, for
+    D_v. Scores are exact (`Embedding.quantise`): no row's status hangs on another's rounding.
 
     *Cost.* About ``parsimony p`` rows whatever K is; R messages per owner; R rounds.
 
     Proof: docs/summaries.md, "What a row more changes".
     """
 
+    is_proved_for_groups: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "parsimony": [Interval(Real, 1, 1e9, closed="both")],
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
@@ -143,8 +144,9 @@ class Posted(Protocol):
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
         l1, l2 = embedding.sensitivity(1)
         count = _count_unit(embedding)
-        # A replaced row is one that is gone from one round and one that is new in another.
-        rows = 2 if terms.adjacency == "replace_one" else 1
+        # A replaced row is one that is gone from one round and one that is new in another. Those of
+        # a group come in any rounds, and move the stream most if all come in one.
+        rows = terms.rows_moved
         sums = RunningSums(
             int(self.n_rounds),
             embedding.n_features + 1,

@@ -60,10 +60,14 @@ class Message:
         The public map phi, with the first message that needs it.
     reveal : {"rows", "features"}
         Whether rows are to be handed over as they are or as phi(x).
+    max_rows_per_group : int, "average" or None
+        What the curator's claims take for granted of an owner's groups. An owner that bounds its
+        groups otherwise does not answer.
     """
 
     embedding: Embedding | None = None
     reveal: str = "rows"
+    max_rows_per_group: Any = None
     answer: ClassVar[type] = Rows
 
     def most_rows(self) -> float:
@@ -130,11 +134,31 @@ class Terms:
     adjacency: str
     release: TargetRelease
     n_target: int | None
+    max_rows_per_group: Any = None
 
     @property
     def is_private(self) -> bool:
         """Whether any noise is asked for."""
         return not math.isinf(self.epsilon)
+
+    @property
+    def unit(self) -> str:
+        """What one neighbour differs in."""
+        return "one row" if self.max_rows_per_group is None else "one group"
+
+    @property
+    def ledger_unit(self) -> str:
+        """What a ledger counts."""
+        return "row" if self.max_rows_per_group is None else "group"
+
+    @property
+    def rows_moved(self) -> int:
+        """How many rows come and go, at most, between neighbours.
+
+        A group has k rows that count; with "average" its rows have the weight of one.
+        """
+        rows = 1 if self.max_rows_per_group in (None, "average") else int(self.max_rows_per_group)
+        return 2 * rows if self.adjacency == "replace_one" else rows
 
 
 COSTS_NOTHING = PureDP(0.0)
@@ -153,6 +177,8 @@ class Protocol(BaseEstimator):
     """
 
     embedding_kind: ClassVar[str] = "pairs"
+    # Whether what reaches owners about received rows is calibrated to `Terms.rows_moved` of them.
+    is_proved_for_groups: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def broadcasts_target(self) -> bool:

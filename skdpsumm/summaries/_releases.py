@@ -52,8 +52,19 @@ class TargetMean(ABC):
     noise_energy: float = 0.0
 
     @abstractmethod
-    def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
-        """Return the noisy mean, shape (d,)."""
+    def release(
+        self, X: NDArray, noise_seed: int | None, groups: NDArray | None = None
+    ) -> NDArray[np.float64]:
+        """Return the noisy mean, shape (d,).
+
+        Parameters
+        ----------
+        X : ndarray of shape (m, n_columns)
+            The rows that count.
+        noise_seed : int or None
+        groups : ndarray of int, shape (m,), default=None
+            Whose each row is, 0, 1, ..., where each group counts once. None counts rows.
+        """
 
     def warn_of_result(self) -> None:  # noqa: B027 (most have nothing to warn of)
         """Warn of what the released mean shows; the last thing of a run."""
@@ -66,8 +77,11 @@ class ExactMean(TargetMean):
         self.embedding = embedding
         self.mechanism = Unprotected("epsilon is infinite and no noise was added")
 
-    def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
-        self._mean, self._n = self.embedding.sums(X) / len(X) * self.embedding.unit, len(X)
+    def release(
+        self, X: NDArray, noise_seed: int | None, groups: NDArray | None = None
+    ) -> NDArray[np.float64]:
+        sums, self._n = _sums(self.embedding, X, groups)
+        self._mean = sums / self._n * self.embedding.unit
         return self._mean
 
     def warn_of_result(self) -> None:
@@ -80,7 +94,10 @@ class GaussianMean(TargetMean):
     """Gaussian noise on the sum (Laplace noise with delta = 0), and on the number of rows.
 
     With pairs the sum moves by at most one (two under replace-one) when a row changes, so a score
-    ``<mean, phi(x)>`` has noise of standard deviation ``1 / (mu m)`` whatever d is.
+    ``<mean, phi(x)>`` has noise of standard deviation ``1 / (mu m)`` whatever d is. With a group of
+    k rows that count it moves by k times that, which k equal rows reach. A group that counts once
+    moves it as a row does: the norm of a mean is at most the largest, and cutting entries towards
+    zero lets none grow (`Embedding.group_sums`).
 
     Parameters
     ----------
@@ -89,7 +106,9 @@ class GaussianMean(TargetMean):
     adjacency : {"add_remove", "replace_one"}
     n_target : int or None
         A public number to divide by. None, under add-remove only, releases the number of rows
-        together with the sum, for a tenth of the budget.
+        (of groups, where each counts once) together with the sum, for a tenth of the budget.
+    rows_moved : int, default=None
+        How many rows come and go between neighbours; None is 1, and 2 under replace-one.
     """
 
     embedding: Embedding
@@ -97,20 +116,25 @@ class GaussianMean(TargetMean):
     delta: float
     adjacency: str
     n_target: int | None
+    rows_moved: int | None = None
 
     def __post_init__(self) -> None:
-        counts = [Block(1, GRID, GRID, _COUNT_SHARE)] if self.n_target is None else []
-        l1, l2 = self.embedding.sensitivity(2 if self.adjacency == "replace_one" else 1)
+        moved = self.rows_moved or (2 if self.adjacency == "replace_one" else 1)
+        count = moved * GRID
+        counts = [Block(1, count, count, _COUNT_SHARE)] if self.n_target is None else []
+        l1, l2 = self.embedding.sensitivity(moved)
         share = 1 - sum(block.share for block in counts)
         sums = Block(self.embedding.n_features, l1, l2, share)
         self._noise = IntegerNoise([sums, *counts], epsilon=self.epsilon, delta=self.delta)
         self.mechanism = self._noise.mechanism
 
-    def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
-        sums = self.embedding.sums(X)
+    def release(
+        self, X: NDArray, noise_seed: int | None, groups: NDArray | None = None
+    ) -> NDArray[np.float64]:
+        sums, size = _sums(self.embedding, X, groups)
         noisy = self._noise.add_block(0, sums, noise_seed)
         if self.n_target is None:
-            rows = np.array([len(X) * GRID])
+            rows = np.array([size * GRID])
             counted = float(self._noise.add_block(1, rows, noise_seed)[0]) / GRID
             self._n = max(counted, 1.0)
         else:
@@ -144,13 +168,18 @@ class MWEMMean(TargetMean):
         self.embedding, self.n_target, self.mwem = embedding, n_target, mwem
         self.mechanism = mwem.cost(pure=pure)
 
-    def release(self, X: NDArray, noise_seed: int | None) -> NDArray[np.float64]:
-        grid = quantise(
-            self.embedding.grid(X),
-            self.mwem.grid_step,
-            np.random.default_rng(None if noise_seed is None else [noise_seed, 1]),
-        )
-        sums = grid.sum(axis=0, dtype=np.float64).astype(np.int64)
+    def release(
+        self, X: NDArray, noise_seed: int | None, groups: NDArray | None = None
+    ) -> NDArray[np.float64]:
+        if groups is None:
+            grid = quantise(
+                self.embedding.grid(X),
+                self.mwem.grid_step,
+                np.random.default_rng(None if noise_seed is None else [noise_seed, 1]),
+            )
+            sums = grid.sum(axis=0, dtype=np.float64).astype(np.int64)
+        else:  # only the auction quantises, which takes no groups
+            sums = self.embedding.group_sums(X, groups)
         means, _ = self.mwem.release(sums, self.n_target, MWEMNoise(noise_seed))
         return means * self.embedding.scale
 
@@ -162,6 +191,8 @@ class TargetRelease(BaseEstimator):
     # Whether (epsilon, delta) is all that it costs, in every ledger: then a ledger can be asked
     # for them before data are read.
     is_nominal: ClassVar[bool] = False
+    # Whether it is calibrated to `Terms.rows_moved`.
+    is_proved_for_groups: ClassVar[bool] = False
 
     @abstractmethod
     def plan(self, embedding: Embedding, terms: Terms) -> TargetMean:
@@ -178,11 +209,13 @@ class GaussianRelease(TargetRelease):
     """Noise on the sum of phi: ``release="gaussian"``. See `GaussianMean`."""
 
     is_nominal: ClassVar[bool] = True
+    is_proved_for_groups: ClassVar[bool] = True
 
     def plan(self, embedding: Embedding, terms: Terms) -> TargetMean:
         if terms.adjacency == "replace_one":
             require_n_target(terms.n_target, "adjacency='replace_one'")
-        return GaussianMean(embedding, terms.epsilon, terms.delta, terms.adjacency, terms.n_target)
+        budget = terms.epsilon, terms.delta, terms.adjacency
+        return GaussianMean(embedding, *budget, terms.n_target, terms.rows_moved)
 
 
 @estimator
@@ -213,13 +246,15 @@ class MWEMRelease(TargetRelease):
         "n_steps": [None, Interval(Integral, 1, None, closed="left")],
     }
 
+    is_proved_for_groups: ClassVar[bool] = True
     n_steps: Any = field(default=None, kw_only=False)
 
     def plan(self, embedding: Embedding, terms: Terms) -> TargetMean:
         replaces, pure = terms.adjacency == "replace_one", terms.delta == 0
         by = "adjacency='replace_one'" if replaces else "release='mwem'"
         n_target = require_n_target(terms.n_target, by)
-        steps, sensitivity = int(self.n_steps or 2 * embedding.n_features), 2 if replaces else 1
+        # An entry of phi is at most one, so rows that come and go move a score by their number.
+        steps, sensitivity = int(self.n_steps or 2 * embedding.n_features), terms.rows_moved
         if pure:
             mwem = MWEM.for_pure(terms.epsilon, steps, sensitivity)
         else:
@@ -228,6 +263,13 @@ class MWEMRelease(TargetRelease):
 
 
 RELEASES: dict[str, type[TargetRelease]] = {"gaussian": GaussianRelease, "mwem": MWEMRelease}
+
+
+def _sums(embedding: Embedding, X: NDArray, groups: NDArray | None) -> tuple[NDArray, int]:
+    """Return the sum of phi in grid units, and of how many rows, or groups that count once."""
+    if groups is None:
+        return embedding.sums(X), len(X)
+    return embedding.group_sums(X, groups), int(groups.max()) + 1
 
 
 def warn_if_kernel_vanishes(
@@ -283,7 +325,7 @@ class OwnerValueRelease:
     """Laplace noise on values that are clipped to [0, 1] and scaled to sum to at most one.
 
     One row can change the whole choice. So the sensitivity is the largest distance between two
-    such vectors, 2 in L1, under either adjacency.
+    such vectors, 2 in L1, under either adjacency; it is that of a group of any size, too.
 
     Parameters
     ----------
@@ -308,6 +350,8 @@ class OwnerValueRelease:
 
 
 NO_SHARED_ROW = "the target and the owners share no row"
+_NO_SHARED_GROUP = "the target and the owners share no group"
+_ONE_OWNER = ", and that no group has rows of two owners"
 
 
 @dataclass(frozen=True, repr=False)
@@ -344,6 +388,7 @@ class SummaryPrivacy:
             self.owners.adjacency,
             protects="the chosen rows",
             against="consumer",
+            unit=self.owners.unit,
             given="nothing",
         )
 
@@ -366,13 +411,22 @@ class SummaryPrivacy:
         return "<SummaryPrivacy\n" + "\n".join(lines) + ">"
 
 
+def _given_of_groups(terms: Terms) -> str:
+    if terms.max_rows_per_group is None:
+        return ""
+    counts = "each group counts as one row"
+    counts = counts if terms.max_rows_per_group == "average" else "rows that are kept count"
+    return f"; max_rows_per_group={terms.max_rows_per_group!r} ({counts})"
+
+
 def state_privacy(
     plan: Plan, terms: Terms, target_is_owners: bool, *, simulated: bool
 ) -> SummaryPrivacy:
     """Return the claims of a run; if target and owners are the same rows, all counts for both.
 
     Otherwise a claim that another release could weaken, if a row were in both tables, is given
-    that none is. Nobody looks: what is claimed must not depend on private rows.
+    that none is. Nobody looks: what is claimed must not depend on private rows. Owners bound their
+    groups each by itself, so a claim that costs them something is given that none has two owners.
     """
     target = PureDP(0.0) if plan.target is None else plan.target.mechanism
     owners, h2 = plan.owners, plan.h2
@@ -386,7 +440,12 @@ def state_privacy(
     protects = "the rows of other owners"
 
     def apart(mechanism: Mechanism) -> str:
-        return "" if mechanism == everything else f", and that {NO_SHARED_ROW}"
+        shared = NO_SHARED_ROW if terms.unit == "one row" else _NO_SHARED_GROUP
+        return "" if mechanism == everything else f", and that {shared}"
+
+    def whole(mechanism: Mechanism) -> str:
+        is_free = terms.unit == "one row" or mechanism == PureDP(0.0)
+        return "" if is_free else _ONE_OWNER
 
     def claim(mechanism: Mechanism, protects: str, given: str) -> PrivacyGuarantee:
         return PrivacyGuarantee(
@@ -394,13 +453,15 @@ def state_privacy(
             terms.adjacency,
             protects=protects,
             against="owner coalition",
-            given=given,
+            unit=terms.unit,
+            given=given + _given_of_groups(terms),
             simulated=simulated,
         )
 
-    given = public + apart(owners)
+    given = public + apart(owners) + whole(owners)
+    of_target = public + size + apart(target) + (whole(target) if target_is_owners else "")
     return SummaryPrivacy(
-        claim(target, "the target", public + size + apart(target)),
+        claim(target, "the target", of_target),
         claim(owners, protects, given),
         None if h2 is None else claim(h2, protects, given),
     )

@@ -14,8 +14,8 @@ from sklearn.utils import check_array, check_random_state
 from .._computing import advance, one_blas_thread, progress
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
 from ..features._feature_maps import FourierMap
-from ..schema._columns import Columns
-from ..schema._reading import Schema, is_dask, validate_table
+from ..schema._reading import NoEstimator, is_dask, validate_table
+from ..schema._schema import TableSchema
 from ._mmd import centred, check_gamma, kernel_column, mean_kernel
 
 # Swaps keep the kernel columns of all chosen rows; beyond so many bytes there are none.
@@ -109,8 +109,10 @@ def greedy_mmd_selection(
     options = SearchOptions(n_select, gamma, n_components, refine, n_perturbations)
     if is_dask(X):
         return select_from_partitions(X, X_target, options, rng)
-    rows = validate_table(Schema(), X, keep_float32=True)
-    target = rows if X_target is None else validate_table(Schema(), X_target).astype(rows.dtype)
+    rows = validate_table(NoEstimator(), X, keep_float32=True)
+    target = (
+        rows if X_target is None else validate_table(NoEstimator(), X_target).astype(rows.dtype)
+    )
     check_columns(rows.shape[1], target)
     with progress("greedy_mmd_selection", verbose):
         return options.goal(target, rng).select(rows, rng)
@@ -139,7 +141,7 @@ class SearchOptions:
         if self.n_components is None:
             return None
         n_features = self.n_components + self.n_components % 2
-        return FourierMap.draw(Columns(n_columns), n_features, self.gamma, "rbf", rng)
+        return FourierMap.draw(TableSchema(n_columns), n_features, self.gamma, "rbf", rng)
 
     def goal(self, target: NDArray, rng: np.random.RandomState) -> Goal:
         """Return what to search for, given the rows to match."""
@@ -208,13 +210,15 @@ def unit_features(feature_map: FourierMap, X: NDArray) -> NDArray:
     return feature_map.matrix(X) * X.dtype.type(np.sqrt(2 / feature_map.n_features))
 
 
-def exact_search(X: NDArray, X_target: NDArray, n_select: int, gamma: float) -> SubsetSearch:
-    """Return a search with the exact Gaussian kernel."""
+def exact_search(
+    X: NDArray, X_target: NDArray, n_select: int, gamma: float, weights: NDArray | None = None
+) -> SubsetSearch:
+    """Return a search with the exact Gaussian kernel; weights of the target's rows sum to one."""
     X, X_target = centred(X, X_target)
     squares = np.einsum("ij,ij->i", X, X)
     return SubsetSearch(
         lambda i: kernel_column(X, squares, i, gamma),
-        mean_kernel(X, X_target, gamma).astype(X.dtype),
+        mean_kernel(X, X_target, gamma, weights).astype(X.dtype),
         n_select,
     )
 
@@ -373,7 +377,7 @@ def select_from_partitions(
         As `greedy_mmd_selection` does, and without a target for the exact kernel, which would take
         all rows of X to every partition.
     """
-    schema = replace(PartitionSchema.of(Schema(), X), caller="greedy_mmd_selection")
+    schema = replace(PartitionSchema.of(NoEstimator(), X), caller="greedy_mmd_selection")
     parts = partitions(X)
     goal = _goal(schema, parts, X_target, options, rng)
     seeds = rng.randint(2**31, size=len(parts)).tolist()

@@ -29,7 +29,7 @@ from ._summarizer import PrivateMMDSummarizer
 
 # The distance between all pairs of target rows is part of `mmd_`.
 _MOST_TARGET_ROWS = 10_000
-_ROUTED = ("X_target", "owners", "X_holdout", "y_holdout")
+_ROUTED = ("X_target", "owners", "groups", "target_groups", "X_holdout", "y_holdout")
 _NO_ACCURACY = (
     "score looks at neither X nor y, and has returned minus the MMD between the chosen rows and "
     "the target, which is no accuracy. Give labelled rows of the target's population, by name: "
@@ -128,7 +128,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED, True)
-    __metadata_request__score: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED[2:], False)
+    __metadata_request__score: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED[-2:], False)
 
     _inner = "estimator_"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -146,6 +146,8 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         *,
         X_target=None,
         owners=None,
+        groups=None,
+        target_groups=None,
         X_holdout=None,
         y_holdout=None,
         **params,
@@ -157,7 +159,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         X : array-like or frame of shape (n_samples, n_features)
             Rows of all owners.
         y : array-like of shape (n_samples,), default=None
-        X_target, owners : as in `PrivateMMDSummarizer.fit`
+        X_target, owners, groups, target_groups : as in `PrivateMMDSummarizer.fit`
         X_holdout, y_holdout : array-like or `Public`, default=None
             Labelled rows of the target's population that are kept for `score`.
         **params
@@ -184,7 +186,9 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         # Not by `clone`, or the ledger would take this fit for a trial of a search.
         summarizer = own_clone(self._given_summarizer())
         try:
-            summarizer.fit(X, y, X_target=X_target, owners=owners)
+            labels = {"groups": groups, "target_groups": target_groups}
+            labels = {name: given for name, given in labels.items() if given is not None}
+            summarizer.fit(X, y, X_target=X_target, owners=owners, **labels)
         finally:
             if hasattr(summarizer, "privacy_"):  # what is paid for is kept, whatever comes now
                 self.summarizer_ = summarizer

@@ -19,9 +19,10 @@ from .._computing import in_a_search, warn_caller
 from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit, estimator, warn_of_seed
 from ..privacy._noise import derived_seed
+from ..schema._groups import Groups
 from ..schema._reading import beside_X, is_dask, unwrap, validate_table
 from ._auction import Auction
-from ._curator import CONSTRAINTS, PROTOCOLS, Curator, from_name
+from ._curator import CONSTRAINTS, PROTOCOLS, Curator, check_target_groups, from_name
 from ._mmd import Embedding
 from ._owners import DataOwner, PartitionOwners, rows_by_owner, run_protocol
 from ._protocol import COSTS_NOTHING, Propose, Protocol
@@ -35,6 +36,7 @@ _NO_LABELS = (
     "X and y have different numbers of rows. y stands for labels of X, which play no part in the "
     "choice; did you mean X_target=?"
 )
+_ROUTED = ("X_target", "owners", "groups", "target_groups")
 _COINS, _VALUES = 10, 11  # keys of seeds, beside the curator's
 
 
@@ -93,6 +95,12 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         anything about the rows received, for the rows of each owner, against the others.
         ``delta=0`` takes Laplace noise, ``epsilon=np.inf`` none.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
+    max_rows_per_group : int, "average" or None, default=None
+        None protects single rows. Otherwise `fit` takes `groups` and `target_groups`, and protects
+        groups of rows, usually all of a person. An int k keeps k rows of each group, chosen by
+        secret coins, of the target, and of each owner by itself: a group is taken to have rows of
+        one owner only. "average" has each group of the target count once, and keeps all rows; it
+        serves protocols that tell owners nothing of the rows of others ("propose", "pool").
     release : {"gaussian", "mwem"} or MWEMRelease, default="gaussian"
         How the target's mean embedding is released: noise on the sum (Laplace noise with
         ``delta=0``), or the paper's h2 with its calibration corrected (`MWEMRelease`). Noise on
@@ -170,8 +178,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     (1.0, 0.0)
     """
 
-    set_fit_resample_request = RequestMethod("fit_resample", ["X_target", "owners"])
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_target": True, "owners": True}
+    set_fit_resample_request = RequestMethod("fit_resample", sorted(_ROUTED))
+    __metadata_request__fit: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED, True)
     __metadata_request__fit_resample: ClassVar[dict[str, bool]] = __metadata_request__fit
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -220,7 +228,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             "delta": 1e-4,
         }
 
-    def fit(self, X, y=None, *, X_target=None, owners=None):
+    def fit(self, X, y=None, *, X_target=None, owners=None, groups=None, target_groups=None):
         """Run the protocol. Charges the ledger once.
 
         Parameters
@@ -240,6 +248,12 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             ``sklearn.set_config(enable_metadata_routing=True)``.
         owners : array-like of shape (n_samples,), default=None
             Whose each row is. None is one owner, named "X".
+        groups : array-like of shape (n_samples,), default=None
+            The group that each row of X belongs to, with `max_rows_per_group`: a person, say. Rows
+            of two owners are never in one group.
+        target_groups : array-like of shape (m,), default=None
+            The same of X_target. Where X itself is the target, `groups` serves both. As X_target,
+            wrap it in `Public` in a search or cross-validation.
 
         Returns
         -------
@@ -252,9 +266,12 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         BudgetExceededError
             If the ledger cannot hold the run; nothing is charged.
         """
-        return self._private_fit(X, y, unwrap(X_target), unwrap(owners))
+        data = unwrap(X_target), unwrap(owners), unwrap(target_groups)
+        return self._private_fit(X, y, *data, groups=unwrap(groups))
 
-    def fit_resample(self, X, y=None, *, X_target=None, owners=None):
+    def fit_resample(
+        self, X, y=None, *, X_target=None, owners=None, groups=None, target_groups=None
+    ):
         """Run the protocol, and return the chosen rows with their labels.
 
         In a pipeline of imbalanced-learn, `X_target` and `owners` arrive only with scikit-learn's
@@ -265,7 +282,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         ----------
         X : array-like or frame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
-        X_target, owners : as in `fit`
+        X_target, owners, groups, target_groups : as in `fit`
 
         Returns
         -------
@@ -281,7 +298,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
                 "rows of sample_indices_ (of a frame, by to_dask_array(lengths=True))."
             )
         X, y = indexable(X, y)
-        self.fit(X, y, X_target=X_target, owners=owners)
+        labels = {"groups": groups, "target_groups": target_groups}
+        self.fit(X, y, X_target=X_target, owners=owners, **labels)
         if self.reveal == "features":
             chosen = self.embedding_.features(
                 np.asarray(validate_table(self, X, reset=False))[self.sample_indices_]
@@ -297,7 +315,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         of the target, can change the whole choice, so nothing better than the size of that set
         bounds the sensitivity: 2 in L1, and noise of standard deviation ``2 sqrt(2) / epsilon``.
         To pay owners per row proposed costs no privacy and has no noise. (With a `noise_seed` all
-        calls have the same noise.)
+        calls have the same noise.) For the same reason it holds for a whole group, whatever its
+        size.
 
         Parameters
         ----------
@@ -316,6 +335,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             release.mechanism,
             self.adjacency,
             protects="the rows of owners and target",
+            unit=self._unit,
             given="the names of the owners",
             simulated=self.noise_seed is not None,
         )
@@ -342,9 +362,20 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         if self._made_protocol().is_nominal(from_name(self.release, RELEASES)):
             super()._ask_ledger()
 
-    def _draft(self, X: Any, y: Any, X_target: Any, owners: Any) -> _Draft:
+    def _draft(
+        self,
+        X: Any,
+        y: Any,
+        X_target: Any,
+        owners: Any,
+        target_groups: Any = None,
+        *,
+        groups: Any = None,
+    ) -> _Draft:
         # Public facts alone decide: what is claimed and charged must not depend on a row.
-        of_owners = bool(self.target_is_owners) or X_target is None or X_target is X
+        is_target = X_target is None or X_target is X
+        of_owners = bool(self.target_is_owners) or is_target
+        target_groups = self._groups_of_target(is_target, groups, target_groups)
         if is_dask(X):
             return self._draft_of_partitions(X, X_target, owners, of_owners)
         if X_target is None and not (self.target_is_owners or in_a_search()):
@@ -352,18 +383,42 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         X = validate_table(self, X, keep_float32=True)
         if y is not None and np.shape(unwrap(y))[:1] != X.shape[:1]:
             raise ValueError(_NO_LABELS)
+        labels = None if groups is None else Groups.read(groups, len(X))
         target = X if X_target is None else self._target_rows(X_target)
         members = rows_by_owner(X, owners, self.shares)
         rng = check_random_state(self.random_state)
-        curator = self._make_curator(target, list(members), of_owners, rng)
+        curator = self._make_curator(target, list(members), of_owners, rng, target_groups)
         parties = {
-            name: DataOwner(X[rows], seed=self._coins_seed(k, rng))
+            name: DataOwner(
+                X[rows],
+                groups=None if labels is None else [labels.labels[k] for k in labels.codes[rows]],
+                max_rows_per_group=self.max_rows_per_group,
+                seed=self._coins_seed(k, rng),
+            )
             for k, (name, rows) in enumerate(members.items())
         }
         return _Draft(curator, parties, members)
 
+    def _groups_of_target(self, is_target: bool, groups: Any, target_groups: Any) -> Any:
+        """Return whose the rows of the target are; raise ValueError where nobody says so."""
+        if not is_target:
+            check_target_groups(self.max_rows_per_group, target_groups)
+            return target_groups
+        if target_groups is not None:
+            raise ValueError(
+                "X itself is the target, so that `groups` says whose its rows are: leave "
+                "target_groups out, or give the rows that it belongs to as X_target."
+            )
+        return groups
+
     def _draft_of_partitions(self, X: Any, X_target: Any, owners: Any, of_owners: bool) -> _Draft:
         """Draft a run of one round with the partitions of a Dask collection as owners."""
+        if self.max_rows_per_group is not None:
+            raise ValueError(
+                f"max_rows_per_group={self.max_rows_per_group!r} needs rows in memory: the "
+                "partitions of a Dask collection are owners, and nobody tells which of their rows "
+                "are of one group. Call X.compute() first, or set max_rows_per_group=None."
+            )
         if not isinstance(self._made_protocol(), Propose):
             raise ValueError(
                 f"protocol={self.protocol!r} has many rounds, and partitions keep nothing between "
@@ -388,12 +443,17 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             return validate_table(self, X_target, reset=False)
 
     def _make_curator(
-        self, target: NDArray, names: list[Any], of_owners: bool, rng: np.random.RandomState
+        self,
+        target: NDArray,
+        names: list[Any],
+        of_owners: bool,
+        rng: np.random.RandomState,
+        target_groups: Any = None,
     ) -> _CuratorOfFit:
-        names_of_shared = set(CONSTRAINTS) - {"max_rows_per_group"}
-        shared = {name: getattr(self, name) for name in names_of_shared}
+        shared = {name: getattr(self, name) for name in CONSTRAINTS}
         # The estimator pays, so the curator has no ledger.
         own = {"target_is_owners": of_owners, "random_state": rng, "ledger": None}
+        own["target_groups"] = target_groups
         return _CuratorOfFit(target, names, **{**shared, **own})
 
     def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:

@@ -13,13 +13,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress
-from ..._dask import count_columns
+from ..._dask import check_columns
 from ...privacy._contract import columns_kept, estimator
-from ...schema._columns import Columns
 from ...schema._reading import exact_numbers, validate_table
+from ...schema._schema import as_schema
 from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
-from ...sketches._union import inherit_columns
-from .._base import BaseM2M, first_given, library_of
+from ...sketches._union import with_schema
+from .._base import BaseM2M, library_of
 from ..inferring._points import draw_points
 from ..inferring._regression import MomentRegression
 from ._estimate import Estimate
@@ -45,17 +45,12 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         What is released. None: a `SketchUnion` of one-way histograms and 200 Fourier features of
         the scaled columns, at epsilon = 1 and delta = 1e-6, which does well on most tables. Its
         histograms have 32 bins: with Fourier features beside them, fewer bins have less noise and
-        lose nothing (measured in docs/m2m.md); with `steps` 100, for values to have bins of their
-        own.
-    bounds : pair, sequence of pairs or mapping, default=None
-        Public (low, high) of all columns or of each, in their units. A sketcher without bounds of
-        its own takes these, and so scales columns to [0, 1] before its kernel. May be left out
-        where the sketcher has bounds.
-    categories : mapping from column to list of values, default=None
-        Categorical columns, handed on like `bounds`.
-    steps : float, sequence or mapping from column to float, default=None
-        Columns whose values are low, low + step, ..., high: ``{"age": 1}``. Handed on like
-        `bounds`; synthetic points have such values, too.
+        lose nothing (measured in docs/m2m.md); where a column has a step 100, for values to have
+        bins of their own.
+    schema : TableSchema or what stands for one, default=None
+        What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
+        "farmer"]}``, or a `TableSchema`. It is the sketcher's where that has none; one of the two
+        has to have it.
     prior : {"auto", "uniform", "marginals"} or array of shape (k, d), default="auto"
         Where synthetic points are drawn: on the bounds ("uniform", the paper's), from the
         sketch's own private histograms ("marginals", which removes most of the error on skewed
@@ -79,8 +74,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     sketch_ : PrivateSketch
         The release; all that is needed to answer.
     privacy_ : PrivacyGuarantee
-    columns_ : Columns
-        Names, bounds, categories and steps.
+    schema_ : TableSchema
+        That of the columns of X that were sketched, in the order in which answers name them.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
@@ -90,7 +85,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     >>> from skdpsumm import M2MEstimator
     >>> rng = np.random.default_rng(0)
     >>> X = rng.beta(2, 5, size=(20_000, 3))
-    >>> m2m = M2MEstimator(bounds=(0, 1), random_state=0).fit(X)
+    >>> m2m = M2MEstimator(schema=(0, 1), random_state=0).fit(X)
     >>> bool(np.abs(m2m.mean() - X.mean(axis=0)).max() < 0.01)
     True
     >>> tail = m2m.estimate(lambda x: x[:, 0] + x[:, 1] > 1)
@@ -111,7 +106,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     regularization: Any = "theory"
     center: bool = True
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, *, groups=None):
         """Release a sketch of X (one charge) and prepare to answer from it.
 
         `Estimate.value` of the answers is of X's library, pandas or polars, or an array.
@@ -120,6 +115,9 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
         y : ignored
+        groups : array-like or series of shape (n_samples,), default=None
+            Whose row each row is, where the sketcher has `max_rows_per_group`: groups are then
+            protected, usually persons, and what is asked is asked of the rows that count.
 
         Returns
         -------
@@ -133,22 +131,23 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             If the sketcher's ledger cannot hold the release; nothing is charged.
         """
         self._check_parameters()
+        self._check_groups(groups)
         rng = check_random_state(self.random_state)
         sketcher = self._build_sketcher(rng)
         with columns_kept(self):
-            n_columns = count_columns(self, X, mixed=sketcher._has_categories())
+            check_columns(self, X, schema=as_schema(sketcher.schema))
             names = getattr(self, "feature_names_in_", None)
-            columns = self._table(sketcher, n_columns, names)
-            self._sketch(sketcher, X, columns)
+            feature_map = sketcher.preview_map(self.n_features_in_, names)
+            self._release(sketcher, X, feature_map, groups)
         self._frame = library_of(X) or (None if names is None else "auto")
-        return self._prepare(sketcher.sketch_, columns, rng)
+        return self._prepare(sketcher.sketch_, feature_map.schema, rng)
 
     @classmethod
     def from_sketch(
         cls,
         sketch: PrivateSketch,
         *,
-        bounds=None,
+        schema=None,
         prior="auto",
         n_synthetic=100_000,
         regularization="theory",
@@ -164,15 +163,15 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         Parameters
         ----------
         sketch : PrivateSketch
-        bounds : pair, sequence of pairs or mapping, default=None
-            Public (low, high) of the columns, in the units in which they were sketched. None takes
-            those in the sketch's schema; a sketch without any (`RFFSketcher` and `RACESketcher`
-            need none) has to be given them here.
+        schema : TableSchema or what stands for one, default=None
+            What is public about columns that were sketched without a schema (`RFFSketcher` and
+            `RACESketcher` need none), in the units in which they were sketched. None takes what
+            the sketch says, which is what counts wherever it says something.
         prior, n_synthetic, regularization, center, random_state, verbose :
             As in the constructor.
         """
         estimator = cls(
-            bounds=bounds,
+            schema=schema,
             prior=prior,
             n_synthetic=n_synthetic,
             regularization=regularization,
@@ -180,7 +179,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             random_state=random_state,
             verbose=verbose,
         )
-        columns = estimator._described(sketch, bounds)
+        columns = estimator._described(sketch, schema)
         estimator._set_inputs(columns)
         estimator._frame = None if columns.names is None else "auto"
         return estimator._prepare(sketch, columns, check_random_state(random_state))
@@ -215,7 +214,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         y : ignored
         """
         check_is_fitted(self)
-        numeric = self.columns_.numeric
+        numeric = self.schema_.numeric
         mixed = len(numeric) < self.n_features_in_
         X = validate_table(self, X, mixed=mixed, reset=False)
         spans = np.array([np.ptp(self._bound(j)) for j in numeric])
@@ -241,7 +240,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         n_samples : int
             Number of rows expected.
         n_features : int, default=None
-            Number of columns, where `bounds` is one pair for all.
+            Number of columns, where the schema is one range for all.
 
         Returns
         -------
@@ -276,26 +275,18 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def _build_sketcher(self, rng, n_features=None, y=None):
         sketcher = self.sketcher
         if sketcher is None:
-            n_bins = 32 if self.steps is None else 100
+            columns = as_schema(self.schema).columns
+            has_steps = any(getattr(column, "step", None) for column in columns)
+            n_bins = 100 if has_steps else 32
             sketcher = SketchUnion([HistogramSketcher(n_bins=n_bins), RFFSketcher()])
-        sketcher = inherit_columns(sketcher, self.bounds, self.categories, self.steps)
-        return self._seeded(sketcher, rng)
-
-    def _bounds_and_categories(self, sketcher):
-        bounds = self.bounds if self.bounds is not None else first_given(sketcher, "bounds")
-        return bounds, self.categories or first_given(sketcher, "categories")
-
-    def _table(self, sketcher, n_columns, names):
-        steps = self.steps if self.steps is not None else first_given(sketcher, "steps")
-        bounds, categories = self._bounds_and_categories(sketcher)
-        return Columns.build(n_columns, bounds, categories, names, steps)
+        return self._seeded(with_schema(sketcher, self.schema), rng)
 
     def _prepare(self, sketch, columns, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
         self.__dict__.pop("_regression", None)
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy
-        self.columns_ = columns
+        self.schema_ = columns
         points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
             self._regression = MomentRegression(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from ...privacy._bisect import bisect
 from ...privacy._clone_watch import own_clone
+from ...schema._schema import as_schema
 from ...sketches import PrivateSketch
 from ..inferring._points import draw_points
 from ..inferring._regression import FeatureBlocks, feature_covariance, penalties, solver_for
@@ -29,10 +30,10 @@ class Plan:
         rng = check_random_state(estimator.random_state)
         self.estimator, self.n_samples = estimator, n_samples
         self.sketcher = estimator._build_sketcher(rng)
-        bounds, categories = estimator._bounds_and_categories(self.sketcher)
-        names = _names(bounds, categories)
-        width = _width(bounds, n_features) if names is None else len(names)
-        columns = estimator._table(self.sketcher, width, names)
+        known = as_schema(self.sketcher.schema)
+        if known.is_for_all and n_features is None:
+            raise ValueError("n_features is needed where the schema is one range for all columns.")
+        columns = known.for_table(n_features or known.n_columns) if not known.names else known
         columns.require_bounds()
         self.sketcher._validate_params()
         self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))
@@ -82,19 +83,3 @@ class Plan:
             return bool(self.error(epsilon).max() <= error)
 
         return bisect(reached, good=high, bad=low, tolerance=_EPSILON_TOLERANCE, geometric=True)
-
-
-def _names(bounds: Any, categories: Any) -> list[str] | None:
-    """Return the columns' names where those are the keys of what is known of them."""
-    if not isinstance(bounds, Mapping) or any(not isinstance(key, str) for key in bounds):
-        return None
-    return list(dict.fromkeys([*bounds, *(categories or {})]))
-
-
-def _width(bounds: Any, n_features: int | None) -> int:
-    if n_features is not None:
-        return n_features
-    one_pair = bounds is not None and len(bounds) == 2 and all(np.isscalar(b) for b in bounds)
-    if bounds is None or one_pair:
-        raise ValueError("n_features is needed where bounds is one pair for all columns.")
-    return len(bounds)

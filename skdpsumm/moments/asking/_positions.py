@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...features._feature_maps import FeatureMap
 from ...features._histogram import HistogramMap
-from ...schema._columns import Columns, stack_columns
+from ...schema._schema import TableSchema, stack_columns
 from ..inferring._regression import FeatureBlocks
 
 # Of a column without a histogram: Fourier features tell places not much better than these.
@@ -47,7 +47,7 @@ class NamedRows(NDArrayOperatorsMixin):
 
     Parameters
     ----------
-    columns : Columns
+    columns : TableSchema
     n_rows : int
     make : callable
         Takes the number of a column and returns it, shape (n_rows,).
@@ -55,13 +55,13 @@ class NamedRows(NDArrayOperatorsMixin):
 
     ndim = 2
 
-    def __init__(self, columns: Columns, n_rows: int, make: Callable[[int], NDArray]):
+    def __init__(self, columns: TableSchema, n_rows: int, make: Callable[[int], NDArray]):
         self.shape = (n_rows, columns.n_columns)
         self.taken: set[int] = set()
         self._columns, self._make = columns, make
 
     @classmethod
-    def of(cls, rows: NDArray, columns: Columns) -> NamedRows:
+    def of(cls, rows: NDArray, columns: TableSchema) -> NamedRows:
         """Return `rows`, shape (n, d), with the names of `columns`."""
         return cls(columns, len(rows), lambda j: column_of(rows, columns, j))
 
@@ -119,7 +119,7 @@ class NamedRows(NDArrayOperatorsMixin):
         return stack_columns([self._make(j) for j in which.tolist()])
 
 
-def column_of(rows: NDArray, columns: Columns, j: int) -> NDArray:
+def column_of(rows: NDArray, columns: TableSchema, j: int) -> NDArray:
     """Return a column of rows, shape (n,): of floats, unless it is of categories."""
     return rows[:, j] if columns.values(j) else rows[:, j].astype(np.float64)
 
@@ -146,7 +146,7 @@ class Positions:
     Parameters
     ----------
     feature_map : FeatureMap
-    columns : Columns
+    columns : TableSchema
         With the bounds of every numeric column.
     points : ndarray of shape (n, d)
     whole : bool, default=False
@@ -154,7 +154,7 @@ class Positions:
     """
 
     def __init__(
-        self, feature_map: FeatureMap, columns: Columns, points: NDArray, *, whole: bool = False
+        self, feature_map: FeatureMap, columns: TableSchema, points: NDArray, *, whole: bool = False
     ):
         self.feature_map, self.columns, self.points = feature_map, columns, points
         self._parts = [] if whole else feature_map.parts()
@@ -290,11 +290,11 @@ def _bin_starts(histogram: HistogramMap, j: int) -> NDArray[np.float64]:
     """
     edges = histogram.edges(j)
     inner = edges[1:-1]
-    if histogram.columns.step(j) is not None or histogram.own_edges[j] is not None:
+    if histogram.schema.step(j) is not None or histogram.schema.edges(j) is not None:
         return inner
     width = (edges[-1] - edges[0]) / histogram.n_bins[j]
     below, above = inner - width / 2, inner + width / 2
-    rows = np.zeros((len(inner), histogram.columns.n_columns))
+    rows = np.zeros((len(inner), histogram.schema.n_columns))
     middle = inner
     while np.any((below < middle) & (middle < above)):  # until they are neighbours
         rows[:, j] = middle

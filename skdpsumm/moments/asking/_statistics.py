@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import warn_caller
 from ...features._feature_maps import project_to_simplex
-from ...schema._columns import Columns
+from ...schema._schema import TableSchema
 from ..inferring._regression import MomentRegression
 from ._answer import Answer, ColumnCondition, Question
 from ._estimate import Estimate
@@ -27,7 +27,7 @@ _MOST_QUESTIONS = 16
 class StatisticsMixin:
     """Named statistics, each through one call of `_answer`."""
 
-    columns_: Columns
+    schema_: TableSchema
     _regression: MomentRegression
     _positions: Positions
     _frame: str | None
@@ -43,7 +43,7 @@ class StatisticsMixin:
         return self._ask(*parts, **more).to_estimate(self._frame)
 
     def _names(self, which: list[int]) -> list[str]:
-        return [self.columns_.name(j) for j in which]
+        return [self.schema_.name(j) for j in which]
 
     def _column(self, column: int | str) -> int:
         if isinstance(column, list | tuple | np.ndarray):
@@ -51,7 +51,7 @@ class StatisticsMixin:
                 f"column must be one column, by its name or its number; got {column!r}. Ask one "
                 "after the other; what columns have together, ask with `count` or `estimate`."
             )
-        return self.columns_.index(column, "column")
+        return self.schema_.index(column, "column")
 
     def mean(self) -> Estimate:
         """Return the means of the numeric columns, shape (d,); ``mean()["age"]`` is one of them."""
@@ -74,7 +74,7 @@ class StatisticsMixin:
         """
         if order != int(order) or order < 1:
             raise ValueError(f"order must be a positive integer, got {order!r}.")
-        which = self.columns_.numeric
+        which = self.schema_.numeric
         names = self._names(which)
 
         def powers(X: NDArray) -> NDArray:
@@ -89,7 +89,7 @@ class StatisticsMixin:
 
     def variance(self) -> Estimate:
         """Return the variances of the numeric columns, shape (d,), at least 0."""
-        which = self.columns_.numeric
+        which = self.schema_.numeric
         names = self._names(which)
         d, ranges = len(which), self._ranges(which)
 
@@ -112,7 +112,7 @@ class StatisticsMixin:
         It is projected to the closest positive semi-definite matrix, in units of the columns'
         ranges; the error of an entry holds how far that moved it.
         """
-        which = self.columns_.numeric
+        which = self.schema_.numeric
         second = _SecondMoments(which, self._ranges(which))
 
         def error(mean: NDArray, draws: NDArray) -> NDArray:
@@ -135,7 +135,7 @@ class StatisticsMixin:
         ``correlation()["age", "hours"]`` is one entry. It is that of `covariance`, so the error of
         an entry holds how far the projection moved it.
         """
-        which = self.columns_.numeric
+        which = self.schema_.numeric
         second = _SecondMoments(which, self._ranges(which))
 
         def scaled(t: NDArray) -> NDArray:
@@ -238,14 +238,14 @@ class StatisticsMixin:
         cuts = np.asarray(thresholds, dtype=np.float64)
         if cuts.ndim != 1 or np.any(np.diff(cuts) <= 0):
             raise ValueError("thresholds must be an increasing one-dimensional array.")
-        low, high = self.columns_.bound(j) or (-np.inf, np.inf)
+        low, high = self.schema_.bound(j) or (-np.inf, np.inf)
         if np.any((cuts < low) | (cuts > high)):
             warn_caller(
-                f"thresholds of column {self.columns_.name(j)!r} reach outside its bounds "
+                f"thresholds of column {self.schema_.name(j)!r} reach outside its bounds "
                 f"({low:g}, {high:g}), to which its values are clipped: nothing is known there.",
                 AnswerWarning,
             )
-        labels = [f"{self.columns_.name(j)} <= {c:.12g}" for c in cuts]
+        labels = [f"{self.schema_.name(j)} <= {c:.12g}" for c in cuts]
 
         below = self._at_most(j, cuts)
         return self._answer(
@@ -295,19 +295,19 @@ class StatisticsMixin:
         if np.any((levels < 0) | (levels > 1)):
             raise ValueError("q must lie in [0, 1].")
         low, high = self._bound(j)
-        grid = np.unique(self.columns_.on_grid(np.linspace(low, high, 513), j))
-        stepped = self.columns_.step(j) is not None
+        grid = np.unique(self.schema_.on_grid(np.linspace(low, high, 513), j))
+        stepped = self.schema_.step(j) is not None
         # Of a continuous column nothing lies at the lower bound.
         first = 0 if stepped else 1
-        invert = _values_reached if len(grid) == self.columns_.n_values(j) else _interpolated
+        invert = _values_reached if len(grid) == self.schema_.n_values(j) else _interpolated
 
         def inverse(t: NDArray, n: NDArray) -> NDArray:
             curves = np.clip(_monotone(np.atleast_2d(t)), 0.0, 1.0)
             curves = np.pad(curves, ((0, 0), (first, 1)), constant_values=((0, 0), (0.0, 1.0)))
             found = np.array([invert(curve, grid, levels) for curve in curves])
-            return self.columns_.on_grid(found, j).reshape(*t.shape[:-1], len(levels))
+            return self.schema_.on_grid(found, j).reshape(*t.shape[:-1], len(levels))
 
-        names = [f"{self.columns_.name(j)} {level:.12g}" for level in levels]
+        names = [f"{self.schema_.name(j)} {level:.12g}" for level in levels]
         found = self._answer(
             self._at_most(j, grid[first:-1]),
             inverse,
@@ -315,7 +315,7 @@ class StatisticsMixin:
             possible=(low, high),
             labels=[names],
         )
-        found.step = self.columns_.step(j)
+        found.step = self.schema_.step(j)
         places = np.asarray(found)
         if len(levels) <= _MOST_QUESTIONS:  # asked only to be judged, now that the places are known
             about = [f"the quantile {name}" for name in names]
@@ -367,16 +367,16 @@ class StatisticsMixin:
             taken for a picture, and not each judged (`AnswerWarning`).
         """
         j = self._column(column)
-        known = self.columns_.values(j)
+        known = self.schema_.values(j)
         if known is not None:
-            about = names = [f"{self.columns_.name(j)} = {value}" for value in known]
+            about = names = [f"{self.schema_.name(j)} = {value}" for value in known]
             values = self._positions.cells(j).low
             codes = np.arange(len(known))
-            question = self._in_cells(j, values[:, None] == self.columns_.decode(j, codes))
+            question = self._in_cells(j, values[:, None] == self.schema_.decode(j, codes))
         else:
             edges = self._edges(j, bins)
             names = [f"[{a:.12g}, {b:.12g})" for a, b in pairwise(edges)]
-            about = [f"{self.columns_.name(j)} in {name}" for name in names]
+            about = [f"{self.schema_.name(j)} in {name}" for name in names]
             low, high = self._bound(j)
             # Without rows outside the edges there is no cell for them.
             n_cells = len(edges) - int(edges[0] == low and edges[-1] == high)
@@ -400,7 +400,7 @@ class StatisticsMixin:
             linear=lambda t, n: t[..., : len(names)],
             labels=[names],
             judged=question if len(names) <= _MOST_QUESTIONS else None,
-            about=[*about, f"{self.columns_.name(j)} outside the edges"],
+            about=[*about, f"{self.schema_.name(j)} outside the edges"],
         )
 
     def _edges(self, j: int, bins: int | ArrayLike) -> NDArray:
@@ -413,14 +413,14 @@ class StatisticsMixin:
         if edges[0] < low or edges[-1] > high:
             raise ValueError(
                 f"bins reach outside the bounds ({low:g}, {high:g}) of column "
-                f"{self.columns_.name(j)!r}; keep edges within them."
+                f"{self.schema_.name(j)!r}; keep edges within them."
             )
         return edges
 
     def _bound(self, j: int) -> tuple[float, float]:
-        bound = self.columns_.bound(j)
+        bound = self.schema_.bound(j)
         if bound is None:
-            raise ValueError(f"Column {self.columns_.name(j)!r} is not numeric.")
+            raise ValueError(f"Column {self.schema_.name(j)!r} is not numeric.")
         return bound
 
     def _ranges(self, which: list[int]) -> NDArray:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._computing import warn_caller
-from ...schema._columns import Columns
+from ...schema._schema import TableSchema
 from ..inferring._points import histogram_columns, private_marginal
 from ..inferring._regression import MomentRegression
 
@@ -145,7 +145,7 @@ def first_of(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" (and {more} more)" if more > 0 else "")
 
 
-def warn_of_coarse_bins(model: MomentRegression, columns: Columns) -> None:
+def warn_of_coarse_bins(model: MomentRegression, columns: TableSchema) -> None:
     """Warn of each column most of whose rows are in one bin, somewhere.
 
     It warns if the column's mean may be off by a 256th of its range, and by three standard errors,
@@ -156,7 +156,7 @@ def warn_of_coarse_bins(model: MomentRegression, columns: Columns) -> None:
     Parameters
     ----------
     model : MomentRegression
-    columns : Columns
+    columns : TableSchema
     """
     if model.sketch.is_drowned:
         return

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from ..._computing import advance
 from ...features._feature_maps import FeatureMap, project_to_simplex
 from ...features._histogram import HistogramMap
-from ...schema._columns import Columns, stack_columns, stratified
+from ...schema._schema import TableSchema, stack_columns, stratified
 from ...sketches import PrivateSketch
 from ._regression import FeatureBlocks
 
@@ -43,7 +43,7 @@ _MOST_METRICS = 50
 def draw_points(
     prior: Any,
     sketch: PrivateSketch,
-    columns: Columns,
+    columns: TableSchema,
     n_points: int,
     rng: np.random.RandomState,
 ) -> NDArray:
@@ -56,7 +56,7 @@ def draw_points(
         the sketch's own private histogram of it. "auto": "marginals" where the sketch has a
         histogram of every column, else "uniform". An array: those public points.
     sketch : PrivateSketch
-    columns : Columns
+    columns : TableSchema
         With the bounds of every numeric column.
     n_points : int
         Ignored for an array.
@@ -76,13 +76,13 @@ def draw_points(
     return stack_columns([columns.on_grid(values, j) for j, values in enumerate(drawn)])
 
 
-def check_answerable(feature_map: FeatureMap, columns: Columns, prior: Any) -> None:
+def check_answerable(feature_map: FeatureMap, columns: TableSchema, prior: Any) -> None:
     """Raise ValueError if a sketch by `feature_map` could not be answered from; no data needed.
 
     Parameters
     ----------
     feature_map : FeatureMap
-    columns : Columns
+    columns : TableSchema
         The table as the answers see it.
     prior : as in `draw_points`
     """
@@ -97,7 +97,7 @@ def check_answerable(feature_map: FeatureMap, columns: Columns, prior: Any) -> N
             )
     for part in feature_map.parts():
         for j in range(columns.n_columns):
-            own = part.columns
+            own = part.schema
             for what, there, here in (
                 ("bounds", own.bound(j), columns.bound(j)),
                 ("steps", own.step(j), columns.step(j)),
@@ -126,7 +126,7 @@ def histogram_columns(feature_map: FeatureMap) -> set[int]:
     return {j for part in histograms for group in part.groups for j in group}
 
 
-def missing_histogram(feature_map: FeatureMap, columns: Columns) -> str | None:
+def missing_histogram(feature_map: FeatureMap, columns: TableSchema) -> str | None:
     """Return the name of a column without a histogram, None if there is none."""
     seen = histogram_columns(feature_map)
     return next((columns.name(j) for j in range(columns.n_columns) if j not in seen), None)
@@ -170,13 +170,13 @@ def _from_histogram(
     ends = np.cumsum(raised / raised.sum())
     # Rounding may leave the last end just below 1.
     codes = np.minimum(np.searchsorted(ends, u, side="right"), len(ends) - 1)
-    if histogram.columns.values(j) is not None:
-        return histogram.columns.decode(j, codes)
+    if histogram.schema.values(j) is not None:
+        return histogram.schema.decode(j, codes)
     edges = histogram.edges(j)
     return edges[codes] + rng.uniform(size=n_points) * np.diff(edges)[codes]
 
 
-def _public_points(points: Any, columns: Columns) -> NDArray:
+def _public_points(points: Any, columns: TableSchema) -> NDArray:
     array = np.asarray(points)
     if array.ndim != 2 or array.shape[1] != columns.n_columns or len(array) < 2:
         raise ValueError(
@@ -311,7 +311,7 @@ def _descend(
 
 
 def maxent_points(
-    sketch: PrivateSketch, points: NDArray, columns: Columns, rng: np.random.RandomState
+    sketch: PrivateSketch, points: NDArray, columns: TableSchema, rng: np.random.RandomState
 ) -> tuple[NDArray, NDArray[np.float64]]:
     """Move `points` towards the sketched data, round by round, and weight them to match it.
 
@@ -327,7 +327,7 @@ def maxent_points(
     sketch : PrivateSketch
     points : ndarray of shape (n, d)
         Drawn from the prior.
-    columns : Columns
+    columns : TableSchema
         With bounds of all numeric columns.
     rng : RandomState
 
@@ -354,7 +354,7 @@ def maxent_points(
 def _spread(
     points: NDArray,
     weights: NDArray,
-    columns: Columns,
+    columns: TableSchema,
     size: int,
     rng: np.random.RandomState,
 ) -> NDArray:
@@ -388,7 +388,7 @@ def _jitter(points, weights, chosen, numeric, columns, rng):
     covariance = np.atleast_2d(np.cov(unit.T, aweights=weights))
     effective = 1 / np.sum(weights**2)
     width = 0.5 * effective ** (-1 / (len(numeric) + 4))
-    # Columns of the points may be constant, or depend on one another exactly.
+    # TableSchema of the points may be constant, or depend on one another exactly.
     root = np.linalg.cholesky(covariance + 1e-6 * np.eye(len(numeric)))
     noise = rng.normal(size=(len(chosen), len(numeric))) @ root.T
     noise[rng.uniform(size=noise.shape) < _UNMOVED_SHARE] = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,11 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..._computing import progress, warn_caller
 from ...features._feature_maps import project_to_simplex
 from ...privacy._contract import columns_kept
-from ...schema._columns import Columns, stack_columns
+from ...schema._columns import Column
 from ...schema._reading import Table, exact_numbers, validate_table
+from ...schema._schema import TableSchema, as_schema
 from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
-from ...sketches._union import inherit_columns
-from .._base import BaseM2M, first_given, library_of, table_of, with_parts
+from ...sketches._union import with_schema
+from .._base import BaseM2M, table_of
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of
 from ..inferring._points import draw_points, maxent_points, missing_histogram
 from ..inferring._regression import MomentRegression
@@ -65,24 +66,27 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         """Return X and y, checked as scikit-learn does."""
 
     @abstractmethod
-    def _describe_target(self, y: NDArray) -> tuple[Any, list[Any] | None]:
-        """Return the bounds and the categories of the column of y; check y against them."""
+    def _describe_target(self, y: NDArray) -> Column:
+        """Return what is public of the column of y; check y against it."""
 
     @abstractmethod
-    def _set_target(self, columns: Columns, target: int) -> None:
+    def _set_target(self, columns: TableSchema, target: int) -> None:
         """Set fitted attributes from the schema of the column that is learnt."""
 
     def _taken_as_public(self) -> str:
         """Return what of y the guarantee takes as public, "" for nothing."""
         return ""
 
-    def fit(self, X, y):
+    def fit(self, X, y, *, groups=None):
         """Release a sketch of (X, y), one charge, and train on it.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        groups : array-like or series of shape (n_samples,), default=None
+            Whose row each row is, where the sketcher has `max_rows_per_group`: groups are then
+            protected, usually persons, and what is asked is asked of the rows that count.
 
         Returns
         -------
@@ -102,25 +106,19 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             As `from_sketch`: where the release shows that the model is weak.
         """
         self._check_parameters()
+        self._check_groups(groups)
         rng = check_random_state(self.random_state)
         with columns_kept(self):
-            checked, target = self._checked_table(X, y)
-            self._sketch_table(X, checked, target, rng)
+            self._sketch_table(*self._checked_table(X, y), groups, rng)
         sketch = self.sketcher_.sketch_
         columns = table_of(sketch)
         return self._train(sketch, columns, columns.n_columns - 1, rng)
 
-    def _sketch_table(self, X, X_checked: NDArray | Table, y: NDArray, rng) -> None:
-        n_features = X_checked.shape[1]
-        self._inputs(n_features, with_bounds=False).check(X_checked)
-        table = _with_target(X if hasattr(self, "feature_names_in_") else X_checked, X_checked, y)
-        names = None if library_of(table) is None else list(table.columns)
-        self._check_names(n_features, names)
-        sketcher = self._build_sketcher(rng, n_features, y)
-        # Steps that the sketcher has of its own hold for the synthetic points, too.
-        steps = first_given(sketcher, "steps")
-        described = sketcher.bounds, sketcher.categories, names, steps
-        self._sketch(sketcher, table, Columns.build(n_features + 1, *described))
+    def _sketch_table(self, cells: NDArray | Table, y: NDArray, groups: Any, rng) -> None:
+        sketcher = self._build_sketcher(rng, self.n_features_in_, y)
+        columns = [cells[:, j] for j in range(cells.shape[1])]
+        feature_map = sketcher.preview_map(len(columns) + 1)
+        self._release(sketcher, Table([*columns, y]), feature_map, groups)
         given = self._taken_as_public()
         if given:
             privacy = replace(sketcher.privacy_, given=f"{sketcher.privacy_.given}, and {given}")
@@ -129,52 +127,23 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
     def _build_sketcher(self, rng, n_features: int, y: NDArray):
         """Return a sketcher of the table (X, y), whose map is drawn by an int."""
-        bounds, categories = self._describe_target(y)
-        inputs = self._inputs(n_features)
+        names = getattr(self, "feature_names_in_", None)
+        inputs = as_schema(self.schema).for_table(n_features, names)
         inputs.require_bounds()
-        values = [*map(inputs.values, range(n_features)), categories]
-        steps = [*map(inputs.step, range(n_features)), None]
         given = self.sketcher
-        sketcher = inherit_columns(
-            _default_sketcher(n_features, self._n_bins) if given is None else given,
-            [*map(inputs.bound, range(n_features)), bounds],
-            {j: known for j, known in enumerate(values) if known is not None} or None,
-            steps if any(steps) else None,
-        )
-        return self._seeded(sketcher, rng)
+        if given is None:
+            given = _default_sketcher(inputs.n_columns, self._n_bins)
+        table = _with_target(inputs, self._describe_target(y))
+        return self._seeded(with_schema(given, table), rng)
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for one in with_parts(self.sketcher):
-            if one.bounds is not None or one.categories is not None:
-                raise ValueError(
-                    f"{type(one).__name__} has bounds or categories of its own, but the sketched "
-                    "table has the target as its last column: give the categories and the bounds "
-                    f"of X to the model, {type(self).__name__}(bounds=..., categories=...)."
-                )
-        if self.steps is not None and first_given(self.sketcher, "steps") is not None:
+        if self.sketcher is not None and self.sketcher.schema is not None:
             raise ValueError(
-                f"{type(self).__name__} and its sketcher both have steps; give them once, to the "
-                "model."
+                f"{type(self.sketcher).__name__} has a schema of its own, but the sketched table "
+                "has the target as its last column: give the schema of X to the model, "
+                f"{type(self).__name__}(schema=...)."
             )
-
-    def _check_names(self, n_features: int, names: list[str] | None) -> None:
-        """Raise ValueError where the sketcher names a column that the table (X, y) lacks."""
-        own = with_parts(self.sketcher)
-        of_y = f"number {n_features}" if names is None else repr(names[-1])
-        for parameter in ("marginals", "edges", "steps"):
-            for name in (n for one in own for n in _names_in(getattr(one, parameter, None))):
-                if name not in (names or ()):
-                    raise ValueError(
-                        f"{parameter} names column {name!r}, which is not in the sketched table: "
-                        f"it has the columns of X, and y as column {of_y}."
-                    )
-
-    def _inputs(self, n_features: int, *, with_bounds: bool = True) -> Columns:
-        """Return what is publicly known of the columns of X."""
-        names = getattr(self, "feature_names_in_", None)
-        known = (self.bounds, self.steps) if with_bounds else (None, None)
-        return Columns.build(n_features, known[0], self.categories, names, known[1])
+        super()._check_parameters()
 
     @classmethod
     def from_sketch(
@@ -182,7 +151,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         sketch: PrivateSketch,
         *,
         target=None,
-        bounds=None,
+        schema=None,
         estimator=None,
         weights="maxent",
         prior="auto",
@@ -200,9 +169,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         target : int or str, default=None
             Number or name of the column that is learnt. None is the last one, where `fit` puts it.
             All other columns are inputs, in their order.
-        bounds : pair, sequence of pairs or mapping, default=None
-            Public (low, high) of all columns of the sketch, the target included, in the units in
-            which they were sketched. None takes those in the sketch's schema.
+        schema : TableSchema or what stands for one, default=None
+            As in `M2MEstimator.from_sketch`: of all columns of the sketch, the target included.
         estimator, weights, prior, n_synthetic, random_state, verbose :
             As in the constructor.
 
@@ -228,12 +196,12 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             random_state=random_state,
             verbose=verbose,
         )
-        columns = model._described(sketch, bounds)
+        columns = model._described(sketch, schema)
         which = columns.n_columns - 1 if target is None else columns.index(target, "target")
         model._set_inputs(_all_but(columns, which))
         return model._train(sketch, columns, which, check_random_state(random_state))
 
-    def _train(self, sketch: PrivateSketch, columns: Columns, target: int, rng):
+    def _train(self, sketch: PrivateSketch, columns: TableSchema, target: int, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
         for name in ("estimator_", "effective_sample_size_"):
             self.__dict__.pop(name, None)
@@ -254,7 +222,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         warn_of_invisible_inputs(sketch, columns, target, self.prior)
         return self
 
-    def _weighted_points(self, sketch: PrivateSketch, columns: Columns, rng):
+    def _weighted_points(self, sketch: PrivateSketch, columns: TableSchema, rng):
         """Return points, shape (n, d), and weights that are not negative and sum to one."""
         points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
@@ -290,7 +258,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def _encoded_inputs(self, X) -> NDArray[np.float64]:
         """Check rows that are predicted, and return what the estimator is given."""
         check_is_fitted(self, "estimator_")
-        X = validate_table(self, X, mixed=self._has_categories(), reset=False)
+        X = validate_table(self, X, schema=as_schema(self.schema or self._columns), reset=False)
         self._columns.check(X)
         return self._encoded(X)
 
@@ -346,13 +314,6 @@ def _default_sketcher(n_features: int, n_bins: int) -> SketchUnion:
     return SketchUnion([HistogramSketcher(marginals=pairs, n_bins=n_bins), RFFSketcher(gamma=2.0)])
 
 
-def _names_in(names: Any) -> list[str]:
-    """Return the names in lists of lists, or among the keys of a mapping."""
-    if isinstance(names, str):
-        return [names]
-    return [] if np.isscalar(names) or names is None else [s for n in names for s in _names_in(n)]
-
-
 def _weight_parameter(estimator: Any) -> str:
     """Return what `fit` calls the weights of rows: in a Pipeline those of its last step."""
     path = ""
@@ -362,32 +323,20 @@ def _weight_parameter(estimator: Any) -> str:
     return f"{path}sample_weight"
 
 
-def _all_but(columns: Columns, which: int) -> Columns:
+def _all_but(columns: TableSchema, which: int) -> TableSchema:
     """Return all columns but one."""
-    kept = [j for j in range(columns.n_columns) if j != which]
-    about = {f.name: getattr(columns, f.name) for f in fields(columns) if f.name != "n_columns"}
-    fewer = {name: v if v is None else tuple(v[j] for j in kept) for name, v in about.items()}
-    return Columns(len(kept), **fewer)
+    return columns.take([j for j in range(columns.n_columns) if j != which])
 
 
-def _with_target(X: Any, X_checked: NDArray | Table, y: NDArray) -> Any:
-    """Return the table (X, y), a frame where X is one."""
-    library = library_of(X)
+def _with_target(inputs: TableSchema, target: Column) -> TableSchema:
+    """Return the schema of the table (X, y)."""
+    if inputs.names is None:
+        return TableSchema([*inputs.columns, target])
     name = "target"
     # A column of X may be called so: the two must not be taken for one.
-    while library is not None and name in list(X.columns):
+    while name in inputs.names:
         name += "_"
-    if library == "pandas":
-        return X.assign(**{name: y})
-    if library == "polars":
-        import polars as pl
-
-        return X.with_columns(pl.Series(name, y))
-    if isinstance(X_checked, Table):  # a frame whose columns have no names
-        return Table([*X_checked.columns, y])
-    if X_checked.dtype.kind == "f" and y.dtype.kind in "fiub":
-        y = y.astype(np.float64)
-    return stack_columns([*X_checked.T, y])
+    return TableSchema({**dict(zip(inputs.names, inputs.columns, strict=True)), name: target})
 
 
 def estimator_has(name: str):
@@ -401,7 +350,7 @@ def estimator_has(name: str):
 
 
 def warn_of_invisible_inputs(
-    sketch: PrivateSketch, columns: Columns, target: int, prior: Any
+    sketch: PrivateSketch, columns: TableSchema, target: int, prior: Any
 ) -> None:
     """Warn where the sketch tells of too few inputs how the target goes with them.
 
@@ -414,7 +363,7 @@ def warn_of_invisible_inputs(
     Parameters
     ----------
     sketch : PrivateSketch
-    columns : Columns
+    columns : TableSchema
         With the bounds of every numeric column.
     target : int
         The column that is learnt.
@@ -458,7 +407,7 @@ def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
     return max(1.0 - float(rest.sum() / spread), 0.0)
 
 
-def _standardised(points: NDArray, columns: Columns, j: int) -> NDArray:
+def _standardised(points: NDArray, columns: TableSchema, j: int) -> NDArray:
     """Return a column as a standardised number, or as centred indicators, shape (n, k)."""
     known = columns.values(j)
     if known is not None:
@@ -470,7 +419,7 @@ def _standardised(points: NDArray, columns: Columns, j: int) -> NDArray:
     return (number - number.mean()) / max(number.std(), 1e-300)
 
 
-def _message(columns: Columns, target: int, hidden: list[int], share: float) -> str:
+def _message(columns: TableSchema, target: int, hidden: list[int], share: float) -> str:
     name = columns.name(target)
     told = first_of([repr(columns.name(j)) for j in hidden])
     pair = [j if columns.names is None else columns.name(j) for j in (hidden[0], target)]

@@ -13,8 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ..._computing import silence
 from ...privacy._contract import estimator
+from ...schema._columns import Categorical
 from ...schema._listed import known_classes
 from ...schema._reading import validate_table
+from ...schema._schema import as_schema
 from ._base import BaseImplicitM2M, estimator_has
 
 
@@ -33,17 +35,11 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         union of histograms, of each column together with the label (8 bins), and 200 Fourier
         features of the columns scaled to [0, 1], gamma = 2 (sigma = 1/2), at epsilon = 1,
         delta = 1e-6: the former tell how the label goes with each of many columns, the latter how
-        with a few together. Its bounds and categories are set by `fit`; its `steps`, `edges` and
-        `marginals` may name columns of X, and the label of a frame, "target".
-    bounds : pair, sequence of pairs or mapping, default=None
-        Public (low, high) of the numeric columns of X. Required by `fit`.
-    categories : mapping from column to list of values, default=None
-        All values of each categorical column of X, which may be strings, by number or name:
-        ``{"job": ["baker", "clerk"]}``. X is then a frame or an array of objects. `estimator` is
-        given an indicator of each value, in this order, in the column's place.
-    steps : float, sequence or mapping from column to float, default=None
-        Columns of X whose values are low, low + step, ..., high: ``{"age": 1}``. Handed on to the
-        sketcher, like `bounds`; synthetic points have such values, too.
+        with a few together. Its schema is set by `fit`; its `marginals` may name columns of X, and
+        the label, "target".
+    schema : TableSchema or what stands for one
+        What is public about the columns of X. Required by `fit`. `estimator` is given an indicator
+        of each category in the column's place.
     estimator : classifier, default=None
         Takes `sample_weight`, or is a Pipeline whose last step does; what its steps learn, they
         learn from the release. None: `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`.
@@ -82,7 +78,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.random((5000, 2))
     >>> y = X[:, 0] > 0.6
-    >>> model = M2MClassifier(bounds=(0, 1), n_synthetic=10_000, random_state=0).fit(X, y)
+    >>> model = M2MClassifier(schema=(0, 1), n_synthetic=10_000, random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.9
     True
 
@@ -90,7 +86,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     >>> mixed = np.column_stack([X[:, 0].astype(object), rng.choice(["baker", "clerk"], 5000)])
     >>> model = M2MClassifier(
-    ...     bounds=(0, 1), categories={1: ["baker", "clerk"]}, n_synthetic=10_000, random_state=0
+    ...     schema=[(0, 1), ["baker", "clerk"]], n_synthetic=10_000, random_state=0
     ... ).fit(mixed, y)
     >>> model.score(mixed, y) > 0.9
     True
@@ -107,7 +103,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     classes: Any = None
 
     def _checked_table(self, X, y):
-        checked, labels = validate_table(self, X, y, mixed=bool(self.categories))
+        checked, labels = validate_table(self, X, y, schema=as_schema(self.schema))
         with silence():  # it may warn of how many rows there are
             check_classification_targets(labels)
         return checked, labels
@@ -119,7 +115,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         return make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=1000))
 
     def _describe_target(self, y):
-        return None, known_classes(y, self.classes).tolist()
+        return Categorical(known_classes(y, self.classes).tolist())
 
     def _set_target(self, columns, target):
         known = columns.values(target)
@@ -127,7 +123,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
             raise ValueError(
                 f"Column {columns.name(target)!r} of the sketch would be learnt, and it is not "
                 "categorical. Name the column of the label as `target` of from_sketch (None is "
-                "the last one); it must have been sketched with its labels in `categories`. "
+                "the last one); it must have been sketched as a Categorical. "
                 "M2MRegressor learns numbers."
             )
         self.classes_ = np.array(known)

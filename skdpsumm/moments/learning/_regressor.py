@@ -9,8 +9,9 @@ from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
 
 from ...privacy._contract import estimator
-from ...schema._columns import Columns
+from ...schema._columns import Numeric
 from ...schema._reading import validate_table
+from ...schema._schema import as_schema
 from ._base import BaseImplicitM2M
 
 
@@ -24,9 +25,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         What is released, of the table with the target as its last column. None: histograms of each
         column together with the target (5 x 5 bins) and 200 Fourier features, as in
         `M2MClassifier`.
-    bounds : pair, sequence of pairs or mapping, default=None
-        Public (low, high) of the numeric columns of X. Required by `fit`.
-    categories, steps :
+    schema : TableSchema or what stands for one
         As in `M2MClassifier`.
     y_bounds : pair, default=None
         Public (low, high) of y; values outside are clipped. Required by `fit`.
@@ -56,7 +55,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     >>> X = rng.random((5000, 2))
     >>> y = 3 * X[:, 0] + X[:, 1]
     >>> model = M2MRegressor(
-    ...     bounds=(0, 1), y_bounds=(0, 4), n_synthetic=10_000, random_state=0
+    ...     schema=(0, 1), y_bounds=(0, 4), n_synthetic=10_000, random_state=0
     ... ).fit(X, y)
     >>> model.score(X, y) > 0.8
     True
@@ -73,7 +72,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     weights: Any = "maxent"
 
     def _checked_table(self, X, y):
-        return validate_table(self, X, y, mixed=bool(self.categories), y_numeric=True)
+        return validate_table(self, X, y, schema=as_schema(self.schema), y_numeric=True)
 
     def _default_estimator(self):
         return LinearRegression()
@@ -82,8 +81,8 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         if self.y_bounds is None:
             raise ValueError("y_bounds is missing: give the public (low, high) of y.")
         try:
-            return Columns.build(1, [self.y_bounds]).bound(0), None
-        except ValueError:
+            return Numeric(*self.y_bounds)
+        except (TypeError, ValueError):
             pass
         raise ValueError(f"y_bounds must be finite numbers low < high, got {self.y_bounds!r}.")
 

@@ -1,0 +1,682 @@
+"""One public description of a table, which every estimator reads its rows through."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from numbers import Integral
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._columns import Categorical, Column, Numeric, as_column, is_range, read_cells, short_number
+from ._reading import CellError, Table, exact_numbers, is_missing, read_table
+
+_ALL = "all_columns"
+_EXTRA = "extra_columns"
+# Of different words in a public column: more are names or free text, and no categories.
+_MOST_GUESSED = 1000
+# Of decimals and of values of a grid that is guessed.
+_MOST_DECIMALS, _MOST_VALUES = 6, 1_000_000
+_MOST_SHOWN = 30
+# Public points from which distances are taken.
+_N_PUBLIC = 500
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class TableSchema:
+    """What is public about the columns of a table, said once.
+
+    Every estimator takes it as `schema` and reads tables through it, cell by cell: columns by
+    their names, numbers clipped to their range, categories looked up in their list. It is frozen
+    and can be hashed; `sklearn.base.clone` keeps it.
+
+    Parameters
+    ----------
+    columns : mapping, list, tuple of two numbers, Numeric or Categorical
+        A mapping from the name (or the position) of each column to what is known of it; a list
+        with an entry for each column of an array; or one entry that holds for all columns. An
+        entry is a `Numeric`, a `Categorical`, a tuple ``(low, high)`` for a range of numbers, or a
+        list of categories.
+    extra_columns : {"refuse", "drop"}, default="refuse"
+        What to do with columns of a table that the schema does not describe.
+
+    Raises
+    ------
+    ValueError
+        For an entry that describes no column; the message names it.
+
+    Examples
+    --------
+    >>> from skdpsumm import Categorical, Numeric, TableSchema
+    >>> schema = TableSchema({
+    ...     "age": Numeric(17, 90, step=1),
+    ...     "hours": (0, 99),
+    ...     "job": Categorical(["clerk", "farmer"], missing=True),
+    ... })
+    >>> schema
+    TableSchema({'age': Numeric(17, 90, step=1),
+                 'hours': Numeric(0, 99),
+                 'job': Categorical(['clerk', 'farmer'], missing=True)})
+    >>> TableSchema((0, 1)) == TableSchema(Numeric(0, 1))
+    True
+    """
+
+    columns: tuple[Any, ...]
+    keys: tuple[Any, ...] | None
+    is_for_all: bool
+    extra_columns: str
+
+    def __init__(self, columns: Any, *, extra_columns: str = "refuse"):
+        if extra_columns not in ("refuse", "drop"):
+            raise ValueError(f'{_EXTRA} must be "refuse" or "drop", got {extra_columns!r}.')
+        keys: tuple[Any, ...] | None = None
+        for_all = isinstance(columns, Column) or is_range(columns)
+        if isinstance(columns, Mapping):
+            keys = _check_keys(columns)
+            given = list(columns.values())
+        elif for_all:
+            given = [columns]
+        elif isinstance(columns, list) and columns:
+            given = columns
+        else:
+            raise ValueError(
+                f"A schema must be a mapping from column to what is known of it, a list with an "
+                f"entry per column, or one range (low, high) for all columns; got {columns!r}."
+            )
+        names = keys if keys is not None else ["all columns"] if for_all else range(len(given))
+        described = tuple(_described(name, one) for name, one in zip(names, given, strict=True))
+        for name, value in (
+            ("columns", described),
+            ("keys", keys),
+            ("is_for_all", for_all),
+            (_EXTRA, extra_columns),
+        ):
+            object.__setattr__(self, name, value)
+
+    def __deepcopy__(self, memo: Any) -> TableSchema:
+        return self  # nothing in it changes, so that `clone` keeps it
+
+    def __repr__(self) -> str:
+        shown = [repr(column) for column in self.columns[:_MOST_SHOWN]]
+        n_more = len(self.columns) - len(shown)
+        if self.keys is not None:
+            shown = [f"{k!r}: {c}" for k, c in zip(self.keys, shown, strict=False)]
+        shown += [f"... {n_more} more"] if n_more else []
+        opening, closing = ("", "") if self.is_for_all else ("[", "]")
+        opening, closing = (opening, closing) if self.keys is None else ("{", "}")
+        extra = "" if self.extra_columns == "refuse" else ", extra_columns='drop'"
+        start = f"TableSchema({opening}"
+        return start + f",\n{' ' * len(start)}".join(shown) + f"{closing}{extra})"
+
+    # ---- which columns of a table are meant
+
+    def for_table(self, n_columns: int, names: Sequence[str] | None = None) -> TableSchema:
+        """Return the schema of a table with so many columns, or with these names.
+
+        It describes the columns that are read, in its own order, by their names if they have any.
+
+        Parameters
+        ----------
+        n_columns : int
+        names : sequence of str, default=None
+            None for an array.
+
+        Raises
+        ------
+        ValueError
+            For columns that are missing, and for those that are not described; by their names.
+        """
+        which = self.positions(n_columns, names)
+        if self.keys is not None and names is None and isinstance(self.keys[0], str):
+            return self
+        columns = list(self.columns * n_columns if self.is_for_all else self.columns)
+        if names is None:
+            return TableSchema(columns, extra_columns=self.extra_columns)
+        known = [str(names[j]) for j in which]
+        return TableSchema(dict(zip(known, columns, strict=True)), extra_columns=self.extra_columns)
+
+    def positions(self, n_columns: int, names: Sequence[str] | None = None) -> list[int]:
+        """Return the positions in such a table of the columns that are described, in their order.
+
+        Raises
+        ------
+        ValueError
+            As `for_table`.
+        """
+        if self.is_for_all:
+            return list(range(n_columns))
+        named = self.keys is not None and isinstance(self.keys[0], str)
+        if self.keys is None or (named and names is None):
+            return self._in_order(n_columns)
+        there = (
+            list(range(n_columns))
+            if not named
+            else [str(name) for name in ([] if names is None else names)]
+        )
+        missing = [key for key in self.keys if key not in there]
+        if missing:
+            raise ValueError(
+                f"The table lacks {_listed(missing)} of the schema. Add what is missing, or leave "
+                "it out of the schema."
+            )
+        extra = [key for key in there if key not in self.keys]
+        if extra and self.extra_columns == "refuse":
+            raise ValueError(
+                f"The table has {_listed(extra)}, which the schema does not describe. Describe "
+                'what you want to use, and say extra_columns="drop" of the schema to leave out the '
+                "others."
+            )
+        return [there.index(key) for key in self.keys]
+
+    def _in_order(self, n_columns: int) -> list[int]:
+        if n_columns != len(self.columns):
+            raise ValueError(
+                f"The schema describes {len(self.columns)} columns, and the table has {n_columns}. "
+                "Describe each, or give a mapping from name (or position) to what is known, with "
+                'extra_columns="drop".'
+            )
+        return list(range(n_columns))
+
+    # ---- a schema of a table, by its columns (after `for_table`)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that are described."""
+        return len(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the columns, None where they have none."""
+        named = self.keys is not None and isinstance(self.keys[0], str)
+        return self.keys if named else None
+
+    def index(self, key: Any, parameter: str) -> int:
+        """Return the position of a column given by name or index."""
+        if isinstance(key, str):
+            if self.names is None or key not in self.names:
+                raise ValueError(f"{parameter} names column {key!r}, which the data do not have.")
+            return self.names.index(key)
+        if not (isinstance(key, Integral) and 0 <= int(key) < self.n_columns):
+            raise ValueError(
+                f"{parameter} names column {key!r}; "
+                f"the data have columns 0 to {self.n_columns - 1}."
+            )
+        return int(key)
+
+    def name(self, j: int) -> str:
+        """Return the name of column `j`, or ``x<j>``."""
+        return f"x{j}" if self.names is None else self.names[j]
+
+    def values(self, j: int) -> tuple[Any, ...] | None:
+        """Return the categories of column `j`, None for a numeric column."""
+        column = self.columns[j]
+        return column.categories if isinstance(column, Categorical) else None
+
+    def bound(self, j: int) -> tuple[float, float] | None:
+        """Return the (low, high) of column `j`, None where it has none."""
+        column = self.columns[j]
+        return column.bounds if isinstance(column, Numeric) else None
+
+    def step(self, j: int) -> float | None:
+        """Return the step of column `j`, None where its values are on no grid."""
+        column = self.columns[j]
+        return column.step if isinstance(column, Numeric) else None
+
+    def edges(self, j: int) -> tuple[float, ...] | None:
+        """Return the edges of the bins of column `j`, None where bins are equal."""
+        column = self.columns[j]
+        return column.edges if isinstance(column, Numeric) else None
+
+    def missing(self, j: int) -> bool:
+        """Return whether cells of column `j` may be missing."""
+        return bool(self.columns[j].missing)
+
+    def n_values(self, j: int) -> int | None:
+        """Return the number of values of numeric column `j`, None where they are on no grid."""
+        column = self.columns[j]
+        return column.n_values if isinstance(column, Numeric) else None
+
+    def on_grid(self, values: NDArray, j: int) -> NDArray:
+        """Return each of `values` moved to the closest value that column `j` has."""
+        column = self.columns[j]
+        return column.on_grid(values) if isinstance(column, Numeric) else values
+
+    @property
+    def numeric(self) -> list[int]:
+        """The columns of numbers."""
+        return [j for j in range(self.n_columns) if self.values(j) is None]
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether no column is categorical."""
+        return len(self.numeric) == self.n_columns
+
+    def with_columns(self, columns: Sequence[Column]) -> TableSchema:
+        """Return a schema of the same table that says other things of its columns."""
+        named = list(columns) if self.names is None else dict(zip(self.names, columns, strict=True))
+        return TableSchema(named, extra_columns=self.extra_columns)
+
+    def take(self, which: Sequence[int]) -> TableSchema:
+        """Return the schema of some of the columns."""
+        columns = [self.columns[j] for j in which]
+        if self.names is None:
+            return TableSchema(columns, extra_columns=self.extra_columns)
+        named = {self.names[j]: c for j, c in zip(which, columns, strict=True)}
+        return TableSchema(named, extra_columns=self.extra_columns)
+
+    # ---- reading cells
+
+    def check(self, X: NDArray | Table) -> None:
+        """Raise ValueError for a cell that its column does not take; no value is told."""
+        for j in range(self.n_columns):
+            self.read(X, j)
+
+    def read(self, X: NDArray | Table, j: int) -> NDArray:
+        """Return column `j` as its schema reads it: floats, or the codes of categories."""
+        return read_cells(self.columns[j], X[:, j], self.name(j))
+
+    def code(self, X: NDArray | Table, j: int) -> NDArray[np.int64]:
+        """Return the code of each cell of categorical column `j`."""
+        assert isinstance(self.columns[j], Categorical)
+        return self.read(X, j)
+
+    def number(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
+        """Return numeric column `j` as floats, clipped and on its grid; NaN where missing."""
+        assert isinstance(self.columns[j], Numeric)
+        return self.read(X, j)
+
+    @property
+    def n_encoded(self) -> int:
+        """Number of columns that `encode` returns."""
+        return sum(column.n_encoded for column in self.columns)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is known of any column, so that tables are numbers as they are."""
+        return all(column == Numeric() for column in self.columns)
+
+    def encode(self, X: NDArray | Table) -> NDArray:
+        """Return X with numbers scaled to [0, 1], categories and missing cells at distance one.
+
+        Numbers with a range are clipped and scaled; without one they are left alone. A categorical
+        column becomes its indicators times ``sqrt(1/2)``, so that two different categories are as
+        far apart as the two ends of a range. A missing number is as far from either end.
+        """
+        # Nothing to encode: a memmap stays one, and is read block by block.
+        if not isinstance(X, Table) and self.is_plain:
+            return X if X.dtype == np.float32 else exact_numbers(X)
+        out = np.empty((X.shape[0], self.n_encoded))
+        start = 0
+        for j, column in enumerate(self.columns):
+            out[:, start : start + column.n_encoded] = column.encode(self.read(X, j))
+            start += column.n_encoded
+        return out
+
+    # ---- public points
+
+    def sample(self, n_samples: int, rng: np.random.RandomState) -> NDArray:
+        """Draw rows evenly from ranges and categories, each column stratified; they are public."""
+        # Stratified, each column is covered evenly by few points, whatever the others are.
+        self.require_bounds()
+        return stack_columns([c.sample(stratified(n_samples, rng)) for c in self.columns])
+
+    def require_bounds(self) -> None:
+        """Raise ValueError if a numeric column has no range."""
+        for j in self.numeric:
+            if self.bound(j) is None:
+                raise ValueError(
+                    f"Column {self.name(j)!r} has no range in the schema: give its public (low, "
+                    "high); nothing is read off the data."
+                )
+
+    def decode(self, j: int, codes: NDArray) -> NDArray:
+        """Return the categories of column `j` at `codes`."""
+        return self.columns[j].decode(codes)
+
+    # ---- files
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description of a schema of a table."""
+        names = self.names or (None,) * self.n_columns
+        return {
+            "columns": [
+                {"name": name, **_state(column)}
+                for name, column in zip(names, self.columns, strict=True)
+            ]
+        }
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> TableSchema:
+        """Rebuild from `to_dict`, by the constructors: what they refuse is refused here.
+
+        Raises
+        ------
+        ValueError
+            For a description that is none.
+        """
+        entries = description["columns"]
+        if not entries or not all(isinstance(entry, dict) for entry in entries):
+            raise ValueError("The description of a table lists no columns.")
+        names = [entry["name"] for entry in entries]
+        columns = [_from_state(entry) for entry in entries]
+        if all(name is None for name in names):
+            return cls(columns)
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError("Either all columns have a name, or none.")
+        if len(set(names)) < len(names):
+            raise ValueError("Two columns have one name.")
+        return cls(dict(zip(names, columns, strict=True)))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the schema to a TOML file, which people can read, edit and review.
+
+        Parameters
+        ----------
+        path : path-like
+            Replaced where it exists.
+        """
+        Path(path).write_text(self.to_toml(), encoding="utf-8")
+
+    def to_toml(self) -> str:
+        """Return the text of `save`."""
+        parts = [] if self.extra_columns == "refuse" else [f'{_EXTRA} = "{self.extra_columns}"\n']
+        for k, column in enumerate(self.columns):
+            key = self.keys[k] if self.keys is not None else k
+            title = _ALL if self.is_for_all else f"columns.{_toml_key(str(key))}"
+            title = f"[{title}]" if self.keys is not None or self.is_for_all else "[[columns]]"
+            if isinstance(key, Integral) and self.keys is not None:
+                title = f"[positions.{key}]"
+            parts.append("\n".join([title, *_toml_lines(column)]) + "\n")
+        return "\n".join(parts)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> TableSchema:
+        """Read a schema from a TOML file that `save` or a person wrote.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Raises
+        ------
+        ValueError
+            For entries that are unknown or describe no column; the message names them.
+        """
+        return cls.from_toml(Path(path).read_text(encoding="utf-8"))
+
+    @classmethod
+    def from_toml(cls, text: str) -> TableSchema:
+        """Return the schema that `to_toml` wrote, or raise ValueError."""
+        return cls.from_tables(tomllib.loads(text))
+
+    @classmethod
+    def from_tables(cls, tables: Mapping[str, Any]) -> TableSchema:
+        """Return the schema that the tables of a TOML file describe, or raise ValueError."""
+        tables = dict(tables)
+        extra = tables.pop(_EXTRA, "refuse")
+        if len(tables) != 1 or not set(tables) <= {"columns", "positions", _ALL}:
+            raise ValueError(
+                "A schema has one of the tables [columns.<name>], [[columns]], [positions.<n>] or "
+                f"[{_ALL}]; got {sorted(tables)}."
+            )
+        ((kind, given),) = tables.items()
+        columns: Any
+        if kind == _ALL:
+            columns = _from_table(_ALL, given)
+        elif isinstance(given, list):
+            columns = [_from_table(k, table) for k, table in enumerate(given)]
+        elif kind == "positions":
+            columns = {int(key): _from_table(key, table) for key, table in given.items()}
+        else:
+            columns = {key: _from_table(key, table) for key, table in given.items()}
+        return cls(columns, extra_columns=extra)
+
+    @classmethod
+    def from_public(cls, table: Any) -> TableSchema:
+        """Return a draft from PUBLIC rows: guesses, which you correct before you use them.
+
+        Never give it private rows: their extremes and rare values would become public. The guess
+        for each column is told in its `description`; `save` the draft, and review the file.
+
+        Parameters
+        ----------
+        table : array-like or frame of shape (n_samples, n_features)
+            Public rows, such as a sample that was published, or made up from a codebook.
+
+        Raises
+        ------
+        ValueError
+            For a column of dates, of more than 1,000 different words, or without two values.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skdpsumm import TableSchema
+        >>> rows = pd.DataFrame({"age": [17, 90, 40], "job": ["clerk", None, "farmer"]})
+        >>> TableSchema.from_public(rows)["job"].categories
+        ('clerk', 'farmer')
+        """
+        rows = read_table(table)
+        names = [str(name) for name in getattr(table, "columns", ())]
+        columns = [_guess(rows[:, j], names[j] if names else f"x{j}") for j in range(rows.shape[1])]
+        return cls(dict(zip(names, columns, strict=True)) if names else columns)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.columns[self.index(key, "schema[...]")]
+
+
+@overload
+def as_schema(given: None) -> None: ...
+@overload
+def as_schema(given: Any) -> TableSchema: ...
+
+
+def as_schema(given: Any) -> TableSchema | None:
+    """Return the schema that a parameter `schema` stands for, None where it is None."""
+    return given if given is None or isinstance(given, TableSchema) else TableSchema(given)
+
+
+def schema_of(estimator: Any) -> TableSchema:
+    """Return the schema of the tables that an estimator was given, by its parameter `schema`.
+
+    Without one, nothing is known of the columns but their number and names.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    known = as_schema(estimator.schema) or TableSchema(Numeric())
+    return known.for_table(estimator.n_features_in_, names)
+
+
+def public_points(schema: TableSchema) -> NDArray:
+    """Return rows that fill the schema of a table evenly, always the same ones.
+
+    Raises
+    ------
+    ValueError
+        If a column of numbers has no range.
+    """
+    return schema.sample(_N_PUBLIC, np.random.RandomState(0))
+
+
+def stratified(n_points: int, rng: np.random.RandomState) -> NDArray[np.float64]:
+    """Return one uniform number in each of n equal slices of [0, 1], in random order."""
+    return (rng.permutation(n_points) + rng.uniform(size=n_points)) / n_points
+
+
+def stack_columns(parts: list[NDArray]) -> NDArray:
+    """Return columns side by side: floats, or objects where one of them holds objects."""
+    if all(part.dtype.kind == "f" for part in parts):
+        return np.column_stack(parts)
+    table = np.empty((len(parts[0]), len(parts)), dtype=object)
+    for j, part in enumerate(parts):
+        table[:, j] = part
+    return table
+
+
+def first_difference(here: Any, there: Any, path: str = "") -> str | None:
+    """Return the first entry in which two nested descriptions differ, by name, or None."""
+    if isinstance(here, dict) and isinstance(there, dict):
+        keys = [(f"{path}.{k}" if path else k, k) for k in sorted({*here, *there})]
+        pairs = [(name, here.get(k), there.get(k)) for name, k in keys]
+    elif isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
+        pairs = [(f"{path}[{j}]", *p) for j, p in enumerate(zip(here, there, strict=True))]
+    else:
+        same = type(here) is type(there) and here == there
+        return None if same else f"{path}: {_short(here)} here, {_short(there)} there"
+    return next((d for d in (first_difference(h, t, name) for name, h, t in pairs) if d), None)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        return f"{len(value)} entries"
+    return "nothing" if value is None else repr(value)[:80]
+
+
+def _check_keys(columns: Mapping[Any, Any]) -> tuple[Any, ...]:
+    keys = tuple(str(k) if isinstance(k, str) else k for k in columns)
+    if keys and all(isinstance(key, str) for key in keys):
+        return keys
+    whole = [isinstance(k, Integral) and not isinstance(k, bool) and int(k) >= 0 for k in keys]
+    if not keys or not all(whole):
+        raise ValueError(
+            "A schema that is a mapping needs names of columns as its keys, or positions from 0 "
+            f"on; got {list(columns)!r}."
+        )
+    return tuple(int(key) for key in keys)
+
+
+def _described(name: Any, given: Any) -> Column:
+    try:
+        return as_column(given)
+    except ValueError as error:
+        where = name if name == "all columns" else f"column {name!r}"
+        raise ValueError(f"schema, {where}: {error}") from None
+
+
+def _listed(names: Sequence[Any]) -> str:
+    told = ", ".join(repr(name) for name in names[:10])
+    more = f" and {len(names) - 10} others" if len(names) > 10 else ""
+    return f"column{'s' if len(names) > 1 else ''} {told}{more}"
+
+
+# ---- descriptions of columns in files
+
+_FIELDS = ("bounds", "step", "edges", "categories", "unit", "description", "missing")
+
+
+def _state(column: Column) -> dict[str, Any]:
+    """Return a column as plain values, all fields of either kind: null where one has none."""
+    found = {name: getattr(column, name, None) for name in _FIELDS}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
+
+
+def _from_state(entry: dict[str, Any]) -> Column:
+    entry = {key: entry[key] for key in _FIELDS}
+    words = {key: entry[key] for key in ("unit", "description", "missing")}
+    if entry["categories"] is None:
+        return Numeric(
+            *(entry["bounds"] or (None, None)), step=entry["step"], edges=entry["edges"], **words
+        )
+    if not all(_is_plain(value) for value in entry["categories"]):
+        raise ValueError("Categories of a description must be words or numbers.")
+    if any(entry[key] is not None for key in ("bounds", "step", "edges")):
+        raise ValueError("A column of categories has no range, step or edges.")
+    return Categorical(entry["categories"], **words)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `value` may be in a cell of a table; integers of tables have 64 bits at most."""
+    if isinstance(value, int):
+        return abs(value) < 2**64
+    if isinstance(value, float):
+        return bool(np.isfinite(value))
+    return not isinstance(value, list | dict)
+
+
+def _toml_lines(column: Column) -> list[str]:
+    given = {f.name: getattr(column, f.name) for f in fields(column)}  # type: ignore[arg-type]
+    kept = {k: v for k, v in given.items() if v is not None and v is not False}
+    return [f"{name} = {_toml(value)}" for name, value in kept.items()]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(short_number(value))
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):  # JSON's escapes are TOML's, but for this control character
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
+
+
+def _toml_key(name: str) -> str:
+    bare = name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
+    return name if bare else _toml(name)
+
+
+def _from_table(name: Any, table: Any) -> Column:
+    kind = Categorical if isinstance(table, dict) and "categories" in table else Numeric
+    known = {f.name for f in fields(kind)}
+    if not isinstance(table, dict) or not set(table) <= known:
+        entries = sorted(set(table) - known) if isinstance(table, dict) else table
+        raise ValueError(
+            f"schema, column {name!r}: unknown entries {entries!r}; known are {sorted(known)}."
+        )
+    try:
+        return kind(**table)
+    except ValueError as error:
+        raise ValueError(f"schema, column {name!r}: {error}") from None
+
+
+# ---- a draft from public rows
+
+
+def _guess(cells: NDArray, name: str) -> Column:
+    present = [cell for cell in cells.tolist() if not is_missing(cell)]
+    absent = len(present) < len(cells)
+    words = any(isinstance(cell, str | bool) for cell in present)
+    if cells.dtype.kind in "mM":
+        raise ValueError(f"Column {name!r} holds dates or times; convert it to numbers first.")
+    if words:
+        return _guess_categories(present, name, absent)
+    try:
+        numbers = exact_numbers(np.array(present, object))
+    except CellError:
+        raise ValueError(f"Column {name!r} holds neither numbers nor words.") from None
+    low, high = (float(f(numbers)) if len(numbers) else np.nan for f in (np.min, np.max))
+    if not low < high:
+        raise ValueError(f"Column {name!r} has fewer than two values; leave it out.")
+    step = _guess_step(numbers, low, high)
+    told = f"guessed from public rows: from {low:g} to {high:g}"
+    told += f" in steps of {step:g}" if step else ""
+    return Numeric(low, high, step=step, description=told, missing=absent)
+
+
+def _guess_categories(present: list[Any], name: str, absent: bool) -> Column:
+    values = sorted(set(present), key=str)
+    if len(values) > _MOST_GUESSED:
+        raise ValueError(
+            f"Column {name!r} has {len(values)} different words, which are names or free text; "
+            "leave it out, or group them."
+        )
+    told = f"guessed from public rows: {len(values)} categories"
+    return Categorical(tuple(values), description=told, missing=absent)
+
+
+def _guess_step(numbers: NDArray, low: float, high: float) -> float | None:
+    """Return 1, 0.1, 0.01, ... where all numbers have so many decimals, and are not too many."""
+    for places in range(_MOST_DECIMALS + 1):
+        step = float(Decimal(1).scaleb(-places))
+        if (high - low) / step > _MOST_VALUES:
+            return None
+        if np.array_equal(np.round(numbers, places), numbers):
+            return step
+    return None
