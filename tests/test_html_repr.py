@@ -99,7 +99,7 @@ def test_public_things_have_no_badge():
     [
         (
             PrivacyGuarantee(PureDP(0.5), "replace_one"),
-            "epsilon=0.5, delta=0 (replace-one), protects the rows of X against public",
+            "epsilon=0.5, delta=0 (one row, replace-one), protects the rows of X against public",
         ),
         (
             PrivacyGuarantee(Unprotected("of a test")),
