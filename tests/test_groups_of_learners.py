@@ -89,7 +89,7 @@ def worlds(row, size, adjacency, label=1, other_size=None):
 SPACES = {
     "linear": TDILClassifier(),
     "long rows": TDILClassifier(norm_bound=2.0),
-    "rbf": PINPClassifier(),
+    "rbf": PINPClassifier(gamma=1.0),
     "intercept": TDILClassifier(fit_intercept=True),
     "callable": PINPClassifier(kernel=linear),
 }
@@ -208,9 +208,9 @@ def test_shares_sum_to_no_more_than_1():
         TDILClassifier(loss="hinge", classes=[0, 1, 2]),
         TDILClassifier(feature_map=RBFSampler(n_components=50), random_state=0),
         TDILRegressor(y_bounds=(0, 2)),
-        PINPClassifier(loss="hinge"),
-        PINPClassifier(classes=[0, 1, 2]),
-        PINPRegressor(y_bounds=(0, 2), kernel="laplacian"),
+        PINPClassifier(gamma=1.0, loss="hinge"),
+        PINPClassifier(gamma=1.0, classes=[0, 1, 2]),
+        PINPRegressor(gamma=1.0, y_bounds=(0, 2), kernel="laplacian"),
     ],
     ids=lambda model: f"{type(model).__name__}",
 )
@@ -351,8 +351,8 @@ def test_default_lambda_grows_with_k(adjacency):
     ("model", "public"),
     [
         (TDILClassifier(), {}),
-        (TDDLClassifier(), {"X_public": np.linspace(0, 1, 20)[:, None]}),
-        (PINPClassifier(mechanism="svt"), {}),
+        (TDDLClassifier(gamma=1.0), {"X_public": np.linspace(0, 1, 20)[:, None]}),
+        (PINPClassifier(gamma=1.0, mechanism="svt"), {}),
     ],
     ids=["TDIL", "TDDL", "PINP"],
 )
@@ -387,7 +387,7 @@ ForRows.name = "for rows alone"  # set here, it is not known by that name in oth
 @LIMITS
 @pytest.mark.parametrize("mechanism", ["objective", ForRows()], ids=["objective", "for rows"])
 def test_mechanisms_for_rows_alone_are_refused_before_the_charge(mechanism, limit):
-    ledger = PrivacyLedger(epsilon=10, delta=1e-4)
+    ledger = PrivacyLedger(epsilon=10, delta=1e-4, unit="group")
     model = TDILClassifier(mechanism=mechanism, max_rows_per_group=limit, ledger=ledger)
     X, y, groups = np.zeros((8, 1)), np.arange(8) % 2, np.arange(8) // 4
     calls = (
@@ -405,17 +405,17 @@ def test_mechanisms_for_rows_alone_are_refused_before_the_charge(mechanism, limi
 ALL = [
     TDILClassifier(),
     TDILRegressor(y_bounds=(0, 1)),
-    PINPClassifier(),
-    PINPRegressor(y_bounds=(0, 1)),
-    TDDLClassifier(bounds=(-1, 1)),
-    TDDLRegressor(bounds=(-1, 1), y_bounds=(0, 1)),
+    PINPClassifier(gamma=1.0),
+    PINPRegressor(gamma=1.0, y_bounds=(0, 1)),
+    TDDLClassifier(schema=(-1, 1)),
+    TDDLRegressor(schema=(-1, 1), y_bounds=(0, 1)),
 ]
 
 
 @pytest.mark.parametrize("model", ALL, ids=lambda model: type(model).__name__)
 def test_a_claim_about_groups_is_never_silently_one_about_rows(model):
     X, y, groups = np.zeros((8, 1)), np.arange(8) % 2, np.arange(8) // 4
-    ledger = PrivacyLedger(epsilon=10, delta=1e-4)
+    ledger = PrivacyLedger(epsilon=10, delta=1e-4, unit="group")
     model = clone(model).set_params(ledger=ledger)
     with pytest.raises(ValueError, match="max_rows_per_group is None"):
         model.fit(X, y, groups=groups)
@@ -431,6 +431,20 @@ def test_a_claim_about_groups_is_never_silently_one_about_rows(model):
             model.set_params(max_rows_per_group=limit).fit(X, y, groups=groups)
     assert ledger.entries() == []
     assert not hasattr(model, "privacy_")
+
+
+def test_ledgers_take_claims_of_their_unit():
+    X, y, groups = np.zeros((8, 1)), np.arange(8) % 2, np.arange(8) // 4
+    rows, persons = (PrivacyLedger(epsilon=9, delta=1e-4, unit=unit) for unit in ("row", "group"))
+    grouped = TDILClassifier(max_rows_per_group=2)
+    grouped.set_params(ledger=persons).fit(X, y, groups=groups)
+    for mechanism in ("functional", "objective"):
+        TDILClassifier(ledger=rows, mechanism=mechanism).fit(X, y)
+        with pytest.raises(ValueError, match="unit='group'"):
+            TDILClassifier(ledger=persons, mechanism=mechanism).fit(X, y)
+    with pytest.raises(ValueError, match="unit='row'"):
+        grouped.set_params(ledger=rows).fit(X, y, groups=groups)
+    assert [len(ledger.entries()) for ledger in (rows, persons)] == [2, 1]
 
 
 @pytest.mark.parametrize("model", ALL, ids=lambda model: type(model).__name__)

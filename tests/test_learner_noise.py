@@ -122,15 +122,15 @@ def table(n_columns, n_labels=2):
         (TDILClassifier(loss="hinge", classes=[0, 1, 2]), math.sqrt(3), 1),
         (TDILRegressor(y_bounds=(0, 10), loss=Huber(0.3)), 0.3, 1),
         (TDILRegressor(y_bounds=(0, 10), loss="squared"), 2, 1),
-        (PINPClassifier(fit_intercept=True, intercept_scaling=2), 1, math.sqrt(5)),
+        (PINPClassifier(gamma=1.0, fit_intercept=True, intercept_scaling=2), 1, math.sqrt(5)),
         (
             PINPRegressor(kernel="poly", norm_bound=2, y_bounds=(0, 10), loss=Huber(0.5)),
             0.5,
             5**1.5,
         ),
-        (TDDLClassifier(bounds=(-1, 1), kernel="laplacian"), 1, 1),
+        (TDDLClassifier(schema=(-1, 1), kernel="laplacian"), 1, 1),
         (
-            TDDLRegressor(bounds=(-1, 1), kernel=linear, y_bounds=(0, 9), loss=Huber(2.0)),
+            TDDLRegressor(schema=(-1, 1), kernel=linear, y_bounds=(0, 9), loss=Huber(2.0)),
             2,
             1,
         ),
@@ -782,11 +782,11 @@ def test_catches_squared_loss_with_too_small_a_slope(noise):
         (TDILClassifier(norm_bound=3), 3),
         (TDILClassifier(fit_intercept=True, classes=["no", "yes"]), math.sqrt(2)),
         (TDILClassifier(feature_map=RBFSampler(n_components=30)), 1),
-        (PINPClassifier(), 1),
+        (PINPClassifier(gamma=1.0), 1),
         (PINPClassifier(kernel="poly", gamma=0.5, norm_bound=2, mechanism="svt"), 3**1.5),
-        (PINPClassifier(kernel="laplacian", fit_intercept=True), math.sqrt(2)),
+        (PINPClassifier(gamma=1.0, kernel="laplacian", fit_intercept=True), math.sqrt(2)),
         (PINPClassifier(kernel="cosine"), 1),
-        (PINPClassifier(kernel="chi2"), 1),
+        (PINPClassifier(gamma=1.0, kernel="chi2"), 1),
         (TDDLClassifier(kernel=linear, norm_bound=2), 2),
     ],
     ids=named,
@@ -829,4 +829,4 @@ def test_neighbours_are_rows():
     with pytest.raises(ValueError, match="precomputed"):
         worst_case_neighbours(TDDLClassifier(kernel="precomputed", random_state=0))
     with pytest.raises(ValueError, match="random_state"):
-        worst_case_neighbours(PINPClassifier())
+        worst_case_neighbours(PINPClassifier(gamma=1.0))

@@ -57,10 +57,10 @@ def balanced(n=10):
 CLASSIFIERS = {
     "linear": lambda **s: TDILClassifier(**s),
     "features": lambda **s: TDILClassifier(norm_bound=2.0, **s),
-    "rbf": lambda **s: PINPClassifier(**s),
+    "rbf": lambda **s: PINPClassifier(gamma=1.0, **s),
     "poly": lambda **s: PINPClassifier(kernel="poly", **s),
     "intercept": lambda **s: TDILClassifier(fit_intercept=True, **s),
-    "kernel intercept": lambda **s: PINPClassifier(fit_intercept=True, **s),
+    "kernel intercept": lambda **s: PINPClassifier(gamma=1.0, fit_intercept=True, **s),
     "callable": lambda **s: PINPClassifier(kernel=lambda A, B: 3 * A @ B.T, **s),
 }
 
@@ -89,7 +89,7 @@ def test_random_neighbours_stay_below(loss, n_classes, adjacency):
         X = rng.normal(size=(30, 3)) * rng.choice([0.1, 1, 10])
         y = np.append(np.arange(n_classes), rng.integers(n_classes, size=30 - n_classes))
         kind = PINPClassifier if trial % 2 else TDILClassifier
-        model = kind(loss=loss, adjacency=adjacency, classes=np.arange(n_classes))
+        model = kind(gamma=1.0, loss=loss, adjacency=adjacency, classes=np.arange(n_classes))
         row = rng.normal(size=(1, 3)) * 5
         pair = neighbours(X, y, row, rng.integers(n_classes), adjacency)
         largest = max(largest, moved(model, *pair) / model.sensitivity_)
@@ -111,7 +111,7 @@ def test_regressors_reach_the_bound(adjacency, threshold):
 
 
 def test_labels_beyond_their_bounds_count_as_at_them():
-    model = PINPRegressor(y_bounds=(0, 1))
+    model = PINPRegressor(gamma=1.0, y_bounds=(0, 1))
     X, y = balanced()
     far, near = (neighbours(X, y, np.array([[1.0, 0.0]]), v, "add_remove")[0] for v in (1e9, 1.0))
     assert moved(model, far, near) < 1e-3 * model.sensitivity_
@@ -175,7 +175,9 @@ def test_a_loose_solver_breaks_the_bound():
         return machine.fit(X, y).decision_function(PROBES)
 
     def certified(X, y):
-        model = PINPClassifier(loss="hinge", epsilon=np.inf, regularization=regularization)
+        model = PINPClassifier(
+            gamma=1.0, loss="hinge", epsilon=np.inf, regularization=regularization
+        )
         return model.fit(X, y).decision_function(PROBES)
 
     assert spread(loose) > bound

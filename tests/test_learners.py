@@ -22,12 +22,13 @@ from sklearn.preprocessing import PolynomialFeatures
 from skdpsumm import (
     BudgetExceededError,
     BudgetWarning,
+    Numeric,
     PINPClassifier,
     PINPRegressor,
     PrivacyLeakWarning,
     PrivacyLedger,
     Public,
-    PublicScaler,
+    PublicVectorizer,
     TDDLClassifier,
     TDDLRegressor,
     TDILClassifier,
@@ -62,30 +63,30 @@ quiet = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"
 
 def every_classifier(**settings):
     return [
-        PINPClassifier(**settings),
-        PINPClassifier(mechanism="svt", **settings),
-        PINPClassifier(mechanism="threshold", **settings),
-        TDDLClassifier(bounds=(-1, 1), **settings),
-        TDDLClassifier(mechanism="laplace", bounds=(-1, 1), **settings),
+        PINPClassifier(gamma=1.0, **settings),
+        PINPClassifier(gamma=1.0, mechanism="svt", **settings),
+        PINPClassifier(gamma=1.0, mechanism="threshold", **settings),
+        TDDLClassifier(schema=(-1, 1), **settings),
+        TDDLClassifier(mechanism="laplace", schema=(-1, 1), **settings),
         TDILClassifier(**settings),
         TDILClassifier(mechanism="objective", **settings),
         TDILClassifier(mechanism="exponential", **settings),
-        TDILClassifier(kernel="rbf", bounds=(-1, 1), **settings),
+        TDILClassifier(kernel="rbf", schema=(-1, 1), **settings),
     ]
 
 
 def every_regressor(**settings):
     settings = {"y_bounds": (-1, 1), **settings}
     return [
-        PINPRegressor(**settings),
-        PINPRegressor(mechanism="svt", **settings),
-        PINPRegressor(mechanism="threshold", **settings),
-        TDDLRegressor(bounds=(-1, 1), **settings),
-        TDDLRegressor(mechanism="laplace", bounds=(-1, 1), **settings),
+        PINPRegressor(gamma=1.0, **settings),
+        PINPRegressor(gamma=1.0, mechanism="svt", **settings),
+        PINPRegressor(gamma=1.0, mechanism="threshold", **settings),
+        TDDLRegressor(schema=(-1, 1), **settings),
+        TDDLRegressor(mechanism="laplace", schema=(-1, 1), **settings),
         TDILRegressor(**settings),
         TDILRegressor(mechanism="objective", **settings),
         TDILRegressor(mechanism="exponential", **settings),
-        TDILRegressor(kernel="rbf", bounds=(-1, 1), **settings),
+        TDILRegressor(kernel="rbf", schema=(-1, 1), **settings),
     ]
 
 
@@ -184,7 +185,7 @@ def test_functional_is_accurate():
     settings = {"gamma": 2.0, "epsilon": 2.0, "noise_seed": 0}
     assert TDDLClassifier(**settings).fit(big, y, X_public=big[:200]).score(big, y) > 0.85
     assert PINPClassifier(**settings).fit(big, y).score(big[:300], y[:300]) > 0.85
-    landmarks = TDILClassifier(kernel="rbf", bounds=(-1, 1), **settings)
+    landmarks = TDILClassifier(kernel="rbf", schema=(-1, 1), **settings)
     assert landmarks.fit(big, y).score(big, y) > 0.85
 
 
@@ -204,7 +205,7 @@ def test_every_loss_learns_three_classes(loss):
         RBFSampler(gamma=0.5, n_components=50),
         PolynomialCountSketch(degree=2, n_components=50),
         PolynomialFeatures(2),
-        make_pipeline(PublicScaler(bounds=(-1, 1)), RBFSampler(n_components=20)),
+        make_pipeline(PublicVectorizer(schema=(-1, 1)), RBFSampler(n_components=20)),
         FrozenEstimator(Nystroem(n_components=20, random_state=0).fit(Z)),
     ],
     ids=["rff", "count_sketch", "poly", "pipeline", "nystroem"],
@@ -229,7 +230,7 @@ def test_rows_beyond_the_norm_bound_are_clipped():
     near = np.vstack([X, [[2.0, 0, 0]]])
     y = np.append(DISC, "out")
     for settings in ({"kernel": "poly"}, {"kernel": "linear"}):
-        model = PINPClassifier(norm_bound=2.0, **settings, **NO_NOISE)
+        model = PINPClassifier(gamma=1.0, norm_bound=2.0, **settings, **NO_NOISE)
         one = model.fit(far, y).decision_function(NEW)
         assert np.allclose(one, model.fit(near, y).decision_function(NEW), atol=1e-9)
 
@@ -265,8 +266,11 @@ def test_precomputed_needs_its_shapes(shape):
 
 def test_chi2_needs_positive_columns():
     with pytest.raises(ValueError, match="nowhere negative"):
-        PINPClassifier(kernel="chi2").fit(X, DISC)
-    assert PINPClassifier(kernel="chi2", epsilon=50).fit(X + 1, DISC).predict(NEW + 1).size == 30
+        PINPClassifier(kernel="chi2", gamma=1.0).fit(X, DISC)
+    model = PINPClassifier(kernel="chi2", gamma=1.0, epsilon=50).fit(X + 1, DISC)
+    assert model.predict(NEW + 1).size == 30
+    scaled = PINPClassifier(kernel="chi2", schema=(-1, 1), epsilon=50).fit(X, DISC)
+    assert scaled.predict(NEW).size == 30
 
 
 # ---- routing
@@ -274,17 +278,17 @@ def test_chi2_needs_positive_columns():
 
 def test_public_points_through_a_pipeline():
     with config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(PublicScaler(bounds=(-1, 1)), TDDLClassifier(gamma=4.0))
+        pipeline = make_pipeline(PublicVectorizer(schema=(-1, 1)), TDDLClassifier(gamma=4.0))
         pipeline.transform_input = ["X_public"]
         pipeline.fit(X, DISC, X_public=Z)
-        assert np.allclose(pipeline[-1].predictor_.points, (Z + 1) / 2)
+        assert np.allclose(pipeline[-1].predictor_.points, Z / np.sqrt(3))
 
 
 @pytest.mark.parametrize("routed", [True, False])
 def test_public_points_that_pass_by_a_scaler_are_warned_of(routed, recwarn):
     """Unscaled ones are far from each other, and farther from all rows: public facts."""
     scale = np.array([100.0, 2000.0, 50.0])
-    scaler = PublicScaler(bounds=[(-high, high) for high in scale])
+    scaler = PublicVectorizer(schema=[(-high, high) for high in scale])
     with config_context(enable_metadata_routing=True):
         pipeline = make_pipeline(scaler, TDDLClassifier(gamma=4.0))
         pipeline.transform_input = ["X_public"] if routed else None
@@ -321,13 +325,13 @@ def test_public_points_near_each_other_are_not(model, public, recwarn):
 def test_public_points_of_other_columns_are_refused():
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
     with pytest.raises(ValueError, match="2 features"):
-        TDDLClassifier(ledger=ledger).fit(X, DISC, X_public=Z[:, :2])
+        TDDLClassifier(gamma=1.0, ledger=ledger).fit(X, DISC, X_public=Z[:, :2])
     assert not ledger.entries()
 
 
 def test_a_search_does_not_cut_public_points():
     with config_context(enable_metadata_routing=True):
-        search = GridSearchCV(TDDLClassifier(), {"gamma": [1.0, 2.0]}, cv=2)
+        search = GridSearchCV(TDDLClassifier(gamma=1.0), {"gamma": [1.0, 2.0]}, cv=2)
         search.fit(X, DISC, X_public=Public(X))
     assert len(search.best_estimator_.predictor_.points) == len(X)
 
@@ -337,7 +341,7 @@ def test_a_search_does_not_cut_public_points():
 
 @pytest.mark.parametrize("mechanism", ["functional", "svt", "threshold"])
 def test_the_same_point_gets_the_same_answer(mechanism):
-    model = PINPClassifier(mechanism=mechanism).fit(X, DISC)
+    model = PINPClassifier(gamma=1.0, mechanism=mechanism).fit(X, DISC)
     together = model.decision_function(NEW)
     assert np.array_equal(together, [model.decision_function([row])[0] for row in NEW])
     assert np.array_equal(together[::-1], model.decision_function(NEW[::-1]))
@@ -417,7 +421,7 @@ def test_explicit_features_are_released_at_once():
 def test_updates_are_counted_and_then_over():
     """With little noise the hypothesis, zero at first, is soon found wrong."""
     mechanism = SparseVector(n_updates=3, max_queries=25)
-    model = PINPClassifier(mechanism=mechanism, epsilon=1e6, noise_seed=0).fit(X, DISC)
+    model = PINPClassifier(gamma=1.0, mechanism=mechanism, epsilon=1e6, noise_seed=0).fit(X, DISC)
     answer = model.query(NEW)
     assert answer.fresh.sum() == 3
     assert model.n_updates_left_ == 0
@@ -469,7 +473,7 @@ def test_a_released_pickle_holds_no_row(model):
 
 
 def test_a_pickled_interactive_learner_holds_no_row():
-    model = PINPClassifier().fit(X, DISC)
+    model = PINPClassifier(gamma=1.0).fit(X, DISC)
     model.predict(NEW)
     blob = pickle.dumps(model)
     assert not any(form in blob for row in X for form in canaries(row))
@@ -496,17 +500,22 @@ def test_a_pickled_interactive_learner_holds_no_row():
 def test_bad_parameters_cost_nothing(settings, message):
     ledger = PrivacyLedger(epsilon=10, delta=1e-5)
     with pytest.raises(ValueError, match=message):
-        PINPClassifier(ledger=ledger, **settings).fit(X, DISC)
+        PINPClassifier(gamma=1.0, ledger=ledger, **settings).fit(X, DISC)
     assert ledger.entries() == []
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (TDDLClassifier(), "X_public"),
+        (TDDLClassifier(gamma=1.0), "X_public"),
         (TDDLClassifier(kernel="linear", mechanism="laplace"), "X_public"),
-        (TDILClassifier(kernel="rbf"), "bounds"),
-        (TDILClassifier(kernel="rbf", mechanism="objective"), "explicit features"),
+        (TDILClassifier(kernel="rbf", gamma=1.0), "give a schema"),
+        (TDILClassifier(kernel="rbf"), r"needs a schema.*or a number as gamma"),
+        (PINPClassifier(kernel="chi2"), r"needs a schema.*or a number as gamma"),
+        (PINPClassifier(), r"needs a schema.*or a number as gamma"),
+        (TDILClassifier(schema=Numeric(step=None)), r"no range.*\(low, high\)"),
+        (TDDLClassifier(kernel="precomputed", schema=(0, 1)), "schema=None"),
+        (TDILClassifier(kernel="rbf", gamma=1.0, mechanism="objective"), "explicit features"),
         (TDILClassifier(mechanism="objective", loss="hinge"), "kink"),
         (TDILClassifier(mechanism="objective", regularization=0.01), "regularization"),
         (TDILClassifier(mechanism="exponential", fit_intercept=True), "candidates"),
@@ -533,7 +542,7 @@ def test_bad_data_cost_nothing_and_are_not_told():
     for table, labels, message in (
         (bad, DISC, "NaN"),
         (X, DISC[:-1], "different numbers"),
-        (words, DISC, r"not numbers.*leave the column out.*OneHotEncoder"),
+        (words, DISC, r"not numbers.*schema.*leave the column out"),
     ):
         with pytest.raises(ValueError, match=message):
             TDILClassifier(ledger=ledger).fit(table, labels)
@@ -588,11 +597,11 @@ def test_objective_perturbation_tells_a_price_far_above_its_epsilon(budget):
 
 def test_a_ledger_of_concentrated_dp_takes_the_papers_mechanisms():
     ledger = PrivacyLedger(epsilon=3.0, delta=1e-5, accountant="zcdp")
-    PINPClassifier(mechanism="svt", ledger=ledger).fit(X, DISC).predict(NEW)
-    TDDLClassifier(mechanism="laplace", ledger=ledger).fit(X, DISC, X_public=Z)
+    PINPClassifier(gamma=1.0, mechanism="svt", ledger=ledger).fit(X, DISC).predict(NEW)
+    TDDLClassifier(gamma=1.0, mechanism="laplace", ledger=ledger).fit(X, DISC, X_public=Z)
     assert len(ledger.entries()) == 2
     with pytest.raises(ValueError, match="ThresholdDP"):
-        PINPClassifier(mechanism="threshold", ledger=ledger).fit(X, DISC)
+        PINPClassifier(gamma=1.0, mechanism="threshold", ledger=ledger).fit(X, DISC)
 
 
 def test_a_failed_refit_leaves_the_model():
@@ -611,10 +620,10 @@ def test_landmarks_that_see_nothing_are_warned_of_before_anything_is_charged(lea
     ledger = PrivacyLedger(epsilon=10.0)
     marks = FunctionalMechanism(n_landmarks=64)
     settings = {"mechanism": marks, "random_state": 0, "ledger": ledger}
-    model = learner(kernel="rbf", bounds=(0, 1), delta=0, **settings)
+    model = learner(kernel="rbf", gamma=20.0, schema=(0, 1), delta=0, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match=r"near chance\. Take a gamma of about 0\.1 or less"):
+        with pytest.raises(UserWarning, match=r"near chance\. Take a gamma of about 2 or less"):
             model.fit(HOT, DISC[:200])
     assert not ledger.entries()
 
@@ -622,7 +631,7 @@ def test_landmarks_that_see_nothing_are_warned_of_before_anything_is_charged(lea
 @pytest.mark.parametrize("rows", [HOT, HOT * 0.0, HOT + 0.5], ids=["hot", "zero", "moved"])
 def test_the_warning_of_landmarks_depends_on_no_row(rows):
     marks = FunctionalMechanism(n_landmarks=16)
-    model = TDILClassifier(kernel="rbf", bounds=(0, 1), mechanism=marks, random_state=0)
+    model = TDILClassifier(kernel="rbf", gamma=20.0, schema=(0, 1), mechanism=marks, random_state=0)
     with pytest.warns(UserWarning, match="landmarks") as caught:
         model.fit(rows, DISC[:200])
     with pytest.warns(UserWarning, match="landmarks") as again:
@@ -633,30 +642,33 @@ def test_the_warning_of_landmarks_depends_on_no_row(rows):
 @pytest.mark.parametrize(
     ("model", "rows"),
     [
-        (TDILClassifier(kernel="rbf", gamma=0.1, bounds=(0, 1)), HOT),
-        (TDILClassifier(kernel="poly", bounds=(0, 1)), HOT),
-        (TDILClassifier(kernel="rbf", bounds=(-1, 1), fit_intercept=True), X[:200]),
+        (TDILClassifier(kernel="rbf", gamma=0.1, schema=(0, 1)), HOT),
+        (TDILClassifier(kernel="rbf", schema=(0, 1)), HOT),
+        (TDILClassifier(kernel="laplacian", schema=(0, 1)), HOT),
+        (TDILClassifier(kernel="chi2", schema=(0, 1)), HOT),
+        (TDILClassifier(kernel="poly", schema=(0, 1)), HOT),
+        (TDILClassifier(kernel="rbf", schema=(-1, 1), fit_intercept=True), X[:200]),
         (
             TDILClassifier(
-                kernel="rbf", bounds=(-1, 1), mechanism=FunctionalMechanism(n_landmarks=8)
+                kernel="rbf", schema=(-1, 1), mechanism=FunctionalMechanism(n_landmarks=8)
             ),
             X[:200],
         ),
-        (TDDLClassifier(mechanism="laplace", bounds=(-1, 1)), X[:200]),
-        (TDILClassifier(kernel="cosine", mechanism="exponential", bounds=(0, 1)), HOT),
+        (TDDLClassifier(mechanism="laplace", schema=(-1, 1)), X[:200]),
+        (TDILClassifier(kernel="cosine", mechanism="exponential", schema=(0, 1)), HOT),
     ],
-    ids=["reach", "poly", "intercept", "few", "laplace", "candidates"],
+    ids=["reach", "rbf", "laplacian", "chi2", "poly", "intercept", "few", "laplace", "candidates"],
 )
 def test_landmarks_that_see_something_are_not(model, rows, recwarn):
     model.set_params(random_state=0).fit(rows, DISC[:200])
     assert not [warning for warning in recwarn if "landmarks" in str(warning.message)]
 
 
-@pytest.mark.parametrize("kernel", ["laplacian", "chi2", partial(rbf_kernel, gamma=1.0)])
+@pytest.mark.parametrize("kernel", ["laplacian", "chi2", partial(rbf_kernel, gamma=40.0)])
 def test_landmarks_are_tried_out_for_any_kernel_and_without_the_intercept(kernel):
-    settings = {"gamma": 9.0, "fit_intercept": True, "random_state": 0}
-    model = TDILClassifier(kernel=kernel, bounds=(0, 1), **settings)
-    with pytest.warns(UserWarning, match="landmarks drawn from bounds see"):
+    settings = {"gamma": 40.0, "fit_intercept": True, "random_state": 0}
+    model = TDILClassifier(kernel=kernel, schema=(0, 1), **settings)
+    with pytest.warns(UserWarning, match="landmarks drawn from the schema see"):
         model.fit(HOT, DISC[:200])
 
 
@@ -683,7 +695,7 @@ def test_a_seed_warns_and_shows():
 def test_frames_keep_their_names():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["a", "b", "c"])
-    model = TDDLClassifier(bounds={"a": (-1, 1), "b": (-1, 1), "c": (-1, 1)}).fit(frame, DISC)
+    model = TDDLClassifier(schema={"a": (-1, 1), "b": (-1, 1), "c": (-1, 1)}).fit(frame, DISC)
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     assert model.predict(frame[:5]).shape == (5,)
 
@@ -710,23 +722,25 @@ def test_huge_rows_neither_raise_nor_show(settings, value):
     """An exception or a NaN would tell such a row from any other, after the charge."""
     table = X[:40].copy()
     table[0], table[1] = value, value / 1.1
-    model = PINPClassifier(**settings).fit(table, DISC[:40])
+    model = PINPClassifier(gamma=1.0, **settings).fit(table, DISC[:40])
     assert np.isfinite(model.decision_function(np.vstack([table[:3], -table[:2]]))).all()
 
 
 def test_the_gaussian_kernel_is_positive_far_from_the_origin():
     far = 1e8 + RNG.uniform(0, 3, (60, 2))
-    space = PINPClassifier(epsilon=np.inf).fit(far, DISC[:60]).answers_.hypothesis().space
+    space = (
+        PINPClassifier(gamma=1.0, epsilon=np.inf).fit(far, DISC[:60]).answers_.hypothesis().space
+    )
     assert np.linalg.eigvalsh(space.gram(far, far)).min() > -1e-12
 
 
 @pytest.mark.parametrize(
     "learner",
     [
-        PINPClassifier(loss="hinge", regularization=1e-3),
-        PINPClassifier(loss="hinge", regularization=1e-3, classes=[0, 1, 2]),
-        PINPClassifier(loss=HuberizedHinge(1e-6)),
-        PINPClassifier(regularization=1e-15, loss="logistic", epsilon=np.inf),
+        PINPClassifier(gamma=1.0, loss="hinge", regularization=1e-3),
+        PINPClassifier(gamma=1.0, loss="hinge", regularization=1e-3, classes=[0, 1, 2]),
+        PINPClassifier(gamma=1.0, loss=HuberizedHinge(1e-6)),
+        PINPClassifier(gamma=1.0, regularization=1e-15, loss="logistic", epsilon=np.inf),
         TDILClassifier(loss=HuberizedHinge(1e-9)),
         TDILRegressor(y_bounds=(0, 1), loss=Huber(1e-9), regularization=1e-9),
     ],
@@ -747,7 +761,11 @@ def test_what_float64_cannot_certify_costs_nothing(learner):
 @pytest.mark.parametrize("space", ["kernel", "features"])
 def test_more_rows_than_float64_is_sure_of(monkeypatch, space):
     """What is let in for the most rows is let in for fewer, and solved."""
-    learner = PINPClassifier(loss="hinge") if space == "kernel" else TDILClassifier(loss="hinge")
+    learner = (
+        PINPClassifier(gamma=1.0, loss="hinge")
+        if space == "kernel"
+        else TDILClassifier(loss="hinge")
+    )
     kind = GramSpace if space == "kernel" else FeatureSpace
     monkeypatch.setattr(kind, "max_rows", 100)
     ledger = PrivacyLedger(epsilon=np.inf, delta=1e-5)
@@ -796,7 +814,7 @@ def test_lambda_does_not_look_at_the_data():
 
 
 def test_lambda_fixes_the_noise_on_a_prediction():
-    model = TDDLClassifier(epsilon=0.5).fit(X, DISC, X_public=Z)
+    model = TDDLClassifier(gamma=1.0, epsilon=0.5).fit(X, DISC, X_public=Z)
     noise = model.sensitivity_ / model.privacy_.mechanism.mu
     assert noise == pytest.approx(0.5, rel=1e-2)
     assert clone(model).set_params(epsilon=np.inf).fit(X, DISC, X_public=Z).regularization_ == 0.1
@@ -841,7 +859,7 @@ def test_a_search_reaches_into_objects():
     names = {"kernel__degree", "kernel__coef0", "loss__threshold", "mechanism__n_landmarks"}
     assert names <= set(model.get_params())
     grid = {"kernel__degree": [1, 2], "loss__threshold": [0.5], "mechanism__n_landmarks": [20]}
-    search = GridSearchCV(model.set_params(bounds=(-1, 1), epsilon=np.inf), grid, cv=2)
+    search = GridSearchCV(model.set_params(schema=(-1, 1), epsilon=np.inf), grid, cv=2)
     found = search.fit(X, CURVE).best_estimator_
     assert found.loss.threshold == 0.5
     assert found.mechanism.n_landmarks == len(found.predictor_.points) == 20
@@ -867,7 +885,7 @@ def test_a_search_reaches_into_objects():
 )
 def test_bad_objects_cost_nothing(learner, settings, message):
     ledger = PrivacyLedger(epsilon=10, delta=1e-5)
-    model = learner(ledger=ledger, **settings)
+    model = learner(gamma=1.0, ledger=ledger, **settings)
     with pytest.raises(ValueError, match=message):
         model.check_budget()
     with pytest.raises(ValueError, match=message):
@@ -877,7 +895,7 @@ def test_bad_objects_cost_nothing(learner, settings, message):
 
 @quiet
 def test_another_loss_leaves_a_fitted_learner_as_it_is():
-    model = PINPRegressor(loss=Huber(0.5), y_bounds=(-1, 1), noise_seed=0).fit(X, CURVE)
+    model = PINPRegressor(gamma=1.0, loss=Huber(0.5), y_bounds=(-1, 1), noise_seed=0).fit(X, CURVE)
     other = clone(model).fit(X, CURVE)
     model.loss.threshold = 100.0
     assert np.array_equal(model.predict(NEW), other.predict(NEW))

@@ -29,7 +29,7 @@ from skdpsumm import (
     PrivacyLedger,
     PrivateSearchCV,
     Public,
-    PublicScaler,
+    PublicVectorizer,
     RFFSketcher,
     TDDLClassifier,
     TDILClassifier,
@@ -576,7 +576,7 @@ def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
         (LEARNER, CHOICES, {"scoring": "neg_squared_error"}, "score_bounds is missing"),
         (LogisticRegression(), {}, {}, "has no epsilon to set"),
         (make_pipeline(LEARNER, LogisticRegression()), {}, {}, "has no epsilon to set"),
-        (M2MClassifier(bounds=(-1, 1)), {}, {}, "sketcher=None"),
+        (M2MClassifier(schema=(-1, 1)), {}, {}, "sketcher=None"),
         (PINPClassifier(), {}, {}, "keeps private rows"),
         (PINPClassifier(mechanism="svt"), {}, {"delta": 0.0}, "keeps private rows"),
         (TDILClassifier(mechanism="exponential"), {}, {}, "does not compare"),
@@ -637,7 +637,7 @@ def test_a_candidate_with_steps_of_its_own_gets_the_terms_of_the_search(adjacenc
     assert model.best_estimator_[0].random_state is not None
     assert ledger.entries() == []
     sketchers = {"sketcher": [RFFSketcher(20, gamma=1.0, **own)]}
-    m2m = M2MClassifier(sketcher=RFFSketcher(20, gamma=0.5), bounds=(-1, 1), n_synthetic=300)
+    m2m = M2MClassifier(sketcher=RFFSketcher(20, gamma=0.5), schema=(-1, 1), n_synthetic=300)
     found = search(m2m, sketchers, adjacency=adjacency).fit(X, Y).best_estimator_
     assert found.sketcher.adjacency == adjacency
     stated = [found.privacy_, found.sketch_.privacy, found.sketcher_.privacy_]
@@ -695,7 +695,7 @@ def test_poisson_without_trials_returns_what_public_rows_give(monkeypatch):
 
 @seeded
 def test_transformers_learn_nothing_from_private_rows():
-    pipe = make_pipeline(PublicScaler(bounds=(-5, 5)), StandardScaler(), LEARNER)
+    pipe = make_pipeline(PublicVectorizer(schema=(-5, 5)), StandardScaler(), LEARNER)
     models = [search(pipe, {}).fit(scale * X, Y) for scale in (1, 3)]
     means = [m.best_estimator_[1].mean_ for m in models]
     np.testing.assert_array_equal(*means)
@@ -715,7 +715,7 @@ def test_a_curvature_that_costs_as_much_as_a_run_leaves_some_epsilon(regularizat
 
 def test_what_costs_too_much_is_told_at_once_with_all_that_would_do(monkeypatch):
     learner = TDILClassifier(mechanism="objective", loss="huberized_hinge", norm_bound=2.0)
-    pipe, name = make_pipeline(PublicScaler(bounds=(-5, 5)), learner), "tdilclassifier__"
+    pipe, name = make_pipeline(PublicVectorizer(schema=(-5, 5)), learner), "tdilclassifier__"
     fits = []
     choices = {f"{name}regularization": [1.0, 3.0, 1000.0]}
     monkeypatch.setattr(TDILClassifier, "fit", lambda self, X, y: fits.append(X))
@@ -753,7 +753,7 @@ def test_public_points_frames_sketches_and_numbers():
     assert list(kernel.feature_names_in_) == ["a", "b", "c"]
     assert kernel.predict(frame).shape == Y.shape
     sketch = M2MClassifier(
-        sketcher=RFFSketcher(10, gamma=2.0), bounds=(-1, 1), n_synthetic=100, random_state=0
+        sketcher=RFFSketcher(10, gamma=2.0), schema=(-1, 1), n_synthetic=100, random_state=0
     )
     once = {"expected_trials": 1.01, "epsilon": 5.0}
     found = search(sketch, {"sketcher__gamma": [1.0, 2.0]}, **once).fit(frame, Y)

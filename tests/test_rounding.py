@@ -447,8 +447,13 @@ def test_noise_covers_the_rounding_of_coordinates(times, monkeypatch):
     real = _problem.score_rounding
     monkeypatch.setattr(_problem, "score_rounding", lambda *a: times * real(*a))
     for model, given in (
-        (TDDLClassifier(regularization=2.0), {"X_public": Z2}),
-        (PINPClassifier(regularization=2.0, mechanism=FunctionalMechanism(max_points=50)), {}),
+        (TDDLClassifier(gamma=1.0, regularization=2.0), {"X_public": Z2}),
+        (
+            PINPClassifier(
+                gamma=1.0, regularization=2.0, mechanism=FunctionalMechanism(max_points=50)
+            ),
+            {},
+        ),
     ):
         plan, terms = plan_of(model, **given)
         noise = getattr(plan, "_noise", None) or plan.noise
@@ -479,13 +484,16 @@ def test_noise_covers_the_rounding_of_scores(mechanism, share, monkeypatch):
 
 def scale_of(mechanism):
     model = {
-        "svt": PINPClassifier(mechanism="svt", regularization=2.0),
-        "threshold": PINPClassifier(mechanism="threshold", regularization=2.0),
-        "laplace": TDDLClassifier(mechanism="laplace", regularization=2.0),
+        "svt": PINPClassifier(gamma=1.0, mechanism="svt", regularization=2.0),
+        "threshold": PINPClassifier(gamma=1.0, mechanism="threshold", regularization=2.0),
+        "laplace": TDDLClassifier(gamma=1.0, mechanism="laplace", regularization=2.0),
         "exponential": TDILClassifier(
-            kernel="rbf", mechanism=ExponentialMechanism(candidates=Z2), regularization=2.0
+            gamma=1.0,
+            kernel="rbf",
+            mechanism=ExponentialMechanism(candidates=Z2),
+            regularization=2.0,
         ),
-        "pure span": TDDLClassifier(delta=0.0, regularization=2.0),
+        "pure span": TDDLClassifier(gamma=1.0, delta=0.0, regularization=2.0),
     }[mechanism]
     given = {"X_public": Z2} if isinstance(model, TDDLClassifier) else {}
     plan, _ = plan_of(model, **given)
@@ -498,12 +506,12 @@ def test_the_bounds_of_usual_fits_are_small():
     .0001 to .004.
     """
     for model in (
-        PINPClassifier(),
-        PINPClassifier(epsilon=0.1),
-        PINPRegressor(y_bounds=(0, 1)),
-        PINPClassifier(loss="hinge"),
+        PINPClassifier(gamma=1.0),
+        PINPClassifier(gamma=1.0, epsilon=0.1),
+        PINPRegressor(gamma=1.0, y_bounds=(0, 1)),
+        PINPClassifier(gamma=1.0, loss="hinge"),
         PINPClassifier(kernel="poly"),
-        PINPClassifier(kernel="laplacian", loss="hinge"),
+        PINPClassifier(gamma=1.0, kernel="laplacian", loss="hinge"),
     ):
         plan, terms = plan_of(model)
         rounding = coordinate_rounding(plan.space, terms, plan.max_points)
@@ -516,8 +524,10 @@ def test_grids_are_powers_of_two():
         settings = {"regularization": regularization}
         for model in (
             TDILClassifier(**settings),
-            PINPClassifier(mechanism="svt", **settings),
-            TDILClassifier(mechanism=ExponentialMechanism(candidates=Z2), kernel="rbf", **settings),
+            PINPClassifier(gamma=1.0, mechanism="svt", **settings),
+            TDILClassifier(
+                gamma=1.0, mechanism=ExponentialMechanism(candidates=Z2), kernel="rbf", **settings
+            ),
         ):
             plan, _ = plan_of(model)
             step = getattr(plan, "_grid", None) or getattr(plan, "grid", None) or plan._noise._grid
@@ -531,7 +541,9 @@ def test_grids_are_powers_of_two():
     ("model", "named"),
     [
         (
-            PINPClassifier(mechanism=FunctionalMechanism(max_points=200_000), regularization=1e6),
+            PINPClassifier(
+                gamma=1.0, mechanism=FunctionalMechanism(max_points=200_000), regularization=1e6
+            ),
             "max_points",
         ),
         (
@@ -553,7 +565,7 @@ def test_the_cap_on_rows_is_kept_by_all_spaces(monkeypatch):
     monkeypatch.setattr(FeatureSpace, "max_rows", 11)
     gram, public = np.eye(12), np.eye(14)[12:]
     for model, X, given in (
-        (PINPClassifier(), X2, {}),
+        (PINPClassifier(gamma=1.0), X2, {}),
         (TDDLClassifier(kernel="precomputed"), gram, {"X_public": public}),
         (TDILClassifier(), X2, {}),
         (TDILClassifier(feature_map=RBFSampler(n_components=5)), X2, {}),

@@ -33,7 +33,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from threadpoolctl import threadpool_info
 
-from skdpsumm import PINPClassifier, PrivacyLedger, PublicScaler, TDDLClassifier, TDILClassifier
+from skdpsumm import PINPClassifier, PrivacyLedger, PublicVectorizer, TDDLClassifier, TDILClassifier
 from skdpsumm.features import _engine
 from skdpsumm.learners.erm import _kernel_space
 from skdpsumm.learners.erm._feature_space import FeatureSpace
@@ -82,7 +82,7 @@ MAPS = {
     "fourier signs": make_pipeline(RBFSampler(n_components=13, random_state=0), Binarizer()),
     "count sketch": PolynomialCountSketch(n_components=16, random_state=0),
     "kernel": FrozenEstimator(Nystroem(n_components=9, random_state=0).fit(ROWS)),
-    "powers": make_pipeline(PublicScaler(bounds=(-5, 5)), PolynomialFeatures(2)),
+    "powers": make_pipeline(PublicVectorizer(schema=(-5, 5)), PolynomialFeatures(2)),
     "bins": FrozenEstimator(KBinsDiscretizer(3, strategy="uniform").fit(ROWS)),
     "in place": StandardScaler(copy=False, with_mean=False),
     "union": make_union(RBFSampler(n_components=5, random_state=0), Binarizer()),
@@ -190,7 +190,7 @@ REFUSING = {
         "feature_map fails",
     ),
     "kernel": (PINPClassifier(kernel=refusing_kernel), "kernel fails"),
-    "span": (TDDLClassifier(kernel=refusing_kernel, bounds=(-1, 1)), "kernel fails"),
+    "span": (TDDLClassifier(kernel=refusing_kernel, schema=(-1, 1)), "kernel fails"),
 }
 
 
@@ -290,5 +290,5 @@ def test_a_table_that_finds_no_room_costs_nothing(monkeypatch):
     monkeypatch.setattr(_kernel_space, "symmetric_gram", full)
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)
     with pytest.raises(MemoryError):
-        PINPClassifier(ledger=ledger).fit(np.zeros((4, 1)), [0, 1, 0, 1])
+        PINPClassifier(gamma=1.0, ledger=ledger).fit(np.zeros((4, 1)), [0, 1, 0, 1])
     assert ledger.entries() == []

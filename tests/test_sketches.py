@@ -33,7 +33,16 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.fixes import parse_version
 
-from skdpsumm import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
+from skdpsumm import (
+    Categorical,
+    HistogramSketcher,
+    Numeric,
+    PrivateSketch,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+    TableSchema,
+)
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import (
     BudgetExceededError,
@@ -53,24 +62,28 @@ ignore_seed = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWa
 
 
 def rff(**params):
-    return RFFSketcher(**{"n_components": 10, "random_state": 0} | params)
+    return RFFSketcher(**{"n_components": 10, "gamma": 1.0, "random_state": 0} | params)
 
 
 def race(**params):
-    return RACESketcher(**{"n_repetitions": 4, "n_buckets": 6, "random_state": 0} | params)
+    own = {"n_repetitions": 4, "n_buckets": 6, "bandwidth": 0.1, "random_state": 0}
+    return RACESketcher(**own | params)
 
 
 def histogram(**params):
-    return HistogramSketcher(**{"bounds": (0, 1), "n_bins": 5} | params)
+    return HistogramSketcher(**{"schema": (0, 1), "n_bins": 5} | params)
 
 
 def grid(**params):
-    return histogram(**{"steps": 0.25, "edges": {1: [0, 0.5, 1]}} | params)
+    quarters = Numeric(0, 1, step=0.25)
+    with_edges = Numeric(0, 1, step=0.25, edges=[0, 0.5, 1])
+    return histogram(**{"schema": [quarters, with_edges, quarters]} | params)
 
 
 def union(**params):
-    parts = [HistogramSketcher(n_bins=4), RFFSketcher(6), RACESketcher(3, n_buckets=5)]
-    return SketchUnion(**{"sketchers": parts, "bounds": (0, 1), "random_state": 0} | params)
+    race_part = RACESketcher(3, n_buckets=5)
+    parts = [HistogramSketcher(n_bins=4), RFFSketcher(6, gamma=1.0), race_part]
+    return SketchUnion(**{"sketchers": parts, "schema": (0, 1), "random_state": 0} | params)
 
 
 MAKERS = {"rff": rff, "race": race, "histogram": histogram, "union": union}
@@ -542,15 +555,14 @@ def test_errors_name_no_value(X, kind):
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.float16, object])
 def test_integers_and_objects_are_summed_as_floats(dtype):
-    """Also in the parts of a union that leave columns as they are."""
     X = np.random.default_rng(0).integers(0, 3, size=(500, 2))
     parts = [
-        histogram(bounds=(0, 3), categories={0: [0, 1, 2]}),
+        HistogramSketcher(n_bins=5),
         RACESketcher(2, n_buckets=5, bandwidth=0.7),
         rff(n_components=6),
     ]
     sums = [
-        SketchUnion(parts, random_state=0, epsilon=epsilon)
+        SketchUnion(parts, schema=[[0, 1, 2], (0, 3)], random_state=0, epsilon=epsilon)
         .partial_fit(X.astype(kind))
         ._pending.sums
         for epsilon in (1.0, np.inf)
@@ -671,7 +683,9 @@ OTHER_SPACES = {
     "size": (rff(), rff(n_components=12)),
     "kind": (histogram(), race()),
     "bins": (histogram(), histogram(n_bins=6)),
-    "bounds": (histogram(), histogram(bounds=(0, 2))),
+    "range": (histogram(), histogram(schema=(0, 2))),
+    "missing": (histogram(), histogram(schema=Numeric(0, 1, missing=True))),
+    "description": (rff(schema=(0, 1)), rff(schema=Numeric(0, 1, description="of all"))),
     "groups": (histogram(), histogram(marginals=2)),
     "part": (union(), union().set_params(rffsketcher__gamma=3.0)),
     "adjacency": (rff(), rff(adjacency="replace_one")),
@@ -711,9 +725,17 @@ own = {
     "histogram": {
         "n_bins": st.lists(st.integers(1, 6), min_size=3, max_size=3),
         "marginals": st.sampled_from([1, 2, [[0], [2, 1]]]),
-        "bounds": bounds | st.lists(bounds, min_size=3, max_size=3),
+        "schema": bounds | st.lists(bounds, min_size=3, max_size=3),
     },
-    "grid": {"steps": st.sampled_from([0.25, {0: 0.5}, [None, 1, 0.125]])},
+    "grid": {
+        "schema": st.sampled_from(
+            [
+                Numeric(0, 1, step=0.25),
+                [Numeric(0, 1, step=0.5, missing=True), (0, 1), Numeric(0, 9, unit="m")],
+                [(0, 1), Numeric(0, 1, step=1), Numeric(edges=[0, 0.3, 1], description="a")],
+            ]
+        )
+    },
     "union": {"weights": st.lists(st.floats(0.1, 9), min_size=3, max_size=3)},
 }
 
@@ -742,22 +764,18 @@ def file(tmp_path):
 
 def test_a_file_keeps_names_categories_and_units(tmp_path):
     X = pd.DataFrame({"age": [20.0, 40.0], "sex": ["F", "M"]})
-    sketcher = histogram(bounds={"age": (0, 99)}, categories={"sex": ["F", "M"]}).fit(X)
-    sketcher.sketch_.with_units({"age": "years"}).save(tmp_path / "s")
-    columns = PrivateSketch.load(tmp_path / "s").columns
-    assert columns.names == ("age", "sex")
-    assert columns.units == ("years", None)
-    assert columns.bounds == ((0.0, 99.0), None)
-    assert columns.categories == (None, ("F", "M"))
+    age = Numeric(0, 99, step=1, unit="years", description="at the interview")
+    schema = TableSchema({"age": age, "sex": Categorical(["F", "M"], missing=True)})
+    histogram(schema=schema).fit(X).sketch_.save(tmp_path / "s")
+    assert PrivateSketch.load(tmp_path / "s").schema == schema
 
 
 def test_units_reach_the_parts_of_unions():
     X = pd.DataFrame(X3, columns=["a", "b", "c"])
-    nested = SketchUnion([("inner", union(bounds=None)), ("outer", rff())], bounds=(0, 1)).fit(X)
-    sketch = nested.sketch_.with_units({"b": "kg"})
-    assert all(part.columns.units == (None, "kg", None) for part, _ in sketch.blocks())
-    with pytest.raises(ValueError, match="'z'"):
-        sketch.with_units({"z": "m"})
+    schema = TableSchema({"a": (0, 1), "b": Numeric(0, 1, unit="kg"), "c": (0, 1)})
+    parts = [("inner", union(schema=None)), ("outer", rff())]
+    sketch = SketchUnion(parts, schema=schema).fit(X).sketch_
+    assert [part.schema for part, _ in sketch.blocks()] == [schema] * 4
 
 
 def test_saving_replaces_the_file_and_leaves_no_other(file):
@@ -964,6 +982,20 @@ def test_bad_data_cost_nothing(make, X):
     assert ledger.verbs == ["check"]
 
 
+BAD_SCHEMAS = [
+    (1, 0),
+    [(0, 1)] * 2,
+    (0, np.nan),
+    3.0,
+    np.array([[0, 1]] * 3),
+    ((0, 1), (0, 1), (0, 1)),
+    {0: (0, 1)},
+    {0: (0, 1), 1: (0, 1), 9: (0, 1)},
+    {"a": (0, 1), 1: (0, 1), 2: (0, 1)},
+    [(0, 1), (0, 1), [1, 1]],
+    [(0, 1), (0, 1), {"a", "b"}],
+    [(0, 1), (0, 1), None],
+]
 BAD_PARAMETERS = [
     *((make, {"epsilon": e}) for make in MAKERS.values() for e in (0, -1.0, np.nan, "1")),
     *((make, {"delta": d}) for make in MAKERS.values() for d in (1, 1.5, -1e-9, np.nan)),
@@ -973,33 +1005,27 @@ BAD_PARAMETERS = [
     *((make, {"noise_seed": -1}) for make in MAKERS.values()),
     *((make, {"random_state": "a"}) for make in MAKERS.values()),
     *((make, {"n_jobs": 0}) for make in MAKERS.values()),
-    *((make, {"bounds": (1, 0)}) for make in MAKERS.values()),
-    *((make, {"bounds": [(0, 1)] * 2}) for make in MAKERS.values()),
-    *((make, {"bounds": (0, np.nan)}) for make in MAKERS.values()),
-    *((make, {"bounds": 3.0}) for make in MAKERS.values()),
-    *((make, {"categories": {9: [0, 1]}}) for make in MAKERS.values()),
-    *((make, {"steps": {9: 1}}) for make in MAKERS.values()),
-    *((make, {"steps": 0.3, "bounds": (0, 1)}) for make in MAKERS.values()),
-    (histogram, {"edges": {0: [0, 2]}}),
-    *((make, {"categories": {0: [1, 1]}}) for make in MAKERS.values()),
+    *((make, {"schema": given}) for make in MAKERS.values() for given in BAD_SCHEMAS),
     *((make, {"epsilon": 1e-18, "delta": 0.0}) for make in MAKERS.values()),
     *((rff, {"n_components": n}) for n in (0, -2, 3.0)),
     *((rff, {"gamma": g}) for g in (0, -1.0, np.nan, np.inf, 1e40)),
     (rff, {"kernel": "poly"}),
     *((race, {"n_repetitions": 0}), (race, {"n_buckets": 1}), (race, {"bandwidth": 0})),
     (race, {"bandwidth": 1e-40}),
-    (histogram, {"bounds": None}),
-    (histogram, {"bounds": {0: (0, 1)}}),
+    *((make, {given: "auto"}) for make, given in ((rff, "gamma"), (race, "bandwidth"))),
+    *((make, {given: "scale"}) for make, given in ((rff, "gamma"), (race, "bandwidth"))),
+    *((make, {"schema": s}) for make in (histogram, union) for s in (None, Numeric(), [["a"]])),
     *((histogram, {"n_bins": b}) for b in (0, [1, 2], [0, 1, 1], 2.5)),
     *((histogram, {"marginals": m}) for m in (0, 4, [], [[0, 0]], [[3]], [["a"]])),
     *((union, {"weights": w}) for w in ([1, 1], [1, 1, 0], [1, 1, -1], [1, 1, np.nan])),
-    (union, {"bounds": None}),
     (union, {"sketchers": []}),
     (union, {"sketchers": rff()}),
     (union, {"sketchers": [rff(n_components=0)]}),
     (union, {"sketchers": [rff(gamma=-1.0)]}),
     (union, {"sketchers": [rff(ledger=FakeLedger())]}),
     (union, {"sketchers": [rff(noise_seed=1)]}),
+    (union, {"sketchers": [rff(schema=(0, 1))]}),
+    (union, {"sketchers": [SketchUnion([rff(schema=(0, 1))])]}),
     (union, {"sketchers": [SketchUnion([rff(ledger=FakeLedger())])]}),
     (union, {"sketchers": [SketchUnion([rff()], weights=[1, 2])]}),
     (union, {"sketchers": [("a", rff()), ("a", rff())]}),
@@ -1021,25 +1047,20 @@ def test_a_union_takes_sketchers_only():
 
 
 def mixed(**params):
-    parts = [
-        RFFSketcher(4),
-        HistogramSketcher(n_bins=3, bounds=(0, 99), categories={1: ["F", "M"]}),
-    ]
+    parts, params = [RFFSketcher(4), HistogramSketcher(n_bins=3)], {"schema": MIXED} | params
     return {
-        "rff": rff(categories={1: ["F", "M"]}, **params),
-        "race": race(categories={1: ["F", "M"]}, **params),
-        "histogram": histogram(bounds=(0, 99), categories={1: ["F", "M"]}, **params),
-        "union": SketchUnion(parts, categories={1: ["F", "M"]}, **params),
-        "part": SketchUnion(
-            [RFFSketcher(4, categories={1: ["F", "M", "X"]}), parts[1]], random_state=0, **params
-        ),
+        "rff": rff(**params),
+        "race": race(**params),
+        "histogram": histogram(**params),
+        "union": SketchUnion(parts, **params),
+        "part": SketchUnion([SketchUnion(parts), rff()], random_state=0, **params),
     }
 
 
+MIXED = [(0, 99), ["F", "M"]]
 GOOD = np.array([[30.0, "F"], [50.0, "M"]], dtype=object)
 BAD_ROWS = {
     "category": [30.0, "secret"],
-    "category of a part": [30.0, "X"],
     "number": ["secret", "F"],
     "infinity": [np.inf, "F"],
     "NaN": [np.nan, "F"],
@@ -1131,20 +1152,22 @@ def test_fit_leaves_parameters_and_parts_alone():
     assert not any(hasattr(part, "feature_map_") for part in sketcher.sketchers)
 
 
-def test_parts_inherit_bounds_and_keep_their_own():
-    parts = [HistogramSketcher(n_bins=2), HistogramSketcher(n_bins=2, bounds=(0, 9))]
-    first, second = SketchUnion(parts, bounds=(0, 1)).fit(X3).feature_map_.maps
-    assert first.columns.bounds == ((0.0, 1.0),) * 3
-    assert second.columns.bounds == ((0.0, 9.0),) * 3
+def test_parts_sketch_one_table():
+    parts = [HistogramSketcher(n_bins=2), SketchUnion([HistogramSketcher(n_bins=2)])]
+    feature_map = SketchUnion(parts, schema=(0, 9)).fit(X3).feature_map_
+    assert {part.schema for part in feature_map.parts()} == {TableSchema([(0, 9)] * 3)}
+    of_its_own = [HistogramSketcher(n_bins=2, schema=(0, 9))]
+    with pytest.raises(ValueError, match="schema of its own; give it to the SketchUnion"):
+        SketchUnion(of_its_own, schema=(0, 1)).fit(X3)
 
 
 def test_parts_keep_their_own_seed():
-    parts = [RFFSketcher(4), RFFSketcher(4, random_state=5), RFFSketcher(4)]
+    parts = [RFFSketcher(4, gamma=1.0, random_state=seed) for seed in (None, 5, None)]
     one, other = (SketchUnion(parts, random_state=s).fit(X3).feature_map_.maps for s in (0, 1))
     assert not one[0].same_as(other[0])
     assert one[1].same_as(other[1])
     assert not one[0].same_as(one[2])
-    assert one[1].same_as(RFFSketcher(4, random_state=5).fit(X3).feature_map_)
+    assert one[1].same_as(parts[1].fit(X3).feature_map_)
 
 
 def test_a_union_is_its_parts_side_by_side():
@@ -1155,8 +1178,8 @@ def test_a_union_is_its_parts_side_by_side():
 
 
 def test_a_union_in_a_union_shares_the_share():
-    inner = SketchUnion([histogram(), rff()], weights=[1, 3])
-    outer = SketchUnion([inner, race()], weights=[1, 1], random_state=0).fit(X3).sketch_
+    inner = SketchUnion([histogram(schema=None), rff()], weights=[1, 3])
+    outer = SketchUnion([inner, race()], schema=(0, 1), random_state=0).fit(X3).sketch_
     shares = np.array([0.125, 0.375, 0.5])
     starts = [0, 15, 25]
     expected = SIGMA * np.sqrt([3, 5, 4]) / np.sqrt(shares)
@@ -1220,7 +1243,7 @@ def test_frames_go_in_and_out(make, library):
     assert np.array_equal(out.to_numpy(), make().fit(X3).transform(X3))
     # scikit-learn 1.6 sees no names in frames of polars 2.
     seen = tuple(getattr(sketcher, "feature_names_in_", ())) or None
-    assert sketcher.sketch_.columns.names == seen
+    assert sketcher.sketch_.schema.names == seen
     assert seen == ("a", "b", "c") or (
         library is pl and parse_version(sklearn_version) < parse_version("1.7")
     )
@@ -1234,16 +1257,15 @@ def test_frames_with_categories(library, kind):
     one = mixed(epsilon=np.inf)[kind].fit(frame)
     other = mixed(epsilon=np.inf)[kind].set_params(random_state=0).fit(array)
     assert one.sketch_.n_samples == pytest.approx(3)
-    if kind not in ("rff", "union"):
+    if kind != "union":
         assert one.sketch_.mean == pytest.approx(other.sketch_.mean)
 
 
 def test_columns_go_by_name():
     frame = pd.DataFrame({"age": [30.0, 50, 70], "sex": ["F", "M", "M"]})
     sketcher = HistogramSketcher(
-        bounds={"age": (20, 80)},
+        schema={"sex": ["F", "M"], "age": (20, 80)},
         n_bins=3,
-        categories={"sex": ["F", "M"]},
         marginals=[["sex"], ["age", "sex"]],
         epsilon=np.inf,
     ).fit(frame)
@@ -1259,13 +1281,13 @@ def test_frames_of_other_columns_are_refused():
 
 
 def test_whole_numbers_and_lists_go_in():
-    sketcher = histogram(bounds=(0, 4), n_bins=4, epsilon=np.inf).fit([[1], [3]])
+    sketcher = histogram(schema=(0, 4), n_bins=4, epsilon=np.inf).fit([[1], [3]])
     assert sketcher.sketch_.mean.tolist() == [0, 0.5, 0, 0.5]
 
 
 def test_sketches_that_count_rows_in_two_ways_are_not_added():
     """Their sum could not be saved: its guarantee did not pay for the count of one of them."""
-    one = histogram(bounds=(0, 1)).fit([[0.5]] * 9).sketch_
-    other = histogram(bounds=(0, 1), denominator="budget").fit([[0.5]] * 9).sketch_
+    one = histogram().fit([[0.5]] * 9).sketch_
+    other = histogram(denominator="budget").fit([[0.5]] * 9).sketch_
     with pytest.raises(ValueError, match="same denominator"):
         one + other

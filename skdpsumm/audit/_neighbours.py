@@ -11,7 +11,9 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 
 from ..features._feature_maps import FeatureMap
-from ..schema._columns import Numeric
+from ..schema._columns import Categorical, Column, Numeric
+from ..schema._schema import TableSchema, as_schema, stack_columns
+from ..schema._vectorizer import vectorize
 
 SIDES = ("target", "owners")
 N_CANDIDATES = 2_000
@@ -27,7 +29,8 @@ Labelled = tuple[NDArray, NDArray]
 class SumsFeatures(Protocol):
     """A sketcher: it releases the sum of phi(x) over rows, with noise.
 
-    Parameters that are read: `delta`, `adjacency`, `random_state`, `ledger`, `max_rows_per_group`.
+    Parameters that are read: `max_rows_per_group`, `schema`, `delta`, `adjacency`,
+    `random_state`, `ledger`.
     """
 
     def preview_map(self, n_columns: int) -> FeatureMap:
@@ -41,7 +44,8 @@ class SumsFeatures(Protocol):
 class SketchesTables(Protocol):
     """A model of what a sketcher of its own releases: of X, or of (X, y) where it predicts y.
 
-    Parameters that are read: `random_state`; `classes` or `y_bounds`, where it predicts.
+    Parameters that are read: `random_state`; `schema`, and `classes` or `y_bounds`, where it
+    predicts.
     """
 
     def preview_sketcher(self, n_features: int, y: Any = None) -> SumsFeatures:
@@ -52,8 +56,9 @@ class SketchesTables(Protocol):
 class LearnsFromKernel(Protocol):
     """A kernel learner, which releases something of a minimiser.
 
-    Parameters that are read: `adjacency`, `random_state`, `kernel`, `feature_map`,
-    `max_rows_per_group`, and `classes` or `y_bounds`.
+    Parameters that are read: `max_rows_per_group`, `schema`, `adjacency`, `random_state`,
+    `kernel`, `feature_map`, and
+    `classes` or `y_bounds`.
     """
 
     def kernel_diag(self, X: Any) -> NDArray:
@@ -64,19 +69,20 @@ class LearnsFromKernel(Protocol):
 class MatchesTarget(Protocol):
     """A summarizer, whose target is released through an embedding.
 
-    Parameters that are read: `delta`, `adjacency`, `random_state`, `gamma`, `n_select`, `shares`,
-    `target_is_owners`, `max_rows_per_group`.
+    Parameters that are read: `max_rows_per_group`, `schema`, `delta`, `adjacency`,
+    `random_state`, `gamma`, `n_select`,
+    `shares`, `target_is_owners`.
     """
 
     def preview_embedding(self, n_features: int) -> Any:
-        """Return the embedding; `features` of it are phi of rows."""
+        """Return the embedding; `features` of it are phi of rows, or of the schema's vectors."""
 
 
 def worst_case_neighbours(
     estimator: Any,
     *,
     n_samples: int = 20,
-    n_features: int = 1,
+    n_features: int | None = None,
     side: str = "target",
     random_state: Any = 0,
 ) -> tuple[Any, Any]:
@@ -87,8 +93,8 @@ def worst_case_neighbours(
     *Sketchers, unions of them and `M2MEstimator`.* Under add-remove the second table has one row
     more: the one with the largest phi, in L1 for Laplace noise and in L2 for Gaussian noise, each
     entry in units of its noise. Under replace-one its last row is another, with phi as far away as
-    can be found. Both searches go over random rows of the schema (or, for a
-    sketcher without one, rows at many scales). *`M2MClassifier` and `M2MRegressor`:* the same
+    can be found. Both searches go over random rows of the schema, missing values among them, and
+    over many scales where a column has no range. *`M2MClassifier` and `M2MRegressor`:* the same
     for the table (X, y).
 
     *Kernel learners.* All rows are the one with the largest phi, and two labels take turns, so
@@ -113,8 +119,8 @@ def worst_case_neighbours(
     n_samples : int, default=20
         Number of rows of the first table, all alike; of the target for ``side="owners"``, where
         more make it surer that the row like it is taken.
-    n_features : int, default=1
-        Number of columns of X.
+    n_features : int, default=None
+        Number of columns of X. None: as many as the schema describes, 1 where that is open.
     side : {"target", "owners"}, default="target"
         Whose rows differ, for a `PrivateMMDSummarizer`; of no effect for others.
     random_state : int, RandomState or None, default=0
@@ -123,8 +129,9 @@ def worst_case_neighbours(
     Returns
     -------
     X : ndarray of shape (n_samples, n_features)
-        The pair (X, y) for a learner and for `M2MClassifier` and `M2MRegressor`; for
-        `PrivateMMDSummarizer`, and wherever `max_rows_per_group` is set, the keyword arguments of
+        Columns are in the order of a schema with names. The pair (X, y) for a learner and for
+        `M2MClassifier` and `M2MRegressor`; for `PrivateMMDSummarizer`, and wherever
+        `max_rows_per_group` is set, the keyword arguments of
         `fit`, a dict.
     X_neighbour : ndarray of shape (n_samples + 1, n_features) or (n_samples, n_features)
         Likewise.
@@ -149,6 +156,8 @@ def worst_case_neighbours(
     _require_known(estimator)
     _require_fixed_map(estimator)
     rng = check_random_state(random_state)
+    schema = _schema_of_tables(estimator)
+    n_features = _width(schema) if n_features is None else n_features
     if isinstance(estimator, MatchesTarget):
         return neighbouring_worlds(estimator, n_samples, n_features, side, rng)
     if isinstance(estimator, LearnsFromKernel):
@@ -156,12 +165,30 @@ def worst_case_neighbours(
         return _in_groups(tables, estimator.max_rows_per_group)
     sketcher, n_columns = sketcher_of(estimator, n_features)
     tables = _tables(sketcher, n_samples, n_columns, rng)
-    if n_columns > n_features:
-        numeric = sketcher.preview_map(n_columns).parts()[0].schema.columns[:-1]
-        kind = np.float64 if all(isinstance(c, Numeric) for c in numeric) else object
-        first, second = ((table[:, :-1].astype(kind), table[:, -1]) for table in tables)
+    if n_columns == n_features:
+        first, second = (in_table(rows, schema, n_features) for rows in tables)
         return _in_groups((first, second), sketcher.max_rows_per_group)
-    return _in_groups(tables, sketcher.max_rows_per_group)
+    kind = np.float64 if schema is None or schema.is_numeric else object
+    one, other = (
+        (in_table(table[:, :-1].astype(kind), schema, n_features), table[:, -1]) for table in tables
+    )
+    return _in_groups((one, other), sketcher.max_rows_per_group)
+
+
+def _schema_of_tables(estimator: Any) -> TableSchema | None:
+    """Return what is known of the columns of X; a model may have left it to its sketcher."""
+    given = getattr(estimator, "schema", None)
+    if given is None:
+        given = getattr(getattr(estimator, "sketcher", None), "schema", None)
+    return as_schema(given)
+
+
+def _width(schema: TableSchema | None) -> int:
+    """Return the least number of columns of a table that a schema describes."""
+    if schema is None or schema.is_for_all:
+        return 1
+    by_position = schema.keys is not None and schema.names is None
+    return 1 + max(schema.keys or ()) if by_position else schema.n_columns
 
 
 def sketcher_of(estimator: Any, n_features: int) -> tuple[SumsFeatures, int]:
@@ -193,7 +220,7 @@ def _require_fixed_map(estimator: Any) -> None:
 
 def _tables(sketcher: Any, n_samples: int, n_columns: int, rng) -> tuple[NDArray, NDArray]:
     feature_map = sketcher.preview_map(n_columns)
-    rows = _candidates(feature_map, n_columns, rng)
+    rows = candidate_rows(feature_map.schema, N_CANDIDATES, rng)
     features: Any = feature_map.matrix(rows)
     features = features.toarray() if sparse.issparse(features) else features
     std = sketcher.preview_noise_std(n_columns)  # which differs between the parts of a union
@@ -201,13 +228,6 @@ def _tables(sketcher: Any, n_samples: int, n_columns: int, rng) -> tuple[NDArray
     order = 1 if sketcher.delta == 0 else 2
     base, other = hard_pair(features, order, sketcher.adjacency)
     return neighbouring_tables(rows[base], rows[other], n_samples, sketcher.adjacency)
-
-
-def _candidates(feature_map: FeatureMap, n_columns: int, rng) -> NDArray:
-    schema = feature_map.parts()[0].schema
-    if not schema.is_plain:
-        return schema.sample(N_CANDIDATES, rng)
-    return rows_at_many_scales(N_CANDIDATES, n_columns, rng)
 
 
 def _in_groups(tables: Any, limit: Any) -> Any:
@@ -259,8 +279,10 @@ def _longest_row(learner: Any, n_features: int, rng) -> NDArray:
             "kernel='precomputed' is not supported here: neighbours are rows. Audit the learner "
             "with the kernel itself."
         )
-    rows = rows_at_many_scales(_N_CANDIDATES, n_features, rng)
-    if learner.kernel == "chi2":
+    schema = _schema_of_tables(learner)
+    known = _schema_for(schema, n_features)
+    rows = in_table(candidate_rows(known, _N_CANDIDATES, rng), schema, n_features)
+    if schema is None and learner.kernel == "chi2":
         rows = np.abs(rows)
     return rows[np.argmax(learner.kernel_diag(rows))]
 
@@ -274,9 +296,14 @@ def neighbouring_worlds(
     """Return two neighbours, as keyword arguments of `fit`; see `worst_case_neighbours`."""
     _check(summarizer, side)
     embedding = summarizer.preview_embedding(n_features)
-    rows = rows_at_many_scales(N_CANDIDATES, n_features, rng) / np.sqrt(summarizer.gamma)
+    schema = _schema_of_tables(summarizer)
+    known = _schema_for(schema, n_features)
+    rows = candidate_rows(known, N_CANDIDATES, rng)
+    points = rows = rows / np.sqrt(summarizer.gamma) if schema is None else rows
+    if schema is not None:
+        points, rows = vectorize(known, rows), in_table(rows, schema, n_features)
     order = 1 if summarizer.delta == 0 else 2
-    features = embedding.features(rows).astype(np.float64)
+    features = embedding.features(points).astype(np.float64)
     adjacency = summarizer.adjacency
     # What a row of an owner displaces is another: sums move as where a row is replaced.
     pulled = "replace_one" if side == "owners" else adjacency
@@ -325,10 +352,40 @@ def _world(far: NDArray, others: NDArray, target: NDArray, n_held: int) -> World
 # ---- rows whose phi moves a sum as far as its sensitivity allows for
 
 
-def rows_at_many_scales(n_rows: int, n_features: int, rng) -> NDArray[np.float64]:
-    """Draw rows from near zero to far away, for maps without bounds."""
-    scales = 10.0 ** rng.uniform(-2, 3, size=(n_rows, 1))
-    return scales * rng.normal(size=(n_rows, n_features))
+def candidate_rows(schema: TableSchema, n_rows: int, rng) -> NDArray:
+    """Draw rows that the schema of a table allows for, in its order.
+
+    They are spread over ranges and categories, their ends and missing cells among them; columns
+    without a range go from near zero to far away.
+    """
+    scales = 10.0 ** rng.uniform(-2, 3, size=n_rows)
+    return stack_columns([_cells(column, scales, rng) for column in schema.columns])
+
+
+def _cells(column: Column, scales: NDArray, rng) -> NDArray:
+    n_rows = len(scales)
+    if isinstance(column, Categorical):
+        return column.sample(rng.uniform(size=n_rows))
+    assert isinstance(column, Numeric)
+    if column.bounds is None:
+        cells = scales * rng.normal(size=n_rows)
+        return np.where(rng.uniform(size=n_rows) < 0.1, np.nan, cells) if column.missing else cells
+    cells, kind = column.sample(rng.uniform(size=n_rows)), rng.randint(4, size=n_rows)
+    ends = np.select([kind == 0, kind == 1], column.bounds, cells)
+    return np.where(np.isnan(cells), cells, ends)
+
+
+def _schema_for(schema: TableSchema | None, n_features: int) -> TableSchema:
+    return (schema or TableSchema(Numeric())).for_table(n_features)
+
+
+def in_table(rows: NDArray, schema: TableSchema | None, n_features: int) -> NDArray:
+    """Return a table with the rows of a schema, whose order may be another; else it has zeros."""
+    which = _schema_for(None, n_features) if schema is None else schema
+    places = which.positions(n_features)
+    table = np.zeros((len(rows), n_features), rows.dtype)
+    table[:, places] = rows
+    return table
 
 
 def hard_pair(features: NDArray, order: int, adjacency: str) -> tuple[int, int]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.spatial.distance import pdist
+from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.utils import gen_batches
 
 from .._computing import advance
@@ -278,9 +279,12 @@ def auto_gamma(points: NDArray, kernel: str = "rbf") -> float:
     ----------
     points : ndarray of shape (n, d)
         Public, and encoded as rows are.
-    kernel : {"rbf", "laplacian"}, default="rbf"
-        Whether distances are squared ones, or sums of absolute differences.
+    kernel : {"rbf", "laplacian", "chi2"}, default="rbf"
+        Whether distances are squared ones, sums of absolute differences, or those of chi2.
     """
+    if kernel == "chi2":
+        n_pairs = len(points) * (len(points) - 1)
+        return _TYPICAL_EXPONENT * n_pairs / float(-additive_chi2_kernel(points).sum())
     metric = "cityblock" if kernel == "laplacian" else "sqeuclidean"
     return _TYPICAL_EXPONENT / float(pdist(points, metric).mean())
 

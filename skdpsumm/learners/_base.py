@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, warn_caller
 from .._docs import inherited_docs
+from ..features._feature_maps import NO_GAMMA, auto_gamma
 from ..privacy import BudgetExceededError, BudgetWarning, PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit, estimator
@@ -28,9 +29,11 @@ from ..privacy._noise import nominal_mechanism
 from ..schema._groups import Groups
 from ..schema._listed import class_codes, known_classes
 from ..schema._reading import beside_X, unwrap, validate_table
-from ._public_points import draw_landmarks, warn_of_blindness, warn_of_isolation
+from ..schema._schema import TableSchema, as_schema, public_points
+from ..schema._vectorizer import allowed, vectorize
+from ._public_points import even_points, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
-from .erm._kernel_space import KERNELS, KernelSpace, PolynomialKernel, PrecomputedSpace
+from .erm._kernel_space import KERNELS, WITH_WIDTH, KernelSpace, PolynomialKernel, PrecomputedSpace
 from .erm._losses import Floats, Loss, as_loss, classifier_loss
 from .erm._problem import ROUNDED_UP, Problem, Space, Terms, check_radius, equal_shares
 from .mechanisms._base import LearnerMechanism, Plan
@@ -49,6 +52,25 @@ class _Draft:
     plan: Plan
     coding: Any
     privacy: PrivacyGuarantee
+
+
+class _Reading(NamedTuple):
+    """How tables become rows of numbers: by a schema, or as they are."""
+
+    schema: TableSchema | None
+    lowest: float  # of the scale that numbers go to, which ends at 1
+
+    def of_table(self, model: BaseKernelLearner) -> TableSchema:
+        """Return the schema of the tables that a learner was given."""
+        assert self.schema is not None
+        names = getattr(model, "feature_names_in_", None)
+        return self.schema.for_table(model.n_features_in_, names)
+
+    def vectors(self, cells: Any, model: BaseKernelLearner) -> NDArray:
+        """Return cells that were read for a learner as its rows, each by itself."""
+        if self.schema is None:
+            return cells
+        return vectorize(self.of_table(model), cells, lowest=self.lowest)
 
 
 @inherited_docs
@@ -72,9 +94,18 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         Up to 60,000 rows; more take a `feature_map` or the linear kernel.
         Give a function that has parameters as a `functools.partial`. "poly" is the paper's
         ``(<x, y> + 1)^3``; `PolynomialKernel(degree=2, coef0=0.0)` is another polynomial.
-    gamma : float, default=1.0
+    gamma : "auto" or float, default="auto"
         Of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn; public, never read off the
-        data.
+        data. "auto" follows from the distances of public points of the schema, so that the kernel
+        is neither flat nor near 0 between them; without a schema you have to give a number. For
+        "poly", rows of which are clipped, it is 1, as in the paper.
+    schema : TableSchema or what stands for one, default=None
+        Public description of the columns: their ranges and categories. X is then a table as it
+        comes, with words and missing values where the schema says so, and rows become vectors of
+        norm at most one, as `PublicVectorizer` makes them (for "chi2", with numbers from 0 on);
+        kernels and `feature_map` see these. None takes columns of numbers as they are: scale them
+        by public constants. TDIL and TDDL learners draw landmarks from it, which kernels other
+        than "linear" need, unless there is a `feature_map` or `fit` is given X_public.
     feature_map : transformer, default=None
         Explicit public features in place of a kernel: `RBFSampler`, `PolynomialFeatures`,
         `PolynomialCountSketch`, or any that maps each row by itself. It is cloned and fitted to a
@@ -99,11 +130,6 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         twice the noise, and takes the number of rows as public. With `max_rows_per_group` it has
         one group more or less, or another one in its place, of any number of rows.
     {max_rows_per_group}
-    bounds : pair or sequence of pairs, default=None
-        Public (low, high) of the columns, from which landmarks are drawn; required for kernels
-        other than "linear" without a `feature_map`, unless `fit` is given X_public. In
-        many columns landmarks are far from all rows: `fit` warns, from public numbers, where
-        `gamma` is too large for them to see any.
     random_state : int, RandomState or None, default=None
         Public randomness: of `feature_map` and of landmarks.
     {noise_seed...ledger}
@@ -131,7 +157,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     _draws_landmarks: ClassVar[bool] = True
 
     kernel: Any = "rbf"
-    gamma: float = 1.0
+    gamma: Any = "auto"
+    schema: Any = None
     feature_map: Any = None
     norm_bound: float = 1.0
     fit_intercept: bool = False
@@ -142,14 +169,14 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions({*KERNELS, "precomputed"}), PolynomialKernel, callable],
-        "gamma": [Interval(Real, 0, None, closed="neither")],
+        "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
         "feature_map": [None, HasMethods(["fit", "transform"])],
         "norm_bound": [Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
         "regularization": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "mechanism": [str, LearnerMechanism],
-        "bounds": "no_validation",
         **PrivateFit._parameter_constraints,
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
@@ -270,8 +297,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         ndarray of shape (n_samples,)
         """
         copy = own_clone(self).set_params(epsilon=np.inf, ledger=None)
-        rows = validate_table(copy, X)
-        space, rows, _ = copy._open_space(rows, rows)
+        rows = copy._read(X, copy._reading, reset=True)
+        space = copy._open_space(rows, X)[0]
         return np.diag(space.gram(rows, rows))
 
     def _pose(
@@ -281,7 +308,9 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
         Prices are asked for without groups: they are the same for any rows.
         """
-        X, y = validate_table(self, X, y, y_numeric=is_regressor(self))
+        reading = self._reading
+        X, y = validate_table(self, X, y, schema=reading.schema, y_numeric=is_regressor(self))
+        X = reading.vectors(X, self)
         loss, coding, given = self._describe_target(y)
         space, rows, public = self._open_space(X, X_public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
@@ -306,9 +335,19 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             problem.space.check_points(public, problem.X)
         return _Draft(problem, plan, coding, self._guarantee(plan, given))
 
+    @property
+    def _reading(self) -> _Reading:
+        # The chi-squared kernel is for numbers that are nowhere negative.
+        return _Reading(as_schema(self.schema), 0.0 if self._kernel == "chi2" else -1.0)
+
+    def _read(self, X: Any, reading: _Reading, *, reset: bool = False) -> NDArray:
+        """Return the rows of a table as the space takes them."""
+        return reading.vectors(validate_table(self, X, schema=reading.schema, reset=reset), self)
+
     def _publish(self, draft: _Draft) -> None:
         self._release(draft.plan, draft.problem)
         self._coding, self.privacy_ = draft.coding, draft.privacy
+        self._read_as = self._reading  # and later tables are, whatever becomes of parameters
         terms = draft.problem.terms
         self.regularization_, self.sensitivity_ = terms.regularization, terms.sensitivity
 
@@ -327,6 +366,25 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 "kernel='precomputed'."
             )
         self._check_mechanism()
+        self._check_schema()
+
+    def _check_schema(self) -> None:
+        known = as_schema(self.schema)
+        if known is None:
+            if self.gamma == "auto" and self._kernel in WITH_WIDTH:
+                raise ValueError(NO_GAMMA)
+            return
+        known.require_bounds()
+        if self._kernel == "precomputed":
+            raise ValueError(
+                "kernel='precomputed' takes kernel values and no table, so there is nothing that a "
+                "schema could describe: set schema=None, or take another kernel."
+            )
+
+    @property
+    def _kernel(self) -> Any:
+        """The kernel, "linear" where explicit features take its place."""
+        return self.kernel if self.feature_map is None else "linear"
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
         mechanism = self._chosen_mechanism()
@@ -337,15 +395,15 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         try:
             self.ledger.check(privacy)
             # Before the charge, for a warning may be an error.
-            self._warn_of_price(privacy.mechanism, advice)
+            self._warn_of_price(privacy, advice)
             super()._pay(privacy)
         except BudgetExceededError as error:
             raise BudgetExceededError(f"{error} {advice}") from None
 
-    def _warn_of_price(self, cost: Mechanism, advice: str) -> None:
+    def _warn_of_price(self, privacy: PrivacyGuarantee, advice: str) -> None:
         """Warn where the ledger counts much more than for Gaussian noise of the same epsilon."""
-        asked = nominal_mechanism(self.epsilon, self.delta)
-        paid, usual = (self.ledger.price(one, adjacency=self.adjacency) for one in (cost, asked))
+        asked = replace(privacy, mechanism=nominal_mechanism(self.epsilon, self.delta))
+        paid, usual = (self.ledger.price(one) for one in (privacy, asked))
         if paid.epsilon > _MANY_TIMES * usual.epsilon:
             warn_caller(
                 f"This fit costs epsilon={paid.epsilon:.4g} in its ledger at delta={paid.delta:g}, "
@@ -374,30 +432,31 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         """Return the public points: those given, or landmarks where the kernel needs some."""
         if X_public is not None:
             with beside_X("X_public"):
-                points = validate_table(self, X_public, reset=False).astype(np.float64)
+                points = self._read(X_public, self._reading).astype(np.float64)
                 space.check(points)
             if space.n_features is None:
                 warn_of_isolation(space, points, self.kernel)
             return points
         mechanism = self._chosen_mechanism()
         if mechanism.candidates is not None:
-            points = validate_table(self, mechanism.candidates, reset=False)
+            points = self._read(mechanism.candidates, self._reading)
             space.check(points)
             return points
         explicit = space.n_features is not None
         if explicit or not self._draws_landmarks or mechanism.n_landmarks is None:
             return None
-        if self.bounds is None:
+        if self.schema is None:
             raise ValueError(
                 f"{type(self).__name__} with kernel={self.kernel!r} needs public points: "
                 + ("pass them to fit as X_public, or " if self._takes_public_points else "")
-                + "give the public (low, high) of the columns as bounds, to draw landmarks from, "
-                "or an explicit feature_map."
+                + "give a schema, the public description of the columns, to draw landmarks from, "
+                "such as schema=(0, 1) or {'age': (17, 90)}, or an explicit feature_map."
             )
-        names = getattr(self, "feature_names_in_", None)
-        box = self.bounds, self.n_features_in_
-        landmarks = draw_landmarks(*box, int(mechanism.n_landmarks), seed, names)
-        others = draw_landmarks(*box, _N_PROBES, seed + 1, names)
+        reading, n_landmarks = self._reading, int(mechanism.n_landmarks)
+        landmarks, others = (
+            reading.vectors(even_points(reading.of_table(self), n_points, own_seed), self)
+            for n_points, own_seed in ((n_landmarks, seed), (_N_PROBES, seed + 1))
+        )
         warn_of_blindness(space, landmarks, others, self.kernel)
         return landmarks
 
@@ -406,10 +465,18 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         kernel = PolynomialKernel() if self.kernel in ("poly", "polynomial") else self.kernel
         if isinstance(kernel, PolynomialKernel):
             more = {"degree": int(kernel.degree), "coef0": float(kernel.coef0)}
-            return "poly", {"gamma": float(self.gamma), **more}
+            return "poly", {"gamma": 1.0 if self.gamma == "auto" else float(self.gamma), **more}
         if callable(kernel) or kernel == "cosine":
             return kernel, {}
-        return kernel, {"gamma": float(self.gamma)}
+        return kernel, {"gamma": self._gamma()}
+
+    def _gamma(self) -> float:
+        """Return gamma, that of the public points of the schema where it is left to us."""
+        if self.gamma != "auto":
+            return float(self.gamma)
+        reading = self._reading
+        points = reading.vectors(public_points(reading.of_table(self)), self)
+        return auto_gamma(points, self.kernel)
 
     def _make_terms(self, space: Space, loss: Loss, n_scores: int, public: NDArray | None) -> Terms:
         check_radius(space.radius)
@@ -460,12 +527,17 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             "rounding errors"
         )
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
+        return tags
+
     # ---- predictions
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Return the released scores of each row, shape (n, q)."""
         check_is_fitted(self, "privacy_")
-        return self.predictor_.scores(validate_table(self, X, reset=False))
+        return self.predictor_.scores(self._read(X, self._read_as))
 
 
 def _check_size(n_rows: int, terms: Terms) -> None:

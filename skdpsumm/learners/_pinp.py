@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import progress
 from .._docs import inherited_docs
 from ..privacy._contract import estimator
-from ..schema._reading import Public, unwrap, validate_table
+from ..schema._reading import Public, unwrap
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 
 
@@ -87,7 +87,7 @@ class BasePINP(BaseKernelLearner):
             the public hypothesis's.
         """
         check_is_fitted(self, "privacy_")
-        table = validate_table(self, unwrap(X), reset=False)
+        table = self._read(unwrap(X), self._read_as)
         with progress(f"{type(self).__name__}, answers", self.verbose):
             return PINPAnswer(*self.answers_.ask(table, public=isinstance(X, Public)))
 

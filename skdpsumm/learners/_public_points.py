@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,29 +21,24 @@ _MOST_TRIED = 1000
 _FEWEST_TRIED = 10
 
 
-def draw_landmarks(
-    bounds: Any, n_columns: int, n_landmarks: int, seed: int, names: Any = None
-) -> NDArray[np.float64]:
-    """Return points of the box of `bounds` that fill it evenly (a scrambled Sobol sequence).
+def even_points(schema: TableSchema, n_points: int, seed: int) -> NDArray:
+    """Return rows that fill the schema of a table evenly (a scrambled Sobol sequence).
+
+    Categories and missing cells are among them, so they are to be read as tables are.
 
     Parameters
     ----------
-    bounds : pair or sequence of pairs
-        Public (low, high) of all columns, or one pair per column.
-    n_columns, n_landmarks : int
+    schema : TableSchema
+        That of a table, with the range of every numeric column.
+    n_points : int
     seed : int
         Public.
-    names : sequence of str or None
-        Names of the columns, for messages and mappings.
     """
-    columns = TableSchema.build(n_columns, bounds, None, names)
-    columns.require_bounds()
-    low, high = np.array(columns.bounds).T
     with warnings.catch_warnings():
         # Any number of points will do; the sequence says that powers of two fill best.
         warnings.simplefilter("ignore", UserWarning)
-        points = qmc.Sobol(n_columns, rng=seed).random(n_landmarks)
-    return low + (high - low) * points
+        points = qmc.Sobol(schema.n_columns, rng=seed).random(n_points)
+    return schema.at(points)
 
 
 def seen_share(space: Space, landmarks: NDArray, points: NDArray) -> float:
@@ -62,15 +56,14 @@ def seen_share(space: Space, landmarks: NDArray, points: NDArray) -> float:
 
 
 def warn_of_blindness(space: Space, landmarks: NDArray, points: NDArray, kernel: object) -> None:
-    """Warn where landmarks are too far from other public points of the box to see them."""
+    """Warn where landmarks are too far from other public points of the schema to see them."""
     share = seen_share(space, landmarks, points)
     if share < _LEAST_SHARE:
         _warn(
-            f"{len(landmarks)} landmarks drawn from bounds see {share:.1g} of the kernel at a "
-            f"typical point of that box: kernel={kernel!r} is near 0 between most points, and the "
-            f"model near chance. Take {_longer_reach(kernel, landmarks, points)}, kernel='linear' "
-            "or 'poly', a feature_map, fewer columns, or a TDDL learner with public rows as "
-            "X_public."
+            f"{len(landmarks)} landmarks drawn from the schema see {share:.1g} of the kernel at a "
+            f"typical point of it: kernel={kernel!r} is near 0 between most points, and the model "
+            f"near chance. Take {_longer_reach(kernel, landmarks, points)}, kernel='linear' or "
+            "'poly', a feature_map, fewer columns, or a TDDL learner with public rows as X_public."
         )
 
 
@@ -96,7 +89,8 @@ def _longer_reach(kernel: object, here: NDArray, there: NDArray) -> str:
         return "a kernel with a longer reach"
     # Points are then about one reach of the kernel apart.
     metric = "sqeuclidean" if kernel == "rbf" else "cityblock"
-    return f"a gamma of about {1 / float(cdist(here, there, metric).mean()):.1g} or less"
+    about = f"a gamma of about {1 / float(cdist(here, there, metric).mean()):.1g} or less"
+    return f'{about} ("auto", where there is a schema)'
 
 
 def _warn(message: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .._docs import inherited_docs
 from ..privacy._contract import estimator
@@ -35,8 +35,6 @@ class BaseTDDL(BaseKernelLearner):
     _kind = "TDDL"
     _takes_public_points = True
 
-    bounds: Any = None
-
     def fit(self, X, y, *, X_public=None, groups=None):
         """Minimise, and release a predictor in the span of the public points.
 
@@ -51,7 +49,7 @@ class BaseTDDL(BaseKernelLearner):
             `Pipeline` they pass by the steps that X goes through, unless it is made with
             ``transform_input=["X_public"]``, which needs
             ``sklearn.set_config(enable_metadata_routing=True)``. None draws landmarks from
-            `bounds`; explicit features need neither.
+            the schema; explicit features need neither.
         groups : array-like of shape (n_samples,), default=None
             Whose each row is, with `max_rows_per_group`.
 
@@ -89,7 +87,6 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
     {loss...classes}
     {regularization...max_rows_per_group}
     {mechanism}
-    {bounds}
     {random_state...verbose}
 
     Attributes
@@ -131,7 +128,6 @@ class TDDLRegressor(BaseTDDL, RegressorTarget):
     {loss...y_bounds}
     {regularization...max_rows_per_group}
     {mechanism}
-    {bounds}
     {random_state...verbose}
 
     Attributes

@@ -19,8 +19,9 @@ class BaseTDIL(BaseKernelLearner):
         "functional" (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or
         for a kernel on the projection on the span of public landmarks. "objective": noise
         in the objective, for smooth losses on explicit features; needs less noise where data are
-        plenty. "exponential" (`ExponentialMechanism`): the paper's Algorithm 3, worse, shown for
-        comparison. A string stands for the object with its default parameters.
+        plenty, and protects single rows alone (no `max_rows_per_group`). "exponential"
+        (`ExponentialMechanism`): the paper's Algorithm 3, worse, shown for comparison. A string
+        stands for the object with its default parameters.
 
     Notes
     -----
@@ -33,7 +34,6 @@ class BaseTDIL(BaseKernelLearner):
     _kind = "TDIL"
 
     kernel: Any = "linear"
-    bounds: Any = None
 
 
 @inherited_docs
@@ -47,7 +47,6 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
     {loss...classes}
     {regularization...max_rows_per_group}
     {mechanism}
-    {bounds}
     {random_state...verbose}
 
     Attributes
@@ -88,7 +87,6 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
     {loss...y_bounds}
     {regularization...max_rows_per_group}
     {mechanism}
-    {bounds}
     {random_state...verbose}
 
     Attributes
@@ -108,7 +106,7 @@ class TDILRegressor(BaseTDIL, RegressorTarget):
     >>> X = rng.uniform(-1, 1, (3000, 1))
     >>> y = np.sin(3 * X[:, 0])
     >>> model = TDILRegressor(
-    ...     kernel="rbf", gamma=2.0, bounds=(-1, 1), y_bounds=(-1, 1), epsilon=2.0
+    ...     kernel="rbf", gamma=2.0, schema=(-1, 1), y_bounds=(-1, 1), epsilon=2.0
     ... )
     >>> model.fit(X, y).score(X, y) > 0.8
     True

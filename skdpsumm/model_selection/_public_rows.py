@@ -1,16 +1,19 @@
 """How a search reads a table, and public rows of the same types, to try candidates on.
 
 A row must not decide how another one is read: one that is missing makes floats of a column of
-integers, a name makes objects of it. So cells are read one by one, into types that the steps of
-the pipelines decide: what an encoder lists is one of the listed values, all else is float64. Public
-rows are of these types, too, so what is fitted to them hangs on no row. That it takes the user's
-own tables as well, and makes the same of them, is tried before anything is charged.
+integers, a name makes objects of it. So cells are read one by one, into types that are known
+beforehand: what a schema or an encoder lists is one of the listed values, all else is float64.
+Public rows are of these types, too, so what is fitted to them hangs on no row.
+
+What has a `schema` (a `PublicVectorizer`, a learner, M2M) takes tables of any types alike. That it
+takes all cells is checked before anything is charged. That other steps take the user's own tables,
+and make the same of them as of tables that are read, is tried on public rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
@@ -23,23 +26,25 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 from sklearn.utils import _safe_indexing
 from sklearn.utils._indexing import _get_column_indices
 
+from ..schema._columns import Categorical, Numeric, read_cells
+from ..schema._columns import Column as Described
 from ..schema._listed import check_listed
 from ..schema._reading import (
-    FILL_MISSING,
     CellError,
     cell_error,
     exact_numbers,
     is_missing,
     read_column,
 )
+from ..schema._schema import as_schema, stratified
 
 NOT_LISTED = (
     "holds a value that is not among its categories; add it to `categories`, or map rare values to "
     "one of those listed."
 )
 _NO_NUMBER = (
-    "must hold finite numbers; if its values are names, list them in `categories` of an encoder in "
-    f"the first step, or leave the column out. {FILL_MISSING}"
+    "must hold finite numbers; if its values are names, list them in a `schema`, of the learner or "
+    "of a PublicVectorizer in the first step, or leave the column out."
 )
 
 
@@ -68,8 +73,9 @@ def _meetings(step: Any, columns: list[int], schema: Any) -> Iterator[tuple[Any,
         return
     yield step, columns
     if isinstance(step, Pipeline):
-        for _, inner in step.steps:
-            yield from _meetings(inner, columns, schema)
+        for k, (_, inner) in enumerate(step.steps):
+            if not _does_nothing(inner) or k == len(step.steps) - 1:
+                yield from _meetings(inner, columns, schema)
             if not _keeps(inner):
                 break
     elif isinstance(step, FeatureUnion):
@@ -90,7 +96,32 @@ def _keeps(step: Any) -> bool:
     if isinstance(step, FunctionTransformer):
         return step.func is None
     constant = isinstance(step, SimpleImputer) and step.strategy == "constant"
-    return step is None or step == "passthrough" or (constant and not step.add_indicator)
+    return _does_nothing(step) or (constant and not step.add_indicator)
+
+
+def _does_nothing(step: Any) -> bool:
+    return step is None or (isinstance(step, str) and step == "passthrough")
+
+
+def described(step: Any, columns: list[int], schema: Any) -> dict[int, Described] | None:
+    """Return what the schema of a step says of the columns that it meets; None if it has none.
+
+    Raises
+    ------
+    ValueError
+        For a schema of other columns.
+    """
+    known = as_schema(getattr(step, "schema", None))
+    if known is None:
+        return None
+    names = list(getattr(schema, "columns", ()))
+    named = len(names) > 0 and all(isinstance(name, str) for name in names)
+    seen = [names[j] for j in columns] if named else None
+    told = known.for_table(len(columns), seen).columns
+    return {
+        columns[k]: column
+        for k, column in zip(known.positions(len(columns), seen), told, strict=True)
+    }
 
 
 def _positions(schema: Any, chosen: Any) -> list[int]:
@@ -135,27 +166,48 @@ class Column:
     Attributes
     ----------
     name : str
+    schemas : tuple of Numeric or Categorical
+        What schemas say of it, each once.
+    is_plain : bool
+        Whether any step reads it without a schema.
     values : list or None
-        Those that all encoders of the column list, to draw from; None where there is none.
+        Those that all encoders and schemas list, to draw from; None where there is none.
     known : dict
         All that are listed, by themselves.
-    is_met : bool
-        Whether any step reads it.
     is_strict : bool
         Whether an encoder may refuse what is not listed.
     """
 
     name: str
+    schemas: tuple[Described, ...] = ()
+    is_plain: bool = True
     values: list[Any] | None = None
     known: dict[Any, Any] = field(default_factory=dict)
-    is_met: bool = True
     is_strict: bool = False
 
     @classmethod
-    def of(cls, name: str, lists: list[tuple[list[Any], bool]], is_met: bool) -> Column:
-        """Return what lists of values, strict ones or not, and their steps tell of a column."""
+    def of(
+        cls,
+        name: str,
+        lists: list[tuple[list[Any], bool]],
+        schemas: list[Described],
+        is_plain: bool,
+    ) -> Column:
+        """Return what is known of a column.
+
+        Parameters
+        ----------
+        name : str
+        lists : list of (values, whether no others are taken)
+            Of encoders.
+        schemas : list of Numeric or Categorical
+        is_plain : bool
+        """
+        schemas = list(dict.fromkeys(schemas))
+        lists += [(list(c.categories), True) for c in schemas if isinstance(c, Categorical)]
+        told = tuple(schemas), is_plain
         if not lists:
-            return cls(name, is_met=is_met)
+            return cls(name, *told)
         common = [
             value
             for value in lists[0][0]
@@ -163,15 +215,15 @@ class Column:
         ]
         if not common:
             raise ValueError(
-                f"Encoders list categories of column {name!r}, and there is no value that all of "
-                "them list; give them at least one value in common."
+                f"Categories of column {name!r} are listed more than once, and there is no value "
+                "that all of the lists hold; give them at least one value in common."
             )
         listed = {value: None for values, _ in lists for value in values if not is_missing(value)}
         known = list(check_listed(f"An encoder of column {name!r}", list(listed)))
         if not _are_names(known):
             common, known = ([float(value) for value in values] for values in (common, known))
         is_strict = any(strict for _, strict in lists)
-        return cls(name, common, {value: value for value in known}, True, is_strict)
+        return cls(name, *told, common, {value: value for value in known}, is_strict)
 
     @property
     def holds_names(self) -> bool:
@@ -188,9 +240,12 @@ class Column:
         TypeError
             For what never is one.
         """
-        if not self.is_met:
-            return np.zeros(len(cells))
         column = read_column(cells)
+        if not self.is_plain:
+            for schema in self.schemas:  # which take what they read, or raise
+                read_cells(schema, column, self.name)
+            if not self.schemas:
+                return np.zeros(len(column))
         try:
             if not self.holds_names:
                 return _finite(column)
@@ -205,6 +260,8 @@ class Column:
         raise cell_error(fault, "X", f" in column {self.name!r}")
 
     def _name(self, cell: Any) -> Any:
+        if is_missing(cell):
+            return cell if self.is_plain else None
         try:
             return self.known.get(cell, cell)
         except TypeError:  # a list, say
@@ -212,7 +269,7 @@ class Column:
 
     def odd(self, values: NDArray) -> list[Any]:
         """Return what steps may refuse of values that were read, each once."""
-        if not self.is_met:
+        if not self.is_plain:
             return []
         if values.dtype != object:
             some = np.unique(values)  # NaN is one
@@ -225,12 +282,21 @@ class Column:
         }
         return list(found.values())
 
-    def sample(self, m: int, numbers: NDArray) -> NDArray:
-        """Return m values that are listed in turn, or numbers."""
+    def sample(self, u: NDArray, spread: int = 1) -> NDArray:
+        """Return a public value for each number of [0, 1): all read it.
+
+        It is evenly one of those that are listed, or of the range of a schema, or in
+        [0, `spread`).
+        """
+        may_miss = not self.is_plain and all(schema.missing for schema in self.schemas)
         if self.values is None:
-            return numbers if self.is_met else np.zeros(m)
-        dtype = object if self.holds_names else np.float64
-        return np.resize(np.array(self.values, dtype=dtype), m)
+            ranges = [c for c in self.schemas if isinstance(c, Numeric) and c.bounds is not None]
+            if ranges:
+                return replace(ranges[0], missing=may_miss).sample(u)
+            return np.floor(spread * u) + 0.21875 if spread > 1 else u
+        values = [*self.values, None] if may_miss else self.values
+        cells = [values[k] for k in (u * len(values)).astype(int)]
+        return _objects(cells) if self.holds_names else np.array(cells, np.float64)
 
 
 def _finite(column: NDArray) -> NDArray:
@@ -279,21 +345,36 @@ class Reading:
         Raises
         ------
         ValueError
-            For an encoder that would take its categories from the rows.
+            For an encoder that would take its categories from the rows, and a schema of another
+            table.
         """
         names = list(getattr(schema, "columns", [f"x{j}" for j in range(schema.shape[1])]))
         if len(set(names)) < len(names):
             raise ValueError("X has two columns of the same name; rename one.")
         lists: list[list[Any]] = [[] for _ in names]
-        met = set()
+        schemas: list[list[Described]] = [[] for _ in names]
+        plain = set()
         for estimator in estimators:
             for step, columns in meetings(estimator, schema):
-                if not isinstance(step, Pipeline | ColumnTransformer | FeatureUnion):
-                    met.update(columns)
+                if isinstance(step, Pipeline | ColumnTransformer | FeatureUnion):
+                    continue
+                told = described(step, columns, schema)
+                if told is None:
+                    plain.update(columns)
+                for j, column in (told or {}).items():
+                    schemas[j].append(column)
                 for j, listed in zip(columns, _lists_of(step), strict=False):  # it complains
                     lists[j].append(listed)
-        found = zip(names, lists, range(len(names)), strict=True)
-        return cls(schema, tuple(Column.of(str(name), some, j in met) for name, some, j in found))
+        columns = [
+            Column.of(str(name), lists[j], schemas[j], j in plain) for j, name in enumerate(names)
+        ]
+        return cls(schema, tuple(columns))
+
+    def covers(self, other: Reading) -> bool:
+        """Return whether estimators of another reading may be given tables that were read so."""
+        pairs = list(zip(self.columns, other.columns, strict=True))
+        known = all(set(theirs.schemas) <= set(ours.schemas) for ours, theirs in pairs)
+        return known and all(ours.is_plain >= theirs.is_plain for ours, theirs in pairs)
 
     def __call__(self, X: Any) -> Any:
         """Return a table as the search reads it: a frame for a frame.
@@ -326,13 +407,16 @@ class Reading:
         return {j: values for j, values in found.items() if values}
 
     def sample(self, m: int) -> Any:
-        """Return m public rows: numbers uniform in [0, 1], and the values that are listed."""
-        numbers = np.random.default_rng(0).random((m, len(self.columns)))
-        return self._table([c.sample(m, numbers[:, j]) for j, c in enumerate(self.columns)])
+        """Return m public rows that fill ranges, [0, 1] where there is none, and lists evenly."""
+        return self._table(self._sampled(m, 0))
+
+    def _sampled(self, m: int, seed: int, spread: int = 1) -> list[NDArray]:
+        rng = np.random.RandomState(seed)
+        return [column.sample(stratified(m, rng), spread) for column in self.columns]
 
     def least_rows(self) -> int:
         """Return how many rows hold all values that are listed."""
-        return max(len(column.values or ()) for column in self.columns)
+        return 2 * max(len(column.values or ()) + 1 for column in self.columns)
 
     def with_odd(self, rows: Any, odd: dict[int, list[Any]]) -> Any:
         """Return copies of the first of some rows that was read, each with one odd value."""
@@ -351,13 +435,15 @@ class Reading:
         ValueError
             If what is listed of a column cannot be in a column of its type.
         """
-        m = max(12, self.least_rows())
         # Beyond [0, 1], so that integers differ, and off whatever edges steps have.
-        numbers = np.random.default_rng(1).integers(0, 100, (m, len(self.columns))) + 0.21875
-        parts = [c.sample(m, numbers[:, j]) for j, c in enumerate(self.columns)]
-        own = _cast(self._table(parts), self.schema)
+        parts = self._sampled(max(12, self.least_rows()), 1, spread=100)
+        own = self._table(parts)
+        if not any(column.is_plain for column in self.columns):
+            return own, own  # schemas read any types alike
+        own = _cast(own, self.schema)
         for j, (column, part) in enumerate(zip(self.columns, parts, strict=True)):
-            if column.known and not _survives(column, part, _cells(own, j)):
+            listed = column.is_plain and column.known
+            if listed and not _survives(column, part, _cells(own, j)):
                 raise ValueError(
                     f"Column {column.name!r} of X has dtype {_cells(self.schema, j).dtype}, whose "
                     f"values are never those in `categories` of its encoder, {column.values!r}; "
@@ -410,6 +496,8 @@ def _cast_series(values: Any, dtype: Any) -> Any:
     if str(dtype) == "category":  # its own categories could be those of the rows
         return values.astype("category")
     if values.dtype == np.float64 and getattr(dtype, "kind", "O") in "iu":
+        if np.isnan(values).any():  # numpy would make integers of them
+            return values
         values = np.floor(values)
     try:
         return values.astype(dtype)
@@ -453,7 +541,7 @@ class PublicRows:
     def like(
         cls, reading: Reading, classes: Any, X_public: Any, *, grouped: bool = False
     ) -> PublicRows:
-        """Return rows uniform in [0, 1], or of listed values, of the types that are read."""
+        """Return rows that fill what is known of the columns, of the types that are read."""
         m = 20 if classes is None else max(20, 3 * len(classes))
         m = max(m, reading.least_rows())
         y = np.random.default_rng(2).random(m) if classes is None else np.resize(classes, m)

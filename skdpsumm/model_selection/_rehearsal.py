@@ -23,10 +23,6 @@ from ._candidate import Leaf, PublicSteps, alike, cost_of, last_step, seeded, st
 from ._public_rows import NOT_LISTED, PublicRows, Reading, meetings, settle_columns
 from ._stopping import RunPlan
 
-_FILL = (
-    "Start the pipeline with SimpleImputer(strategy='constant', fill_value=...) that fills in a "
-    f"public constant. {FILL_MISSING}"
-)
 _MOST_FITS = 16
 # How far above the epsilon that fits the least that does not may be.
 _NEAR = 1.1
@@ -173,6 +169,11 @@ class Rehearsal:
             if alike(known, params):
                 return candidate
         candidate = self.candidate(params)
+        if not self.reading.covers(Reading.of([candidate], self.schema)):
+            raise ValueError(
+                "It reads tables through another schema than the candidates that are always tried; "
+                "give schemas in lists, in a grid of at most 100 candidates, which are all tried."
+            )
         _check_steps(candidate, self)
         candidate = self._price(candidate).affordable()
         trial = clone(candidate)
@@ -293,7 +294,7 @@ class Rehearsal:
             found = {j for j, value in refused if is_missing(value) == missing}
             if found:
                 names = ", ".join(repr(self.reading.columns[j].name) for j in sorted(found))
-                what = f"Input X contains NaN in column {names}.\n{_FILL}" if missing else ""
+                what = f"Input X contains NaN in column {names}.\n{FILL_MISSING}" if missing else ""
                 raise ValueError(what or f"Column {names} {NOT_LISTED}")
 
 
@@ -459,8 +460,8 @@ def _check_steps(candidate: Any, rehearsal: Rehearsal) -> None:
             raise ValueError(
                 f"{type(step).__name__} learns from the rows, and the search shows it public ones "
                 "alone, uniform in [0, 1], which tell nothing of your columns: put "
-                "PublicScaler(bounds=...) with their public ranges before it, or in its place, or "
-                "fit it to public rows of yours and wrap it in FrozenEstimator."
+                "PublicVectorizer(schema) with what is public of them before it, or in its place, "
+                "or fit it to public rows of yours and wrap it in FrozenEstimator."
             )
 
 
@@ -483,11 +484,13 @@ def _learns(step: Any, columns: list[int], rehearsal: Rehearsal) -> bool:
     """Return whether a step makes something else of rows once it has met others."""
     if isinstance(step, Pipeline | ColumnTransformer | FeatureUnion | str | None):
         return False
-    gaps = rehearsal.reading.with_odd(rehearsal.public.X, {j: [np.nan] for j in columns})
-    tables = [rehearsal.public.X, rehearsal.tables[1], gaps]
-    *tables, gaps = (_safe_indexing(table, columns, axis=1) for table in tables)
+    public, reading = rehearsal.public.X, rehearsal.reading
+    # Missing cells of columns that schemas alone read are among the public ones.
+    gaps = {j: [np.nan] for j in columns if reading.columns[j].is_plain}
+    tables = [public, rehearsal.tables[1], reading.with_odd(public, gaps) if gaps else public]
+    *tables, odd = (_safe_indexing(table, columns, axis=1) for table in tables)
     fitted = [clone(step).fit(X, None) for X in tables]
-    return any(_differ(fitted, X) for X in (tables[0], gaps))
+    return any(_differ(fitted, X) for X in (tables[0], odd))
 
 
 def _differ(fitted: list[Any], X: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -107,12 +107,10 @@ class TableDisplay(Display):
         return cls.from_estimator(estimator, *args, **options)  # type: ignore[attr-defined]
 
     @staticmethod
-    def _numeric(
-        columns: TableSchema, units: Mapping[str, str] | None
-    ) -> tuple[list[int], list[str], list[str | None]]:
+    def _numeric(schema: TableSchema) -> tuple[list[int], list[str], list[str | None]]:
         """Return positions, names and units of the columns that hold numbers."""
-        which, known = columns.numeric, units_of(columns, units)
-        return which, [columns.name(j) for j in which], [known[j] for j in which]
+        which = schema.numeric
+        return which, [schema.name(j) for j in which], [schema.columns[j].unit for j in which]
 
     @staticmethod
     def _labels(names: Sequence[str], units: Sequence[str | None] | None) -> list[str]:
@@ -142,23 +140,6 @@ def digits(number: Any, n: int) -> str:
 def with_unit(name: str, unit: str | None) -> str:
     """Return a label: the name, and the unit in brackets where there is one."""
     return name if not unit else f"{name} ({unit})"
-
-
-def units_of(columns: TableSchema, units: Mapping[str, str] | None) -> list[str | None]:
-    """Return the unit of each column: those given, else those of the schema.
-
-    Raises
-    ------
-    ValueError
-        If `units` names a column that the data do not have.
-    """
-    known = list(columns.units or [None] * columns.n_columns)
-    names = [columns.name(j) for j in range(columns.n_columns)]
-    for name, unit in (units or {}).items():
-        if name not in names:
-            raise ValueError(f"units names column {name!r}, which the data do not have.")
-        known[names.index(name)] = unit
-    return known
 
 
 def same_length(of: str, first: Any, /, **arrays: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..moments import Estimate, M2MEstimator
-from ._base import TableDisplay, digits, of_level, same_length, units_of, with_unit
+from ._base import TableDisplay, digits, of_level, same_length, with_unit
 
 # As fine as the picture: thresholds on the edges of bins wherever their number is a power of 2.
 _N_THRESHOLDS = 257
@@ -51,11 +51,12 @@ class CDFDisplay(TableDisplay):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsumm import M2MEstimator
+    >>> from skdpsumm import M2MEstimator, Numeric
     >>> from skdpsumm.plotting import CDFDisplay
     >>> X = np.random.default_rng(0).beta(2, 5, size=(5000, 1))
-    >>> m2m = M2MEstimator(bounds=(0, 1), n_synthetic=1000, random_state=0).fit(X)
-    >>> CDFDisplay.from_estimator(m2m, 0, unit="m").ax_.get_xlabel()
+    >>> schema = Numeric(0, 1, unit="m")
+    >>> m2m = M2MEstimator(schema=schema, n_synthetic=1000, random_state=0).fit(X)
+    >>> CDFDisplay.from_estimator(m2m, 0).ax_.get_xlabel()
     'x0 (m)'
     """
 
@@ -128,7 +129,6 @@ class CDFDisplay(TableDisplay):
         column: int | str,
         *,
         thresholds: ArrayLike | None = None,
-        unit: str | None = None,
         reference: ArrayLike | None = None,
         ax: Any = None,
         level: float = 0.95,
@@ -142,10 +142,8 @@ class CDFDisplay(TableDisplay):
         column : int or str
             A numeric one.
         thresholds : array-like of shape (k,), increasing, default=None
-            None is 257 between the column's bounds, or all values of a column with `steps`, if
-            these are at most 513.
-        unit : str, default=None
-            Of the column. None takes the schema's (`PrivateSketch.with_units`).
+            None is 257 over the column's range, or all values of a column with a step, if these
+            are at most 513.
         reference : array-like of shape (k,), default=None
             As in the constructor.
         ax, level, name :
@@ -160,7 +158,7 @@ class CDFDisplay(TableDisplay):
         ValueError
             For a column of categories, which `M2MEstimator.histogram` is for.
         """
-        columns = estimator.columns_
+        columns = estimator.schema_
         j = columns.index(column, "column")
         if columns.values(j) is not None:
             raise ValueError(
@@ -175,7 +173,7 @@ class CDFDisplay(TableDisplay):
         display = cls(
             thresholds,
             estimator.cdf(column, thresholds),
-            label=with_unit(columns.name(j), unit or units_of(columns, None)[j]),
+            label=with_unit(columns.name(j), columns.columns[j].unit),
             reference=reference,
             steps=n_drawn == n_values and np.array_equal(thresholds, drawn),
         )
@@ -187,7 +185,7 @@ class CDFDisplay(TableDisplay):
 
 @dataclass(eq=False, repr=False)
 class MomentDisplay(TableDisplay):
-    """A statistic of each column with its noise interval, within the range that bounds allow.
+    """A statistic of each column with its noise interval, within its range in the schema.
 
     Columns have different units, so that the axis is the share of each one's range; the values
     are written beside, in units, ± one standard error of the noise, as an `Estimate` prints them.
@@ -216,11 +214,12 @@ class MomentDisplay(TableDisplay):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsumm import M2MEstimator
+    >>> from skdpsumm import M2MEstimator, Numeric
     >>> from skdpsumm.plotting import MomentDisplay
     >>> X = np.random.default_rng(0).beta(2, 5, size=(5000, 2))
-    >>> m2m = M2MEstimator(bounds=(0, 1), n_synthetic=1000, random_state=0).fit(X)
-    >>> display = MomentDisplay.from_estimator(m2m, units={"x0": "m"})
+    >>> schema = [Numeric(0, 1, unit="m"), (0, 1)]
+    >>> m2m = M2MEstimator(schema=schema, n_synthetic=1000, random_state=0).fit(X)
+    >>> display = MomentDisplay.from_estimator(m2m)
     >>> [tick.get_text() for tick in display.ax_.get_yticklabels()]
     ['x0 (m)', 'x1']
     """
@@ -274,7 +273,7 @@ class MomentDisplay(TableDisplay):
         ax.set_yticks(places, self._labels(self.names, self.units))
         ax.set(xlim=(-0.02, 1.02), ylim=(k - 0.5, -0.5))
         errors = f"bars: {of_level(level)}; ±: standard error of the noise"
-        ax.set_xlabel(f"{self.statistic}, share of its range within the bounds\n({errors})")
+        ax.set_xlabel(f"{self.statistic}, share of its range\n({errors})")
         ax.grid(axis="x", color="0.9")
         ax.set_axisbelow(True)
         return self
@@ -295,7 +294,6 @@ class MomentDisplay(TableDisplay):
         estimator: M2MEstimator,
         *,
         order: int = 1,
-        units: Mapping[str, str] | None = None,
         reference: ArrayLike | None = None,
         ax: Any = None,
         level: float = 0.95,
@@ -307,8 +305,6 @@ class MomentDisplay(TableDisplay):
         estimator : M2MEstimator
         order : int, default=1
             Of the raw moment ``E[x^order]``; 1 is the mean.
-        units : mapping from column name to str, default=None
-            Units of the columns. None takes the schema's (`PrivateSketch.with_units`).
         reference : array-like of shape (k,), default=None
             As in the constructor.
         ax, level :
@@ -318,10 +314,10 @@ class MomentDisplay(TableDisplay):
         -------
         MomentDisplay
         """
-        which, names, known = cls._numeric(estimator.columns_, units)
+        which, names, known = cls._numeric(estimator.schema_)
         display = cls(
             estimator.moment(order),
-            [_range(estimator.columns_.bound(j), int(order)) for j in which],
+            [_range(estimator.schema_.bound(j), int(order)) for j in which],
             names=names,
             units=[_power(unit, int(order)) for unit in known],
             statistic="mean" if order == 1 else f"mean of the power {order}",
@@ -381,7 +377,7 @@ class CovarianceDisplay(TableDisplay):
     >>> from skdpsumm import M2MEstimator
     >>> from skdpsumm.plotting import CovarianceDisplay
     >>> X = np.random.default_rng(0).random((5000, 2))
-    >>> m2m = M2MEstimator(bounds=(0, 1), n_synthetic=1000, random_state=0).fit(X)
+    >>> m2m = M2MEstimator(schema=(0, 1), n_synthetic=1000, random_state=0).fit(X)
     >>> display = CovarianceDisplay.from_estimator(m2m, statistic="correlation")
     >>> display.colorbar_.ax.get_ylabel()
     'correlation'
@@ -453,7 +449,6 @@ class CovarianceDisplay(TableDisplay):
         estimator: M2MEstimator,
         *,
         statistic: str = "covariance",
-        units: Mapping[str, str] | None = None,
         ax: Any = None,
         annotate: bool | None = None,
     ) -> CovarianceDisplay:
@@ -463,8 +458,6 @@ class CovarianceDisplay(TableDisplay):
         ----------
         estimator : M2MEstimator
         statistic : {"covariance", "correlation"}, default="covariance"
-        units : mapping from column name to str, default=None
-            Units of the columns. None takes the schema's (`PrivateSketch.with_units`).
         ax, annotate :
             As in `plot`.
 
@@ -473,7 +466,7 @@ class CovarianceDisplay(TableDisplay):
         CovarianceDisplay
         """
         _check_statistic(statistic)
-        _, names, known = cls._numeric(estimator.columns_, units)
+        _, names, known = cls._numeric(estimator.schema_)
         matrix = getattr(estimator, statistic)()
         display = cls(matrix, names=names, units=known, statistic=statistic)
         return display.plot(ax, annotate=annotate)

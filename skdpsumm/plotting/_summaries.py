@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from ..schema._reading import unwrap
-from ..summaries._mmd import centred, check_gamma, kernel_matrix, mean_kernel
+from ..summaries._mmd import RowReader, centred, check_gamma, kernel_matrix, mean_kernel
 from ..summaries._releases import OwnerValues
 from ._base import Display, of_level, same_length
 
@@ -106,7 +106,8 @@ class SummaryDisplay(Display):
         rows: ArrayLike,
         X_public: Any,
         *,
-        gamma: float,
+        gamma: Any = "auto",
+        schema: Any = None,
         ax: Any = None,
         name: str = "chosen rows",
     ) -> SummaryDisplay:
@@ -118,8 +119,10 @@ class SummaryDisplay(Display):
             The summary.
         X_public : array-like, frame or `Public` of shape (m, d)
             Public rows of the target's population; of more than 5,000 every k-th counts.
-        gamma : float
+        gamma : "auto" or float, default="auto"
             Of the kernel, as in `PrivateMMDSummarizer`.
+        schema : TableSchema or what stands for one, default=None
+            Likewise.
         ax, name :
             As in `plot`.
 
@@ -130,11 +133,16 @@ class SummaryDisplay(Display):
         Raises
         ------
         ValueError
-            If both tables have different columns, or `gamma` is not above 0.
+            If both tables have different columns, or `gamma` is not above 0; if it is "auto" and
+            there is no schema.
         """
-        check_gamma(gamma)
-        chosen = check_array(rows, dtype=np.float64, input_name="rows")
-        target = check_array(unwrap(X_public), dtype=np.float64, input_name="X_public")
+        check_gamma(gamma, schema)
+        readers = RowReader(schema), RowReader(schema)
+        chosen, target = (
+            reader.read(table).astype(np.float64)
+            for reader, table in zip(readers, (rows, unwrap(X_public)), strict=True)
+        )
+        gamma = readers[0].gamma(gamma)
         if chosen.shape[1] != target.shape[1]:
             raise ValueError(
                 f"rows has {chosen.shape[1]} columns and X_public has {target.shape[1]}; give both "
@@ -170,7 +178,8 @@ class SummaryDisplay(Display):
         summarizer = getattr(summarizer, "summarizer_", summarizer)
         check_is_fitted(summarizer, "sample_indices_")
         rows = _safe_indexing(X, summarizer.sample_indices_)
-        return cls.from_rows(rows, X_public, gamma=summarizer.gamma, **options)
+        kernel = {"gamma": summarizer.gamma, "schema": summarizer.schema}
+        return cls.from_rows(rows, X_public, **kernel, **options)
 
 
 def _prefix_mmd2(rows: NDArray, target: NDArray, gamma: float) -> tuple[NDArray, float]:

@@ -121,7 +121,8 @@ class PrivacyGuarantee:
     def badge(self) -> str:
         """One line, for headings: the price, and what it protects."""
         adjacency = self.adjacency.replace("_", "-")
-        line = f"{self.price} ({adjacency}), protects {self.protects} against {self.against}"
+        unit = f"{self.unit}, {adjacency}"
+        line = f"{self.price} ({unit}), protects {self.protects} against {self.against}"
         if self.simulated:
             return f"SIMULATED, protects nobody: {line}"
         return f"{line}, idealised noise" if self.idealised else line

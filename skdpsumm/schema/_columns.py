@@ -123,7 +123,7 @@ class Numeric(Column):
     def _check_step(self, step: Any) -> float:
         if self.bounds is None:
             raise ValueError(f"step={step!r} needs low and high, the first and the last value.")
-        if not isinstance(step, Real) or not 0 < float(step) < 1e308:
+        if not _is_number(step) or not 0 < step < 1e308:
             raise ValueError(
                 f"step={step!r} must be a positive number, the distance of two values."
             )
@@ -326,7 +326,11 @@ def as_column(given: Any) -> Column:
 def is_range(given: Any) -> bool:
     """Whether something is a tuple of two numbers."""
     is_pair = isinstance(given, tuple) and len(given) == 2
-    return is_pair and all(isinstance(end, Real) and not isinstance(end, bool) for end in given)
+    return is_pair and all(map(_is_number, given))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 # What is wrong with cells of a column, and what to do.
@@ -374,23 +378,27 @@ def _check_range(pair: Sequence[Any]) -> tuple[float, float] | None:
     low, high = pair
     if low is None and high is None:
         return None
-    try:
-        low, high = float(low), float(high)
-    except (TypeError, ValueError):
+    if not (_is_number(low) and _is_number(high)):
         raise ValueError(
             f"low and high must be two numbers, the public range of the column; got "
             f"({low!r}, {high!r})."
-        ) from None
-    if not 1e-300 < high - low < np.inf:  # else scaling would overflow, to NaN
+        )
+    try:
+        ends = float(low), float(high)
+    except OverflowError:
+        ends = np.nan, np.nan
+    if not 1e-300 < ends[1] - ends[0] < np.inf:  # else scaling would overflow, to NaN
         raise ValueError(f"low and high must be finite, low < high; got ({low!r}, {high!r}).")
-    return low, high
+    return ends
 
 
 def _check_edges(edges: Any) -> tuple[float, ...]:
+    given = list(edges) if np.iterable(edges) else []
     try:
-        found = tuple(float(edge) for edge in edges)
-    except (TypeError, ValueError, OverflowError):
+        found = tuple(float(edge) for edge in given if _is_number(edge))
+    except OverflowError:
         found = ()
+    found = found if len(found) == len(given) else ()
     if len(found) < 2 or not all(left < right for left, right in pairwise(found)):
         raise ValueError(f"edges={edges!r} must be a list of at least two increasing numbers.")
     return found

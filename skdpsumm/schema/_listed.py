@@ -44,9 +44,11 @@ def positions(
         faults = {kind: cell_fault(cell) for kind, cell in {type(c): c for c in cells}.items()}
         if TIMES in faults.values():
             raise CellError(TIMES)
-        # A cell that is neither number nor word may claim to equal one, or have no hash.
-        comparable = {kind for kind, fault in faults.items() if fault in ("", WORDS)}
+        # A cell that is neither number nor word may claim to equal one, or have no hash. (Missing
+        # is a matter of the cell, and not of its type: NaN is a float.)
+        comparable = {kind for kind, fault in faults.items() if fault in ("", WORDS, MISSING)}
         cells = [cell if type(cell) in comparable else None for cell in cells]
+        # A signalling NaN has no hash.
         cells = [None if isinstance(cell, Decimal) and cell.is_nan() else cell for cell in cells]
     # A dict compares numbers exactly, of whatever types: 1, 1.0 and True are one key, and an
     # integer beyond 2**53 is not the float that is closest.

@@ -102,9 +102,14 @@ def read_table(X: Any) -> NDArray | Table:
         return Table(columns)
     if isinstance(X, list | tuple):
         return _read_rows(X)
-    if isinstance(X, np.ma.MaskedArray):
-        return np.where(np.ma.getmaskarray(X), np.array(None), X.data)
-    return np.asarray(X)
+    return _unmasked(np.asanyarray(X))
+
+
+def _unmasked(array: NDArray) -> NDArray:
+    """Return an array, of objects with None for cells that are masked."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return np.asarray(array)
+    return np.where(np.ma.getmaskarray(array), np.array(None), array.data)
 
 
 def check_computed(X: Any) -> None:
@@ -116,7 +121,7 @@ def check_computed(X: Any) -> None:
 def read_column(series: Any) -> NDArray:
     """Return the cells of one column, of a frame or an array, as they are."""
     if isinstance(series, np.ndarray):
-        return series
+        return _unmasked(series)
     try:
         column = series.to_numpy()
     except Exception:  # a type of the library's that numpy does not have, such as i128
@@ -131,7 +136,7 @@ def read_labels(y: Any) -> NDArray:
         hasattr(cell, "__len__") for cell in y if not isinstance(cell, str)
     ):
         return _objects(y)
-    return read_column(y) if hasattr(y, "to_numpy") else np.asarray(y)
+    return read_column(y) if hasattr(y, "to_numpy") else _unmasked(np.asanyarray(y))
 
 
 def _objects(cells: Sequence[Any]) -> NDArray:
@@ -189,10 +194,12 @@ def _numbers_of_objects(column: NDArray) -> NDArray[np.float64]:
 
 def cell_fault(cell: Any) -> str:
     """Return what is wrong with a cell as a number, "" for nothing."""
+    # Before all others: numpy.timedelta64 says that it is an integer, and a NaT that is taken for a
+    # missing number would be refused in a column of dates.
+    if isinstance(cell, TIME_TYPES):
+        return TIMES
     if is_missing(cell):
         return MISSING
-    if isinstance(cell, TIME_TYPES):  # before numbers: numpy.timedelta64 says that it is an integer
-        return TIMES
     if isinstance(cell, Real | Decimal | np.bool_):
         return ""
     if isinstance(cell, complex | np.complexfloating):
@@ -207,12 +214,12 @@ def _number(cell: Any) -> float:
         return float(cell)
     except OverflowError:
         return np.inf
-    except ValueError:  # a signalling NaN of decimal
-        return np.nan
 
 
 def is_missing(value: Any) -> bool:
     """Whether a cell stands for none."""
+    if isinstance(value, Decimal):
+        return value.is_nan()
     return value is None or is_scalar_nan(value) or is_pandas_na(value) or _is_not_a_time(value)
 
 
@@ -298,7 +305,7 @@ _HARMLESS = re.compile(
     r"|Sparse data was|y cannot be None"
     r"|(This \w+ e|E)stimator.* requires y"
     r"|X is a \w+, which holds no rows yet|y holds words beside"
-    r"|The table (lacks|has) columns? |The schema describes \d+ columns"
+    r"|The table (lacks|has) (two )?columns? |The schema describes \d+ columns"
 )
 _RESHAPE = (
     "Expected 2D array, got another number of dimensions. Reshape your data either using "
@@ -308,6 +315,7 @@ _RESHAPE = (
 _REPLACED = {
     "Expected 2D": _RESHAPE,
     "inconsistent numbers": "X and y have different numbers of rows.",
+    "unique column names": "The table has two columns of one name. Rename one of them.",
     "1d array": "y should be a 1d array, with one value per row.",
 }
 # Not scikit-learn's advice, which is an imputer: fitted to the rows it makes each depend on all.
@@ -396,7 +404,8 @@ def validate_table(
         table = _read(estimator, X, ensure_min_samples)
         _check_n_features(estimator, table, reset=reset)
         if schema is not None:
-            names = getattr(estimator, "feature_names_in_", None)
+            # Its own names, which scikit-learn 1.6 does not see in every kind of frame.
+            names = _names(X) or getattr(estimator, "feature_names_in_", None)
             table = _take(table, schema.positions(table.shape[1], names))
         whole = mixed or schema is not None
         checked = table if whole else _as_floats(table, X, keep_float32)
@@ -531,9 +540,14 @@ def _without_values(message: str) -> str:
     return next(replacements, _UNREADABLE)
 
 
+def _names(X: Any) -> list[str] | None:
+    """Return the names of the columns of a frame, None where they are no words."""
+    names = [] if isinstance(X, Table) else list(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
 def _listed(X: Any, which: list[int]) -> str:
-    names = list(getattr(X, "columns", ()))
-    known = len(names) > 0 and all(isinstance(name, str) for name in names)
-    told = [repr(names[j] if known else f"x{j}") for j in which[:_MOST_NAMED]]
+    names = _names(X)
+    told = [repr(f"x{j}" if names is None else names[j]) for j in which[:_MOST_NAMED]]
     more = " and others" if len(which) > _MOST_NAMED else ""
     return f"column{'s' if len(which) > 1 else ''} {', '.join(told)}{more}"

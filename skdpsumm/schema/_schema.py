@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._columns import Categorical, Column, Numeric, as_column, is_range, read_cells, short_number
-from ._reading import CellError, Table, exact_numbers, is_missing, read_table
+from ._reading import CellError, Table, exact_numbers, finite_numbers, is_missing, read_table
 
 _ALL = "all_columns"
 _EXTRA = "extra_columns"
@@ -27,6 +28,8 @@ _MOST_DECIMALS, _MOST_VALUES = 6, 1_000_000
 _MOST_SHOWN = 30
 # Public points from which distances are taken.
 _N_PUBLIC = 500
+# How a draft says what it is.
+_GUESSED, _SOME_MISSING = "guessed from public rows", ", some missing"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -131,7 +134,8 @@ class TableSchema:
         Raises
         ------
         ValueError
-            For columns that are missing, and for those that are not described; by their names.
+            For columns that are missing, that are not described, or that share a name; by their
+            names.
         """
         which = self.positions(n_columns, names)
         if self.keys is not None and names is None and isinstance(self.keys[0], str):
@@ -150,6 +154,11 @@ class TableSchema:
         ValueError
             As `for_table`.
         """
+        twice = [] if names is None else [n for n, k in Counter(map(str, names)).items() if k > 1]
+        if twice:
+            raise ValueError(
+                f"The table has two columns of one name, {_listed(twice)}. Rename one of them."
+            )
         if self.is_for_all:
             return list(range(n_columns))
         named = self.keys is not None and isinstance(self.keys[0], str)
@@ -324,8 +333,12 @@ class TableSchema:
     def sample(self, n_samples: int, rng: np.random.RandomState) -> NDArray:
         """Draw rows evenly from ranges and categories, each column stratified; they are public."""
         # Stratified, each column is covered evenly by few points, whatever the others are.
+        return self.at(np.column_stack([stratified(n_samples, rng) for _ in self.columns]))
+
+    def at(self, points: NDArray[np.float64]) -> NDArray:
+        """Return the row of cells for each point of the unit cube, evenly over each column."""
         self.require_bounds()
-        return stack_columns([c.sample(stratified(n_samples, rng)) for c in self.columns])
+        return stack_columns([c.sample(points[:, j]) for j, c in enumerate(self.columns)])
 
     def require_bounds(self) -> None:
         """Raise ValueError if a numeric column has no range."""
@@ -381,8 +394,14 @@ class TableSchema:
         ----------
         path : path-like
             Replaced where it exists.
+
+        Raises
+        ------
+        ValueError
+            For text that no file can hold, such as half a surrogate pair; a file that exists is
+            left as it is.
         """
-        Path(path).write_text(self.to_toml(), encoding="utf-8")
+        Path(path).write_bytes(self.to_toml().encode())
 
     def to_toml(self) -> str:
         """Return the text of `save`."""
@@ -409,7 +428,7 @@ class TableSchema:
         ValueError
             For entries that are unknown or describe no column; the message names them.
         """
-        return cls.from_toml(Path(path).read_text(encoding="utf-8"))
+        return cls.from_toml(Path(path).read_text(encoding="utf-8-sig"))  # as editors save it
 
     @classmethod
     def from_toml(cls, text: str) -> TableSchema:
@@ -430,12 +449,13 @@ class TableSchema:
         columns: Any
         if kind == _ALL:
             columns = _from_table(_ALL, given)
-        elif isinstance(given, list):
+        elif isinstance(given, list) and kind == "columns":
             columns = [_from_table(k, table) for k, table in enumerate(given)]
-        elif kind == "positions":
-            columns = {int(key): _from_table(key, table) for key, table in given.items()}
+        elif not isinstance(given, dict):
+            raise ValueError(f"{kind} of a schema must be a table with one entry per column.")
         else:
-            columns = {key: _from_table(key, table) for key, table in given.items()}
+            read = _position if kind == "positions" else str
+            columns = {read(key): _from_table(key, table) for key, table in given.items()}
         return cls(columns, extra_columns=extra)
 
     @classmethod
@@ -464,6 +484,8 @@ class TableSchema:
         ('clerk', 'farmer')
         """
         rows = read_table(table)
+        if rows.ndim != 2:
+            raise ValueError("Give a table, with a row for each observation and its columns.")
         names = [str(name) for name in getattr(table, "columns", ())]
         columns = [_guess(rows[:, j], names[j] if names else f"x{j}") for j in range(rows.shape[1])]
         return cls(dict(zip(names, columns, strict=True)) if names else columns)
@@ -602,14 +624,16 @@ def _is_plain(value: Any) -> bool:
 def _toml_lines(column: Column) -> list[str]:
     given = {f.name: getattr(column, f.name) for f in fields(column)}  # type: ignore[arg-type]
     kept = {k: v for k, v in given.items() if v is not None and v is not False}
-    return [f"{name} = {_toml(value)}" for name, value in kept.items()]
+    # Categories keep their type, for 1.0 and True are other words in a release than 1.
+    short = {k: short_number(v) if isinstance(v, float) else v for k, v in kept.items()}
+    if "edges" in short:
+        short["edges"] = tuple(map(short_number, short["edges"]))
+    return [f"{name} = {_toml(value)}" for name, value in short.items()]
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float):
-        return repr(short_number(value))
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, str):  # JSON's escapes are TOML's, but for this control character
@@ -620,6 +644,12 @@ def _toml(value: Any) -> str:
 def _toml_key(name: str) -> str:
     bare = name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
     return name if bare else _toml(name)
+
+
+def _position(key: str) -> int:
+    if not (key.isdecimal() and str(int(key)) == key):
+        raise ValueError(f"[positions.{key}]: a position must be a whole number from 0 on.")
+    return int(key)
 
 
 def _from_table(name: Any, table: Any) -> Column:
@@ -645,29 +675,36 @@ def _guess(cells: NDArray, name: str) -> Column:
     words = any(isinstance(cell, str | bool) for cell in present)
     if cells.dtype.kind in "mM":
         raise ValueError(f"Column {name!r} holds dates or times; convert it to numbers first.")
-    if words:
-        return _guess_categories(present, name, absent)
     try:
-        numbers = exact_numbers(np.array(present, object))
+        if words:
+            return _guess_categories(present, absent)
+        return _guess_range(finite_numbers(np.array(present, object)), absent)
     except CellError:
-        raise ValueError(f"Column {name!r} holds neither numbers nor words.") from None
+        told = "holds neither finite numbers nor words."
+    except ValueError as error:
+        told = f"is left to you: {error}"
+    raise ValueError(f"Column {name!r} {told}")
+
+
+def _guess_range(numbers: NDArray, absent: bool) -> Numeric:
     low, high = (float(f(numbers)) if len(numbers) else np.nan for f in (np.min, np.max))
     if not low < high:
-        raise ValueError(f"Column {name!r} has fewer than two values; leave it out.")
+        raise ValueError("it has fewer than two values; leave it out.")
     step = _guess_step(numbers, low, high)
-    told = f"guessed from public rows: from {low:g} to {high:g}"
-    told += f" in steps of {step:g}" if step else ""
+    told = f"{_GUESSED}: from {short_number(low)} to {short_number(high)}"
+    told += f" in steps of {short_number(step)}" if step else ""
+    told += _SOME_MISSING if absent else ""
     return Numeric(low, high, step=step, description=told, missing=absent)
 
 
-def _guess_categories(present: list[Any], name: str, absent: bool) -> Column:
+def _guess_categories(present: list[Any], absent: bool) -> Categorical:
     values = sorted(set(present), key=str)
     if len(values) > _MOST_GUESSED:
         raise ValueError(
-            f"Column {name!r} has {len(values)} different words, which are names or free text; "
-            "leave it out, or group them."
+            f"it has {len(values)} different words, which are names or free text; leave it out, "
+            "or group them."
         )
-    told = f"guessed from public rows: {len(values)} categories"
+    told = f"{_GUESSED}: {len(values)} categories" + (_SOME_MISSING if absent else "")
     return Categorical(tuple(values), description=told, missing=absent)
 
 

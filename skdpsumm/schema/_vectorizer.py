@@ -160,24 +160,29 @@ def n_vector(schema: TableSchema) -> int:
     return sum(column.n_encoded for column in schema.columns)
 
 
-def vectorize(schema: TableSchema, X: NDArray | Table) -> NDArray[np.float64]:
-    """Return the vector of each row, of norm at most one; each a function of that row alone."""
+def vectorize(
+    schema: TableSchema, X: NDArray | Table, *, lowest: float = -1.0
+) -> NDArray[np.float64]:
+    """Return the vector of each row, of norm at most one; each a function of that row alone.
+
+    Numbers go to the interval from `lowest`, -1 or 0, to 1.
+    """
     out = np.empty((X.shape[0], n_vector(schema)))
     start, scale = 0, _ROUNDED_DOWN / np.sqrt(schema.n_columns)
     for j, column in enumerate(schema.columns):
         end = start + column.n_encoded
-        out[:, start:end] = _block(column, schema.read(X, j)) * scale
+        out[:, start:end] = _block(column, schema.read(X, j), lowest) * scale
         start = end
     return out
 
 
-def _block(column: Column, values: NDArray) -> NDArray[np.float64]:
+def _block(column: Column, values: NDArray, lowest: float) -> NDArray[np.float64]:
     """Return the entries of one column, a block of norm at most one."""
     if isinstance(column, Categorical):
         return np.eye(column.n_codes)[values]
     assert isinstance(column, Numeric)
     low, high = column.bounds  # type: ignore[misc]
-    scaled = np.clip((values - low) / (high - low) * 2 - 1, -1, 1)
+    scaled = np.clip((values - low) / (high - low) * (1 - lowest) + lowest, lowest, 1)
     if not column.missing:
         return scaled[:, None]
     absent = np.isnan(values)

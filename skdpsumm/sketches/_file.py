@@ -110,8 +110,8 @@ def _sketch(
     header: dict[str, Any], arrays: dict[str, NDArray], kind: type[PrivateSketch]
 ) -> PrivateSketch:
     if header["version"] < VERSION:
+        _upgrade(header["map"], header["version"])
         header["version"] = VERSION
-        _upgrade(header["map"])
     own = {k.removeprefix("map."): a for k, a in arrays.items() if k.startswith("map.")}
     sketch = kind(
         feature_map_from_state(header["map"], own),
@@ -129,17 +129,20 @@ def _sketch(
     return sketch
 
 
-def _upgrade(state: dict[str, Any]) -> None:
-    """Add what versions 1 and 2 lack to the description of a map."""
+def _upgrade(state: dict[str, Any], version: int) -> None:
+    """Add what versions 1 and 2 lack to the description of a map, and refuse what they had not."""
     for part in state.get("maps", []):
-        _upgrade(part)
-    columns = state.get("columns", [])
-    edges = state.pop("edges", None) or [None] * len(columns)
+        _upgrade(part, version)
+    if "columns" not in state:
+        return
+    columns = state["columns"]
+    with_edges = version == 2 and state["kind"] == "histogram"
+    edges = state.pop("edges") if with_edges else [None] * len(columns)
+    added = {"description": None, "missing": False} | ({"step": None} if version == 1 else {})
     for column, own in zip(columns, edges, strict=True):
-        column.setdefault("step", None)
-        column |= {"edges": own, "description": None, "missing": False}
-        if column["categories"] is not None:
-            column["bounds"] = None  # which nobody used
+        if not column.keys().isdisjoint({"edges", *added}):
+            raise ValueError(f"It has entries that version {version} does not know.")
+        column |= {"edges": own, **added}
 
 
 def _content(sketch: PrivateSketch) -> tuple[dict[str, Any], dict[str, NDArray]]:

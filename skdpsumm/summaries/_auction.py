@@ -60,8 +60,9 @@ class Auction(Protocol):
     tau : int, default=None
         None is the paper's ``K^(2/3)``, rounded up.
     X_seed : array-like of shape (s, n_columns), default=None
-        D_init, public rows that the summary starts with and that are left out at the end. None is
-        none. As they stay in the objective, they pull the choice away from the target.
+        D_init, public rows that the summary starts with and that are left out at the end; vectors
+        of them, where the tables have a schema. None is none. As they stay in the objective, they
+        pull the choice away from the target.
     grid_step : float, default=None
         eta, of the quantisation and of h2's grid; None is ``1 / d`` with calibration="printed"
         (Theorem 2), and no grid else.

@@ -70,15 +70,17 @@ class Curator:
     Parameters
     ----------
     X_target : array-like of shape (m, n_columns)
-        D_v, the rows to match.
+        D_v, the rows to match: numbers as the kernel is to see them. Of other tables, give the
+        vectors that `PublicVectorizer` makes of them, with the schema that owners take, too.
     owners : sequence of hashable
         The public names of all owners.
     n_select : int, default=100
         p, the number of rows of the summary.
     protocol : {"propose", "pool", "posted", "ask_all", "auction"} or Protocol, default="propose"
         A name stands for the defaults of its class.
-    gamma : float, default=1.0
-        Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns; public.
+    gamma : float
+        Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns; public. It has no
+        default, for the curator is told no units.
     n_components : int, default=1000
         d, the length of phi(x).
     epsilon, delta : float, default=1.0, 1e-6
@@ -164,7 +166,7 @@ class Curator:
         *,
         n_select: int = 100,
         protocol: str | Protocol = "propose",
-        gamma: float = 1.0,
+        gamma: float,
         n_components: int = 1000,
         epsilon: float = 1.0,
         delta: float = 1e-6,

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import gen_batches
 
-from ..features._feature_maps import GRID, FourierMap
+from .._dask import PartitionSchema
+from ..features._feature_maps import GRID, NO_GAMMA, FourierMap, auto_gamma
+from ..schema._columns import Numeric
 from ..schema._reading import NoEstimator, validate_table
-from ..schema._schema import TableSchema
+from ..schema._schema import TableSchema, as_schema, public_points, schema_of
+from ..schema._vectorizer import n_vector, vectorize
 
 # Entries of the kernel matrix that are held at a time.
 _BLOCK = 2**22
@@ -20,7 +25,14 @@ _BLOCK = 2**22
 _LARGEST = 1e15
 
 
-def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = False) -> float:
+def mmd2(
+    X: ArrayLike,
+    Y: ArrayLike,
+    *,
+    gamma: float | str = "auto",
+    schema: Any = None,
+    unbiased: bool = False,
+) -> float:
     """Return the squared maximum mean discrepancy between two samples.
 
     ``MMD^2 = mean k(x, x') - 2 mean k(x, y) + mean k(y, y')`` with
@@ -29,10 +41,14 @@ def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = Fal
 
     Parameters
     ----------
-    X : array-like of shape (n, d)
-    Y : array-like of shape (m, d)
-    gamma : float, default=1.0
-        Kernel parameter, per squared unit of the columns.
+    X : array-like or frame of shape (n, d)
+    Y : array-like or frame of shape (m, d)
+    gamma : "auto" or float, default="auto"
+        Kernel parameter, per squared unit of the columns, or of the vectors of a schema. "auto"
+        follows from the schema alone; without a schema you have to give a number.
+    schema : TableSchema or what stands for one, default=None
+        Public description of the columns. Rows are then compared as vectors (`PublicVectorizer`),
+        words and missing values among them. None takes numbers as they are.
     unbiased : bool, default=False
         Leave the pairs (x, x) and (y, y) out, which makes it an unbiased estimate for the
         distributions behind the samples; it can then be negative, and needs two rows of each. The
@@ -45,7 +61,8 @@ def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = Fal
     Raises
     ------
     ValueError
-        If the samples have different columns, or fewer than two rows with ``unbiased=True``.
+        If the samples have different columns, fewer than two rows with ``unbiased=True``, or there
+        is neither a schema nor a number as gamma.
 
     Notes
     -----
@@ -55,15 +72,20 @@ def mmd2(X: ArrayLike, Y: ArrayLike, *, gamma: float = 1.0, unbiased: bool = Fal
     Examples
     --------
     >>> from skdpsumm.summaries import mmd2
-    >>> mmd2([[0.0], [1.0]], [[0.0], [1.0]])
+    >>> mmd2([[0.0], [1.0]], [[0.0], [1.0]], gamma=1.0)
     0.0
-    >>> round(mmd2([[0.0]], [[1.0]]), 4)
+    >>> round(mmd2([[0.0]], [[1.0]], gamma=1.0), 4)
     1.2642
+    >>> mmd2([["clerk"]], [["clerk"]], schema=[["clerk", "farmer"]])
+    0.0
     """
-    A, B = (validate_table(NoEstimator(), table).astype(np.float64) for table in (X, Y))
+    readers = RowReader(schema), RowReader(schema)
+    A, B = (
+        reader.read(table).astype(np.float64) for reader, table in zip(readers, (X, Y), strict=True)
+    )
     if A.shape[1] != B.shape[1]:
         raise ValueError(f"X has {A.shape[1]} columns and Y has {B.shape[1]}; give both the same.")
-    check_gamma(gamma)
+    gamma = readers[0].gamma(gamma)
     n, m = len(A), len(B)
     within = [_total(*centred(rows, rows), gamma, same=True) for rows in (A, B)]
     across = _total(*centred(A, B), gamma) / (n * m)
@@ -86,10 +108,83 @@ def centred(X: NDArray, Y: NDArray) -> tuple[NDArray, NDArray]:
     return X - origin, Y - origin
 
 
-def check_gamma(gamma: float) -> None:
-    """Raise ValueError unless `gamma` is positive and finite."""
-    if not 0 < gamma < np.inf:
-        raise ValueError(f"gamma must be above 0 and finite, got {gamma!r}.")
+def check_gamma(gamma: Any, schema: Any) -> None:
+    """Raise ValueError unless `gamma` is positive and finite, or "auto" with a schema."""
+    if isinstance(gamma, str) and gamma == "auto":
+        if schema is None:
+            raise ValueError(NO_GAMMA)
+    elif not (isinstance(gamma, Real) and 0 < float(gamma) < np.inf):
+        raise ValueError(f'gamma must be "auto", or a finite number above 0; got {gamma!r}.')
+
+
+def made_gamma(gamma: Any, schema: TableSchema | None) -> float:
+    """Return gamma; "auto" follows from the public points of the schema of a table, as vectors."""
+    check_gamma(gamma, schema)
+    if schema is None or not isinstance(gamma, str):
+        return gamma
+    return auto_gamma(vectorize(schema, public_points(schema)))
+
+
+def read_rows(reader: Any, X: Any, **options: Any) -> NDArray:
+    """Return rows as the kernel sees them: vectors of `reader.schema`, or numbers as they are.
+
+    Parameters
+    ----------
+    reader : estimator
+        With a parameter `schema`.
+    X : array-like or frame
+    **options
+        Of `validate_table`.
+    """
+    known = as_schema(reader.schema)
+    cells = validate_table(reader, X, schema=known, **options)
+    return cells if known is None else vectorize(schema_of(reader), cells)
+
+
+class RowReader(NoEstimator):
+    """Reads rows for functions, which are no estimators."""
+
+    def __init__(self, schema: Any = None):
+        self.schema = schema
+
+    def read(self, X: Any, **options: Any) -> NDArray:
+        """Return rows as the kernel sees them."""
+        check_bounds(self.schema)
+        return read_rows(self, X, **options)
+
+    def gamma(self, gamma: Any) -> float:
+        """Return the gamma of the table that was read."""
+        return made_gamma(gamma, None if self.schema is None else schema_of(self))
+
+
+@dataclass(frozen=True)
+class PartitionRows(PartitionSchema):
+    """What is public of a table in partitions, whose rows are read as the kernel sees them."""
+
+    known: TableSchema | None = None
+
+    @classmethod
+    def read_by(cls, reader: Any, X: Any) -> PartitionRows:
+        """Check what is known of a Dask collection for something with a parameter `schema`."""
+        table = PartitionSchema.of(reader, X, schema=as_schema(reader.schema))
+        known = None if reader.schema is None else schema_of(reader)
+        return cls(**vars(table), known=known)
+
+    def check(self, rows: Any) -> NDArray:
+        cells = super().check(rows)
+        return cells if self.known is None else vectorize(self.known, cells)
+
+    @property
+    def width(self) -> int:
+        """Number of entries of a row as the kernel sees it."""
+        return self.n_columns if self.known is None else n_vector(self.known)
+
+
+def check_bounds(schema: Any) -> None:
+    """Raise ValueError for what is no schema, or one that makes no vectors."""
+    known = as_schema(schema)
+    if known is not None:
+        known.require_bounds()
 
 
 def mean_kernel(
@@ -177,7 +272,7 @@ class Embedding:
         self.n_columns = n_columns
         self.n_features = 2 * p if offsets is None else p
         rows = frequencies if offsets is None else np.vstack([frequencies, offsets])
-        self._map = FourierMap(TableSchema(len(rows)), rows)
+        self._map = FourierMap(TableSchema([Numeric()] * len(rows)), rows)
         self.scale = math.sqrt(1 / p) if offsets is None else math.sqrt(2 / p)
         self.unit = self.scale / GRID
 

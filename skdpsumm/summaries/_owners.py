@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import validate_parameter_constraints
 
 from .._computing import one_blas_thread, progress
-from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
+from .._dask import compute, on_partitions, partitions, sound
 from ..privacy._noise import secret_key
 from ..schema._groups import Groups
 from ..schema._listed import check_listed, positions
 from ..schema._reading import NoEstimator, is_missing, read_labels, validate_table
 from ._curator import CONSTRAINTS, Curator
-from ._mmd import Embedding, grid_scores
+from ._mmd import Embedding, PartitionRows, grid_scores
 from ._protocol import (
     Bid,
     CallForBids,
@@ -47,7 +47,8 @@ class DataOwner:
     Parameters
     ----------
     X : array-like of shape (n, n_columns)
-        Numbers; float32 stays float32.
+        Numbers as the kernel is to see them: of other tables, the vectors that
+        `PublicVectorizer` makes. float32 stays float32.
     y : array-like of shape (n,), default=None
         Labels that go with the rows that are handed over. They play no part in the choice.
     groups : array-like of shape (n,), default=None
@@ -245,7 +246,7 @@ class PartitionOwners:
     Parameters
     ----------
     estimator : estimator
-        Gets the columns, and is named in messages of errors.
+        Gets the columns, and is named in messages of errors; rows are read by its `schema`.
     X : Dask array or frame
 
     Attributes
@@ -260,11 +261,11 @@ class PartitionOwners:
     """
 
     def __init__(self, estimator: Any, X: Any):
-        self._schema = PartitionSchema.of(estimator, X)
+        self._table = PartitionRows.read_by(estimator, X)
         self._parts = partitions(X)
-        sizes = sound(compute(on_partitions(_size, self._parts, self._schema)))
+        sizes = sound(compute(on_partitions(_size, self._parts, self._table)))
         ends = np.cumsum(sizes).tolist()
-        self._schema.check_size(ends[-1])
+        self._table.check_size(ends[-1])
         self.members = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
         self._seeds: Mapping[int, Any] = dict.fromkeys(range(len(sizes)))
 
@@ -279,19 +280,19 @@ class PartitionOwners:
         """Return the answers of all owners that are asked, from one computation."""
         parts = [self._parts[name] for name in messages]
         own = [(name, self._seeds[name]) for name in messages]
-        answers = compute(on_partitions(_answer, parts, (self._schema, dict(messages)), own))
+        answers = compute(on_partitions(_answer, parts, (self._table, dict(messages)), own))
         return dict(zip(messages, answers, strict=True))
 
 
-def _size(rows: Any, schema: PartitionSchema) -> int:
-    return len(schema.check(rows))
+def _size(rows: Any, table: PartitionRows) -> int:
+    return len(table.check(rows))
 
 
-def _answer(rows: Any, shared: tuple[PartitionSchema, dict[int, Message]], own: Any) -> Any:
-    schema, messages = shared
+def _answer(rows: Any, shared: tuple[PartitionRows, dict[int, Message]], own: Any) -> Any:
+    table, messages = shared
     name, seed = own
     # A Fault in its place is no answer to any message, so the curator leaves this owner out.
-    return DataOwner(schema.check(rows), seed=seed).answer(messages[name])
+    return DataOwner(table.check(rows), seed=seed).answer(messages[name])
 
 
 def rows_by_owner(

@@ -288,8 +288,7 @@ def warn_if_kernel_vanishes(
         warn_caller(
             "What was released of the target tells that the kernel is near 0 between any two rows "
             "of it, so that none match and the choice is near random: gamma is too large for "
-            "columns in these units. Scale X and X_target by public bounds (PublicScaler), or "
-            "lower gamma.",
+            'columns in these units. Give a schema and leave gamma="auto", or lower gamma.',
             UserWarning,
         )
 

@@ -9,14 +9,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 
 from .._computing import advance, one_blas_thread, progress
-from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
+from .._dask import compute, on_partitions, partitions, sound
 from ..features._feature_maps import FourierMap
-from ..schema._reading import NoEstimator, is_dask, validate_table
+from ..schema._columns import Numeric
+from ..schema._reading import is_dask
 from ..schema._schema import TableSchema
-from ._mmd import centred, check_gamma, kernel_column, mean_kernel
+from ._mmd import (
+    PartitionRows,
+    RowReader,
+    centred,
+    check_bounds,
+    check_gamma,
+    kernel_column,
+    mean_kernel,
+)
 
 # Swaps keep the kernel columns of all chosen rows; beyond so many bytes there are none.
 _MOST_BYTES = 2**30
@@ -33,7 +42,8 @@ def greedy_mmd_selection(
     X_target: ArrayLike | None = None,
     n_select: int = 100,
     *,
-    gamma: float = 1.0,
+    gamma: float | str = "auto",
+    schema: Any = None,
     n_components: int | None = None,
     refine: bool = True,
     n_perturbations: int | str = "auto",
@@ -55,8 +65,13 @@ def greedy_mmd_selection(
         None chooses a summary of X itself; for Dask that needs `n_components`.
     n_select : int, default=100
         p, the number of rows to choose; at most n are.
-    gamma : float, default=1.0
-        Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns.
+    gamma : "auto" or float, default="auto"
+        Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns, or of the vectors
+        of a schema. "auto" follows from the schema alone; without a schema you have to give a
+        number.
+    schema : TableSchema or what stands for one, default=None
+        Public description of the columns. Rows are then compared as vectors (`PublicVectorizer`),
+        words and missing values among them. None takes numbers as they are.
     n_components : int, default=None
         None uses the exact kernel, one column at a time: time n (m + p d), memory linear in n. A
         number uses so many random Fourier features, which is faster where d or m are large, and
@@ -81,7 +96,8 @@ def greedy_mmd_selection(
     Raises
     ------
     ValueError
-        For bad parameters, or targets with other columns.
+        For bad parameters, targets with other columns, and where there is neither a schema nor a
+        number as gamma.
 
     Notes
     -----
@@ -95,24 +111,28 @@ def greedy_mmd_selection(
     >>> from skdpsumm.summaries import greedy_mmd_selection, mmd2
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
     >>> target = X[X[:, 0] > 0]
-    >>> chosen = greedy_mmd_selection(X, target, 20, random_state=0)
-    >>> bool(mmd2(X[chosen], target) < 0.01 * mmd2(X[:20], target))
+    >>> chosen = greedy_mmd_selection(X, target, 20, gamma=1.0, random_state=0)
+    >>> bool(mmd2(X[chosen], target, gamma=1.0) < 0.01 * mmd2(X[:20], target, gamma=1.0))
     True
     """
     _check_count("n_select", n_select)
-    check_gamma(gamma)
+    check_gamma(gamma, schema)
+    check_bounds(schema)
     if n_perturbations != "auto":
         _check_count("n_perturbations", n_perturbations, least=0)
     if n_components is not None:
         _check_count("n_components", n_components)
     rng = check_random_state(random_state)
-    options = SearchOptions(n_select, gamma, n_components, refine, n_perturbations)
+    reader = RowReader(schema)
     if is_dask(X):
-        return select_from_partitions(X, X_target, options, rng)
-    rows = validate_table(NoEstimator(), X, keep_float32=True)
-    target = (
-        rows if X_target is None else validate_table(NoEstimator(), X_target).astype(rows.dtype)
-    )
+        table: Any = PartitionRows.read_by(reader, X)
+    else:
+        table = rows = reader.read(X, keep_float32=True)
+    options = SearchOptions(n_select, reader.gamma(gamma), n_components, refine, n_perturbations)
+    target = None if X_target is None else RowReader(schema).read(X_target)
+    if is_dask(X):
+        return select_from_partitions(X, table, target, options, rng)
+    target = rows if target is None else target.astype(rows.dtype)
     check_columns(rows.shape[1], target)
     with progress("greedy_mmd_selection", verbose):
         return options.goal(target, rng).select(rows, rng)
@@ -141,7 +161,9 @@ class SearchOptions:
         if self.n_components is None:
             return None
         n_features = self.n_components + self.n_components % 2
-        return FourierMap.draw(TableSchema(n_columns), n_features, self.gamma, "rbf", rng)
+        return FourierMap.draw(
+            TableSchema([Numeric()] * n_columns), n_features, self.gamma, "rbf", rng
+        )
 
     def goal(self, target: NDArray, rng: np.random.RandomState) -> Goal:
         """Return what to search for, given the rows to match."""
@@ -367,7 +389,11 @@ class SubsetSearch:
 
 
 def select_from_partitions(
-    X: Any, X_target: ArrayLike | None, options: SearchOptions, rng: np.random.RandomState
+    X: Any,
+    table: PartitionRows,
+    target: NDArray | None,
+    options: SearchOptions,
+    rng: np.random.RandomState,
 ) -> NDArray[np.int64]:
     """Return positions of rows of X, in greedy order; see `greedy_mmd_selection`.
 
@@ -377,51 +403,50 @@ def select_from_partitions(
         As `greedy_mmd_selection` does, and without a target for the exact kernel, which would take
         all rows of X to every partition.
     """
-    schema = replace(PartitionSchema.of(NoEstimator(), X), caller="greedy_mmd_selection")
+    table = replace(table, caller="greedy_mmd_selection")
     parts = partitions(X)
-    goal = _goal(schema, parts, X_target, options, rng)
+    goal = _goal(table, parts, target, options, rng)
     seeds = rng.randint(2**31, size=len(parts)).tolist()
-    found = sound(compute(on_partitions(_candidates, parts, (schema, goal), seeds)))
-    schema.check_size(sum(size for size, _, _ in found))
+    found = sound(compute(on_partitions(_candidates, parts, (table, goal), seeds)))
+    table.check_size(sum(size for size, _, _ in found))
     starts = np.cumsum([0] + [size for size, _, _ in found[:-1]])
     positions = np.concatenate([s + own for s, (_, own, _) in zip(starts, found, strict=True)])
     return positions[goal.select(np.concatenate([rows for _, _, rows in found]), rng)]
 
 
 def _goal(
-    schema: PartitionSchema,
+    table: PartitionRows,
     parts: list[Any],
-    X_target: ArrayLike | None,
+    target: NDArray | None,
     options: SearchOptions,
     rng: np.random.RandomState,
 ) -> Goal:
-    if X_target is not None:
-        target = check_array(X_target, dtype=np.float64)
-        check_columns(schema.n_columns, target)
+    if target is not None:
+        check_columns(table.width, target)
         return options.goal(target, rng)
     # The mean of features is a sum over partitions; the exact kernel would pair all their rows.
-    features = options.features(schema.n_columns, rng)
+    features = options.features(table.width, rng)
     if features is None:
         raise ValueError(
             "X_target is None, and a summary of a whole Dask collection needs the mean of its "
             "features: give n_components=1000 or so, or an X_target in memory."
         )
-    found = sound(compute(on_partitions(_feature_sum, parts, (schema, features))))
+    found = sound(compute(on_partitions(_feature_sum, parts, (table, features))))
     n_rows = sum(size for size, _ in found)
-    schema.check_size(n_rows)
+    table.check_size(n_rows)
     return Goal(options, features, sum(total for _, total in found) / n_rows)
 
 
 def _feature_sum(rows: Any, shared: Any) -> tuple[int, NDArray]:
-    schema, features = shared
-    X = schema.check(rows)
+    table, features = shared
+    X = table.check(rows)
     return len(X), unit_features(features, X).sum(axis=0, dtype=np.float64)
 
 
 def _candidates(rows: Any, shared: Any, seed: int) -> tuple[int, NDArray, NDArray]:
     """Return the number of rows, and which of them are chosen here, with the rows themselves."""
-    schema, goal = shared
-    X = schema.check(rows)
+    table, goal = shared
+    X = table.check(rows)
     chosen = np.empty(0, np.int64)
     if len(X):
         chosen = goal.select(X, np.random.RandomState(seed))

@@ -6,9 +6,8 @@ import math
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.utils import _safe_indexing, check_array, get_tags, indexable
+from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils._metadata_requests import _routing_enabled
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -23,8 +22,9 @@ from .._computing import in_a_search, warn_caller
 from .._delegation import DelegatingMixin
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, estimator
-from ..schema._reading import unwrap, validate_table
-from ._mmd import mmd2
+from ..schema._reading import beside_X, unwrap
+from ..schema._vectorizer import allowed
+from ._mmd import RowReader, mmd2
 from ._summarizer import PrivateMMDSummarizer
 
 # The distance between all pairs of target rows is part of `mmd_`.
@@ -38,14 +38,17 @@ _NO_ACCURACY = (
 _TRAINED_ON_ROWS = "the model was trained on real rows of the owners, which it may reveal"
 
 
-def _holdout_pair(X: Any, y: Any, like: Any = None) -> tuple[Any, Any] | None:
+def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, Any] | None:
     """Return held-out rows, with columns as in `like`, and their labels; None if there are none."""
     if (X is None) != (y is None):
         raise ValueError("X_holdout and y_holdout belong together; give both or neither.")
     if X is None:
         return None
     X, y = unwrap(X), unwrap(y)
-    n_columns = check_array(X, input_name="X_holdout").shape[1]
+    reader = RowReader(schema)
+    with beside_X("X_holdout"):
+        reader.read(X)
+    n_columns = reader.n_features_in_
     check_consistent_length(X, y)
     if like is not None and n_columns != _num_features(like):
         raise ValueError(
@@ -59,14 +62,14 @@ def _model_input(summarizer: PrivateMMDSummarizer, X: Any) -> Any:
     """Return what the estimator works on: rows, or phi of them."""
     if summarizer.reveal == "rows":
         return X
-    return summarizer.embedding_.features(validate_table(summarizer, X, reset=False))
+    return summarizer.embedding_.features(summarizer.vectors(X))
 
 
 def _distance(summarizer: PrivateMMDSummarizer, rows: Any, target: Any) -> float:
     """Return the MMD between rows and the target, or every k-th row of a large one."""
-    tables = [np.asarray(validate_table(summarizer, X, reset=False)) for X in (rows, target)]
+    tables = [summarizer.vectors(X) for X in (rows, target)]
     step = -(-len(tables[1]) // _MOST_TARGET_ROWS)
-    return math.sqrt(mmd2(tables[0], tables[1][::step], gamma=summarizer.gamma))
+    return math.sqrt(mmd2(tables[0], tables[1][::step], gamma=summarizer.gamma_))
 
 
 @estimator
@@ -80,9 +83,10 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     ----------
     estimator : estimator
         Trained on the chosen rows and their labels.
-    summarizer : PrivateMMDSummarizer, default=None
-        None is ``PrivateMMDSummarizer()``. With ``reveal="features"`` the estimator is trained, and
-        predicts, on phi(x).
+    summarizer : PrivateMMDSummarizer
+        With a schema, or a number as gamma. The estimator is trained on the chosen rows as they
+        are, so begin it with a `PublicVectorizer` where they hold words or missing values. With
+        ``reveal="features"`` it is trained, and predicts, on phi(x).
 
     Attributes
     ----------
@@ -133,11 +137,11 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     _inner = "estimator_"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit"])],
-        "summarizer": [None, HasMethods(["fit_resample"])],
+        "summarizer": [HasMethods(["fit_resample"])],
     }
 
     estimator: Any = field(kw_only=False)
-    summarizer: Any = field(default=None, kw_only=False)
+    summarizer: Any = field(kw_only=False)
 
     def fit(
         self,
@@ -179,12 +183,12 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         if y is None and get_tags(self.estimator).target_tags.required:
             name = type(self.estimator).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-        holdout = _holdout_pair(X_holdout, y_holdout, X)
+        holdout = _holdout_pair(X_holdout, y_holdout, self.summarizer.schema, X)
         if _routing_enabled():
             params = process_routing(self, "fit", **params).estimator.fit
         X, y = indexable(X, y)
         # Not by `clone`, or the ledger would take this fit for a trial of a search.
-        summarizer = own_clone(self._given_summarizer())
+        summarizer = own_clone(self.summarizer)
         try:
             labels = {"groups": groups, "target_groups": target_groups}
             labels = {name: given for name, given in labels.items() if given is not None}
@@ -228,8 +232,9 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         """
         check_is_fitted(self, "estimator_")
         if X is not None:
-            validate_table(self.summarizer_, X, reset=False)
-        holdout = _holdout_pair(X_holdout, y_holdout) or self._holdout
+            self.summarizer_.vectors(X)
+        schema = self.summarizer_.schema
+        holdout = _holdout_pair(X_holdout, y_holdout, schema) or self._holdout
         if holdout is None:
             if y is not None and not in_a_search():
                 warn_caller(_NO_ACCURACY, UserWarning)
@@ -269,9 +274,6 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         """True once fitted: which rows were chosen, and how well they match, is private."""
         return hasattr(self, "summarizer_")
 
-    def _given_summarizer(self) -> Any:
-        return PrivateMMDSummarizer() if self.summarizer is None else self.summarizer
-
     def _inner_input(self, X: Any) -> Any:
         return _model_input(self.summarizer_, X)
 
@@ -283,5 +285,6 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
             tags.regressor_tags = replace(inner.regressor_tags, poor_score=True)
         tags.transformer_tags = inner.transformer_tags
         tags.target_tags = inner.target_tags
-        tags.non_deterministic = get_tags(self._given_summarizer()).non_deterministic
+        tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.summarizer.schema)
+        tags.non_deterministic = get_tags(self.summarizer).non_deterministic
         return tags

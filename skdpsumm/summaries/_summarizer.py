@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils._metadata_requests import RequestMethod
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import in_a_search, warn_caller
@@ -20,10 +20,12 @@ from ..privacy import PrivacyGuarantee
 from ..privacy._contract import PrivateFit, estimator, warn_of_seed
 from ..privacy._noise import derived_seed
 from ..schema._groups import Groups
-from ..schema._reading import beside_X, is_dask, unwrap, validate_table
+from ..schema._reading import beside_X, is_dask, unwrap
+from ..schema._schema import TableSchema, as_schema, schema_of
+from ..schema._vectorizer import allowed, n_vector
 from ._auction import Auction
 from ._curator import CONSTRAINTS, PROTOCOLS, Curator, check_target_groups, from_name
-from ._mmd import Embedding
+from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
 from ._owners import DataOwner, PartitionOwners, rows_by_owner, run_protocol
 from ._protocol import COSTS_NOTHING, Propose, Protocol
 from ._releases import RELEASES, OwnerValueRelease, OwnerValues
@@ -81,12 +83,15 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         How curator and owners talk: `Propose`, `Pool`, `Posted`, `AskAll`, or `Auction`, which is
         the paper's and has no valid guarantee. A name stands for the defaults of its class; an
         object sets its parameters: ``Propose(parsimony=6)``, ``Posted(n_rounds=10)``.
-    gamma : float, default=1.0
-        Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns. Public: scale the
-        columns with public bounds (`PublicScaler`), or take it from public data. The default is
-        for columns from 0 to 1: with unscaled ones, such as ages and incomes, the kernel is 0
-        between any two rows, and the choice random. `fit` warns where what was released of the
-        target tells so.
+    schema : TableSchema or what stands for one, default=None
+        Public description of the columns. Tables are read through it as they come, with words and
+        missing values where it says so, and rows are compared as vectors (`PublicVectorizer`); the
+        rows that are chosen are yours, unchanged. None takes columns of numbers as they are.
+    gamma : "auto" or float, default="auto"
+        Of the kernel ``exp(-gamma |x - y|^2)`` of the vectors. "auto" follows from the schema
+        alone. Without a schema you have to give a number, per squared unit of the columns, from
+        public knowledge: where it is too large, no two rows are alike and the choice is random.
+        `fit` warns where what was released of the target tells so.
     n_components : int, default=1000
         d, the number of random Fourier features; their error per score is about
         ``1 / sqrt(d)`` and their noise does not grow with d, so take many.
@@ -151,7 +156,11 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     dropped_owners_ : dict from owner to str
         Owners that failed, and why.
     embedding_ : Embedding
-        phi, public.
+        phi, public; of the vectors where there is a schema.
+    gamma_ : float
+        gamma, or what "auto" stands for; public.
+    schema_ : TableSchema or None
+        That of the columns of X that are used, in their order.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
@@ -166,7 +175,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsumm import PrivateMMDSummarizer
+    >>> from skdpsumm import Categorical, Numeric, PrivateMMDSummarizer
     >>> rng = np.random.default_rng(0)
     >>> X = np.vstack([rng.normal(0, 1, (500, 2)), rng.normal(3, 1, (500, 2))])
     >>> owners = np.repeat(["north", "south"], 500)
@@ -176,6 +185,16 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     (True, 80)
     >>> round(summarizer.privacy_.target.epsilon(1e-6), 3), summarizer.privacy_.owners.epsilon()
     (1.0, 0.0)
+
+    Tables as they come, with a schema:
+
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"age": rng.integers(17, 90, 600), "job": ["clerk", None] * 300})
+    >>> schema = {"age": Numeric(17, 90, step=1), "job": Categorical(["clerk"], missing=True)}
+    >>> summarizer = PrivateMMDSummarizer(20, schema=schema, random_state=0)
+    >>> rows = summarizer.fit_resample(people, X_target=people[people.age > 60])
+    >>> bool(rows.age.mean() > 60)
+    True
     """
 
     set_fit_resample_request = RequestMethod("fit_resample", sorted(_ROUTED))
@@ -184,6 +203,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
+        "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
+        "gamma": [StrOptions({"auto"}), *CONSTRAINTS["gamma"]],
         "n_jobs": [
             None,
             Interval(Integral, 1, None, closed="left"),
@@ -194,7 +215,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
 
     n_select: int = field(default=100, kw_only=False)
     protocol: Any = "propose"
-    gamma: float = 1.0
+    schema: Any = None
+    gamma: Any = "auto"
     n_components: int = 1000
     release: Any = "gaussian"
     n_target: Any = None
@@ -301,12 +323,26 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         labels = {"groups": groups, "target_groups": target_groups}
         self.fit(X, y, X_target=X_target, owners=owners, **labels)
         if self.reveal == "features":
-            chosen = self.embedding_.features(
-                np.asarray(validate_table(self, X, reset=False))[self.sample_indices_]
-            )
+            chosen = self.embedding_.features(self.vectors(X)[self.sample_indices_])
         else:
             chosen = _safe_indexing(X, self.sample_indices_)
         return chosen if y is None else (chosen, _safe_indexing(y, self.sample_indices_))
+
+    def vectors(self, X) -> NDArray[np.float64]:
+        """Return rows as the kernel sees them: vectors of the schema, or numbers as they are.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (m, n_features)
+            Any table with the columns of the one that was fitted.
+
+        Returns
+        -------
+        ndarray of shape (m, n_columns)
+            What `embedding_` takes, and what distances such as `mmd2` with ``gamma=gamma_`` are of.
+        """
+        check_is_fitted(self, "sample_indices_")
+        return read_rows(self, X, reset=False)
 
     def noisy_owner_values(self, epsilon: float) -> OwnerValues:
         """Release the owners' values with noise; every call is a release of its own.
@@ -354,6 +390,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         super()._check_parameters()
         self._made_protocol()
         from_name(self.release, RELEASES)
+        check_gamma(self.gamma, self.schema)
+        check_bounds(self.schema)
 
     def _made_protocol(self) -> Protocol:
         return from_name(self.protocol, PROTOCOLS)
@@ -380,7 +418,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             return self._draft_of_partitions(X, X_target, owners, of_owners)
         if X_target is None and not (self.target_is_owners or in_a_search()):
             warn_caller(_NO_TARGET, UserWarning)
-        X = validate_table(self, X, keep_float32=True)
+        X = read_rows(self, X, keep_float32=True)
         if y is not None and np.shape(unwrap(y))[:1] != X.shape[:1]:
             raise ValueError(_NO_LABELS)
         labels = None if groups is None else Groups.read(groups, len(X))
@@ -440,7 +478,10 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     def _target_rows(self, X_target: Any) -> NDArray:
         """Return the target's rows; a refusal says what a pipeline does not do for them."""
         with beside_X("X_target"):
-            return validate_table(self, X_target, reset=False)
+            known = as_schema(self.schema)
+            if known is not None and known.names is not None:  # in any order, by their names
+                return RowReader(known).read(X_target)
+            return read_rows(self, X_target, reset=False)
 
     def _make_curator(
         self,
@@ -451,10 +492,14 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         target_groups: Any = None,
     ) -> _CuratorOfFit:
         shared = {name: getattr(self, name) for name in CONSTRAINTS}
+        shared["gamma"] = made_gamma(self.gamma, self._schema_of_table())
         # The estimator pays, so the curator has no ledger.
         own = {"target_is_owners": of_owners, "random_state": rng, "ledger": None}
         own["target_groups"] = target_groups
         return _CuratorOfFit(target, names, **{**shared, **own})
+
+    def _schema_of_table(self) -> TableSchema | None:
+        return None if self.schema is None else schema_of(self)
 
     def _coins_seed(self, k: int, rng: np.random.RandomState) -> Any:
         # Without noise nothing is secret, so coins are as public as frequencies.
@@ -477,7 +522,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         self.privacy_ = curator.privacy
         self.transcript_ = curator.transcript
         self.dropped_owners_ = curator.dropped_owners
-        self.embedding_ = curator.embedding
+        self.embedding_, self.gamma_ = curator.embedding, curator.gamma
+        self.schema_ = self._schema_of_table()
 
     def _warn_last(self, draft: _Draft) -> None:
         draft.curator.warn_of_result()
@@ -494,11 +540,22 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         Parameters
         ----------
         n_features : int
+            Number of columns of X.
 
         Returns
         -------
         Embedding
+            Of the vectors, where there is a schema.
         """
         rng = check_random_state(clone(self.random_state, safe=False))
-        kind = self._made_protocol().embedding_kind
-        return Embedding.draw(n_features, self.n_components, self.gamma, kind, rng)
+        kind, known = self._made_protocol().embedding_kind, as_schema(self.schema)
+        if known is not None:
+            known = known.for_table(n_features)
+        width = n_features if known is None else n_vector(known)
+        gamma = made_gamma(self.gamma, known)
+        return Embedding.draw(width, self.n_components, gamma, kind, rng)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
+        return tags

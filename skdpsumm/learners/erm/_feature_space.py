@@ -124,9 +124,9 @@ class FeatureSpace(Space):
             return values
         raise ValueError(
             "feature_map fails on a row of the table. It must take any row of finite numbers: "
-            "clip columns to public bounds before it (PublicScaler), or have it ignore what it "
-            "does not know (handle_unknown='ignore'). (What it said is left out, for it may hold "
-            "a private value.)"
+            "give a schema, which clips them to public ranges, or have it ignore what it does not "
+            "know (handle_unknown='ignore'). (What it said is left out, for it may hold a private "
+            "value.)"
         )
 
     def gram(self, X, Y):

@@ -204,8 +204,8 @@ class KernelSpace(GramSpace):
         # Raised out here, for the error above may hold a value of a row.
         raise ValueError(
             "kernel fails on rows of these tables, or returns another shape than (n, m). It must "
-            "take any rows of finite numbers; clip columns to public bounds (PublicScaler). (What "
-            "it said is left out, for it may hold a private value.)"
+            "take any rows of finite numbers; a schema clips them to public ranges. (What it said "
+            "is left out, for it may hold a private value.)"
         )
 
     def _scales(self, X: NDArray) -> Floats:
@@ -219,8 +219,8 @@ class KernelSpace(GramSpace):
     def check(self, X):
         if self.kernel == "chi2" and (X < 0).any():
             raise ValueError(
-                "kernel='chi2' is defined for columns that are nowhere negative; clip them to "
-                "public bounds (PublicScaler), or take another kernel."
+                "kernel='chi2' is defined for columns that are nowhere negative; give a schema, "
+                "which scales them to [0, 1], or take another kernel."
             )
 
 
@@ -414,4 +414,6 @@ UNIT_KERNELS: dict[str, Callable[..., Floats]] = {
     "cosine": cosine,
     "chi2": chi2,
 }
+# Those whose gamma depends on how far apart rows are.
+WITH_WIDTH = ("rbf", "laplacian", "chi2")
 KERNELS = (*UNIT_KERNELS, "linear", "poly", "polynomial")

@@ -85,7 +85,7 @@ class LaplaceAnswers(LearnerMechanism):
         Radius of the paper's set C, in the norm of the space. None shrinks by an unbiased estimate
         of the error, as the variance of the noise is public.
     n_landmarks : int, default=256
-        How many public points are drawn from `bounds` where `fit` is given no X_public.
+        How many public points are drawn from the schema where `fit` is given no X_public.
 
     Notes
     -----
@@ -241,7 +241,7 @@ class ExponentialMechanism(LearnerMechanism):
         The public set S of points that can be chosen. None is the ball of radius `norm_bound` for
         the linear kernel without intercept, and landmarks for other kernels.
     n_landmarks : int, default=256
-        How many landmarks are drawn from `bounds` where a kernel has no `candidates`.
+        How many landmarks are drawn from the schema where a kernel has no `candidates`.
 
     Notes
     -----

@@ -138,7 +138,7 @@ class FunctionalMechanism(LearnerMechanism):
     Parameters
     ----------
     n_landmarks : int, default=256
-        Of TDIL and TDDL learners: how many public points are drawn from `bounds` where the kernel
+        Of TDIL and TDDL learners: how many public points are drawn from the schema where the kernel
         needs some. The noise on a prediction does not grow with it.
     max_points : int, default=5000
         Of PINP learners with a kernel: points at which the path is sampled. Memory goes with its
@@ -155,7 +155,7 @@ class FunctionalMechanism(LearnerMechanism):
     >>> from skdpsumm import TDILClassifier
     >>> from skdpsumm.learners import FunctionalMechanism
     >>> model = TDILClassifier(
-    ...     kernel="rbf", bounds=(-1, 1), mechanism=FunctionalMechanism(n_landmarks=64)
+    ...     kernel="rbf", schema=(-1, 1), mechanism=FunctionalMechanism(n_landmarks=64)
     ... )
     >>> model.set_params(mechanism__n_landmarks=128).mechanism
     FunctionalMechanism(n_landmarks=128)
