@@ -408,7 +408,9 @@ def test_learners_of_other_kinds():
 @pytest.mark.parametrize("limit", [2, "average"])
 def test_models_on_a_sketch(limit):
     sketcher = RFFSketcher(gamma=1.0, n_components=50)
-    model = search(M2MClassifier(sketcher, schema=(-1, 1), classes=[0, 1]), max_rows_per_group=limit)
+    model = search(
+        M2MClassifier(sketcher, schema=(-1, 1), classes=[0, 1]), max_rows_per_group=limit
+    )
     model.fit(X, Y, groups=LABELS)
     fitted = model.best_estimator_
     assert fitted.sketcher_.max_rows_per_group == limit
@@ -447,7 +449,11 @@ WRONG = {
         LABELS,
         "objective",
     ),
-    "keeps rows": ({"estimator": PINPClassifier(gamma=1.0), "delta": 1e-6}, LABELS, "keeps private rows"),
+    "keeps rows": (
+        {"estimator": PINPClassifier(gamma=1.0), "delta": 1e-6},
+        LABELS,
+        "keeps private rows",
+    ),
     "own bound": ({"estimator": Spy(max_rows_per_group=3)}, LABELS, "said once"),
     "own bound and none": (
         {"estimator": Spy(max_rows_per_group=3), "max_rows_per_group": None},
