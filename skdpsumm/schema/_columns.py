@@ -339,8 +339,10 @@ FAULTS = {
     "missing": "has missing values (NaN or null). " + FILL_MISSING,
     "complex": "must hold finite numbers. Complex data not supported; give real numbers.",
     "objects": (  # in the words that scikit-learn's checks know
-        "must hold finite numbers: float() argument must be a string or a real number, not {kind!r}."
+        "must hold finite numbers: float() argument must be a string or a real number, not "
+        "{kind!r}."
     ),
+    "infinite": "must hold finite numbers, and holds infinity or one too large for float64.",
     "unlisted": (
         "holds a value that is not among its categories; add it to those of the schema, or map "
         "rare values to one of those listed."
