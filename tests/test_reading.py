@@ -345,7 +345,7 @@ def test_cells_that_are_arrays_are_no_numbers():
     pairs = pl.Series(np.zeros((5, 2)), dtype=pl.Array(pl.Float64, 2))
     frame = pl.DataFrame({"a": pairs, "c": ["x", "y", "x", "y", "x"]})
     sketcher = HistogramSketcher(schema={"a": (0, 1), "c": ["x", "y"]}, ledger=ledger)
-    with pytest.raises(ValueError, match="'a' must hold finite numbers"):
+    with pytest.raises(TypeError, match="column 'a'"):
         sketcher.fit(frame)
     with pytest.raises(TypeError, match="column 'a'"):
         RFFSketcher(gamma=1.0, ledger=ledger).fit(frame[["a"]])

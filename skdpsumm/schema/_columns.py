@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._listed import check_listed, positions
-from ._reading import FILL_MISSING, NO_TIMES, CellError, finite_numbers
+from ._reading import FILL_MISSING, NO_TIMES, CellError, cell_error, finite_numbers
 
 # Of synthetic cells, where nothing says how many are missing.
 _SHARE_MISSING = 0.1
@@ -336,7 +336,8 @@ def _is_number(value: Any) -> bool:
 # What is wrong with cells of a column, and what to do.
 FAULTS = {
     "times": "holds dates or times. " + NO_TIMES,
-    "missing": "has missing values. " + FILL_MISSING,
+    "missing": "has missing values (NaN, None or null). " + FILL_MISSING,
+    "infinite": "holds infinity, or a number too large for float64; give finite numbers.",
     "unlisted": (
         "holds a value that is not among its categories; add it to those of the schema, or map "
         "rare values to one of those listed."
@@ -357,7 +358,9 @@ def read_cells(column: Column, cells: NDArray, name: str) -> NDArray:
     try:
         return column.read(cells)  # type: ignore[attr-defined]
     except CellError as error:
-        fault = error.fault
+        found, fault = error, error.fault
+    if fault in ("complex", "objects"):
+        raise cell_error(found, "X", f" in column {name!r}")
     if isinstance(column, Categorical) and fault == "times":
         raise ValueError(
             f"Column {name!r} holds dates or times, and categories are words or numbers; convert "
