@@ -16,7 +16,7 @@ from skdpsumm import Numeric, RFFSketcher
 from skdpsumm.learners import PolynomialKernel
 
 # What is public of scikit-learn's data, and what it wants of predictions, by kind and by name.
-WIDE = {"schema": (-1000, 1000)}
+WIDE = {"schema": (-100, 100)}
 PUBLIC = {
     "sketcher": WIDE,
     "vectorizer": WIDE,
@@ -46,7 +46,7 @@ TUNED = {
     "fourier": {"n_components": 20, "schema": None},
     "laplacian": {"n_components": 20},
     "race": {"n_repetitions": 4, "n_buckets": 5, "schema": None},
-    "grid": WIDE | {"schema": Numeric(-1000, 1000, step=0.25)},
+    "grid": {"schema": Numeric(-100, 100, step=1, missing=True)},
     "m2m": SHARP,
     "m2m classifier": SHARP,
     "m2m ridge": SHARP,
@@ -58,6 +58,7 @@ TUNED = {
     },
     "mwem": {"release__n_steps": 20},
     "weights": EXPLICIT,
+    "schema": {"schema": (-5, 5), "fit_intercept": True},
     "intercept": EXPLICIT,
     "objective": {"norm_bound": 10.0, "loss": "logistic"},
     "landmarks": {"kernel": PolynomialKernel(degree=2), "norm_bound": 5.0, **BOXED},

@@ -35,7 +35,9 @@ Y = (X[:, 0] > 0).astype(int)
 
 def estimators(**budget):
     """Return one of each private estimator, with `budget` where its noise is drawn."""
-    summarizer = PrivateMMDSummarizer(10, n_components=20, target_is_owners=True, **budget)
+    summarizer = PrivateMMDSummarizer(
+        10, schema=(-1, 1), n_components=20, target_is_owners=True, **budget
+    )
     sketcher, box = RFFSketcher(10, **budget), {"bounds": (-1, 1), "n_synthetic": 100}
     parts = [HistogramSketcher(n_bins=4), RFFSketcher(6)]
     return [
@@ -109,7 +111,9 @@ def test_unfitted_clones_hold_nothing(estimator):
 
 def test_a_late_warning_costs_no_summary():
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-3)
-    few = PrivateMMDSummarizer(200, n_components=20, target_is_owners=True, ledger=ledger)
+    few = PrivateMMDSummarizer(
+        200, n_components=20, target_is_owners=True, ledger=ledger, gamma=1.0
+    )
     model = SummarizedEstimator(LogisticRegression(), few)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -122,7 +126,7 @@ def test_a_late_warning_costs_no_summary():
 
 
 def test_a_failed_refit_on_a_summary_leaves_nothing_of_the_former_one():
-    few = PrivateMMDSummarizer(10, n_components=20, target_is_owners=True)
+    few = PrivateMMDSummarizer(10, n_components=20, target_is_owners=True, gamma=1.0)
     model = SummarizedEstimator(LogisticRegression(), few).fit(X, Y)
     former = model.summarizer_
     model.set_params(estimator=LogisticRegression(C=-1.0))

@@ -403,7 +403,7 @@ def test_partitions_are_owners(mixture, protocol, how):
 def test_bad_owners_cost_nothing(mixture):
     X, target = mixture
     ledger = PrivacyLedger(epsilon=2, delta=1e-5)
-    options = {"n_components": 50, "ledger": ledger}
+    options = {"n_components": 50, "gamma": 1.0, "ledger": ledger}
     lazily = da.from_array(X, chunks=(600, 2))
     bad = X.copy()
     bad[700, 1] = np.nan
@@ -423,7 +423,7 @@ def test_claims_of_partitions_follow_from_what_is_said(mixture):
     X, _ = mixture
     lazily = da.from_array(X, chunks=(600, 2))
     for said in (False, True):
-        s = PrivateMMDSummarizer(5, n_components=50, target_is_owners=said)
+        s = PrivateMMDSummarizer(5, n_components=50, target_is_owners=said, gamma=1.0)
         claim = s.fit(lazily, X_target=X).privacy_.owners
         assert (claim.epsilon(1e-6) > 0.9) == said
         assert ("share no row" in claim.given) != said
@@ -440,16 +440,20 @@ def test_selection_in_two_rounds_is_nearly_as_good(mixture, n_components):
         parts = greedy_mmd_selection(lazily, goal, **options)
         wanted = X if goal is None else goal
         assert len(set(parts.tolist())) == 15
-        assert mmd2(X[parts], wanted) < 2 * mmd2(X[whole], wanted) < 0.5 * mmd2(X[:15], wanted)
+        assert (
+            mmd2(X[parts], wanted, gamma=1.0)
+            < 2 * mmd2(X[whole], wanted, gamma=1.0)
+            < 0.5 * mmd2(X[:15], wanted, gamma=1.0)
+        )
         np.testing.assert_array_equal(parts, greedy_mmd_selection(lazily, goal, **options))
 
 
 def test_selection_of_a_whole_collection_needs_features(mixture):
     lazily = da.from_array(mixture[0], chunks=(600, 2))
     with pytest.raises(ValueError, match="n_components"):
-        greedy_mmd_selection(lazily, n_select=5)
+        greedy_mmd_selection(lazily, n_select=5, gamma=1.0)
     with pytest.raises(ValueError, match="NaN"):
-        greedy_mmd_selection(da.log(-abs(lazily)), mixture[1], n_select=5)
+        greedy_mmd_selection(da.log(-abs(lazily)), mixture[1], n_select=5, gamma=1.0)
 
 
 # ---- a cluster

@@ -25,7 +25,7 @@ from skdpsumm.privacy._mechanisms import Unprotected
 rng = np.random.default_rng(0)
 X = rng.random((200, 2))
 y = (X[:, 0] > 0.5).astype(int)
-SMALL = {"n_select": 17, "n_components": 32}
+SMALL = {"n_select": 17, "n_components": 32, "gamma": 1.0}
 BADGE = "epsilon=1 at delta=1e-06 (one row, add-remove), protects the rows of X"
 
 
@@ -99,20 +99,23 @@ def test_public_things_have_no_badge():
     [
         (
             PrivacyGuarantee(PureDP(0.5), "replace_one"),
-            "epsilon=0.5, delta=0 (replace-one), protects the rows of X against public",
+            "epsilon=0.5, delta=0 (one row, replace-one), protects the rows of X against public",
         ),
         (
             PrivacyGuarantee(Unprotected("of a test")),
-            "no guarantee: epsilon=inf (one row, add-remove), protects the rows of X against public",
+            "no guarantee: epsilon=inf (one row, add-remove), "
+            "protects the rows of X against public",
         ),
         (
             PrivacyGuarantee(PureDP(0.5), simulated=True),
-            "SIMULATED, protects nobody: epsilon=0.5, delta=0 (one row, add-remove), protects the rows of X "
+            "SIMULATED, protects nobody: epsilon=0.5, delta=0 (one row, add-remove), "
+            "protects the rows of X "
             "against public",
         ),
         (
             PrivacyGuarantee(GaussianDP(0.5), idealised=True),
-            "epsilon=2.254 at delta=1e-06 (one row, add-remove), protects the rows of X against public, "
+            "epsilon=2.254 at delta=1e-06 (one row, add-remove), "
+            "protects the rows of X against public, "
             "idealised noise",
         ),
     ],

@@ -558,7 +558,13 @@ def test_order_and_jobs_do_not_change_what_owners_see(protocol):
 
     def first(order, n_jobs):
         summarizer = PrivateMMDSummarizer(
-            5, protocol=protocol, n_components=16, noise_seed=0, random_state=0, n_jobs=n_jobs
+            5,
+            protocol=protocol,
+            n_components=16,
+            noise_seed=0,
+            random_state=0,
+            n_jobs=n_jobs,
+            gamma=1.0,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)

@@ -71,7 +71,7 @@ def test_sketches_spend_what_is_claimed(name, delta, adjacency):
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_targets(adjacency, delta):
     summarizer = PrivateMMDSummarizer(
-        5, n_components=4, adjacency=adjacency, delta=delta, n_target=6, random_state=0
+        5, n_components=4, adjacency=adjacency, delta=delta, n_target=6, random_state=0, gamma=1.0
     )
     one, other = worst_case_neighbours(summarizer, n_samples=6, n_features=2)
     np.testing.assert_array_equal(one["X"], other["X"])
@@ -95,7 +95,13 @@ def test_targets(adjacency, delta):
 @pytest.mark.parametrize("protocol", ["propose", "posted", "ask_all", "auction"])
 def test_owners(protocol, adjacency):
     summarizer = PrivateMMDSummarizer(
-        5, protocol=protocol, n_components=4, adjacency=adjacency, n_target=300, random_state=0
+        5,
+        protocol=protocol,
+        n_components=4,
+        adjacency=adjacency,
+        n_target=300,
+        random_state=0,
+        gamma=1.0,
     )
     one, other = worst_case_neighbours(summarizer, n_samples=300, side="owners")
     np.testing.assert_array_equal(one["X_target"], other["X_target"])
@@ -111,16 +117,18 @@ def test_what_is_not_known_is_refused():
         worst_case_neighbours(LogisticRegression())
     with pytest.raises(TypeError, match="SummarizedEstimator"):
         worst_case_neighbours(
-            SummarizedEstimator(LogisticRegression(), PrivateMMDSummarizer(random_state=0))
+            SummarizedEstimator(
+                LogisticRegression(), PrivateMMDSummarizer(random_state=0, gamma=1.0)
+            )
         )
-    summarizer = PrivateMMDSummarizer(random_state=0)
+    summarizer = PrivateMMDSummarizer(random_state=0, gamma=1.0)
     with pytest.raises(ValueError, match=r"side must be .* 'both'"):
         worst_case_neighbours(summarizer, side="both")
     with pytest.raises(ValueError, match="target_is_owners"):
         worst_case_neighbours(clone(summarizer).set_params(target_is_owners=True))
     with pytest.raises(ValueError, match="shares"):
         worst_case_neighbours(clone(summarizer).set_params(shares={"a": 1.0}))
-    for careless in (PrivateMMDSummarizer(), M2MEstimator(bounds=(0, 1)), RFFSketcher()):
+    for careless in (PrivateMMDSummarizer(gamma=1.0), M2MEstimator(bounds=(0, 1)), RFFSketcher()):
         with pytest.raises(ValueError, match="random_state must be an int"):
             worst_case_neighbours(careless)
 

@@ -114,7 +114,7 @@ def test_analysts_see_progress_as_well(kind, capsys):
 
 
 def test_selection_counts_rows(capsys):
-    options = {"n_select": 7, "refine": False}
+    options = {"n_select": 7, "gamma": 1.0, "refine": False}
     greedy_mmd_selection(X, **options)
     assert capsys.readouterr().err == ""
     greedy_mmd_selection(X, verbose=1, **options)
@@ -189,6 +189,6 @@ def test_answers_and_the_choice_of_rows_report(capfd):
     capfd.readouterr()
     learner.predict(X + 0.001)
     assert "PINPClassifier, answers: 3 steps" in capfd.readouterr().err
-    PrivateMMDSummarizer(40, verbose=1).fit(X, X_target=X[:300])
+    PrivateMMDSummarizer(40, verbose=1, gamma=1.0).fit(X, X_target=X[:300])
     shown = re.search(r"protocol: (\d+) steps", capfd.readouterr().err)
     assert int(shown.group(1)) >= 40

@@ -152,7 +152,7 @@ def test_a_protocol():
     assert summarizer.privacy_.owners.epsilon(0) == 0
     assert len(summarizer.sample_indices_) == 20
     with pytest.raises(ValueError, match="n_rows"):
-        PrivateMMDSummarizer(protocol=BEST_ROWS(n_rows=0), ledger=ledger).fit(
+        PrivateMMDSummarizer(protocol=BEST_ROWS(n_rows=0), ledger=ledger, gamma=1.0).fit(
             X, X_target=TARGET, owners=OWNERS
         )
     assert len(ledger.entries()) == 1
@@ -168,6 +168,7 @@ def test_what_an_owner_hears_in_a_protocol_does_not_depend_on_other_owners():
             protocol=BEST_ROWS(),
             noise_seed=0,
             random_state=0,
+            gamma=1.0,
         )
         run_protocol(curator, {"north": DataOwner(X[:200]), "south": DataOwner(others)})
         (message,) = curator.transcript["north"]

@@ -39,7 +39,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         the label, "target".
     schema : TableSchema or what stands for one
         What is public about the columns of X. Required by `fit`. `estimator` is given an indicator
-        of each category in the column's place.
+        of each category in the column's place; and beside a number that may be missing (then it is
+        the middle of its range) an indicator that it is.
     estimator : classifier, default=None
         Takes `sample_weight`, or is a Pipeline whose last step does; what its steps learn, they
         learn from the release. None: `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`.
