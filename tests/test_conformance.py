@@ -73,12 +73,12 @@ TUNED = {
     },
     "objective, numbers": {"norm_bound": 10.0, "loss": "squared", **NUMBER},
     "exponential, numbers": {"mechanism__n_rounds": 30, **NUMBER},
-    "landmarks, numbers": {"gamma": "auto", **BOXED, **NUMBER},
-    "span, numbers": {**BOXED, **NUMBER},
-    "laplace, numbers": {"gamma": "auto", **BOXED, **NUMBER},
+    "landmarks, numbers": BOXED | NUMBER,
+    "span, numbers": {"gamma": 16.0, **BOXED, **NUMBER},
+    "laplace, numbers": BOXED | NUMBER,
     "answers of features, numbers": EXPLICIT | NUMBER,
-    **{name: {"gamma": 0.2} for name in ("path", "svt", "threshold")},
-    **{f"{name}, numbers": {"gamma": 0.2, **NUMBER} for name in ("path", "svt", "threshold")},
+    **{name: {"schema": (-5, 5)} for name in ("path", "svt", "threshold")},
+    **{f"{name}, numbers": {"schema": (-5, 5)} | NUMBER for name in ("path", "svt", "threshold")},
     "search, numbers": {"estimator__y_bounds": (-5, 5), "score_bounds": (-5, 0)},
 }
 # A choice among candidates at random: good predictions need more rounds than checks have time for.
