@@ -73,12 +73,12 @@ TUNED = {
     },
     "objective, numbers": {"norm_bound": 10.0, "loss": "squared", **NUMBER},
     "exponential, numbers": {"mechanism__n_rounds": 30, **NUMBER},
-    "landmarks, numbers": {"gamma": 0.01, **BOXED, **NUMBER},
-    "span, numbers": {"norm_bound": 4.0, **BOXED, **NUMBER},
-    "laplace, numbers": {"gamma": 0.01, **BOXED, **NUMBER},
+    "landmarks, numbers": BOXED | NUMBER,
+    "span, numbers": {"gamma": 16.0, **BOXED, **NUMBER},
+    "laplace, numbers": BOXED | NUMBER,
     "answers of features, numbers": EXPLICIT | NUMBER,
-    **{name: {"gamma": 0.2} for name in ("path", "svt", "threshold")},
-    **{f"{name}, numbers": {"gamma": 0.2, **NUMBER} for name in ("path", "svt", "threshold")},
+    **{name: {"schema": (-5, 5)} for name in ("path", "svt", "threshold")},
+    **{f"{name}, numbers": {"schema": (-5, 5)} | NUMBER for name in ("path", "svt", "threshold")},
     "search, numbers": {"estimator__y_bounds": (-5, 5), "score_bounds": (-5, 0)},
 }
 # A choice among candidates at random: good predictions need more rounds than checks have time for.
