@@ -104,12 +104,6 @@ def noise_of(sketcher, n_columns=2):
     return clone(sketcher)._prepare(sketcher.preview_map(n_columns)).noise
 
 
-def blocks_of(name, sketcher, known={}):  # noqa: B006  remembered
-    if name not in known:
-        known[name] = noise_of(sketcher).blocks
-    return known[name]
-
-
 def moves(blocks, first, second):
     """Return by how much two tables differ in each block of noise, as (L1, L2, allowed, allowed).
 
@@ -127,7 +121,7 @@ def moves(blocks, first, second):
 
 
 def check_moves(sketcher, first, second):
-    for l1, l2, most_l1, most_l2 in moves(blocks_of(repr(sketcher), sketcher), first, second):
+    for l1, l2, most_l1, most_l2 in moves(noise_of(sketcher).blocks, first, second):
         assert l1 <= most_l1 * (1 + 1e-12)
         assert l2 <= most_l2 * (1 + 1e-12)
 

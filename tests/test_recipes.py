@@ -75,7 +75,7 @@ def test_pages_name_files_that_are_there():
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 def test_a_sketcher(adjacency, tmp_path):
     ledger = a_ledger(adjacency=adjacency)
-    sketcher = SIDE(threshold=0.1, bounds=(-0.5, 0.5), adjacency=adjacency, ledger=ledger).fit(X)
+    sketcher = SIDE(threshold=0.1, schema=(-0.5, 0.5), adjacency=adjacency, ledger=ledger).fit(X)
     assert charged_once(ledger, sketcher.privacy_)
     # A row moves the sums by what the map claims, and the noise is that of it.
     phi = sketcher.feature_map_

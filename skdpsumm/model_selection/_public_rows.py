@@ -365,10 +365,8 @@ class Reading:
                     schemas[j].append(column)
                 for j, listed in zip(columns, _lists_of(step), strict=False):  # it complains
                     lists[j].append(listed)
-        columns = [
-            Column.of(str(name), lists[j], schemas[j], j in plain) for j, name in enumerate(names)
-        ]
-        return cls(schema, tuple(columns))
+        known = [Column.of(str(n), lists[j], schemas[j], j in plain) for j, n in enumerate(names)]
+        return cls(schema, tuple(known))
 
     def covers(self, other: Reading) -> bool:
         """Return whether estimators of another reading may be given tables that were read so."""

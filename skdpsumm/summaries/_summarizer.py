@@ -407,7 +407,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         X_target: Any,
         owners: Any,
         target_groups: Any = None,
-        *,
         groups: Any = None,
     ) -> _Draft:
         # Public facts alone decide: what is claimed and charged must not depend on a row.

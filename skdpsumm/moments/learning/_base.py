@@ -23,7 +23,7 @@ from ...schema._reading import Table, exact_numbers, validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
 from ...sketches._union import with_schema
-from .._base import BaseM2M, table_of
+from .._base import BaseM2M, table_of, with_parts
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of
 from ..inferring._points import absent, draw_points, maxent_points, missing_histogram
 from ..inferring._regression import MomentRegression
@@ -134,6 +134,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if given is None:
             given = _default_sketcher(inputs.n_columns, self._n_bins)
         table = _with_target(inputs, self._describe_target(y))
+        _check_names(given, table)
         return self._seeded(with_schema(given, table), rng)
 
     def _check_parameters(self) -> None:
@@ -304,6 +305,20 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def _check_names(sketcher: Any, table: TableSchema) -> None:
+    """Raise ValueError where a sketcher names a column that the table (X, y) lacks."""
+    names = table.names or ()
+    of_y = repr(names[-1]) if names else f"number {table.n_columns - 1}"
+    marginals = (getattr(one, "marginals", None) for one in with_parts(sketcher))
+    groups = (group for known in marginals if isinstance(known, list | tuple) for group in known)
+    for name in (name for group in groups if isinstance(group, list | tuple) for name in group):
+        if isinstance(name, str) and name not in names:
+            raise ValueError(
+                f"marginals names column {name!r}, which is not in the sketched table: it has the "
+                f"columns of X, and y as column {of_y}."
+            )
 
 
 def _default_sketcher(n_features: int, n_bins: int) -> SketchUnion:
