@@ -272,8 +272,10 @@ NO_GAMMA = (
 _TYPICAL_EXPONENT = 0.5
 
 
-def auto_gamma(points: NDArray, kernel: str = "rbf") -> float:
-    """Return the gamma at which the kernel is exp(-1/2) at the mean distance of public points.
+def auto_gamma(
+    points: NDArray, kernel: str = "rbf", *, exponent: float = _TYPICAL_EXPONENT
+) -> float:
+    """Return the gamma at which the kernel has an exponent at the mean distance of public points.
 
     Parameters
     ----------
@@ -281,12 +283,14 @@ def auto_gamma(points: NDArray, kernel: str = "rbf") -> float:
         Public, and encoded as rows are.
     kernel : {"rbf", "laplacian", "chi2"}, default="rbf"
         Whether distances are squared ones, sums of absolute differences, or those of chi2.
+    exponent : float, default=0.5
+        With 0.5 the kernel is exp(-1/2) there.
     """
     if kernel == "chi2":
         n_pairs = len(points) * (len(points) - 1)
-        return _TYPICAL_EXPONENT * n_pairs / float(-additive_chi2_kernel(points).sum())
+        return exponent * n_pairs / float(-additive_chi2_kernel(points).sum())
     metric = "cityblock" if kernel == "laplacian" else "sqeuclidean"
-    return _TYPICAL_EXPONENT / float(pdist(points, metric).mean())
+    return exponent / float(pdist(points, metric).mean())
 
 
 # Each grid value is within half a unit, plus the error of a float32 sine, of the unit circle.
