@@ -19,10 +19,6 @@ from ..schema._reading import NoEstimator, validate_table
 from ..schema._schema import TableSchema, as_schema, public_points, schema_of
 from ..schema._vectorizer import n_vector, vectorize
 
-# Of the kernel at the mean distance of public points, which are further apart than people are. On
-# census tables and images, 2 was best or within noise of it at every epsilon: at 0.2 a tenth to a
-# fifth less distance to the target's population than 0.5, at 1 a twentieth (docs/summaries.md).
-_EXPONENT = 2.0
 # Entries of the kernel matrix that are held at a time.
 _BLOCK = 2**22
 # Rows are clipped to this, so that no distance overflows, not in float32 either.
@@ -126,7 +122,7 @@ def made_gamma(gamma: Any, schema: TableSchema | None) -> float:
     check_gamma(gamma, schema)
     if schema is None or not isinstance(gamma, str):
         return gamma
-    return auto_gamma(vectorize(schema, public_points(schema)), exponent=_EXPONENT)
+    return auto_gamma(vectorize(schema, public_points(schema)))
 
 
 def read_rows(reader: Any, X: Any, **options: Any) -> NDArray:
