@@ -349,7 +349,7 @@ def test_cells_that_are_arrays_are_no_numbers():
     sketcher = HistogramSketcher(schema={"a": (0, 1), "c": ["x", "y"]}, ledger=ledger)
     with pytest.raises(TypeError, match="'a' must hold finite numbers: float"):
         sketcher.fit(frame)
-    with pytest.raises(TypeError, match="olumn .a."):
+    with pytest.raises(TypeError, match=r"olumn .a."):
         RFFSketcher(gamma=1.0, ledger=ledger).fit(frame[["a"]])
     assert ledger.entries() == []
 

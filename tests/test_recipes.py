@@ -182,7 +182,7 @@ def test_a_mechanism_is_added_by_one_class(mechanism):
     model = TDILClassifier(mechanism=mechanism, ledger=ledger).fit(X, LABELS)
     assert charged_once(ledger, model.privacy_)
     with pytest.raises(ValueError, match="mechanism"):
-        PINPClassifier(mechanism=mechanism).fit(X, LABELS)
+        PINPClassifier(mechanism=mechanism, gamma=1.0).fit(X, LABELS)
     with pytest.raises(ValueError, match="no pure guarantee"):
         TDILClassifier(mechanism=mechanism, delta=0, ledger=ledger).fit(X, LABELS)
     assert len(ledger.entries()) == 1

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 
 from ..features._feature_maps import FeatureMap
 from ..schema._columns import Categorical, Column, Numeric
@@ -161,18 +161,17 @@ def worst_case_neighbours(
     if isinstance(estimator, MatchesTarget):
         return neighbouring_worlds(estimator, n_samples, n_features, side, rng)
     if isinstance(estimator, LearnsFromKernel):
-        tables = labelled_neighbours(estimator, n_samples, n_features, rng)
-        return _in_groups(tables, estimator.max_rows_per_group)
+        return _in_groups(estimator, *labelled_neighbours(estimator, n_samples, n_features, rng))
     sketcher, n_columns = sketcher_of(estimator, n_features)
     tables = _tables(sketcher, n_samples, n_columns, rng)
     if n_columns == n_features:
         first, second = (in_table(rows, schema, n_features) for rows in tables)
-        return _in_groups((first, second), sketcher.max_rows_per_group)
+        return _in_groups(sketcher, first, second)
     kind = np.float64 if schema is None or schema.is_numeric else object
     one, other = (
         (in_table(table[:, :-1].astype(kind), schema, n_features), table[:, -1]) for table in tables
     )
-    return _in_groups((one, other), sketcher.max_rows_per_group)
+    return _in_groups(sketcher, one, other)
 
 
 def _schema_of_tables(estimator: Any) -> TableSchema | None:
@@ -230,21 +229,21 @@ def _tables(sketcher: Any, n_samples: int, n_columns: int, rng) -> tuple[NDArray
     return neighbouring_tables(rows[base], rows[other], n_samples, sketcher.adjacency)
 
 
-def _in_groups(tables: Any, limit: Any) -> Any:
-    """Return tables, or pairs (X, y), as arguments of a fit with groups where `limit` is set.
+def _in_groups(estimator: Any, first: Any, second: Any) -> tuple[Any, Any]:
+    """Return tables, or pairs (X, y), as arguments of a fit with groups where it asks for them.
 
     The last row of the second is the one that differs; it becomes a group of many rows.
     """
+    limit = estimator.max_rows_per_group
     if limit is None:
-        return tables
-    first, second = (table if isinstance(table, tuple) else (table,) for table in tables)
-    n_first, n_second = len(first[0]), len(second[0])
-    n_copies = 2 * (1 if limit == "average" else limit)
-    rows = np.append(np.arange(n_second - 1), np.full(n_copies, n_second - 1))
-    return (
-        dict(zip("Xy", first, strict=False), groups=np.arange(n_first)),
-        dict(zip("Xy", (part[rows] for part in second), strict=False), groups=rows),
-    )
+        return first, second
+    parts, others = (data if isinstance(data, tuple) else (data,) for data in (first, second))
+    n_rows, n_copies = len(others[0]), 2 * (1 if limit == "average" else limit)
+    rows = np.append(np.arange(n_rows - 1), np.full(n_copies, n_rows - 1))
+    others = tuple(_safe_indexing(part, rows) for part in others)
+    worlds = (parts, np.arange(len(parts[0]))), (others, rows)
+    one, other = ({**dict(zip("Xy", data, strict=False)), "groups": g} for data, g in worlds)
+    return one, other
 
 
 # ---- kernel learners: labels take turns, and one pull is left over

@@ -329,7 +329,7 @@ def _default_sketcher(n_features: int, n_bins: int) -> SketchUnion:
     1.
     """
     pairs = [[j, n_features] for j in range(n_features)]
-    return SketchUnion([HistogramSketcher(marginals=pairs, n_bins=n_bins), RFFSketcher(gamma=2.0)])
+    return SketchUnion([HistogramSketcher(marginals=pairs, n_bins=n_bins), RFFSketcher()])
 
 
 def _weight_parameter(estimator: Any) -> str:
