@@ -670,15 +670,15 @@ def _from_table(name: Any, table: Any) -> Column:
 
 
 def _guess(cells: NDArray, name: str) -> Column:
-    present = [cell for cell in cells.tolist() if not is_missing(cell)]
-    absent = len(present) < len(cells)
+    gaps = np.array([is_missing(cell) for cell in cells.tolist()], np.bool_)
+    present, absent = cells[~gaps].tolist(), bool(gaps.any())
     words = any(isinstance(cell, str | bool) for cell in present)
     if cells.dtype.kind in "mM":
         raise ValueError(f"Column {name!r} holds dates or times; convert it to numbers first.")
     try:
         if words:
             return _guess_categories(present, absent)
-        return _guess_range(finite_numbers(np.array(present, object)), absent)
+        return _guess_range(finite_numbers(cells[~gaps]), absent)
     except CellError:
         told = "holds neither finite numbers nor words."
     except ValueError as error:
