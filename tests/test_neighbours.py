@@ -55,6 +55,8 @@ def spent(estimator):
     X, neighbour = worst_case_neighbours(estimator, n_features=2)
     if isinstance(X, tuple):
         X, neighbour = (np.column_stack([x.astype(object), y]) for x, y in (X, neighbour))
+    # As the schema orders the columns.
+    X, neighbour = (clone(sketcher)._validate(table, reset=True) for table in (X, neighbour))
     phi = sketcher.preview_map(n_columns)
     order = as_schema(sketcher.schema or Numeric()).positions(n_columns)
     X, neighbour = X[:, order], neighbour[:, order]  # as the map reads them
