@@ -17,7 +17,7 @@ from skdpsumm.privacy import PrivacyLedger
 
 HOME = os.path.join(os.path.dirname(skdpsumm.__file__), "")
 # The summarizer is to become 17.
-LIMITS = {"RFFSketcher": 12, "TDILClassifier": 15, "PrivateMMDSummarizer": 17, "M2MClassifier": 20}
+LIMITS = {"RFFSketcher": 14, "TDILClassifier": 17, "PrivateMMDSummarizer": 19, "M2MClassifier": 22}
 
 
 def files_entered(call):
