@@ -248,7 +248,8 @@ def test_public_points_go_through_the_maps():
     pipe = make_pipeline(PublicVectorizer(schema=(-1, 1)), TDDLClassifier(gamma=1.0))
     model = search(pipe, {}).fit(X, Y, X_public=X[:20])
     points = model.best_estimator_[-1].predictor_.points
-    np.testing.assert_allclose(points, X[:20] / np.sqrt(6), rtol=1e-11)
+    vectors = np.column_stack([X[:20], np.ones(20)]) / np.sqrt(7)
+    np.testing.assert_allclose(points, vectors, rtol=1e-11)
 
 
 # ------------------------------------------------------------------ names
