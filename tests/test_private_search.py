@@ -577,8 +577,8 @@ def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
         (LogisticRegression(), {}, {}, "has no epsilon to set"),
         (make_pipeline(LEARNER, LogisticRegression()), {}, {}, "has no epsilon to set"),
         (M2MClassifier(schema=(-1, 1)), {}, {}, "sketcher=None"),
-        (PINPClassifier(), {}, {}, "keeps private rows"),
-        (PINPClassifier(mechanism="svt"), {}, {"delta": 0.0}, "keeps private rows"),
+        (PINPClassifier(gamma=1.0), {}, {}, "keeps private rows"),
+        (PINPClassifier(gamma=1.0, mechanism="svt"), {}, {"delta": 0.0}, "keeps private rows"),
         (TDILClassifier(mechanism="exponential"), {}, {}, "does not compare"),
         (TDILClassifier(mechanism="objective", loss="hinge"), {}, {}, "has a kink"),
         (

@@ -34,10 +34,15 @@ from sklearn.utils.fixes import parse_version
 
 from skdpsumm import (
     BudgetExceededError,
+    Categorical,
+    HistogramSketcher,
+    M2MClassifier,
+    Numeric,
     PrivacyGuarantee,
     PrivacyLedger,
     PrivateSearchCV,
     PublicVectorizer,
+    TableSchema,
     TDILClassifier,
 )
 from skdpsumm.features import _row_alone
@@ -163,7 +168,7 @@ class CentredScaler(PublicVectorizer):
         return super().transform(X) - np.mean(X)
 
 
-@pytest.mark.parametrize("step", [Centred(), CentredScaler(bounds=(-1, 1))])
+@pytest.mark.parametrize("step", [Centred(), CentredScaler(schema=(-1, 1))])
 def test_unknown_types_get_one_row_at_a_time(monkeypatch, step):
     assert not moves_another(mapped(step), X)
     # The check sees what would happen were they taken for row-wise ones.
@@ -243,7 +248,7 @@ def test_public_points_go_through_the_maps():
     pipe = make_pipeline(PublicVectorizer(schema=(-1, 1)), TDDLClassifier(gamma=1.0))
     model = search(pipe, {}).fit(X, Y, X_public=X[:20])
     points = model.best_estimator_[-1].predictor_.points
-    np.testing.assert_array_equal(points, (X[:20] + 1) / 2)
+    np.testing.assert_allclose(points, X[:20] / np.sqrt(6), rtol=1e-11)
 
 
 # ------------------------------------------------------------------ names
@@ -271,7 +276,8 @@ def test_frames_with_names(jobs, rows):
 def test_arrays_with_names_and_unknown_values():
     known = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
     columns = make_column_transformer((known, [0]), (PublicVectorizer(schema=(18, 90)), [1]))
-    model = search(make_pipeline(columns, LEARNER), {}, epsilon=100.0)
+    learner = clone(LEARNER).set_params(fit_intercept=True)
+    model = search(make_pipeline(columns, learner), {}, epsilon=100.0)
     assert model.fit(FRAME.to_numpy(), NAMES).score(FRAME.to_numpy(), NAMES) > 0.9
     codes = OrdinalEncoder(categories=[["a", "b", "c"]])
     model = search(make_pipeline(codes, LEARNER), {}).fit(FRAME[["job"]], NAMES)
@@ -284,7 +290,7 @@ def test_arrays_with_names_and_unknown_values():
         (make_column_transformer((OneHotEncoder(), ["job"])), "list the public values"),
         (make_column_transformer((OneHotEncoder(categories=[["a", "b"]]), ["job"])), "not among"),
         (make_column_transformer((JOBS, ["height"])), "'height' holds a value that is not among"),
-        (make_column_transformer(NUMBERS, remainder="passthrough"), "list them in `categories`"),
+        (make_column_transformer(NUMBERS, remainder="passthrough"), "list them in a `schema`"),
         ("passthrough", "'job' must hold finite numbers"),
     ],
 )
@@ -640,7 +646,7 @@ def test_steps_behind_a_scaler_learn_of_public_rows(step):
     model, rows = trained_on([BOX, step], TABLE[NUMERIC].astype(float))
     again = dense(model.best_estimator_[:-1].transform(TABLE[NUMERIC].astype(float)))
     np.testing.assert_array_equal(rows, again)
-    assert np.ptp(rows, axis=0).all() or rows.shape[1] == 13  # bins that a flag never falls in
+    assert np.ptp(rows, axis=0).all() or rows.shape[1] == 16  # bins that a flag never falls in
 
 
 @pytest.mark.parametrize(
@@ -755,7 +761,7 @@ def test_a_constant_imputer_takes_missing_values():
 def test_missing_values_that_nothing_fills_cost_nothing(step, column):
     ledger = PrivacyLedger(epsilon=100.0)
     pipe = make_pipeline(make_column_transformer((step, [column])), Keeps())
-    with pytest.raises(ValueError, match=f"NaN in column '{column}'.*\n.*SimpleImputer"):
+    with pytest.raises(ValueError, match=f"(?s)olumn '{column}'.*`schema` that says missing=True"):
         search(pipe, {}, delta=0.0, ledger=ledger).fit(with_gaps(TABLE), RICH)
     assert ledger.entries() == []
 
@@ -793,3 +799,302 @@ def test_columns_that_are_chosen_by_dtype_are_stated():
     assert rows.shape == (N, 2)
     assert "the dtypes of X" in model.privacy_.given
     assert "dtypes" not in trained_on([BOX], TABLE[NUMERIC].astype(float))[0].privacy_.given
+
+
+# ------------------------------------------------------------------ tables with a schema
+
+
+SCHEMA = TableSchema(
+    {
+        "age": Numeric(17, 90, step=1),
+        "hours": Numeric(0, 99, step=1, missing=True),
+        "sex": ["Female", "Male"],
+        "work": Categorical(["private", "state", "own"], missing=True),
+    },
+    extra_columns="drop",
+)
+
+
+def adult(n=N):
+    """Return a table like Adult: words, missing values, whole numbers, a column of no use."""
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(
+        {
+            "name": [f"person {i}" for i in range(n)],
+            "age": rng.integers(17, 91, n),
+            "work": rng.choice(np.array(["private", "state", "own", None], object), n),
+            "sex": rng.choice(["Female", "Male"], n),
+            "hours": np.where(rng.random(n) < 0.1, np.nan, rng.integers(0, 100, n)),
+        }
+    )
+    return table, (table["sex"] == "Male").to_numpy()
+
+
+ADULT, MALE = adult()
+OF_ADULT = {
+    "as it is": lambda table: table,
+    "objects": lambda table: table.astype(object),
+    "nullable": lambda table: table.convert_dtypes(),
+    "categories": lambda table: table.astype({"sex": "category", "work": "category"}),
+    "polars": lambda table: pytest.importorskip("polars").DataFrame(
+        {name: [None if pd.isna(v) else v for v in table[name]] for name in table}
+    ),
+}
+if not NEWER:
+    OF_ADULT.pop("polars")
+
+
+class Reads(Keeps):
+    """A learner that reads a table through a schema, and keeps what it was trained on."""
+
+    def __init__(
+        self,
+        schema=None,
+        epsilon=1.0,
+        delta=0.0,
+        adjacency="add_remove",
+        noise_seed=None,
+        ledger=None,
+    ):
+        super().__init__(epsilon, delta, adjacency, noise_seed, ledger)
+        self.schema = schema
+
+    def fit(self, X, y):
+        self.vectorizer_ = PublicVectorizer(self.schema).fit(X)
+        return super().fit(self.vectorizer_.transform(X), y)
+
+    def predict(self, X):
+        return self.classes_[(self.vectorizer_.transform(X)[:, 0] > 0).astype(int)]
+
+
+@pytest.mark.parametrize("types", OF_ADULT)
+@pytest.mark.parametrize("kind", ["vectorizer", "vectorizers", "columns", "learner", "nested"])
+def test_a_raw_table_is_read_through_a_schema(types, kind):
+    table = OF_ADULT[types](ADULT)
+    vectorizer = PublicVectorizer(SCHEMA)
+    expected = vectorizer.fit_transform(ADULT)
+    estimator = {
+        "vectorizer": make_pipeline(vectorizer, Keeps()),
+        "vectorizers": make_pipeline(
+            FeatureUnion([("a", vectorizer), ("b", make_pipeline(vectorizer, Binarizer()))]),
+            Keeps(),
+        ),
+        "columns": make_pipeline(
+            make_column_transformer(
+                (PublicVectorizer(SCHEMA["age"]), ["age"]),
+                (OneHotEncoder(categories=[["Female", "Male"]]), ["sex"]),
+                (PublicVectorizer({"work": SCHEMA["work"]}), ["work"]),
+            ),
+            Keeps(),
+        ),
+        "learner": Reads(SCHEMA),
+        "nested": make_pipeline("passthrough", make_pipeline(vectorizer, "passthrough"), Keeps()),
+    }[kind]
+    ledger = PrivacyLedger(epsilon=100.0)
+    model = search(estimator, {}, delta=0.0, holdout=1e-12, ledger=ledger).fit(table, MALE)
+    assert len(ledger.entries()) == 1
+    learner = model.best_estimator_ if kind == "learner" else model.best_estimator_[-1]
+    if kind == "vectorizers":
+        expected = np.hstack([expected, expected > 0])
+    if kind == "columns":
+        sexes = [ADULT["sex"] == word for word in ("Female", "Male")]
+        ages = PublicVectorizer((17, 90)).fit_transform(ADULT[["age"]])
+        works = PublicVectorizer([SCHEMA["work"]]).fit_transform(ADULT[["work"]].to_numpy())
+        expected = np.column_stack([ages, *sexes, works])
+    np.testing.assert_array_equal(learner.rows_, expected)
+    assert model.predict(table).shape == MALE.shape
+
+
+def test_arrays_are_read_through_a_schema():
+    schema = [(17, 90), Categorical(["private", "state", "own"], missing=True), ["Female", "Male"]]
+    table = ADULT[["age", "work", "sex"]].to_numpy(object)
+    for rows in (table, table.tolist()):
+        model = search(
+            make_pipeline(PublicVectorizer(schema), Keeps()), {}, delta=0.0, holdout=1e-12
+        ).fit(rows, MALE)
+        expected = PublicVectorizer(schema).fit_transform(table)
+        np.testing.assert_array_equal(model.best_estimator_[-1].rows_, expected)
+        assert model.score(rows, MALE) <= 1
+
+
+def test_learners_and_models_of_sketches_find_what_is_in_a_raw_table():
+    table, male = adult(3000)
+    learner = TDILClassifier(kernel="linear", classes=[False, True], fit_intercept=True)
+    choices = {"regularization": [1.0, 10.0]}
+    named = {f"tdilclassifier__{name}": values for name, values in choices.items()}
+    m2m = M2MClassifier(
+        schema=SCHEMA,
+        sketcher=HistogramSketcher(marginals=[[2, 4], [0, 4]], n_bins=4),
+        n_synthetic=2000,
+    )
+    cases = [
+        (make_pipeline(PublicVectorizer(SCHEMA), learner), named),
+        (make_pipeline(PublicVectorizer(SCHEMA), RBFSampler(gamma=0.5), learner), named),
+        (m2m, {"weights": ["maxent"]}),
+        (m2m, {"sketcher__n_bins": [3, 5]}),
+    ]
+    if "schema" in learner.get_params():
+        cases.append((clone(learner).set_params(schema=SCHEMA), choices))
+    for estimator, candidates in cases:
+        params = {"epsilon": 30.0, "expected_trials": 1.5}
+        model = search(estimator, candidates, **params).fit(table, male)
+        assert model.score(table, male) > 0.95
+        assert list(model.feature_names_in_) == list(table.columns)
+
+
+READERS = {
+    "vectorizer": lambda schema: make_pipeline(PublicVectorizer(schema), Keeps()),
+    "learner": Reads,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"age": np.nan}, "'age' has missing values.*missing=True"),
+        ({"sex": None}, "'sex' has missing values.*missing=True"),
+        ({"work": "secret"}, "'work' holds a value that is not among its categories"),
+        ({"age": "secret"}, "'age' must hold finite numbers"),
+        ({"hours": np.inf}, "'hours' must hold finite numbers"),
+        ({"hours": pd.Timestamp("2020-01-01")}, "'hours' holds dates or times"),
+    ],
+)
+def test_cells_that_the_schema_does_not_take_cost_nothing(reader, change, message):
+    ledger = PrivacyLedger(epsilon=100.0)
+    ((name, value),) = change.items()
+    table = ADULT.astype(object)
+    table.loc[17, name] = value
+    with pytest.raises(ValueError, match=message) as caught:
+        search(READERS[reader](SCHEMA), {}, delta=0.0, ledger=ledger).fit(table, MALE)
+    assert "secret" not in str(caught.value)
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"age": (17, 90)}, "which the schema does not describe"),
+        ({"wage": (17, 90)}, "lacks column 'wage' of the schema"),
+        ([(17, 90)], "describes 1 columns, and the table has 5"),
+        (TableSchema({"age": Numeric()}, extra_columns="drop"), "'age' has no range in the schema"),
+        ({"age": "any"}, "describes no column"),
+    ],
+)
+def test_schemas_of_other_tables_cost_nothing(reader, schema, message):
+    ledger = PrivacyLedger(epsilon=100.0)
+    with pytest.raises(ValueError, match=message):
+        search(READERS[reader](schema), {}, delta=0.0, ledger=ledger).fit(ADULT, MALE)
+    assert ledger.entries() == []
+
+
+def test_columns_that_the_schema_leaves_out_are_not_looked_at():
+    odd = ADULT.astype({"name": object})
+    odd.loc[5, "name"] = [np.nan]
+    found = [
+        search(Reads(SCHEMA), {}, delta=0.0, holdout=1e-12).fit(table, MALE).best_estimator_.rows_
+        for table in (ADULT, odd)
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+def test_public_rows_fill_the_schema():
+    reading = Reading.of([Reads(SCHEMA)], ADULT[:0])
+    rows = PublicRows.like(reading, np.array([0, 1]), None).X
+    assert rows["age"].min() < 22
+    assert rows["age"].max() > 85
+    assert set(rows["work"]) == {"private", "state", "own", None}
+    assert set(rows["sex"]) == {"Female", "Male"}
+    assert 0 < rows["hours"].isna().mean() < 0.3
+    assert len(np.unique(rows["age"])) > 10
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize("column", list(SCHEMA.keys))
+@pytest.mark.parametrize("types", ["as it is", "nullable"])
+def test_one_odd_cell_changes_no_other_row_that_a_schema_reads(odd, column, types):
+    """What steps, and scoring functions, meet: values and types."""
+    more = pd.concat([ADULT, ADULT[:1].astype(object).assign(**{column: [odd]})])
+    tables = [more, more.astype(object), ADULT.astype(object), OF_ADULT[types](ADULT)]
+    expected = Reading.of([Reads(SCHEMA)], ADULT[:0])(ADULT)
+    for table in tables:
+        try:
+            found = Reading.of([Reads(SCHEMA)], table[:0])(table)[:N]
+        except ValueError:
+            assert len(table) > N
+            continue
+        pd.testing.assert_frame_equal(found, expected)
+
+
+def test_an_odd_row_changes_no_other_row_of_a_whole_search():
+    more = pd.concat([ADULT, ADULT[:1].astype(object).assign(age=[2**53 + 1], hours=[None])])
+    pipe = make_pipeline(PublicVectorizer(SCHEMA), RBFSampler(n_components=5), Keeps())
+    rows = [
+        search(pipe, {}, delta=0.0, holdout=1e-12).fit(table, labels).best_estimator_[-1].rows_
+        for table, labels in ((ADULT, MALE), (more, np.append(MALE, True)))
+    ]
+    np.testing.assert_array_equal(rows[0], rows[1][:N])
+
+
+def test_a_grid_over_schemas():
+    narrow = TableSchema({"age": (30, 60), "sex": ["Male", "Female"]}, extra_columns="drop")
+    fewer = TableSchema({"sex": ["Female", "Male"], "hours": SCHEMA["hours"]}, extra_columns="drop")
+    schemas = [SCHEMA, narrow, fewer]
+    pipe = make_pipeline(PublicVectorizer((0, 1)), Keeps())
+    found = set()
+    for seed in range(12):
+        for estimator, name in ((Reads(), "schema"), (pipe, "publicvectorizer__schema")):
+            params = {"expected_trials": 2, "holdout": 1e-12, "noise_seed": seed, "delta": 0.0}
+            model = search(estimator, {name: schemas}, **params).fit(ADULT, MALE)
+            best = model.best_params_[name]
+            rows = model.best_estimator_[-1].rows_ if name != "schema" else None
+            if rows is not None:
+                np.testing.assert_array_equal(rows, PublicVectorizer(best).fit_transform(ADULT))
+            found.add(schemas.index(best))
+    assert found == {0, 1, 2}
+    ledger = PrivacyLedger(epsilon=100.0)
+    # Each is tried, whatever is drawn: one that the table does not fit is told.
+    other = TableSchema({"sex": ["Female", "Other"]}, extra_columns="drop")
+    with pytest.raises(ValueError, match="'sex' holds a value that is not among its categories"):
+        search(Reads(), {"schema": [SCHEMA, other]}, delta=0.0, ledger=ledger).fit(ADULT, MALE)
+    unlike = TableSchema({"sex": ["f", "m"]}, extra_columns="drop")
+    with pytest.raises(ValueError, match="no value that all of the lists hold"):
+        search(Reads(), {"schema": [SCHEMA, unlike]}, delta=0.0, ledger=ledger).fit(ADULT, MALE)
+    assert ledger.entries() == []
+
+
+class AnySchema:
+    """A distribution of schemas, of which no list is known."""
+
+    def rvs(self, random_state):
+        low = int(random_state.randint(1000))
+        return TableSchema({"age": (low, 2000)}, extra_columns="drop")
+
+
+def test_a_distribution_of_schemas_is_refused(monkeypatch):
+    monkeypatch.setattr(TruncatedNegativeBinomial, "draw", lambda self, rng: 3)
+    ledger = PrivacyLedger(epsilon=100.0)
+    with pytest.raises(ValueError, match="give schemas in lists"):
+        search(Reads(), {"schema": AnySchema()}, delta=0.0, ledger=ledger).fit(ADULT, MALE)
+    assert ledger.entries() == []
+
+
+def test_candidates_with_and_without_a_schema():
+    """Numbers, which both take; missing values only with one."""
+    schema = TableSchema([(17, 90), Numeric(0, 99, missing=True)])
+    both = [PublicVectorizer(schema), FunctionTransformer(np.log1p)]
+    pipe = Pipeline([("map", both[0]), ("learner", Keeps())])
+    params = {"delta": 0.0, "holdout": 1e-12, "expected_trials": 3}
+    table = ADULT[["age", "hours"]].to_numpy()
+    full = np.nan_to_num(table)
+    expected = [PublicVectorizer(schema).fit_transform(full), np.log1p(full)]
+    for seed in range(4):
+        model = search(pipe, {"map": both}, **params | {"noise_seed": seed}).fit(full, MALE)
+        rows = model.best_estimator_[-1].rows_
+        which = 0 if rows.shape[1] == 3 else 1
+        np.testing.assert_allclose(rows, expected[which], rtol=1e-12)
+    ledger = PrivacyLedger(epsilon=100.0)
+    with pytest.raises(ValueError, match="NaN in column 'x1'"):
+        search(pipe, {"map": both}, **params, ledger=ledger).fit(table, MALE)
+    assert ledger.entries() == []

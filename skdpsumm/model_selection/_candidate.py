@@ -60,7 +60,7 @@ class Leaf:
         if "epsilon" not in params and params.get("sketcher", 0) is None:
             raise ValueError(
                 f"{type(step).__name__} has sketcher=None; give the sketcher, such as "
-                "RFFSketcher(gamma=2.0), so that the search can set its budget."
+                "RFFSketcher(), so that the search can set its budget."
             )
         budget = path if "epsilon" in params else f"{path}sketcher__"
         if not {f"{budget}{name}" for name in OWNED[:4]} <= set(_params(estimator)):

@@ -69,13 +69,15 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     ----------
     estimator : estimator
         A private learner (`TDDLClassifier`, `TDILRegressor`, `M2MClassifier` with a sketcher, ...)
-        or a `Pipeline` that ends in one, whose other steps are fitted to public rows, from which
-        they learn nothing, and take each private row by itself (`PublicScaler` first: a step that
-        would learn from the table is refused). Its epsilon, delta, adjacency,
-        noise_seed and ledger are set by the search; memory and verbose are off.
+        or a `Pipeline` that ends in one, whose other steps are fitted to public rows and take each
+        private row by itself. Give what is public of the table as the `schema` of the learner, or
+        of a `PublicVectorizer` in the first step: words and missing values are then read as it
+        says, and public rows are drawn from it. A step that would learn from the table is
+        refused. epsilon, delta, adjacency, noise_seed and ledger of the learner are set by the
+        search; memory and verbose are off.
     param_distributions : dict or list of dicts
         As in `RandomizedSearchCV`: lists, or distributions with `rvs`. Every trial draws anew, so
-        the same candidate can come twice.
+        the same candidate can come twice. A `schema` can be among them, in a list.
     expected_trials : float, default=10
         E[K], above 1.
     distribution : {"logarithmic", "geometric", "poisson"} or float, default="logarithmic"
@@ -153,10 +155,10 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     result; who watches their workers sees K. The time that a fit takes tells of K, too, and is not
     covered. A candidate that cannot be fitted to the private rows counts as the worst; all of a
     grid of at most 100 (of others some, and what is drawn) are tried on public ones before any
-    charge. X must be numbers, but for columns whose `categories` the first step of a Pipeline
-    lists (`OneHotEncoder`, `OrdinalEncoder`, also in a `ColumnTransformer`), and without missing
-    values, but for columns that it fills (`SimpleImputer` with a constant). `score` is exact, no
-    release.
+    charge. Without a schema X must hold numbers, but for columns whose `categories` the first step
+    of a Pipeline lists (`OneHotEncoder`, `OrdinalEncoder`, also in a `ColumnTransformer`), and
+    without missing values, but for columns that it fills (`SimpleImputer` with a constant).
+    `score` is exact, no release.
 
     *Time.* On average `expected_trials` times one fit, and as K varies, now and then several times
     that. There is no `verbose`, for a line per trial would tell K, which is private.

@@ -1,15 +1,13 @@
 """How a search reads a table, and public rows of the same types, to try candidates on.
 
 A row must not decide how another one is read: one that is missing makes floats of a column of
-integers, a name makes objects of it. There are two ways:
+integers, a name makes objects of it. So cells are read one by one, into types that are known
+beforehand: what a schema or an encoder lists is one of the listed values, all else is float64.
+Public rows are of these types, too, so what is fitted to them hangs on no row.
 
-- *By a schema.* What has a `schema` (a `PublicVectorizer`, a learner, M2M) reads tables cell by
-  cell itself, whatever their types. It gets the user's table as it is, and public rows that fill
-  what the schema describes. That it takes all cells is checked before anything is charged.
-- *Without one.* Cells are read one by one, into types that the steps of the pipelines decide: what
-  an encoder lists is one of the listed values, all else is float64. Public rows are of these types,
-  too, so what is fitted to them hangs on no row. That it takes the user's own tables as well, and
-  makes the same of them, is tried before anything is charged.
+What has a `schema` (a `PublicVectorizer`, a learner, M2M) takes tables of any types alike. That it
+takes all cells is checked before anything is charged. That other steps take the user's own tables,
+and make the same of them as of tables that are read, is tried on public rows.
 """
 
 from __future__ import annotations
@@ -206,7 +204,7 @@ class Column:
         is_plain : bool
         """
         schemas = list(dict.fromkeys(schemas))
-        lists = lists + [(list(c.categories), True) for c in schemas if _is_categorical(c)]
+        lists += [(list(c.categories), True) for c in schemas if isinstance(c, Categorical)]
         told = tuple(schemas), is_plain
         if not lists:
             return cls(name, *told)
@@ -235,8 +233,6 @@ class Column:
     def read(self, cells: Any) -> NDArray:
         """Return cells as float64, or as objects that are equal to one that is listed or left.
 
-        Those that schemas alone read are returned as they are, once these have taken them.
-
         Raises
         ------
         ValueError
@@ -246,9 +242,10 @@ class Column:
         """
         column = read_column(cells)
         if not self.is_plain:
-            for schema in self.schemas:
+            for schema in self.schemas:  # which take what they read, or raise
                 read_cells(schema, column, self.name)
-            return column if self.schemas else np.zeros(len(column))
+            if not self.schemas:
+                return np.zeros(len(column))
         try:
             if not self.holds_names:
                 return _finite(column)
@@ -263,6 +260,8 @@ class Column:
         raise cell_error(fault, "X", f" in column {self.name!r}")
 
     def _name(self, cell: Any) -> Any:
+        if is_missing(cell):
+            return cell if self.is_plain else None
         try:
             return self.known.get(cell, cell)
         except TypeError:  # a list, say
@@ -295,13 +294,9 @@ class Column:
             if ranges:
                 return replace(ranges[0], missing=may_miss).sample(u)
             return np.floor(spread * u) + 0.21875 if spread > 1 else u
-        values = [*self.values, None] if may_miss and self.schemas else self.values
+        values = [*self.values, None] if may_miss else self.values
         cells = [values[k] for k in (u * len(values)).astype(int)]
         return _objects(cells) if self.holds_names else np.array(cells, np.float64)
-
-
-def _is_categorical(column: Described) -> bool:
-    return isinstance(column, Categorical)
 
 
 def _finite(column: NDArray) -> NDArray:
@@ -370,13 +365,8 @@ class Reading:
                     schemas[j].append(column)
                 for j, listed in zip(columns, _lists_of(step), strict=False):  # it complains
                     lists[j].append(listed)
-        found = zip(names, lists, schemas, range(len(names)), strict=True)
-        return cls(schema, tuple(Column.of(str(n), *more, j in plain) for n, *more, j in found))
-
-    @property
-    def is_by_schema(self) -> bool:
-        """Whether all that is read is read through schemas."""
-        return not any(column.is_plain for column in self.columns)
+        known = [Column.of(str(n), lists[j], schemas[j], j in plain) for j, n in enumerate(names)]
+        return cls(schema, tuple(known))
 
     def covers(self, other: Reading) -> bool:
         """Return whether estimators of another reading may be given tables that were read so."""
@@ -387,15 +377,12 @@ class Reading:
     def __call__(self, X: Any) -> Any:
         """Return a table as the search reads it: a frame for a frame.
 
-        It is the table itself where all is read through schemas.
-
         Raises
         ------
         ValueError
             For what cannot be read, naming a column and no value.
         """
-        parts = [column.read(_cells(X, j)) for j, column in enumerate(self.columns)]
-        return X if self.is_by_schema else self._table(parts)
+        return self._table([column.read(_cells(X, j)) for j, column in enumerate(self.columns)])
 
     def _table(self, parts: list[NDArray]) -> Any:
         if hasattr(self.schema, "columns"):
@@ -449,8 +436,8 @@ class Reading:
         # Beyond [0, 1], so that integers differ, and off whatever edges steps have.
         parts = self._sampled(max(12, self.least_rows()), 1, spread=100)
         own = self._table(parts)
-        if self.is_by_schema:  # which reads any types alike
-            return own, own
+        if not any(column.is_plain for column in self.columns):
+            return own, own  # schemas read any types alike
         own = _cast(own, self.schema)
         for j, (column, part) in enumerate(zip(self.columns, parts, strict=True)):
             listed = column.is_plain and column.known
@@ -507,6 +494,8 @@ def _cast_series(values: Any, dtype: Any) -> Any:
     if str(dtype) == "category":  # its own categories could be those of the rows
         return values.astype("category")
     if values.dtype == np.float64 and getattr(dtype, "kind", "O") in "iu":
+        if np.isnan(values).any():  # numpy would make integers of them
+            return values
         values = np.floor(values)
     try:
         return values.astype(dtype)
