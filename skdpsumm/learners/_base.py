@@ -297,6 +297,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         ndarray of shape (n_samples,)
         """
         copy = own_clone(self).set_params(epsilon=np.inf, ledger=None)
+        copy._check_schema()
         rows = copy._read(X, copy._reading, reset=True)
         space = copy._open_space(rows, X)[0]
         return np.diag(space.gram(rows, rows))
