@@ -31,7 +31,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from skdpsumm import PrivacyLedger
+from skdpsumm import PrivacyLedger, PublicVectorizer
 from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._owner_log import OwnerLog
 from skdpsumm.federated._wire import describe
@@ -190,14 +190,19 @@ class Loopback:
     def in_process(self, without=(), **parameters):
         """Return the finished curator of the same protocol in one process."""
         agreement = Agreement.load(self.project)
+        vectorizer = PublicVectorizer(agreement.schema)
         owners = {
-            owner: _Absent() if owner in without else DataOwner(X, y, seed=k)
+            owner: _Absent()
+            if owner in without
+            else DataOwner(vectorizer.fit_transform(X), y, seed=k)
             for k, (owner, (X, y)) in enumerate(self.tables.items())
         }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             curator = Curator(
-                self.target, noise_seed=7, **{**agreement.curator_parameters(), **parameters}
+                vectorizer.fit_transform(self.target),
+                noise_seed=7,
+                **{**agreement.curator_parameters(), **parameters},
             )
             return run_protocol(curator, owners)
 
@@ -214,6 +219,7 @@ class Loopback:
         for k, line in enumerate(lines):
             name = line.split(" =")[0]
             lines[k] = f"{name} = {own[name]}" if name in own else line
+            lines[k] = lines[k].replace("px{0..63}", f"px{{0..{self.target.shape[1] - 1}}}")
         place = lines.index("[tool.flwr.app.config]") + 1
         text = "\n".join([*lines[:place], "noise-seed = 7", *lines[place:]])
         (self.project / "pyproject.toml").write_text(text)
@@ -334,11 +340,9 @@ def mnist_tables(path):
 
 
 MNIST = {
-    "columns": '["px{0..783}"]',
-    "gamma": "0.02",
+    "high": "1",
     "n_select": "200",
     "n_components": "1000",
-    "bounds": "[0.0, 1.0]",
 }
 
 

@@ -19,6 +19,8 @@ rows and counts each person once, with the noise of one row: it answers about *p
 # Most of 3,000 people came once or twice, a few some forty times. Those who come often are older,
 # and their blood pressure is higher.
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -56,9 +58,8 @@ print(f"epsilon for forty rows: {of_forty.epsilon(1e-6):.0f} at delta = 1e-6")
 # %%
 # The price in accuracy
 # ---------------------
-# The mean pressure over visits, and over people. Points are the root mean squared errors of twenty
-# releases at epsilon = 0.3; the bars split each into bias (rows that were left out, light) and noise
-# (dark).
+# The mean pressure over visits, and over people, in twenty releases at epsilon = 0.3: how far their
+# mean is from the truth, for rows were left out (light), and how far they spread by noise (dark).
 
 limits = [1, 2, 5, 10, 20, 40, "average"]
 over_visits = pressure.mean()
@@ -76,8 +77,6 @@ def errors(limit, truth, n_releases=20):
         found.append(float(m2m.fit(table, groups=person).mean().value["pressure"]) - truth)
     return np.mean(found), np.std(found)
 
-
-import warnings
 
 warnings.simplefilter("ignore")  # of simulated noise
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), sharey=True)

@@ -1,7 +1,8 @@
 """Tables in partitions: Dask's arrays and frames, known by what they can do, never imported here.
 
-What travels to a worker is public, and what comes back are sums, rows that were asked for, or a
-`Fault`. A task of ours never raises: Dask would log its arguments, and with them rows.
+What travels to a worker is public, but for the key of secret coins; what comes back are sums, rows
+that were asked for, or a `Fault`. Rows go from worker to worker where groups are brought together.
+A task of ours never raises: Dask would log its arguments, and with them rows.
 """
 
 from __future__ import annotations

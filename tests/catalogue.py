@@ -20,11 +20,12 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     M2MRegressor,
+    Numeric,
     PINPClassifier,
     PINPRegressor,
     PrivateMMDSummarizer,
     PrivateSearchCV,
-    PublicScaler,
+    PublicVectorizer,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
@@ -61,7 +62,7 @@ class Instance:
     ----------
     estimator : estimator
         Never fitted: see `make`.
-    kind : {"sketcher", "model", "summarizer", "summarised", "learner", "search", "scaler"}
+    kind : {"sketcher", "model", "summarizer", "summarised", "learner", "search", "vectorizer"}
     y : {"labels", "numbers"} or None
         What `fit` takes beside the rows; numbers lie in [-1, 1].
     interactive : bool, default=False
@@ -92,21 +93,24 @@ def _instances(kind, estimators, y=None, *, ending="", interactive=False):
 
 
 # What is public of the tables.
-BOX = {"bounds": (-1, 1)}
+BOX = {"schema": (-1, 1)}
+# Explicit features of columns that nothing is known of, and kernels of a width that is given.
+WIDTH = {"gamma": 1.0}
 MARKS = {**BOX, "mechanism": FunctionalMechanism(n_landmarks=6)}
+_HALVES = Numeric(step=0.25, edges=[-1, 0, 1], missing=True, unit="m", description="of all")
 _LAPLACE = LaplaceAnswers(n_landmarks=6)
 _EXPONENTIAL = ExponentialMechanism(n_rounds=2)
 NUMBER = {"y_bounds": (-1, 1)}
 
 SKETCHERS = {
-    "fourier": RFFSketcher(8),
+    "fourier": RFFSketcher(8, **WIDTH),
     "laplacian": RFFSketcher(8, kernel="laplacian", **BOX),
-    "race": RACESketcher(n_repetitions=3, n_buckets=4),
+    "race": RACESketcher(n_repetitions=3, n_buckets=4, bandwidth=0.1),
     "histogram": HistogramSketcher(n_bins=4, **BOX),
-    "grid": HistogramSketcher(n_bins=4, steps=0.25, edges={1: [-1, 0, 1]}, **BOX),
+    "grid": HistogramSketcher(n_bins=4, schema=_HALVES),
     "union": SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(4)], **BOX),
 }
-_M2M = {"sketcher": RFFSketcher(8), **BOX, "n_synthetic": 200}
+_M2M = {"sketcher": RFFSketcher(8, **WIDTH), **BOX, "n_synthetic": 200}
 MODELS = {"m2m": M2MEstimator(**_M2M)}
 MODEL_CLASSIFIERS = {
     "m2m classifier": M2MClassifier(**_M2M),
@@ -126,6 +130,7 @@ SUMMARIZERS = {
 }
 CLASSIFIERS = {
     "weights": TDILClassifier(),
+    "schema": TDILClassifier(**BOX),
     "intercept": TDILClassifier(fit_intercept=True),
     "objective": TDILClassifier(mechanism="objective"),
     "exponential": TDILClassifier(mechanism=_EXPONENTIAL),
@@ -148,14 +153,14 @@ REGRESSORS = {
 _SVT, _THRESHOLD = (kind(failure_probability=0.9) for kind in (SparseVector, NoisyThreshold))
 _PATH = FunctionalMechanism(max_points=30)
 INTERACTIVE_CLASSIFIERS = {
-    "path": PINPClassifier(mechanism=_PATH),
-    "svt": PINPClassifier(mechanism=_SVT),
-    "threshold": PINPClassifier(mechanism=_THRESHOLD),
+    "path": PINPClassifier(mechanism=_PATH, **WIDTH),
+    "svt": PINPClassifier(mechanism=_SVT, **WIDTH),
+    "threshold": PINPClassifier(mechanism=_THRESHOLD, **WIDTH),
 }
 INTERACTIVE_REGRESSORS = {
-    "path": PINPRegressor(mechanism=_PATH, **NUMBER),
-    "svt": PINPRegressor(mechanism=_SVT, **NUMBER),
-    "threshold": PINPRegressor(mechanism=_THRESHOLD, **NUMBER),
+    "path": PINPRegressor(mechanism=_PATH, **WIDTH, **NUMBER),
+    "svt": PINPRegressor(mechanism=_SVT, **WIDTH, **NUMBER),
+    "threshold": PINPRegressor(mechanism=_THRESHOLD, **WIDTH, **NUMBER),
 }
 _SUMMARY = PrivateMMDSummarizer(15, n_components=16, gamma=0.5)
 _CHOICES = {"param_distributions": {"regularization": [1.0, 3.0]}, "expected_trials": 2}
@@ -184,7 +189,7 @@ INSTANCES = {
         "search",
         "numbers",
     ),
-    "scaler": Instance(PublicScaler(**BOX), "scaler"),
+    "vectorizer": Instance(PublicVectorizer(**BOX), "vectorizer"),
 }
 
 
@@ -198,9 +203,9 @@ def of(*kinds, y="any", interactive=None):
 
 
 # With nothing but what they cannot do without, on tables in [0, 1]: the parameters of most users.
-UNIT = {"bounds": (0, 1)}
+UNIT = {"schema": (0, 1)}
 DEFAULT_SKETCHES = {
-    "rff": RFFSketcher(),
+    "rff": RFFSketcher(**UNIT),
     "race": RACESketcher(**UNIT),
     "histogram": HistogramSketcher(**UNIT),
     "union": SketchUnion([HistogramSketcher(), RFFSketcher()], **UNIT),
@@ -209,12 +214,12 @@ DEFAULT_SKETCHES = {
     "m2m regressor": M2MRegressor(y_bounds=(0, 1), **UNIT),
 }
 DEFAULT_LEARNERS = {
-    "tdil": TDILClassifier(classes=[0, 1]),
-    "tdil regressor": TDILRegressor(y_bounds=(0, 1)),
-    "tdil objective": TDILClassifier(classes=[0, 1], mechanism="objective"),
-    "tddl": TDDLClassifier(classes=[0, 1]),
-    "tddl regressor": TDDLRegressor(y_bounds=(0, 1)),
-    "tddl laplace": TDDLClassifier(classes=[0, 1], mechanism="laplace"),
-    "pinp": PINPClassifier(classes=[0, 1]),
-    "pinp regressor": PINPRegressor(y_bounds=(0, 1)),
+    "tdil": TDILClassifier(classes=[0, 1], **UNIT),
+    "tdil regressor": TDILRegressor(y_bounds=(0, 1), **UNIT),
+    "tdil objective": TDILClassifier(classes=[0, 1], mechanism="objective", **UNIT),
+    "tddl": TDDLClassifier(classes=[0, 1], **UNIT),
+    "tddl regressor": TDDLRegressor(y_bounds=(0, 1), **UNIT),
+    "tddl laplace": TDDLClassifier(classes=[0, 1], mechanism="laplace", **UNIT),
+    "pinp": PINPClassifier(classes=[0, 1], **UNIT),
+    "pinp regressor": PINPRegressor(y_bounds=(0, 1), **UNIT),
 }

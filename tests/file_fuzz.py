@@ -23,10 +23,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
 from skdpsumm import (
+    Categorical,
     HistogramSketcher,
     M2MEstimator,
+    Numeric,
     PrivateSketch,
     RACESketcher,
     RFFSketcher,
@@ -51,11 +54,18 @@ FRAME = pd.DataFrame(
         "gain": RNG.exponential(100.0, 300),
     }
 )
-KNOWN = {
-    "bounds": {"age": (18, 90), "gain": (0, 1000)},
-    "categories": {"job": ["cook", "clerk", "none"], "grade": [1, 2, 3]},
-    "steps": {"age": 1},
+AGE = Numeric(18, 90, step=1, unit="years", description="at the interview")
+JOBS, GRADES = ["cook", "clerk", "none"], [1, 2, 3]
+KNOWN = {"schema": {"age": AGE, "job": JOBS, "grade": GRADES, "gain": (0, 1000)}}
+BINS = Numeric(edges=[0, 1, 50, 1000])
+MISSING = {
+    "age": Numeric(18, 90, missing=True),
+    "job": Categorical(JOBS, missing=True),
+    "grade": Categorical(GRADES, missing=True),
+    "gain": Numeric(edges=[0, 1, 50, 1000], missing=True),
 }
+# Of version 2, which had edges in the map, and of version 1, without steps.
+OLD, OLDEST = Numeric(18, 90, step=1, unit="years"), Numeric(18, 90, unit="years")
 QUIET = {"random_state": 0, "noise_seed": 1, "epsilon": 3.0}
 
 
@@ -67,37 +77,57 @@ def _released(sketcher, table=PLAIN):
 
 def _sketches():
     """Return a valid release of every kind of map, noise and history."""
-    wide = [RFFSketcher(6), RACESketcher(2, n_buckets=4), HistogramSketcher(n_bins=4)]
-    pairs = HistogramSketcher(
-        n_bins=5, marginals=[["age", "job"], ["gain"], [2]], edges={"gain": [0, 1, 50, 1000]}
-    )
-    one = _released(HistogramSketcher(n_bins=4, bounds=(-1, 1), delta=0.0))
+    wide = [
+        RFFSketcher(6, gamma=1.0),
+        RACESketcher(2, n_buckets=4, bandwidth=0.1),
+        HistogramSketcher(n_bins=4),
+    ]
+    pairs = HistogramSketcher(n_bins=5, marginals=[["age", "job"], ["gain"], [2]])
+    known = KNOWN["schema"] | {"gain": BINS}
+    with_gaps = FRAME.astype(object).mask(RNG.random(FRAME.shape) < 0.1)
+    one = _released(HistogramSketcher(n_bins=4, schema=(-1, 1), delta=0.0))
     return {
-        "fourier": _released(RFFSketcher(8)),
+        "fourier": _released(RFFSketcher(8, gamma=1.0)),
         "fourier, bounds": _released(RFFSketcher(8, kernel="laplacian", **KNOWN), FRAME),
-        "race": _released(RACESketcher(3, n_buckets=4, bounds=(-1, 1))),
-        "race, free": _released(RACESketcher(3, n_buckets=4, delta=0.0, denominator="budget")),
-        "histogram": _released(HistogramSketcher(n_bins=6, bounds=(-1, 1), marginals=2)),
-        "table": _released(pairs.set_params(**KNOWN), FRAME).with_units({"age": "years"}),
-        "union": _released(SketchUnion(wide, bounds=(-1, 1))),
+        "race": _released(RACESketcher(3, n_buckets=4, schema=(-1, 1))),
+        "race, free": _released(
+            RACESketcher(3, n_buckets=4, bandwidth=0.1, delta=0.0, denominator="budget")
+        ),
+        "histogram": _released(HistogramSketcher(n_bins=6, schema=(-1, 1), marginals=2)),
+        "table": _released(pairs.set_params(schema=known), FRAME),
+        "old table": _released(clone(pairs).set_params(schema=known | {"age": OLD}), FRAME),
+        "oldest table": _released(
+            clone(pairs).set_params(schema=KNOWN["schema"] | {"age": OLDEST}), FRAME
+        ),
+        "missing": _released(clone(pairs).set_params(schema=MISSING), with_gaps),
+        "missing, union": _released(SketchUnion(wide, schema=MISSING), with_gaps),
+        "union": _released(SketchUnion(wide, schema=(-1, 1))),
         "nested": _released(
             SketchUnion([SketchUnion(wide[:2]), wide[2]], **KNOWN, weights=[1, 3]), FRAME
         ),
-        "replace": _released(SketchUnion(wide[1:], bounds=(-1, 1), adjacency="replace_one")),
-        "exact": _released(SketchUnion(wide, bounds=(-1, 1), epsilon=np.inf)),
-        "merged": one + _released(HistogramSketcher(n_bins=4, bounds=(-1, 1), epsilon=0.5)),
+        "replace": _released(SketchUnion(wide[1:], schema=(-1, 1), adjacency="replace_one")),
+        "exact": _released(SketchUnion(wide, schema=(-1, 1), epsilon=np.inf)),
+        "merged": one + _released(HistogramSketcher(n_bins=4, schema=(-1, 1), epsilon=0.5)),
     }
 
 
-def _first_version(header):
-    """Return the header as version 1 wrote it: no steps, no edges."""
-    header = json.loads(json.dumps(header)) | {"version": 1}
+def as_version(header, version):
+    """Return the header as version 1 or 2 wrote it.
+
+    Version 1 had no steps and no edges, version 2 had the edges of a histogram in its map; in both
+    no cell was missing, and no column had a description.
+    """
+    header = json.loads(json.dumps(header)) | {"version": version}
     parts = [header["map"]]
     for part in parts:
         parts += part.get("maps", [])
-        part.pop("edges", None)
-        for column in part.get("columns", []):
-            del column["step"]
+        columns, kept = part.get("columns", []), []
+        if version == 2 and part["kind"] == "histogram":
+            part["edges"], kept = [column["edges"] for column in columns], ["edges"]
+        for column in columns:
+            for name in ("edges", "description", "missing", *["step"] * (version == 1)):
+                told = column.pop(name)
+                assert not told or name in kept, "an older version could not say this"
     return header
 
 
@@ -108,9 +138,16 @@ def bases():
     for name, sketch in _sketches().items():
         header, arrays = _content(sketch)
         found[name] = json.loads(json.dumps(header)), arrays
-        if name in ("fourier", "histogram", "union"):
-            found[f"{name}, version 1"] = _first_version(header), arrays
+        for version in (1, 2):
+            if name in OLDER[version]:
+                found[f"{name}, version {version}"] = as_version(header, version), arrays
     return found
+
+
+OLDER = {
+    1: ("fourier", "histogram", "union", "oldest table"),
+    2: ("race", "histogram", "union", "old table"),
+}
 
 
 # ------------------------------------------------------------------------------------ mutants
@@ -187,7 +224,7 @@ def change_header(header, arrays, rng):
     if kind == 0 and isinstance(place, dict):
         del place[key]
     elif kind == 1 and isinstance(place, dict):
-        place[pick(rng, ["x", "kind", "bounds", "step", "maps", "edges"])] = nasty(rng)
+        place[pick(rng, ["x", "kind", "bounds", "step", "maps", "edges", "missing"])] = nasty(rng)
     elif kind == 1:
         place.insert(key, copy.deepcopy(pick(rng, [old, nasty(rng)])))
     elif kind == 2 and isinstance(place, list):
@@ -233,6 +270,9 @@ def change_story(header, arrays, rng):
             column["step"] = (high - low) / pick(
                 np.random.default_rng(j), [1, 3, 1000, 10**6, 10**14]
             )
+        elif kind == 4 and pick(rng, [0, 1]):
+            tell = pick(rng, ["missing", "description", "unit", "edges"])
+            column[tell] = pick(rng, [True, False, None, "of \ud800", [-1.0, 0.0, 1.0]])
         elif kind == 4 and column["name"]:
             column["name"] = pick(np.random.default_rng(j), ["age", "", "\x00", "\n", "x" * 1000])
     if kind == 5:
@@ -429,8 +469,10 @@ def check_sketch(sketch, path):
 
 def check_map(feature_map):
     """Rows of all kinds: each adds to places that exist, no more than the sensitivity says."""
-    columns = feature_map.columns
-    cells = [columns.values(j) or [0.0, -1e300, 1.7e308, 3.0] for j in range(columns.n_columns)]
+    columns = feature_map.schema
+    cells = [columns.values(j) or (0.0, -1e300, 1.7e308, 3.0) for j in range(columns.n_columns)]
+    gaps = [(None,) if columns.missing(j) else () for j in range(columns.n_columns)]
+    cells = [(*known, *gap) for known, gap in zip(cells, gaps, strict=True)]
     kind = np.float64 if columns.is_numeric else object
     X = np.array([[c[i % len(c)] for c in cells] for i in range(8)], dtype=kind)
     try:
@@ -453,13 +495,13 @@ def check_map(feature_map):
 
 
 def ask(sketch):
-    missing = all(part.columns.bounds is None for part, _ in sketch.blocks())
+    unknown = all(part.schema.is_plain for part, _ in sketch.blocks())
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         model = M2MEstimator.from_sketch(
-            sketch, bounds=(-1, 1) if missing else None, n_synthetic=60, random_state=0
+            sketch, schema=(-1, 1) if unknown else None, n_synthetic=60, random_state=0
         )
-        columns = model.columns_
+        columns = model.schema_
         assert columns.sample(7, np.random.RandomState(0)).shape == (7, columns.n_columns)
         numeric = [j for j in range(columns.n_columns) if columns.values(j) is None]
         questions = [lambda: model.estimate(lambda rows: np.arange(len(rows)) % 2)]

@@ -47,10 +47,12 @@ def fits():
     def ledger():
         return PrivacyLedger(epsilon=10.0, delta=1e-4)
 
-    sketcher = RFFSketcher(n_components=20, random_state=0, ledger=ledger())
+    sketcher = RFFSketcher(n_components=20, gamma=1.0, random_state=0, ledger=ledger())
     learner = TDILClassifier(norm_bound=2.0, ledger=ledger())
-    summarizer = PrivateMMDSummarizer(20, n_components=50, random_state=0, ledger=ledger())
-    model = M2MClassifier(bounds=(0, 1), n_synthetic=1000, random_state=0)
+    summarizer = PrivateMMDSummarizer(
+        20, n_components=50, random_state=0, ledger=ledger(), gamma=1.0
+    )
+    model = M2MClassifier(schema=(0, 1), n_synthetic=1000, random_state=0)
     return {
         "RFFSketcher": lambda: sketcher.fit(X),
         "TDILClassifier": lambda: learner.fit(X, y),

@@ -634,12 +634,14 @@ def add_summaries():
     entry(
         "selection",
         lambda: {
-            "greedy": greedy_mmd_selection(ROWS, TARGET, 15, random_state=3),
+            "greedy": greedy_mmd_selection(ROWS, TARGET, 15, random_state=3, gamma=1.0),
             "greedy by features": greedy_mmd_selection(
-                ROWS, TARGET, 15, n_components=60, random_state=3
+                ROWS, TARGET, 15, n_components=60, random_state=3, gamma=1.0
             ),
             "uniform": uniform_selection(900, 20, random_state=3),
-            "mmd": np.array([mmd2(ROWS, TARGET), mmd2(ROWS, TARGET, unbiased=True)]),
+            "mmd": np.array(
+                [mmd2(ROWS, TARGET, gamma=1.0), mmd2(ROWS, TARGET, unbiased=True, gamma=1.0)]
+            ),
         },
     )
     labels = (ROWS[:, 0] > 1).astype(int)

@@ -122,7 +122,7 @@ class TargetAgain:
     """The mean of a target as it is broadcast, from a curator with default parameters."""
 
     def __init__(self, X, **parameters):
-        curator = Curator(X, ["owner"], random_state=0, **parameters)
+        curator = Curator(X, ["owner"], gamma=1.0, random_state=0, **parameters)
         self.X, self.phi, self.target = X, curator.embedding, curator._plan.target
 
     def __call__(self):
@@ -146,7 +146,7 @@ class FeedbackAgain:
 
     def __init__(self, rows, **parameters):
         near, far = np.zeros((1, 1)), np.full((1, 1), 1e3)
-        curator = Curator(near, ["owner"], random_state=0, **parameters)
+        curator = Curator(near, ["owner"], gamma=1.0, random_state=0, **parameters)
         self.phi = curator.embedding
         posted = isinstance(curator.protocol, Posted)
         sums = curator._plan.release

@@ -209,7 +209,7 @@ def test_catches_the_auctions_bit():
     """
     auction = Auction(epsilon_auction=5.0, tau=9)
     summarizer = PrivateMMDSummarizer(
-        1, protocol=auction, n_components=4, delta=0.05, random_state=0
+        1, protocol=auction, n_components=4, delta=0.05, random_state=0, gamma=1.0
     )
 
     def times_asked(world):

@@ -50,7 +50,7 @@ def test_every_mechanism_and_protocol_has_an_instance():
 @pytest.mark.parametrize("name", INSTANCES)
 def test_instances_fit_the_table_that_they_are_for(name):
     one = INSTANCES[name]
-    budget = {} if one.kind == "scaler" else {"epsilon": 2.5}
+    budget = {} if one.kind == "vectorizer" else {"epsilon": 2.5}
     model = one.make(**budget)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -12,16 +12,15 @@ from catalogue import of
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from skdpsumm import RFFSketcher
+from skdpsumm import Numeric, RFFSketcher
 from skdpsumm.learners import PolynomialKernel
 
 # What is public of scikit-learn's data, and what it wants of predictions, by kind and by name.
-BOUNDS = (-1000, 1000)
-WIDE = {"bounds": BOUNDS}
+WIDE = {"schema": (-100, 100)}
 PUBLIC = {
     "sketcher": WIDE,
-    "scaler": WIDE,
-    "model": {"bounds": (-5, 5), "n_synthetic": 1000},
+    "vectorizer": WIDE,
+    "model": {"schema": (-5, 5), "n_synthetic": 1000},
     "summarizer": {"n_select": 15, "n_components": 64, "gamma": 0.1, "n_target": 100},
     # The seed of what is public; scikit-learn sets that of the top level alone.
     "summarised": {
@@ -39,26 +38,27 @@ PUBLIC = {
         "expected_trials": 3,
     },
 }
-BOXED = {"bounds": (-3, 3), "mechanism__n_landmarks": 100}
+BOXED = {"schema": (-3, 3), "mechanism__n_landmarks": 100}
 NUMBER = {"y_bounds": (-5, 5)}
 EXPLICIT = {"norm_bound": 10.0, "fit_intercept": True}
 SHARP = {"sketcher": RFFSketcher(200, gamma=2.0)}
 TUNED = {
-    "fourier": {"n_components": 20, "bounds": None},
+    "fourier": {"n_components": 20, "schema": None},
     "laplacian": {"n_components": 20},
-    "race": {"n_repetitions": 4, "n_buckets": 5, "bounds": None},
-    "grid": {"edges": None},
+    "race": {"n_repetitions": 4, "n_buckets": 5, "schema": None},
+    "grid": {"schema": Numeric(-100, 100, step=1, missing=True)},
     "m2m": SHARP,
     "m2m classifier": SHARP,
     "m2m ridge": SHARP,
     # Its R^2 is .71 to .79, whatever the random state: with the others' sketch -.2 to .6.
     "m2m regressor": {
         "sketcher": RFFSketcher(200, gamma=0.5),
-        "bounds": (-3, 3),
+        "schema": (-3, 3),
         "y_bounds": (-5, 5),
     },
     "mwem": {"release__n_steps": 20},
     "weights": EXPLICIT,
+    "schema": {"schema": (-5, 5), "fit_intercept": True},
     "intercept": EXPLICIT,
     "objective": {"norm_bound": 10.0, "loss": "logistic"},
     "landmarks": {"kernel": PolynomialKernel(degree=2), "norm_bound": 5.0, **BOXED},
@@ -73,12 +73,12 @@ TUNED = {
     },
     "objective, numbers": {"norm_bound": 10.0, "loss": "squared", **NUMBER},
     "exponential, numbers": {"mechanism__n_rounds": 30, **NUMBER},
-    "landmarks, numbers": {"gamma": 0.01, **BOXED, **NUMBER},
-    "span, numbers": {"norm_bound": 4.0, **BOXED, **NUMBER},
-    "laplace, numbers": {"gamma": 0.01, **BOXED, **NUMBER},
+    "landmarks, numbers": BOXED | NUMBER,
+    "span, numbers": {"gamma": 16.0, **BOXED, **NUMBER},
+    "laplace, numbers": BOXED | NUMBER,
     "answers of features, numbers": EXPLICIT | NUMBER,
-    **{name: {"gamma": 0.2} for name in ("path", "svt", "threshold")},
-    **{f"{name}, numbers": {"gamma": 0.2, **NUMBER} for name in ("path", "svt", "threshold")},
+    **{name: {"schema": (-5, 5)} for name in ("path", "svt", "threshold")},
+    **{f"{name}, numbers": {"schema": (-5, 5)} | NUMBER for name in ("path", "svt", "threshold")},
     "search, numbers": {"estimator__y_bounds": (-5, 5), "score_bounds": (-5, 0)},
 }
 # A choice among candidates at random: good predictions need more rounds than checks have time for.
@@ -89,7 +89,7 @@ NEVER = {"exponential"}
 WITHOUT_NOISE_ALONE = {name for name, one in of("learner", interactive=True).items()}
 # Points that are chosen at random are never the same twice.
 WITH_SEED_ALONE = {"exponential, numbers"}
-KINDS = ("sketcher", "model", "summarizer", "summarised", "learner", "search", "scaler")
+KINDS = ("sketcher", "model", "summarizer", "summarised", "learner", "search", "vectorizer")
 
 
 def tuned(epsilons, *, leave_out, **changes):
@@ -99,7 +99,7 @@ def tuned(epsilons, *, leave_out, **changes):
         if name not in leave_out | NEVER:
             parameters = PUBLIC[one.kind] | TUNED.get(name, {}) | changes.get(one.kind, {})
             budget = {k: v for k, v in changes.items() if k not in KINDS}
-            if one.kind != "scaler":
+            if one.kind != "vectorizer":
                 budget["epsilon"] = epsilons[one.kind]
             found[name] = one.make(**parameters, **budget)
     return found

@@ -35,21 +35,23 @@ Y = (X[:, 0] > 0).astype(int)
 
 def estimators(**budget):
     """Return one of each private estimator, with `budget` where its noise is drawn."""
-    summarizer = PrivateMMDSummarizer(10, n_components=20, target_is_owners=True, **budget)
-    sketcher, box = RFFSketcher(10, **budget), {"bounds": (-1, 1), "n_synthetic": 100}
-    parts = [HistogramSketcher(n_bins=4), RFFSketcher(6)]
+    summarizer = PrivateMMDSummarizer(
+        10, schema=(-1, 1), n_components=20, target_is_owners=True, **budget
+    )
+    sketcher, box = RFFSketcher(10, gamma=1.0, **budget), {"schema": (-1, 1), "n_synthetic": 100}
+    parts = [HistogramSketcher(n_bins=4), RFFSketcher(6, gamma=1.0)]
     return [
         sketcher,
-        RACESketcher(4, n_buckets=5, **budget),
-        HistogramSketcher(bounds=(-1, 1), n_bins=5, **budget),
-        SketchUnion(parts, bounds=(-1, 1), **budget),
+        RACESketcher(4, n_buckets=5, bandwidth=0.1, **budget),
+        HistogramSketcher(schema=(-1, 1), n_bins=5, **budget),
+        SketchUnion(parts, schema=(-1, 1), **budget),
         M2MEstimator(sketcher, **box),
         M2MClassifier(sketcher=sketcher, **box),
         M2MRegressor(sketcher=sketcher, y_bounds=(-1, 1), **box),
         summarizer,
         SummarizedEstimator(LogisticRegression(), summarizer),
-        PINPClassifier(**budget),
-        TDDLClassifier(bounds=(-1, 1), mechanism=FunctionalMechanism(n_landmarks=10), **budget),
+        PINPClassifier(gamma=1.0, **budget),
+        TDDLClassifier(schema=(-1, 1), mechanism=FunctionalMechanism(n_landmarks=10), **budget),
         TDILClassifier(**budget),
         PrivateSearchCV(TDILClassifier(), {"norm_bound": [1.0, 2.0]}, **budget),
     ]
@@ -109,7 +111,9 @@ def test_unfitted_clones_hold_nothing(estimator):
 
 def test_a_late_warning_costs_no_summary():
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-3)
-    few = PrivateMMDSummarizer(200, n_components=20, target_is_owners=True, ledger=ledger)
+    few = PrivateMMDSummarizer(
+        200, n_components=20, target_is_owners=True, ledger=ledger, gamma=1.0
+    )
     model = SummarizedEstimator(LogisticRegression(), few)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -122,7 +126,7 @@ def test_a_late_warning_costs_no_summary():
 
 
 def test_a_failed_refit_on_a_summary_leaves_nothing_of_the_former_one():
-    few = PrivateMMDSummarizer(10, n_components=20, target_is_owners=True)
+    few = PrivateMMDSummarizer(10, n_components=20, target_is_owners=True, gamma=1.0)
     model = SummarizedEstimator(LogisticRegression(), few).fit(X, Y)
     former = model.summarizer_
     model.set_params(estimator=LogisticRegression(C=-1.0))
@@ -133,7 +137,7 @@ def test_a_failed_refit_on_a_summary_leaves_nothing_of_the_former_one():
 
 
 def test_a_release_that_is_interrupted_leaves_the_fit_before_it(monkeypatch):
-    sketcher = HistogramSketcher(bounds=(-1, 1), n_bins=4).fit(X)
+    sketcher = HistogramSketcher(schema=(-1, 1), n_bins=4).fit(X)
     before = sketcher.sketch_
 
     def interrupt(*_):
@@ -154,7 +158,7 @@ def test_constructors_that_store_nothing_find_no_defaults():
 
     with pytest.raises(AttributeError, match="epsilon"):
         Forgets().fit(X)
-    sketcher = RFFSketcher(10, epsilon=0.1)
+    sketcher = RFFSketcher(10, gamma=1.0, epsilon=0.1)
     del sketcher.epsilon
     with pytest.raises(AttributeError, match="epsilon"):
         sketcher.fit(X)

@@ -19,6 +19,7 @@ from skdpsumm import (
     BudgetExceededError,
     HistogramSketcher,
     M2MEstimator,
+    Numeric,
     PrivacyLedger,
     PrivateMMDSummarizer,
     PrivateSearchCV,
@@ -49,13 +50,16 @@ pytestmark = [
 N, NAMES = 3000, ["a", "b", "c"]
 SEEDED = {"noise_seed": 7, "random_state": 0}
 SKETCHERS = {
-    "rff": RFFSketcher(20, **SEEDED),
-    "race": RACESketcher(4, n_buckets=8, **SEEDED),
-    "histogram": HistogramSketcher(n_bins=5, bounds=(-2, 2), **SEEDED),
+    "rff": RFFSketcher(20, gamma=1.0, **SEEDED),
+    "race": RACESketcher(4, n_buckets=8, bandwidth=0.1, **SEEDED),
+    "histogram": HistogramSketcher(n_bins=5, schema=(-2, 2), **SEEDED),
     "grid histogram": HistogramSketcher(
-        bounds=(-2, 2), steps=[0.5, None, None], edges={1: [-2, 0, 0.1, 2]}, **SEEDED
+        schema=[Numeric(-2, 2, step=0.5), Numeric(edges=[-2, 0, 0.1, 2], missing=True), (-2, 2)],
+        **SEEDED,
     ),
-    "union": SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(10)], bounds=(-2, 2), **SEEDED),
+    "union": SketchUnion(
+        [HistogramSketcher(n_bins=4), RFFSketcher(10, gamma=1.0)], schema=(-2, 2), **SEEDED
+    ),
 }
 
 
@@ -124,7 +128,10 @@ def test_partitions_give_the_bits_of_one_process(name, dtype, tmp_path):
 
 def test_without_noise_sums_agree_to_rounding():
     X = rows()
-    for sketcher in (RFFSketcher(20, epsilon=np.inf, random_state=0), SKETCHERS["histogram"]):
+    for sketcher in (
+        RFFSketcher(20, gamma=1.0, epsilon=np.inf, random_state=0),
+        SKETCHERS["histogram"],
+    ):
         sums = [sketcher.fit(table).sketch_.sums for table in (X, blocks_of_columns(X, None))]
         np.testing.assert_allclose(*sums, rtol=1e-12, atol=1e-9)
 
@@ -143,8 +150,7 @@ def people(n=600):
 def test_categories_in_any_column_type(tmp_path):
     table = people()
     sketcher = HistogramSketcher(
-        bounds={"age": (20, 60)},
-        categories={"city": ["Bonn", "Kiel", "Ulm"], "size": [1, 2, 3]},
+        schema={"age": (20, 60), "city": ["Bonn", "Kiel", "Ulm"], "size": [1, 2, 3]},
         n_bins=4,
         marginals=2,
         **SEEDED,
@@ -175,16 +181,18 @@ def test_the_dtype_of_a_partition_changes_nothing(whole, part):
 
 def test_blocks_from_memory_and_from_partitions_make_one_release():
     X = rows()
-    sketcher = RFFSketcher(20, ledger=PrivacyLedger(epsilon=2, delta=1e-5), **SEEDED)
+    sketcher = RFFSketcher(20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5), **SEEDED)
     sketcher.partial_fit(da.from_array(X[:2000], chunks=(600, 3))).partial_fit(X[2000:2500])
     sketcher.partial_fit(da.from_array(X[2500:], chunks=(99, 3))).release()
-    assert same(sketcher.sketch_, RFFSketcher(20, **SEEDED).fit(X).sketch_)
+    assert same(sketcher.sketch_, RFFSketcher(20, gamma=1.0, **SEEDED).fit(X).sketch_)
     assert len(sketcher.ledger.entries()) == 1
 
 
 def test_models_of_a_sketch_take_partitions():
     X = rows()
-    model = M2MEstimator(RFFSketcher(20, **SEEDED), bounds=(-4, 4), n_synthetic=500, random_state=0)
+    model = M2MEstimator(
+        RFFSketcher(20, gamma=1.0, **SEEDED), schema=(-4, 4), n_synthetic=500, random_state=0
+    )
     lazily, memory = (model.fit(t).sketch_ for t in (blocks_of_columns(X, None), X))
     assert same(lazily, memory)
 
@@ -221,7 +229,7 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_row_costs_nothing_and_says_what_one_process_says(case):
     X = BAD[case]
-    sketcher = RFFSketcher(20, ledger=PrivacyLedger(epsilon=2, delta=1e-5), **SEEDED)
+    sketcher = RFFSketcher(20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5), **SEEDED)
     expected = raised(sketcher, X)
     assert raised(sketcher, da.from_array(X, chunks=(700, *X.shape[1:]))) == expected
     assert "Mallory" not in expected[1]
@@ -234,7 +242,7 @@ def test_a_value_that_is_not_listed_is_not_named():
     table = people()
     table.loc[500, "city"] = "Mallory"
     sketcher = HistogramSketcher(
-        bounds={"age": (20, 60), "size": (1, 4)}, categories={"city": ["Bonn", "Kiel", "Ulm"]}
+        schema={"age": (20, 60), "size": (1, 4), "city": ["Bonn", "Kiel", "Ulm"]}
     )
     expected = raised(sketcher, table)
     assert raised(sketcher, dd.from_pandas(table, 4)) == expected
@@ -243,7 +251,7 @@ def test_a_value_that_is_not_listed_is_not_named():
 
 def test_other_columns_are_refused():
     X = rows()
-    sketcher = RFFSketcher(20, **SEEDED).partial_fit(frame(X, None))
+    sketcher = RFFSketcher(20, gamma=1.0, **SEEDED).partial_fit(frame(X, None))
     with pytest.raises(ValueError, match="feature names"):
         sketcher.partial_fit(frame(X, None).rename(columns={"a": "z"}))
     with pytest.raises(ValueError, match="2 features"):
@@ -257,7 +265,7 @@ def test_a_partition_with_other_columns_is_refused_and_not_quoted():
     for odd in (tables[1].rename(columns={"a": "Mallory"}), tables[1][["b", "a", "c"]]):
         parts = [dask.delayed(table) for table in (tables[0], odd, tables[2])]
         lazily = dd.from_delayed(parts, meta=tables[0][:0], verify_meta=False)
-        kind, message = raised(RFFSketcher(20), lazily)
+        kind, message = raised(RFFSketcher(20, gamma=1.0), lazily)
         assert (kind, "other columns" in message) == (ValueError, True)
         assert "Mallory" not in message
 
@@ -277,13 +285,15 @@ def test_whatever_can_be_told_without_rows_is_told_without_them():
     X = counted(rows(), calls)
     small = PrivacyLedger(epsilon=0.1, delta=1e-5)
     with pytest.raises(BudgetExceededError):
-        RFFSketcher(20, ledger=small).fit(X)
+        RFFSketcher(20, gamma=1.0, ledger=small).fit(X)
     with pytest.raises(ValueError, match="gamma"):
         RFFSketcher(20, gamma=-1).fit(X)
-    with pytest.raises(ValueError, match="bounds"):
-        RFFSketcher(20, bounds={"z": (0, 1)}).fit(X)
+    with pytest.raises(ValueError, match="schema describes 1 columns"):
+        RFFSketcher(20, schema={"z": (0, 1)}).fit(X)
+    with pytest.raises(ValueError, match="gamma"):
+        RFFSketcher(20).fit(X)
     with pytest.raises(ValueError, match="row_sums"):
-        RFFSketcher(20, denominator="row_sums").fit(X)
+        RFFSketcher(20, gamma=1.0, denominator="row_sums").fit(X)
     assert calls == []
     assert small.entries() == []
 
@@ -303,7 +313,7 @@ def test_the_charge_is_between_the_sums_and_the_noise(monkeypatch):
 
     monkeypatch.setattr(PrivacyLedger, "charge", charging)
     monkeypatch.setattr(IntegerNoise, "add", adding)
-    RFFSketcher(20, ledger=ledger, **SEEDED).fit(counted(rows(), calls))
+    RFFSketcher(20, gamma=1.0, ledger=ledger, **SEEDED).fit(counted(rows(), calls))
     assert seen == ["charge after 3 blocks", "noise"]
     assert len(ledger.entries()) == 1
 
@@ -313,7 +323,7 @@ def test_a_graph_that_fails_costs_nothing_and_keeps_its_secret():
         raise KeyError("Mallory")
 
     X = da.from_array(rows(), chunks=(1000, 3)).map_blocks(fail, dtype=float, meta=rows()[:0])
-    sketcher = RFFSketcher(20, ledger=PrivacyLedger(epsilon=2, delta=1e-5))
+    sketcher = RFFSketcher(20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5))
     kind, message = raised(sketcher, X)
     assert kind is RuntimeError
     assert "KeyError" in message
@@ -331,7 +341,7 @@ def test_workers_get_no_ledger_and_no_noise(monkeypatch, tmp_path):
         lambda tasks: (graphs.append(dict(tasks[0].dask)), compute(tasks))[1],
     )
     ledger = PrivacyLedger(tmp_path / "Mallory.ledger", epsilon=2, delta=1e-5)
-    sketcher = RFFSketcher(20, noise_seed=987654321987, random_state=0, ledger=ledger)
+    sketcher = RFFSketcher(20, gamma=1.0, noise_seed=987654321987, random_state=0, ledger=ledger)
     sketcher.fit(blocks_of_columns(rows(), None))
     sent = b"".join(cloudpickle.dumps(task) for task in graphs[0].values())
     assert sketcher.feature_map_.frequencies.tobytes() in sent  # or the test sees nothing
@@ -350,7 +360,7 @@ def test_a_worker_with_another_engine_is_refused(monkeypatch):
     """Else a row would add other bits by the worker that it happened to be given to."""
     names = iter(["numba", "numba", "numpy", "numba", "numba", "numba"])
     monkeypatch.setattr(_partitions, "engine_signature", lambda *_: next(names))
-    sketcher = RFFSketcher(20, ledger=PrivacyLedger(epsilon=2, delta=1e-5))
+    sketcher = RFFSketcher(20, gamma=1.0, ledger=PrivacyLedger(epsilon=2, delta=1e-5))
     kind, message = raised(sketcher, da.from_array(rows(), chunks=(1000, 3)))
     assert (kind, "SKDPSUMM_ENGINE" in message) == (RuntimeError, True)
     assert sketcher.ledger.entries() == []
@@ -359,7 +369,7 @@ def test_a_worker_with_another_engine_is_refused(monkeypatch):
 def test_dask_is_not_imported():
     code = (
         "import sys, numpy, skdpsumm\n"
-        "skdpsumm.RFFSketcher(4, epsilon=numpy.inf).fit(numpy.zeros((5, 2)))\n"
+        "skdpsumm.RFFSketcher(4, gamma=1.0, epsilon=numpy.inf).fit(numpy.zeros((5, 2)))\n"
         "assert not {'dask', 'distributed'} & set(sys.modules)\n"
     )
     environment = os.environ | {"SKDPSUMM_ENGINE": "numpy"}
@@ -403,7 +413,7 @@ def test_partitions_are_owners(mixture, protocol, how):
 def test_bad_owners_cost_nothing(mixture):
     X, target = mixture
     ledger = PrivacyLedger(epsilon=2, delta=1e-5)
-    options = {"n_components": 50, "ledger": ledger}
+    options = {"n_components": 50, "gamma": 1.0, "ledger": ledger}
     lazily = da.from_array(X, chunks=(600, 2))
     bad = X.copy()
     bad[700, 1] = np.nan
@@ -423,7 +433,7 @@ def test_claims_of_partitions_follow_from_what_is_said(mixture):
     X, _ = mixture
     lazily = da.from_array(X, chunks=(600, 2))
     for said in (False, True):
-        s = PrivateMMDSummarizer(5, n_components=50, target_is_owners=said)
+        s = PrivateMMDSummarizer(5, n_components=50, target_is_owners=said, gamma=1.0)
         claim = s.fit(lazily, X_target=X).privacy_.owners
         assert (claim.epsilon(1e-6) > 0.9) == said
         assert ("share no row" in claim.given) != said
@@ -440,16 +450,20 @@ def test_selection_in_two_rounds_is_nearly_as_good(mixture, n_components):
         parts = greedy_mmd_selection(lazily, goal, **options)
         wanted = X if goal is None else goal
         assert len(set(parts.tolist())) == 15
-        assert mmd2(X[parts], wanted) < 2 * mmd2(X[whole], wanted) < 0.5 * mmd2(X[:15], wanted)
+        assert (
+            mmd2(X[parts], wanted, gamma=1.0)
+            < 2 * mmd2(X[whole], wanted, gamma=1.0)
+            < 0.5 * mmd2(X[:15], wanted, gamma=1.0)
+        )
         np.testing.assert_array_equal(parts, greedy_mmd_selection(lazily, goal, **options))
 
 
 def test_selection_of_a_whole_collection_needs_features(mixture):
     lazily = da.from_array(mixture[0], chunks=(600, 2))
     with pytest.raises(ValueError, match="n_components"):
-        greedy_mmd_selection(lazily, n_select=5)
+        greedy_mmd_selection(lazily, n_select=5, gamma=1.0)
     with pytest.raises(ValueError, match="NaN"):
-        greedy_mmd_selection(da.log(-abs(lazily)), mixture[1], n_select=5)
+        greedy_mmd_selection(da.log(-abs(lazily)), mixture[1], n_select=5, gamma=1.0)
 
 
 # ---- a cluster
@@ -496,7 +510,7 @@ def test_a_worker_that_dies_changes_nothing(cluster, tmp_path):
     lazily = da.from_array(X, chunks=(150, 3))
     lazily = lazily.map_blocks(die_once, marker, dtype=X.dtype, meta=X[:0])
     ledger = PrivacyLedger(tmp_path / "budget.ledger", epsilon=5, delta=1e-5)
-    sketcher = RFFSketcher(20, ledger=ledger, **SEEDED)
+    sketcher = RFFSketcher(20, gamma=1.0, ledger=ledger, **SEEDED)
     before = {nanny.process.pid for nanny in cluster.cluster.workers.values()}
     with within(90):
         sketcher.fit(lazily)
@@ -504,13 +518,13 @@ def test_a_worker_that_dies_changes_nothing(cluster, tmp_path):
     assert os.path.exists(marker)
     assert len(before & after) == 1
     assert len(ledger.entries()) == 1
-    assert same(sketcher.sketch_, RFFSketcher(20, **SEEDED).fit(X).sketch_)
+    assert same(sketcher.sketch_, RFFSketcher(20, gamma=1.0, **SEEDED).fit(X).sketch_)
 
 
 def test_no_value_reaches_the_logs_of_workers(cluster):
     X = spoilt("Mallory", object)
     with within(60):
-        kind, message = raised(RFFSketcher(20), da.from_array(X, chunks=(1000, 3)))
+        kind, message = raised(RFFSketcher(20, gamma=1.0), da.from_array(X, chunks=(1000, 3)))
         logs = str(cluster.get_worker_logs())
     assert kind is ValueError
     assert "Mallory" not in message

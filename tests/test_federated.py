@@ -23,7 +23,15 @@ import pandas as pd
 from flower_double import GridDouble, wired
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, RecordDict
 
-from skdpsumm import BudgetExceededError, PrivacyLeakWarning, PrivacyLedger
+from skdpsumm import (
+    BudgetExceededError,
+    Categorical,
+    Numeric,
+    PrivacyLeakWarning,
+    PrivacyLedger,
+    PublicVectorizer,
+    TableSchema,
+)
 from skdpsumm.federated import _commands
 from skdpsumm.federated.__main__ import main
 from skdpsumm.federated._agreement import Agreement
@@ -42,18 +50,27 @@ COLUMNS = ["a", "b", "c"]
 AGREEMENT = """
 [tool.skdpsumm.agreement]
 owners = ["north", "south", "east"]
-columns = ["a", "b", "c"]
 labels = "y"
+
+[tool.skdpsumm.agreement.schema]
+extra_columns = "drop"
+[tool.skdpsumm.agreement.schema.columns.a]
+low = -6
+high = 6
+[tool.skdpsumm.agreement.schema.columns.b]
+low = -6
+high = 6
+[tool.skdpsumm.agreement.schema.columns.c]
+low = -6
+high = 6
 
 [tool.skdpsumm.agreement.rows]
 protocol = "propose"
 n_select = 6
-gamma = 0.5
 n_components = 40
 random_state = 3
 
 [tool.skdpsumm.agreement.sketch]
-bounds = [-4.0, 4.0]
 epsilon = 1.0
 delta = 1e-6
 random_state = 5
@@ -95,8 +112,12 @@ def agreed(text=AGREEMENT):
     return Agreement.from_dict(tomllib.loads(text)["tool"]["skdpsumm"]["agreement"])
 
 
+def vectors(X, agreement=None):
+    return PublicVectorizer((agreement or agreed()).schema).fit_transform(X)
+
+
 def curator(agreement, **own):
-    return Curator(TARGET, noise_seed=7, **agreement.curator_parameters(), **own)
+    return Curator(vectors(TARGET), noise_seed=7, **agreement.curator_parameters(), **own)
 
 
 def run(homes, agreement=None, *, odd=(), run_id=1, rows=True, **options):
@@ -110,7 +131,8 @@ def in_process(agreement, without=()):
     def absent(message):
         raise TimeoutError
 
-    owners = {name: DataOwner(*table(k), seed=k) for k, name in enumerate(NAMES)}
+    tables = {name: table(k) for k, name in enumerate(NAMES)}
+    owners = {n: DataOwner(vectors(X), y, seed=k) for k, (n, (X, y)) in enumerate(tables.items())}
     for name in without:
         owners[name].answer = absent
     return run_protocol(curator(agreement), owners)
@@ -155,7 +177,7 @@ def test_sketches_are_those_made_at_home_and_are_added(homes):
     np.testing.assert_array_equal(over.sketch.sums, reduce(add, made).sums)
     assert over.sketch.privacy.epsilon(1e-6) <= 1.0
     assert over.sketch.privacy.simulated
-    assert over.sketch.columns.names == tuple(COLUMNS)
+    assert over.sketch.schema.names == tuple(COLUMNS)
 
 
 def test_without_a_seed_the_noise_is_fresh_and_no_simulation(homes):
@@ -181,8 +203,9 @@ def test_csv_gives_the_same_as_parquet(homes):
 @pytest.mark.parametrize(
     ("old", "new", "entry"),
     [
-        ('["a", "b", "c"]', '["b", "a", "c"]', "columns[0]"),
-        ('labels = "y"', 'labels = "y"\ndtypes = ["float64", "float32", "float64"]', "dtypes[1]"),
+        ("low = -6", "low = -5", "schema.columns.a.bounds[0]"),
+        ('"drop"', '"refuse"', "schema.extra_columns"),
+        ("columns.b", "columns.d", "schema.columns.b"),
         ("random_state = 3", "random_state = 4", "rows.random_state"),
         ("n_select = 6", "n_select = 60", "rows.n_select"),
         ("epsilon = 1.0", "epsilon = 9.0", "sketch.epsilon"),
@@ -198,24 +221,59 @@ def test_another_agreement_is_refused_by_name(homes, old, new, entry):
     assert [kind for name, kind in received(homes, "south")] == ["sign"]
 
 
-def test_agreements_carry_steps_and_edges():
-    ours = {
-        "bounds": [[17, 90], [0, 99]],
-        "steps": {"age": 1},
-        "random_state": 0,
-        "sketchers": [
-            {"kind": "histogram", "n_bins": 74, "edges": {"gain": [0, 1, 5, 20, 99]}},
-            {"kind": "fourier"},
-        ],
+def test_agreements_carry_whole_schemas(tmp_path):
+    schema = TableSchema(
+        {
+            "age": Numeric(17, 90, step=1, unit="years"),
+            "gain": Numeric(edges=[0, 1, 5, 20, 99], missing=True),
+            "job": Categorical(["clerk", "farmer"], description="as declared"),
+        }
+    )
+    sketch = {"random_state": 0, "sketchers": [{"kind": "histogram", "n_bins": 74}]}
+    ours = Agreement(["north"], schema, sketch=sketch)
+    released = ours.sketcher().preview_map(3, schema.names)
+    assert released.schema == schema
+    assert released.n_bins == (74, 5, 2)
+    text = '[tool.skdpsumm.agreement]\nowners = ["north"]\nschema = "adult.toml"\n'
+    text += "sketch.random_state = 0\nsketch.sketchers = [{kind = 'histogram', n_bins = 74}]\n"
+    (tmp_path / "pyproject.toml").write_text(text)
+    schema.save(tmp_path / "adult.toml")
+    assert Agreement.load(tmp_path).digest == ours.digest
+    changes = {
+        "schema.columns.age.step": {"age": Numeric(17, 90, step=0.5, unit="years")},
+        "schema.columns.age.unit": {"age": Numeric(17, 90, step=1)},
+        "schema.columns.gain.missing": {"gain": Numeric(edges=[0, 1, 5, 20, 99])},
+        "schema.columns.gain.edges[2]": {"gain": Numeric(edges=[0, 1, 4, 20, 99], missing=True)},
+        "schema.columns.job.categories[0]": {
+            "job": Categorical(["farmer", "clerk"], description="as declared")
+        },
+        "schema.columns.job.description": {"job": ["clerk", "farmer"]},
     }
-    agreement = Agreement(["north"], ["age", "gain"], sketch=ours)
-    released = agreement.sketcher().preview_map(2, ["age", "gain"])
-    assert released.columns.steps == (1.0, None)
-    assert released.maps[0].n_bins == (74, 4)
-    theirs = Agreement(["north"], ["age", "gain"], sketch=ours | {"steps": {"age": 0.5}})
-    assert agreement.difference(theirs) == "sketch.steps.age: 1 here, 0.5 there"
-    with pytest.raises(ValueError, match="unknown entries"):
-        Agreement(["north"], ["age"], sketch=ours | {"sketchers": [{"kind": "race", "steps": 1}]})
+    columns = dict(zip(schema.names, schema.columns, strict=True))
+    for entry, change in changes.items():
+        theirs = Agreement(["north"], columns | change, sketch=sketch)
+        assert ours.difference(theirs).startswith(f"{entry}: ")
+        assert ours.digest != theirs.digest
+    turned = Agreement(["north"], dict(reversed(columns.items())), sketch=sketch)
+    assert ours.difference(turned) == "schema.order[0]: 'age' here, 'job' there"
+    for given in ({"kind": "race", "schema": [0, 1]}, {"kind": "race", "max_rows_per_group": 2}):
+        with pytest.raises(ValueError, match="unknown entries"):
+            Agreement(["north"], schema, sketch=sketch | {"sketchers": [given]})
+
+
+def test_ranges_of_names_are_bounded_before_they_are_made():
+    def named(*keys):
+        columns = {key: {"low": 0, "high": 1} for key in keys}
+        sketch = {"random_state": 0, "sketchers": [{"kind": "race"}]}
+        table = {"owners": ["a"], "schema": {"columns": columns}, "sketch": sketch}
+        return Agreement.from_dict(table).schema.names
+
+    assert named("id", "px{9..11}") == ("id", "px9", "px10", "px11")
+    for key in ("px{0..999999999999}", "px{0.." + 9000 * "9" + "}", "px{0..100000}", "px{5..4}"):
+        with pytest.raises(ValueError, match=r"100,000 columns|no range of names"):
+            named(key)
+    with pytest.raises(ValueError, match="twice"):
+        named("px2", "px{0..3}")
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 5.0])
@@ -244,7 +302,7 @@ def test_the_curators_app_asks_its_ledger_before_any_owner(homes, tmp_path, epsi
 def test_agreements_name_a_protocol_as_an_object_does():
     def agreed_on(protocol, **rows):
         rows = {"n_select": 10, "random_state": 0, **rows}
-        return Agreement(["north", "south"], ["age"], rows={"protocol": protocol, **rows})
+        return Agreement(["north", "south"], {"age": (17, 90)}, rows={"protocol": protocol, **rows})
 
     assert agreed_on("propose").rows_per_owner == 20
     assert agreed_on({"kind": "propose", "parsimony": 6.0}).rows_per_owner == 30
@@ -278,13 +336,13 @@ def test_a_question_under_another_agreement_is_refused(homes):
     ("change", "reason"),
     [
         (lambda t: t.drop(columns="b"), "columns: the table has no column 'b'"),
-        (lambda t: t.astype({"b": "float32"}), "dtypes: column 'b' is not float64 in the table"),
+        (lambda t: t.rename(columns={"other": "a "}), None),
         (lambda t: t.drop(columns="y"), "columns: the table has no column 'y'"),
     ],
 )
 def test_another_table_is_refused_by_name(homes, change, reason):
     change(frame(1)).to_parquet(home_of(homes, "south") / "table.parquet")
-    assert run(homes).left_out == {"south": f"sign: refused: {reason}"}
+    assert run(homes).left_out == ({"south": f"sign: refused: {reason}"} if reason else {})
 
 
 @pytest.mark.parametrize("fault", ["words", "missing", "gone", "label"])
@@ -418,8 +476,9 @@ def at(stage, content):
         (RecordDict({"x": ConfigRecord({"a": 1})}), "cannot be read"),
         (pack({"kind": "Rows"}), "sent no rows"),
         (rows_reply(X=np.ones((4, 2))), "another shape"),
+        (rows_reply(X=np.full((4, 3), 6.5)), "column 'a' of the schema does not take"),
         (rows_reply(X=np.ones((4, 3), np.float32)), "another dtype"),
-        (rows_reply(X=np.full((4, 3), np.nan)), "not finite"),
+        (rows_reply(X=np.full((4, 3), np.nan)), "column 'a' of the schema does not take"),
         (rows_reply(y=np.array(list("abcd"))), "labels of another dtype"),
         (rows_reply(indices=np.zeros(4, int)), "a row twice"),
         (rows_reply(X=np.ones((9, 3)), indices=np.arange(9), y=np.arange(9)), "more rows"),
@@ -499,10 +558,11 @@ def test_a_sketch_that_was_not_agreed_is_not_added(homes, tmp_path, text, change
 
 def test_an_agreement_is_compared_before_anything_of_it_is_made(homes):
     """A trillion columns in a line of text are no load for the owner."""
-    theirs = json.loads(agreed().to_json()) | {"columns": ["px{0..999999999999}"]}
+    theirs = json.loads(agreed().to_json())
+    theirs["schema"]["order"] = ["px{0..999999999999}"]
     site = OwnerSite.load(homes["north"])
     reply = site.answer("sign", 1, {"agreement": json.dumps(theirs)})
-    assert reply["reason"] == "the agreement differs from the owner's copy in columns"
+    assert reply["reason"] == "the agreement differs from the owner's copy in schema.order"
 
 
 def test_who_signs_something_else_or_for_another_is_left_out(homes):
@@ -573,7 +633,9 @@ def test_messages_with_other_entries_are_refused(change):
         ("n_bins = 4", "n_bins = 4, noise_seed = 1", "noise_seed"),
         ('labels = "y"', 'labels = "a"', "labels"),
         ('labels = "y"', 'dtypes = "object"', "dtypes"),
-        ('["a", "b", "c"]', '["a", "a", "c"]', "twice"),
+        ("schema.columns.b", "schema.all_columns", "one of the tables"),
+        ("low = -6", "lov = -6", "column 'a': unknown entries"),
+        ("low = -6", "", "low and high"),
     ],
 )
 def test_bad_agreements_are_named(old, new, reason):
@@ -585,8 +647,7 @@ def test_the_template_is_sound():
     project = Path(__file__).resolve().parent.parent / "examples" / "federated"
     ours = Agreement.load(project)
     assert ours.rows_per_owner == 48
-    assert len(ours.columns) == 64
-    assert "px{0..63}" not in ours.columns
+    assert ours.schema.names == tuple(f"px{j}" for j in range(64))
     assert not list(project.glob("*.py")), "no code is to be sent to owners"
 
 

@@ -1,5 +1,6 @@
 """Sketch files from strangers: mutants of valid ones, in processes that may die of them."""
 
+import copy
 import os
 import signal
 import time
@@ -56,18 +57,65 @@ def test_the_pool_survives_what_mutants_do_and_names_them():
     }
 
 
-def test_version_one_files_are_told_from_version_two(tmp_path):
-    """What the versions lack is added, and nothing else is."""
-    header, arrays = file_fuzz.bases()["union, version 1"]
-    path = tmp_path / "sketch"
-    path.write_bytes(file_fuzz.packed(header, arrays, _NoTricks()))
-    assert PrivateSketch.load(path).columns.steps is None
-    path.write_bytes(file_fuzz.packed(header | {"version": 2}, arrays, _NoTricks()))
+OLD = [name for name in file_fuzz.bases() if "version" in name]
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_files_of_older_versions_are_the_same_sketches(tmp_path, name):
+    older, newer = (
+        load(tmp_path / str(k), *file_fuzz.bases()[one])
+        for k, one in enumerate((name, name.partition(", version")[0]))
+    )
+    assert older.schema == newer.schema
+    assert older.feature_map.same_as(newer.feature_map)
+    assert np.array_equal(older.sums, newer.sums)
+    assert np.array_equal(older.mean, newer.mean)
+    assert older.privacy == newer.privacy
+    older.save(tmp_path / "again")
+    assert PrivateSketch.load(tmp_path / "again").feature_map.same_as(newer.feature_map)
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_files_say_what_their_version_knows_and_no_more(tmp_path, name):
+    """What a version lacks is added, and nothing else is; what it has not is not overlooked."""
+    header, arrays = file_fuzz.bases()[name]
+    for version in {1, 2, 3} - {header["version"]}:
+        with pytest.raises(ValueError, match="no sketch file"):
+            load(tmp_path / "other", copy.deepcopy(header) | {"version": version}, arrays)
+    for entry, told in (("missing", True), ("missing", False), ("description", "x"), ("edges", [])):
+        spoilt = copy.deepcopy(header)
+        for columns in file_fuzz.columns_of(spoilt["map"]):
+            columns[0][entry] = told
+        with pytest.raises(ValueError, match="no sketch file"):
+            load(tmp_path / "spoilt", spoilt, arrays)
+    spoilt = copy.deepcopy(header)
+    edges = spoilt["map"].get("edges")
+    spoilt["map"]["edges"] = [None] * 9 if edges is None else [*edges, None]
     with pytest.raises(ValueError, match="no sketch file"):
-        PrivateSketch.load(path)
+        load(tmp_path / "spoilt", spoilt, arrays)
+
+
+def test_parts_of_a_union_of_version_2_may_know_different_ranges(tmp_path):
+    """As they did where each part had bounds of its own; they are asked each by its own."""
+    header, arrays = file_fuzz.bases()["union, version 2"]
+    header = copy.deepcopy(header)
+    for column in header["map"]["maps"][0]["columns"]:
+        column["bounds"] = None
+    for column in header["map"]["maps"][2]["columns"]:
+        column["bounds"] = [-2.0, 2.0]
+    sketch = load(tmp_path / "a", header, arrays)
+    schemas = [part.schema for part, _ in sketch.blocks()]
+    assert [schema.bound(0) for schema in schemas] == [None, (-1.0, 1.0), (-2.0, 2.0)]
+    assert sketch.blocks()[2][0].edges(0).tolist() == [-2, -1, 0, 1, 2]
+    assert sketch.schema == schemas[0]
 
 
 # --------------------------------------------------------------------------- forged, one by one
+
+
+def load(path, header, arrays):
+    path.write_bytes(file_fuzz.packed(header, arrays, _NoTricks()))
+    return PrivateSketch.load(path)
 
 
 def forged(path, name="histogram", **changes):
@@ -75,8 +123,7 @@ def forged(path, name="histogram", **changes):
     header, arrays = file_fuzz.bases()[name]
     told = header | {key: value for key, value in changes.items() if key in header}
     arrays = arrays | {key: value for key, value in changes.items() if key not in header}
-    path.write_bytes(file_fuzz.packed(told, arrays, _NoTricks()))
-    return PrivateSketch.load(path)
+    return load(path, told, arrays)
 
 
 def guarantee(**changes):

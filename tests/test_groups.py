@@ -1,6 +1,8 @@
 """Groups of rows as the unit of protection: labels, coins, sensitivities, ledgers and audits."""
 
 import datetime
+import math
+import pickle
 from decimal import Decimal
 from fractions import Fraction
 
@@ -8,11 +10,125 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from dp_accounting import get_sigma_gaussian
+from scipy.special import ndtr
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from skdpsumm import HistogramSketcher, TDILClassifier
+from skdpsumm import (
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    PrivateSketch,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+    TDILClassifier,
+    audit_epsilon,
+)
+from skdpsumm.audit import worst_case_neighbours
+from skdpsumm.features._feature_maps import GRID
+from skdpsumm.privacy import BudgetExceededError, GaussianDP, PrivacyLedger, PureDP
+from skdpsumm.privacy._contract import PrivateFit
 from skdpsumm.schema._groups import Groups, label_bytes
+from skdpsumm.sketches import _partitions
+from skdpsumm.sketches._private_sketch import Counted
+
+da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
 
 KEY = bytes(range(32))
+LIMITS = [1, 3, "average"]
+SKETCHERS = {
+    "rff": RFFSketcher(10, gamma=2.0, random_state=0),
+    "race": RACESketcher(3, n_buckets=4, bandwidth=0.5, random_state=0),
+    "histogram": HistogramSketcher(schema=(0, 1), n_bins=4, marginals=2, random_state=0),
+    "budget": HistogramSketcher(
+        schema=(0, 1), n_bins=3, denominator="budget", delta=0.0, random_state=0
+    ),
+    "union": SketchUnion(
+        [HistogramSketcher(n_bins=3), RFFSketcher(4)], schema=(0, 1), weights=[1, 3], random_state=0
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _dask_in_this_process():
+    import dask
+
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+@pytest.fixture
+def same_coins(monkeypatch):
+    """Every fit has the same secret key."""
+    monkeypatch.setattr(PrivateFit, "_group_key", lambda self: KEY)
+
+
+def sketcher_of(name, limit, **params):
+    return clone(SKETCHERS[name]).set_params(max_rows_per_group=limit, **params)
+
+
+def table(n_rows=120, n_groups=25, seed=0):
+    rng = np.random.default_rng(seed)
+    # Groups of very different sizes, in no order.
+    return rng.random((n_rows, 2)), rng.zipf(1.6, n_rows) % n_groups
+
+
+def exact(sketcher, X, groups):
+    """Return what a fit would add noise to: sums in grid units, and the number that is counted."""
+    copy = clone(sketcher)
+    copy._add_rows(X, groups, whole=True)
+    return copy._pending.sums, copy._pending.n_rows
+
+
+def exact_in_blocks(sketcher, X, groups, n_blocks=4):
+    copy = clone(sketcher)
+    for rows in np.array_split(np.arange(len(X)), n_blocks):
+        copy.partial_fit(X[rows], groups=groups[rows])
+    return copy._pending.sums, copy._pending.n_rows
+
+
+def in_partitions(X, groups, n_partitions=4):
+    rows = tuple(len(part) for part in np.array_split(np.arange(len(X)), n_partitions))
+    return da.from_array(X, chunks=(rows, (X.shape[1],))), da.from_array(groups, chunks=(rows,))
+
+
+def exact_on_dask(sketcher, X, groups):
+    return exact(sketcher, *in_partitions(X, groups))
+
+
+def noise_of(sketcher, n_columns=2):
+    return clone(sketcher)._prepare(sketcher.preview_map(n_columns)).noise
+
+
+def moves(blocks, first, second):
+    """Return by how much two tables differ in each block of noise, as (L1, L2, allowed, allowed).
+
+    Tables are pairs of exact sums and a number of rows.
+    """
+    found, start = [], 0
+    moved = (first[0] - second[0]).astype(float)
+    for block in blocks:
+        part = moved[start : start + block.size]
+        if start == len(moved):  # the number of rows, which was bought
+            part = np.array([(first[1] - second[1]) * GRID], float)
+        found.append((np.abs(part).sum(), np.linalg.norm(part), block.l1, block.l2))
+        start += block.size
+    return found
+
+
+def check_moves(sketcher, first, second):
+    for l1, l2, most_l1, most_l2 in moves(noise_of(sketcher).blocks, first, second):
+        assert l1 <= most_l1 * (1 + 1e-12)
+        assert l2 <= most_l2 * (1 + 1e-12)
+
+
+def without(X, groups, label):
+    rest = groups != label
+    return X[rest], groups[rest]
 
 
 class TestLabels:
@@ -136,3 +252,598 @@ class TestGate:
     def test_limits(self, limit):
         with pytest.raises(ValueError, match="max_rows_per_group"):
             HistogramSketcher(schema=(0, 1), max_rows_per_group=limit).fit(np.ones((3, 1)))
+
+
+class TestSensitivity:
+    """Exact: sums of two neighbouring tables, before noise, lie as far apart as noise allows."""
+
+    @pytest.mark.parametrize("name", SKETCHERS)
+    @pytest.mark.parametrize("limit", LIMITS)
+    @pytest.mark.parametrize("seed", range(3))
+    def test_a_group_that_goes(self, same_coins, name, limit, seed):
+        sketcher = sketcher_of(name, limit)
+        X, groups = table(seed=seed)
+        all_rows = exact(sketcher, X, groups)
+        for label in np.unique(groups):
+            check_moves(sketcher, all_rows, exact(sketcher, *without(X, groups, label)))
+
+    @pytest.mark.parametrize("name", SKETCHERS)
+    @pytest.mark.parametrize("limit", LIMITS)
+    def test_what_a_group_adds_is_a_function_of_it_alone(self, same_coins, name, limit):
+        sketcher = sketcher_of(name, limit)
+        X, groups = table()
+        sums, n_units = exact(sketcher, X, groups)
+        for label in np.unique(groups):
+            own = groups == label
+            alone = exact(sketcher, X[own], groups[own])
+            others = exact(sketcher, *without(X, groups, label))
+            assert np.array_equal(alone[0] + others[0], sums)
+            assert alone[1] + others[1] == n_units
+
+    @pytest.mark.parametrize("name", SKETCHERS)
+    @pytest.mark.parametrize("limit", LIMITS)
+    def test_worst_case_groups_reach_it(self, same_coins, name, limit):
+        sketcher = sketcher_of(name, limit)
+        pair = worst_case_neighbours(sketcher, n_features=2)
+        first, second = (exact(sketcher, **data) for data in pair)
+        for _, l2, _, most in moves(noise_of(sketcher).blocks, first, second):
+            assert l2 >= 0.9995 * most
+
+    @pytest.mark.parametrize("name", ["rff", "race", "histogram", "union"])
+    def test_a_group_that_is_replaced_by_another(self, same_coins, name):
+        sketcher = sketcher_of(name, "average", adjacency="replace_one")
+        rng = np.random.default_rng(0)
+        X, groups = table()
+        first = exact(sketcher, X, groups)
+        for label in np.unique(groups):
+            rest, labels = without(X, groups, label)
+            own = rng.random((rng.integers(1, 9), 2))
+            second = exact(sketcher, np.vstack([rest, own]), np.append(labels, [label] * len(own)))
+            check_moves(sketcher, first, second)
+            assert first[1] == second[1]
+
+    @pytest.mark.parametrize("name", SKETCHERS)
+    def test_means_of_a_group_are_apportioned(self, name):
+        sketcher = sketcher_of(name, "average")
+        X, groups = table()
+        sums, n_groups = exact(sketcher, X, groups)
+        assert n_groups == len(np.unique(groups))
+        for place in sketcher.preview_map(2).row_groups():
+            assert sums[place].sum() == n_groups * GRID
+        phi = sketcher.fit(X, groups=groups).feature_map_.matrix(X)
+        phi = phi.toarray() if hasattr(phi, "toarray") else phi
+        means = pd.DataFrame(phi).groupby(groups).mean().to_numpy().sum(axis=0)
+        assert np.abs(sums / GRID - means).max() <= n_groups * 1.6 / GRID
+        silent, _ = exact(sketcher.set_params(epsilon=np.inf), X, groups)
+        assert silent / GRID == pytest.approx(means, abs=1e-9)
+
+    def test_a_large_group_is_averaged_in_blocks(self, monkeypatch):
+        from skdpsumm.features import _feature_maps
+
+        X, groups = table(300, 5)
+        for name in SKETCHERS:
+            sketcher = sketcher_of(name, "average")
+            whole, _ = exact(sketcher, X, groups)
+            with monkeypatch.context() as patch:
+                patch.setattr(_feature_maps, "_ENTRIES_PER_BLOCK", 200)
+                assert np.array_equal(exact(sketcher, X, groups)[0], whole)
+
+    def test_the_same_rows_in_a_group_of_any_size_are_one_row(self):
+        row = np.full((1, 2), 0.3)
+        sums = [
+            exact(sketcher_of("race", "average"), np.repeat(row, n, 0), ["a"] * n)[0]
+            for n in (1, 3, 7)
+        ]
+        assert np.array_equal(sums[0], sums[1])
+        assert np.array_equal(sums[0], sums[2])
+
+    @pytest.mark.parametrize("name", SKETCHERS)
+    @pytest.mark.parametrize("limit", [1, 3])
+    def test_noise_is_that_of_k_rows(self, name, limit):
+        row = sketcher_of(name, None).preview_noise_std(2)
+        assert sketcher_of(name, limit).preview_noise_std(2) == pytest.approx(limit * row, rel=1e-6)
+        average = sketcher_of(name, "average").preview_noise_std(2)
+        assert np.all(average >= row * (1 - 1e-6))
+        assert np.all(average <= row * (1 + 1e-4))
+
+
+class TestBlocks:
+    @pytest.mark.parametrize("name", SKETCHERS)
+    @pytest.mark.parametrize("seed", range(3))
+    def test_a_group_that_goes(self, name, seed):
+        sketcher = sketcher_of(name, 3)
+        X, groups = table(seed=seed)
+        all_rows = exact_in_blocks(sketcher, X, groups)
+        for label in np.unique(groups):
+            check_moves(sketcher, all_rows, exact_in_blocks(sketcher, *without(X, groups, label)))
+
+    def test_the_first_rows_of_a_group_count_however_they_are_cut(self):
+        sketcher = sketcher_of("histogram", 2)
+        X, groups = table()
+        first = pd.DataFrame(X).groupby(groups).head(2).index.to_numpy()
+        wanted, _ = exact(sketcher_of("histogram", 9), X[first], groups[first])
+        for n_blocks in (1, 2, 7, len(X)):
+            sums, n_rows = exact_in_blocks(sketcher, X, groups, n_blocks)
+            assert np.array_equal(sums, wanted)
+            assert n_rows == len(first)
+
+    def test_labels_of_blocks_may_be_of_other_containers(self):
+        sketcher, X = sketcher_of("histogram", 1), np.full((2, 2), 0.5)
+        sketcher.partial_fit(X, groups=[1, 2]).partial_fit(X, groups=np.array([2.0, 3.0]))
+        sketcher.partial_fit(X, groups=pd.Series([1, 4], dtype="Int64"))
+        assert sketcher._pending.n_rows == 4
+
+    def test_a_planted_bug_is_caught(self, monkeypatch):
+        """Rows are bounded in each block, not in each group."""
+        sketcher = sketcher_of("histogram", 3)
+        X, groups = np.full((24, 2), 0.5), np.repeat(["a", "b"], 12)
+        monkeypatch.setattr(Groups, "counted", lambda self, k, before: {})
+        both, one = (exact_in_blocks(sketcher, X[:n], groups[:n], n // 6) for n in (24, 12))
+        with pytest.raises(AssertionError):
+            check_moves(sketcher, both, one)
+
+    def test_private_counts_are_deleted_by_release(self):
+        sketcher, X = sketcher_of("rff", 2), np.zeros((3, 2))
+        sketcher.partial_fit(X, groups=["ann", "ann", "zoe"])
+        pending = sketcher._pending
+        assert pending.seen == {"ann": 2, "zoe": 1}
+        assert sketcher.holds_private_data
+        with pytest.raises(TypeError):
+            pickle.dumps(sketcher)
+        sketcher.release()
+        assert pending.seen == {}
+        assert not sketcher.holds_private_data
+        assert b"zoe" not in pickle.dumps(sketcher)
+
+    def test_what_the_first_block_fixed_holds_for_all(self):
+        sketcher, X = sketcher_of("rff", 2), np.zeros((3, 2))
+        sketcher.partial_fit(X, groups=[1, 1, 1]).set_params(max_rows_per_group=None)
+        with pytest.raises(ValueError, match="got none"):
+            sketcher.partial_fit(X)
+        sketcher.set_params(max_rows_per_group=50).partial_fit(X, groups=[1, 1, 1])
+        assert sketcher._pending.n_rows == 2
+
+    def test_a_block_that_fails_adds_nothing(self):
+        sketcher, X = sketcher_of("rff", 2), np.zeros((2, 2))
+        sketcher.partial_fit(X, groups=[1, 2])
+        with pytest.raises(ValueError, match="missing label"):
+            sketcher.partial_fit(X, groups=[1, None])
+        assert sketcher._pending.seen == {1: 1, 2: 1}
+
+    def test_what_needs_whole_groups_is_refused(self):
+        X, ledger = np.zeros((4, 2)), PrivacyLedger(epsilon=2, delta=1e-5, unit="group")
+        with pytest.raises(ValueError, match="Call fit"):
+            sketcher_of("rff", "average", ledger=ledger).partial_fit(X, groups=[1, 1, 2, 2])
+        with pytest.raises(ValueError, match="give fit the whole"):
+            sketcher_of("rff", 2, ledger=ledger).partial_fit(
+                da.from_array(X), groups=da.from_array(np.arange(4))
+            )
+        assert ledger.entries() == []
+
+
+class TestDask:
+    @pytest.mark.parametrize("name", SKETCHERS)
+    @pytest.mark.parametrize("limit", LIMITS)
+    def test_sums_are_those_in_memory(self, same_coins, name, limit):
+        sketcher = sketcher_of(name, limit)
+        X, groups = table()
+        sums, n_units = exact(sketcher, X, groups)
+        for n_partitions in (1, 3, 20):
+            found = exact(sketcher, *in_partitions(X, groups, n_partitions))
+            assert np.array_equal(found[0], sums)
+            assert found[1] == n_units
+
+    @pytest.mark.parametrize("limit", LIMITS)
+    def test_frames(self, same_coins, limit):
+        X, groups = table()
+        frame = pd.DataFrame(X, columns=["a", "b"]).assign(
+            c=np.where(X[:, 0] > 0.5, "yes", "no"), person=[f"p{label}" for label in groups]
+        )
+        schema = {"a": (0, 1), "b": (0, 1), "c": ["no", "yes"]}
+        sketcher = HistogramSketcher(schema=schema, max_rows_per_group=limit)
+        in_parts = dd.from_pandas(frame, npartitions=5)
+        found = exact(sketcher, in_parts[["a", "b", "c"]], in_parts["person"])
+        wanted = exact(sketcher, frame[["a", "b", "c"]], frame["person"])
+        assert np.array_equal(found[0], wanted[0])
+        assert found[1] == wanted[1]
+
+    def test_types_that_differ_between_partitions_change_no_row(self, same_coins):
+        X, groups = table(40, 6)
+        whole = (X * 8).round()
+        first, second = pd.DataFrame(whole[:20].astype(int)), pd.DataFrame(whole[20:])
+        for name in ("histogram", "rff"):
+            sketcher = sketcher_of(name, "average").set_params(schema={0: (0, 8), 1: [*range(9)]})
+            frames = dd.from_delayed(
+                [dd_delayed(first), dd_delayed(second)], meta=second.iloc[:0], verify_meta=False
+            )
+            labels = dd.from_delayed(
+                [dd_delayed(pd.Series(groups[:20])), dd_delayed(pd.Series(groups[20:]))]
+            )
+            found = exact(sketcher, frames, labels)
+            assert np.array_equal(found[0], exact(sketcher, pd.DataFrame(whole), groups)[0])
+
+    def test_without_noise(self):
+        X, groups = table()
+        for limit in LIMITS:
+            sketcher = sketcher_of("rff", limit, epsilon=np.inf)
+            memory = sketcher.fit(X, groups=groups).sketch_.sums
+            parts = sketcher.fit(*in_partitions(X, groups)[:1], groups=in_partitions(X, groups)[1])
+            assert parts.sketch_.sums == pytest.approx(memory, abs=1e-9)
+
+    @pytest.mark.parametrize("name", SKETCHERS)
+    def test_a_group_that_goes(self, same_coins, name):
+        X, groups = table()
+        sketcher = sketcher_of(name, 3)
+        all_rows = exact_on_dask(sketcher, X, groups)
+        for label in np.unique(groups)[:5]:
+            check_moves(sketcher, all_rows, exact_on_dask(sketcher, *without(X, groups, label)))
+
+    def test_a_planted_bug_is_caught(self, monkeypatch):
+        """Rows are bounded in each partition, not in each group."""
+
+        def per_partition(cut, join, parts, plan, labels, n_cuts):
+            return _partitions.on_partitions(_bounded_alone, parts, plan, labels)
+
+        monkeypatch.setattr(_partitions, "cut_and_joined", per_partition)
+        sketcher = sketcher_of("histogram", 3)
+        X, groups = np.full((24, 2), 0.5), np.tile(["a", "b"], 12)
+        both, one = (exact_on_dask(sketcher, X[::k], groups[::k]) for k in (1, 2))
+        with pytest.raises(AssertionError):
+            check_moves(sketcher, both, one)
+
+    def test_faults_cost_nothing(self):
+        X, groups = table()
+        ledger = PrivacyLedger(epsilon=2, delta=1e-5, unit="group")
+        sketcher = sketcher_of("histogram", 2, ledger=ledger)
+        parts, labels = in_partitions(X, groups)
+        missing = da.from_array(np.where(groups == 3, np.nan, groups), chunks=labels.chunks)
+        longer = da.from_array(np.append(groups, 0), chunks=((*labels.chunks[0][:-1], 31),))
+        for bad, words in [
+            (groups, "same partitions"),
+            (labels.rechunk(-1), "same partitions"),
+            (labels[:, None], "same partitions"),
+            (longer, "different numbers of rows"),
+            (missing, "missing label"),
+        ]:
+            with pytest.raises(ValueError, match=words):
+                sketcher.fit(parts, groups=bad)
+        with pytest.raises(ValueError, match="X is none"):
+            sketcher.fit(X, groups=labels)
+        assert ledger.entries() == []
+
+
+def dd_delayed(frame):
+    from dask import delayed
+
+    return delayed(frame)
+
+
+def _bounded_alone(rows, plan, labels):
+    X = _partitions._checked(rows, plan)
+    counted = Counted.of(len(X), plan.limit, Groups.read(labels), plan.key)
+    return _partitions._counted_sum(X, counted, plan)
+
+
+class TestClaims:
+    def test_unit_and_given(self):
+        X, groups = table()
+        by_row = sketcher_of("rff", None).fit(X).privacy_
+        by_three = sketcher_of("rff", 3).fit(X, groups=groups).privacy_
+        average = sketcher_of("rff", "average", adjacency="replace_one").fit(X, groups=groups)
+        assert by_row.unit == "one row"
+        assert by_three.unit == average.privacy_.unit == "one group"
+        assert by_three.mechanism == pytest.approx(by_row.mechanism) or (
+            by_three.epsilon(1e-6) == pytest.approx(by_row.epsilon(1e-6))
+        )
+        assert "max_rows_per_group" not in by_row.given
+        assert "max_rows_per_group=3" in by_three.given
+        assert "the number of groups" in average.privacy_.given
+        assert "one group" in repr(by_three)
+        assert average.sketch_.n_released == len(np.unique(groups))
+        with pytest.raises(ValueError, match="unit"):
+            by_row + by_three
+
+    def test_sketches_of_other_units_cannot_be_added(self):
+        X, groups = table()
+        rows = sketcher_of("rff", None).fit(X).sketch_
+        persons = sketcher_of("rff", 3).fit(X, groups=groups).sketch_
+        with pytest.raises(ValueError, match="unit"):
+            rows + persons
+        assert (persons + persons).privacy.unit == "one group"
+
+    @pytest.mark.parametrize("limit", LIMITS)
+    @pytest.mark.parametrize("name", SKETCHERS)
+    def test_files(self, tmp_path, name, limit):
+        X, groups = table()
+        sketch = sketcher_of(name, limit).fit(X, groups=groups).sketch_
+        sketch.save(tmp_path / "sketch")
+        back = PrivateSketch.load(tmp_path / "sketch")
+        assert back.privacy == sketch.privacy
+        assert back.privacy.unit == "one group"
+        assert np.array_equal(back.sums, sketch.sums)
+
+    def test_the_number_of_rows_is_that_of_those_kept(self):
+        X, groups = table(2000, 50)
+        kept = sum(min(4, n) for n in np.unique(groups, return_counts=True)[1])
+        for denominator in ("row_sums", "budget"):
+            sketcher = sketcher_of("histogram", 4, epsilon=50.0, denominator=denominator)
+            sketch = sketcher.fit(X, groups=groups).sketch_
+            assert abs(sketch.n_released - kept) < 8 * sketch.n_noise_std
+            row = sketcher.set_params(max_rows_per_group=None).fit(X).sketch_
+            assert sketch.n_noise_std == pytest.approx(4 * row.n_noise_std, rel=1e-6)
+
+    def test_private_numbers_of_rows_are_refused(self):
+        X, groups = table()
+        ledger = PrivacyLedger(epsilon=2, delta=1e-5, unit="group", adjacency="replace_one")
+        sketcher = sketcher_of("rff", 3, adjacency="replace_one", ledger=ledger)
+        for use in (sketcher.check_budget, lambda: sketcher.fit(X, groups=groups)):
+            with pytest.raises(ValueError, match="number of rows, which is private"):
+                use()
+        sketcher.set_params(max_rows_per_group="average").fit(X, groups=groups)
+        assert len(ledger.entries()) == 1
+
+    def test_parts_of_a_union_have_no_groups_of_their_own(self):
+        union = SketchUnion([RFFSketcher(4, max_rows_per_group=2)], schema=(0, 1))
+        with pytest.raises(ValueError, match="give it to the SketchUnion"):
+            union.fit(np.zeros((3, 2)))
+
+
+class TestLedgers:
+    def test_the_other_unit_is_refused_both_ways(self):
+        X, groups = table()
+        of_rows = PrivacyLedger(epsilon=5, delta=1e-5)
+        of_groups = PrivacyLedger(epsilon=5, delta=1e-5, unit="group")
+        rows, persons = sketcher_of("rff", None), sketcher_of("rff", 2)
+        for handle in (of_rows, of_rows.dataset("d")):
+            with pytest.raises(
+                ValueError, match="unit='row' cannot charge a claim about one group"
+            ):
+                clone(persons).set_params(ledger=handle).fit(X, groups=groups)
+        for handle in (of_groups, of_groups.dataset("d")):
+            with pytest.raises(ValueError, match="Set max_rows_per_group"):
+                clone(rows).set_params(ledger=handle).fit(X)
+            assert handle.unit == "group"
+        for ledger in (of_rows, of_groups):
+            assert ledger.entries() == []
+        claim = sketcher_of("rff", 2).fit(X, groups=groups).privacy_
+        for use in (of_rows.check, of_rows.price, of_rows.charge):
+            with pytest.raises(ValueError, match="Nothing was charged"):
+                use(claim)
+            with pytest.raises(ValueError, match="Nothing was charged"):
+                use(PureDP(0.1), unit="group")
+        clone(persons).set_params(ledger=of_groups).fit(X, groups=groups)
+        clone(persons).set_params(ledger=of_groups.dataset("d")).fit(X, groups=groups)
+        assert [entry["dataset"] for entry in of_groups.entries()] == ["default", "d"]
+        with pytest.raises(BudgetExceededError):
+            of_groups.check(PureDP(9.0), unit="group")
+        with pytest.raises(ValueError, match="unit must be one of"):
+            PrivacyLedger(epsilon=1, unit="person")
+        with pytest.raises(ValueError, match="unit must be one of"):
+            of_rows.check(PureDP(0.1), unit="person")
+
+    def test_the_file_keeps_the_unit(self, tmp_path):
+        path = tmp_path / "ledger"
+        ledger = PrivacyLedger(path, epsilon=1, unit="group")
+        ledger.charge(PureDP(0.25), unit="group")
+        back = PrivacyLedger.open(path)
+        assert back.unit == pickle.loads(pickle.dumps(back)).unit == "group"
+        assert "unit='group'" in repr(back)
+        assert back.spent.epsilon == 0.25
+        with pytest.raises(ValueError, match=r"unit='group' \(not 'row'\)"):
+            PrivacyLedger(path, epsilon=1)
+
+    def test_files_of_rows_are_those_of_version_2(self, tmp_path):
+        import sqlite3
+
+        for unit, version in (("row", 2), ("group", 3)):
+            path = tmp_path / unit
+            PrivacyLedger(path, epsilon=1, unit=unit)
+            with sqlite3.connect(path) as db:
+                assert db.execute("SELECT version FROM meta").fetchone() == (version,)
+
+    @pytest.mark.parametrize("unit", ["row", "group"])
+    def test_a_unit_that_was_edited_is_damage(self, tmp_path, unit):
+        import sqlite3
+
+        from skdpsumm.privacy import LedgerDamagedError
+
+        path = tmp_path / "ledger"
+        PrivacyLedger(path, epsilon=1, unit="group")
+        with sqlite3.connect(path) as db:
+            db.execute(f"UPDATE meta SET unit = '{'row' if unit == 'row' else 'person'}'")
+        with pytest.raises(LedgerDamagedError):
+            PrivacyLedger.open(path)
+
+    @pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
+    @pytest.mark.parametrize("name", SKETCHERS)
+    @pytest.mark.parametrize("limit", LIMITS)
+    def test_a_replaced_group_is_priced_by_its_distance(self, same_coins, name, limit, share):
+        """No pair of groups is farther apart, in units of the noise, than is charged."""
+        sketcher = sketcher_of(name, limit, denominator_share=share)
+        ledger = PrivacyLedger(epsilon=99, delta=0.1, unit="group", adjacency="replace_one")
+        noise = noise_of(sketcher)
+        claim = clone(sketcher)._prepare(sketcher.preview_map(2)).claim_for(ledger).mechanism
+        sketcher.set_params(ledger=ledger).check_budget()
+        rng, farthest = np.random.default_rng(0), 0.0
+        corners = [np.full((3, 2), value) for value in (0.0, 0.3, 0.99)]
+        some = [*corners, *(rng.random((rng.integers(1, 5), 2)) for _ in range(20))]
+        if limit != "average":
+            some.append(np.zeros((0, 2)))
+        bystander = np.full((1, 2), 0.5)  # for a table has rows
+        tables = [
+            exact(
+                clone(sketcher).set_params(ledger=None),
+                np.vstack([bystander, own]),
+                np.append(0, np.ones(len(own), int)),
+            )
+            for own in some
+        ]
+        for first in tables:
+            for second in tables:
+                costs = [
+                    (l1, l2, scale / 2.0**noise.lift)
+                    for (l1, l2, *_), scale in zip(
+                        moves(noise.blocks, first, second), noise._scales, strict=True
+                    )
+                ]
+                if sketcher.delta == 0:
+                    distance = sum(l1 / scale for l1, _, scale in costs)
+                else:
+                    distance = math.sqrt(sum((l2 / scale) ** 2 for _, l2, scale in costs))
+                farthest = max(farthest, distance)
+        most = claim.epsilon(0.0) if sketcher.delta == 0 else claim.mu
+        assert farthest <= most * (1 + 1e-9)
+        assert farthest >= 0.6 * most
+        own = noise.mechanism.epsilon(0.0) if sketcher.delta == 0 else noise.mechanism.mu
+        assert most >= own or limit == "average"
+
+    def test_one_hot_groups_cost_the_root_of_two(self):
+        ledger = PrivacyLedger(epsilon=99, delta=1e-3, unit="group", adjacency="replace_one")
+        X, groups = table()
+        sketcher_of("histogram", 3, ledger=ledger).fit(X, groups=groups)
+        paid = GaussianDP(ledger.entries()[0]["mechanism"]["mu"])
+        own = sketcher_of("histogram", 3).fit(X, groups=groups).privacy_.mechanism
+        assert paid.mu == pytest.approx(math.sqrt(2) * own.mu)
+
+
+class TestRouting:
+    @pytest.mark.parametrize("name", ["rff", "union"])
+    def test_a_pipeline(self, name):
+        X, groups = table()
+        sketcher = sketcher_of(name, 2)
+        pipeline = make_pipeline(FunctionTransformer(), sketcher)
+        step = pipeline.steps[-1][0]
+        with pytest.raises(ValueError, match="enable_metadata_routing=True"):
+            pipeline.fit(X)
+        with pytest.raises(ValueError, match="groups"):
+            pipeline.fit(X, groups=groups)
+        pipeline.fit(X, **{f"{step}__groups": groups})
+        assert pipeline[-1].privacy_.unit == "one group"
+        with config_context(enable_metadata_routing=True):
+            routed = clone(pipeline).fit(X, groups=groups)
+            assert routed[-1].privacy_.unit == "one group"
+            with pytest.raises(ValueError, match="got none"):
+                clone(pipeline).fit(X)
+            with pytest.raises(ValueError, match="max_rows_per_group is None"):
+                clone(pipeline).set_params(**{f"{step}__max_rows_per_group": None}).fit(
+                    X, groups=groups
+                )
+
+    def test_routing_is_requested_by_default(self):
+        for estimator in (RFFSketcher(), M2MEstimator(schema=(0, 1)), M2MClassifier(schema=(0, 1))):
+            assert estimator.get_metadata_routing().fit.requests["groups"] is True
+        assert RFFSketcher().get_metadata_routing().partial_fit.requests["groups"] is True
+
+    def test_moments(self):
+        X, groups = table(400, 30)
+        own = HistogramSketcher(max_rows_per_group="average", epsilon=20.0)
+        m2m = M2MEstimator(own, schema=(0, 1), n_synthetic=1000, random_state=0)
+        m2m.fit(X, groups=groups)
+        assert m2m.privacy_.unit == "one group"
+        wanted = pd.DataFrame(X).groupby(groups).mean().mean().to_numpy()
+        assert np.abs(np.asarray(m2m.mean()) - wanted).max() < 0.1
+        y = (X[:, 0] > 0.5).astype(int)
+        pairs = HistogramSketcher(marginals=2, n_bins=4, max_rows_per_group=5, epsilon=9.0)
+        model = M2MClassifier(pairs, schema=(0, 1), classes=[0, 1], n_synthetic=500, random_state=0)
+        assert model.fit(X, y, groups=groups).privacy_.unit == "one group"
+        for estimator, data in ((m2m, (X,)), (model, (X, y))):
+            with pytest.raises(ValueError, match="got none"):
+                clone(estimator).fit(*data)
+            with pytest.raises(ValueError, match="max_rows_per_group is None"):
+                clone(estimator).set_params(sketcher=None).fit(*data, groups=groups)
+
+
+class TestNoise:
+    """The law of the noise, in three arms; see `test_noise`. Chance fails none in 1e12 runs."""
+
+    @pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
+    @pytest.mark.parametrize("limit", [5, "average"])
+    @pytest.mark.parametrize("delta", [1e-6, 0.0])
+    def test_it_is_calibrated_to_k_rows(self, limit, delta, factor, accepted):
+        n_bins, n_rows = 8000, 6
+        sketcher = HistogramSketcher(
+            schema=(0, 1), n_bins=n_bins, delta=delta, max_rows_per_group=limit
+        )
+        X = np.full((n_rows, 1), 0.5)
+        sketch = sketcher.fit(X, groups=["a", "a", "a", "b", "b", "b"]).sketch_
+        sums, _ = exact(sketcher, X, ["a", "a", "a", "b", "b", "b"])
+        noise = sketch.sums - sums / GRID
+        k = 1 if limit == "average" else limit
+        if delta:
+            sigma = k * get_sigma_gaussian(1.0, delta) / factor
+            distances = np.sort(ndtr(noise / sigma))
+        else:
+            scaled = noise / (k / factor)
+            tails = np.exp(-abs(scaled)) / 2
+            distances = np.sort(np.where(scaled < 0, tails, 1 - tails))
+        places = np.arange(1, n_bins + 1) / n_bins
+        gap = max(abs(places - distances).max(), abs(places - 1 / n_bins - distances).max())
+        # The inequality of Dvoretzky, Kiefer, Wolfowitz and Massart at 1e-12.
+        assert (gap <= math.sqrt(math.log(2 / 1e-12) / (2 * n_bins)) + 1e-4) == accepted
+
+
+@pytest.mark.statistical
+@pytest.mark.usefixtures("quick_fits")
+class TestAudits:
+    """Audits of whole fits, on worst-case groups; the planted bug bounds rows per block."""
+
+    @pytest.fixture(autouse=True)
+    def _remembered_names(self, monkeypatch):
+        from functools import cache
+
+        names = cache(BaseEstimator._get_param_names.__func__)
+        monkeypatch.setattr(BaseEstimator, "_get_param_names", classmethod(names))
+
+    @staticmethod
+    def refuted(sketcher, fit, n_trials=1000):
+        def release(data):
+            sketch = fit(sketcher, **data).sketch_
+            return np.append(sketch.sums, sketch.n_released)
+
+        result = audit_epsilon(
+            release,
+            *worst_case_neighbours(sketcher),
+            delta=sketcher.delta,
+            n_trials=n_trials,
+            confidence=1 - 1e-9,
+            random_state=0,
+        )
+        return result.refutes(sketcher.epsilon)
+
+    @staticmethod
+    def whole(sketcher, X, groups):
+        return sketcher.fit(X, groups=groups)
+
+    @staticmethod
+    def in_blocks(sketcher, X, groups):
+        half = len(X) - 2
+        sketcher.partial_fit(X[:half], groups=groups[:half])
+        return sketcher.partial_fit(X[half:], groups=groups[half:]).release()
+
+    CASES = (
+        (HistogramSketcher(schema=(0, 1), n_bins=2, epsilon=1.5, delta=0.0, random_state=0), 2),
+        (RFFSketcher(2, gamma=0.5, epsilon=1.0, delta=0.2, random_state=0), 2),
+        (
+            RACESketcher(1, n_buckets=4, bandwidth=0.5, epsilon=1.5, delta=0.0, random_state=0),
+            "average",
+        ),
+    )
+
+    @pytest.mark.parametrize(("sketcher", "limit"), CASES)
+    def test_bound_stays_below_the_claim(self, sketcher, limit):
+        sketcher = clone(sketcher).set_params(max_rows_per_group=limit)
+        assert not self.refuted(sketcher, self.whole)
+        if limit != "average":
+            assert not self.refuted(sketcher, self.in_blocks)
+
+    @pytest.mark.parametrize(("sketcher", "limit"), CASES[:2])
+    def test_rows_bounded_per_block_are_caught(self, monkeypatch, sketcher, limit):
+        monkeypatch.setattr(Groups, "counted", lambda self, k, before: {})
+        sketcher = clone(sketcher).set_params(max_rows_per_group=limit)
+        assert self.refuted(sketcher, self.in_blocks, 2500)
+
+    def test_rows_that_nothing_bounds_are_caught(self, monkeypatch):
+        everything = lambda self, k, key: np.arange(len(self.codes))  # noqa: E731
+        monkeypatch.setattr(Groups, "kept", everything)
+        sketcher = clone(self.CASES[0][0]).set_params(max_rows_per_group=2)
+        assert self.refuted(sketcher, self.whole, 2500)

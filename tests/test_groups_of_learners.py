@@ -142,7 +142,7 @@ def test_random_groups_stay_below(loss, n_classes, limit, adjacency):
             np.append(groups[here], np.zeros(others, int)),
         )
         kind = PINPClassifier if trial % 2 else TDILClassifier
-        model = kind(loss=loss, adjacency=adjacency, classes=np.arange(n_classes))
+        model = kind(gamma=1.0, loss=loss, adjacency=adjacency, classes=np.arange(n_classes))
         model.set_params(max_rows_per_group=limit)
         largest = max(largest, moved(model, (X, y, groups), table) / model.sensitivity_)
     assert 0.05 < largest <= 1
@@ -245,10 +245,10 @@ def test_groups_of_one_row_are_rows():
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(50, 2)), rng.integers(2, size=50)
     for kind in (TDILClassifier, PINPClassifier):
-        model = kind(epsilon=np.inf)
+        model = kind(gamma=1.0, epsilon=np.inf)
         plain = model.fit(X, y).decision_function(X)
         for limit in (1, 5, "average"):
-            grouped = kind(epsilon=np.inf, max_rows_per_group=limit)
+            grouped = kind(gamma=1.0, epsilon=np.inf, max_rows_per_group=limit)
             grouped.fit(X, y, groups=np.arange(50)[::-1])
             if limit == 5:  # a larger Lambda would be the default
                 assert grouped.regularization_ == model.regularization_  # but not without noise
@@ -681,9 +681,19 @@ def test_choice_in_the_ball(factor, accepted, monkeypatch):
 # ------------------------------------------------------------------------------- audits
 
 
+@LIMITS
+@pytest.mark.parametrize("kind", [TDILClassifier, PINPClassifier])
+def test_worst_case_neighbours_reach_the_bound(kind, limit):
+    model = kind(gamma=1.0, loss="hinge", max_rows_per_group=limit, random_state=0)
+    one, other = ((w["X"], w["y"], w["groups"]) for w in worst_case_neighbours(model))
+    distance = moved(model, one, other)
+    assert 0.94 * model.sensitivity_ < distance <= model.sensitivity_
+
+
 def grouped_worlds(model, limit):
     """Return neighbours by the worst rows: one has a group more, of equal rows, or its opposite."""
-    (X, y), _ = worst_case_neighbours(model, n_samples=2)
+    of_rows = clone(model).set_params(max_rows_per_group=None)
+    (X, y), _ = worst_case_neighbours(of_rows, n_samples=2)
     size = 4 if limit == "average" else limit
 
     def with_group(label):

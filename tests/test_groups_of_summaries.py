@@ -4,6 +4,8 @@ Worst cases are groups of equal rows, which reach the bounds; planted bugs pass 
 find those.
 """
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,11 +23,13 @@ from skdpsumm import (
     SummarizedEstimator,
     audit_epsilon,
     mmd2,
+    summaries,
 )
+from skdpsumm.features import _feature_maps
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import PureDP, _noise, gdp_mu
 from skdpsumm.schema._groups import Groups
-from skdpsumm.summaries import AskAll, Auction, Curator, DataOwner, Posted, Propose, _mmd
+from skdpsumm.summaries import AskAll, Auction, DataOwner, Posted, Propose
 from skdpsumm.summaries._mmd import Embedding, grid_scores
 from skdpsumm.summaries._mwem import MWEM
 from skdpsumm.summaries._owners import run_protocol
@@ -33,6 +37,7 @@ from skdpsumm.summaries._protocol import ProposeRows, Protocol, SendAbove, SendB
 from skdpsumm.summaries._releases import GaussianMean, TargetRelease
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+Curator = partial(summaries.Curator, gamma=1.0)
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 LIMITS = pytest.mark.parametrize("limit", [1, 3, "average"])
 DELTAS = pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -135,7 +140,7 @@ def test_worst_groups_of_the_target_reach_the_bound(released, size, delta, limit
     moved = distances(one, other)
     part = 1 if limit == "average" else min(size, limit) / limit
     _, _, l2, most = moved[0]
-    # Entries of 2**15 are rounded, or cut, by one unit.
+    # Entries of 2**15 are rounded by one unit.
     assert (part - 1e-4) * most < l2 <= most
     assert moved[0][0] <= moved[0][1]
     assert most == pytest.approx(rows_of(limit, adjacency) * GRID, rel=1e-4)
@@ -187,15 +192,15 @@ def test_rows_bounded_by_block_would_be_found(released, monkeypatch):
 
 @pytest.mark.parametrize("rows_per_batch", [1, 3, 7, 8192])
 def test_each_group_adds_the_mean_of_its_rows(monkeypatch, rows_per_batch):
-    """In whatever batches; cut towards zero, and whatever other groups there are."""
+    """In whatever batches; rounded once, and whatever other groups there are."""
     rng, phi = np.random.default_rng(0), embedding(8)
     X, groups = rng.normal(size=(50, 2)), np.append(np.zeros(20, int), rng.integers(0, 7, 30))
     grid = phi.grid(X).astype(np.int64)
 
     def mean(g):
-        return np.trunc(grid[groups == g].sum(axis=0) / np.sum(groups == g)).astype(np.int64)
+        return np.rint(grid[groups == g].sum(axis=0) / np.sum(groups == g)).astype(np.int64)
 
-    monkeypatch.setattr(_mmd, "_ROWS_PER_BATCH", rows_per_batch)
+    monkeypatch.setattr(_feature_maps, "_ROWS_PER_BATCH", rows_per_batch)
     expected = sum(mean(g) for g in range(7))
     np.testing.assert_array_equal(phi.group_sums(X, groups), expected)
     others = groups != 0
@@ -204,7 +209,7 @@ def test_each_group_adds_the_mean_of_its_rows(monkeypatch, rows_per_batch):
 
 
 def test_a_mean_is_no_longer_than_a_row():
-    rng, (l1, l2) = np.random.default_rng(0), embedding(64).sensitivity(1)
+    rng, (l1, l2) = np.random.default_rng(0), embedding(64).sensitivity(1, averaged=True)
     for size in (1, 2, 3, 7, 50):
         rows = rng.normal() + 1e-3 * rng.normal(size=(size, 2))
         total = embedding(64).group_sums(rows, np.zeros(size, int))
@@ -386,7 +391,9 @@ def summarizer(**options):
 def test_no_group_of_an_owner_offers_more_than_k_rows(name, monkeypatch):
     received = []
     monkeypatch.setattr(
-        Curator, "best_of_pool", _watched(Curator.best_of_pool, lambda c: received.append(c.pool))
+        summaries.Curator,
+        "best_of_pool",
+        _watched(summaries.Curator.best_of_pool, lambda c: received.append(c.pool)),
     )
     fitted = summarizer(protocol=PROTOCOLS[name], epsilon=50.0).fit(X, **GROUPED)
     (pool,) = received

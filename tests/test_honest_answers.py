@@ -18,6 +18,7 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     M2MRegressor,
+    Numeric,
     PrivacyLedger,
 )
 
@@ -26,8 +27,8 @@ pytestmark = [
 ]
 
 N, N_COLUMNS = 20_000, 8
-SEXES = {"sex": ["f", "m"]}
-BOUNDS = {"hours": (1, 99)} | {f"x{j}": (0, 1) for j in range(N_COLUMNS)}
+HOURS = Numeric(1, 99, step=1)
+SCHEMA = {"sex": ["f", "m"], "hours": HOURS} | {f"x{j}": (0, 1) for j in range(N_COLUMNS)}
 RAW = {"n_synthetic": 4000, "random_state": 0}
 
 
@@ -43,15 +44,13 @@ def people():
 
 @pytest.fixture(scope="module")
 def default(people):
-    known = {"bounds": BOUNDS, "categories": SEXES, "steps": {"hours": 1}}
-    return M2MEstimator(**known, n_synthetic=20_000, random_state=0).fit(people)
+    return M2MEstimator(schema=SCHEMA, n_synthetic=20_000, random_state=0).fit(people)
 
 
 @pytest.fixture(scope="module")
 def pairs(people):
     groups = [["sex", "hours"], *([f"x{j}"] for j in range(N_COLUMNS))]
-    known = {"bounds": BOUNDS, "categories": SEXES, "steps": {"hours": 1}}
-    sketcher = HistogramSketcher(marginals=groups, n_bins=100, noise_seed=0, **known)
+    sketcher = HistogramSketcher(marginals=groups, n_bins=100, noise_seed=0, schema=SCHEMA)
     return M2MEstimator(sketcher, n_synthetic=20_000, random_state=0).fit(people)
 
 
@@ -89,7 +88,7 @@ def test_one_condition_on_an_edge_is_not_warned_of(people, default, pairs):
 
 
 def test_a_threshold_inside_a_popular_bin(people):
-    sketcher = HistogramSketcher(bounds=(1, 99), n_bins=8, noise_seed=0)
+    sketcher = HistogramSketcher(schema=(1, 99), n_bins=8, noise_seed=0)
     m2m = M2MEstimator(sketcher, **RAW).fit(people[["hours"]])
     answer, (message,) = said(lambda: m2m.count(lambda rows: rows["hours"] > 40))
     assert z(answer, (people["hours"] > 40).sum()) > 8
@@ -109,19 +108,19 @@ def test_a_threshold_inside_a_popular_bin(people):
 )
 def test_what_bins_are_too_wide_for(people, ask, about):
     table = people[["hours"]]
-    sketcher = HistogramSketcher(bounds=(1, 99), n_bins=5, noise_seed=0)
+    sketcher = HistogramSketcher(schema=(1, 99), n_bins=5, noise_seed=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)  # of the coarse bin
         coarse = M2MEstimator(sketcher, **RAW).fit(table)
     _, (message,) = said(lambda: ask(coarse))
     assert about in message
-    sketcher = HistogramSketcher(bounds=(1, 99), n_bins=99, steps=1, noise_seed=0)
+    sketcher = HistogramSketcher(schema=HOURS, n_bins=99, noise_seed=0)
     _, messages = said(lambda: ask(M2MEstimator(sketcher, **RAW).fit(table)))
     assert not messages
 
 
 def test_pictures_are_not_judged_point_by_point(people):
-    sketcher = HistogramSketcher(bounds=(1, 99), n_bins=8, noise_seed=0)
+    sketcher = HistogramSketcher(schema=(1, 99), n_bins=8, noise_seed=0)
     m2m = M2MEstimator(sketcher, **RAW).fit(people[["hours"]])
     for n_parts, expected in ((16, 1), (17, 0)):
         levels = np.linspace(0.05, 0.95, n_parts)
@@ -166,7 +165,7 @@ def test_models_may_scale_what_they_learn_from():
     y = X[:, 0] + X[:, 1] / 1e5 > 1
     scaled = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), LogisticRegression()))
     for estimator in (None, scaled):
-        model = M2MClassifier(estimator=estimator, bounds=[(0, 1), (0, 1e5)], **RAW)
+        model = M2MClassifier(estimator=estimator, schema=[(0, 1), (0, 1e5)], **RAW)
         with warnings.catch_warnings():
             warnings.simplefilter("error", ConvergenceWarning)
             assert model.fit(X, y).score(X, y) > 0.9
@@ -183,7 +182,7 @@ def test_what_a_release_shows_is_told_when_all_is_set(model):
     bins = HistogramSketcher(n_bins=4, epsilon=1000.0 if isinstance(model, M2MEstimator) else 1e-4)
     ledger = PrivacyLedger(epsilon=1e4, delta=1e-3)
     model = clone(model).set_params(
-        sketcher=bins.set_params(ledger=ledger), bounds=(0, 1), n_synthetic=1000, random_state=0
+        sketcher=bins.set_params(ledger=ledger), schema=(0, 1), n_synthetic=1000, random_state=0
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error", AnswerWarning)

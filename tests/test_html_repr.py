@@ -14,7 +14,7 @@ from skdpsumm import (
     M2MClassifier,
     PINPClassifier,
     PrivateMMDSummarizer,
-    PublicScaler,
+    PublicVectorizer,
     RFFSketcher,
     SummarizedEstimator,
     TDILClassifier,
@@ -25,7 +25,7 @@ from skdpsumm.privacy._mechanisms import Unprotected
 rng = np.random.default_rng(0)
 X = rng.random((200, 2))
 y = (X[:, 0] > 0.5).astype(int)
-SMALL = {"n_select": 17, "n_components": 32}
+SMALL = {"n_select": 17, "n_components": 32, "gamma": 1.0}
 BADGE = "epsilon=1 at delta=1e-06 (one row, add-remove), protects the rows of X"
 
 
@@ -51,17 +51,17 @@ def test_badge_of_what_is_fitted_and_of_nothing_else(name):
 
 
 def test_badge_is_in_pipelines_and_searches():
-    pipeline = make_pipeline(PublicScaler(), TDILClassifier(norm_bound=2.0))
+    pipeline = make_pipeline(PublicVectorizer((0, 1)), TDILClassifier(norm_bound=2.0))
     assert BADGE not in html(pipeline)
     assert html(pipeline.fit(X, y)).count(BADGE) == 1
-    nested = M2MClassifier(sketcher=RFFSketcher(10), bounds=(0, 1), n_synthetic=100)
-    assert html(make_pipeline(PublicScaler(), nested).fit(X, y)).count(BADGE) == 1
+    nested = M2MClassifier(sketcher=RFFSketcher(10, gamma=1.0), schema=(0, 1), n_synthetic=100)
+    assert html(make_pipeline(PublicVectorizer((0, 1)), nested).fit(X, y)).count(BADGE) == 1
     search = GridSearchCV(TDILClassifier(norm_bound=2.0), {"norm_bound": [2.0]}, cv=2).fit(X, y)
     assert BADGE in html(search)
 
 
 def test_parts_of_an_estimator_are_still_shown():
-    m2m = {"sketcher": RFFSketcher(10), "bounds": (0, 1), "n_synthetic": 100}
+    m2m = {"sketcher": RFFSketcher(10, gamma=1.0), "schema": (0, 1), "n_synthetic": 100}
     shown = html(M2MClassifier(estimator=LogisticRegression(), **m2m))
     assert "sketcher: RFFSketcher" in shown
     assert "estimator: LogisticRegression" in shown
@@ -82,16 +82,16 @@ def test_what_holds_private_data_says_so_and_shows_none():
 
 
 def test_interactive_learners_and_sums_in_the_making_hold_private_data():
-    learner = PINPClassifier().fit(X, y)
+    learner = PINPClassifier(gamma=1.0).fit(X, y)
     assert f"{BADGE} and y against public; holds private data" in html(learner)
     assert "answers_" not in html(learner)
-    sketcher = RFFSketcher(10).partial_fit(X)
+    sketcher = RFFSketcher(10, gamma=1.0).partial_fit(X)
     assert "holds private data" in html(sketcher)
     assert "epsilon=1 at" not in html(sketcher)
 
 
 def test_public_things_have_no_badge():
-    assert "epsilon" not in html(PublicScaler().fit(X))
+    assert "epsilon" not in html(PublicVectorizer((0, 1)).fit(X))
 
 
 @pytest.mark.parametrize(
@@ -99,20 +99,23 @@ def test_public_things_have_no_badge():
     [
         (
             PrivacyGuarantee(PureDP(0.5), "replace_one"),
-            "epsilon=0.5, delta=0 (replace-one), protects the rows of X against public",
+            "epsilon=0.5, delta=0 (one row, replace-one), protects the rows of X against public",
         ),
         (
             PrivacyGuarantee(Unprotected("of a test")),
-            "no guarantee: epsilon=inf (one row, add-remove), protects the rows of X against public",
+            "no guarantee: epsilon=inf (one row, add-remove), "
+            "protects the rows of X against public",
         ),
         (
             PrivacyGuarantee(PureDP(0.5), simulated=True),
-            "SIMULATED, protects nobody: epsilon=0.5, delta=0 (one row, add-remove), protects the rows of X "
+            "SIMULATED, protects nobody: epsilon=0.5, delta=0 (one row, add-remove), "
+            "protects the rows of X "
             "against public",
         ),
         (
             PrivacyGuarantee(GaussianDP(0.5), idealised=True),
-            "epsilon=2.254 at delta=1e-06 (one row, add-remove), protects the rows of X against public, "
+            "epsilon=2.254 at delta=1e-06 (one row, add-remove), "
+            "protects the rows of X against public, "
             "idealised noise",
         ),
     ],
@@ -124,7 +127,7 @@ def test_badges(guarantee, line):
 
 def test_simulations_say_so():
     with pytest.warns(match="noise_seed"):
-        model = RFFSketcher(10, noise_seed=0).fit(X)
+        model = RFFSketcher(10, gamma=1.0, noise_seed=0).fit(X)
     assert "SIMULATED, protects nobody" in html(model)
 
 
@@ -140,8 +143,8 @@ def site(monkeypatch):
 def test_links_lead_to_the_page_of_the_class():
     page = "https://docs.example/stable/generated/skdpsumm.learners.TDILClassifier.html"
     assert f'href="{page}' in html(TDILClassifier())
-    assert f'href="{page}' in html(make_pipeline(PublicScaler(), TDILClassifier()))
-    assert "generated/skdpsumm.features.PublicScaler.html" in html(PublicScaler())
+    assert f'href="{page}' in html(make_pipeline(PublicVectorizer((0, 1)), TDILClassifier()))
+    assert "generated/skdpsumm.schema.PublicVectorizer.html" in html(PublicVectorizer((0, 1)))
 
 
 def test_without_an_address_there_are_no_links(monkeypatch):

@@ -18,16 +18,16 @@ from skdpsumm import (
     M2MRegressor,
     PrivacyLedger,
     PrivateSketch,
-    PublicScaler,
+    PublicVectorizer,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
+    TableSchema,
 )
 from skdpsumm.moments.inferring._points import maxent_points, maxent_weights
 from skdpsumm.moments.inferring._regression import FeatureBlocks
-from skdpsumm.schema._columns import Columns
 
-SMALL = {"bounds": (0, 1), "n_synthetic": 4_000, "random_state": 0}
+SMALL = {"schema": (0, 1), "n_synthetic": 4_000, "random_state": 0}
 
 
 def two_classes(n=4000, seed=0):
@@ -53,7 +53,7 @@ def test_more_budget_does_not_collapse_the_weights(epsilon):
     model = M2MClassifier(sketcher=sketcher, **SMALL).fit(X, y)
     assert model.effective_sample_size_ > 400
     if epsilon >= 3:
-        columns = Columns.build(5, (0, 1), {4: [0, 1]})
+        columns = TableSchema([(0, 1)] * 4 + [[0, 1]])
         points = columns.sample(4000, check_random_state(0))
         slack = (model.sketch_.noise_std / model.sketch_.n_samples) ** 2 + 1e-8
         plain = maxent_weights(
@@ -64,9 +64,9 @@ def test_more_budget_does_not_collapse_the_weights(epsilon):
 
 def test_maxent_matches_the_moments_and_is_the_least_informative():
     rng = check_random_state(0)
-    columns = Columns.build(2, (0, 1))
+    columns = TableSchema([(0, 1)] * 2)
     sketch = (
-        RFFSketcher(20, bounds=(0, 1), epsilon=np.inf, random_state=0)
+        RFFSketcher(20, schema=(0, 1), gamma=1.0, epsilon=np.inf, random_state=0)
         .fit(rng.beta(3, 3, size=(5000, 2)))
         .sketch_
     )
@@ -85,26 +85,23 @@ def test_large_and_small_feature_spaces_solve_alike(monkeypatch):
 
     rng = check_random_state(0)
     sketch = (
-        RFFSketcher(30, bounds=(0, 1), epsilon=np.inf, random_state=0)
+        RFFSketcher(30, schema=(0, 1), gamma=1.0, epsilon=np.inf, random_state=0)
         .fit(rng.beta(2, 5, size=(2000, 2)))
         .sketch_
     )
-    features = FeatureBlocks(sketch.feature_map, Columns.build(2, (0, 1)).sample(2000, rng))
+    points = TableSchema([(0, 1)] * 2).sample(2000, rng)
+    features = FeatureBlocks(sketch.feature_map, points)
     direct = maxent_weights(features, sketch.mean, np.full(30, 1e-4), tol=1e-6)
     monkeypatch.setattr(_points, "_LARGEST_HESSIAN", 0)
     products = maxent_weights(features, sketch.mean, np.full(30, 1e-4), tol=1e-6)
     assert np.allclose(direct, products, rtol=1e-3, atol=1e-9)
 
 
-def test_points_stay_inside_bounds_and_categories():
+def test_points_stay_inside_ranges_and_categories():
     X, y = two_classes(1000)
-    bounds, categories = [(-3, 3)] * 4 + [None], {4: [0, 1]}
-    sketch = (
-        RFFSketcher(40, bounds=bounds, categories=categories, random_state=0)
-        .fit(np.column_stack([X, y]))
-        .sketch_
-    )
-    columns = Columns.build(5, bounds, categories)
+    columns = TableSchema([(-3, 3)] * 4 + [[0, 1]])
+    sketcher = RFFSketcher(40, schema=columns, random_state=0)
+    sketch = sketcher.fit(np.column_stack([X, y])).sketch_
     rng = check_random_state(0)
     points, weights = maxent_points(sketch, columns.sample(1000, rng), columns, rng)
     assert points[:, :4].min() >= -3
@@ -143,7 +140,7 @@ def test_other_sketches_learn_too(sketcher):
 def test_string_labels_three_classes_and_frames():
     X, y = load_iris(return_X_y=True, as_frame=True)
     labels = np.array(["setosa", "versicolor", "virginica"])[y]
-    bounds = {
+    schema = {
         "sepal length (cm)": (4, 8),
         "sepal width (cm)": (2, 5),
         "petal length (cm)": (1, 7),
@@ -151,12 +148,12 @@ def test_string_labels_three_classes_and_frames():
     }
     model = M2MClassifier(
         sketcher=RFFSketcher(100, gamma=2.0, epsilon=np.inf),
-        bounds=bounds,
+        schema=schema,
         n_synthetic=5000,
         random_state=0,
     ).fit(X, labels)
     assert model.score(X, labels) > 0.85
-    assert list(model.sketch_.columns.names) == [*X.columns, "target"]
+    assert list(model.sketch_.schema.names) == [*X.columns, "target"]
     assert "the set of labels in y" in model.privacy_.given
 
 
@@ -181,7 +178,7 @@ def test_the_analyst_trains_from_the_file(tmp_path):
 
 
 def test_sketch_of_numbers_is_no_classifier():
-    sketch = HistogramSketcher(bounds=(0, 1)).fit(two_classes()[0]).sketch_
+    sketch = HistogramSketcher(schema=(0, 1)).fit(two_classes()[0]).sketch_
     with pytest.raises(ValueError, match="M2MRegressor"):
         M2MClassifier.from_sketch(sketch)
     X, y = two_classes()
@@ -195,7 +192,7 @@ def skewed(n=3000, d=15):
     return X, (X[:, :3].sum(axis=1) > 0.6).astype(int)
 
 
-FEW = {"bounds": (0, 1), "n_synthetic": 2000, "random_state": 0}
+FEW = {"schema": (0, 1), "n_synthetic": 2000, "random_state": 0}
 
 
 @pytest.mark.parametrize(
@@ -248,11 +245,9 @@ def patients(n=3000):
 def test_any_column_of_a_sketch_can_be_learnt():
     """The same numbers as where the target is the last one; its name, or its number."""
     table = patients()
-    bounds = {"age": (20, 80), "dose": (0, 6)}
     union = SketchUnion(
         [HistogramSketcher(n_bins=8), RFFSketcher(60, gamma=2.0)],
-        bounds=bounds,
-        categories={"ill": ["no", "yes"]},
+        schema={"ill": ["no", "yes"], "age": (20, 80), "dose": (0, 6)},
         epsilon=np.inf,
         random_state=0,
     )
@@ -283,26 +278,26 @@ def test_any_column_of_a_sketch_can_be_learnt():
     ],
 )
 def test_a_column_that_cannot_be_learnt_is_named(kind, target, message):
-    bounds = {"age": (20, 80), "dose": (0, 6)}
-    sketcher = HistogramSketcher(bounds=bounds, categories={"ill": ["no", "yes"]}, n_bins=4)
+    schema = {"ill": ["no", "yes"], "age": (20, 80), "dose": (0, 6)}
+    sketcher = HistogramSketcher(schema=schema, n_bins=4)
     with pytest.raises(ValueError, match=message):
         kind.from_sketch(sketcher.fit(patients(100)).sketch_, target=target, n_synthetic=10)
 
 
-def test_a_sketch_without_bounds_is_given_them_by_the_analyst():
+def test_a_sketch_without_ranges_is_given_them_by_the_analyst():
     rng = np.random.default_rng(0)
     X = np.column_stack([10 * rng.random((3000, 2)), rng.normal(size=3000)])
     X[:, 2] = X[:, 0] - X[:, 1]
     sketch = RFFSketcher(100, gamma=0.02, epsilon=np.inf, random_state=0).fit(X).sketch_
     for kind in (M2MEstimator, M2MRegressor):
-        with pytest.raises(ValueError, match=r"Give from_sketch the public .* of the columns"):
+        with pytest.raises(ValueError, match="Give from_sketch the public schema"):
             kind.from_sketch(sketch)
-    bounds = [(0, 10), (0, 10), (-10, 10)]
-    settings = {"bounds": bounds, "n_synthetic": 4000, "random_state": 0}
+    schema = [(0, 10), (0, 10), (-10, 10)]
+    settings = {"schema": schema, "n_synthetic": 4000, "random_state": 0}
     assert np.allclose(M2MEstimator.from_sketch(sketch, **settings).mean(), X.mean(0), atol=0.5)
     model = M2MRegressor.from_sketch(sketch, **settings)
     assert model.score(X[:, :2], X[:, 2]) > 0.8
-    assert model.bounds is None  # those of the constructor are of X alone
+    assert model.schema is None  # those of the constructor are of X alone
 
 
 def test_regression():
@@ -330,8 +325,10 @@ def test_grid_search_is_charged_for_every_fit(tmp_path):
 def test_in_a_pipeline():
     X, y = make_classification(2000, 4, n_informative=3, n_redundant=0, random_state=0)
     model = make_pipeline(
-        PublicScaler(bounds=(-5, 5)),
-        M2MClassifier(sketcher=RFFSketcher(100, gamma=10.0, epsilon=20.0), **SMALL),
+        PublicVectorizer(schema=(-5, 5)),
+        M2MClassifier(
+            sketcher=RFFSketcher(100, gamma=10.0, epsilon=20.0), **SMALL | {"schema": (-0.5, 0.5)}
+        ),
     )
     plain = cross_val_score(LogisticRegression(), X, y, cv=2).mean()
     assert cross_val_score(model, X, y, cv=2).mean() > plain - 0.05
@@ -340,7 +337,7 @@ def test_in_a_pipeline():
 @pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier, M2MRegressor])
 def test_a_full_ledger_refuses_before_it_sees_the_data(kind):
     ledger = PrivacyLedger(epsilon=0.5, delta=1e-6)
-    model = kind(sketcher=RFFSketcher(20, ledger=ledger), bounds=(0, 1))
+    model = kind(sketcher=RFFSketcher(20, ledger=ledger), schema=(0, 1))
     with pytest.raises(BudgetExceededError):
         model.fit(np.full((10, 2), np.nan), np.arange(10))
     assert ledger.entries() == []
@@ -349,15 +346,15 @@ def test_a_full_ledger_refuses_before_it_sees_the_data(kind):
 @pytest.mark.parametrize(
     "sketcher",
     [
-        RFFSketcher(4, bounds=(0, 1)),
-        RFFSketcher(4, categories={0: [0, 1]}),
-        SketchUnion([RFFSketcher(4, bounds=(0, 1))]),
+        RFFSketcher(4, schema=(0, 1)),
+        RFFSketcher(4, schema={0: [0, 1]}),
+        SketchUnion([RFFSketcher(4)], schema=(0, 1)),
     ],
 )
-def test_bounds_belong_to_the_model(sketcher):
+def test_the_schema_belongs_to_the_model(sketcher):
     X, y = two_classes(100)
-    with pytest.raises(ValueError, match="bounds of X to the model"):
-        M2MRegressor(sketcher=sketcher, bounds=(0, 1), y_bounds=(0, 100)).fit(X, y)
+    with pytest.raises(ValueError, match="schema of X to the model"):
+        M2MRegressor(sketcher=sketcher, schema=(0, 1), y_bounds=(0, 100)).fit(X, y)
 
 
 def test_labels_taken_as_public_are_in_every_guarantee(tmp_path):
@@ -394,8 +391,7 @@ def test_a_sketch_with_categories_besides_the_label(library):
         n_bins=4,
         marginals=2,
         epsilon=np.inf,
-        bounds=[(20, 60), None, None],
-        categories={1: ["a", "b", "c"], 2: ["no", "yes"]},
+        schema=[(20, 60), ["a", "b", "c"], ["no", "yes"]],
     )
     table = X if library == "pandas" else X.to_numpy(dtype=object)
     sketch = sketcher.fit(table).sketch_

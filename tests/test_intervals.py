@@ -14,12 +14,13 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     M2MRegressor,
+    Numeric,
     RFFSketcher,
     SketchUnion,
+    TableSchema,
 )
 from skdpsumm.features._histogram import HistogramMap
 from skdpsumm.moments.asking._positions import NamedRows, Positions
-from skdpsumm.schema._columns import Columns
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
@@ -41,7 +42,7 @@ def fitted(X, epsilon=1.0, seed=0, n_bins=8, **options):
     sketcher = SketchUnion(parts, epsilon=epsilon, noise_seed=seed, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)  # of coarse bins
-        return M2MEstimator(sketcher, **{"bounds": (0, 1)} | QUICK | options).fit(X)
+        return M2MEstimator(sketcher, **{"schema": (0, 1)} | QUICK | options).fit(X)
 
 
 def said(ask):
@@ -113,13 +114,13 @@ def test_an_answer_of_zero_has_the_noise_of_its_bin_and_a_warning():
         answer, (message,) = said(ask)
         assert answer.noise_std_error > 0
         assert "by where in their bins" in message
-        assert "`steps`" in message
+        assert "`step`" in message
         assert np.asarray(answer) == 0
 
 
 def test_what_whole_bins_answer_is_as_sharp_as_the_noise():
     X = crowded(0.3)
-    m2m = fitted(X, steps=0.01, n_bins=101)
+    m2m = fitted(X, schema=Numeric(0, 1, step=0.01), n_bins=101)
     for ask in (
         lambda: m2m.cdf(0, [0.0, 0.3, 0.99]),
         lambda: m2m.count(lambda rows: rows[:, 0] > 0.3),
@@ -135,7 +136,7 @@ def test_what_whole_bins_answer_is_as_sharp_as_the_noise():
 
 def test_columns_without_a_histogram():
     X = crowded(0.0)
-    sketcher = RFFSketcher(40, bounds=(0, 1), random_state=0)
+    sketcher = RFFSketcher(40, schema=(0, 1), random_state=0)
     m2m = M2MEstimator(sketcher, **QUICK).fit(X)
     assert holds(quietly(lambda: m2m.cdf(0, [0.0, 0.001])), (X[:, 0] <= 0.001).mean())
 
@@ -154,19 +155,29 @@ def test_functions_without_a_value_at_a_bound():
     st.integers(1, 40),
     st.sampled_from([(0, 1), (-3, 7), (-0.3, 0.1), (1e6, 1e6 + 2)]),
     st.sampled_from([None, [0.1, 0.35]]),
+    st.booleans(),
 )
-def test_rows_stay_in_their_cells(n_values, n_bins, bounds, shares):
+def test_rows_stay_in_their_cells(n_values, n_bins, bounds, shares, missing):
     low, high = map(float, bounds)
-    edges = None if shares is None else {0: [low, *(low + (high - low) * np.array(shares)), high]}
+    edges = None if shares is None else [low, *(low + (high - low) * np.array(shares)), high]
     steps = None if n_values is None else (high - low) / n_values
     try:
-        feature_map = HistogramMap.build(Columns.build(1, bounds, steps=steps), n_bins, 1, edges)
+        column = Numeric(low, high, step=steps, edges=edges, missing=missing)
     except ValueError:  # steps that do not fit the edges
         return
-    columns = feature_map.columns
+    columns = TableSchema([column])
+    feature_map = HistogramMap.build(columns, n_bins, 1)
     rows = columns.sample(300, np.random.RandomState(0))
     at = Positions(feature_map, columns, rows)
     place, low_ends, high_ends = at.cells(0)
+    gone = np.isnan(rows[:, 0])
+    assert gone.any() == missing
+    assert np.array_equal(~at.cells(0).present[place], gone)
+    for moved in at.moved({0}):
+        assert np.array_equal(np.isnan(np.asarray(moved)[:, 0]), gone)
+    at = Positions(feature_map, columns, rows[~gone])
+    place, low_ends, high_ends = at.cells(0)
+    rows = rows[~gone]
     first, last = low_ends[place], high_ends[place]
     codes = feature_map.column_codes(rows, 0)
     assert np.all((first <= rows[:, 0]) & (rows[:, 0] <= last))
@@ -182,21 +193,24 @@ def test_rows_stay_in_their_cells(n_values, n_bins, bounds, shares):
 # ------------------------------------------------------------------- what is computed only once
 
 
-TABLE = {"bounds": {"a": (-2, 1), "b": (100, 5000)}, "categories": {"c": ["x", "y", "z"]}}
+TABLE = {"a": (-2, 1), "b": (100, 5000), "c": ["x", "y", "z"]}
 
 
 @pytest.fixture(scope="module", params=["histogram", "union", "pairs", "fourier"])
 def asked(request):
     parts = {
-        "histogram": HistogramSketcher(n_bins=6, edges={"a": [-2, -0.5, 0.1, 1]}),
+        "histogram": HistogramSketcher(n_bins=6),
         "union": SketchUnion([HistogramSketcher(n_bins=6), RFFSketcher(8, random_state=0)]),
         "pairs": HistogramSketcher(n_bins=4, marginals=2),
         "fourier": RFFSketcher(8, random_state=0),
     }
     sketcher = parts[request.param]
-    steps = {"b": 50} if request.param == "union" else None
-    known = TABLE | QUICK | {"steps": steps}
-    return quietly(lambda: M2MEstimator(sketcher, **known).fit(mixed(0)))
+    own = {
+        "union": {"b": Numeric(100, 5000, step=50)},
+        "histogram": {"a": Numeric(edges=[-2, -0.5, 0.1, 1])},
+    }
+    known = TABLE | own.get(request.param, {})
+    return quietly(lambda: M2MEstimator(sketcher, schema=known, **QUICK).fit(mixed(0)))
 
 
 def alike(one, other):
@@ -216,7 +230,7 @@ def test_named_questions_are_those_that_a_function_asks(asked, column):
     """They are computed of the cells of their column: the answer is that of the points."""
     if column == "c":
         named = asked.histogram("c")
-        values = np.array(TABLE["categories"]["c"])
+        values = np.array(TABLE["c"])
         several = quietly(lambda: asked.estimate(lambda r: r["c"][:, None] == values))
         cells = several.interval()
         assert np.allclose(np.asarray(named), np.asarray(several), rtol=1e-8)
@@ -232,7 +246,7 @@ def test_named_questions_are_those_that_a_function_asks(asked, column):
 
 def test_categories_that_are_numbers_have_a_distribution():
     X = np.repeat([[5.0], [20.0], [10.0]], [100, 200, 300], axis=0)
-    sketcher = HistogramSketcher(categories={0: [20, 5, 10]}, epsilon=np.inf)
+    sketcher = HistogramSketcher(schema=[[20, 5, 10]], epsilon=np.inf)
     answer = M2MEstimator(sketcher, **QUICK).fit(X).cdf(0, [4.0, 5.0, 12.0, 20.0])
     assert np.allclose(np.asarray(answer), [0, 1 / 6, 4 / 6, 1])
     assert np.allclose(answer.interval().T, np.asarray(answer))
@@ -256,7 +270,7 @@ def test_a_question_may_take_rows_in_any_way(asked):
 
 
 def test_rows_are_an_array():
-    columns = Columns.build(3, (0, 9), names=["a", "b", "c"])
+    columns = TableSchema(dict.fromkeys("abc", (0, 9)))
     X = columns.sample(5, np.random.RandomState(0))
     rows = NamedRows.of(X, columns)
     for take in (
@@ -336,7 +350,7 @@ QUESTIONS = {
 def test_answers_and_intervals_are_possible(epsilon, seed):
     parts = [HistogramSketcher(n_bins=6), RFFSketcher(8)]
     sketcher = SketchUnion(parts, epsilon=epsilon, noise_seed=seed, random_state=seed)
-    m2m = quietly(lambda: M2MEstimator(sketcher, **TABLE, **QUICK).fit(mixed(seed)))
+    m2m = quietly(lambda: M2MEstimator(sketcher, schema=TABLE, **QUICK).fit(mixed(seed)))
     sketch = m2m.sketch_
     most = sketch.n_samples + 3 * sketch.n_noise_std
     counts = {
@@ -368,9 +382,9 @@ def with_gain(unit, seed, epsilon=1.0):
     age = rng.uniform(18, 90, n)
     kids = rng.binomial(9, np.where(age < 45, 0.3, 0.05))
     gain = np.where(rng.random(n) < 0.92, 0, rng.lognormal(8, 1, n)).clip(0, 99_999)
-    bounds = [(18, 90), (0, 9), (0, 99_999 * unit)]
+    schema = [(18, 90), (0, 9), (0, 99_999 * unit)]
     X = np.column_stack([age, kids, gain * unit])
-    return X, quietly(lambda: fitted(X, epsilon, seed, bounds=bounds))
+    return X, quietly(lambda: fitted(X, epsilon, seed, schema=schema))
 
 
 @pytest.mark.parametrize("ask", ["covariance", "correlation"])
@@ -411,7 +425,7 @@ def test_covariances_that_are_possible_are_left_alone():
 
 def test_a_sketcher_is_the_principal_argument_of_all():
     X = crowded(0.2, 200)
-    options = QUICK | {"bounds": (0, 1)}
+    options = QUICK | {"schema": (0, 1)}
     for kind, more in (
         (M2MEstimator, {}),
         (M2MClassifier, {}),
@@ -427,8 +441,6 @@ def test_a_sketcher_is_the_principal_argument_of_all():
     "sketcher",
     [
         HistogramSketcher(marginals=[["a", "label"]]),
-        HistogramSketcher(edges={"label": [0, 1]}),
-        HistogramSketcher(steps={"label": 1}),
         SketchUnion([RFFSketcher(4), HistogramSketcher(marginals=[["a"], ["label"]])]),
     ],
 )
@@ -441,7 +453,7 @@ def test_a_target_by_its_own_name_is_told_what_it_is_called(sketcher):
         (X.to_numpy(), "number 2"),
     ):
         with pytest.raises(ValueError, match=f"names column '.*y as column {called}"):
-            M2MClassifier(sketcher, bounds=(0, 1)).fit(rows, y)
+            M2MClassifier(sketcher, schema=(0, 1)).fit(rows, y)
 
 
 def test_one_column_is_asked_at_a_time():
@@ -457,7 +469,7 @@ def test_a_condition_that_is_multiplied_is_one(scaled):
     """It was a number that no point had, with an error of 0 and an interval from 0 to 1."""
     rows = np.random.default_rng(0).poisson(2, (5000, 1)).astype(float)
     sketcher = HistogramSketcher(noise_seed=0)
-    model = M2MEstimator(sketcher, bounds=(0, 20), n_synthetic=5000, random_state=0).fit(rows)
+    model = M2MEstimator(sketcher, schema=(0, 20), n_synthetic=5000, random_state=0).fit(rows)
     for condition in (lambda r: r[:, 0] == 0, lambda r: r[:, 0] <= 2):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AnswerWarning)

@@ -28,7 +28,7 @@ from skdpsumm import (
     PrivateMMDSummarizer,
     PrivateSearchCV,
     Public,
-    PublicScaler,
+    PublicVectorizer,
     RACESketcher,
     RFFSketcher,
     SummarizedEstimator,
@@ -136,7 +136,7 @@ def test_the_probe_sees_what_is_there(keep):
     assert in_text(f"{CANARY[1]:.4f}", digits=3)
     inner = X[:50]
     assert holds(lambda: inner)
-    assert not holds(clone(RFFSketcher()))
+    assert not holds(clone(RFFSketcher(gamma=1.0)))
 
 
 @pytest.mark.parametrize("name", RELEASED)
@@ -289,13 +289,16 @@ KERNELS = ["linear", "rbf", "poly", "laplacian", "cosine", lambda A, B: A @ B.T]
 TO_FIT = {
     **RELEASED,
     **{name: (model, Y) for name, model in INTERACTIVE.items()},
-    **{f"kernel {getattr(k, '__name__', k)}": (PINPClassifier(kernel=k), Y) for k in KERNELS},
+    **{
+        f"kernel {getattr(k, '__name__', k)}": (PINPClassifier(kernel=k, gamma=1.0), Y)
+        for k in KERNELS
+    },
     "polynomials": (TDILClassifier(feature_map=PolynomialFeatures(3)), Y),
     "random features": (TDILClassifier(feature_map=RBFSampler(n_components=8)), Y),
-    "in a pipeline": (make_pipeline(PublicScaler(bounds=(-1e-300, 1)), TDILClassifier()), Y),
-    "scaler": (PublicScaler(bounds=(-1e-300, 1e-300)), None),
-    "wide bins": (HistogramSketcher(n_bins=4, bounds=(-1e300, 1e300)), None),
-    "fine bins": (RACESketcher(n_repetitions=3, n_buckets=4, bounds=(0, 1e-290)), None),
+    "in a pipeline": (make_pipeline(PublicVectorizer(schema=(-1e-300, 1)), TDILClassifier()), Y),
+    "scaler": (PublicVectorizer(schema=(-1e-300, 1e-300)), None),
+    "wide bins": (HistogramSketcher(n_bins=4, schema=(-1e300, 1e300)), None),
+    "fine bins": (RACESketcher(n_repetitions=3, n_buckets=4, schema=(0, 1e-290)), None),
     "search": (
         PrivateSearchCV(
             make_pipeline(PolynomialFeatures(2), TDILClassifier()),
@@ -424,7 +427,7 @@ DISGUISES = [
 def test_a_value_that_reads_like_a_message_is_told_by_none(words, kind):
     """What scikit-learn says of strings quotes them, with words that its harmless messages use."""
     table = kind([[f"{words} {WORD}", 1.0], ["2", 3.0]])
-    texts = told(lambda: RFFSketcher(8).fit(table))
+    texts = told(lambda: RFFSketcher(8, gamma=1.0).fit(table))
     assert not any(WORD in text for text in texts), texts
 
 
@@ -457,7 +460,7 @@ def test_messages_name_the_columns_and_no_row(columns, words, at_fault, library)
     for times in (1, 2):
         spread = {name: values * times for name, values in columns.items()}
         with pytest.raises(ValueError, match=words) as caught:
-            RFFSketcher(8).fit(table_of(spread, library))
+            RFFSketcher(8, gamma=1.0).fit(table_of(spread, library))
         messages.add(str(caught.value))
     (message,) = messages
     assert [name for name in names if repr(name) in message] == wanted
@@ -472,13 +475,12 @@ def test_messages_name_the_columns_and_no_row(columns, words, at_fault, library)
 @pytest.mark.parametrize("library", ["array", "pandas", "polars"])
 def test_missing_cells_of_mixed_tables_name_their_column(ages, sexes, at_fault, library):
     table = table_of({"age": ages, "sex": list(sexes)}, library)
-    key = "sex" if library != "array" else 1
     name = at_fault if library != "array" else {"age": "x0", "sex": "x1"}[at_fault]
-    sketcher = HistogramSketcher(bounds=(0, 9), categories={key: ["f", "m"]})
+    sketcher = HistogramSketcher(schema=[(0, 9), ["f", "m"]])
     with pytest.raises(ValueError, match=f"'{name}'") as caught:
         sketcher.fit(table)
-    assert any(word in str(caught.value) for word in ("NaN", "finite", "has missing values"))
-    assert "fillna('missing'), and that word in `categories`" in str(caught.value)
+    assert "has missing values (NaN or null)" in str(caught.value)
+    assert "says missing=True of the column" in str(caught.value)
 
 
 def test_the_dtype_of_a_frame_alone_decides_which_columns_are_called_no_numbers():
@@ -487,7 +489,7 @@ def test_the_dtype_of_a_frame_alone_decides_which_columns_are_called_no_numbers(
     for first in ("1", "x"):
         table = pd.DataFrame({"a": [first, "2"], "b": ["3", WORD], "c": [1.0, 2.0]}, dtype=object)
         with pytest.raises(ValueError, match="columns 'a', 'b'") as caught:
-            RFFSketcher(8).fit(table.astype({"c": float}))
+            RFFSketcher(8, gamma=1.0).fit(table.astype({"c": float}))
         told_of.add(str(caught.value))
     assert len(told_of) == 1
 
@@ -495,13 +497,13 @@ def test_the_dtype_of_a_frame_alone_decides_which_columns_are_called_no_numbers(
 @pytest.mark.parametrize("table", [WORD, [[1, 2], [3]], pd.DataFrame({0: [1.0, np.nan]})], ids=str)
 def test_what_has_no_columns_to_name_is_refused_as_before(table):
     with pytest.raises(ValueError, match=r"not numbers|2D array|NaN in column 'x0'"):
-        RFFSketcher(8).fit(table)
+        RFFSketcher(8, gamma=1.0).fit(table)
 
 
 def test_of_many_columns_some_are_named():
     table = np.full((3, 50), np.nan)
     with pytest.raises(ValueError, match=r"'x9' and others\.") as caught:
-        RFFSketcher(8).fit(table)
+        RFFSketcher(8, gamma=1.0).fit(table)
     assert "x10" not in str(caught.value)
 
 
@@ -558,7 +560,13 @@ def test_order_and_jobs_do_not_change_what_owners_see(protocol):
 
     def first(order, n_jobs):
         summarizer = PrivateMMDSummarizer(
-            5, protocol=protocol, n_components=16, noise_seed=0, random_state=0, n_jobs=n_jobs
+            5,
+            protocol=protocol,
+            n_components=16,
+            noise_seed=0,
+            random_state=0,
+            n_jobs=n_jobs,
+            gamma=1.0,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -610,8 +618,8 @@ def test_steps_that_depend_on_values_are_noticed():
 @pytest.mark.parametrize(
     "work",
     [
-        lambda: PublicScaler(bounds=(-1, 1)).fit([[0.5], [WORD]]),
-        lambda: PublicScaler(bounds=(-1, 1)).fit([[0.5]]).transform([[WORD]]),
+        lambda: PublicVectorizer(schema=(-1, 1)).fit([[0.5], [WORD]]),
+        lambda: PublicVectorizer(schema=(-1, 1)).fit([[0.5]]).transform([[WORD]]),
         lambda: uniform_selection(pd.DataFrame(X), 5),
         lambda: uniform_selection(90, X),
     ],

@@ -89,7 +89,7 @@ def test_random_neighbours_stay_below(loss, n_classes, adjacency):
         X = rng.normal(size=(30, 3)) * rng.choice([0.1, 1, 10])
         y = np.append(np.arange(n_classes), rng.integers(n_classes, size=30 - n_classes))
         kind = PINPClassifier if trial % 2 else TDILClassifier
-        model = kind(loss=loss, adjacency=adjacency, classes=np.arange(n_classes))
+        model = kind(gamma=1.0, loss=loss, adjacency=adjacency, classes=np.arange(n_classes))
         row = rng.normal(size=(1, 3)) * 5
         pair = neighbours(X, y, row, rng.integers(n_classes), adjacency)
         largest = max(largest, moved(model, *pair) / model.sensitivity_)

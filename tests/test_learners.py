@@ -281,7 +281,7 @@ def test_public_points_through_a_pipeline():
         pipeline = make_pipeline(PublicVectorizer(schema=(-1, 1)), TDDLClassifier(gamma=4.0))
         pipeline.transform_input = ["X_public"]
         pipeline.fit(X, DISC, X_public=Z)
-        assert np.allclose(pipeline[-1].predictor_.points, Z / np.sqrt(3))
+        assert np.allclose(pipeline[-1].predictor_.points, np.column_stack([Z, np.ones(60)]) / 2)
 
 
 @pytest.mark.parametrize("routed", [True, False])

@@ -19,13 +19,14 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     M2MRegressor,
+    Numeric,
     PrivacyLedger,
     RFFSketcher,
     SketchUnion,
+    TableSchema,
 )
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.moments.learning import _base
-from skdpsumm.schema._columns import Columns
 
 JOBS = ["baker", "clerk", "smith"]
 N = 2000
@@ -40,16 +41,9 @@ def people():
 X = people()
 Y = np.where((X["job"] == "baker") | (X["age"] > 50), "yes", "no")
 WAGE = X["age"] / 10.0 + 2 * (X["job"] == "smith")
-NAMED = {
-    "bounds": {"age": (20, 60), "height": (1.5, 2)},
-    "categories": {"job": JOBS},
-    "steps": {"age": 1},
-}
-NUMBERED = {
-    "bounds": [(20, 60), None, (1.5, 2)],
-    "categories": {1: JOBS},
-    "steps": [1, None, None],
-}
+AGE = Numeric(20, 60, step=1)
+NAMED = {"age": AGE, "job": JOBS, "height": (1.5, 2)}
+NUMBERED = [AGE, JOBS, (1.5, 2)]
 EXACT = RFFSketcher(60, gamma=0.5, epsilon=np.inf, random_state=0)
 QUICK = {"n_synthetic": 2000, "random_state": 0}
 
@@ -77,67 +71,66 @@ def table(request):
 
 def test_a_classifier_fits_and_predicts_columns_of_names(table):
     rows, known = table
-    model = M2MClassifier(sketcher=EXACT, **known, **QUICK).fit(rows, Y)
+    model = M2MClassifier(sketcher=EXACT, schema=known, **QUICK).fit(rows, Y)
     assert model.score(rows, Y) > 0.9
     assert model.n_features_in_ == 3
     assert model.estimator_.n_features_in_ == 5  # an indicator of each job
-    columns = model.sketch_.columns
+    columns = model.sketch_.schema
     assert columns.values(1) == tuple(JOBS)
     assert [columns.step(j) for j in range(4)] == [1.0, None, None, None]
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict_proba(rows), model.predict_proba(rows))
-    assert clone(model).get_params()["categories"] == known["categories"]
-    assert "bounds and categories, and the set of labels in y" in model.privacy_.given
+    assert clone(model).get_params()["schema"] == known
+    assert "the schema of the columns, and the set of labels in y" in model.privacy_.given
 
 
 def test_a_regressor_fits_and_predicts_columns_of_names(table):
     rows, known = table
-    model = M2MRegressor(sketcher=EXACT, y_bounds=(2, 8), **known, **QUICK).fit(rows, WAGE)
+    model = M2MRegressor(sketcher=EXACT, y_bounds=(2, 8), schema=known, **QUICK).fit(rows, WAGE)
     assert model.score(rows, WAGE) > 0.9
 
 
 def test_the_release_is_that_of_the_sketcher_on_the_same_table():
     """Nothing but the columns' place is new: the privacy of a release is the sketcher's."""
-    model = M2MClassifier(sketcher=EXACT, **NAMED, **QUICK).fit(X, Y)
-    known = {**NAMED, "categories": {"job": JOBS, "target": ["no", "yes"]}}
-    sketcher = clone(EXACT).set_params(**known).fit(X.assign(target=Y))
+    model = M2MClassifier(sketcher=EXACT, schema=NAMED, **QUICK).fit(X, Y)
+    known = {**NAMED, "target": ["no", "yes"]}
+    sketcher = clone(EXACT).set_params(schema=known).fit(X.assign(target=Y))
     assert np.array_equal(model.sketch_.sums, sketcher.sketch_.sums)
 
 
 def test_one_step_for_all_columns_is_not_that_of_the_target():
     numbers = X[["age"]]
-    known = {"bounds": (20, 60), "steps": 1}
-    model = M2MRegressor(sketcher=EXACT, y_bounds=(2.05, 8), **known, **QUICK).fit(numbers, WAGE)
-    assert model.sketch_.columns.steps == (1.0, None)
+    model = M2MRegressor(sketcher=EXACT, y_bounds=(2.05, 8), schema=AGE, **QUICK)
+    model.fit(numbers, WAGE)
+    assert model.sketch_.schema.columns == (AGE, Numeric(2.05, 8))
 
 
-def test_columns_of_names_alone_need_no_bounds():
+def test_columns_of_names_alone_need_no_range():
     rows = X[["job"]]
-    model = M2MClassifier(sketcher=EXACT, categories={"job": JOBS}, **QUICK).fit(rows, Y)
+    model = M2MClassifier(sketcher=EXACT, schema={"job": JOBS}, **QUICK).fit(rows, Y)
     assert model.score(rows, Y) > 0.8
 
 
 def test_tags_say_whether_names_are_taken():
     for kind in (M2MClassifier, M2MRegressor):
-        assert kind(categories={0: JOBS}).__sklearn_tags__().input_tags.string
+        assert kind(schema={0: JOBS}).__sklearn_tags__().input_tags.string
         assert not kind().__sklearn_tags__().input_tags.string
 
 
 TOWN = X.assign(town="Paris")
 FAULTS = {
-    "nothing listed": (X, {"bounds": (0, 60)}, r"column 'job'.*leave the column out.*`categories`"),
+    "nothing listed": (X, (0, 60), r"Column 'job'.*as a Categorical, or leave the column out"),
     "array": (
         X.to_numpy(object),
-        {"bounds": (0, 60)},
-        r"column 'x1'.*leave the column out.*`categories`",
+        (0, 60),
+        r"Column 'x1'.*as a Categorical, or leave the column out",
     ),
-    "one listed": (TOWN, NAMED, r"Column 'town' .*`categories`, or leave the column out"),
-    "numbered": (TOWN.to_numpy(object), NUMBERED, r"Column 'x3' .*`categories`, or leave the co"),
-    "unknown": (X, {**NAMED, "categories": {"job": JOBS[1:]}}, "Column 'job' holds a value that"),
+    "not described": (TOWN, NAMED, r"The table has column 'town', .*extra_columns=\"drop\""),
+    "numbered": (TOWN.to_numpy(object), NUMBERED, "describes 3 columns, and the table has 4"),
+    "unknown": (X, {**NAMED, "job": JOBS[1:]}, "Column 'job' holds a value that"),
     "missing": (X.assign(height=np.nan), NAMED, "Column 'height' has missing values"),
-    "no column": (X, {**NAMED, "categories": {"town": JOBS}}, "categories names column 'town'"),
-    "no bounds": (X, {**NAMED, "bounds": {"height": (1, 2)}}, "bounds is missing.*column 'age'"),
-    "step": (X, {**NAMED, "steps": {"job": 1}}, "of a categorical column; leave it out"),
+    "no column": (X, {**NAMED, "town": JOBS}, "The table lacks column 'town' of the schema"),
+    "no range": (X, {**NAMED, "age": Numeric()}, "Column 'age' has no range in the schema"),
 }
 
 
@@ -147,7 +140,7 @@ def test_what_is_wrong_with_a_column_is_told_before_anything_is_charged(kind, fa
     rows, known, message = FAULTS[fault]
     ledger = PrivacyLedger(epsilon=2, delta=1e-5)
     of_y = {"y_bounds": (0, 100)} if kind is M2MRegressor else {}
-    model = kind(sketcher=RFFSketcher(20, ledger=ledger), **of_y, **known, **QUICK)
+    model = kind(sketcher=RFFSketcher(20, ledger=ledger), **of_y, schema=known, **QUICK)
     with pytest.raises(ValueError, match=message) as caught:
         model.fit(rows, WAGE if of_y else Y)
     assert not any(value in str(caught.value) for value in [*JOBS, "Paris"])
@@ -155,15 +148,26 @@ def test_what_is_wrong_with_a_column_is_told_before_anything_is_charged(kind, fa
     assert not hasattr(model, "n_features_in_")
 
 
+@pytest.mark.parametrize("kind", [M2MClassifier, M2MRegressor, M2MEstimator])
+def test_a_schema_has_to_be_given(kind):
+    ledger = PrivacyLedger(epsilon=2, delta=1e-5)
+    model = kind(sketcher=RFFSketcher(20, ledger=ledger))
+    with pytest.raises(ValueError, match="schema is missing"):
+        model.fit(X, Y)
+    with pytest.raises(ValueError, match="schema is missing"):
+        model.preview_sketcher(3, Y)
+    assert ledger.entries() == []
+
+
 def test_a_full_ledger_comes_before_a_look_at_the_rows():
     ledger = PrivacyLedger(epsilon=0.5, delta=1e-6)
-    model = M2MClassifier(sketcher=RFFSketcher(20, ledger=ledger), **NAMED)
+    model = M2MClassifier(sketcher=RFFSketcher(20, ledger=ledger), schema=NAMED)
     with pytest.raises(BudgetExceededError):
         model.fit(TOWN, Y)
 
 
 def test_values_that_cannot_be_predicted_are_named_by_column_alone():
-    model = M2MClassifier(sketcher=EXACT, **NAMED, **QUICK).fit(X, Y)
+    model = M2MClassifier(sketcher=EXACT, schema=NAMED, **QUICK).fit(X, Y)
     for column in ("job", "height"):
         with pytest.raises(ValueError, match=f"Column '{column}'") as caught:
             model.predict(X.head(3).assign(**{column: "Alice"}))
@@ -172,24 +176,18 @@ def test_values_that_cannot_be_predicted_are_named_by_column_alone():
 
 
 def test_what_is_known_of_columns_is_given_once_to_the_model():
-    sketcher = HistogramSketcher(categories={1: JOBS})
-    with pytest.raises(ValueError, match=r"M2MClassifier\(bounds=\.\.\., categories=\.\.\.\)"):
-        M2MClassifier(sketcher=sketcher, bounds=(0, 60)).fit(X, Y)
-    with pytest.raises(ValueError, match="both have steps"):
-        M2MClassifier(sketcher=HistogramSketcher(steps={"age": 1}), **NAMED).fit(X, Y)
-    own = {key: NAMED[key] for key in ("bounds", "categories")}
-    sketcher = HistogramSketcher(steps={"age": 1}, n_bins=5, epsilon=np.inf)
-    model, _ = said(lambda: M2MClassifier(sketcher=sketcher, **own, **QUICK).fit(X, Y))
-    assert model.sketch_.columns.step(0) == 1
+    for schema in (None, NAMED, NUMBERED):
+        with pytest.raises(ValueError, match=r"M2MClassifier\(schema=\.\.\.\)"):
+            M2MClassifier(sketcher=HistogramSketcher(schema=NAMED), schema=schema).fit(X, Y)
 
 
 def test_the_audit_has_neighbours_with_columns_of_names():
     sketcher = RFFSketcher(20, gamma=2.0)
-    model = M2MClassifier(sketcher=sketcher, classes=["no", "yes"], **NUMBERED, **QUICK)
+    model = M2MClassifier(sketcher=sketcher, classes=["no", "yes"], schema=NUMBERED, **QUICK)
     (rows, labels), (more, _) = worst_case_neighbours(model, n_features=3)
     assert len(more) == len(rows) + 1
     assert set(rows[:, 1]) <= set(JOBS)
-    assert said(lambda: model.fit(rows, labels))[0].sketch_.columns.n_columns == 4
+    assert said(lambda: model.fit(rows, labels))[0].sketch_.schema.n_columns == 4
 
 
 # ------------------------------------------------------------- inputs that the sketch does not see
@@ -217,9 +215,9 @@ def table_of(n_columns, n_rows=4000):
 
 def sketch_of(frame, sketcher, **about):
     inputs = [name for name in frame if name != "ill"]
-    known = {"bounds": {name: (0, 1) for name in inputs}, "categories": {"ill": ["no", "yes"]}}
-    settings = {"epsilon": np.inf, "random_state": 0} | about
-    return clone(sketcher).set_params(**known, **settings).fit(frame).sketch_
+    known = dict.fromkeys(inputs, (0, 1)) | {"ill": ["no", "yes"]}
+    settings = {"schema": known, "epsilon": np.inf, "random_state": 0} | about
+    return clone(sketcher).set_params(**settings).fit(frame).sketch_
 
 
 def auc_of(model, frame):
@@ -247,12 +245,12 @@ def test_fit_says_it_too_and_numbers_what_has_no_names():
     frame = table_of(10)
     rows, labels = frame.drop(columns="ill"), frame["ill"]
     sketcher = RFFSketcher(100, gamma=2.0, epsilon=np.inf, random_state=0)
-    model = M2MClassifier(sketcher=sketcher, bounds=(0, 1), **QUICK)
+    model = M2MClassifier(sketcher=sketcher, schema=(0, 1), **QUICK)
     assert "how 'target' goes with" in unseen(said(lambda: model.fit(rows, labels))[1])[0]
     message = unseen(said(lambda: model.fit(rows.to_numpy(), labels))[1])[0]
     assert "how 'x10' goes with" in message
     assert ", 10], ...]" in message
-    number = M2MRegressor(sketcher=sketcher, bounds=(0, 1), y_bounds=(0, 3), **QUICK)
+    number = M2MRegressor(sketcher=sketcher, schema=(0, 1), y_bounds=(0, 3), **QUICK)
     total = rows.iloc[:, :3].sum(axis=1)
     assert unseen(said(lambda: number.fit(rows, total))[1])
 
@@ -286,8 +284,7 @@ def test_categories_are_seen_by_their_indicators():
     sketcher = HistogramSketcher(
         marginals=groups,
         n_bins=8,
-        bounds=NAMED["bounds"],
-        categories={"job": JOBS, "ill": ["no", "yes"]},
+        schema={**NAMED, "age": (20, 60), "ill": ["no", "yes"]},
         epsilon=np.inf,
     )
     sketch = sketcher.fit(frame).sketch_
@@ -300,7 +297,7 @@ def test_categories_are_seen_by_their_indicators():
 
 def test_of_many_categories_the_most_frequent_are_looked_at():
     codes = np.repeat(np.arange(30), np.arange(1, 31))
-    columns = Columns.build(1, None, {0: list(range(30))})
+    columns = TableSchema([list(range(30))])
     found = _base._standardised(codes[:, None].astype(float), columns, 0)
     assert found.shape == (len(codes), 16)
     assert set(codes[(found > 0).any(axis=1)]) == set(range(14, 30))
@@ -354,10 +351,10 @@ def lambdas():
     weak = sketch_of(frame, RFFSketcher(100, gamma=2.0))
     few = {"n_synthetic": 50, "random_state": 0}
     sketcher = RFFSketcher(100, gamma=2.0, epsilon=np.inf, random_state=0)
-    classifier = M2MClassifier(sketcher=sketcher, bounds=(0, 1), **few)
-    number = M2MRegressor(sketcher=sketcher, bounds=(0, 1), y_bounds=(0, 1), **few)
+    classifier = M2MClassifier(sketcher=sketcher, schema=(0, 1), **few)
+    number = M2MRegressor(sketcher=sketcher, schema=(0, 1), y_bounds=(0, 1), **few)
     union = SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(20)], epsilon=np.inf)
-    m2m = M2MEstimator(union, bounds=(0, 1), **QUICK)
+    m2m = M2MEstimator(union, schema=(0, 1), **QUICK)
     crowded = np.full((500, 10), 0.3) + 1e-3 * rows[:500]
     asked = M2MEstimator.from_sketch(weak, **QUICK)
     both = lambda x: (x["x0"] > 0.5) & (x["x1"] > 0.5)  # noqa: E731
@@ -391,7 +388,7 @@ def test_the_default_sketch_serves_many_columns():
     """Of Fourier features alone: .42, and an R^2 of .16."""
     X = (np.random.default_rng(0).random((8000, 12)) < 0.15) * 1.0
     y = 2 * X[:, 0] - X[:, 1]
-    options = {"bounds": (0, 1), "n_synthetic": 5000, "random_state": 0}
+    options = {"schema": (0, 1), "n_synthetic": 5000, "random_state": 0}
     model = M2MClassifier(**options).fit(X, y > 0.5)
     assert balanced_accuracy_score(y > 0.5, model.predict(X)) > 0.9
     assert M2MRegressor(y_bounds=(-1, 2), **options).fit(X, y).score(X, y) > 0.8
@@ -403,11 +400,9 @@ def test_rows_that_share_a_value_keep_their_points():
     X = np.column_stack([rng.random((10_000, 2)), rng.exponential(0.05, 10_000).clip(0, 1)])
     X[rng.random(10_000) < 0.9, 2] = 0
     y = X[:, 0] + 3 * X[:, 2] > 0.6
-    edges = {2: [0, 0.001, 0.05, 0.1, 0.3, 1]}
-    pairs = HistogramSketcher(marginals=[[j, 3] for j in range(3)], n_bins=8, edges=edges)
-    model = M2MClassifier(
-        sketcher=pairs.set_params(epsilon=5.0), bounds=(0, 1), n_synthetic=5000, random_state=0
-    )
+    schema = [(0, 1), (0, 1), Numeric(edges=[0, 0.001, 0.05, 0.1, 0.3, 1])]
+    pairs = HistogramSketcher(marginals=[[j, 3] for j in range(3)], n_bins=8, epsilon=5.0)
+    model = M2MClassifier(pairs, schema=schema, n_synthetic=5000, random_state=0)
     model.fit(X, y)
     assert model.effective_sample_size_ > 1000
     assert model.score(X, y) > 0.93

@@ -44,7 +44,7 @@ def released(name, epsilon):
     X[:, 1] = (X[:, 0] + X[:, 1]) / 2
     seed = 1 if np.isfinite(epsilon) else None
     sketcher = SKETCHERS[name]
-    sketcher.set_params(bounds=(0, 1), epsilon=epsilon, random_state=0, noise_seed=seed)
+    sketcher.set_params(schema=(0, 1), epsilon=epsilon, random_state=0, noise_seed=seed)
     return sketcher.fit(X).sketch_
 
 
@@ -103,7 +103,7 @@ def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
     assert len(sketch.mean) > 300
     assert max(formed) < 100
     estimator = M2MEstimator(
-        HistogramSketcher(n_bins=8, marginals=2), bounds=[(0, 1)] * 4, n_synthetic=2000
+        HistogramSketcher(n_bins=8, marginals=2), schema=[(0, 1)] * 4, n_synthetic=2000
     )
     estimator.set_params(random_state=0)
     few = estimator.predict_error(lambda X: X[:, 0], n_samples=1000)

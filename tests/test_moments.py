@@ -11,6 +11,7 @@ from sklearn.utils.fixes import parse_version
 from skdpsumm import (
     HistogramSketcher,
     M2MEstimator,
+    Numeric,
     PrivacyLeakWarning,
     PrivateSketch,
     RACESketcher,
@@ -38,7 +39,7 @@ def table(n=5000, d=3, seed=0):
 
 def fitted(sketcher, X=None, epsilon=np.inf, **parameters):
     sketcher = clone(sketcher).set_params(epsilon=epsilon, random_state=0)
-    defaults = {"bounds": (0, 1), "n_synthetic": 5_000, "random_state": 0}
+    defaults = {"schema": (0, 1), "n_synthetic": 5_000, "random_state": 0}
     return M2MEstimator(sketcher, **(defaults | parameters)).fit(table() if X is None else X)
 
 
@@ -162,7 +163,7 @@ def test_margins_of_all_tables_of_a_column_make_its_prior():
     """Nine tables tell a column's margin better than one, the small ones better than the large."""
     X = np.random.default_rng(0).beta(1, 12, size=(20_000, 4))
     sketcher = HistogramSketcher(marginals=2, n_bins=[40, 8, 8, 40], noise_seed=0)
-    sketch = sketcher.set_params(bounds=(0, 1)).fit(X).sketch_
+    sketch = sketcher.set_params(schema=(0, 1)).fit(X).sketch_
     part, mass = private_marginal(sketch, 0)
     truth = np.histogram(X[:, 0], part.edges(0))[0] / len(X)
     table = sketch.unprojected().mean[part.row_groups()[2]].reshape(40, 40)
@@ -192,7 +193,7 @@ def test_predicted_error_is_met_and_not_missed_by_far():
     X = np.random.default_rng(0).random((4000, 3))
     model = M2MEstimator(
         RFFSketcher(60, gamma=0.5, epsilon=0.5),
-        bounds=[(0, 1)] * 3,
+        schema=[(0, 1)] * 3,
         prior="uniform",
         n_synthetic=4000,
         random_state=0,
@@ -213,13 +214,13 @@ def test_features_of_one_column_that_depend_on_one_another(seed):
     """Without noise nothing but rounding keeps the system of 20 waves on a line apart."""
     X = np.random.default_rng(0).uniform(15, 45, size=(442, 1))
     sketcher = RFFSketcher(20, epsilon=np.inf)
-    model = M2MEstimator(sketcher, bounds=[(15, 45)], random_state=seed).fit(X)
+    model = M2MEstimator(sketcher, schema=[(15, 45)], random_state=seed).fit(X)
     assert model.mean()[0] == pytest.approx(X.mean(), abs=0.05)
 
 
 def test_predict_error_uses_no_data_and_spends_nothing():
     ledger = FakeLedger()
-    model = M2MEstimator(RFFSketcher(20, ledger=ledger), bounds=(0, 1), n_synthetic=500)
+    model = M2MEstimator(RFFSketcher(20, ledger=ledger), schema=(0, 1), n_synthetic=500)
     model.predict_error(lambda X: X[:, 0], n_samples=1000, n_features=2)
     assert ledger.calls == []
     assert not hasattr(model, "sketch_")
@@ -227,7 +228,7 @@ def test_predict_error_uses_no_data_and_spends_nothing():
 
 def test_calibrate_inverts_predict_error():
     model = M2MEstimator(
-        RFFSketcher(40, gamma=0.5), bounds=[(0, 1)] * 2, n_synthetic=2000, random_state=0
+        RFFSketcher(40, gamma=0.5), schema=[(0, 1)] * 2, n_synthetic=2000, random_state=0
     )
     f = lambda X: X[:, 0]  # noqa: E731
     epsilon = model.calibrate(f, error=0.02, n_samples=5000)
@@ -240,7 +241,7 @@ def test_calibrate_inverts_predict_error():
 
 
 def test_plan_sees_the_noise_of_the_release():
-    model = M2MEstimator(RFFSketcher(20), bounds=[(0, 1)] * 2, n_synthetic=500, random_state=0)
+    model = M2MEstimator(RFFSketcher(20), schema=[(0, 1)] * 2, n_synthetic=500, random_state=0)
     plan = Plan(model, lambda X: X[:, 0], 1000, None)
     released = clone(model).fit(np.random.default_rng(0).random((1000, 2))).sketch_
     assert np.allclose(plan._release(clone(plan.sketcher)).noise_std, released.noise_std)
@@ -305,11 +306,11 @@ def test_analyst_gets_the_curators_answers(tmp_path):
     assert analyst.privacy_ == model.privacy_
 
 
-def test_from_sketch_needs_bounds_from_somewhere():
-    sketch = RFFSketcher(20).fit(table()).sketch_
-    with pytest.raises(ValueError, match="bounds is missing"):
+def test_from_sketch_needs_ranges_from_somewhere():
+    sketch = RFFSketcher(20, gamma=1.0).fit(table()).sketch_
+    with pytest.raises(ValueError, match="schema is missing"):
         M2MEstimator.from_sketch(sketch)
-    assert M2MEstimator.from_sketch(sketch, bounds=(0, 1), n_synthetic=500).mean().shape == (3,)
+    assert M2MEstimator.from_sketch(sketch, schema=(0, 1), n_synthetic=500).mean().shape == (3,)
 
 
 unnamed = pytest.mark.skipif(
@@ -323,8 +324,7 @@ def test_frames(library):
     X = library.DataFrame({"age": [30.0, 40.0, 50.0] * 300, "sex": ["F", "M", "F"] * 300})
     model = M2MEstimator(
         HistogramSketcher(n_bins=20, epsilon=np.inf),
-        bounds={"age": (20, 60)},
-        categories={"sex": ["F", "M"]},
+        schema={"age": (20, 60), "sex": ["F", "M"]},
         n_synthetic=2000,
         random_state=0,
     ).fit(X)
@@ -343,7 +343,7 @@ def test_frames(library):
 
 def test_an_analyst_gets_frames_where_the_sketch_has_names():
     X = pd.DataFrame({"age": [30.0, 40.0, 50.0], "pay": [1.0, 2.0, 3.0]})
-    sketcher = HistogramSketcher(n_bins=4, epsilon=np.inf, bounds=[(20, 60), (0, 5)])
+    sketcher = HistogramSketcher(n_bins=4, epsilon=np.inf, schema=[(20, 60), (0, 5)])
     options = {"n_synthetic": 500, "random_state": 0}
     curator = M2MEstimator(sketcher, **options).fit(X)
     analyst = M2MEstimator.from_sketch(curator.sketch_, **options)
@@ -357,17 +357,17 @@ def test_an_analyst_gets_frames_where_the_sketch_has_names():
 
 def test_quantiles_on_a_grid_say_so():
     X = np.random.default_rng(0).binomial(20, 0.4, (3000, 1)).astype(float)
-    sketcher = HistogramSketcher(bounds=(0, 20), steps=1, n_bins=21, epsilon=np.inf)
+    sketcher = HistogramSketcher(schema=Numeric(0, 20, step=1), n_bins=21, epsilon=np.inf)
     answer = M2MEstimator(sketcher, n_synthetic=1000, random_state=0).fit(X).quantile(0, [0.5])
     assert answer.step == 1
     assert "on a grid of step 1" in repr(answer)
-    smooth = M2MEstimator(bounds=(0, 20), n_synthetic=1000, random_state=0).fit(X).quantile(0, 0.5)
+    smooth = M2MEstimator(schema=(0, 20), n_synthetic=1000, random_state=0).fit(X).quantile(0, 0.5)
     assert smooth.step is None
 
 
 def test_a_name_is_taken_of_whole_rows_alone():
     """A part of them, or columns in another order, would give a name to the wrong place."""
-    sketcher = HistogramSketcher(n_bins=20, epsilon=np.inf, bounds={"age": (0, 9), "pay": (0, 5)})
+    sketcher = HistogramSketcher(n_bins=20, epsilon=np.inf, schema={"age": (0, 9), "pay": (0, 5)})
     X = pd.DataFrame({"age": [3.0, 4.0], "pay": [2.0, 1.0]})
     model = M2MEstimator(sketcher, n_synthetic=500, random_state=0).fit(X)
     assert float(model.estimate(lambda rows: rows["pay"] - rows[:, 1])) == 0
@@ -398,7 +398,7 @@ def test_a_name_is_taken_of_whole_rows_alone():
         (lambda m: m.cdf("salary", [1.0]), "salary"),
         (lambda m: m.cdf(0, [1.0, 0.5]), "increasing"),
         (lambda m: m.quantile(0, 1.5), "q must"),
-        (lambda m: m.histogram(0, [0.0, 2.0]), "outside the bounds"),
+        (lambda m: m.histogram(0, [0.0, 2.0]), "outside the range"),
         (lambda m: m.histogram(7), "columns 0 to 2"),
     ],
 )
@@ -424,9 +424,9 @@ class FakeLedger:
 @pytest.mark.parametrize(
     ("parameters", "X"),
     [
-        ({"bounds": None}, table()),
-        ({"bounds": (1, 0)}, table()),
-        ({"bounds": [(0, 1)]}, table()),
+        ({"schema": None}, table()),
+        ({"schema": (1, 0)}, table()),
+        ({"schema": [(0, 1)]}, table()),
         ({"n_synthetic": 0}, table()),
         ({"regularization": -1}, table()),
         ({"prior": "normal"}, table()),
@@ -438,7 +438,7 @@ class FakeLedger:
 )
 def test_bad_input_costs_nothing(parameters, X):
     ledger = FakeLedger()
-    model = M2MEstimator(RFFSketcher(20, ledger=ledger), bounds=(0, 1), n_synthetic=500)
+    model = M2MEstimator(RFFSketcher(20, ledger=ledger), schema=(0, 1), n_synthetic=500)
     with pytest.raises(ValueError):  # noqa: PT011 (scikit-learn's messages)
         model.set_params(**parameters).fit(X)
     assert ledger.calls == []
@@ -447,7 +447,7 @@ def test_bad_input_costs_nothing(parameters, X):
 def test_one_fit_is_one_charge():
     ledger = FakeLedger()
     sketcher = SketchUnion([HistogramSketcher(), RFFSketcher(20)], ledger=ledger)
-    M2MEstimator(sketcher, bounds=(0, 1), n_synthetic=500).fit(table())
+    M2MEstimator(sketcher, schema=(0, 1), n_synthetic=500).fit(table())
     assert len(ledger.calls) == 1
 
 
@@ -468,14 +468,14 @@ def test_score_prefers_more_budget():
 @pytest.mark.parametrize("prior", ["marginals", np.ones((1, 2)), np.full((5, 2), np.nan)])
 def test_an_unusable_prior_costs_nothing(prior):
     ledger = FakeLedger()
-    model = M2MEstimator(RFFSketcher(10, ledger=ledger), bounds=(0, 1), prior=prior)
+    model = M2MEstimator(RFFSketcher(10, ledger=ledger), schema=(0, 1), prior=prior)
     with pytest.raises(ValueError, match="prior"):
         model.fit(table()[:, :2])
     assert ledger.calls == []
 
 
 def test_a_failed_refit_says_nothing_of_the_old_release():
-    model = M2MEstimator(RFFSketcher(10, epsilon=10.0), bounds=(0, 1), n_synthetic=500).fit(table())
+    model = M2MEstimator(RFFSketcher(10, epsilon=10.0), schema=(0, 1), n_synthetic=500).fit(table())
     before = model.privacy_
     with pytest.raises(ValueError, match="prior"):
         model.set_params(sketcher__epsilon=0.01, prior="marginals").fit(table())
@@ -485,18 +485,18 @@ def test_a_failed_refit_says_nothing_of_the_old_release():
 @pytest.mark.parametrize(
     "sketcher",
     [
-        HistogramSketcher(bounds=(0, 10), ledger=FakeLedger()),
-        SketchUnion([RFFSketcher(4), HistogramSketcher(bounds=(0, 10))], ledger=FakeLedger()),
+        HistogramSketcher(schema=(0, 10), ledger=FakeLedger()),
+        SketchUnion([RFFSketcher(4), HistogramSketcher()], schema=(0, 10), ledger=FakeLedger()),
     ],
 )
-def test_bounds_that_contradict_are_refused(sketcher):
+def test_schemas_that_contradict_are_refused(sketcher):
     """The sketch would clip to one, and the answers assume the other."""
-    with pytest.raises(ValueError, match="bounds of column 'x0'"):
-        M2MEstimator(sketcher, bounds=(0, 1)).fit(table())
+    with pytest.raises(ValueError, match="another one; give it once"):
+        M2MEstimator(sketcher, schema=(0, 1)).fit(table())
     assert sketcher.ledger.calls == []
-    sketch = sketcher.set_params(ledger=None, bounds=(0, 10)).fit(table()).sketch_
-    with pytest.raises(ValueError, match="bounds of column 'x0'"):
-        M2MEstimator.from_sketch(sketch, bounds=(0, 1))
+    sketch = sketcher.set_params(ledger=None, schema=(0, 10)).fit(table()).sketch_
+    with pytest.raises(ValueError, match=r"Column 'x0' was sketched as Numeric\(0, 10\)"):
+        M2MEstimator.from_sketch(sketch, schema=(0, 1))
 
 
 def test_rows_outside_the_edges_are_in_no_bin():
@@ -509,17 +509,15 @@ def test_rows_outside_the_edges_are_in_no_bin():
 
 def test_categories_of_the_parts_of_a_union():
     X = pd.DataFrame({"age": [30.0, 40.0, 50.0] * 300, "sex": ["F", "M", "F"] * 300})
-    known = {"bounds": {"age": (20, 60)}, "categories": {"sex": ["F", "M"]}}
-    parts = [HistogramSketcher(n_bins=20, **known), RFFSketcher(20, **known)]
-    model = M2MEstimator(SketchUnion(parts, epsilon=np.inf), n_synthetic=2000, random_state=0).fit(
-        X
-    )
+    known = {"age": (20, 60), "sex": ["F", "M"]}
+    union = SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(20)], epsilon=np.inf)
+    model = M2MEstimator(union, schema=known, n_synthetic=2000, random_state=0).fit(X)
     assert np.allclose(model.histogram("sex"), [2 / 3, 1 / 3], atol=0.01)
 
 
 def test_labels_of_close_thresholds_differ():
     X = pl.DataFrame({"a": np.linspace(0, 1e6, 500)})
-    model = M2MEstimator(HistogramSketcher(), bounds=(0, 1e6), n_synthetic=500).fit(X.to_numpy())
+    model = M2MEstimator(HistogramSketcher(), schema=(0, 1e6), n_synthetic=500).fit(X.to_numpy())
     model._frame = "polars"
     assert model.cdf(0, [500000.1, 500000.2, 6e5]).value.shape == (1, 3)
 
@@ -530,7 +528,7 @@ def test_a_share_moved_to_zero_has_not_become_certain():
     X = pd.DataFrame({"kind": np.repeat(names, [2000] + 16 * [3])})
     ratios = []
     for seed in range(20):
-        sketcher = HistogramSketcher(categories={"kind": names}, epsilon=0.3, noise_seed=seed)
+        sketcher = HistogramSketcher(schema={"kind": names}, epsilon=0.3, noise_seed=seed)
         model = M2MEstimator(sketcher, n_synthetic=5000, random_state=0).fit(X)
         shares = model.histogram("kind")
         assert np.asarray(shares).min() == 0

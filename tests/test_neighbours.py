@@ -6,12 +6,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
+    Categorical,
     HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
     M2MRegressor,
+    Numeric,
     PrivateMMDSummarizer,
-    PublicScaler,
+    PublicVectorizer,
     RFFSketcher,
     SketchUnion,
     SummarizedEstimator,
@@ -22,17 +24,26 @@ from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import gdp_mu
 
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-UNION = SketchUnion([HistogramSketcher(n_bins=8), RFFSketcher(10)], weights=[5, 1])
+UNION = SketchUnion([HistogramSketcher(n_bins=8), RFFSketcher(10, gamma=1.0)], weights=[5, 1])
 SKETCHING = {
-    "union": clone(UNION).set_params(bounds=(0, 1), random_state=0),
-    "categories": HistogramSketcher(bounds=(0, 1), categories={0: ["a", "b", "c"]}, random_state=0),
-    "grid": HistogramSketcher(bounds=(0, 9), steps=1, edges={0: [0, 2, 9]}, random_state=0),
-    "m2m": M2MEstimator(UNION, bounds=(-2, 3), random_state=0),
+    "union": clone(UNION).set_params(schema=(0, 1), random_state=0),
+    "categories": HistogramSketcher(schema=[["a", "b", "c"], (0, 1)], random_state=0),
+    "grid": HistogramSketcher(
+        schema=[Numeric(step=1, edges=[0, 2, 9]), Numeric(0, 9, missing=True)], random_state=0
+    ),
+    "missing": clone(UNION).set_params(
+        schema=[Categorical(["a", "b"], missing=True), Numeric(0, 9, missing=True)], random_state=0
+    ),
+    "no range": RFFSketcher(
+        10, gamma=0.1, schema=[Numeric(missing=True), Numeric(0, 9)], random_state=0
+    ),
+    "out of order": HistogramSketcher(schema={1: ["a", "b"], 0: (0, 9)}, random_state=0),
+    "m2m": M2MEstimator(UNION, schema=(-2, 3), random_state=0),
     "m2m classifier": M2MClassifier(
-        sketcher=RFFSketcher(4, gamma=2.0), bounds=(0, 1), classes=["n", "y"], random_state=0
+        sketcher=RFFSketcher(4, gamma=2.0), schema=(0, 1), classes=["n", "y"], random_state=0
     ),
     "m2m regressor": M2MRegressor(
-        sketcher=RFFSketcher(4, gamma=2.0), bounds=(0, 1), y_bounds=(0, 9), random_state=0
+        sketcher=RFFSketcher(4, gamma=2.0), schema=(0, 1), y_bounds=(0, 9), random_state=0
     ),
 }
 
@@ -71,7 +82,7 @@ def test_sketches_spend_what_is_claimed(name, delta, adjacency):
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_targets(adjacency, delta):
     summarizer = PrivateMMDSummarizer(
-        5, n_components=4, adjacency=adjacency, delta=delta, n_target=6, random_state=0
+        5, n_components=4, adjacency=adjacency, delta=delta, n_target=6, random_state=0, gamma=1.0
     )
     one, other = worst_case_neighbours(summarizer, n_samples=6, n_features=2)
     np.testing.assert_array_equal(one["X"], other["X"])
@@ -95,7 +106,13 @@ def test_targets(adjacency, delta):
 @pytest.mark.parametrize("protocol", ["propose", "posted", "ask_all", "auction"])
 def test_owners(protocol, adjacency):
     summarizer = PrivateMMDSummarizer(
-        5, protocol=protocol, n_components=4, adjacency=adjacency, n_target=300, random_state=0
+        5,
+        protocol=protocol,
+        n_components=4,
+        adjacency=adjacency,
+        n_target=300,
+        random_state=0,
+        gamma=1.0,
     )
     one, other = worst_case_neighbours(summarizer, n_samples=300, side="owners")
     np.testing.assert_array_equal(one["X_target"], other["X_target"])
@@ -111,16 +128,18 @@ def test_what_is_not_known_is_refused():
         worst_case_neighbours(LogisticRegression())
     with pytest.raises(TypeError, match="SummarizedEstimator"):
         worst_case_neighbours(
-            SummarizedEstimator(LogisticRegression(), PrivateMMDSummarizer(random_state=0))
+            SummarizedEstimator(
+                LogisticRegression(), PrivateMMDSummarizer(random_state=0, gamma=1.0)
+            )
         )
-    summarizer = PrivateMMDSummarizer(random_state=0)
+    summarizer = PrivateMMDSummarizer(random_state=0, gamma=1.0)
     with pytest.raises(ValueError, match=r"side must be .* 'both'"):
         worst_case_neighbours(summarizer, side="both")
     with pytest.raises(ValueError, match="target_is_owners"):
         worst_case_neighbours(clone(summarizer).set_params(target_is_owners=True))
     with pytest.raises(ValueError, match="shares"):
         worst_case_neighbours(clone(summarizer).set_params(shares={"a": 1.0}))
-    for careless in (PrivateMMDSummarizer(), M2MEstimator(bounds=(0, 1)), RFFSketcher()):
+    for careless in (PrivateMMDSummarizer(gamma=1.0), M2MEstimator(schema=(0, 1)), RFFSketcher()):
         with pytest.raises(ValueError, match="random_state must be an int"):
             worst_case_neighbours(careless)
 
@@ -135,11 +154,11 @@ class Counts(BaseEstimator):
         self.random_state = random_state
 
     def preview_sketcher(self, n_features, y=None):
-        return HistogramSketcher(bounds=(0, 1), delta=0.0, random_state=self.random_state)
+        return HistogramSketcher(schema=(0, 1), delta=0.0, random_state=self.random_state)
 
 
 def test_the_face_that_is_asked_for_is_all_that_is_needed():
     tables = worst_case_neighbours(Counts(), n_samples=5)
     assert [table.shape for table in tables] == [(5, 1), (6, 1)]
     with pytest.raises(TypeError, match="No neighbours are known for Public"):
-        worst_case_neighbours(PublicScaler(bounds=(0, 1)))
+        worst_case_neighbours(PublicVectorizer(schema=(0, 1)))

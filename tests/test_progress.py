@@ -27,7 +27,7 @@ from skdpsumm.plotting import PrivacyUtilityDisplay
 
 X = np.random.default_rng(0).random((120, 2))
 y = (X[:, 0] > 0.5).astype(int)
-M2M = {"sketcher": RFFSketcher(6), "bounds": (0, 1), "n_synthetic": 400}
+M2M = {"sketcher": RFFSketcher(6, gamma=1.0), "schema": (0, 1), "n_synthetic": 400}
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def test_solvers_report_what_grows_with_the_rows(monkeypatch):
     monkeypatch.setattr(_computing, "_open", lambda label, total: bar)
     rows = np.random.default_rng(0).random((3000, 2))
     labels = rows[:, 0] > 0.5
-    TDDLClassifier(verbose=1).fit(rows, labels, X_public=rows[:20])
+    TDDLClassifier(gamma=1.0, verbose=1).fit(rows, labels, X_public=rows[:20])
     assert bar.n_steps > 6 * 7 / 2 + 3000 // 32  # blocks of 512 rows by 512, and of 32 rows
     bar.n_steps = 0
     with sklearn.config_context(working_memory=1e-3):  # no block is kept
@@ -98,7 +98,7 @@ def test_products_of_conjugate_gradients_are_steps(monkeypatch):
 
 def test_models_show_that_their_rows_are_sketched(capsys):
     M2MEstimator(**M2M, verbose=1).fit(X)
-    M2MEstimator(bounds=(0, 1), n_synthetic=50, verbose=1).fit(X)
+    M2MEstimator(schema=(0, 1), n_synthetic=50, verbose=1).fit(X)
     M2MClassifier(**M2M, verbose=1).fit(X, y)
     shown = [line.split(":")[0] for line in capsys.readouterr().err.strip().splitlines()]
     assert shown[::2] == ["RFFSketcher.fit", "SketchUnion.fit", "RFFSketcher.fit"]
@@ -114,7 +114,7 @@ def test_analysts_see_progress_as_well(kind, capsys):
 
 
 def test_selection_counts_rows(capsys):
-    options = {"n_select": 7, "refine": False}
+    options = {"n_select": 7, "gamma": 1.0, "refine": False}
     greedy_mmd_selection(X, **options)
     assert capsys.readouterr().err == ""
     greedy_mmd_selection(X, verbose=1, **options)
@@ -185,10 +185,10 @@ def test_tqdm_is_used_where_installed(monkeypatch, capsys):
 
 def test_answers_and_the_choice_of_rows_report(capfd):
     X = np.random.default_rng(0).random((1200, 2))
-    learner = PINPClassifier(verbose=1).fit(X, X[:, 0] > 0.5)
+    learner = PINPClassifier(gamma=1.0, verbose=1).fit(X, X[:, 0] > 0.5)
     capfd.readouterr()
     learner.predict(X + 0.001)
     assert "PINPClassifier, answers: 3 steps" in capfd.readouterr().err
-    PrivateMMDSummarizer(40, verbose=1).fit(X, X_target=X[:300])
+    PrivateMMDSummarizer(40, verbose=1, gamma=1.0).fit(X, X_target=X[:300])
     shown = re.search(r"protocol: (\d+) steps", capfd.readouterr().err)
     assert int(shown.group(1)) >= 40

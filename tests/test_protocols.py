@@ -280,7 +280,7 @@ def test_late_owners_one_or_more(n_owners):
 
 
 def test_owners_must_be_the_curators():
-    curator = Curator(points(5), ["a"], n_components=8)
+    curator = Curator(points(5), ["a"], n_components=8, gamma=1.0)
     with pytest.raises(ValueError, match="made for"):
         run_protocol(curator, {"b": DataOwner(points(5))})
 
@@ -320,7 +320,7 @@ def test_an_owner_without_rows_is_no_failure():
 
 
 def test_a_fork_cannot_go_on(monkeypatch):
-    curator = Curator(points(5), ["a"], n_components=8)
+    curator = Curator(points(5), ["a"], n_components=8, gamma=1.0)
     monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="fork"):
         curator.open()
@@ -380,7 +380,7 @@ def test_a_curator_runs_once_and_cannot_be_copied():
     with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(curator)
     with pytest.raises(ValueError, match="not finished"):
-        _ = Curator(points(5), ["a"], n_components=8).chosen
+        _ = Curator(points(5), ["a"], n_components=8, gamma=1.0).chosen
 
 
 @pytest.mark.parametrize(
@@ -408,37 +408,37 @@ def test_a_curator_runs_once_and_cannot_be_copied():
     ],
 )
 def test_curator_refuses(options, message):
-    options = {"X_target": points(5), "owners": ["a"], **options}
+    options = {"X_target": points(5), "owners": ["a"], "gamma": 1.0, **options}
     with pytest.raises(ValueError, match=message):
         Curator(options.pop("X_target"), options.pop("owners"), n_components=8, **options)
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_name_stands_for_the_defaults_of_a_protocol(name):
-    curator = Curator(points(5), ["a"], protocol=name, n_components=8)
+    curator = Curator(points(5), ["a"], protocol=name, n_components=8, gamma=1.0)
     assert curator.protocol.get_params() == type(PROTOCOLS[name])().get_params()
 
 
 def test_a_curator_asks_its_ledger_before_it_reads_the_target():
     ledger, unreadable = PrivacyLedger(epsilon=0.5, delta=1e-6), [[np.nan, 1.0]]
     with pytest.raises(BudgetExceededError):
-        Curator(unreadable, ["a"], ledger=ledger)
+        Curator(unreadable, ["a"], ledger=ledger, gamma=1.0)
     with pytest.raises(ValueError, match="explore"):  # parameters come first
-        Curator(unreadable, ["a"], protocol=Propose(explore=2), ledger=ledger)
+        Curator(unreadable, ["a"], protocol=Propose(explore=2), ledger=ledger, gamma=1.0)
     roomy = PrivacyLedger(epsilon=5.0, delta=1e-4)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyLeakWarning)
         with pytest.raises(PrivacyLeakWarning):
-            Curator(unreadable, ["a"], noise_seed=0, ledger=roomy)
+            Curator(unreadable, ["a"], noise_seed=0, ledger=roomy, gamma=1.0)
     with pytest.raises(ValueError, match="NaN"):
-        Curator(unreadable, ["a"], ledger=roomy)
+        Curator(unreadable, ["a"], ledger=roomy, gamma=1.0)
     assert ledger.entries() == roomy.entries() == []
 
 
 def test_a_curator_warns_when_the_rows_are_chosen():
     """The release is paid for by then; who makes the warning an error has them all the same."""
     ledger = PrivacyLedger(epsilon=5.0, delta=1e-4)
-    options = {"n_select": 5, "n_components": 1000, "random_state": 0, "ledger": ledger}
+    options = {"n_select": 5, "gamma": 1.0, "random_state": 0, "ledger": ledger}
     curator = Curator(100 * points(1000), ["a"], **options)
     owner = DataOwner(100 * points(100, seed=1), seed=0)
     with warnings.catch_warnings():
@@ -612,7 +612,12 @@ def kept_by_ask_all(owners, directions, phi, b, dropped=None):
     """
     parties = {name: DataOwner(X) for name, X in owners.items()}
     curator = Curator(
-        points(5), list(owners), n_select=b * len(directions), n_components=16, random_state=0
+        points(5),
+        list(owners),
+        n_select=b * len(directions),
+        n_components=16,
+        random_state=0,
+        gamma=1.0,
     )
     protocol, kept, states = AskAll(), [], []
     for k, direction in enumerate(directions):
@@ -648,7 +653,13 @@ def test_ask_all_a_row_more_displaces_at_most_one(seed, b, n, dropped):
 def test_ask_all_noise_is_for_that_many_swaps(adjacency, swaps):
     phi = embedding(64)
     curator = Curator(
-        points(5), ["a"], protocol=AskAll(5), n_components=64, adjacency=adjacency, n_target=5
+        points(5),
+        ["a"],
+        protocol=AskAll(5),
+        n_components=64,
+        adjacency=adjacency,
+        n_target=5,
+        gamma=1.0,
     )
     std = curator._plan.release.std
     shift = swaps * phi.sensitivity(2)[1]
@@ -663,7 +674,13 @@ def test_posted_noise_is_for_that_many_rows(adjacency, rows, kind):
     """s_z = rows sqrt(1 + s^2) ||c|| / mu in units of one row, s = 1/2, in both channels."""
     protocol = Posted(n_rounds=7)
     curator = Curator(
-        points(5), ["a"], protocol=protocol, n_components=64, adjacency=adjacency, n_target=5
+        points(5),
+        ["a"],
+        protocol=protocol,
+        n_components=64,
+        adjacency=adjacency,
+        n_target=5,
+        gamma=1.0,
     )
     k = np.arange(1, 7)
     c = np.linalg.norm(np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))]))
@@ -674,7 +691,8 @@ def test_posted_noise_is_for_that_many_rows(adjacency, rows, kind):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_auctions_h2_is_within_its_budget(delta):
-    options = {"n_components": 16, "n_select": 10, "delta": delta, "protocol": Auction()}
+    options = {"n_components": 16, "n_select": 10, "delta": delta, "gamma": 1.0}
+    options["protocol"] = Auction()
     privacy = Curator(points(5), ["a", "b"], **options).privacy
     assert 0.95 < privacy.h2.epsilon(delta) <= 1 + 1e-9
 
@@ -687,6 +705,7 @@ def test_the_auctions_h2_is_within_its_budget(delta):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_budgets_are_kept(name, adjacency, delta):
     options = {"epsilon": 0.7, "delta": delta, "adjacency": adjacency, "n_target": 50}
+    options["gamma"] = 1.0
     curator = Curator(points(5), ["a", "b"], protocol=PROTOCOLS[name], n_components=32, **options)
     for claim in (curator.privacy.target, curator.privacy.owners):
         assert claim.epsilon(delta) <= 0.7 + 1e-9
@@ -699,14 +718,15 @@ def test_budgets_are_kept(name, adjacency, delta):
 
 @pytest.mark.parametrize("name", ["propose", "posted", "ask_all"])
 def test_where_the_target_is_the_owners_own_all_counts_against_them(name):
-    options = {"n_components": 32, "target_is_owners": True, "protocol": PROTOCOLS[name]}
+    options = {"n_components": 32, "target_is_owners": True, "gamma": 1.0}
+    options["protocol"] = PROTOCOLS[name]
     curator = Curator(points(5), ["a", "b"], **options)
     assert 0.5 < curator.privacy.owners.epsilon(1e-6) <= 1 + 1e-9
     assert curator.privacy.owners.mechanism == curator.privacy.target.mechanism
 
 
 def test_the_consumer_is_told_first_that_rows_are_real():
-    privacy = Curator(points(5), ["a"], n_components=8).privacy
+    privacy = Curator(points(5), ["a"], n_components=8, gamma=1.0).privacy
     assert repr(privacy).split("\n")[1].startswith("consumer: <PrivacyGuarantee epsilon=inf")
     assert "real rows" in repr(privacy)
     assert isinstance(privacy.consumer.mechanism, Unprotected)
@@ -715,13 +735,14 @@ def test_the_consumer_is_told_first_that_rows_are_real():
 def test_mwem_is_within_its_budget():
     for delta in (0.0, 1e-6):
         curator = Curator(
-            points(5), ["a"], n_components=16, release="mwem", n_target=5, delta=delta
+            points(5), ["a"], n_components=16, release="mwem", n_target=5, delta=delta, gamma=1.0
         )
         assert 0.95 < curator.privacy.target.epsilon(delta) <= 1 + 1e-9
 
 
 def test_the_auction_claims_nothing_and_accounts_for_h2():
-    options = {"n_components": 140, "n_select": 100, "n_target": 400, "adjacency": "replace_one"}
+    options = {"n_components": 140, "n_select": 100, "n_target": 400, "gamma": 1.0}
+    options["adjacency"] = "replace_one"
     curator = Curator(
         points(5), ["a", "b"], protocol=Auction(calibration="printed"), delta=1e-4, **options
     )

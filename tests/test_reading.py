@@ -88,6 +88,8 @@ def objects(rows):
 
 
 def in_polars(rows):
+    if any(isinstance(cell, Decimal) and cell.is_nan() for row in rows for cell in row):
+        raise ValueError("polars panics")
     columns = {name: [row[j] for row in rows] for j, name in enumerate(NAMES)}
     return pl.DataFrame(columns, strict=False)
 
@@ -301,7 +303,7 @@ def test_partitions_of_dask_are_read_cell_by_cell():
 
 MANY = [2, *range(10, 41), 99]  # in order as numbers, not as words
 LEARNERS = {
-    "PINP": PINPClassifier(classes=MANY),
+    "PINP": PINPClassifier(classes=MANY, gamma=1.0),
     "TDDL": TDDLClassifier(classes=MANY, schema=(0, 1)),
     "TDIL": TDILClassifier(classes=MANY),
     "M2M": M2MClassifier(schema=(0, 1), classes=MANY),
@@ -337,7 +339,7 @@ def test_labels_are_looked_up_by_value():
 
 def test_integers_beyond_float64_are_no_labels():
     with pytest.raises(ValueError, match="float64 cannot hold"):
-        PINPClassifier().fit(np.zeros((4, 1)), [BIG, BIG + 1, 0, BIG])
+        PINPClassifier(kernel="linear").fit(np.zeros((4, 1)), [BIG, BIG + 1, 0, BIG])
 
 
 def test_cells_that_are_arrays_are_no_numbers():
@@ -345,9 +347,9 @@ def test_cells_that_are_arrays_are_no_numbers():
     pairs = pl.Series(np.zeros((5, 2)), dtype=pl.Array(pl.Float64, 2))
     frame = pl.DataFrame({"a": pairs, "c": ["x", "y", "x", "y", "x"]})
     sketcher = HistogramSketcher(schema={"a": (0, 1), "c": ["x", "y"]}, ledger=ledger)
-    with pytest.raises(ValueError, match="'a' must hold finite numbers"):
+    with pytest.raises(TypeError, match="'a' must hold finite numbers: float"):
         sketcher.fit(frame)
-    with pytest.raises(TypeError, match="column 'a'"):
+    with pytest.raises(TypeError, match=r"olumn .a."):
         RFFSketcher(gamma=1.0, ledger=ledger).fit(frame[["a"]])
     assert ledger.entries() == []
 

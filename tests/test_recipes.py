@@ -75,7 +75,7 @@ def test_pages_name_files_that_are_there():
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 def test_a_sketcher(adjacency, tmp_path):
     ledger = a_ledger(adjacency=adjacency)
-    sketcher = SIDE(threshold=0.1, bounds=(-0.5, 0.5), adjacency=adjacency, ledger=ledger).fit(X)
+    sketcher = SIDE(threshold=0.1, schema=(-0.5, 0.5), adjacency=adjacency, ledger=ledger).fit(X)
     assert charged_once(ledger, sketcher.privacy_)
     # A row moves the sums by what the map claims, and the noise is that of it.
     phi = sketcher.feature_map_
@@ -152,7 +152,7 @@ def test_a_protocol():
     assert summarizer.privacy_.owners.epsilon(0) == 0
     assert len(summarizer.sample_indices_) == 20
     with pytest.raises(ValueError, match="n_rows"):
-        PrivateMMDSummarizer(protocol=BEST_ROWS(n_rows=0), ledger=ledger).fit(
+        PrivateMMDSummarizer(protocol=BEST_ROWS(n_rows=0), ledger=ledger, gamma=1.0).fit(
             X, X_target=TARGET, owners=OWNERS
         )
     assert len(ledger.entries()) == 1
@@ -168,6 +168,7 @@ def test_what_an_owner_hears_in_a_protocol_does_not_depend_on_other_owners():
             protocol=BEST_ROWS(),
             noise_seed=0,
             random_state=0,
+            gamma=1.0,
         )
         run_protocol(curator, {"north": DataOwner(X[:200]), "south": DataOwner(others)})
         (message,) = curator.transcript["north"]
@@ -181,7 +182,7 @@ def test_a_mechanism_is_added_by_one_class(mechanism):
     model = TDILClassifier(mechanism=mechanism, ledger=ledger).fit(X, LABELS)
     assert charged_once(ledger, model.privacy_)
     with pytest.raises(ValueError, match="mechanism"):
-        PINPClassifier(mechanism=mechanism).fit(X, LABELS)
+        PINPClassifier(mechanism=mechanism, gamma=1.0).fit(X, LABELS)
     with pytest.raises(ValueError, match="no pure guarantee"):
         TDILClassifier(mechanism=mechanism, delta=0, ledger=ledger).fit(X, LABELS)
     assert len(ledger.entries()) == 1

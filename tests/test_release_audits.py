@@ -26,9 +26,9 @@ N_TRIALS = 1000
 SKETCHERS = {
     "rff": RFFSketcher(2, gamma=0.5, random_state=0),
     "race": RACESketcher(1, n_buckets=4, bandwidth=0.5, random_state=0),
-    "histogram": HistogramSketcher(bounds=(0, 1), n_bins=2, random_state=0),
+    "histogram": HistogramSketcher(schema=(0, 1), n_bins=2, random_state=0),
     "union": SketchUnion(
-        [HistogramSketcher(n_bins=2), RFFSketcher(2, gamma=0.5)], bounds=(0, 1), random_state=0
+        [HistogramSketcher(n_bins=2), RFFSketcher(2, gamma=0.5)], schema=(0, 1), random_state=0
     ),
 }
 
@@ -105,7 +105,7 @@ def test_catches_add_remove_noise_under_replace_one(monkeypatch):
 def test_catches_noise_reused_in_two_parts(monkeypatch):
     """Two histograms of one column; in the mutant, one bin of each has the same noise."""
     parts = [HistogramSketcher(n_bins=4), HistogramSketcher(n_bins=2)]
-    twins = SketchUnion(parts, weights=[1, 1], bounds=(0, 1), random_state=0, **PURE)
+    twins = SketchUnion(parts, weights=[1, 1], schema=(0, 1), random_state=0, **PURE)
     X = np.full((20, 1), 0.1)
     pair = X, np.vstack([X, [[0.9]]])
     assert not refuted(twins, pair)
@@ -127,13 +127,13 @@ def test_catches_bounds_taken_from_the_data():
 
     class Careless(HistogramSketcher):
         def _validate(self, X, *, reset):
-            self.bounds = (float(X.min()), float(X.max()) + 1e-6)
+            self.schema = (float(X.min()), float(X.max()) + 1e-6)
             return super()._validate(X, reset=reset)
 
     X = np.linspace(0.1, 0.4, 21)[:, None]
     pair = X, np.vstack([X, [[1.0]]])
     for kind, caught in ((HistogramSketcher, False), (Careless, True)):
-        sketcher = kind(bounds=(0, 1), n_bins=2, random_state=0, **PURE)
+        sketcher = kind(schema=(0, 1), n_bins=2, random_state=0, **PURE)
         assert refuted(sketcher, pair) is caught
 
 
@@ -167,4 +167,4 @@ def test_neighbours_reach_the_sensitivity():
 
 def test_neighbours_need_a_fixed_map():
     with pytest.raises(ValueError, match="random_state"):
-        worst_case_neighbours(RFFSketcher(2))
+        worst_case_neighbours(RFFSketcher(2, gamma=1.0))

@@ -33,7 +33,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from threadpoolctl import threadpool_info
 
-from skdpsumm import PINPClassifier, PrivacyLedger, PublicScaler, TDDLClassifier, TDILClassifier
+from skdpsumm import PINPClassifier, PrivacyLedger, PublicVectorizer, TDDLClassifier, TDILClassifier
 from skdpsumm.features import _engine
 from skdpsumm.learners.erm import _kernel_space
 from skdpsumm.learners.erm._feature_space import FeatureSpace

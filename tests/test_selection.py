@@ -30,14 +30,14 @@ def test_mmd2_is_the_definition(block, monkeypatch):
 
 def test_mmd2_does_not_lose_digits_far_from_the_origin():
     X, Y = points(30), points(40, seed=1)
-    assert mmd2(X + 1e6, Y + 1e6) == pytest.approx(mmd2(X, Y), rel=1e-6)
+    assert mmd2(X + 1e6, Y + 1e6, gamma=1.0) == pytest.approx(mmd2(X, Y, gamma=1.0), rel=1e-6)
 
 
 def test_mmd2_of_far_rows_has_ones_on_the_diagonal():
     far = [[1e7, 1e7 / 3, 7e6]]
-    assert mmd2(far, [[0.0, 0.0, 0.0]]) == 2
+    assert mmd2(far, [[0.0, 0.0, 0.0]], gamma=1.0) == 2
     X, Y = points(50) + 1e9, points(50, seed=1)
-    assert mmd2(X, Y) == pytest.approx(
+    assert mmd2(X, Y, gamma=1.0) == pytest.approx(
         rbf_kernel(points(50), gamma=1).mean() + rbf_kernel(Y, gamma=1).mean(), abs=1e-4
     )
 
@@ -46,8 +46,8 @@ def test_unbiased_mmd2_has_the_right_mean():
     """Over all samples of two from five points, exactly the MMD of the five."""
     A, B = points(5), points(5, seed=1) + 1
     pairs = list(itertools.permutations(range(5), 2))
-    values = [mmd2(A[list(i)], B[list(j)], unbiased=True) for i in pairs for j in pairs]
-    assert np.mean(values) == pytest.approx(mmd2(A, B, unbiased=True), abs=1e-12)
+    values = [mmd2(A[list(i)], B[list(j)], unbiased=True, gamma=1.0) for i in pairs for j in pairs]
+    assert np.mean(values) == pytest.approx(mmd2(A, B, unbiased=True, gamma=1.0), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_unbiased_mmd2_has_the_right_mean():
 )
 def test_mmd2_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
-        mmd2(*arguments)
+        mmd2(*arguments, gamma=1.0)
 
 
 def test_mmd2_refuses_bad_options():
     with pytest.raises(ValueError, match="gamma"):
         mmd2([[0.0]], [[1.0]], gamma=0)
     with pytest.raises(ValueError, match="two rows"):
-        mmd2([[0.0]], [[1.0], [2.0]], unbiased=True)
+        mmd2([[0.0]], [[1.0], [2.0]], unbiased=True, gamma=1.0)
 
 
 @settings(max_examples=40, deadline=None)
@@ -85,20 +85,24 @@ def test_greedy_takes_the_best_row_each_time(seed, p, n, gamma):
 @given(st.integers(0, 2**31), st.integers(2, 8))
 def test_no_single_exchange_improves_a_refined_choice(seed, p):
     X, target = points(20, seed=seed), points(30, seed=seed + 1)
-    greedy = greedy_mmd_selection(X, target, p, refine=False)
-    chosen = greedy_mmd_selection(X, target, p, n_perturbations=5, random_state=0)
-    found = mmd2(X[chosen], target)
-    assert found <= mmd2(X[greedy], target) + 1e-9
+    greedy = greedy_mmd_selection(X, target, p, refine=False, gamma=1.0)
+    chosen = greedy_mmd_selection(X, target, p, n_perturbations=5, random_state=0, gamma=1.0)
+    found = mmd2(X[chosen], target, gamma=1.0)
+    assert found <= mmd2(X[greedy], target, gamma=1.0) + 1e-9
     for slot, row in itertools.product(range(p), np.setdiff1d(np.arange(20), chosen)):
         other = chosen.copy()
         other[slot] = row
-        assert mmd2(X[other], target) > found - 1e-5
+        assert mmd2(X[other], target, gamma=1.0) > found - 1e-5
 
 
 def test_perturbations_help_and_are_kept_only_if_they_do():
     X = points(400)
     values = [
-        mmd2(X[greedy_mmd_selection(X, None, 20, n_perturbations=k, random_state=0)], X)
+        mmd2(
+            X[greedy_mmd_selection(X, None, 20, n_perturbations=k, random_state=0, gamma=1.0)],
+            X,
+            gamma=1.0,
+        )
         for k in (0, 30, 100)
     ]
     assert values[0] > values[1] >= values[2]
@@ -115,9 +119,9 @@ def test_search_keeps_its_sums_right():
 
 def test_a_refined_choice_is_in_greedy_order():
     X, target = points(60), points(60, seed=1)
-    chosen = greedy_mmd_selection(X, target, 8, random_state=0)
+    chosen = greedy_mmd_selection(X, target, 8, random_state=0, gamma=1.0)
     for k in range(8):
-        losses = {i: mmd2(X[[*chosen[:k], i]], target) for i in chosen[k:]}
+        losses = {i: mmd2(X[[*chosen[:k], i]], target, gamma=1.0) for i in chosen[k:]}
         assert losses[chosen[k]] <= min(losses.values()) + 1e-9
 
 
@@ -133,9 +137,9 @@ def test_features_choose_almost_as_well():
 
 def test_nothing_is_refined_beyond_the_memory_bound(monkeypatch):
     X = points(100)
-    plain = greedy_mmd_selection(X, None, 10, refine=False)
+    plain = greedy_mmd_selection(X, None, 10, refine=False, gamma=1.0)
     monkeypatch.setattr(_selection, "_MOST_BYTES", 1)
-    np.testing.assert_array_equal(greedy_mmd_selection(X, None, 10), plain)
+    np.testing.assert_array_equal(greedy_mmd_selection(X, None, 10, gamma=1.0), plain)
 
 
 @pytest.mark.parametrize(
@@ -151,9 +155,9 @@ def test_nothing_is_refined_beyond_the_memory_bound(monkeypatch):
 )
 def test_selection_refuses(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
-        greedy_mmd_selection(points(5), None, **{"n_select": 2, **bad})
+        greedy_mmd_selection(points(5), None, **{"n_select": 2, "gamma": 1.0, **bad})
     with pytest.raises(ValueError, match="X_target has 1"):
-        greedy_mmd_selection(points(5), [[1.0]], 2)
+        greedy_mmd_selection(points(5), [[1.0]], 2, gamma=1.0)
 
 
 def test_uniform_selection_is_without_replacement():

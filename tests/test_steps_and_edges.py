@@ -20,16 +20,17 @@ from skdpsumm import (
     M2MClassifier,
     M2MEstimator,
     M2MRegressor,
+    Numeric,
     PrivacyLedger,
     PrivateSketch,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
+    TableSchema,
 )
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.features._histogram import HistogramMap
 from skdpsumm.moments.asking._statistics import _monotone
-from skdpsumm.schema._columns import Columns
 from skdpsumm.sketches._file import VERSION
 
 pytestmark = [
@@ -39,8 +40,9 @@ quick = settings(deadline=None, database=None, derandomize=True, max_examples=40
 
 AGE, GAIN = (17, 90), (0, 99_999)
 EDGES = [0, 1, 5000, 20_000, 99_999]
-BOUNDS = {"age": AGE, "gain": GAIN}
-GRIDDED = {"bounds": BOUNDS, "steps": 1, "edges": {"gain": EDGES}}
+RANGES = {"age": AGE, "gain": GAIN}
+WHOLE = {"age": Numeric(*AGE, step=1), "gain": Numeric(*GAIN, step=1)}
+GRIDDED = {**WHOLE, "gain": Numeric(*GAIN, step=1, edges=EDGES)}
 
 
 def people(n=3000, seed=0):
@@ -49,11 +51,11 @@ def people(n=3000, seed=0):
     return pd.DataFrame({"age": rng.integers(17, 91, n), "gain": gain})
 
 
-def gridded(n_bins=30, steps=(1.0, 0.5, None), edges=None):
+def gridded(n_bins=30):
     """A map of three columns: ages, halves with edges of their own, and any number."""
-    columns = Columns.build(3, [AGE, (-2, 2), (0, 10)], steps=list(steps))
-    own = {1: [-2, -0.5, 0.25, 2], 2: [0, 0.1, 7, 10]} if edges is None else edges
-    return HistogramMap.build(columns, n_bins, [[0], [1, 2]], own)
+    halves = Numeric(-2, 2, step=0.5, edges=[-2, -0.5, 0.25, 2])
+    schema = TableSchema([Numeric(*AGE, step=1), halves, Numeric(edges=[0, 0.1, 7, 10])])
+    return HistogramMap.build(schema, n_bins, [[0], [1, 2]])
 
 
 # ------------------------------------------------------------------------------------- the grid
@@ -64,7 +66,7 @@ def gridded(n_bins=30, steps=(1.0, 0.5, None), edges=None):
 def test_values_of_a_grid_are_the_decimals_that_people_write(first, places, step, n):
     unit = Decimal(1).scaleb(-places)
     written = [float((first + k * step) * unit) for k in range(n)]
-    columns = Columns.build(1, [(written[0], written[-1])], steps=float(step * unit))
+    columns = TableSchema([Numeric(written[0], written[-1], step=float(step * unit))])
     assert columns.n_values(0) == n
     rng = np.random.default_rng(0)
     moved = np.array(written) + float(step * unit) * rng.uniform(-0.49, 0.49, n)
@@ -72,39 +74,24 @@ def test_values_of_a_grid_are_the_decimals_that_people_write(first, places, step
     assert set(columns.sample(500, np.random.RandomState(0))[:, 0]) <= set(written)
 
 
-def test_a_third_leads_to_the_bounds():
-    columns = Columns.build(1, (0, 10), steps=1 / 3)
-    assert columns.on_grid(np.array([-5.0, 0.4, 9.9, 11.0]), 0).tolist() == [0, 1 / 3, 10, 10]
-    assert Columns.build(1, (0, 10), steps=0.3333333333).on_grid(np.array([11.0]), 0) == [10]
+def test_a_third_leads_to_the_ends():
+    column = Numeric(0, 10, step=1 / 3)
+    assert column.on_grid(np.array([-5.0, 0.4, 9.9, 11.0])).tolist() == [0, 1 / 3, 10, 10]
+    assert Numeric(0, 10, step=0.3333333333).on_grid(np.array([11.0])) == [10]
 
 
-@pytest.mark.parametrize(
-    ("steps", "message"),
-    [
-        ({"age": 0}, "positive"),
-        ({"age": -1.0}, "positive"),
-        ({"age": math.nan}, "positive"),
-        ({"age": math.inf}, "positive"),
-        ({"age": "1"}, "positive"),
-        ({"age": [1]}, "positive"),
-        ({"age": 7}, r"steps\['age'\]=7 does not lead .* \(17.0, 90.0\)"),
-        ({"age": 200}, "too fine or too wide"),
-        ({"age": 1e-16}, "too fine or too wide"),
-        ({"wage": 1}, "'wage', which the data do not have"),
-        ({"sex": 1}, "categorical"),
-        ([1, None], "2 entries for 3"),
-        ("daily", "positive"),
-    ],
-)
-def test_bad_steps_are_refused(steps, message):
-    known = {"categories": {"sex": ["F", "M"]}, "names": ["age", "sex", "pay"]}
+@pytest.mark.parametrize("step", [0, -1.0, math.nan, math.inf, "1", [1], 7, 200, 1e-16])
+def test_bad_steps_are_refused(step):
+    words = {7: r"step=7 does not lead .* \(17.0, 90.0\)", 200: "too fine or too wide"}
+    known = isinstance(step, int | float)
+    message = words.get(step, "too fine" if step == 1e-16 else "positive") if known else "positive"
     with pytest.raises(ValueError, match=message):
-        Columns.build(3, [AGE, None, (0, 1)], steps=steps, **known)
+        Numeric(*AGE, step=step)
 
 
-def test_steps_need_bounds():
-    with pytest.raises(ValueError, match=r"steps\['x0'\]=1 needs `bounds`"):
-        RFFSketcher(steps=1).fit(np.ones((3, 1)))
+def test_steps_need_a_range():
+    with pytest.raises(ValueError, match="step=1 needs low and high"):
+        Numeric(step=1)
 
 
 @pytest.mark.parametrize(
@@ -115,24 +102,13 @@ def test_steps_need_bounds():
         ([17, math.nan, 90], "at least two increasing"),
         ("ab", "at least two increasing"),
         (3, "at least two increasing"),
-        ([0, 90], r"begin and end at the bounds of the column, \(17.0, 90.0\)"),
+        ([0, 90], r"begin and end at the range of the column, \(17.0, 90.0\)"),
         ([17, 40.2, 40.8, 90], "a bin without a value"),
     ],
 )
-def test_bad_edges_are_refused_and_cost_nothing(edges, message):
-    ledger = PrivacyLedger(epsilon=1, delta=1e-5)
-    sketcher = HistogramSketcher(bounds=BOUNDS, steps=1, edges={"age": edges}, ledger=ledger)
+def test_bad_edges_are_refused(edges, message):
     with pytest.raises(ValueError, match=message):
-        sketcher.fit(people(9))
-    assert ledger.entries() == []
-
-
-def test_edges_are_of_numeric_columns_that_exist():
-    options = {"bounds": {"age": AGE}, "categories": {"sex": ["F", "M"]}}
-    X = pd.DataFrame({"age": [20.0, 30], "sex": ["F", "M"]})
-    for key, message in (("sex", "categorical"), ("pay", "do not have")):
-        with pytest.raises(ValueError, match=message):
-            HistogramSketcher(**options, edges={key: [0, 1]}).fit(X)
+        Numeric(*AGE, step=1, edges=edges)
 
 
 # ------------------------------------------------------------------------------------- the bins
@@ -140,7 +116,7 @@ def test_edges_are_of_numeric_columns_that_exist():
 
 @pytest.mark.parametrize("n_bins", [1, 2, 7, 30, 73, 74, 1000])
 def test_bins_hold_whole_values(n_bins):
-    feature_map = HistogramMap.build(Columns.build(1, AGE, steps=1), n_bins, 1)
+    feature_map = HistogramMap.build(TableSchema([WHOLE["age"]]), n_bins, 1)
     ages = np.arange(17, 91.0)
     size = min(n_bins, 74)
     codes = feature_map.column_codes(ages[:, None], 0)
@@ -157,7 +133,8 @@ def test_own_edges_are_those_of_numpy():
     X = np.random.default_rng(0).uniform(-3, 12, (5000, 3)).clip(0, 10)
     X[:5] = np.array([0, 0.1, 0.25, 7, 10])[:, None]
     for steps, edges in ((None, [0, 0.1, 7, 10]), (0.25, [0, 0.25, 7, 10])):
-        feature_map = HistogramMap.build(Columns.build(3, (0, 10), steps=steps), 4, 1, {1: edges})
+        plain, own = Numeric(0, 10, step=steps), Numeric(0, 10, step=steps, edges=edges)
+        feature_map = HistogramMap.build(TableSchema([plain, own, plain]), 4, 1)
         values = X[:, 1] if steps is None else np.round(X[:, 1] * 4) / 4
         counts = np.bincount(feature_map.column_codes(X, 1), minlength=3)
         assert counts.tolist() == np.histogram(values, edges)[0].tolist()
@@ -200,10 +177,12 @@ def test_the_sensitivity_is_reached():
 @st.composite
 def tables_of_bins(draw):
     n = draw(st.integers(1, 40))
-    steps = draw(st.sampled_from([None, 1, 0.5, {"a": 2}, [0.25, None]]))
+    steps = draw(st.sampled_from([(None, None), (1, 1), (0.5, 0.5), (2, None), (0.25, None)]))
     inner = draw(st.lists(st.integers(1, 9), unique=True).map(sorted))
-    edges = draw(st.sampled_from([None, {"b": [0, *inner, 10]}]))
-    return {"n_bins": n, "steps": steps, "edges": edges}
+    edges = draw(st.sampled_from([None, [0, *inner, 10]]))
+    missing = draw(st.booleans())
+    a = Numeric(0, 10, step=steps[0], missing=missing)
+    return n, {"a": a, "b": Numeric(0, 10, step=steps[1], edges=edges)}
 
 
 @pytest.mark.parametrize("kind", ["histogram", "union"])
@@ -213,13 +192,13 @@ def test_a_sum_of_sketches_is_the_sketch_of_the_union_and_files_keep_it(
     tmp_path_factory, kind, options, cut
 ):
     X = pd.DataFrame(np.random.default_rng(cut).uniform(-1, 11, (50, 2)), columns=["a", "b"])
-    sketcher = HistogramSketcher(bounds=(0, 10), epsilon=np.inf, **options)
+    n_bins, schema = options
+    if schema["a"].missing:
+        X.loc[::7, "a"] = np.nan
+    sketcher = HistogramSketcher(schema=schema, n_bins=n_bins, epsilon=np.inf)
     if kind == "union":
-        parts = [HistogramSketcher(n_bins=options["n_bins"], edges=options["edges"])]
-        parts += [RFFSketcher(4), RACESketcher(2, n_buckets=3)]
-        sketcher = SketchUnion(
-            parts, bounds=(0, 10), steps=options["steps"], epsilon=np.inf, random_state=0
-        )
+        parts = [HistogramSketcher(n_bins=n_bins), RFFSketcher(4), RACESketcher(2, n_buckets=3)]
+        sketcher = SketchUnion(parts, schema=schema, epsilon=np.inf, random_state=0)
     whole, one, other = (sketcher.fit(part).sketch_ for part in (X, X[:cut], X[cut:]))
     total = one + other
     np.testing.assert_allclose(total.sums, whole.sums, atol=1e-9)
@@ -227,7 +206,7 @@ def test_a_sum_of_sketches_is_the_sketch_of_the_union_and_files_keep_it(
     whole.save(path)
     loaded = PrivateSketch.load(path)
     assert loaded.feature_map.same_as(whole.feature_map)
-    assert loaded.columns == whole.columns
+    assert loaded.schema == whole.schema
     assert np.array_equal(
         loaded.feature_map.grid_sums(X.to_numpy()), whole.feature_map.grid_sums(X.to_numpy())
     )
@@ -237,15 +216,22 @@ def test_a_sum_of_sketches_is_the_sketch_of_the_union_and_files_keep_it(
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        ({"steps": {"gain": 1}}, r"columns\[0\].step: nothing here, 1.0 there"),
-        ({"steps": {"age": 0.5, "gain": 1}}, r"columns\[0\].step: 0.5 here, 1.0 there"),
-        ({"edges": {"gain": [0, 2, *EDGES[2:]]}}, r"edges\[1\]\[1\]: 2.0 here, 1.0 there"),
-        ({"edges": None}, r"edges\[1\]: nothing here, 5 entries there"),
+        ({"age": AGE}, r"columns\[0\].step: nothing here, 1.0 there"),
+        ({"age": Numeric(*AGE, step=0.5)}, r"columns\[0\].step: 0.5 here, 1.0 there"),
+        (
+            {"gain": Numeric(*GAIN, step=1, edges=[0, 2, *EDGES[2:]])},
+            r"columns\[1\].edges\[1\]: 2.0 here, 1.0 there",
+        ),
+        ({"gain": WHOLE["gain"]}, r"columns\[1\].edges: nothing here, 5 entries there"),
+        (
+            {"age": Numeric(*AGE, step=1, missing=True)},
+            r"columns\[0\].missing: True here, False there",
+        ),
     ],
 )
 def test_other_steps_and_edges_are_not_added_and_named(options, name):
-    ours = HistogramSketcher(**GRIDDED).fit(people(9)).sketch_
-    theirs = HistogramSketcher(**GRIDDED | options).fit(people(9)).sketch_
+    ours = HistogramSketcher(schema=GRIDDED).fit(people(9)).sketch_
+    theirs = HistogramSketcher(schema=GRIDDED | options).fit(people(9)).sketch_
     with pytest.raises(ValueError, match=f"{name}.*cannot be added"):
         theirs + ours
 
@@ -281,12 +267,12 @@ def test_a_file_from_before_loads_and_adds(tmp_path):
     (tmp_path / "old").write_bytes(OLD_FILE)
     old = PrivateSketch.load(tmp_path / "old")
     X = pd.DataFrame({"age": [20.0, 30, 40, 50] * 25, "sex": list("FMFF") * 25})
-    known = {"bounds": {"age": (15, 95)}, "categories": {"sex": ["F", "M"]}}
-    parts = [HistogramSketcher(n_bins=5), RFFSketcher(2)]
-    new = SketchUnion(parts, random_state=0, noise_seed=0, **known).fit(X).sketch_
+    known = {"age": (15, 95), "sex": ["F", "M"]}
+    parts = [HistogramSketcher(n_bins=5), RFFSketcher(2, gamma=1.0)]
+    new = SketchUnion(parts, random_state=0, noise_seed=0, schema=known).fit(X).sketch_
     assert np.allclose(old.sums, new.sums, atol=1e-3)  # to the rounding of another engine
     assert np.array_equal((old + new).sums, old.sums + new.sums)
-    assert old.columns.steps is None
+    assert old.schema == TableSchema(known)
     assert M2MEstimator.from_sketch(old, n_synthetic=500).mean().shape == (1,)
     old.save(tmp_path / "new")
     assert VERSION > 1, "who knows no steps would take bins for others"
@@ -297,7 +283,7 @@ def test_a_file_from_before_loads_and_adds(tmp_path):
 
 
 def answering(sketcher=None, X=None, **options):
-    sketcher = HistogramSketcher(**GRIDDED, n_bins=74) if sketcher is None else clone(sketcher)
+    sketcher = HistogramSketcher(schema=GRIDDED, n_bins=74) if sketcher is None else clone(sketcher)
     options = {"n_synthetic": 20_000, "random_state": 0} | options
     sketcher.set_params(epsilon=options.pop("epsilon", np.inf))
     return M2MEstimator(sketcher, **options).fit(people() if X is None else X)
@@ -322,23 +308,23 @@ def test_whole_numbers_are_answered_exactly():
 
 @pytest.mark.parametrize("prior", ["uniform", "marginals"])
 def test_synthetic_points_lie_on_the_grid(prior):
-    union = SketchUnion([HistogramSketcher(n_bins=10, edges={"gain": EDGES}), RFFSketcher(20)])
-    model = answering(union, bounds=BOUNDS, steps={"age": 1, "gain": 1}, prior=prior)
+    union = SketchUnion([HistogramSketcher(n_bins=10), RFFSketcher(20)])
+    model = answering(union, schema=GRIDDED, prior=prior)
     points = model._regression.points
     assert np.all(points == np.rint(points))
     ages, counts = np.unique(points[:, 0], return_counts=True)
     assert ages.tolist() == list(range(17, 91))
     if prior == "uniform":
         assert counts.min() > 0.9 * counts.max(), "the first and the last value are not halved"
-    assert model.columns_.steps == (1.0, 1.0)
+    assert model.schema_ == TableSchema(GRIDDED)
     again = M2MEstimator.from_sketch(model.sketch_, prior=prior, n_synthetic=500)
-    assert again.columns_.steps == (1.0, 1.0)
+    assert again.schema_ == TableSchema(GRIDDED)
     assert np.all(again._regression.points % 1 == 0)
 
 
 def test_points_fill_bins_of_unequal_width():
     X = np.random.default_rng(0).uniform(0, 10, (2000, 1))
-    sketcher = HistogramSketcher(bounds=(0, 10), edges={0: [0, 1, 9, 10]})
+    sketcher = HistogramSketcher(schema=Numeric(edges=[0, 1, 9, 10]))
     points = answering(sketcher, X)._regression.points[:, 0]
     cuts = [0, 1, 5, 9, 10]
     found = np.histogram(points, cuts)[0] / len(points)
@@ -351,29 +337,28 @@ def test_models_train_on_the_grid(monkeypatch):
         "skdpsumm.moments.learning._base.BaseImplicitM2M._encoded",
         lambda self, points: seen.append(points) or points.astype(float),
     )
-    options = {"bounds": BOUNDS, "n_synthetic": 1000, "random_state": 0}
-    union = SketchUnion(
-        [HistogramSketcher(n_bins=10, steps={"age": 1}, edges={"gain": EDGES}), RFFSketcher(6)]
-    )
+    schema = {"age": Numeric(*AGE, step=1), "gain": Numeric(edges=EDGES)}
+    options = {"schema": schema, "n_synthetic": 1000, "random_state": 0}
+    union = SketchUnion([HistogramSketcher(n_bins=10), RFFSketcher(6)])
     M2MClassifier(sketcher=union, **options).fit(X, X["age"] > 40)
-    M2MRegressor(sketcher=RFFSketcher(6, steps={"age": 1}), y_bounds=(0, 9), **options).fit(
-        X, np.arange(len(X)) % 10
-    )
+    M2MRegressor(sketcher=RFFSketcher(6), y_bounds=(0, 9), **options).fit(X, np.arange(len(X)) % 10)
     for points in seen:
         assert np.all(points[:, 0] % 1 == 0)
         assert np.any(points[:, 1] % 1 != 0)
 
 
-def test_parts_with_other_steps_cost_nothing():
+def test_another_step_costs_nothing():
     ledger = PrivacyLedger(epsilon=1, delta=1e-5)
-    union = SketchUnion(
-        [HistogramSketcher(steps={"age": 1}), RFFSketcher(4)], bounds=BOUNDS, ledger=ledger
-    )
-    with pytest.raises(ValueError, match=r"steps of column 'age' are 1\.0 in the sketch"):
-        M2MEstimator(union, steps={"age": 0.5}).fit(people())
+    parts = [HistogramSketcher(), RFFSketcher(4)]
+    union = SketchUnion(parts, schema=WHOLE, ledger=ledger)
+    other = {**WHOLE, "age": Numeric(*AGE, step=0.5)}
+    with pytest.raises(ValueError, match="another one; give it once"):
+        M2MEstimator(union, schema=other).fit(people())
     assert ledger.entries() == []
     own = union.set_params(ledger=None).fit(people()).sketch_
-    assert M2MEstimator.from_sketch(own, n_synthetic=500).columns_.steps == (1.0, None)
+    assert M2MEstimator.from_sketch(own, n_synthetic=500).schema_ == TableSchema(WHOLE)
+    with pytest.raises(ValueError, match=r"Column 'age' was sketched as Numeric\(17, 90, step=1\)"):
+        M2MEstimator.from_sketch(own, schema=other)
 
 
 # -------------------------------------------------------------------------------- the error bars
@@ -392,8 +377,10 @@ def test_monotone_curves_are_no_farther_from_a_true_one(curve, seed):
 def test_bounds_hold_for_any_data_among_the_points(seed):
     """Shrinkage makes a large bias; data as unlike the prior as can be must stay within."""
     rng = np.random.default_rng(seed)
-    settings = {"prior": "uniform", "regularization": 1e-2, "bounds": (0, 1)}
-    sketcher = SketchUnion([HistogramSketcher(n_bins=3), RFFSketcher(10)], random_state=0)
+    settings = {"prior": "uniform", "regularization": 1e-2, "schema": (0, 1)}
+    sketcher = SketchUnion(
+        [HistogramSketcher(n_bins=3), RFFSketcher(10, gamma=1.0)], random_state=0
+    )
     blank = answering(sketcher, rng.random((9, 2)), n_synthetic=500, **settings)
     points = blank._regression.points
     X = points[rng.choice(500, 800, p=softmax(rng.normal(size=2) * 9 @ points.T))]
@@ -433,7 +420,7 @@ def told(work):
     return [str(w.message) for w in found]
 
 
-COARSE = HistogramSketcher(bounds=BOUNDS)
+COARSE = HistogramSketcher(schema=RANGES)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
@@ -444,28 +431,28 @@ def test_coarse_bins_are_told(epsilon):
     )
     assert "'gain'" in text
     assert "from 0 to 999.99" in text
-    assert all(remedy in text for remedy in ("`edges`", "`steps`", "`n_bins`"))
+    assert all(remedy in text for remedy in ("`edges` in the schema", "`step`", "`n_bins`"))
 
 
-@pytest.mark.parametrize(("bounds", "asked"), [((0, 30), True), ((-30, 90), False)])
-def test_a_crowd_at_a_bound_asks_for_the_bounds(bounds, asked):
+@pytest.mark.parametrize(("schema", "asked"), [((0, 30), True), ((-30, 90), False)])
+def test_a_crowd_at_an_end_asks_for_the_range(schema, asked):
     X = np.random.default_rng(0).uniform(32, 44, (3000, 1))
-    sketcher = HistogramSketcher(bounds=bounds, n_bins=3, epsilon=np.inf)
+    sketcher = HistogramSketcher(schema=schema, n_bins=3, epsilon=np.inf)
     (text,) = told(lambda: M2MEstimator(sketcher, n_synthetic=500, random_state=0).fit(X))
-    assert ("bounds" in text) is asked
+    assert ("range" in text) is asked
 
 
 FLAGS = (np.arange(3000) % 5 == 0).astype(float)[:, None]
 FINE = {
-    "edges": HistogramSketcher(**GRIDDED),
-    "many bins": HistogramSketcher(bounds=BOUNDS, n_bins=2000),
+    "edges": HistogramSketcher(schema=GRIDDED),
+    "many bins": HistogramSketcher(schema=RANGES, n_bins=2000),
     "noise": clone(COARSE).set_params(epsilon=1.0, noise_seed=1),
     "drowned": clone(COARSE).set_params(epsilon=1e-4, noise_seed=1),
     "one bin drowned": clone(COARSE).set_params(epsilon=1e-4, noise_seed=1, n_bins=1),
     "waves": SketchUnion(
-        [HistogramSketcher(n_bins=1), RFFSketcher(60)], bounds=BOUNDS, epsilon=np.inf
+        [HistogramSketcher(n_bins=1), RFFSketcher(60)], schema=RANGES, epsilon=np.inf
     ),
-    "no histogram": RFFSketcher(60, bounds=BOUNDS),
+    "no histogram": RFFSketcher(60, schema=RANGES),
 }
 
 
@@ -477,7 +464,7 @@ def test_what_is_fine_or_lost_in_noise_is_not_told(sketcher):
 
 def test_a_bin_of_one_value_is_never_coarse():
     for steps, expected in ((1, 0), (0.5, 0), (None, 1)):
-        sketcher = HistogramSketcher(bounds=(0, 1), n_bins=4, steps=steps)
+        sketcher = HistogramSketcher(schema=Numeric(0, 1, step=steps), n_bins=4)
         # Shrinkage that is much too strong moves the value; but the sketch does tell where it is.
         for strength in ("theory", 1.0):
             model = M2MEstimator(sketcher, n_synthetic=500, regularization=strength, random_state=0)
@@ -486,7 +473,7 @@ def test_a_bin_of_one_value_is_never_coarse():
 
 def test_questions_that_hold_nowhere_or_everywhere_are_told():
     X = people().assign(sex=np.where(np.arange(3000) % 2, "F", "M"))
-    sketcher = HistogramSketcher(**GRIDDED, categories={"sex": ["F", "M"]})
+    sketcher = HistogramSketcher(schema={**GRIDDED, "sex": ["F", "M"]})
     model = answering(sketcher, X)
     questions = {
         "nowhere": lambda rows: rows["sex"] == "W",
@@ -501,7 +488,7 @@ def test_questions_that_hold_nowhere_or_everywhere_are_told():
             assert re.search(where, text)
             assert "misspelt" in text
     (text,) = told(lambda: model.cdf("age", [16, 40]))
-    assert "bounds (17, 90)" in text
+    assert "range (17, 90)" in text
     fine = [
         lambda: model.count(lambda rows: rows["sex"] == "F"),
         lambda: model.estimate(lambda rows: np.full(len(rows), 2.0)),  # no condition

@@ -21,12 +21,16 @@ from sklearn.svm import LinearSVC
 
 from skdpsumm import (
     BudgetExceededError,
+    Categorical,
+    Numeric,
     PrivacyLeakWarning,
     PrivacyLedger,
     PrivateMMDSummarizer,
     Public,
-    PublicScaler,
+    PublicVectorizer,
     SummarizedEstimator,
+    TableSchema,
+    greedy_mmd_selection,
     mmd2,
 )
 from skdpsumm.privacy import PureDP
@@ -431,7 +435,7 @@ def test_noise_is_not_taken_for_a_kernel_that_sees_nothing():
 
 def test_defaults_and_regressors():
     X, y, *_ = problem()
-    m = SummarizedEstimator(LinearRegression()).fit(X, y)
+    m = SummarizedEstimator(LinearRegression(), PrivateMMDSummarizer(gamma=1.0)).fit(X, y)
     assert m.summarizer_.n_select == 100
     assert sklearn.base.is_regressor(m)
     assert sklearn.base.is_classifier(model())
@@ -494,9 +498,9 @@ def test_x_itself_behind_a_scaler_has_to_be_said(routing):
     """A pipeline makes two tables of one, and nobody compares them."""
     X, y, *_ = problem()
     for said in (False, True):
-        options = {"gamma": 50.0, "target_is_owners": said}
+        options = {"gamma": 25.0, "target_is_owners": said}
         pipeline = Pipeline(
-            [("scale", PublicScaler(bounds=(-2, 8))), ("model", model(**options))],
+            [("scale", PublicVectorizer((-2, 8))), ("model", model(**options))],
             transform_input=["X_target"],
         ).fit(X, y, X_target=X)
         claim = pipeline[-1].privacy_.owners
@@ -509,7 +513,10 @@ def test_x_itself_behind_a_scaler_has_to_be_said(routing):
     [
         ({"X_holdout": [[1.0]], "y_holdout": [1]}, "X_holdout has 1 columns"),
         ({"X_holdout": [[1.0, 2.0]], "y_holdout": [1, 0]}, "inconsistent"),
-        ({"X_holdout": [["a", "b"]], "y_holdout": [1]}, "could not convert|dtype"),
+        (
+            {"X_holdout": [["a", "b"]], "y_holdout": [1]},
+            "Input X holds values that are not numbers",
+        ),
         ({"y": None}, "requires y"),
     ],
 )
@@ -594,7 +601,7 @@ def test_search_over_a_pipeline_that_transforms_the_target(routing, n_target):
     X, y, owners, target, target_y = problem()
     target, target_y = np.vstack([target] * 2)[:n_target], np.tile(target_y, 2)[:n_target]
     pipeline = Pipeline(
-        [("scale", PublicScaler(bounds=(-2, 8))), ("model", model(gamma=50.0))],
+        [("scale", PublicVectorizer((-2, 8))), ("model", model(gamma=25.0))],
         transform_input=["X_target", "X_holdout"],
     ).set_params(model__estimator__C=1000.0)
     routed = {
@@ -666,10 +673,10 @@ def test_public_is_only_a_wrapper():
 def test_a_target_that_a_pipeline_did_not_map_is_told_why():
     X = np.random.default_rng(0).normal(size=(40, 3))
     with pytest.raises(ValueError, match="features") as caught:
-        PrivateMMDSummarizer(5).fit(X, X_target=X[:, :2])
+        PrivateMMDSummarizer(5, gamma=1.0).fit(X, X_target=X[:, :2])
     assert "transform_input=['X_target']" in caught.value.__notes__[0]
     with pytest.raises(ValueError, match="NaN") as caught:
-        PrivateMMDSummarizer(5).fit(np.full((40, 3), np.nan), X_target=X)
+        PrivateMMDSummarizer(5, gamma=1.0).fit(np.full((40, 3), np.nan), X_target=X)
     assert not hasattr(caught.value, "__notes__")
 
 
@@ -683,7 +690,7 @@ def test_a_public_frame_goes_through_any_transformer(routing, package, n_target)
     X, y = frames.DataFrame({"job": jobs, "age": ages}), (jobs == "a").astype(int)
     columns = make_column_transformer(
         (OneHotEncoder(categories=[["a", "b"]], sparse_output=False), ["job"]),
-        (PublicScaler(bounds=(18, 90)), ["age"]),
+        (PublicVectorizer((18, 90)), ["age"]),
     )
     pipeline = Pipeline(
         [("nested", make_pipeline(columns, MinMaxScaler())), ("model", model())],
@@ -710,3 +717,163 @@ def test_public_survives_pickles_and_copies():
     assert unwrap((table,)) is table  # what a Pipeline makes of one
     for other in ([table], (1.0, 2.0), ([1.0, 2.0],), None):
         assert unwrap(other) is other
+
+
+# ------------------------------------------------------------------------------------------ schemas
+
+PEOPLE = TableSchema(
+    {
+        "age": Numeric(17, 90, step=1),
+        "gain": Numeric(0, 99_999, missing=True),
+        "job": Categorical(["clerk", "farmer", "nurse"], missing=True),
+        "sex": Categorical(["Female", "Male"]),
+    },
+    extra_columns="drop",
+)
+
+
+def people(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "sex": rng.choice(["Female", "Male"], n),
+            "age": rng.integers(17, 91, n),
+            "job": rng.choice(["clerk", "farmer", "nurse", None], n),
+            "gain": np.where(rng.random(n) < 0.3, np.nan, rng.integers(0, 100_000, n)),
+            "note": [f"free text {k}" for k in range(n)],
+        }
+    )
+    return frame, rng.choice(["north", "south"], n), (frame.age > 50).astype(int)
+
+
+def wanted_people():
+    frame, *_ = people(500, seed=1)
+    return frame[(frame.job == "nurse") & (frame.age > 60)]
+
+
+def on_schema(**options):
+    options = {"n_select": 20, "n_components": 300, "random_state": 0, **options}
+    return PrivateMMDSummarizer(schema=PEOPLE, **options)
+
+
+def test_a_raw_frame_is_read_through_the_schema_and_returned_as_it_is():
+    X, owners, y = people()
+    target = wanted_people()
+    s = on_schema(epsilon=20.0)
+    rows, labels = s.fit_resample(X, y, X_target=target, owners=owners)
+    pd.testing.assert_frame_equal(rows, X.iloc[s.sample_indices_])
+    np.testing.assert_array_equal(labels, y.iloc[s.sample_indices_])
+    assert (rows.job == "nurse").mean() > 0.6
+    assert rows.age.mean() > 60
+    assert s.schema_ == PEOPLE
+    assert s.vectors(X).shape == (600, 1 + 2 + 4 + 2)
+    assert np.linalg.norm(s.vectors(X), axis=1).max() <= 1
+    assert s.embedding_.n_columns == 9
+    found = mmd2(rows, target, schema=PEOPLE)
+    assert found == mmd2(s.vectors(rows), s.vectors(target), gamma=s.gamma_)
+    assert found < 0.2 * mmd2(X[:20], target, schema=PEOPLE)
+
+
+def test_the_choice_is_in_the_vectors():
+    X, owners, _ = people()
+    vectorizer = PublicVectorizer(PEOPLE).fit(X)
+    target = wanted_people()
+    inside = on_schema(epsilon=np.inf).fit(X, X_target=target, owners=owners)
+    gamma = on_schema().set_params(epsilon=np.inf).fit(X, X_target=target).gamma_
+    outside = on_schema(epsilon=np.inf).set_params(schema=None, gamma=gamma)
+    outside.fit(vectorizer.transform(X), X_target=vectorizer.transform(target), owners=owners)
+    np.testing.assert_array_equal(inside.sample_indices_, outside.sample_indices_)
+
+
+@pytest.mark.parametrize("package", ["polars", "words", "codes"])
+def test_no_container_changes_the_choice(package):
+    X, owners, _ = people()
+    target = wanted_people()
+    expected = on_schema(epsilon=np.inf).fit(X, X_target=target, owners=owners).sample_indices_
+    if package == "polars":
+        other = pl.DataFrame({n: X[n].astype(object).where(X[n].notna(), None) for n in X})
+    elif package == "words":
+        other = X.astype(object).where(X.notna(), None)
+    else:
+        other = X.astype({"job": "category", "sex": "category", "gain": "Float64"})
+    found = on_schema(epsilon=np.inf).fit(other, X_target=target, owners=owners)
+    np.testing.assert_array_equal(found.sample_indices_, expected)
+
+
+def test_partitions_are_read_through_the_schema():
+    dd = pytest.importorskip("dask.dataframe")
+    X, _, _ = people()
+    target = wanted_people()
+    parts = on_schema(epsilon=np.inf).fit(dd.from_pandas(X, npartitions=2), X_target=target)
+    whole = on_schema(epsilon=np.inf).fit(X, X_target=target, owners=np.repeat([0, 1], 300))
+    np.testing.assert_array_equal(parts.sample_indices_, whole.sample_indices_)
+    chosen = greedy_mmd_selection(dd.from_pandas(X, npartitions=2), target, 20, schema=PEOPLE)
+    assert mmd2(X.iloc[chosen], target, schema=PEOPLE) < 0.2 * mmd2(X[:20], target, schema=PEOPLE)
+
+
+def test_a_model_of_raw_rows():
+    X, owners, _ = people()
+    held = wanted_people()
+    learner = make_pipeline(PublicVectorizer(PEOPLE), LogisticRegression())
+    m = SummarizedEstimator(learner, on_schema(n_select=60))
+    held_labels = np.where(held.sex == "Male", 1, 0)
+    y = np.where(X.sex == "Male", 1, 0)
+    m.fit(X, y, X_target=held, owners=owners, X_holdout=held, y_holdout=held_labels)
+    assert m.score(X, y) > 0.8
+    assert m.mmd_ == pytest.approx(
+        np.sqrt(mmd2(X.iloc[m.summarizer_.sample_indices_], held, schema=PEOPLE))
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "change", "message"),
+    [
+        ({"schema": None}, {}, r"schema=\(0, 1\) or .* number as gamma"),
+        ({"schema": {"age": Numeric()}}, {}, "'age' has no range"),
+        ({"schema": {"age": 3}}, {}, "column 'age'"),
+        ({"gamma": "scale"}, {}, "gamma"),
+        ({"gamma": np.inf}, {}, "gamma"),
+        ({}, {"job": "SECRET"}, "'job' holds a value that is not among its categories"),
+        ({}, {"age": np.nan}, "'age' has missing values"),
+        ({}, {"sex": None}, "'sex' has missing values"),
+    ],
+)
+@pytest.mark.parametrize("place", ["X", "X_target"])
+def test_what_a_schema_does_not_take_costs_nothing(place, parameters, change, message):
+    tables = {"X": people()[0], "X_target": wanted_people().astype({"age": float})}
+    for name, value in change.items():
+        tables[place].loc[tables[place].index[3], name] = value
+    ledger = PrivacyLedger(epsilon=np.inf)
+    with pytest.raises(ValueError, match=message) as caught:
+        on_schema(ledger=ledger).set_params(**parameters).fit(**tables)
+    assert "SECRET" not in str(caught.value)
+    assert ledger.entries() == []
+
+
+def test_columns_that_are_missing_are_named():
+    X, _, _ = people()
+    with pytest.raises(ValueError, match="lacks columns 'gain', 'job'"):
+        on_schema().fit(X.drop(columns=["gain", "job"]), X_target=wanted_people())
+    with pytest.raises(ValueError, match="lacks column 'job'") as caught:
+        on_schema().fit(X, X_target=wanted_people().drop(columns="job"))
+    assert "X_target" in caught.value.__notes__[0]
+
+
+def test_columns_of_the_target_are_found_by_their_names():
+    X, _, _ = people()
+    target = wanted_people()
+    s = on_schema(epsilon=np.inf)
+    expected = s.fit(X, X_target=target).sample_indices_
+    other = target[["sex", "gain", "age", "job"]]
+    np.testing.assert_array_equal(s.fit(X, X_target=other).sample_indices_, expected)
+    with pytest.raises(ValueError, match="features"):
+        s.set_params(schema=(0, 1)).fit(np.eye(3), X_target=np.eye(2))
+
+
+def test_the_map_of_a_schema_is_known_before_the_fit():
+    X, _, _ = people()
+    four = TableSchema({name: PEOPLE[name] for name in PEOPLE.names})
+    s = on_schema(epsilon=np.inf).set_params(schema=four)
+    before = s.preview_embedding(4).frequencies
+    s.fit(X[list(PEOPLE.names)], X_target=wanted_people()[list(PEOPLE.names)])
+    np.testing.assert_array_equal(before, s.embedding_.frequencies)

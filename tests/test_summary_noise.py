@@ -101,6 +101,7 @@ def test_ask_all(factor, accepted, adjacency, swaps, scaled):
     """Each of R - 1 sums of phi has noise 2 sqrt(R - 1) / mu, twice that under replace-one."""
     scaled(factor)
     options = {"protocol": AskAll(5), "n_components": 1000, "adjacency": adjacency, "n_target": 5}
+    options["gamma"] = 1.0
     curator = Curator([[0.0]], ["a"], **options)
     noise = curator._plan.release
     drawn = [noise.add_block(k, np.zeros(1000, np.int64)) for k in range(4)]
@@ -148,7 +149,7 @@ def test_values_are_bounded_whatever_they_are():
 
 
 def fitted(values):
-    summarizer = PrivateMMDSummarizer()
+    summarizer = PrivateMMDSummarizer(gamma=1.0)
     summarizer.owner_values_ = values
     return summarizer
 
@@ -233,6 +234,7 @@ def test_audit_of_the_sums_of_ask_all(scaled):
     """Two releases of the sum over what is kept, in which one row has been displaced."""
     phi = Embedding(np.array([[np.pi / 2]]))
     options = {"protocol": AskAll(3), "n_components": 2, "epsilon": 1.0, "delta": 0.2}
+    options["gamma"] = 1.0
     worlds = [phi.sums(np.array([[0.0], [x]])) for x in (0.0, 2.0)]
 
     def release(sums):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 
 from ..features._feature_maps import FeatureMap
 from ..schema._columns import Categorical, Column, Numeric
@@ -29,7 +29,8 @@ Labelled = tuple[NDArray, NDArray]
 class SumsFeatures(Protocol):
     """A sketcher: it releases the sum of phi(x) over rows, with noise.
 
-    Parameters that are read: `schema`, `delta`, `adjacency`, `random_state`, `ledger`.
+    Parameters that are read: `max_rows_per_group`, `schema`, `delta`, `adjacency`,
+    `random_state`, `ledger`.
     """
 
     def preview_map(self, n_columns: int) -> FeatureMap:
@@ -55,7 +56,8 @@ class SketchesTables(Protocol):
 class LearnsFromKernel(Protocol):
     """A kernel learner, which releases something of a minimiser.
 
-    Parameters that are read: `schema`, `adjacency`, `random_state`, `kernel`, `feature_map`, and
+    Parameters that are read: `max_rows_per_group`, `schema`, `adjacency`, `random_state`,
+    `kernel`, `feature_map`, and
     `classes` or `y_bounds`.
     """
 
@@ -67,7 +69,8 @@ class LearnsFromKernel(Protocol):
 class MatchesTarget(Protocol):
     """A summarizer, whose target is released through an embedding.
 
-    Parameters that are read: `schema`, `delta`, `adjacency`, `random_state`, `gamma`, `n_select`,
+    Parameters that are read: `max_rows_per_group`, `schema`, `delta`, `adjacency`,
+    `random_state`, `gamma`, `n_select`,
     `shares`, `target_is_owners`.
     """
 
@@ -105,6 +108,10 @@ def worst_case_neighbours(
     target's, or not: it is taken where it can be had, instead of one as far away as can be found.
     Either way, what is released is all that "observer" sees, `transcript_`.
 
+    *Groups.* Where `max_rows_per_group` is set, each row is a group of its own, and the row that is
+    added or put in another's place is a group of twice as many rows as may count, all alike: what
+    bounds the rows of a group in the wrong place counts more of them.
+
     Parameters
     ----------
     estimator : sketcher, M2M model, kernel learner or PrivateMMDSummarizer
@@ -123,7 +130,8 @@ def worst_case_neighbours(
     -------
     X : ndarray of shape (n_samples, n_features)
         Columns are in the order of a schema with names. The pair (X, y) for a learner and for
-        `M2MClassifier` and `M2MRegressor`; for `PrivateMMDSummarizer` the keyword arguments of
+        `M2MClassifier` and `M2MRegressor`; for `PrivateMMDSummarizer`, and wherever
+        `max_rows_per_group` is set, the keyword arguments of
         `fit`, a dict.
     X_neighbour : ndarray of shape (n_samples + 1, n_features) or (n_samples, n_features)
         Likewise.
@@ -134,7 +142,8 @@ def worst_case_neighbours(
         If the estimator is none of those; build a pair by hand.
     ValueError
         If the estimator's map changes from fit to fit; if a learner's kernel is precomputed; for
-        an unknown `side`, and for `shares` or `target_is_owners` that no pair is built for.
+        an unknown `side`, and for `shares`, `target_is_owners` or groups of a summarizer, for which
+        no pair is built.
 
     Examples
     --------
@@ -152,17 +161,17 @@ def worst_case_neighbours(
     if isinstance(estimator, MatchesTarget):
         return neighbouring_worlds(estimator, n_samples, n_features, side, rng)
     if isinstance(estimator, LearnsFromKernel):
-        return labelled_neighbours(estimator, n_samples, n_features, rng)
+        return _in_groups(estimator, *labelled_neighbours(estimator, n_samples, n_features, rng))
     sketcher, n_columns = sketcher_of(estimator, n_features)
     tables = _tables(sketcher, n_samples, n_columns, rng)
     if n_columns == n_features:
         first, second = (in_table(rows, schema, n_features) for rows in tables)
-        return first, second
+        return _in_groups(sketcher, first, second)
     kind = np.float64 if schema is None or schema.is_numeric else object
     one, other = (
         (in_table(table[:, :-1].astype(kind), schema, n_features), table[:, -1]) for table in tables
     )
-    return one, other
+    return _in_groups(sketcher, one, other)
 
 
 def _schema_of_tables(estimator: Any) -> TableSchema | None:
@@ -218,6 +227,23 @@ def _tables(sketcher: Any, n_samples: int, n_columns: int, rng) -> tuple[NDArray
     order = 1 if sketcher.delta == 0 else 2
     base, other = hard_pair(features, order, sketcher.adjacency)
     return neighbouring_tables(rows[base], rows[other], n_samples, sketcher.adjacency)
+
+
+def _in_groups(estimator: Any, first: Any, second: Any) -> tuple[Any, Any]:
+    """Return tables, or pairs (X, y), as arguments of a fit with groups where it asks for them.
+
+    The last row of the second is the one that differs; it becomes a group of many rows.
+    """
+    limit = estimator.max_rows_per_group
+    if limit is None:
+        return first, second
+    parts, others = (data if isinstance(data, tuple) else (data,) for data in (first, second))
+    n_rows, n_copies = len(others[0]), 2 * (1 if limit == "average" else limit)
+    rows = np.append(np.arange(n_rows - 1), np.full(n_copies, n_rows - 1))
+    others = tuple(_safe_indexing(part, rows) for part in others)
+    worlds = (parts, np.arange(len(parts[0]))), (others, rows)
+    one, other = ({**dict(zip("Xy", data, strict=False)), "groups": g} for data, g in worlds)
+    return one, other
 
 
 # ---- kernel learners: labels take turns, and one pull is left over
@@ -304,6 +330,11 @@ def _check(summarizer: Any, side: str) -> None:
         raise ValueError(
             "target_is_owners=True is not supported here: the target of the audit is no owner's. "
             "Audit with target_is_owners=False; the two costs add up."
+        )
+    if summarizer.max_rows_per_group is not None:
+        raise ValueError(
+            "max_rows_per_group of a PrivateMMDSummarizer is not supported here; build a pair of "
+            "targets or owners by hand."
         )
 
 

@@ -8,20 +8,20 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import validate_parameter_constraints
+from sklearn.utils._param_validation import StrOptions, validate_parameter_constraints
 
-from ..schema._schema import first_difference
+from ..schema._schema import TableSchema, as_schema, first_difference
+from ..schema._vectorizer import n_vector
 from ..sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 from ..summaries import Pool, Propose
 from ..summaries._curator import CONSTRAINTS
-from ..summaries._mmd import Embedding
+from ..summaries._mmd import Embedding, made_gamma
 
-DTYPES = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 LABEL_DTYPES = ("int64", "float64", "bool", "string")
 _PROTOCOLS: dict[str, type[Any]] = {"propose": Propose, "pool": Pool}
 _SKETCHERS: dict[str, type[Any]] = {
@@ -31,13 +31,16 @@ _SKETCHERS: dict[str, type[Any]] = {
 }
 # Of the parameters of sketchers, those that are not for the owner alone to set.
 _RELEASE = ("epsilon", "delta", "adjacency", "random_state", "denominator", "denominator_share")
-_PRIVATE = {*_RELEASE, "bounds", "categories", "ledger", "n_jobs", "noise_seed", "steps", "verbose"}
+_PRIVATE = {*_RELEASE, "schema", "ledger", "max_rows_per_group", "n_jobs", "noise_seed", "verbose"}
 # What the agreement says of `Curator`; the rest is the curator's own affair.
 _CURATOR = (
     *("n_select", "gamma", "n_components", "epsilon", "delta"),
     *("adjacency", "n_target", "random_state"),
 )
+_ROWS = {**CONSTRAINTS, "gamma": [StrOptions({"auto"}), *CONSTRAINTS["gamma"]]}
 _RANGE = re.compile(r"^(.*)\{(\d+)\.\.(\d+)\}$")
+# A line of text may name any number of columns; more than these are refused before they are made.
+MOST_COLUMNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -51,24 +54,22 @@ class Agreement:
     ----------
     owners : list of str
         Names, as the curator registered them with the SuperLink.
-    columns : list of str
-        In the order of phi. ``"px{0..63}"`` stands for 64 names.
-    dtypes : str or list of str, default="float64"
-        Of each column, or of all: one of float32, float64, int8 to int64, uint8 to uint32. Rows
-        travel as float32 if all columns are, and as float64 otherwise.
+    schema : TableSchema, or a mapping from name to what is known of a column
+        Of all tables, those of the owners and the target. Columns are found by their names, and
+        cells are read one by one, whatever dtypes a file has. What rows travel as follows from it,
+        too: numbers, and the positions of categories in their lists.
     labels : str or None, default=None
         The column of labels that go with the rows.
     labels_dtype : {"int64", "float64", "bool", "string"}, default="int64"
     rows : mapping or None, default=None
         What chooses rows: ``protocol`` ("propose", "pool", or a mapping with such a ``kind`` and
-        its ``parsimony`` and ``explore``), and parameters of `Curator`: ``n_select``, ``gamma``,
-        ``n_components``, ``epsilon``, ``delta``, ``adjacency``, ``n_target``, ``random_state`` (an
-        int: the frequencies are public).
+        its ``parsimony`` and ``explore``), and parameters of `PrivateMMDSummarizer`: ``n_select``,
+        ``gamma`` ("auto", the default, or a number), ``n_components``, ``epsilon``, ``delta``,
+        ``adjacency``, ``n_target``, ``random_state`` (an int: the frequencies are public).
     sketch : mapping or None, default=None
         What each owner releases: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
-        "histogram" or "race", and its parameters), ``bounds`` (a pair, or one per column),
-        ``steps`` (as in `RFFSketcher`), ``epsilon``, ``delta``, ``adjacency``, ``random_state``,
-        ``denominator`` and ``denominator_share``.
+        "histogram" or "race", and its parameters), ``epsilon``, ``delta``, ``adjacency``,
+        ``random_state``, ``denominator`` and ``denominator_share``.
 
     Raises
     ------
@@ -78,18 +79,18 @@ class Agreement:
     Examples
     --------
     >>> from skdpsumm.federated._agreement import Agreement
-    >>> ours = Agreement(["north", "south"], ["age", "income"],
+    >>> ours = Agreement(["north", "south"], {"age": (17, 90), "job": ["clerk", "farmer"]},
     ...                  rows={"protocol": "pool", "n_select": 10, "random_state": 0})
     >>> ours.rows_per_owner
     20
-    >>> theirs = Agreement(["north", "south"], ["income", "age"], rows=ours.rows)
+    >>> theirs = Agreement(["north", "south"], {"age": (17, 80), "job": ["clerk", "farmer"]},
+    ...                    rows=ours.rows)
     >>> ours.difference(theirs)
-    "columns[0]: 'age' here, 'income' there"
+    'schema.columns.age.bounds[1]: 90.0 here, 80.0 there'
     """
 
     owners: list[str]
-    columns: list[str]
-    dtypes: Any = "float64"
+    schema: Any
     labels: str | None = None
     labels_dtype: str = "int64"
     rows: Mapping[str, Any] | None = field(default=None)
@@ -97,19 +98,16 @@ class Agreement:
 
     def __post_init__(self):
         _set(self, "owners", _names("owners", self.owners))
-        _set(self, "columns", _names("columns", [n for c in self.columns for n in _expand(c)]))
-        given = [self.dtypes] * len(self.columns) if isinstance(self.dtypes, str) else self.dtypes
-        _set(self, "dtypes", list(given))
-        if len(self.dtypes) != len(self.columns) or not set(self.dtypes) <= set(DTYPES):
-            raise ValueError(f"dtypes must be one of {DTYPES}, for all columns or for each.")
-        if self.labels_dtype not in LABEL_DTYPES or self.labels in self.columns:
+        _set(self, "schema", _named(as_schema(self.schema)))
+        if self.labels_dtype not in LABEL_DTYPES or self.labels in self.schema.names:
             raise ValueError(
-                f"labels must be no column of phi, and labels_dtype one of {LABEL_DTYPES}."
+                f"labels must be no column of the schema, and labels_dtype one of {LABEL_DTYPES}."
             )
         if self.rows is None and self.sketch is None:
             raise ValueError("An agreement needs `rows`, `sketch` or both: what will be asked.")
         if self.rows is not None:
             self.protocol()  # checks them
+            self.schema.require_bounds()
         if self.sketch is not None:
             self.sketcher()
 
@@ -120,28 +118,44 @@ class Agreement:
         Parameters
         ----------
         path : path-like
-            The file, or its folder.
+            The file, or its folder. Its entry `schema` may be the path of a file that
+            `TableSchema.save` or a person wrote, which starts at that folder.
         """
         path = Path(path).expanduser()
-        text = (path / "pyproject.toml" if path.is_dir() else path).read_text()
-        ours = tomllib.loads(text).get("tool", {}).get("skdpsumm", {})
-        return cls.from_dict(ours.get("agreement"))
+        path = path / "pyproject.toml" if path.is_dir() else path
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        ours = found.get("tool", {}).get("skdpsumm", {}).get("agreement")
+        if isinstance(ours, dict) and isinstance(ours.get("schema"), str):
+            text = (path.parent / ours["schema"]).read_text(encoding="utf-8")
+            ours["schema"] = tomllib.loads(text)
+        return cls.from_dict(ours)
 
     @classmethod
     def from_dict(cls, table: Any) -> Agreement:
-        """Return the agreement that `to_json` wrote, as json.loads reads it."""
+        """Return the agreement that a table of a TOML file describes."""
         if not isinstance(table, dict):
             raise ValueError("There is no table [tool.skdpsumm.agreement].")
         unknown = set(table) - set(cls.__dataclass_fields__)
-        if unknown or not {"owners", "columns"} <= set(table):
+        if unknown or not {"owners", "schema"} <= set(table):
             raise ValueError(
-                f"The agreement has unknown entries {sorted(unknown)}, or lacks owners or columns."
+                f"The agreement has unknown entries {sorted(unknown)}, or lacks owners or schema."
             )
-        return cls(**table)
+        return cls(**{**table, "schema": _schema_from(table["schema"])})
 
     def to_json(self) -> str:
         """Return the agreement as text that depends on its content alone."""
-        return json.dumps(asdict(self), sort_keys=True, allow_nan=False)
+        return json.dumps(self.content(), sort_keys=True, allow_nan=False)
+
+    def content(self) -> dict[str, Any]:
+        """Return all entries as plain values, columns by their names and in their order."""
+        columns = {
+            entry.pop("name"): {k: v for k, v in entry.items() if v is not None and v is not False}
+            for entry in self.schema.to_dict()["columns"]
+        }
+        extra = self.schema.extra_columns
+        schema = {"order": list(columns), "columns": columns, "extra_columns": extra}
+        kept = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**kept, "schema": schema}
 
     @property
     def digest(self) -> str:
@@ -150,12 +164,7 @@ class Agreement:
 
     def difference(self, other: Agreement) -> str | None:
         """Return the first entry that differs, by name, or None."""
-        return first_difference(asdict(self), asdict(other))
-
-    @property
-    def dtype(self) -> str:
-        """Of the table of all columns."""
-        return "float32" if set(self.dtypes) == {"float32"} else "float64"
+        return first_difference(self.content(), other.content())
 
     def protocol(self) -> Propose:
         """Return the protocol that chooses rows."""
@@ -172,12 +181,18 @@ class Agreement:
         if not isinstance(given.get("random_state"), int):
             raise ValueError("rows.random_state must be an int: owners check the map with it.")
         # Told when the agreement is read, and not when owners have signed it.
-        validate_parameter_constraints(CONSTRAINTS, given, caller_name="Agreement")
+        validate_parameter_constraints(_ROWS, given, caller_name="Agreement")
         return _made("rows.protocol", part, _PROTOCOLS)
 
     def curator_parameters(self) -> dict[str, Any]:
         """Return what `Curator` is to be made with, its target and own affairs left out."""
-        return {"owners": self.owners, **self._table("rows"), "protocol": self.protocol()}
+        given = {**self._table("rows"), "protocol": self.protocol(), "gamma": self.gamma}
+        return {"owners": self.owners, **given}
+
+    @property
+    def gamma(self) -> float:
+        """Of the kernel by which rows are chosen."""
+        return made_gamma(self._table("rows").get("gamma", "auto"), self.schema)
 
     @property
     def rows_per_owner(self) -> int:
@@ -188,9 +203,9 @@ class Agreement:
         """Return the map that the curator will draw."""
         given = self._table("rows")
         return Embedding.draw(
-            len(self.columns),
+            n_vector(self.schema),
             given.get("n_components", 1000),
-            given.get("gamma", 1.0),
+            self.gamma,
             self.protocol().embedding_kind,
             check_random_state(given["random_state"]),
         )
@@ -208,16 +223,15 @@ class Agreement:
             _made("sketch.sketchers", part, _SKETCHERS, _PRIVATE)
             for part in given.pop("sketchers", [])
         ]
-        known = {key: given.pop(key, None) for key in ("bounds", "steps")}
         unknown = set(given) - set(_RELEASE)
         if not parts or unknown:
             raise ValueError(f"sketch needs sketchers; unknown entries: {sorted(unknown)}.")
         if not isinstance(given.get("random_state"), int):
             raise ValueError("sketch.random_state must be an int: maps must be equal to be added.")
-        common = {**known, **given, **own}
+        common = {"schema": self.schema, **given, **own}
         made = parts[0].set_params(**common) if len(parts) == 1 else SketchUnion(parts, **common)
         made._validate_params()
-        made.preview_map(len(self.columns), self.columns)
+        made.preview_map(self.schema.n_columns, self.schema.names)
         return made
 
     def _table(self, name: str) -> Mapping[str, Any]:
@@ -240,10 +254,46 @@ def _names(parameter: str, names: Any) -> list[str]:
     return names
 
 
-def _expand(name: str) -> list[str]:
-    found = _RANGE.match(name)
+def _named(schema: TableSchema | None) -> TableSchema:
+    if schema is None or schema.names is None:
+        raise ValueError(
+            "schema must name its columns, as the tables of all owners do: "
+            "[tool.skdpsumm.agreement.schema.columns.age], or a mapping from name to column."
+        )
+    return schema
+
+
+def _schema_from(tables: Any) -> TableSchema:
+    """Return the schema of TOML tables; a key such as "px{0..63}" stands for 64 columns."""
+    if not isinstance(tables, dict):
+        raise ValueError(
+            "schema must be tables, such as [tool.skdpsumm.agreement.schema.columns.age], or the "
+            "path of a schema's file."
+        )
+    columns = tables.get("columns")
+    if isinstance(columns, dict):
+        if sum(_n_names(key) for key in columns) > MOST_COLUMNS:
+            raise ValueError(f"schema describes more than {MOST_COLUMNS:,} columns.")
+        names = _names("schema", [name for key in columns for name in _expand(key)])
+        described = [table for key, table in columns.items() for _ in range(_n_names(key))]
+        tables = {**tables, "columns": dict(zip(names, described, strict=True))}
+    return TableSchema.from_tables(tables)
+
+
+def _n_names(key: str) -> int:
+    found = _RANGE.match(key)
     if found is None:
-        return [name]
+        return 1
+    first, last = found[2], found[3]
+    if max(len(first), len(last)) > 9 or int(first) > int(last):  # nor are long numbers read
+        raise ValueError(f"schema: {key[:80]!r} is no range of names, or one that is too long.")
+    return int(last) - int(first) + 1
+
+
+def _expand(key: str) -> list[str]:
+    found = _RANGE.match(key)
+    if found is None:
+        return [key]
     stem, first, last = found.groups()
     return [f"{stem}{j}" for j in range(int(first), int(last) + 1)]
 

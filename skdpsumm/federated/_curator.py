@@ -5,23 +5,28 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 from flwr.app import Context
 from flwr.serverapp import Grid
+from numpy.typing import NDArray
 
 from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger
 from ..sketches import PrivateSketch
 from ..summaries import Curator
+from ..summaries._protocol import Rows
 from ._agreement import Agreement
 from ._grid import Round, ask, find_nodes
-from ._table import read_table
+from ._owner_log import Refusal
+from ._table import cells_of, check_table, read_table, to_arrow, vectors_of
 from ._wire import message_content, rows_of
 
 # Puts questions of a kind to owners, by name, and returns the answers of those that gave one.
@@ -36,7 +41,10 @@ class FederatedRun:
     ----------
     agreement : Agreement
     curator : Curator or None
-        Finished, with `chosen`, `X`, `y`, `privacy` and `transcript`; None if no rows were chosen.
+        Finished, with `chosen`, `y`, `privacy` and `transcript`, and `X` as vectors; None if no
+        rows were chosen.
+    codes : dict from (owner, index) to ndarray of shape (n_columns,)
+        The rows received, as they came.
     sketches : dict from owner to PrivateSketch
         As released.
     left_out : dict from owner to str
@@ -47,6 +55,7 @@ class FederatedRun:
 
     agreement: Agreement
     curator: Curator | None = None
+    codes: dict[tuple[str, int], NDArray] = field(default_factory=dict)
     sketches: dict[str, PrivateSketch] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     rounds: list[Round] = field(default_factory=list)
@@ -55,6 +64,22 @@ class FederatedRun:
     def sketch(self) -> PrivateSketch | None:
         """The sum of all sketches."""
         return merge_sketches(self.sketches) if self.sketches else None
+
+    @property
+    def rows(self) -> pa.Table:
+        """The chosen rows, in the order chosen, as the schema reads them, with their labels."""
+        if self.curator is None:
+            raise ValueError("No rows were chosen: the agreement has no table `rows`.")
+        schema = self.agreement.schema
+        codes = [self.codes[origin] for origin in self.curator.chosen]
+        cells = cells_of(schema, np.reshape(codes, (len(codes), schema.n_columns)))
+        columns = {
+            name: to_arrow(column, cells[:, j])
+            for j, (name, column) in enumerate(zip(schema.names, schema.columns, strict=True))
+        }
+        if self.curator.y is not None:
+            columns[str(self.agreement.labels)] = pa.array(self.curator.y)
+        return pa.table(columns)
 
     @property
     def active(self) -> list[str]:
@@ -91,19 +116,21 @@ class FederatedRun:
         }
 
     def save(self, folder: str | Path) -> None:
-        """Write report.json, and summary.npz and merged.sketch as far as there are any."""
+        """Write report.json, and the chosen rows and merged.sketch as far as there are any.
+
+        summary.parquet has the rows with their labels, summary.npz whose each is, and which of
+        theirs.
+        """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         if self.curator is not None:
             chosen = self.curator.chosen  # may be none
-            arrays: dict[str, Any] = {
-                "X": self.curator.X,
-                "owner": np.array([owner for owner, _ in chosen], np.str_),
-                "index": np.array([index for _, index in chosen], np.int64),
-            }
-            if self.curator.y is not None:
-                arrays["y"] = self.curator.y
-            np.savez_compressed(folder / "summary.npz", **arrays)
+            np.savez_compressed(
+                folder / "summary.npz",
+                owner=np.array([owner for owner, _ in chosen], np.str_),
+                index=np.array([index for _, index in chosen], np.int64),
+            )
+            pyarrow.parquet.write_table(self.rows, folder / "summary.parquet")
         if self.sketch is not None:
             self.sketch.save(folder / "merged.sketch")
         _write_report(folder, self.report())
@@ -188,16 +215,21 @@ def _choose_rows(run: FederatedRun, curator: Curator, put: _Put) -> None:
                 for owner in run.active
                 if owner in messages
             }
-            answers: dict[str, Any] = {}
+            sent: dict[str, Rows] = {}
             for owner, content in put("ask", questions).items():
                 try:
-                    answers[owner] = rows_of(content, agreement.dtype, labels)
+                    most = messages[owner].most_rows()
+                    sent[owner] = rows_of(content, agreement.schema, labels, most)
                 except ValueError as error:
                     run.leave_out("ask", {owner: str(error)})
-            if not answers:
+            if not sent:
                 raise ValueError(f"No owner is left. {run.left_out}")
-            messages = curator.receive(answers)
+            vectors = {o: vectors_of(agreement.schema, rows.X) for o, rows in sent.items()}
+            messages = curator.receive({o: replace(sent[o], X=X) for o, X in vectors.items()})
             run.leave_out("ask", curator.dropped_owners)
+            for owner in set(sent) - set(curator.dropped_owners):  # whose indices are sound
+                origins = [(owner, index) for index in sent[owner].indices.tolist()]
+                run.codes |= dict(zip(origins, sent[owner].X, strict=True))
 
 
 def _gather_sketches(run: FederatedRun, put: _Put) -> None:
@@ -252,8 +284,13 @@ def _make_curator(agreement: Agreement, config: Mapping[str, Any]) -> Curator:
     ledger = None
     if config.get("ledger") is not None:  # before the target is read
         ledger = PrivacyLedger.open(Path(str(config["ledger"])).expanduser())
-    target, _ = read_table(Path(str(config["target"])).expanduser(), agreement, labels=False)
-    parameters = agreement.curator_parameters()
+    path = Path(str(config["target"])).expanduser()
+    try:
+        check_table(path, agreement, labels=False)
+    except Refusal as refusal:
+        raise ValueError(f"The target does not fit the agreement: {refusal}.") from None
+    codes, _ = read_table(path, agreement, labels=False)
+    target, parameters = vectors_of(agreement.schema, codes), agreement.curator_parameters()
     return Curator(target, ledger=ledger, noise_seed=config.get("noise-seed"), **parameters)
 
 
@@ -293,7 +330,8 @@ def sketch_of(content: Mapping[str, Any], agreement: Agreement) -> PrivateSketch
         except ValueError as error:
             raise ValueError("sent no sketch") from error
     sketcher = agreement.sketcher()
-    pending = sketcher._prepare(sketcher.preview_map(len(agreement.columns), agreement.columns))
+    schema = agreement.schema
+    pending = sketcher._prepare(sketcher.preview_map(schema.n_columns, schema.names))
     # What a release of no rows at all would look like: its noise and its guarantee.
     size = pending.feature_map.n_features + pending.counts_rows
     ours = pending.to_sketch(np.zeros(size), 0, postprocess=bool(sketcher.postprocess))

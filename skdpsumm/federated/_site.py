@@ -7,7 +7,7 @@ import os
 import tomllib
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from ..summaries import DataOwner
 from ..summaries._protocol import ProposeRows
 from ._agreement import Agreement
 from ._owner_log import GENERIC, OwnerLog, Refusal
-from ._table import check_table, read_table
+from ._table import cells_of, check_table, read_table, vectors_of
 from ._wire import describe, digest, message_of, rows_content
 
 _NO_LEDGER = "ledger: the owner has none, and no sketch is made without"
@@ -150,10 +150,11 @@ class OwnerSite:
             raise Refusal(str(error)) from error
         _check_question(message, ours)
         OwnerLog(self.log).grant(run, "ask", int(message.most_rows()), self.max_rows)
-        X, y = read_table(self.table, ours)
+        codes, y = read_table(self.table, ours)
         with one_blas_thread():
-            rows: Any = DataOwner(X, y, seed=self.seed).answer(message)
-            return rows_content(rows)
+            owner = DataOwner(vectors_of(ours.schema, codes), y, seed=self.seed)
+            rows: Any = owner.answer(message)
+        return rows_content(replace(rows, X=codes[rows.indices]))
 
     def _sketch(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Release a sketch, whose noise is drawn here and whose price is charged here."""
@@ -172,9 +173,11 @@ class OwnerSite:
     def _release(self, agreement: Agreement, path: Path) -> PrivateSketch:
         ledger = PrivacyLedger.open(path)
         sketcher = agreement.sketcher(ledger=ledger, noise_seed=self.seed)
-        X, _ = read_table(self.table, agreement, labels=False)
+        codes, _ = read_table(self.table, agreement, labels=False)
+        schema = agreement.schema
+        cells = cells_of(schema, codes).columns
         try:
-            return sketcher.fit(pd.DataFrame(X, columns=agreement.columns)).sketch_
+            return sketcher.fit(pd.DataFrame(dict(zip(schema.names, cells, strict=True)))).sketch_
         except BudgetExceededError as error:
             raise Refusal("ledger: the owner's budget cannot hold this release") from error
 

@@ -12,9 +12,11 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
+from ..schema._schema import TableSchema
 from ..sketches._file import read_npy
 from ..summaries._mmd import Embedding
 from ..summaries._protocol import Message, ProposeRows, Rows
+from ._table import check_codes
 
 _SCALARS, _ARRAYS = "scalars", "arrays"
 
@@ -89,24 +91,30 @@ def message_of(content: Mapping[str, Any]) -> ProposeRows:
 
 
 def rows_content(rows: Rows) -> dict[str, Any]:
-    """Return an owner's rows as arrays by name."""
+    """Return an owner's rows, as codes, as arrays by name."""
     return {"kind": "Rows", "indices": rows.indices, "X": rows.X, "y": rows.y}
 
 
-def rows_of(content: Mapping[str, Any], dtype: str, labels_dtype: str | None) -> Rows:
-    """Return the rows that `rows_content` took apart; `Pool` checks shapes and numbers.
+def rows_of(
+    content: Mapping[str, Any], schema: TableSchema, labels_dtype: str | None, most: float
+) -> Rows:
+    """Return the rows that `rows_content` took apart, as codes; `Curator` checks their indices.
 
     Raises
     ------
     ValueError
-        If they have other entries or dtypes than agreed.
+        If they have other entries or dtypes than agreed, are more than were asked for, or are no
+        rows of the schema.
     """
     arrays = {name: value for name, value in content.items() if name != "kind"}
     wanted = {"indices", "X"} | ({"y"} if labels_dtype else set())
     if content.get("kind") != "Rows" or set(arrays) != wanted:
         raise ValueError("sent no rows, or not what belongs to them")
-    if not all(isinstance(a, np.ndarray) for a in arrays.values()) or arrays["X"].dtype != dtype:
+    if not all(isinstance(a, np.ndarray) for a in arrays.values()) or arrays["X"].dtype != "f8":
         raise ValueError("sent rows of another dtype than agreed")
+    if len(arrays["X"]) > most:  # before they are made vectors, which are longer
+        raise ValueError("sent more rows than asked for")
+    check_codes(schema, arrays["X"])
     if labels_dtype and not _label_fits(arrays["y"], labels_dtype):
         raise ValueError("sent labels of another dtype than agreed")
     if labels_dtype == "float64" and not np.isfinite(arrays["y"]).all():

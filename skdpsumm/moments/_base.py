@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from ..features._feature_maps import FeatureMap
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, check_groups, estimator
-from ..schema._columns import Numeric
+from ..schema._columns import Categorical, Column, Numeric
 from ..schema._schema import TableSchema, as_schema
 from ..schema._vectorizer import allowed
 from ..sketches import PrivateSketch
@@ -70,6 +70,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         sketcher
         """
         copy = own_clone(self)
+        copy._require_schema()
         labels = np.asarray([] if y is None else y)
         sketcher = copy._build_sketcher(check_random_state(copy.random_state), n_features, labels)
         return sketcher.set_params(ledger=None)
@@ -81,11 +82,21 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""
         self._validate_params()
-        own = None if self.sketcher is None else self.sketcher.schema
-        if self.schema is None and own is None:
-            raise ValueError(_NO_SCHEMA)
+        self._require_schema()
         if self.sketcher is not None:
             with_schema(self.sketcher, self.schema).check_budget()
+
+    def _require_schema(self) -> None:
+        """Raise ValueError unless one schema is given, here or to the sketcher."""
+        own = None if self.sketcher is None else as_schema(self.sketcher.schema)
+        given = as_schema(self.schema)
+        if own is None and given is None:
+            raise ValueError(_NO_SCHEMA)
+        if own is not None and given not in (None, own):
+            raise ValueError(
+                f"{type(self).__name__} has a schema, and {type(self.sketcher).__name__} another "
+                "one; give it once."
+            )
 
     def _check_groups(self, groups: Any) -> None:
         """Raise where `groups` comes without the sketcher's `max_rows_per_group`, or that alone."""
@@ -129,16 +140,26 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
 
 def table_of(sketch: PrivateSketch, schema: Any = None) -> TableSchema:
-    """Return the sketch's table; `schema` tells the ranges of columns that it has none of."""
+    """Return the sketch's table; `schema` describes the columns that it knows nothing of.
+
+    Raises
+    ------
+    ValueError
+        Where it says something else of a column than the sketch, and for columns without a range.
+    """
     parts = [part.schema for part, _ in sketch.blocks()]
     table = parts[0]
-    given = None if schema is None else as_schema(schema).for_table(table.n_columns, table.names)
+    read = as_schema(schema)
+    given = None if read is None else read.for_table(table.n_columns, table.names)
     columns = []
     for j, column in enumerate(table.columns):
         # Parts of old files may know more of a column than the first one.
         known = next((p.columns[j] for p in parts if p.columns[j] != Numeric()), column)
         if known == Numeric() and given is not None:
             known = given.columns[j]
+        # One range for all columns is of those that are numbers.
+        elif read is not None and not (read.is_for_all and isinstance(known, Categorical)):
+            _check_alike(table.name(j), known, given.columns[j])
         columns.append(known)
     table = table.with_columns(columns)
     if any(table.bound(j) is None for j in table.numeric):
@@ -148,6 +169,17 @@ def table_of(sketch: PrivateSketch, schema: Any = None) -> TableSchema:
             "schema=(0, 1), in the units in which the columns were sketched."
         )
     return table
+
+
+def _check_alike(name: str, known: Column, given: Column) -> None:
+    """Raise ValueError for a schema that contradicts what a sketch knows of a column."""
+    for fact in ("categories", "bounds", "step", "missing"):
+        here, there = (getattr(column, fact, None) for column in (given, known))
+        if here not in (None, False, there):
+            raise ValueError(
+                f"Column {name!r} was sketched as {known!r}, and the schema given here says "
+                f"{given!r}; leave it out, for the sketch knows its columns."
+            )
 
 
 def with_parts(sketcher: Any) -> list[Any]:

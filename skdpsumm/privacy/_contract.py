@@ -462,7 +462,7 @@ class PrivateFit(PrivacyReprMixin):
         """Ask the ledger for what `fit` will claim at least."""
         self.ledger.check(claim, adjacency=adjacency, unit=_ledger_unit(self._unit))
 
-    def _draft(self, *data: Any) -> Any:
+    def _draft(self, *data: Any, **groups: Any) -> Any:
         """Validate, and return what is to be released; `privacy` of it is its guarantee."""
         raise NotImplementedError
 

@@ -336,7 +336,13 @@ def _is_number(value: Any) -> bool:
 # What is wrong with cells of a column, and what to do.
 FAULTS = {
     "times": "holds dates or times. " + NO_TIMES,
-    "missing": "has missing values. " + FILL_MISSING,
+    "missing": "has missing values (NaN or null). " + FILL_MISSING,
+    "complex": "must hold finite numbers. Complex data not supported; give real numbers.",
+    "objects": (  # in the words that scikit-learn's checks know
+        "must hold finite numbers: float() argument must be a string or a real number, not "
+        "{kind!r}."
+    ),
+    "infinite": "must hold finite numbers, and holds infinity or one too large for float64.",
     "unlisted": (
         "holds a value that is not among its categories; add it to those of the schema, or map "
         "rare values to one of those listed."
@@ -353,17 +359,18 @@ FAULTS = {
 
 
 def read_cells(column: Column, cells: NDArray, name: str) -> NDArray:
-    """Return what a column reads of cells, or raise ValueError that names the column, no value."""
+    """Return what a column reads of cells, or raise an error that names the column, no value."""
     try:
         return column.read(cells)  # type: ignore[attr-defined]
     except CellError as error:
-        fault = error.fault
+        fault, kind = error.fault, error.kind
     if isinstance(column, Categorical) and fault == "times":
         raise ValueError(
             f"Column {name!r} holds dates or times, and categories are words or numbers; convert "
             "it to words, such as by astype(str)."
         )
-    raise ValueError(f"Column {name!r} {FAULTS.get(fault, FAULTS[''])}")
+    told = FAULTS.get(fault, FAULTS[""]).replace("{kind!r}", repr(kind))
+    raise (TypeError if fault == "objects" else ValueError)(f"Column {name!r} {told}")
 
 
 def first_values(edges: Sequence[float], low: float, step: float) -> NDArray[np.float64]:

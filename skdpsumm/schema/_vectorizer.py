@@ -21,10 +21,11 @@ class PublicVectorizer(TransformerMixin, BaseEstimator):
     """Make vectors of norm at most one of a table, reading nothing off the data.
 
     Numbers go from their public range to [-1, 1], categories to indicators, and a missing number
-    to 0 and an indicator of its own. All is then divided by the square root of the number of
-    columns, so that no vector is longer than one: learners keep ``norm_bound=1``. Unlike
-    `StandardScaler` or `OneHotEncoder`, which make everything after them depend on all rows and so
-    void a privacy claim, this is a map of each row alone.
+    to 0 and an indicator of its own. Where all columns are numbers a constant stands beside them,
+    which linear models need for an intercept (indicators add up to one). All is then divided by
+    the square root of the number of columns, so that no vector is longer than one: learners keep
+    ``norm_bound=1``. Unlike `StandardScaler` or `OneHotEncoder`, which make everything after them
+    depend on all rows and so void a privacy claim, this is a map of each row alone.
 
     Private estimators that take a `schema` do so inside; this is for pipelines.
 
@@ -127,7 +128,8 @@ class PublicVectorizer(TransformerMixin, BaseEstimator):
         schema = self.schema_
         names = schema.names or given[as_schema(self.schema).positions(self.n_features_in_)]
         parts = [_names(str(n), c) for n, c in zip(names, schema.columns, strict=True)]
-        return np.array([name for part in parts for name in part], dtype=object)
+        parts.append(["constant"] * _n_constant(schema))
+        return np.array(_unique([name for part in parts for name in part]), dtype=object)
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         if self.schema is None:
@@ -157,7 +159,15 @@ def allowed(schema: Any) -> tuple[bool, bool]:
 
 def n_vector(schema: TableSchema) -> int:
     """Return the length of the vectors of a schema of a table."""
-    return sum(column.n_encoded for column in schema.columns)
+    return sum(column.n_encoded for column in schema.columns) + _n_constant(schema)
+
+
+def _n_constant(schema: TableSchema) -> int:
+    return int(schema.is_numeric)
+
+
+def _scale(schema: TableSchema) -> float:
+    return _ROUNDED_DOWN / float(np.sqrt(schema.n_columns + _n_constant(schema)))
 
 
 def vectorize(
@@ -167,8 +177,8 @@ def vectorize(
 
     Numbers go to the interval from `lowest`, -1 or 0, to 1.
     """
-    out = np.empty((X.shape[0], n_vector(schema)))
-    start, scale = 0, _ROUNDED_DOWN / np.sqrt(schema.n_columns)
+    start, scale = 0, _scale(schema)
+    out = np.full((X.shape[0], n_vector(schema)), scale)  # which leaves the constant
     for j, column in enumerate(schema.columns):
         end = start + column.n_encoded
         out[:, start:end] = _block(column, schema.read(X, j), lowest) * scale
@@ -191,9 +201,9 @@ def _block(column: Column, values: NDArray, lowest: float) -> NDArray[np.float64
 
 def unvectorize(schema: TableSchema, vectors: NDArray[np.float64]) -> NDArray:
     """Return the table that vectors stand for."""
-    scale, start, parts = np.sqrt(schema.n_columns) / _ROUNDED_DOWN, 0, []
+    start, scale, parts = 0, _scale(schema), []
     for column in schema.columns:
-        block = vectors[:, start : start + column.n_encoded] * scale
+        block = vectors[:, start : start + column.n_encoded] / scale
         start += column.n_encoded
         parts.append(_from_block(column, block))
     return stack_columns(parts)
@@ -213,3 +223,13 @@ def _names(name: str, column: Column) -> list[str]:
         values = [*column.categories, *(["missing"] * column.missing)]
         return [f"{name}_{value}" for value in values]
     return [name, f"{name}_missing"] if column.missing else [name]
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Return names that differ: those that are there already get underscores."""
+    known: dict[str, None] = {}
+    for name in names:
+        while name in known:
+            name += "_"
+        known[name] = None
+    return list(known)

@@ -226,8 +226,8 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             if labels is not None and not whole:
                 pending.add_first(X, labels, n_threads)
             else:
-                counted = Counted.of(len(X), limit, labels, self._group_key())
-                pending.add(X, counted, n_threads)
+                key = b"" if labels is None else self._group_key()
+                pending.add(X, Counted.of(len(X), pending.limit, labels, key), n_threads)
         self._pending = pending
         return self
 

@@ -313,10 +313,9 @@ class Embedding:
         return total
 
     def group_sums(self, X: NDArray, groups: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the sum over groups of the mean of `grid` over the rows of each.
+        """Return the sum over groups of the mean of `grid` over the rows of each, rounded once.
 
-        Each mean is cut towards zero, once: no entry grows by that, so no norm does, and a group
-        moves the sum by no more than a row. It is a function of the rows of its group alone.
+        What a group adds is a function of its rows alone.
 
         Parameters
         ----------
@@ -324,30 +323,25 @@ class Embedding:
         groups : ndarray of int, shape (n,)
             Whose each row is: 0, 1, ...
         """
-        order, sizes = np.argsort(groups, kind="stable"), np.bincount(groups)
-        total = np.zeros(self.n_features, np.int64)
-        open_group, open_sum = -1, np.zeros(self.n_features, np.int64)
-        for batch in gen_batches(len(X), _ROWS_PER_BATCH):
-            rows = order[batch]
-            firsts = np.flatnonzero(np.diff(groups[rows], prepend=-1))
-            codes, grid = groups[rows][firsts], self.grid(X[rows]).astype(np.float64)
-            sums = np.add.reduceat(grid, firsts, axis=0).astype(np.int64)
-            if codes[0] == open_group:  # its first rows came in the batch before
-                sums[0] += open_sum
-            else:
-                total += _cut(open_sum, sizes[open_group])
-            total += _cut(sums[:-1], sizes[codes[:-1], None]).sum(axis=0)
-            open_group, open_sum = codes[-1], sums[-1]
-        return total + _cut(open_sum, sizes[open_group])
+        order = np.argsort(groups, kind="stable")
+        means = self._map.grid_averages(self._rows(X), order, np.bincount(groups))
+        return means[: self.n_features]
 
-    def sensitivity(self, n_rows: int) -> tuple[float, float]:
+    def sensitivity(self, n_rows: int, *, averaged: bool = False) -> tuple[float, float]:
         """Return bounds on the L1 and L2 norm of the sum of `grid` over so many rows.
 
         Two rows are one that has been replaced by another. Every entry of `grid` lies in
         [-2**15, 2**15], and pairs lie on the unit circle, up to rounding. Equal rows reach it.
+
+        Parameters
+        ----------
+        n_rows : int
+        averaged : bool, default=False
+            Whether what comes and goes are means over groups, as in `group_sums`.
         """
         if self.offsets is None:
-            l1, l2 = self._map.sensitivity("add_remove")
+            of_map = self._map.averaged_sensitivity if averaged else self._map.sensitivity
+            l1, l2 = of_map("add_remove")
             return n_rows * l1, n_rows * l2
         return n_rows * self.n_features * GRID, n_rows * math.sqrt(self.n_features) * GRID
 
@@ -368,11 +362,6 @@ class Embedding:
     def _rows(self, X: NDArray) -> NDArray:
         # The offset is the frequency of one more column, which is 1.
         return X if self.offsets is None else np.column_stack([X, np.ones(len(X), X.dtype)])
-
-
-def _cut(sums: NDArray[np.int64], sizes: Any) -> NDArray[np.int64]:
-    """Return means in whole units, cut towards zero."""
-    return np.sign(sums) * (np.abs(sums) // sizes)
 
 
 def unchangeable(array: NDArray) -> NDArray:

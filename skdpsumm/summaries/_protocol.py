@@ -152,12 +152,18 @@ class Terms:
         return "row" if self.max_rows_per_group is None else "group"
 
     @property
+    def averages(self) -> bool:
+        """Whether each group of the target counts once."""
+        return self.max_rows_per_group == "average"
+
+    @property
     def rows_moved(self) -> int:
         """How many rows come and go, at most, between neighbours.
 
         A group has k rows that count; with "average" its rows have the weight of one.
         """
-        rows = 1 if self.max_rows_per_group in (None, "average") else int(self.max_rows_per_group)
+        bound = self.max_rows_per_group
+        rows = 1 if bound is None or self.averages else int(bound)
         return 2 * rows if self.adjacency == "replace_one" else rows
 
 

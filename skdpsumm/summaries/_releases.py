@@ -96,8 +96,7 @@ class GaussianMean(TargetMean):
     With pairs the sum moves by at most one (two under replace-one) when a row changes, so a score
     ``<mean, phi(x)>`` has noise of standard deviation ``1 / (mu m)`` whatever d is. With a group of
     k rows that count it moves by k times that, which k equal rows reach. A group that counts once
-    moves it as a row does: the norm of a mean is at most the largest, and cutting entries towards
-    zero lets none grow (`Embedding.group_sums`).
+    moves it as a row does, for the norm of a mean is at most the largest; it is rounded once more.
 
     Parameters
     ----------
@@ -109,6 +108,8 @@ class GaussianMean(TargetMean):
         (of groups, where each counts once) together with the sum, for a tenth of the budget.
     rows_moved : int, default=None
         How many rows come and go between neighbours; None is 1, and 2 under replace-one.
+    averages : bool, default=False
+        Whether they are groups that count once.
     """
 
     embedding: Embedding
@@ -117,12 +118,13 @@ class GaussianMean(TargetMean):
     adjacency: str
     n_target: int | None
     rows_moved: int | None = None
+    averages: bool = False
 
     def __post_init__(self) -> None:
         moved = self.rows_moved or (2 if self.adjacency == "replace_one" else 1)
         count = moved * GRID
         counts = [Block(1, count, count, _COUNT_SHARE)] if self.n_target is None else []
-        l1, l2 = self.embedding.sensitivity(moved)
+        l1, l2 = self.embedding.sensitivity(moved, averaged=self.averages)
         share = 1 - sum(block.share for block in counts)
         sums = Block(self.embedding.n_features, l1, l2, share)
         self._noise = IntegerNoise([sums, *counts], epsilon=self.epsilon, delta=self.delta)
@@ -215,7 +217,8 @@ class GaussianRelease(TargetRelease):
         if terms.adjacency == "replace_one":
             require_n_target(terms.n_target, "adjacency='replace_one'")
         budget = terms.epsilon, terms.delta, terms.adjacency
-        return GaussianMean(embedding, *budget, terms.n_target, terms.rows_moved)
+        units = terms.rows_moved, terms.averages
+        return GaussianMean(embedding, *budget, terms.n_target, *units)
 
 
 @estimator

@@ -25,7 +25,7 @@ from ..schema._schema import TableSchema, as_schema, schema_of
 from ..schema._vectorizer import allowed, n_vector
 from ._auction import Auction
 from ._curator import CONSTRAINTS, PROTOCOLS, Curator, check_target_groups, from_name
-from ._mmd import Embedding, check_bounds, check_gamma, made_gamma, read_rows
+from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
 from ._owners import DataOwner, PartitionOwners, rows_by_owner, run_protocol
 from ._protocol import COSTS_NOTHING, Propose, Protocol
 from ._releases import RELEASES, OwnerValueRelease, OwnerValues
@@ -407,7 +407,6 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         X_target: Any,
         owners: Any,
         target_groups: Any = None,
-        *,
         groups: Any = None,
     ) -> _Draft:
         # Public facts alone decide: what is claimed and charged must not depend on a row.
@@ -478,6 +477,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     def _target_rows(self, X_target: Any) -> NDArray:
         """Return the target's rows; a refusal says what a pipeline does not do for them."""
         with beside_X("X_target"):
+            known = as_schema(self.schema)
+            if known is not None and known.names is not None:  # in any order, by their names
+                return RowReader(known).read(X_target)
             return read_rows(self, X_target, reset=False)
 
     def _make_curator(

@@ -121,7 +121,7 @@ def test_whole_fits(name, delta):
 @DELTAS
 def test_targets(delta, adjacency, halve_the_noise):
     parameters = {"delta": delta, "adjacency": adjacency, "n_components": 100}
-    summarizer = PrivateMMDSummarizer(5, n_target=20, random_state=0, **parameters)
+    summarizer = PrivateMMDSummarizer(5, n_target=20, gamma=1.0, random_state=0, **parameters)
     targets = [world["X_target"] for world in worst_case_neighbours(summarizer)]
     releases = [TargetAgain(X, n_target=20, **parameters) for X in targets]
     shown = projected(releases, likelihood_ratio(releases, pure=False))
@@ -134,7 +134,7 @@ def test_targets(delta, adjacency, halve_the_noise):
 @ADJACENCIES
 def test_target_by_mwem(adjacency):
     release = MWEMRelease(n_steps=2)
-    summarizer = PrivateMMDSummarizer(5, n_components=2, n_target=20, release=release)
+    summarizer = PrivateMMDSummarizer(5, n_components=2, n_target=20, release=release, gamma=1.0)
     summarizer.set_params(adjacency=adjacency, delta=0.0, random_state=0)
     targets = [world["X_target"] for world in worst_case_neighbours(summarizer)]
     same = {"release": release, "n_target": 20, "n_components": 2, "delta": 0.0}
@@ -172,7 +172,9 @@ def seen_by_the_observer(summarizer, world):
 @pytest.mark.parametrize("side", ["target", "owners"])
 @pytest.mark.parametrize("protocol", [Propose(), Posted(n_rounds=4), AskAll(n_rounds=4)])
 def test_whole_protocols(protocol, side, adjacency):
-    summarizer = PrivateMMDSummarizer(4, protocol=protocol, n_components=2, random_state=0)
+    summarizer = PrivateMMDSummarizer(
+        4, protocol=protocol, n_components=2, random_state=0, gamma=1.0
+    )
     summarizer.set_params(adjacency=adjacency, delta=0.2, n_target=300)
     worlds = worst_case_neighbours(summarizer, side=side, n_samples=300)
     releases = [lambda world=world: seen_by_the_observer(summarizer, world) for world in worlds]

@@ -199,7 +199,7 @@ class SparseVector(UpdateMechanism):
     --------
     >>> from skdpsumm import PINPClassifier
     >>> from skdpsumm.learners import SparseVector
-    >>> model = PINPClassifier(mechanism=SparseVector(n_updates=2), epsilon=10.0)
+    >>> model = PINPClassifier(gamma=1.0, mechanism=SparseVector(n_updates=2), epsilon=10.0)
     >>> model.fit([[0.0], [1.0]] * 10, [0, 1] * 10).n_updates_left_
     2
     """
@@ -230,7 +230,7 @@ class NoisyThreshold(UpdateMechanism):
     --------
     >>> from skdpsumm import PINPClassifier
     >>> from skdpsumm.learners import NoisyThreshold
-    >>> model = PINPClassifier(mechanism=NoisyThreshold(n_updates=2), epsilon=10.0)
+    >>> model = PINPClassifier(gamma=1.0, mechanism=NoisyThreshold(n_updates=2), epsilon=10.0)
     >>> model.fit([[0.0], [1.0]] * 10, [0, 1] * 10).n_updates_left_
     2
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +23,16 @@ from ._warnings import (
 
 # An interval is wider where what is missed is more than one standard error; a warning waits.
 _ONE_ERROR_MISSED = 1 / ERRORS_MISSED
+# Of the rows, what may hold a value at least: an answer about no rows is none, but is finite.
+_LEAST_SHARE = 1e-9
 # Of a number its range is looked for at so many points, moved to the ends of their columns.
 _POINTS_FOR_RANGE = 64
 
 
 class ColumnCondition(NamedTuple):
     """A condition on one column that is named, so that where it holds is known without asking.
+
+    Rows that lack a value are left out: the answer is the share of the others for which it holds.
 
     Parameters
     ----------
@@ -55,6 +59,8 @@ class Question:
     Parameters
     ----------
     function : callable of rows, or ColumnCondition
+        Where a function is NaN, for want of a cell, the row is left out: the mean is that of the
+        others.
     then : callable, default=None
         Takes the mean, or simulated ones of shape (B, k), and the number of rows, and returns the
         statistic. None: the mean is the statistic.
@@ -226,6 +232,7 @@ class Answer:
             return
         if question.judged is not question.function:
             hard = question.judged(self._positions.rows())  # type: ignore[operator]
+            hard = np.where(np.isnan(hard), np.nanmean(hard, axis=0), hard)
             warn_of_the_unexplained(self._model, hard, question.about, np.zeros(hard.shape[1]))
             return
         # Of named statistics, a share of 0 or 1 is no misspelt category.
@@ -245,6 +252,57 @@ class Answer:
         if isinstance(question.function, ColumnCondition):  # its bins are not the answer's
             return 0.0, 1.0
         return first.two_values or self._asked.range(first.values)
+
+
+class Among(NamedTuple):
+    """What makes a mean over the rows that hold a value one over all rows.
+
+    The mean of f over these is c where f - c, and 0 for the others, has the mean 0. That is linear
+    in the sketch: noise, approximation and what hides in cells are those of
+    ``c + (f - c) / share``, with c for rows that hold no value.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (k,)
+        c, as it is answered.
+    share : ndarray of shape (k,)
+        Of the rows that hold a value: where noise is large the least that it may be, so that no
+        error is too small.
+    """
+
+    mean: NDArray[np.float64]
+    share: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, model: MomentRegression, values: NDArray, present: NDArray) -> Among:
+        """Return it for the values of a function, of which some rows have none."""
+        there, known = present.astype(np.float64), np.where(present, values, 0.0)
+        share, total = model.answer(there), model.answer(known)
+        noise = model.sketch.linear_noise_std(model.coefficients(there))
+        least = np.maximum(share, np.maximum(noise, _LEAST_SHARE))
+        low = np.where(present, values, np.inf).min(axis=0)
+        high = np.where(present, values, -np.inf).max(axis=0)
+        mean = np.clip(total / least, low, high)
+        everywhere = present.all(axis=0)
+        return cls(
+            np.where(everywhere, 0.0, mean),
+            np.where(everywhere, 1.0, np.maximum(share - 2 * noise, least / 4)),
+        )
+
+    def whole(self) -> Among:
+        """Return what gives rows without a value the mean, and leaves the others alone."""
+        return Among(self.mean, np.ones_like(self.share))
+
+    def values(self, values: NDArray, present: NDArray) -> NDArray[np.float64]:
+        """Return the values of the function over all rows, shape (n, k)."""
+        return np.where(present, self.mean + (values - self.mean) / self.share, self.mean)
+
+
+def _asked_of_those_present(function: Callable, among: Among, rows: Any) -> NDArray[np.float64]:
+    found = np.asarray(function(rows), np.float64)
+    values = found.reshape(len(rows), -1)
+    gone = np.isnan(values) & rows.absent()[:, None]
+    return among.values(values, ~gone).reshape(found.shape)
 
 
 class AtPoints(NamedTuple):
@@ -281,8 +339,21 @@ class AskedFunction:
     """
 
     def __init__(self, function: Any, model: MomentRegression, positions: Positions):
-        self.function, self.model, self.positions = function, model, positions
+        self.model, self.positions = model, positions
         self._approximation: tuple[NDArray, NDArray] | None = None
+        self.function, self._among = self._of_those_present(function)
+
+    def _of_those_present(self, function: Any) -> tuple[Any, Among | None]:
+        """Return a function whose mean over all rows is that of `function` over those it is of."""
+        rows = self.positions.rows()
+        if not any(map(self.positions.columns.missing, range(rows.shape[1]))):
+            return function, None
+        values, _ = evaluate_rows(function, rows)
+        gone = np.isnan(values)
+        if not gone.any():
+            return function, None
+        among = Among.of(self.model, values, ~gone)
+        return partial(_asked_of_those_present, function, among), among
 
     def at_points(self) -> AtPoints:
         """Ask the points."""
@@ -342,10 +413,14 @@ class AskedFunction:
         ]
 
     def range(self, values: NDArray) -> tuple[NDArray, NDArray]:
-        """Return the least and the largest value, at the points and where bounds meet."""
+        """Return the least and the largest value, at the points and where ranges end."""
+        function = self.function
+        if self._among is not None:  # of the rows that hold one
+            function = partial(function.func, function.args[0], self._among.whole())
+            values = values_at(function, self.positions.rows())
         some, columns = self.positions.points[:_POINTS_FOR_RANGE], self.positions.columns
         corners = Positions(self.positions.feature_map, columns, some, whole=True)
-        low, high = corners.extremes(self.function)
+        low, high = corners.extremes(function)
         low = np.where(np.isnan(low), -np.inf, low).min(axis=0)
         high = np.where(np.isnan(high), np.inf, high).max(axis=0)
         return np.minimum(low, values.min(axis=0)), np.maximum(high, values.max(axis=0))
@@ -355,6 +430,28 @@ class AskedCondition(AskedFunction):
     """`AskedFunction` for a `ColumnCondition`: what it is in a cell is known without asking."""
 
     function: ColumnCondition
+
+    def _of_those_present(self, function: ColumnCondition) -> tuple[ColumnCondition, Among | None]:
+        if not self.positions.columns.missing(function.column):
+            return function, None
+        cells = self.positions.cells(function.column)
+        there = cells.present[cells.place]
+        beyond = len(function.truths)  # the bin of the points that lack a value
+        bins = np.where(there, function.bins(), beyond)
+        truths = np.vstack([function.truths, np.zeros_like(function.truths[:1])])
+        known = np.broadcast_to(np.arange(beyond + 1)[:, None] < beyond, truths.shape)
+        model = self.model.in_cells(bins, beyond + 1)
+        among = Among.of(model, truths.astype(np.float64), known)
+
+        def extremes(low: NDArray, high: NDArray) -> tuple[NDArray, NDArray]:
+            certain, possible = function.extremes(low, high)
+            present = cells.present[:, None]
+            return among.values(certain, present), among.values(possible, present)
+
+        of_all = ColumnCondition(
+            function.column, lambda: bins, among.values(truths, known), extremes
+        )
+        return of_all, among
 
     def at_points(self) -> AtPoints:
         """Ask the points."""

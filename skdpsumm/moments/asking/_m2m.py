@@ -39,6 +39,9 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     A statistic ``mean f(x)`` is estimated as ``a . z``, where z is the sketch and a comes from a
     ridge regression of f on phi over synthetic points (M2M paper, Algorithm 1).
 
+    Where cells may be missing (``missing=True`` in the schema), statistics of a column are those
+    of the values that are present, and `missing_share` tells how many are not.
+
     Parameters
     ----------
     sketcher : sketcher, default=None
@@ -52,7 +55,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         "farmer"]}``, or a `TableSchema`. It is the sketcher's where that has none; one of the two
         has to have it.
     prior : {"auto", "uniform", "marginals"} or array of shape (k, d), default="auto"
-        Where synthetic points are drawn: on the bounds ("uniform", the paper's), from the
+        Where synthetic points are drawn: on the ranges ("uniform", the paper's), from the
         sketch's own private histograms ("marginals", which removes most of the error on skewed
         data), or public points. "auto" takes "marginals" where the sketch has a histogram of
         every column.
@@ -126,7 +129,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         Raises
         ------
         ValueError
-            For bad parameters or data, and where a column has no bounds; nothing is charged.
+            For bad parameters or data, and where a column has no range; nothing is charged.
         BudgetExceededError
             If the sketcher's ledger cannot hold the release; nothing is charged.
         """
@@ -140,6 +143,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             feature_map = sketcher.preview_map(self.n_features_in_, names)
             self._release(sketcher, X, feature_map, groups)
         self._frame = library_of(X) or (None if names is None else "auto")
+        self._read_by = as_schema(sketcher.schema)
         return self._prepare(sketcher.sketch_, feature_map.schema, rng)
 
     @classmethod
@@ -182,6 +186,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         columns = estimator._described(sketch, schema)
         estimator._set_inputs(columns)
         estimator._frame = None if columns.names is None else "auto"
+        estimator._read_by = columns
         return estimator._prepare(sketch, columns, check_random_state(random_state))
 
     def estimate(self, f: Callable[[Any], ArrayLike]) -> Estimate:
@@ -192,7 +197,9 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         f : callable
             Vectorised: takes rows, an array of shape (n, d) in the columns' units, and returns
             (n,) or (n, k). Columns go by number, ``rows[:, 0]``, or by name, ``rows["age"]``; what
-            needs all of them takes ``np.asarray(rows)``.
+            needs all of them takes ``np.asarray(rows)``. A missing number is NaN, a missing
+            category None (NaN among numbers). Where f is NaN, because a value is missing, the row
+            is left out: the mean is that of the others.
 
         Returns
         -------
@@ -204,8 +211,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def score(self, X, y=None) -> float:
         """Return minus the root mean squared error of means and covariances, in units of range.
 
-        Higher is better; 0 is perfect. The comparison with X adds no noise: X must be public, or
-        the score kept by the curator.
+        Higher is better; 0 is perfect. Missing values are left out, of covariances in pairs. The
+        comparison with X adds no noise: X must be public, or the score kept by the curator.
 
         Parameters
         ----------
@@ -214,14 +221,13 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         y : ignored
         """
         check_is_fitted(self)
+        X = validate_table(self, X, schema=self._read_by, reset=False)
+        self.schema_.check(X)
         numeric = self.schema_.numeric
-        mixed = len(numeric) < self.n_features_in_
-        X = validate_table(self, X, mixed=mixed, reset=False)
         spans = np.array([np.ptp(self._bound(j)) for j in numeric])
-        held_out = np.column_stack([exact_numbers(X[:, j]) for j in numeric])
-        centred = held_out - held_out.mean(axis=0)
-        first = (np.asarray(self.mean()) - held_out.mean(axis=0)) / spans
-        second = np.asarray(self.covariance()) - centred.T @ centred / len(X)
+        means, covariance = _moments(np.column_stack([exact_numbers(X[:, j]) for j in numeric]))
+        first = (np.asarray(self.mean()) - means) / spans
+        second = np.asarray(self.covariance()) - covariance
         second = second / spans[:, None] / spans
         upper = second[np.triu_indices(len(spans))]
         return -float(np.sqrt(np.mean(np.concatenate([first, upper]) ** 2)))
@@ -232,7 +238,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         """Predict the root mean squared error of `estimate`, before any data are touched.
 
         It is the square root of Theorem 3.1's bound, with the sketcher's epsilon and delta, and
-        synthetic points from the bounds or a public prior.
+        synthetic points from the ranges or a public prior.
 
         Parameters
         ----------
@@ -298,3 +304,12 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         self._positions = Positions(sketch.feature_map, columns, points)
         warn_of_coarse_bins(self._regression, columns)
         return self
+
+
+def _moments(columns: NDArray) -> tuple[NDArray, NDArray]:
+    """Return means and covariances, each of the rows in which its columns are present."""
+    present, means = ~np.isnan(columns), np.nanmean(columns, axis=0)
+    there, centred = present.astype(np.float64), np.where(present, columns - means, 0.0)
+    both = there.T @ there
+    first = centred.T @ there / both
+    return means, centred.T @ centred / both - first * first.T

@@ -16,10 +16,20 @@ from ...schema._schema import as_schema
 from ...sketches import PrivateSketch
 from ..inferring._points import draw_points
 from ..inferring._regression import FeatureBlocks, feature_covariance, penalties, solver_for
+from ._answer import Among
 from ._positions import NamedRows, evaluate_rows
 
 _EPSILON_RANGE = (1e-4, 1e4)
 _EPSILON_TOLERANCE = 1e-3
+
+
+def _of_those_present(values: NDArray) -> NDArray[np.float64]:
+    """Return values whose mean over all points, and its noise, are those of the present ones."""
+    present = ~np.isnan(values)
+    if present.all():
+        return values
+    among = Among(np.nanmean(values, axis=0), present.mean(axis=0))
+    return among.values(values, present)
 
 
 class Plan:
@@ -27,13 +37,17 @@ class Plan:
 
     def __init__(self, estimator: Any, f: Callable, n_samples: int, n_features: int | None):
         estimator._validate_params()
+        estimator._require_schema()
         rng = check_random_state(estimator.random_state)
         self.estimator, self.n_samples = estimator, n_samples
         self.sketcher = estimator._build_sketcher(rng)
         known = as_schema(self.sketcher.schema)
         if known.is_for_all and n_features is None:
             raise ValueError("n_features is needed where the schema is one range for all columns.")
-        columns = known.for_table(n_features or known.n_columns) if not known.names else known
+        if known.names is None:
+            by_position = known.n_columns if known.keys is None else max(known.keys) + 1
+            known = known.for_table(n_features or by_position)
+        columns = known
         columns.require_bounds()
         self.sketcher._validate_params()
         self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))
@@ -41,6 +55,7 @@ class Plan:
         empty = self._release(own_clone(self.sketcher))
         points = draw_points(prior, empty, columns, estimator.n_synthetic, rng)
         values, self.is_scalar = evaluate_rows(f, NamedRows.of(points, columns))
+        values = _of_those_present(values)
         features = FeatureBlocks(self.map, points)
         offset = features.mean() if estimator.center else np.zeros(self.map.n_features)
         centre = values.mean(axis=0) if estimator.center else np.zeros(values.shape[1])

@@ -20,7 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...features._feature_maps import FeatureMap
 from ...features._histogram import HistogramMap
+from ...schema._reading import is_missing
 from ...schema._schema import TableSchema, stack_columns
+from ..inferring._points import absent
 from ..inferring._regression import FeatureBlocks
 
 # Of a column without a histogram: Fourier features tell places not much better than these.
@@ -43,7 +45,8 @@ class NamedRows(NDArrayOperatorsMixin):
 
     A column is made when it is taken, so that those that nobody asks for cost nothing, and
     ``taken`` tells which those are. What is taken is an ordinary array of its own: columns of
-    numbers are floats, and a table of numbers and categories is an array of objects.
+    numbers are floats, and a table of numbers and categories is an array of objects. A missing
+    number is NaN, a missing category None (NaN among numbers).
 
     Parameters
     ----------
@@ -98,6 +101,13 @@ class NamedRows(NDArrayOperatorsMixin):
             return np.asarray(self)[key]
         return self._stacked(which) if which.ndim else self._column(int(which))
 
+    def absent(self) -> NDArray[np.bool_]:
+        """Return which rows lack a value in some column that was taken."""
+        found = np.zeros(len(self), np.bool_)
+        for j in filter(self._columns.missing, self.taken):
+            found |= absent(self._columns, self._make(j), j)
+        return found
+
     def _whole_columns(self, key: Any) -> NDArray | None:
         """Return the columns that ``rows[:, ...]`` takes, None if it takes anything else."""
         if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], slice)):
@@ -132,12 +142,17 @@ class Cells(NamedTuple):
     place : ndarray of shape (n,)
         The cell of each point.
     low, high : ndarray of shape (n_cells,)
-        The lowest and the highest value in each cell.
+        The lowest and the highest value in each cell; NaN or None in that of missing values.
     """
 
     place: NDArray[np.int64]
     low: NDArray
     high: NDArray
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which cells hold values, shape (n_cells,)."""
+        return np.array([not is_missing(value) for value in self.low.tolist()])
 
 
 class Positions:
@@ -147,10 +162,10 @@ class Positions:
     ----------
     feature_map : FeatureMap
     columns : TableSchema
-        With the bounds of every numeric column.
+        With the range of every numeric column.
     points : ndarray of shape (n, d)
     whole : bool, default=False
-        Take the bounds of the table for the only cell.
+        Take the ranges of the columns for the only cell.
     """
 
     def __init__(
@@ -206,9 +221,10 @@ class Positions:
         half = (self.columns.step(j) or 0.0) / 2  # bins of a grid begin between its values
         starts = np.unique(np.concatenate(list(self._starts(j))))
         places = np.searchsorted(starts, self.column(j), side="right")
+        places[np.isnan(self.column(j))] = len(starts) + 1  # a cell of their own, the last one
         met, place = np.unique(places, return_inverse=True)
-        low = np.append(first - half, starts)[met]
-        high = np.append(np.nextafter(starts, -np.inf), last + half)[met]
+        low = np.concatenate([[first - half], starts, [np.nan]])[met]
+        high = np.concatenate([np.nextafter(starts, -np.inf), [last + half, np.nan]])[met]
         low, high = (self.columns.on_grid(end, j) for end in (low + half, high - half))
         return Cells(place, low, high)
 
@@ -258,7 +274,10 @@ class Positions:
 
 
 def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> tuple[NDArray, bool]:
-    """Return f(rows) as floats of shape (n, k), and if f gave one number per row."""
+    """Return f(rows) as floats of shape (n, k), and if f gave one number per row.
+
+    It may be NaN where a cell is missing that f takes, and nowhere else.
+    """
     try:
         found = np.asarray(function(rows))
     except AttributeError as error:
@@ -272,7 +291,11 @@ def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> tupl
             f"shape ({len(rows)},) or ({len(rows)}, k), got {values.shape}."
         )
     if not np.all(np.isfinite(values)):
-        raise ValueError("f returned NaN or infinite values inside the bounds; it must be finite.")
+        known = values[~rows.absent()]
+        if not np.all(np.isfinite(known)) or np.any(np.isinf(values)):
+            raise ValueError(
+                "f returned NaN or infinite values for values of the columns; it must be finite."
+            )
     return values.reshape(len(rows), -1), values.ndim == 1
 
 
@@ -292,7 +315,7 @@ def _bin_starts(histogram: HistogramMap, j: int) -> NDArray[np.float64]:
     inner = edges[1:-1]
     if histogram.schema.step(j) is not None or histogram.schema.edges(j) is not None:
         return inner
-    width = (edges[-1] - edges[0]) / histogram.n_bins[j]
+    width = (edges[-1] - edges[0]) / histogram.n_present(j)
     below, above = inner - width / 2, inner + width / 2
     rows = np.zeros((len(inner), histogram.schema.n_columns))
     middle = inner

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._computing import warn_caller
 from ...features._feature_maps import project_to_simplex
 from ...schema._schema import TableSchema
+from ..inferring._points import absent
 from ..inferring._regression import MomentRegression
 from ._answer import Answer, ColumnCondition, Question
 from ._estimate import Estimate
@@ -54,8 +55,53 @@ class StatisticsMixin:
         return self.schema_.index(column, "column")
 
     def mean(self) -> Estimate:
-        """Return the means of the numeric columns, shape (d,); ``mean()["age"]`` is one of them."""
+        """Return the means of the numeric columns, shape (d,); ``mean()["age"]`` is one of them.
+
+        As all statistics of columns, each is that of the values that are present;
+        `missing_share` tells how many are not.
+        """
         return self.moment(1)
+
+    def missing_share(self) -> Estimate:
+        """Return the share of the rows whose value is missing, of each column that may lack some.
+
+        ``missing_share()["age"]`` is one of them. What several columns lack together is asked with
+        `estimate`: a missing number is NaN, a missing category None, and ``pd.isna`` tells both.
+
+        Raises
+        ------
+        ValueError
+            If the schema has no column with missing=True.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsumm import M2MEstimator, Numeric
+        >>> ages = np.random.default_rng(0).choice([20, 40, np.nan], size=(5000, 1))
+        >>> m2m = M2MEstimator(schema=Numeric(0, 90, step=1, missing=True), random_state=0)
+        >>> bool(abs(m2m.fit(ages).missing_share()[0] - 1 / 3) < 0.02)
+        True
+        >>> bool(abs(m2m.mean()[0] - 30) < 1)
+        True
+        """
+        which = [j for j in range(self.schema_.n_columns) if self.schema_.missing(j)]
+        if not which:
+            raise ValueError("No column may lack values: the schema has none with missing=True.")
+
+        def missing(X: NDArray) -> NDArray:
+            return np.column_stack([absent(self.schema_, X[:, j], j) for j in which])
+
+        names = self._names(which)
+        return self._answer(
+            missing,
+            lambda t, n: np.clip(t, 0.0, 1.0),
+            linear=lambda t, n: t,
+            # The truth is in [0, 1], so clipping brings nothing farther from it.
+            bias=lambda bias, n: np.minimum(bias, 1.0),
+            labels=[names],
+            judged=missing,
+            about=[f"the missing values of {name!r}" for name in names],
+        )
 
     def moment(self, order: int) -> Estimate:
         """Return the raw moments E[x_j^order] of the numeric columns, shape (d,).
@@ -69,7 +115,7 @@ class StatisticsMixin:
         >>> import numpy as np
         >>> from skdpsumm import M2MEstimator
         >>> X = np.random.default_rng(0).random((5000, 2))
-        >>> M2MEstimator(bounds=(0, 1), random_state=0).fit(X).moment(2).value.round(1)
+        >>> M2MEstimator(schema=(0, 1), random_state=0).fit(X).moment(2).value.round(1)
         array([0.3, 0.3])
         """
         if order != int(order) or order < 1:
@@ -110,10 +156,11 @@ class StatisticsMixin:
         """Return the covariance matrix of the numeric columns, shape (d, d).
 
         It is projected to the closest positive semi-definite matrix, in units of the columns'
-        ranges; the error of an entry holds how far that moved it.
+        ranges; the error of an entry holds how far that moved it. Where values are missing, an
+        entry is that of the rows in which both columns have one.
         """
         which = self.schema_.numeric
-        second = _SecondMoments(which, self._ranges(which))
+        second = self._second_moments(which)
 
         def error(mean: NDArray, draws: NDArray) -> NDArray:
             found = second.covariance(mean)
@@ -136,7 +183,7 @@ class StatisticsMixin:
         an entry holds how far the projection moved it.
         """
         which = self.schema_.numeric
-        second = _SecondMoments(which, self._ranges(which))
+        second = self._second_moments(which)
 
         def scaled(t: NDArray) -> NDArray:
             covariance = second.possible(second.covariance(t))
@@ -168,6 +215,10 @@ class StatisticsMixin:
         return self._of_pairs(
             which, second.products, lambda t, n: scaled(t), error=error, possible=possible
         )
+
+    def _second_moments(self, which: list[int]) -> _SecondMoments:
+        gaps = any(map(self.schema_.missing, which))
+        return _SecondMoments(which, self._ranges(which), gaps=gaps)
 
     def _of_pairs(self, which: list[int], *parts: Callable, **more: Any) -> Estimate:
         """Answer a matrix; what is hard of it is how two columns go together."""
@@ -228,6 +279,8 @@ class StatisticsMixin:
     def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
         """Return P(x_column <= t) for each threshold: within [0, 1] and non-decreasing.
 
+        It is the share of the values that are present.
+
         Parameters
         ----------
         column : int or str
@@ -241,7 +294,7 @@ class StatisticsMixin:
         low, high = self.schema_.bound(j) or (-np.inf, np.inf)
         if np.any((cuts < low) | (cuts > high)):
             warn_caller(
-                f"thresholds of column {self.schema_.name(j)!r} reach outside its bounds "
+                f"thresholds of column {self.schema_.name(j)!r} reach outside its range "
                 f"({low:g}, {high:g}), to which its values are clipped: nothing is known there.",
                 AnswerWarning,
             )
@@ -261,7 +314,7 @@ class StatisticsMixin:
         )
 
     def quantile(self, column: int | str, q: ArrayLike) -> Estimate:
-        """Return quantiles of a column, by inverting its CDF on 512 steps between its bounds.
+        """Return quantiles of a column, by inverting its CDF on 512 steps of its range.
 
         A column with a step has quantiles among its values, exactly if these are at most 513. There
         `noise_std_error` is 0 where noise moves the answer in none of 100 simulated releases, as it
@@ -281,9 +334,9 @@ class StatisticsMixin:
         Examples
         --------
         >>> import numpy as np
-        >>> from skdpsumm import HistogramSketcher, M2MEstimator
+        >>> from skdpsumm import HistogramSketcher, M2MEstimator, Numeric
         >>> ages = np.random.default_rng(0).binomial(90, 0.4, size=(5000, 1))
-        >>> sketcher = HistogramSketcher(bounds=(0, 90), steps=1, n_bins=91)
+        >>> sketcher = HistogramSketcher(schema=Numeric(0, 90, step=1), n_bins=91)
         >>> m2m = M2MEstimator(sketcher, n_synthetic=5000, random_state=0).fit(ages)
         >>> m2m.quantile(0, 0.5)
                 value  noise std error
@@ -328,7 +381,7 @@ class StatisticsMixin:
 
         def ends(z: float) -> tuple[NDArray, NDArray]:
             _, lows, highs = self._positions.cells(j)
-            starts, stops = np.unique(lows), np.unique(highs)
+            starts, stops = (np.unique(ends[~np.isnan(ends)]) for ends in (lows, highs))
             most = self._ask(self._in_cells(j, lows[:, None] <= starts)).ends(z)[1]
             least = self._ask(self._in_cells(j, highs[:, None] <= stops)).ends(z)[0]
             from_ = np.array([_first_where(most >= q, starts) for q in levels])
@@ -356,13 +409,14 @@ class StatisticsMixin:
     def histogram(self, column: int | str, bins: int | ArrayLike = 10) -> Estimate:
         """Return the proportions of a column's values in bins, non-negative.
 
-        They sum to one if the bins cover the column's bounds, else to at most one.
+        They sum to one if the bins cover the column's range, else to at most one; values that are
+        missing are no part of it.
 
         Parameters
         ----------
         column : int or str
         bins : int or array-like of edges, default=10
-            A number of equal bins between the column's bounds, or increasing edges within them.
+            A number of equal bins of the column's range, or increasing edges within it.
             For a categorical column it is ignored: one proportion per category. More than 16 are
             taken for a picture, and not each judged (`AnswerWarning`).
         """
@@ -412,8 +466,8 @@ class StatisticsMixin:
             raise ValueError("bins must be a positive number of bins or increasing edges.")
         if edges[0] < low or edges[-1] > high:
             raise ValueError(
-                f"bins reach outside the bounds ({low:g}, {high:g}) of column "
-                f"{self.schema_.name(j)!r}; keep edges within them."
+                f"bins reach outside the range ({low:g}, {high:g}) of column "
+                f"{self.schema_.name(j)!r}; keep edges within it."
             )
         return edges
 
@@ -442,7 +496,7 @@ def _floats(X: NDArray, which: list[int]) -> NDArray:
 
 def _from_the_mean(X: NDArray, which: list[int]) -> NDArray:
     columns = _floats(X, which)
-    return columns - columns.mean(axis=0)
+    return columns - np.nanmean(columns, axis=0)
 
 
 def _monotone(curves: NDArray) -> NDArray:
@@ -466,38 +520,48 @@ def _first_where(reached: NDArray, values: NDArray) -> float:
 class _SecondMoments:
     """Products of numeric columns, and the covariances that their means give.
 
-    Columns are taken from the middles of their bounds, so that second moments lose no digits.
+    Columns are taken from the middles of their ranges, so that second moments lose no digits.
 
     Parameters
     ----------
     which : list of int
         The columns.
     ranges : ndarray of shape (d, 2)
-        Their bounds.
+    gaps : bool
+        Whether values may be missing: then a pair has means of its own, of the rows with both.
     """
 
-    def __init__(self, which: list[int], ranges: NDArray):
-        self._which, self._middles = which, ranges.mean(axis=1)
+    def __init__(self, which: list[int], ranges: NDArray, *, gaps: bool):
+        self._which, self._middles, self._gaps = which, ranges.mean(axis=1), gaps
         spans = np.ptp(ranges, axis=1)
         self.units = np.outer(spans, spans)
         self._left, self._right = np.triu_indices(len(which))
 
     def products(self, X: NDArray) -> NDArray:
-        """Return the columns, and each product of two of them."""
+        """Return the columns, and each product of two of them; or each pair and its product."""
         columns = _floats(X, self._which) - self._middles
-        return np.hstack([columns, columns[:, self._left] * columns[:, self._right]])
+        left, right = columns[:, self._left], columns[:, self._right]
+        both = left * right
+        if not self._gaps:
+            return np.hstack([columns, both])
+        gone = np.isnan(both)
+        return np.hstack([np.where(gone, np.nan, one) for one in (left, right, both)])
 
     def covariance(self, means: NDArray) -> NDArray:
-        """Return the matrices for mean products of shape (..., d + d (d + 1) / 2)."""
+        """Return the matrices for means of `products`, shape (..., k)."""
         d = len(self._which)
-        first = means[..., :d]
+        if self._gaps:
+            left, right, both = np.split(means, 3, axis=-1)
+        else:
+            first, both = means[..., :d], means[..., d:]
+            left, right = first[..., self._left], first[..., self._right]
         matrix = np.empty((*means.shape[:-1], d, d))
-        matrix[..., self._left, self._right] = means[..., d:]
-        matrix[..., self._right, self._left] = means[..., d:]
-        return matrix - first[..., :, None] * first[..., None, :]
+        matrix[..., self._left, self._right] = both - left * right
+        matrix[..., self._right, self._left] = both - left * right
+        return matrix
 
     def possible(self, covariance: NDArray) -> NDArray:
-        """Return the closest positive semi-definite matrix, with variances of values in bounds."""
+        """Return the closest positive semi-definite matrix, with variances that ranges allow."""
         # In units of the ranges no variance is more than 1/4, and noise is of one size: in other
         # units the column of the largest numbers would move all others.
         values, vectors = np.linalg.eigh(covariance / self.units)

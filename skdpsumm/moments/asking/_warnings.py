@@ -53,7 +53,7 @@ def warn_of_constants(truths: NDArray, hidden: NDArray) -> None:
         held = sorted({"everywhere" if truths[0, k] else "nowhere" for k in constant})
         warn_caller(
             f"The question holds {' or '.join(held)} on the synthetic points{which}: is a category "
-            "misspelt, or a threshold outside the bounds? If not, the sketch does not show such "
+            "misspelt, or a threshold outside the range? If not, the sketch does not show such "
             "rows, or others, and `interval` reaches from none to all of them.",
             AnswerWarning,
         )
@@ -118,17 +118,18 @@ def warn_of_the_unexplained(
         warn_caller(
             f"The sketch explains only {max(worst, 0.0):.0%} of {which} over the synthetic points. "
             "What it misses is answered as if columns were independent and rows even within bins, "
-            "and `noise_std_error` does not cover that. When you sketch again, give `steps`, "
-            "`edges` or `n_bins` for the values and thresholds asked, and columns that are asked "
-            "together one histogram (marginals=[['a', 'b']]); or sketch fewer columns, with more "
-            "n_components or another gamma.",
+            "and `noise_std_error` does not cover that. When you sketch again, give `step` or "
+            "`edges` in the schema, or `n_bins`, for the values and thresholds asked, and columns "
+            "that are asked together one histogram (marginals=[['a', 'b']]); or sketch fewer "
+            "columns, with more n_components or another gamma.",
             AnswerWarning,
         )
     elif wide.any():
         warn_caller(
             f"{hidden.max():.0%} of the rows decide {which} by where in their bins they are, which "
             "the sketch does not tell. `interval` allows for all of it. When you sketch again, "
-            "give `edges` beside the values asked, or `steps` if values are on a grid.",
+            "give `edges` in the schema beside the values asked, or `step` if values are on a "
+            "grid.",
             AnswerWarning,
         )
 
@@ -157,6 +158,10 @@ def warn_of_coarse_bins(model: MomentRegression, columns: TableSchema) -> None:
     ----------
     model : MomentRegression
     columns : TableSchema
+
+    Notes
+    -----
+    Where values are missing, all of this is of those that are present.
     """
     if model.sketch.is_drowned:
         return
@@ -164,7 +169,9 @@ def warn_of_coarse_bins(model: MomentRegression, columns: TableSchema) -> None:
         bound = columns.bound(j)
         if bound is None:
             continue
-        histogram, mass = private_marginal(model.sketch, j)
+        histogram, shares = private_marginal(model.sketch, j)
+        mass = shares[: histogram.n_present(j)]
+        mass = mass / max(mass.sum(), 1e-300)
         place = int(np.argmax(mass))
         left, right = histogram.edges(j)[place : place + 2]
         width = right - left - (columns.step(j) or 0.0)
@@ -172,16 +179,20 @@ def warn_of_coarse_bins(model: MomentRegression, columns: TableSchema) -> None:
         if mass[place] <= _CROWDED_SHARE or mass[place] * width / 2 < least:
             continue
         values = model.points[:, [j]].astype(np.float64)
+        present = ~np.isnan(values)
+        values = np.where(present, values, values[present].mean())
         slope = model.coefficients(values)
-        missed = np.abs(model.residuals(values, slope))[(left <= values) & (values <= right)]
+        inside = present & (left <= values) & (values <= right)
+        missed = np.abs(model.residuals(values, slope))[inside]
         off = mass[place] * missed.max(initial=0.0)
         if off > max(least, 3 * model.sketch.linear_noise_std(slope)[0]):
             at_an_end = place in (0, len(mass) - 1)
-            beyond = " Values beyond the bounds are there, too: are those right?" * at_an_end
+            beyond = " Values beyond the range are there, too: is it right?" * at_an_end
             warn_caller(
                 f"Column {columns.name(j)!r}: {mass[place]:.0%} of the rows are in one bin, from "
                 f"{left:g} to {right:g}, and the sketch does not tell where in it. Its mean may be "
                 f"off by {off:.3g} beside the noise. When you sketch it again, divide this bin: "
-                f"give `edges`, or `steps` if values are on a grid, or more `n_bins`.{beyond}",
+                "give `edges` in the schema, or `step` if values are on a grid, or more "
+                f"`n_bins`.{beyond}",
                 AnswerWarning,
             )

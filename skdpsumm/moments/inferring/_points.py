@@ -13,13 +13,14 @@ from scipy.optimize import minimize
 from ..._computing import advance
 from ...features._feature_maps import FeatureMap, project_to_simplex
 from ...features._histogram import HistogramMap
+from ...schema._columns import read_cells
 from ...schema._schema import TableSchema, stack_columns, stratified
 from ...sketches import PrivateSketch
 from ._regression import FeatureBlocks
 
 PRIORS = ("auto", "uniform", "marginals")
-# Of bounds, whose range is at least its inverse. The error of a covariance squares squares of them,
-# which must neither overflow nor vanish.
+# Of ends of ranges, which are at least its inverse wide. The error of a covariance squares squares
+# of them, which must neither overflow nor vanish.
 LARGEST_BOUND = 1e60
 # Least share of the points of "marginals" in each bin: what the sketch says of a bin is heard where
 # points are in it, and noise may have emptied it.
@@ -52,12 +53,12 @@ def draw_points(
     Parameters
     ----------
     prior : {"auto", "uniform", "marginals"} or array of shape (k, d)
-        "uniform": on the bounds and categories. "marginals": independent columns, each drawn from
+        "uniform": on the ranges and categories. "marginals": independent columns, each drawn from
         the sketch's own private histogram of it. "auto": "marginals" where the sketch has a
         histogram of every column, else "uniform". An array: those public points.
     sketch : PrivateSketch
     columns : TableSchema
-        With the bounds of every numeric column.
+        With the range of every numeric column.
     n_points : int
         Ignored for an array.
     rng : RandomState
@@ -91,21 +92,22 @@ def check_answerable(feature_map: FeatureMap, columns: TableSchema, prior: Any) 
         low, high = columns.bound(j) or (0.0, 1.0)
         if max(-low, high) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
             raise ValueError(
-                f"bounds of column {columns.name(j)!r} are {(low, high)}: to be answered from, "
-                f"they must be within {LARGEST_BOUND:g} and {1 / LARGEST_BOUND:g} wide; state the "
+                f"The range of column {columns.name(j)!r} is {(low, high)}: to be answered from, "
+                f"it must be within {LARGEST_BOUND:g} and {1 / LARGEST_BOUND:g} wide; state the "
                 "column in another unit."
             )
     for part in feature_map.parts():
         for j in range(columns.n_columns):
             own = part.schema
             for what, there, here in (
-                ("bounds", own.bound(j), columns.bound(j)),
-                ("steps", own.step(j), columns.step(j)),
+                ("range", own.bound(j), columns.bound(j)),
+                ("step", own.step(j), columns.step(j)),
             ):
                 if columns.values(j) is None and there not in (None, here):
                     raise ValueError(
-                        f"{what} of column {columns.name(j)!r} are {there} in the sketch, which "
-                        f"moves values to them, and {here} here; give them once, or alike."
+                        f"The {what} of column {columns.name(j)!r} is {there} in a part of the "
+                        f"sketch, which moves values to it, and {here} in another; sketch the "
+                        "table again, with one schema."
                     )
     if not isinstance(prior, str):
         _public_points(prior, columns)
@@ -172,8 +174,20 @@ def _from_histogram(
     codes = np.minimum(np.searchsorted(ends, u, side="right"), len(ends) - 1)
     if histogram.schema.values(j) is not None:
         return histogram.schema.decode(j, codes)
-    edges = histogram.edges(j)
-    return edges[codes] + rng.uniform(size=n_points) * np.diff(edges)[codes]
+    absent = codes == histogram.n_present(j)
+    codes, edges = np.where(absent, 0, codes), histogram.edges(j)
+    values = edges[codes] + rng.uniform(size=n_points) * np.diff(edges)[codes]
+    return np.where(absent, np.nan, values)
+
+
+def absent(schema: TableSchema, cells: NDArray, j: int) -> NDArray[np.bool_]:
+    """Return which cells of column `j` of synthetic points are missing."""
+    if not schema.missing(j):
+        return np.zeros(len(cells), np.bool_)
+    known = schema.values(j)
+    if known is None:
+        return np.isnan(cells.astype(np.float64))
+    return read_cells(schema.columns[j], cells, schema.name(j)) == len(known)
 
 
 def _public_points(points: Any, columns: TableSchema) -> NDArray:
@@ -183,12 +197,13 @@ def _public_points(points: Any, columns: TableSchema) -> NDArray:
             f"prior must hold at least two rows of {columns.n_columns} columns, got an array of "
             f"shape {array.shape}."
         )
-    if array.dtype.kind in "iub":
-        array = array.astype(np.float64)
-    if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
-        raise ValueError("prior holds NaN or infinite values; give finite public points.")
-    columns.check(array)
-    return array
+    try:
+        parts = [columns.read(array, j) for j in range(columns.n_columns)]
+    except ValueError as error:
+        raise ValueError(f"prior, an array of public points: {error}") from None
+    return stack_columns(
+        [p if columns.values(j) is None else columns.decode(j, p) for j, p in enumerate(parts)]
+    )
 
 
 def maxent_weights(
@@ -315,8 +330,8 @@ def maxent_points(
 ) -> tuple[NDArray, NDArray[np.float64]]:
     """Move `points` towards the sketched data, round by round, and weight them to match it.
 
-    Data fill a small part of their bounds, and of points spread over the bounds only a few lie
-    where the data do. Matching many moments exactly then puts all weight on a handful of points
+    Data fill a small part of their ranges, and of points spread over these only a few lie where
+    the data do. Matching many moments exactly then puts all weight on a handful of points
     (measured on Occupancy at epsilon = 3: an effective sample of 1 to 4 out of 40,000, and an AUC
     down to 0.7): the more accurate the sketch, the worse the model. So matching starts loose;
     after each round points are drawn anew from the weights, spread by a kernel that shrinks with
@@ -328,7 +343,7 @@ def maxent_points(
     points : ndarray of shape (n, d)
         Drawn from the prior.
     columns : TableSchema
-        With bounds of all numeric columns.
+        With the range of every numeric column.
     rng : RandomState
 
     Returns
@@ -358,7 +373,7 @@ def _spread(
     size: int,
     rng: np.random.RandomState,
 ) -> NDArray:
-    """Draw `size` points from the weighted ones, and jitter them inside the bounds."""
+    """Draw `size` points from the weighted ones, and jitter them inside their ranges."""
     # By systematic resampling, of low variance.
     chosen = rng.permutation(_at_quantiles(weights, (np.arange(size) + rng.uniform()) / size))
     numeric = columns.numeric
@@ -370,7 +385,8 @@ def _spread(
         known, column = columns.values(j), moved[:, j]
         if known is not None:
             fresh = rng.uniform(size=size) < _FRESH_SHARE
-            column[fresh] = columns.decode(j, rng.randint(len(known), size=int(fresh.sum())))
+            n_codes = columns.columns[j].n_codes
+            column[fresh] = columns.decode(j, rng.randint(n_codes, size=int(fresh.sum())))
             parts.append(column)
         else:
             parts.append(columns.on_grid(column.astype(np.float64), j))
@@ -378,22 +394,27 @@ def _spread(
 
 
 def _jitter(points, weights, chosen, numeric, columns, rng):
-    """Add a normal kernel of Scott's width, reflected at the bounds, to half of the entries.
+    """Add a normal kernel of Scott's width, reflected at the ends, to half of the entries.
 
     The others keep their values: many rows may share one, such as an income of 0, and a kernel
     would leave no point there for their weight.
     """
     low, high = np.array([columns.bound(j) for j in numeric]).T
     unit = (points[:, numeric].astype(np.float64) - low) / (high - low)
-    covariance = np.atleast_2d(np.cov(unit.T, aweights=weights))
+    covariance = np.atleast_2d(np.cov(_filled(unit).T, aweights=weights))
     effective = 1 / np.sum(weights**2)
     width = 0.5 * effective ** (-1 / (len(numeric) + 4))
-    # TableSchema of the points may be constant, or depend on one another exactly.
+    # Columns of the points may be constant, or depend on one another exactly.
     root = np.linalg.cholesky(covariance + 1e-6 * np.eye(len(numeric)))
     noise = rng.normal(size=(len(chosen), len(numeric))) @ root.T
     noise[rng.uniform(size=noise.shape) < _UNMOVED_SHARE] = 0.0
     folded = np.mod(unit[chosen] + width * noise, 2.0)
     return low + (high - low) * np.minimum(folded, 2.0 - folded)
+
+
+def _filled(numbers: NDArray) -> NDArray:
+    """Return numbers with the middle of the unit interval for those that are missing."""
+    return np.where(np.isnan(numbers), 0.5, numbers)
 
 
 def _at_quantiles(weights: NDArray, ladder: NDArray) -> NDArray[np.int64]:

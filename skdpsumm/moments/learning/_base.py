@@ -18,14 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 from ..._computing import progress, warn_caller
 from ...features._feature_maps import project_to_simplex
 from ...privacy._contract import columns_kept
-from ...schema._columns import Column
+from ...schema._columns import Categorical, Column
 from ...schema._reading import Table, exact_numbers, validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
 from ...sketches._union import with_schema
-from .._base import BaseM2M, table_of
+from .._base import BaseM2M, table_of, with_parts
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of
-from ..inferring._points import draw_points, maxent_points, missing_histogram
+from ..inferring._points import absent, draw_points, maxent_points, missing_histogram
 from ..inferring._regression import MomentRegression
 
 # Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
@@ -95,8 +95,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Raises
         ------
         ValueError
-            For bad parameters or data, a column without bounds that is not among `categories`, and
-            a value or a label that is not listed; nothing is charged.
+            For bad parameters or data, a column of numbers without a range, and a value or a label
+            that is not listed; nothing is charged.
         BudgetExceededError
             If the sketcher's ledger cannot hold the release; nothing is charged.
 
@@ -134,6 +134,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if given is None:
             given = _default_sketcher(inputs.n_columns, self._n_bins)
         table = _with_target(inputs, self._describe_target(y))
+        _check_names(given, table)
         return self._seeded(with_schema(given, table), rng)
 
     def _check_parameters(self) -> None:
@@ -164,8 +165,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Parameters
         ----------
         sketch : PrivateSketch
-            Of a table that holds the target. Other columns may be categories: `estimator` is given
-            an indicator of each of their values, in the order of `categories`, in their place.
+            Of a table that holds the target.
         target : int or str, default=None
             Number or name of the column that is learnt. None is the last one, where `fit` puts it.
             All other columns are inputs, in their order.
@@ -178,7 +178,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         ------
         ValueError
             If the sketch has no such column, or one of the wrong kind; or if a numeric column has
-            no bounds, in the sketch or here.
+            no range, in the sketch or here.
 
         Warns
         -----
@@ -209,6 +209,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self.privacy_ = sketch.privacy
         self._set_target(columns, target)
         points, weights = self._weighted_points(sketch, columns, rng)
+        if columns.missing(target):  # of which nothing is learnt
+            known = ~absent(columns, points[:, target], target)
+            points, weights = points[known], weights[known] / weights[known].sum()
         estimator = self._default_estimator() if self.estimator is None else clone(self.estimator)
         self._columns = _all_but(columns, target)
         inputs = self._encoded(np.delete(points, target, axis=1))
@@ -218,7 +221,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         given = {_weight_parameter(estimator): weights[kept] * len(points)}
         self.estimator_ = estimator.fit(inputs[kept], learnt[kept], **given)
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
-        self._warn_of_few_points(inputs.shape[1] + 1)
+        self._warn_of_few_points(columns, inputs.shape[1] + 1)
         warn_of_invisible_inputs(sketch, columns, target, self.prior)
         return self
 
@@ -233,12 +236,12 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             ridge = MomentRegression(sketch, points, regularization="theory", center=True)
             return points, project_to_simplex(ridge.weights)
 
-    def _warn_of_few_points(self, n_parameters: int) -> None:
+    def _warn_of_few_points(self, columns: TableSchema, n_parameters: int) -> None:
         """Warn where the weights have collapsed on few points; all of it was released before."""
         if self.effective_sample_size_ >= _POINTS_A_PARAMETER * n_parameters:
             return
         ways = ["more synthetic points (n_synthetic)", "fewer columns", "a larger epsilon"]
-        if missing_histogram(self.sketch_.feature_map, self.sketch_.columns) is not None:
+        if missing_histogram(self.sketch_.feature_map, columns) is not None:
             ways.insert(0, "a sketch with a histogram of each column (SketchUnion)")
         elif self.prior == "uniform":
             ways.insert(0, "prior='marginals'")
@@ -262,20 +265,20 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self._columns.check(X)
         return self._encoded(X)
 
-    def _has_categories(self) -> bool:
-        return any(self._columns.values(j) for j in range(self.n_features_in_))
-
     def _encoded(self, X: NDArray | Table) -> NDArray[np.float64]:
-        """Return what the estimator is given: numbers, and an indicator for each category."""
-        if isinstance(X, Table) or self._has_categories():
-            return np.column_stack([self._encoded_column(X, j) for j in range(X.shape[1])])
-        return exact_numbers(X)
+        """Return what the estimator is given: no missing values, and no words."""
+        return np.column_stack([self._encoded_column(X, j) for j in range(X.shape[1])])
 
     def _encoded_column(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
-        values = self._columns.values(j)
-        if values is None:
-            return exact_numbers(X[:, j])
-        return np.eye(len(values))[self._columns.code(X, j)]
+        """Return a number, or the middle of its range and an indicator; those of categories."""
+        column = self._columns.columns[j]
+        if isinstance(column, Categorical):
+            return np.eye(column.n_codes)[self._columns.code(X, j)]
+        numbers = exact_numbers(X[:, j])
+        if not column.missing:
+            return numbers
+        gone = np.isnan(numbers)
+        return np.column_stack([np.where(gone, np.mean(column.bounds), numbers), gone])
 
     def predict(self, X):
         """Predict with the trained estimator.
@@ -283,7 +286,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            With the columns that were sketched: categories as values, not as indicators.
+            With the columns that were sketched: categories as values, not as indicators, and
+            missing values as they are.
 
         Returns
         -------
@@ -303,6 +307,20 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         return tags
 
 
+def _check_names(sketcher: Any, table: TableSchema) -> None:
+    """Raise ValueError where a sketcher names a column that the table (X, y) lacks."""
+    names = table.names or ()
+    of_y = repr(names[-1]) if names else f"number {table.n_columns - 1}"
+    marginals = (getattr(one, "marginals", None) for one in with_parts(sketcher))
+    groups = (group for known in marginals if isinstance(known, list | tuple) for group in known)
+    for name in (name for group in groups if isinstance(group, list | tuple) for name in group):
+        if isinstance(name, str) and name not in names:
+            raise ValueError(
+                f"marginals names column {name!r}, which is not in the sketched table: it has the "
+                f"columns of X, and y as column {of_y}."
+            )
+
+
 def _default_sketcher(n_features: int, n_bins: int) -> SketchUnion:
     """Return what tells how the target goes with each input, and with a few of them together.
 
@@ -311,7 +329,7 @@ def _default_sketcher(n_features: int, n_bins: int) -> SketchUnion:
     1.
     """
     pairs = [[j, n_features] for j in range(n_features)]
-    return SketchUnion([HistogramSketcher(marginals=pairs, n_bins=n_bins), RFFSketcher(gamma=2.0)])
+    return SketchUnion([HistogramSketcher(marginals=pairs, n_bins=n_bins), RFFSketcher()])
 
 
 def _weight_parameter(estimator: Any) -> str:
@@ -364,7 +382,7 @@ def warn_of_invisible_inputs(
     ----------
     sketch : PrivateSketch
     columns : TableSchema
-        With the bounds of every numeric column.
+        With the range of every numeric column.
     target : int
         The column that is learnt.
     prior : as in `draw_points`
@@ -409,14 +427,18 @@ def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:
 
 def _standardised(points: NDArray, columns: TableSchema, j: int) -> NDArray:
     """Return a column as a standardised number, or as centred indicators, shape (n, k)."""
-    known = columns.values(j)
-    if known is not None:
+    column = columns.columns[j]
+    if isinstance(column, Categorical):
         codes = columns.code(points, j)
-        frequent = np.argsort(-np.bincount(codes, minlength=len(known)), kind="stable")
+        frequent = np.argsort(-np.bincount(codes, minlength=column.n_codes), kind="stable")
         indicators = codes[:, None] == frequent[:_MOST_INDICATORS]
         return indicators - indicators.mean(axis=0)
-    number = points[:, [j]].astype(np.float64)
-    return (number - number.mean()) / max(number.std(), 1e-300)
+    number = points[:, j].astype(np.float64)
+    gone = np.isnan(number)
+    number[gone] = number[~gone].mean()
+    found = np.column_stack([number, gone]) if column.missing else number[:, None]
+    found = found - found.mean(axis=0)
+    return found / np.maximum(found.std(axis=0), 1e-300)
 
 
 def _message(columns: TableSchema, target: int, hidden: list[int], share: float) -> str:

@@ -33,13 +33,13 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     sketcher : sketcher, default=None
         What is released, of the table with the label as its last, categorical column. None: a
         union of histograms, of each column together with the label (8 bins), and 200 Fourier
-        features of the columns scaled to [0, 1], gamma = 2 (sigma = 1/2), at epsilon = 1,
-        delta = 1e-6: the former tell how the label goes with each of many columns, the latter how
-        with a few together. Its schema is set by `fit`; its `marginals` may name columns of X, and
+        features, at epsilon = 1, delta = 1e-6: the former tell how the label goes with each of
+        many columns, the latter how with a few together. Its schema is set by `fit`; its `marginals` may name columns of X, and
         the label, "target".
     schema : TableSchema or what stands for one
         What is public about the columns of X. Required by `fit`. `estimator` is given an indicator
-        of each category in the column's place.
+        of each category in the column's place; and beside a number that may be missing (then it is
+        the middle of its range) an indicator that it is.
     estimator : classifier, default=None
         Takes `sample_weight`, or is a Pipeline whose last step does; what its steps learn, they
         learn from the release. None: `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`.

@@ -1,0 +1,513 @@
+"""The private search protects groups: parts, the score, what a learner is given, and refusals."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import kstest, norm
+from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skdpsumm import (
+    M2MClassifier,
+    PINPClassifier,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    PrivateSearchCV,
+    RFFSketcher,
+    TDDLClassifier,
+    TDILClassifier,
+    audit_epsilon,
+)
+from skdpsumm.model_selection import _private_search, _run
+from skdpsumm.model_selection._candidate import Leaf
+from skdpsumm.model_selection._public_rows import PublicRows
+from skdpsumm.model_selection._run import Table, groups_held_out
+from skdpsumm.model_selection._stopping import plan_runs, stopping
+from skdpsumm.privacy import GaussianDP, PureDP, _noise
+from skdpsumm.schema._groups import Groups
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+LIMITS = pytest.mark.parametrize("limit", [1, 3, "average"])
+KEY = bytes(range(32))
+RNG = np.random.default_rng(0)
+LABELS = RNG.integers(0, 100, 600)
+X = np.column_stack([RNG.uniform(-1, 1, 600), np.arange(600) / 600])  # the second names the row
+Y = (X[:, 0] > 0).astype(int)
+SEEN = []
+
+
+class Spy(ClassifierMixin, BaseEstimator):
+    """A learner of groups that says the same of every row, and notes what it was given."""
+
+    def __init__(
+        self,
+        label=1,
+        epsilon=1.0,
+        delta=0.0,
+        adjacency="add_remove",
+        max_rows_per_group=None,
+        noise_seed=None,
+        ledger=None,
+        classes=None,
+        unit=None,
+    ):
+        self.label = label
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.max_rows_per_group = max_rows_per_group
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+        self.classes = classes
+        self.unit = unit
+
+    def fit(self, X, y, *, groups=None):
+        assert (groups is None) == (self.max_rows_per_group is None)
+        SEEN.append((np.array(X), groups, self.max_rows_per_group))
+        if self.label == "fails" and len(X) > 30:
+            raise RuntimeError("too many rows")
+        self.classes_ = np.unique(y)
+        unit = "one row" if groups is None else "one group"
+        self.privacy_ = PrivacyGuarantee(
+            PureDP(self.epsilon), self.adjacency, unit=self.unit or unit
+        )
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), 1 if self.label == "fails" else self.label)
+
+
+class Blind(Spy):
+    """A learner that has the parameter, and takes no groups."""
+
+    def fit(self, X, y):
+        return super().fit(X, y)
+
+
+class Rows(ClassifierMixin, BaseEstimator):
+    """A learner of single rows."""
+
+    def __init__(
+        self, epsilon=1.0, delta=0.0, adjacency="add_remove", noise_seed=None, ledger=None
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.noise_seed = noise_seed
+        self.ledger = ledger
+
+    def fit(self, X, y):
+        self.privacy_ = PrivacyGuarantee(PureDP(self.epsilon), self.adjacency)
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+def search(estimator=None, choices=None, **params):
+    given = {"expected_trials": 3, "noise_seed": 0, "random_state": 0, "delta": 0.0}
+    params = {**given, "max_rows_per_group": 2, "epsilon": 2.0, **params}
+    return PrivateSearchCV(estimator or Spy(), choices or {}, **params)
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """Return the parted tables of all searches, as they come."""
+    found, parted = [], Table.parted.__func__
+
+    def record(cls, *args, **options):
+        found.append(parted(cls, *args, **options))
+        return found[-1]
+
+    monkeypatch.setattr(Table, "parted", classmethod(record))
+    return found
+
+
+def rows_of(table):
+    """Return which rows of X a search trained on, and which it scored."""
+    held_out = [row[0, 1] for row in table.rows]
+    return (np.rint(np.array(part) * 600).astype(int) for part in (table.X[:, 1], held_out))
+
+
+# ------------------------------------------------------------------------------------------ parts
+
+
+def test_coins_are_of_groups_and_of_no_other():
+    groups = Groups.read(LABELS)
+    coins = groups_held_out(groups, 0.25, KEY)
+    for label in range(100):
+        assert len(set(coins[label == LABELS])) == 1
+        rest = label != LABELS
+        assert (groups_held_out(Groups.read(LABELS[rest]), 0.25, KEY) == coins[rest]).all()
+    as_words = Groups.read(LABELS.astype(str))
+    assert (groups_held_out(as_words, 0.25, KEY) != coins).any()
+    as_floats = Groups.read(LABELS.astype(float).tolist())
+    assert (groups_held_out(as_floats, 0.25, KEY) == coins).all()
+    assert (groups_held_out(groups, 0.25, KEY[::-1]) != coins).any()
+
+
+@pytest.mark.parametrize("chance", [1e-9, 0.25, 0.9, 1 - 1e-9])
+def test_coins_fall_by_chance(chance):
+    """Within five standard deviations of a binomial count."""
+    groups = Groups.read(np.arange(20_000))
+    count = groups_held_out(groups, chance, KEY).sum()
+    assert abs(count - 20_000 * chance) <= 5 * math.sqrt(20_000 * chance * (1 - chance)) + 1
+
+
+def check_parts(table, limit):
+    train, held_out = rows_of(table)
+    assert not set(LABELS[train]) & set(LABELS[held_out])
+    kept = np.bincount(LABELS[np.append(train, held_out)], minlength=100)
+    sizes = np.bincount(LABELS, minlength=100)
+    assert (kept == (sizes if limit == "average" else np.minimum(sizes, limit))).all()
+    assert list(table.groups) == LABELS[train].tolist()
+
+
+@LIMITS
+def test_no_part_cuts_a_group_and_the_learner_gets_whole_ones(tables, limit):
+    SEEN.clear()
+    search(max_rows_per_group=limit).fit(X, Y, groups=LABELS)
+    for table in tables:
+        check_parts(table, limit)
+    private = [(rows, groups) for rows, groups, bound in SEEN if len(rows) > 30]
+    for rows, groups in private:
+        assert (rows == tables[0].X).all()
+        assert list(groups) == list(tables[0].groups)
+    assert private
+    assert {bound for _, _, bound in SEEN} == {limit}
+
+
+def test_coins_of_rows_would_be_found(tables, monkeypatch):
+    """The planted bug: each row has a coin of its own."""
+    monkeypatch.setattr(
+        _private_search,
+        "groups_held_out",
+        lambda groups, chance, key: np.random.default_rng(0).random(len(groups.codes)) < chance,
+    )
+    search().fit(X, Y, groups=LABELS)
+    with pytest.raises(AssertionError):
+        check_parts(tables[0], 2)
+
+
+@LIMITS
+def test_a_group_that_goes_leaves_all_others_where_they_are(tables, limit):
+    for gone in (3, 50):
+        del tables[:]
+        rest = gone != LABELS
+        search(max_rows_per_group=limit).fit(X, Y, groups=LABELS)
+        search(max_rows_per_group=limit).fit(X[rest], Y[rest], groups=LABELS[rest])
+        one, other = tables[0], tables[-1]
+        for mine, theirs in zip(rows_of(one), rows_of(other), strict=True):
+            assert theirs.tolist() == [row for row in mine if LABELS[row] != gone]
+
+
+def test_coins_are_secret_without_a_seed(tables):
+    for _ in range(2):
+        search(noise_seed=None).fit(X, Y, groups=LABELS)
+    one, other = tables[0], tables[-1]
+    assert one.X.tolist() != other.X.tolist()
+
+
+def test_without_noise_coins_come_from_the_public_seed(tables):
+    for seed in (0, 0, 1):
+        search(epsilon=np.inf, random_state=seed, noise_seed=None).fit(X, Y, groups=LABELS)
+    found = {table.X.tobytes() for table in tables}
+    assert len(found) == 2
+
+
+# ------------------------------------------------------------------------------------------ score
+
+
+def scorer(limit=1, adjacency="add_remove", *, delta=0.0, bounds=(0.0, 1.0), score=None):
+    plan = plan_runs(stopping(0.0, 10), 1.0, delta)
+    rows = limit if isinstance(limit, int) else 1
+    return _run.PrivateScore(score or _run.SCORES["accuracy"], *bounds, adjacency, plan, rows)
+
+
+@ADJACENCIES
+@LIMITS
+@pytest.mark.parametrize("size", [1, 3, 200])
+def test_worst_groups_reach_the_bound_of_the_score(monkeypatch, size, limit, adjacency):
+    """Rows of a group are all right, and those of the one that comes in its place all wrong."""
+    seen = []
+
+    def record(noise, index, values, seed=None):
+        seen.append((noise.blocks[0], int(values[0])))
+        return np.asarray(values, np.float64)
+
+    monkeypatch.setattr(_noise.IntegerNoise, "add_block", record)
+    monkeypatch.setattr(
+        _private_search, "groups_held_out", lambda groups, *_: np.ones(len(groups.codes), bool)
+    )
+    group = np.zeros((size, 2)), np.ones(size, int), np.full(size, 999)
+    new = np.zeros((size, 2)), np.zeros(size, int), np.full(size, 1000)
+    tables = [(X, Y, LABELS), (X, Y, LABELS)]
+    tables[0] = [np.concatenate(pair) for pair in zip(tables[0], group, strict=True)]
+    if adjacency == "replace_one":
+        tables[1] = [np.concatenate(pair) for pair in zip(tables[1], new, strict=True)]
+    sums = []
+    for rows, labels, groups in tables:
+        seen.clear()
+        model = search(max_rows_per_group=limit, adjacency=adjacency)
+        monkeypatch.setattr(model, "_seeds", lambda j: [None, None])
+        model.fit(rows, labels, groups=groups)
+        sums.append(seen[0][1])
+    block = seen[0][0]
+    part = 1 if limit == "average" else min(size, limit) / limit
+    assert abs(sums[0] - sums[1]) == part * block.l1 == part * block.l2
+    rows = 1 if limit == "average" else limit
+    assert block.l1 == rows * _run._GRID * (2 if adjacency == "replace_one" else 1)
+
+
+@ADJACENCIES
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-3.0, 0.5)])
+def test_no_group_moves_the_sum_farther(bounds, adjacency):
+    rng = np.random.default_rng(0)
+    score = scorer("average", adjacency, bounds=bounds, score=lambda e, row, y: row)
+    values = [-np.inf, np.nan, np.inf, *rng.uniform(-9, 9, 40)]
+    most, found = score._noise.blocks[0].l1, []
+    for _ in range(200):
+        rows = list(rng.choice(values, rng.integers(1, 9)))
+        found.append(score.exact(None, rows, np.zeros(len(rows)), np.zeros(len(rows), int)))
+    assert max(map(abs, found)) <= _run._GRID
+    moved = max(found) - min(found) if adjacency == "replace_one" else max(map(abs, found))
+    assert 0.9 * most < moved <= most
+
+
+def test_each_group_adds_the_mean_of_its_scores():
+    rng = np.random.default_rng(0)
+    score = scorer("average", bounds=(-1.0, 1.0), score=lambda e, row, y: row)
+    rows, whose = list(rng.uniform(-1, 1, 50)), rng.integers(0, 6, 50)
+    exact = [
+        score.exact(None, [r for r, w in zip(rows, whose, strict=True) if w == g], np.zeros(50),
+                    np.zeros(np.sum(whose == g), int))
+        for g in range(6)
+    ]  # fmt: skip
+    assert score.exact(None, rows, np.zeros(50), whose) == sum(exact)
+    means = [np.mean([r for r, w in zip(rows, whose, strict=True) if w == g]) for g in range(6)]
+    np.testing.assert_allclose(np.array(exact) / _run._GRID, means, atol=2e-6)
+    assert score.exact(None, [], np.zeros(0), np.zeros(0, int)) == 0
+
+
+@pytest.mark.parametrize("limit", [2, "average"])
+def test_a_candidate_that_fails_scores_lowest_of_all(tables, limit):
+    model = search(Spy("fails"), max_rows_per_group=limit, noise_seed=None, epsilon=1e6)
+    model.fit(X, Y, groups=LABELS)
+    assert len(SEEN[-1][0]) <= 30  # what is released saw public rows
+    _, held_out = rows_of(tables[0])
+    n = len(held_out) if limit == 2 else len(set(LABELS[held_out]))
+    assert model.best_sum_ == pytest.approx(-n / 2, abs=0.1)
+
+
+@pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
+@ADJACENCIES
+@pytest.mark.parametrize("limit", [4, "average"])
+def test_noise_of_the_score(monkeypatch, factor, accepted, limit, adjacency):
+    """Three arms: the right scale, worked out here from the plan's own equation, and two wrong."""
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(
+        _noise,
+        "_gaussian_i64",
+        lambda v, s: v + np.rint(rng.normal(0, s * factor, v.shape)).astype(np.int64),
+    )
+    score = scorer(limit, adjacency, delta=1e-6, bounds=(-4.0, 0.0))
+    law = stopping(0.0, 10)
+    mu = brentq(lambda m: law.price(GaussianDP(m)).epsilon(1e-6) - 1.0, 1e-3, 3.0)
+    reach = 2.0 * (4 if limit == 4 else 1) * (1 if adjacency == "add_remove" else 2)
+    assert score.noise_std == pytest.approx(reach / mu, rel=1e-4)
+    sample = [score.release(12345, None) - 12345 * score._unit for _ in range(6000)]
+    assert (kstest(sample, norm(scale=reach / mu).cdf).pvalue > 1e-9) == accepted
+
+
+class Toy:
+    """A candidate that costs no time: all that it does is to be scored."""
+
+    def __init__(self, epsilon):
+        self.privacy_ = PrivacyGuarantee(PureDP(epsilon), unit="one group")
+
+    def set_params(self, **params):
+        return self
+
+    def fit(self, X, y, **params):
+        return self
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("limit", [5, "average"])
+@pytest.mark.parametrize("honest", [True, False])
+def test_audit_of_a_search_with_worst_groups(monkeypatch, limit, honest):
+    """Five rows of one group are held out, or none; the planted bug counts them as one row each."""
+    monkeypatch.setattr(_private_search, "clone", lambda e, **_: e)
+    monkeypatch.setattr(_run, "clone", lambda e, **_: e)
+    plan = plan_runs(stopping(0.0, 10), 1.5, 0.0)
+    score = scorer(limit if honest else 1, score=lambda e, row, y: 1.0)
+    score = _run.PrivateScore(score.row_score, -1.0, 1.0, "add_remove", plan, score.rows_of_unit)
+    model = PrivateSearchCV(Spy(), {})
+    law, rng = stopping(0.0, 10), np.random.default_rng(0)
+    averaged = limit == "average" and honest
+
+    def release(rows):
+        whose = np.zeros(len(rows), int) if averaged else None
+        table = Table(None, None, list(rows), np.zeros(len(rows)), None, whose)
+        trials = [({}, Toy(plan.epsilon))] * law.draw(rng)
+        draft = _private_search._Draft(
+            Leaf("", ""), PublicRows(None, None), trials, None, lambda steps: table, score, None
+        )
+        return model._search(draft).value
+
+    worlds = np.ones(5), np.zeros(0)
+    result = audit_epsilon(
+        release, *worlds, delta=0.0, n_trials=1500, confidence=1 - 1e-9, random_state=0
+    )
+    assert (result.lower_bound <= 1.5) == honest
+
+
+# ---------------------------------------------------------------------------- claims and refusals
+
+
+@ADJACENCIES
+@pytest.mark.parametrize("limit", [2, "average"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_claims_are_about_groups(limit, adjacency, delta):
+    ledger = PrivacyLedger(epsilon=40, delta=1e-5, adjacency=adjacency, unit="group")
+    options = {"max_rows_per_group": limit, "adjacency": adjacency, "delta": delta}
+    learner = TDILClassifier(norm_bound=1.5, mechanism="functional")
+    if delta == 0:
+        learner = TDILClassifier(norm_bound=1.5, mechanism="exponential")
+    model = search(learner, {"regularization": [3.0, 30.0]}, ledger=ledger, **options)
+    model.fit(X, Y, groups=LABELS)
+    assert model.privacy_.unit == model.best_estimator_.privacy_.unit == "one group"
+    assert f"max_rows_per_group={limit!r}" in model.privacy_.given
+    assert ("the number of groups" in model.privacy_.given) == (adjacency == "replace_one")
+    assert "number of rows" not in model.privacy_.given
+    assert model.privacy_.epsilon(delta) <= 2 * (1 + 1e-9)
+    assert len(ledger.entries()) == 1
+    assert model.best_estimator_.max_rows_per_group == limit
+    assert model.predict(X).shape == (600,)
+
+
+def test_learners_of_other_kinds():
+    maps = {"max_rows_per_group": "average", "delta": 1e-6, "epsilon": 4.0, "noise_seed": None}
+    X_public = np.random.default_rng(1).uniform(-1, 1, (50, 2))
+    tddl = TDDLClassifier(kernel="rbf", gamma=1.0, regularization=30.0)
+    model = search(tddl, **maps).fit(X, Y, X_public=X_public, groups=LABELS)
+    assert model.best_estimator_.privacy_.unit == "one group"
+    pipe = make_pipeline(FunctionTransformer(), TDILClassifier(norm_bound=1.5))
+    model = search(pipe, {"tdilclassifier__regularization": [5.0]}, **maps)
+    model.fit(pd.DataFrame(X, columns=["a", "b"]), Y, groups=pd.Series(LABELS))
+    assert model.best_estimator_[-1].privacy_.unit == "one group"
+    assert model.best_estimator_[-1].max_rows_per_group == "average"
+
+
+@pytest.mark.parametrize("limit", [2, "average"])
+def test_models_on_a_sketch(limit):
+    sketcher = RFFSketcher(gamma=1.0, n_components=50)
+    model = search(
+        M2MClassifier(sketcher, schema=(-1, 1), classes=[0, 1]), max_rows_per_group=limit
+    )
+    model.fit(X, Y, groups=LABELS)
+    fitted = model.best_estimator_
+    assert fitted.sketcher_.max_rows_per_group == limit
+    for claim in (model.privacy_, fitted.privacy_, fitted.sketch_.privacy):
+        assert claim.unit == "one group"
+
+
+def test_no_trial_returns_what_saw_public_rows():
+    for seed in range(30):
+        options = {"distribution": "poisson", "expected_trials": 1.01, "noise_seed": seed}
+        SEEN.clear()
+        model = search(**options).fit(X, Y, groups=LABELS)
+        if model.best_sum_ == -np.inf:
+            break
+    assert model.best_sum_ == -np.inf
+    assert all(len(rows) <= 30 for rows, _, _ in SEEN)
+    assert model.best_estimator_.privacy_.unit == "one group"
+
+
+WRONG = {
+    "groups without": ({"max_rows_per_group": None}, LABELS, "max_rows_per_group is None"),
+    "no groups": ({}, None, "enable_metadata_routing=True"),
+    "zero": ({"max_rows_per_group": 0}, LABELS, "max_rows_per_group"),
+    "word": ({"max_rows_per_group": "mean"}, LABELS, "max_rows_per_group"),
+    "too few": ({}, LABELS[:-1], "different numbers of rows"),
+    "missing": ({}, [None, *LABELS[1:]], "missing label"),
+    "of rows": ({"estimator": Rows()}, LABELS, "Rows takes no groups in fit"),
+    "blind": ({"estimator": Blind()}, LABELS, "Blind takes no groups in fit"),
+    "objective": (
+        {"estimator": TDILClassifier(mechanism="objective"), "delta": 1e-6},
+        LABELS,
+        "proved for single rows alone",
+    ),
+    "objective in a grid": (
+        {"estimator": TDILClassifier(), "choices": {"mechanism": ["functional", "objective"]}},
+        LABELS,
+        "objective",
+    ),
+    "keeps rows": (
+        {"estimator": PINPClassifier(gamma=1.0), "delta": 1e-6},
+        LABELS,
+        "keeps private rows",
+    ),
+    "own bound": ({"estimator": Spy(max_rows_per_group=3)}, LABELS, "said once"),
+    "own bound and none": (
+        {"estimator": Spy(max_rows_per_group=3), "max_rows_per_group": None},
+        None,
+        "said once",
+    ),
+    "own bound of a sketcher": (
+        {
+            "estimator": M2MClassifier(RFFSketcher()),
+            "choices": {"sketcher": [RFFSketcher(max_rows_per_group=2)]},
+            "max_rows_per_group": None,
+            "delta": 1e-6,
+        },
+        None,
+        "said once",
+    ),
+    "chosen": ({"choices": {"max_rows_per_group": [1, 2]}}, LABELS, "which the search sets itself"),
+    "claims rows": ({"estimator": Spy(unit="one row")}, LABELS, "claims to protect one row"),
+    "ledger of rows": ({"ledger": "row"}, LABELS, "unit"),
+    "ledger of groups": ({"ledger": "group", "max_rows_per_group": None}, None, "unit"),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_mistakes_cost_nothing(mistake):
+    params, groups, words = WRONG[mistake]
+    bound = params.get("max_rows_per_group", 2)
+    unit = params.get("ledger", "group" if bound is not None else "row")
+    ledger = PrivacyLedger(epsilon=np.inf, delta=0.1, unit=unit)
+    model = search(**{**params, "ledger": ledger})
+    with pytest.raises(ValueError, match=words) as caught:
+        model.fit(X, Y, groups=groups)
+    assert ledger.entries() == []
+    assert not hasattr(model, "privacy_")
+    assert "600" not in str(caught.value)
+
+
+def test_a_bound_that_is_the_searchs_own_is_no_mistake():
+    model = search(Spy(max_rows_per_group=2)).fit(X, Y, groups=LABELS)
+    assert model.best_estimator_.max_rows_per_group == 2
+
+
+def test_groups_arrive_through_a_pipeline():
+    pipe = make_pipeline(FunctionTransformer(), search())
+    with config_context(enable_metadata_routing=True):
+        pipe.fit(X, Y, groups=LABELS)
+    assert pipe[-1].privacy_.unit == "one group"
+    with pytest.raises(ValueError, match="enable_metadata_routing=True"):
+        make_pipeline(FunctionTransformer(), search()).fit(X, Y)
+
+
+def test_without_groups_nothing_changes():
+    """The same coins as ever: the release of a seed is what it was."""
+    SEEN.clear()
+    model = search(max_rows_per_group=None).fit(X, Y)
+    assert model.privacy_.unit == "one row"
+    assert {groups for _, groups, _ in SEEN} == {None}

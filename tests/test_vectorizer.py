@@ -1,0 +1,428 @@
+"""From tables to vectors of norm at most one, in `PublicVectorizer` and inside learners."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import config_context
+from sklearn.base import clone, is_regressor
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skdpsumm import (
+    Categorical,
+    Numeric,
+    PINPClassifier,
+    PINPRegressor,
+    PrivacyLedger,
+    Public,
+    PublicVectorizer,
+    TableSchema,
+    TDDLClassifier,
+    TDILClassifier,
+    TDILRegressor,
+)
+from skdpsumm.learners import ExponentialMechanism, FunctionalMechanism
+from skdpsumm.learners._public_points import even_points
+from skdpsumm.schema._reading import read_table
+from skdpsumm.schema._vectorizer import n_vector, vectorize
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+quiet = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+
+COLUMNS = {
+    "age": Numeric(17, 90, step=1),
+    "gain": Numeric(0, 99_999, missing=True),
+    "sex": Categorical(["Female", "Male"]),
+    "job": Categorical(["clerk", "farmer", "none"], missing=True),
+    "level": Categorical([1, 2, 3]),
+}
+SCHEMA = TableSchema(COLUMNS)
+NAMES = [
+    *("age", "gain", "gain_missing", "sex_Female", "sex_Male"),
+    *("job_clerk", "job_farmer", "job_none", "job_missing", "level_1", "level_2", "level_3"),
+]
+N = 300
+
+
+def raw(n, seed=0):
+    """Return columns of a table as they come: words, whole numbers, missing values."""
+    rng = np.random.default_rng(seed)
+    columns = {
+        "age": rng.integers(17, 91, n),
+        "gain": np.where(rng.random(n) < 0.2, np.nan, rng.exponential(1000, n).round(2)),
+        "sex": rng.choice(["Female", "Male"], n).astype(object),
+        "job": rng.choice(np.array(["clerk", "farmer", "none", None], object), n),
+        "level": rng.integers(1, 4, n),
+    }
+    return columns
+
+
+TABLE = pd.DataFrame(raw(N))
+Y = np.where((TABLE["age"] > 50) ^ (TABLE["sex"] == "Male"), "yes", "no")
+NUMBERS = np.where(Y == "yes", 0.5, -0.5)
+VECTORS = PublicVectorizer(SCHEMA).fit_transform(TABLE)
+
+
+# ---- vectors
+
+
+@parametrize_with_checks([PublicVectorizer(schema=(-100, 100))])
+def test_scikit_learn_is_content(estimator, check):
+    check(estimator)
+
+
+ENDS = st.floats(-1e6, 1e6)
+CELLS = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=False))
+KINDS = st.one_of(
+    st.tuples(ENDS, st.floats(1e-3, 1e6), st.booleans()).map(
+        lambda given: Numeric(given[0], given[0] + given[1], missing=given[2])
+    ),
+    st.tuples(st.integers(2, 5), st.booleans()).map(
+        lambda given: Categorical([f"c{k}" for k in range(given[0])], missing=given[1])
+    ),
+)
+
+
+@given(st.lists(KINDS, min_size=1, max_size=6), st.integers(0, 2**32 - 1))
+def test_no_vector_is_longer_than_one(columns, seed):
+    """Of any cells: at the ends, beyond them, and missing; and some vector is one long."""
+    schema, rng = TableSchema(columns), np.random.default_rng(seed)
+    cells = np.empty((20, len(columns)), object)
+    for j, column in enumerate(columns):
+        known = (
+            [*column.categories]
+            if isinstance(column, Categorical)
+            else [column.low, column.high, 1e300, -1e300, rng.uniform(column.low, column.high)]
+        )
+        known += [None] * column.missing
+        cells[:, j] = [known[k] for k in rng.integers(len(known), size=20)]
+        cells[0, j] = known[0]
+    for lowest in (-1.0, 0.0):
+        vectors = vectorize(schema, cells, lowest=lowest)
+        assert vectors.shape == (20, n_vector(schema))
+        squares = np.sum(np.square(vectors.astype(np.longdouble)), axis=1)
+        assert (squares <= 1).all()
+        assert lowest == 0 or squares[0] > 1 - 1e-9
+        assert vectors.min() >= lowest
+
+
+def test_a_constant_stands_beside_numbers_alone():
+    """The indicators of a category add up to one already."""
+    vectorizer = PublicVectorizer([(0, 1), (0, 10)]).fit([[0, 5], [1, 10]])
+    wanted = np.array([[-1, 0, 1], [1, 1, 1]]) / np.sqrt(3)
+    assert vectorizer.transform([[0, 5], [1, 10]]) == pytest.approx(wanted)
+    assert vectorizer.get_feature_names_out().tolist() == ["x0", "x1", "constant"]
+    assert np.sum(VECTORS[:, 9:], axis=1) == pytest.approx(np.full(N, 1 / np.sqrt(5)))
+
+
+ADVERSARIES = {
+    "far": {"age": 1e300, "gain": -1e300},
+    "halves": {"age": 20.5, "gain": 0.1},
+    "missing": {"gain": None, "job": None},
+    "words": {"age": np.float32(17), "gain": 10**18, "level": 1.0},
+}
+
+
+@pytest.mark.parametrize("name", ADVERSARIES)
+def test_one_row_more_changes_no_bit_of_another(name):
+    """A row of other types makes columns of objects or of floats, in another block and place."""
+    row = dict(zip(TABLE.columns, TABLE.iloc[0], strict=True)) | ADVERSARIES[name]
+    table = pd.concat([pd.DataFrame([row]), TABLE], ignore_index=True)
+    vectorizer = PublicVectorizer(SCHEMA)
+    assert vectorizer.fit_transform(table)[1:].tobytes() == VECTORS.tobytes()
+    last = np.array([[row[key] for key in COLUMNS]], object)
+    objects = np.vstack([TABLE.astype(object).to_numpy(), last])
+    assert vectorizer.fit_transform(objects)[:-1].tobytes() == VECTORS.tobytes()
+
+
+def test_a_row_is_the_same_in_any_company():
+    vectorizer = PublicVectorizer(SCHEMA).fit(TABLE)
+    alone = np.vstack([vectorizer.transform(TABLE.iloc[[i]]) for i in range(40)])
+    assert alone.tobytes() == VECTORS[:40].tobytes()
+    order = np.random.default_rng(1).permutation(N)
+    assert vectorizer.transform(TABLE.iloc[order]).tobytes() == VECTORS[order].tobytes()
+
+
+CONTAINERS = {
+    "objects": lambda table: table.astype(object).to_numpy(),
+    "polars": lambda table: pl.DataFrame({k: list(v) for k, v in raw(N).items()}, strict=False),
+    "nullable": lambda table: table.convert_dtypes(),
+    "categories": lambda table: table.astype({"sex": "category", "job": "category"}),
+    "small": lambda table: table.astype({"age": "int8", "level": "uint8"}),
+    "floats": lambda table: table.astype({"age": "float32", "level": "float32"}),
+    "other order": lambda table: table[["job", "level", "age", "sex", "gain"]],
+    "lists": lambda table: table.astype(object).to_numpy().tolist(),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_table_is_the_same_in_any_container(name):
+    vectors = PublicVectorizer(SCHEMA).fit_transform(CONTAINERS[name](TABLE))
+    assert vectors.tobytes() == VECTORS.tobytes()
+
+
+def test_columns_that_are_not_described_are_refused_or_left_out():
+    wide = TABLE.assign(name="x")
+    with pytest.raises(ValueError, match="'name', which the schema does not describe"):
+        PublicVectorizer(SCHEMA).fit(wide)
+    free = TableSchema(COLUMNS, extra_columns="drop")
+    assert PublicVectorizer(free).fit_transform(wide).tobytes() == VECTORS.tobytes()
+    with pytest.raises(ValueError, match="lacks column 'age'"):
+        PublicVectorizer(SCHEMA).fit(TABLE.drop(columns="age"))
+
+
+# ---- names, frames, and the way back
+
+
+def test_names_of_entries():
+    vectorizer = PublicVectorizer(SCHEMA).fit(TABLE)
+    assert vectorizer.get_feature_names_out().tolist() == NAMES
+    frame = clone(vectorizer).set_output(transform="pandas").fit_transform(TABLE)
+    assert frame.columns.tolist() == NAMES
+    assert frame.to_numpy().tobytes() == VECTORS.tobytes()
+    of_array = PublicVectorizer(SCHEMA).fit(TABLE.to_numpy())
+    assert of_array.get_feature_names_out().tolist() == NAMES
+    by_position = PublicVectorizer(list(COLUMNS.values())).fit(TABLE.to_numpy())
+    assert by_position.get_feature_names_out()[:2].tolist() == ["x0", "x1"]
+
+
+def test_names_of_entries_differ():
+    """A column may be called as another's indicator is, and categories look alike."""
+    columns = {
+        "a_b": (0, 1),
+        "a": Categorical(["b", "missing"], missing=True),
+        "c": Categorical(["1", "2"]),
+        "c_1": (0, 1),
+        "constant": (0, 1),
+    }
+    table = pd.DataFrame([{"a_b": 0, "a": "b", "c": "1", "c_1": 1, "constant": 1}])
+    names = PublicVectorizer(columns).fit(table).get_feature_names_out()
+    assert len(set(names)) == len(names) == 8
+    numbers = PublicVectorizer({"constant": (0, 1)}).fit(table[["constant"]])
+    assert numbers.get_feature_names_out().tolist() == ["constant", "constant_"]
+
+
+def test_the_way_back():
+    vectorizer = PublicVectorizer(SCHEMA).fit(TABLE)
+    back = pd.DataFrame(vectorizer.inverse_transform(VECTORS), columns=TABLE.columns)
+    for name in ("age", "sex", "level"):
+        assert back[name].tolist() == TABLE[name].tolist()
+    assert [v is None for v in back["job"]] == [v is None for v in TABLE["job"]]
+    assert np.allclose(back["gain"].astype(float), TABLE["gain"], atol=1e-6, equal_nan=True)
+    again = vectorizer.transform(back.astype({"gain": float}))
+    assert np.allclose(again, VECTORS, atol=1e-9)
+
+
+def test_numbers_beyond_their_range_come_back_clipped():
+    vectorizer = PublicVectorizer([(0, 1), (0, 10)]).fit([[0, 0]])
+    assert vectorizer.inverse_transform(vectorizer.transform([[7, -3]])) == pytest.approx(
+        np.array([[1.0, 0.0]])
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (None, "schema is missing"),
+        (Numeric(), r"no range.*\(low, high\)"),
+        ("numbers", "schema must be"),
+        ([(0, 1)], "describes 1 columns"),
+    ],
+)
+def test_what_is_no_schema_of_the_table_is_told(schema, message):
+    with pytest.raises(ValueError, match=message):
+        PublicVectorizer(schema).fit([[0.0, 1.0]])
+
+
+# ---- learners that take a schema
+
+
+MARKS = FunctionalMechanism(n_landmarks=40)
+SETTINGS = {"noise_seed": 0, "random_state": 0, "epsilon": 3.0}
+LEARNERS = {
+    "linear": TDILClassifier(),
+    "objective": TDILClassifier(mechanism="objective"),
+    "numbers": TDILRegressor(y_bounds=(-1, 1)),
+    "path": PINPClassifier(gamma=0.5),
+    "path, numbers": PINPRegressor(gamma=0.5, y_bounds=(-1, 1)),
+    "svt": PINPClassifier(gamma=0.5, mechanism="svt"),
+    "poly": PINPClassifier(kernel="poly"),
+    "cosine": PINPClassifier(kernel="cosine"),
+    "callable": PINPClassifier(kernel=lambda A, B: A @ B.T),
+}
+
+
+def fitted(model, X, **more):
+    y = NUMBERS if is_regressor(model) else Y
+    return model.fit(X, y, **more)
+
+
+@quiet
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_schema_inside_is_a_vectorizer_before(name):
+    behind = make_pipeline(PublicVectorizer(SCHEMA), clone(LEARNERS[name]).set_params(**SETTINGS))
+    inside = clone(LEARNERS[name]).set_params(schema=SCHEMA, **SETTINGS)
+    one, other = (fitted(model, TABLE).predict(TABLE[:50]) for model in (behind, inside))
+    assert np.array_equal(one, other)
+    if hasattr(inside, "decision_function"):
+        scores = (model.decision_function(TABLE[:50]) for model in (behind, inside))
+        assert np.array_equal(*scores)
+
+
+@quiet
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_public_rows_are_read_as_rows_are(kernel):
+    model = TDDLClassifier(kernel=kernel, gamma=0.5, **SETTINGS)
+    public = pd.DataFrame(raw(60, seed=1))
+    inside = clone(model).set_params(schema=SCHEMA).fit(TABLE, Y, X_public=Public(public))
+    with config_context(enable_metadata_routing=True):
+        behind = make_pipeline(PublicVectorizer(SCHEMA), model)
+        behind.transform_input = ["X_public"]
+        behind.fit(TABLE, Y, X_public=public)
+        assert np.array_equal(behind.decision_function(TABLE), inside.decision_function(TABLE))
+
+
+@quiet
+def test_candidates_are_read_as_rows_are():
+    rows = pd.DataFrame(raw(12, seed=2))
+    scores = []
+    for schema, candidates, X in (
+        (SCHEMA, rows, TABLE),
+        (None, vectorize(SCHEMA, read_table(rows)), VECTORS),
+    ):
+        mechanism = ExponentialMechanism(n_rounds=3, candidates=candidates)
+        model = TDILClassifier(mechanism=mechanism, schema=schema, **SETTINGS)
+        scores.append(model.fit(X, Y).decision_function(X))
+    assert np.array_equal(*scores)
+
+
+@quiet
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "chi2", "poly", "cosine"])
+@pytest.mark.parametrize("learner", [TDILClassifier, TDDLClassifier])
+def test_landmarks_of_a_table_of_all_kinds(learner, kernel):
+    """They are vectors of rows that the schema allows, missing cells included."""
+    model = learner(kernel=kernel, schema=SCHEMA, mechanism=MARKS, **SETTINGS).fit(TABLE, Y)
+    points = model.predictor_.points
+    assert points.shape == (40, len(NAMES))
+    low = 0.0 if kernel == "chi2" else -1.0
+    assert (np.square(points).sum(axis=1) <= 1).all()
+    assert points[:, 0].min() * np.sqrt(5) < low + 0.2
+    indicators = points[:, 2:] * np.sqrt(5)
+    assert np.allclose(indicators * (1 - indicators), 0, atol=1e-9)
+    assert indicators.max(axis=0) == pytest.approx(np.ones(10))  # each occurs
+    assert model.predict(TABLE[:5]).shape == (5,)
+
+
+def test_landmarks_fill_a_schema_evenly():
+    table = SCHEMA.for_table(5, list(COLUMNS))
+    points = pd.DataFrame(even_points(table, 512, 0), columns=list(COLUMNS))
+    assert points["sex"].value_counts().tolist() == pytest.approx([256, 256], abs=8)
+    assert points["age"].astype(float).mean() == pytest.approx(53.5, abs=1)
+    assert points["gain"].isna().mean() == pytest.approx(0.1, abs=0.02)
+    assert points.equals(pd.DataFrame(even_points(table, 512, 0), columns=list(COLUMNS)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "value"), [("rbf", np.exp(-0.5)), ("laplacian", np.exp(-0.5)), ("chi2", 0.55)]
+)
+def test_gamma_is_such_that_the_kernel_is_neither_flat_nor_blind(kernel, value):
+    """Whatever the units of the columns are."""
+    for far in (1.0, 1e6):
+        schema = [(0, far)] * 30
+        rows = np.random.default_rng(0).uniform(0, far, (200, 30))
+        model = PINPClassifier(kernel=kernel, schema=schema, epsilon=np.inf)
+        space = model.fit(rows, np.arange(200) % 2).answers_.hypothesis().space
+        vectors = vectorize(TableSchema(schema), rows, lowest=0.0 if kernel == "chi2" else -1.0)
+        gram = space.gram(vectors, vectors)[~np.eye(200, dtype=bool)]
+        assert gram.mean() == pytest.approx(value, abs=0.07)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "chi2"])
+def test_gamma_without_a_schema_has_to_be_given(kernel):
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
+    rows = np.abs(VECTORS)
+    with pytest.raises(ValueError, match=r"schema=\(0, 1\).*or a number as gamma"):
+        PINPClassifier(kernel=kernel, ledger=ledger).fit(rows, Y)
+    assert ledger.entries() == []
+    PINPClassifier(kernel=kernel, gamma=1.0, ledger=ledger).fit(rows, Y)
+    PINPClassifier(kernel=kernel, schema=(0, 1), ledger=ledger).fit(rows, Y)
+    assert len(ledger.entries()) == 2
+
+
+def test_gamma_of_poly_is_the_papers():
+    one, other = (
+        PINPClassifier(kernel="poly", gamma=gamma, epsilon=np.inf).fit(VECTORS, Y)
+        for gamma in ("auto", 1.0)
+    )
+    assert np.array_equal(one.decision_function(VECTORS), other.decision_function(VECTORS))
+
+
+@pytest.mark.parametrize("model", [TDILClassifier(), PINPClassifier(), TDDLClassifier()])
+def test_missing_values_that_nobody_said_are_refused_before_the_charge(model):
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
+    model = clone(model).set_params(schema=SCHEMA, ledger=ledger)
+    for name, value in (("age", None), ("sex", None), ("age", np.nan)):
+        table = TABLE.astype(object).copy()
+        table.loc[3, name] = value
+        message = f"'{name}' has missing values.*missing=True.*fill them with a public constant"
+        with pytest.raises(ValueError, match=message):
+            model.fit(table, Y)
+        with pytest.raises(ValueError, match=message):
+            PublicVectorizer(SCHEMA).fit(table)
+    with pytest.raises(ValueError, match=r"'job' holds a value that is not among") as caught:
+        model.fit(TABLE.replace({"job": {"clerk": "secret"}}), Y)
+    assert "secret" not in str(caught.value)
+    assert ledger.entries() == []
+
+
+def test_a_schema_says_what_tables_may_hold():
+    for make in (PublicVectorizer, lambda schema: TDILClassifier(schema=schema)):
+        for schema, string, allow_nan in (
+            (None, False, False),
+            ((0, 1), False, False),
+            (SCHEMA, True, False),
+            (Numeric(0, 1, missing=True), False, True),
+            ([Categorical(["a"], missing=True)], True, True),
+        ):
+            tags = make(schema).__sklearn_tags__().input_tags
+            assert (tags.string, tags.allow_nan) == (string, allow_nan)
+
+
+@quiet
+def test_later_tables_are_read_as_the_fitted_one_was():
+    """Parameters may change, and pickles are read elsewhere."""
+    model = TDILClassifier(schema=SCHEMA, **SETTINGS).fit(TABLE, Y)
+    before = model.decision_function(TABLE)
+    copy = pickle.loads(pickle.dumps(model))
+    model.set_params(schema=(0, 1), kernel="chi2")
+    assert np.array_equal(model.decision_function(TABLE), before)
+    assert np.array_equal(copy.decision_function(TABLE), before)
+    with pytest.raises(ValueError, match="'age' has missing values"):
+        copy.predict(TABLE.assign(age=np.nan))
+
+
+@quiet
+def test_a_failed_refit_with_another_schema_leaves_the_model():
+    model = TDILClassifier(schema=SCHEMA, **SETTINGS).fit(TABLE, Y)
+    before = model.decision_function(TABLE)
+    with pytest.raises(ValueError, match="holds a value"):
+        model.set_params(schema={"sex": ["Male", "x"]}).fit(TABLE[["sex"]], Y)
+    assert np.array_equal(model.decision_function(TABLE), before)
+
+
+def test_kernel_values_take_no_schema():
+    with pytest.raises(ValueError, match="schema=None"):
+        TDDLClassifier(kernel="precomputed", schema=(0, 1)).fit(np.eye(N), Y, X_public=np.eye(3))
+
+
+def test_norms_of_rows_are_read_as_rows_are():
+    """`kernel_diag`, by which an audit looks for the rows that are hardest to hide."""
+    model = TDILClassifier(schema=SCHEMA)
+    norms = model.kernel_diag(TABLE)
+    assert norms == pytest.approx(np.square(VECTORS).sum(axis=1))
+    assert not hasattr(model, "n_features_in_")
