@@ -278,7 +278,7 @@ def test_arrays_with_names():
 @pytest.mark.parametrize(
     ("first", "message"),
     [
-        (make_column_transformer((OneHotEncoder(), ["job"])), "list the public values"),
+        (make_column_transformer((OneHotEncoder(), ["job"])), "lists the public values"),
         (make_column_transformer((JOBS, ["job"])), "PublicVectorizer.schema. in its place"),
         (make_column_transformer((PublicVectorizer([["a", "b"]]), ["job"])), "not among"),
         (make_column_transformer((PublicVectorizer([["a", "b"]]), ["height"])), "not among"),
