@@ -232,18 +232,25 @@ def _tables(sketcher: Any, n_samples: int, n_columns: int, rng) -> tuple[NDArray
 def _in_groups(estimator: Any, first: Any, second: Any) -> tuple[Any, Any]:
     """Return tables, or pairs (X, y), as arguments of a fit with groups where it asks for them.
 
-    The last row of the second is the one that differs; it becomes a group of many rows.
+    The row in which they differ becomes a group of many rows: that which comes, or both of those
+    that are replaced by one another.
     """
     limit = estimator.max_rows_per_group
     if limit is None:
         return first, second
     parts, others = (data if isinstance(data, tuple) else (data,) for data in (first, second))
-    n_rows, n_copies = len(others[0]), 2 * (1 if limit == "average" else limit)
+    n_copies = 2 * (1 if limit == "average" else limit)
+    replaced = len(parts[0]) == len(others[0])
+    one = _with_copies(parts, n_copies if replaced else 1)
+    return one, _with_copies(others, n_copies)
+
+
+def _with_copies(parts: tuple[Any, ...], n_copies: int) -> dict[str, Any]:
+    """Return arguments of a fit in which the last row is a group of so many equal rows."""
+    n_rows = len(parts[0])
     rows = np.append(np.arange(n_rows - 1), np.full(n_copies, n_rows - 1))
-    others = tuple(_safe_indexing(part, rows) for part in others)
-    worlds = (parts, np.arange(len(parts[0]))), (others, rows)
-    one, other = ({**dict(zip("Xy", data, strict=False)), "groups": g} for data, g in worlds)
-    return one, other
+    copied = (_safe_indexing(part, rows) for part in parts)
+    return {**dict(zip("Xy", copied, strict=False)), "groups": rows}
 
 
 # ---- kernel learners: labels take turns, and one pull is left over

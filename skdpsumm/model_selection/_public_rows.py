@@ -238,7 +238,7 @@ class Reading:
 
     @classmethod
     def of(cls, estimators: Iterable[Any], schema: Any) -> Reading:
-        """Return what the steps of some estimators, their columns settled, tell of a table.
+        """Return what the steps of some estimators tell of a table.
 
         Raises
         ------

@@ -149,8 +149,8 @@ def table_of(sketch: PrivateSketch, schema: Any = None) -> TableSchema:
     """
     parts = [part.schema for part, _ in sketch.blocks()]
     table = parts[0]
-    read = as_schema(schema)
-    given = None if read is None else read.for_table(table.n_columns, table.names)
+    schema = as_schema(schema)
+    given = None if schema is None else schema.for_table(table.n_columns, table.names)
     columns = []
     for j, column in enumerate(table.columns):
         # Parts of old files may know more of a column than the first one.
@@ -158,7 +158,7 @@ def table_of(sketch: PrivateSketch, schema: Any = None) -> TableSchema:
         if known == Numeric() and given is not None:
             known = given.columns[j]
         # One range for all columns is of those that are numbers.
-        elif read is not None and not (read.is_for_all and isinstance(known, Categorical)):
+        elif given is not None and not (schema.is_for_all and isinstance(known, Categorical)):
             _check_alike(table.name(j), known, given.columns[j])
         columns.append(known)
     table = table.with_columns(columns)

@@ -523,7 +523,8 @@ class PricedLearner(Protocol):
     A search takes any estimator with the parameters ``epsilon``, ``delta``, ``adjacency``,
     ``noise_seed`` and ``ledger`` (its own, or those of its ``sketcher``) that sets ``privacy_`` in
     `fit` and has ``holds_private_data`` False. One without these two methods is priced by fits to
-    public rows.
+    public rows. One with a parameter ``schema`` reads tables through it, cell by cell: it is given
+    words and missing values, and public rows that fill the schema.
     """
 
     def planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:

@@ -626,8 +626,8 @@ def _toml_lines(column: Column) -> list[str]:
     kept = {k: v for k, v in given.items() if v is not None and v is not False}
     # Categories keep their type, for 1.0 and True are other words in a release than 1.
     short = {k: short_number(v) if isinstance(v, float) else v for k, v in kept.items()}
-    if "edges" in short:
-        short["edges"] = tuple(map(short_number, short["edges"]))
+    if isinstance(column, Numeric) and column.edges is not None:
+        short["edges"] = tuple(map(short_number, column.edges))
     return [f"{name} = {_toml(value)}" for name, value in short.items()]
 
 
