@@ -17,7 +17,6 @@ from sklearn.model_selection import train_test_split
 from skdpsumm import (
     M2MEstimator,
     PrivateMMDSummarizer,
-    PublicScaler,
     RFFSketcher,
     TDILClassifier,
     uniform_selection,
@@ -29,12 +28,12 @@ HERE = Path(__file__).resolve().parent
 
 
 def sketches(ax):
-    """Draw a mean against epsilon; the bounds are public knowledge of the body mass index."""
+    """Draw a mean against epsilon; the range is public knowledge of the body mass index."""
     X = load_diabetes(scaled=False).data[:, [2]]
     answers = {}
     for epsilon in (0.3, 1.0, 3.0, 10.0):
         sketcher = RFFSketcher(20, epsilon=epsilon, delta=DELTA)
-        m2m = M2MEstimator(sketcher, bounds=(15, 50), n_synthetic=20_000, random_state=0)
+        m2m = M2MEstimator(sketcher, schema=(15, 50), n_synthetic=20_000, random_state=0)
         answers[epsilon] = m2m.fit(X).mean()[0]
     PrivacyUtilityDisplay.from_estimates(
         answers, label="mean body mass index (kg/m²)", ax=ax, name="private"
@@ -48,21 +47,20 @@ def summaries(ax):
     """Draw the MMD of summaries against their size; pixels have a public range."""
     rng = np.random.default_rng(0)
     images, digits = load_digits(return_X_y=True)
-    images = images / 16
     wanted = [rng.permutation(np.flatnonzero(digits == digit)) for digit in (3, 8, 9)]
     target, public = (
         images[np.concatenate([rows[part] for rows in wanted])]
         for part in (slice(0, 40), slice(40, 110))
     )
     rest = np.setdiff1d(np.arange(len(digits)), np.concatenate([rows[:110] for rows in wanted]))
-    X, owners, gamma = images[rest], digits[rest] // 2, 0.15
+    X, owners, schema = images[rest], digits[rest] // 2, (0, 16)
     rows = {"uniform choice": uniform_selection(len(X), 60, random_state=0)}
     for epsilon in (0.1, 1.0):
-        summarizer = PrivateMMDSummarizer(60, gamma=gamma, epsilon=epsilon, delta=DELTA)
+        summarizer = PrivateMMDSummarizer(60, schema=schema, epsilon=epsilon, delta=DELTA)
         summarizer.fit(X, X_target=target, owners=owners)
         rows[f"summary, epsilon={epsilon:g}"] = summarizer.sample_indices_
     for name, chosen in rows.items():
-        display = SummaryDisplay.from_rows(X[chosen], public, gamma=gamma, ax=ax, name=name)
+        display = SummaryDisplay.from_rows(X[chosen], public, schema=schema, ax=ax, name=name)
         display.line_.set_markevery(5)
     ax.set(title="", ylabel="MMD to public rows (no unit)", xlabel="rows chosen of five owners")
     ax.set_xticks([1, 3, 10, 30, 60], ["1", "3", "10", "30", "60"])
@@ -72,28 +70,27 @@ def summaries(ax):
 
 
 def learners(ax):
-    """Draw the decision boundaries of several fits within public bounds."""
-    data, bounds = load_breast_cancer(as_frame=True), [(5, 40), (10, 50)]
+    """Draw the decision boundaries of several fits within public ranges."""
+    data, schema = load_breast_cancer(as_frame=True), [(5, 40), (10, 50)]
     X = data.data[["worst radius", "worst texture"]].to_numpy()
-    scaler = PublicScaler(bounds=bounds).fit(X)
     X, X_test, y, y_test = train_test_split(X, data.target, test_size=0.3, random_state=0)
-    grid = np.meshgrid(*[np.linspace(*bound, 120) for bound in bounds])
-    places = scaler.transform(np.column_stack([axis.ravel() for axis in grid]))
+    grid = np.meshgrid(*[np.linspace(*ends, 120) for ends in schema])
+    places = np.column_stack([axis.ravel() for axis in grid])
     for marker, face, label, name in (("o", "w", 1, "benign"), ("^", "0.4", 0, "malignant")):
         style = {"marker": marker, "facecolor": face, "edgecolor": "0.4", "linewidths": 0.5}
         ax.scatter(*X_test[y_test == label].T, s=12, label=name, **style)
     for epsilon, style in ((3.0, {"colors": "C0"}), (np.inf, {"colors": "k", "linestyles": "--"})):
         model = TDILClassifier(
-            kernel="rbf", gamma=8.0, bounds=(0, 1), epsilon=epsilon, delta=DELTA, random_state=0
+            kernel="rbf", schema=schema, epsilon=epsilon, delta=DELTA, random_state=0
         )
         for _ in range(6 if np.isfinite(epsilon) else 1):
-            model.fit(scaler.transform(X), y)
+            model.fit(X, y)
             heights = model.decision_function(places).reshape(grid[0].shape)
             ax.contour(*grid, heights, levels=[0], linewidths=1.2, **style)
     ax.plot([], [], "C0", lw=1.2, label="epsilon=3, six fits")
     ax.plot([], [], "k--", lw=1.2, label="without privacy")
     ax.set(xlabel="worst radius (data set's unit)", ylabel="worst texture (grey levels)")
-    ax.set(xlim=bounds[0], ylim=bounds[1])
+    ax.set(xlim=schema[0], ylim=schema[1])
     ax.legend(frameon=True, framealpha=0.9, edgecolor="w", loc="lower right")
 
 

@@ -10,42 +10,36 @@ error bars, at no further cost.
 # %%
 # The curator
 # -----------
-# Bounds are public knowledge: what such measurements can be in adults, not what they are in this
-# table. Rows beyond them would be clipped.
+# A schema says what is public about each column: what such measurements can be in adults, not what
+# they are in this table. Numbers beyond the range would be clipped. Units are for the reader.
 
 import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.datasets import load_diabetes
 
-from skdpsumm import HistogramSketcher, M2MEstimator, RFFSketcher, SketchUnion
+from skdpsumm import HistogramSketcher, M2MEstimator, Numeric, RFFSketcher, SketchUnion
 from skdpsumm.plotting import CovarianceDisplay, MomentDisplay
 
 plt.rc("font", size=8)
 
-BOUNDS = {
-    "age": (18, 90),
-    "body mass index": (15, 50),
-    "blood pressure": (50, 150),
-    "glucose": (50, 150),
-}
-UNITS = {
-    "age": "years",
-    "body mass index": "kg/m²",
-    "blood pressure": "mmHg",
-    "glucose": "mg/dl",
+schema = {
+    "age": Numeric(18, 90, unit="years"),
+    "body mass index": Numeric(15, 50, unit="kg/m²"),
+    "blood pressure": Numeric(50, 150, unit="mmHg"),
+    "glucose": Numeric(50, 150, unit="mg/dl"),
 }
 
 columns = load_diabetes(scaled=False, as_frame=True).data
-table = columns[["age", "bmi", "bp", "s6"]].set_axis(list(BOUNDS), axis=1)
+table = columns[["age", "bmi", "bp", "s6"]].set_axis(list(schema), axis=1)
 
 sketcher = SketchUnion(
-    [HistogramSketcher(n_bins=20), RFFSketcher(200, gamma=2)],
-    bounds=BOUNDS,
+    [HistogramSketcher(n_bins=20), RFFSketcher(200)],
+    schema=schema,
     epsilon=3.0,
     delta=1e-6,
     random_state=0,  # of the public features; the noise is fresh in every run
 )
-sketch = sketcher.fit(table).sketch_.with_units(UNITS)
+sketch = sketcher.fit(table).sketch_
 sketch
 
 # %%
@@ -73,7 +67,7 @@ plt.show()
 
 # %%
 # *Means of four columns from one sketch of 442 rows, epsilon = 3, delta = 1e-6. Dots: private
-# means, at their place within the public bounds; bars: 95 per cent intervals; beside, means in
+# means, at their place within the public range; bars: 95 per cent intervals; beside, means in
 # units ± one standard error of the noise; crosses: exact means.* Most crosses should lie within the
 # bars, which cover the noise, and what is lost by cutting columns into bins.
 #
@@ -89,7 +83,7 @@ plt.show()
 
 found = m2m.correlation()
 pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
-names = list(BOUNDS)
+names = list(schema)
 pd.DataFrame(
     {
         "private": [float(found[i, j]) for i, j in pairs],

@@ -10,26 +10,28 @@ asked after the release.
 # %%
 # One release of two columns
 # --------------------------
-# For questions about single columns, histograms alone are best. The bounds are public knowledge of
+# For questions about single columns, histograms alone are best. The ranges are public knowledge of
 # such measurements, the number of bins is a choice: more bins see finer, and have more noise.
 
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_diabetes
 
-from skdpsumm import HistogramSketcher, M2MEstimator
+from skdpsumm import HistogramSketcher, M2MEstimator, Numeric
 from skdpsumm.plotting import CDFDisplay
 
 plt.rc("font", size=8)
 
-BOUNDS = {"body mass index": (15, 50), "cholesterol": (50, 350)}
-UNITS = {"body mass index": "kg/m²", "cholesterol": "mg/dl"}
+schema = {
+    "body mass index": Numeric(15, 50, unit="kg/m²"),
+    "cholesterol": Numeric(50, 350, unit="mg/dl"),
+}
 
 columns = load_diabetes(scaled=False, as_frame=True).data
-table = columns[["bmi", "s1"]].set_axis(list(BOUNDS), axis=1)
+table = columns[["bmi", "s1"]].set_axis(list(schema), axis=1)
 
 sketcher = HistogramSketcher(n_bins=20, epsilon=1.0, delta=1e-6)
-m2m = M2MEstimator(sketcher, bounds=BOUNDS, n_synthetic=20_000, random_state=0).fit(table)
+m2m = M2MEstimator(sketcher, schema=schema, n_synthetic=20_000, random_state=0).fit(table)
 m2m.privacy_
 
 # %%
@@ -60,12 +62,10 @@ m2m.count(lambda rows: (rows[:, 0] > 30) | (rows[:, 1] > 240))
 QUARTILES = np.array([0.25, 0.5, 0.75])
 
 fig, axes = plt.subplots(1, 2, figsize=(6.9, 2.6), sharey=True, layout="constrained")
-for ax, column in zip(axes, BOUNDS, strict=True):
-    grid = np.linspace(*BOUNDS[column], 141)
+for ax, column in zip(axes, schema, strict=True):
+    grid = np.linspace(schema[column].low, schema[column].high, 141)
     exact = (table[column].to_numpy() <= grid[:, None]).mean(axis=1)
-    CDFDisplay.from_estimator(
-        m2m, column, thresholds=grid, unit=UNITS[column], reference=exact, ax=ax
-    )
+    CDFDisplay.from_estimator(m2m, column, thresholds=grid, reference=exact, ax=ax)
     found = m2m.quantile(column, QUARTILES)
     reach = np.abs(found.interval(0.95) - np.asarray(found)[:, None]).T
     style = {"fmt": "ks", "ms": 4, "mfc": "w", "capsize": 3, "label": "private quartiles"}

@@ -10,9 +10,9 @@ delta = 1e-6.
 # %%
 # The curator writes a file
 # -------------------------
-# Three measurements of 398 tumours, and whether each is benign. Bounds are what such measurements
-# can be (radius and texture as image analysis reports them; concavity is a share). With `classes`,
-# the set of labels is no secret that a single row could betray.
+# Three measurements of 398 tumours, and whether each is benign. The schema says what such
+# measurements can be (radius and texture as image analysis reports them; concavity is a share).
+# With `classes`, the set of labels is no secret that a single row could betray.
 
 import tempfile
 from pathlib import Path
@@ -29,16 +29,16 @@ from skdpsumm import M2MClassifier, PrivateSketch, RFFSketcher
 
 plt.rc("font", size=8)
 
-BOUNDS = {"mean radius": (5, 30), "mean texture": (5, 45), "mean concavity": (0, 0.5)}
+schema = {"mean radius": (5, 30), "mean texture": (5, 45), "mean concavity": (0, 0.5)}
 data = load_breast_cancer(as_frame=True)
 labels = data.target.map({0: "malignant", 1: "benign"})
 X, X_test, y, y_test = train_test_split(
-    data.data[list(BOUNDS)], labels, test_size=0.3, stratify=labels, random_state=0
+    data.data[list(schema)], labels, test_size=0.3, stratify=labels, random_state=0
 )
 
 curator = M2MClassifier(
-    sketcher=RFFSketcher(60, gamma=2, epsilon=2.0, delta=1e-6),
-    bounds=BOUNDS,
+    sketcher=RFFSketcher(60, epsilon=2.0, delta=1e-6),
+    schema=schema,
     classes=["benign", "malignant"],
     n_synthetic=5_000,
     random_state=0,

@@ -11,9 +11,8 @@ delta = 1e-6, and owners learn nothing of one another.
 # %%
 # The parties
 # -----------
-# In this simulation we are all of them. Pixels lie between 0 and 16, as everybody knows; divided by
-# 16 they lie between 0 and 1, and gamma = 0.15 is chosen for images of 64 such pixels, not for
-# these.
+# In this simulation we are all of them. Pixels lie between 0 and 16, as everybody knows; the width
+# of the kernel follows from that alone.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,7 +26,6 @@ plt.rc("font", size=8)
 OWNER_OF = {0: "A", 1: "A", 3: "B", 4: "B", 5: "C", 6: "C", 7: "D", 8: "D", 2: "E", 9: "E"}
 rng = np.random.default_rng(0)
 images, digits = load_digits(return_X_y=True)
-images = images / 16
 
 threes, eights = (rng.permutation(np.flatnonzero(digits == digit)) for digit in (3, 8))
 target = images[np.concatenate([threes[:42], eights[:18]])]
@@ -45,7 +43,7 @@ owners = np.array([OWNER_OF[digit] for digit in y])
 
 model = SummarizedEstimator(
     LogisticRegression(max_iter=1000),
-    PrivateMMDSummarizer(60, gamma=0.15, epsilon=1.0, delta=1e-6, random_state=0),
+    PrivateMMDSummarizer(60, schema=(0, 16), epsilon=1.0, delta=1e-6, random_state=0),
 )
 model.fit(X, y, X_target=target, owners=owners)
 
@@ -87,7 +85,7 @@ ax.set_xticks(range(10), [f"{digit}\n{OWNER_OF[digit]}" for digit in range(10)])
 ax.set_xlabel("digit, and the owner who has it")
 ax.legend(frameon=False)
 for k, ax in enumerate(right.subplots(3, 4).flat):
-    ax.imshow(X[chosen[k]].reshape(8, 8), cmap="Greys", vmin=0, vmax=1)
+    ax.imshow(X[chosen[k]].reshape(8, 8), cmap="Greys", vmin=0, vmax=16)
     ax.set_axis_off()
 right.suptitle("the first rows chosen", fontsize=8)
 plt.show()

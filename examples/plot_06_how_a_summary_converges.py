@@ -12,8 +12,8 @@ without privacy.
 # -----------------
 # Five owners of digits as in the previous example, and a target of 40 threes, 40 eights and 40
 # nines. A further 210 images like the target's play public rows of its population, against which
-# the MMD is drawn: the target itself is private, so no picture is drawn of it. Pixels are scaled by
-# their public range.
+# the MMD is drawn: the target itself is private, so no picture is drawn of it. Pixels lie between
+# 0 and 16, and the width of the kernel follows from that alone.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,11 +25,10 @@ from skdpsumm.plotting import SummaryDisplay
 plt.rc("font", size=8)
 
 OWNER_OF = {0: "A", 1: "A", 3: "B", 4: "B", 5: "C", 6: "C", 7: "D", 8: "D", 2: "E", 9: "E"}
-GAMMA, N_SELECT = 0.15, 60
+PIXELS, N_SELECT = (0, 16), 60
 
 rng = np.random.default_rng(0)
 images, digits = load_digits(return_X_y=True)
-images = images / 16
 wanted = [rng.permutation(np.flatnonzero(digits == digit)) for digit in (3, 8, 9)]
 target = images[np.concatenate([rows[:40] for rows in wanted])]
 public = images[np.concatenate([rows[40:110] for rows in wanted])]
@@ -46,7 +45,7 @@ runs = {}
 for epsilon in (0.1, 1.0, np.inf):
     summarizer = PrivateMMDSummarizer(
         N_SELECT,
-        gamma=GAMMA,
+        schema=PIXELS,
         epsilon=epsilon,
         delta=1e-6,
         random_state=0,
@@ -67,7 +66,7 @@ uniform = uniform_selection(len(X), N_SELECT, random_state=0)
 curves = {"uniform choice": uniform}
 curves |= {name: runs[epsilon].sample_indices_ for epsilon, name in names.items()}
 for name, rows in curves.items():
-    display = SummaryDisplay.from_rows(X[rows], public, gamma=GAMMA, ax=left, name=name)
+    display = SummaryDisplay.from_rows(X[rows], public, schema=PIXELS, ax=left, name=name)
     display.line_.set_markevery(5)
 left.set_title("")
 left.set_xticks([1, 3, 10, 30, 60], ["1", "3", "10", "30", "60"])
@@ -84,8 +83,8 @@ right.legend(frameon=False, fontsize="small", title="at epsilon = 1")
 plt.show()
 
 # %%
-# *Left: MMD between the first s rows chosen and 210 public rows like the target's, Gaussian kernel
-# of gamma = 0.15, delta = 1e-6; dotted: the root mean squared MMD of s rows drawn at random from
+# *Left: MMD between the first s rows chosen and 210 public rows like the target's, Gaussian
+# kernel, delta = 1e-6; dotted: the root mean squared MMD of s rows drawn at random from
 # those public rows themselves. Right: how many of the first s rows at epsilon = 1 came from each
 # owner.* There are no error bars, for each curve is one run with noise of its own. Expect the curve
 # of epsilon = 1 close to that without privacy, and that of 0.1 to flatten earlier. A uniform choice

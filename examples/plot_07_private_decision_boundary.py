@@ -9,40 +9,36 @@ one in every fit. How much the curve moves at epsilon = 0.3, 1 and 10 is what pr
 # %%
 # The learner
 # -----------
-# Two measurements, scaled to [0, 1] by public bounds: what image analysis can report, not what it
-# found in these tumours. `PublicScaler` clips and scales row by row and reads nothing off the data;
-# a `StandardScaler` in its place would void the claim. `TDILClassifier` needs no public rows: its
-# function lives in the span of points that are drawn within the bounds.
+# Two measurements, and a schema of what image analysis can report, not of what it found in these
+# tumours. By it `TDILClassifier` clips and scales row by row, and reads nothing off the data; a
+# `StandardScaler` in front would void the claim. The width of the kernel follows from the schema,
+# and no public rows are needed: the function lives in the span of points drawn within the ranges.
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
 
-from skdpsumm import PrivacyLedger, PublicScaler, TDILClassifier
+from skdpsumm import PrivacyLedger, TDILClassifier
 
 plt.rc("font", size=8)
 
-BOUNDS = {"worst radius": (5, 40), "worst texture": (10, 50)}
+schema = {"worst radius": (5, 40), "worst texture": (10, 50)}
 data = load_breast_cancer(as_frame=True)
-X = data.data[list(BOUNDS)].to_numpy()
+X = data.data[list(schema)]
 y = np.where(data.target, "benign", "malignant")
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)
 
 ledger = PrivacyLedger(epsilon=100.0, delta=1e-6)
-model = make_pipeline(
-    PublicScaler(bounds=list(BOUNDS.values())),
-    TDILClassifier(
-        kernel="rbf",
-        gamma=8.0,  # two rows a quarter of the bounds apart differ
-        bounds=(0, 1),
-        classes=["benign", "malignant"],
-        delta=1e-6,
-        random_state=0,
-        ledger=ledger,
-    ),
+model = TDILClassifier(
+    kernel="rbf",
+    schema=schema,
+    classes=["benign", "malignant"],
+    delta=1e-6,
+    random_state=0,
+    ledger=ledger,
 )
 
 # %%
@@ -54,8 +50,7 @@ EPSILONS, N_FITS = (0.3, 1.0, 10.0), 8
 
 def fitted(epsilon, ledger):
     """Return a copy of the model, fitted at an epsilon."""
-    params = {"tdilclassifier__epsilon": epsilon, "tdilclassifier__ledger": ledger}
-    return clone(model).set_params(**params).fit(X, y)
+    return clone(model).set_params(epsilon=epsilon, ledger=ledger).fit(X, y)
 
 
 fits = {epsilon: [fitted(epsilon, ledger) for _ in range(N_FITS)] for epsilon in EPSILONS}
@@ -73,8 +68,8 @@ ledger
 # -----------
 # The points are public test rows: training rows must not be drawn.
 
-grid = np.meshgrid(*[np.linspace(*bound, 120) for bound in BOUNDS.values()])
-places = np.column_stack([axis.ravel() for axis in grid])
+grid = np.meshgrid(*[np.linspace(*ends, 120) for ends in schema.values()])
+places = pd.DataFrame({name: axis.ravel() for name, axis in zip(schema, grid, strict=True)})
 
 
 def boundary(ax, fit, **style):
@@ -88,7 +83,7 @@ for ax, (epsilon, models) in zip(axes, fits.items(), strict=True):
     for label, marker, face in (("benign", "o", "w"), ("malignant", "^", "0.3")):
         of = y_test == label
         style = {"marker": marker, "facecolor": face, "edgecolor": "0.3", "linewidths": 0.5}
-        ax.scatter(*X_test[of].T, s=12, label=label, **style)
+        ax.scatter(*X_test[of].to_numpy().T, s=12, label=label, **style)
     for one in models:
         boundary(ax, one, colors="C0", linewidths=0.9)
     boundary(ax, exact, colors="k", linewidths=1.8, linestyles="--")
@@ -98,7 +93,7 @@ for ax, (epsilon, models) in zip(axes, fits.items(), strict=True):
 axes[0].set_ylabel("worst texture (grey levels)")
 axes[0].plot([], [], color="C0", lw=0.9, label="private, one line per fit")
 axes[0].plot([], [], "k--", lw=1.8, label="without privacy")
-axes[0].set(xlim=BOUNDS["worst radius"], ylim=BOUNDS["worst texture"])
+axes[0].set(xlim=schema["worst radius"], ylim=schema["worst texture"])
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
 plt.show()
 
@@ -109,4 +104,4 @@ plt.show()
 # are no rows, noise alone draws the curve. Where the classes meet, curves should come together as
 # epsilon grows.
 
-fits[1.0][0][-1].privacy_
+fits[1.0][0].privacy_

@@ -10,8 +10,8 @@ answers them all.
 # %%
 # The table and the questions
 # ---------------------------
-# Bounds of the columns are public knowledge of such measurements. Each question names the columns
-# that it needs, and on Monday nobody knows what will be asked on Friday.
+# What such measurements can be is public knowledge. Each question names the columns that it needs,
+# and on Monday nobody knows what will be asked on Friday.
 
 import tempfile
 from pathlib import Path
@@ -32,9 +32,9 @@ from skdpsumm.plotting import LedgerDisplay
 
 plt.rc("font", size=8)
 
-BOUNDS = {"age": (18, 90), "bmi": (15, 50), "bp": (50, 150), "glucose": (50, 150)}
+schema = {"age": (18, 90), "bmi": (15, 50), "bp": (50, 150), "glucose": (50, 150)}
 columns = load_diabetes(scaled=False, as_frame=True).data
-table = columns[["age", "bmi", "bp", "s6"]].set_axis(list(BOUNDS), axis=1)
+table = columns[["age", "bmi", "bp", "s6"]].set_axis(list(schema), axis=1)
 
 QUESTIONS = {
     "Mon: median age (years)": (["age"], lambda m2m: m2m.quantile("age", [0.5])[0]),
@@ -56,8 +56,8 @@ ledger = PrivacyLedger(Path(folder.name) / "clinic.ledger", **budget)
 spent, single = [], {}
 for question, (needed, ask) in QUESTIONS.items():
     sketcher = HistogramSketcher(n_bins=20, epsilon=0.5, delta=1e-6, ledger=ledger)
-    bounds = {name: BOUNDS[name] for name in needed}
-    m2m = M2MEstimator(sketcher, bounds=bounds, n_synthetic=20_000, random_state=0)
+    asked = {name: schema[name] for name in needed}
+    m2m = M2MEstimator(sketcher, schema=asked, n_synthetic=20_000, random_state=0)
     try:
         single[question] = ask(m2m.fit(table[needed]))
     except BudgetExceededError as refusal:
@@ -73,13 +73,13 @@ ledger
 
 saving = PrivacyLedger(Path(folder.name) / "other.ledger", **budget)
 sketcher = SketchUnion(
-    [HistogramSketcher(n_bins=20), RFFSketcher(100, gamma=2)],
+    [HistogramSketcher(n_bins=20), RFFSketcher(100)],
     weights=[3, 1],
     epsilon=0.8,
     delta=1e-6,
     ledger=saving,
 )
-m2m = M2MEstimator(sketcher, bounds=BOUNDS, n_synthetic=20_000, random_state=0).fit(table)
+m2m = M2MEstimator(sketcher, schema=schema, n_synthetic=20_000, random_state=0).fit(table)
 shared = {question: ask(m2m) for question, (_, ask) in QUESTIONS.items()}
 
 pd.DataFrame(

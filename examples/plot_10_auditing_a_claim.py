@@ -23,7 +23,7 @@ plt.rc("font", size=8)
 
 CLAIM = 1.0
 rng = np.random.default_rng()
-sketcher = HistogramSketcher(n_bins=4, bounds=(0, 1), epsilon=CLAIM, delta=0.0, random_state=0)
+sketcher = HistogramSketcher(n_bins=4, schema=(0, 1), epsilon=CLAIM, delta=0.0, random_state=0)
 
 
 def ours(rows):
@@ -46,7 +46,7 @@ def nosy(rows):
 # %%
 # Two neighbours
 # --------------
-# Under add-remove they differ by one row that is there or not. One at the end of the bounds is the
+# Under add-remove they differ by one row that is there or not. One at the end of the range is the
 # hardest to hide from the third. (`skdpsumm.audit.worst_case_neighbours` builds hard neighbours for
 # every estimator of the library.)
 

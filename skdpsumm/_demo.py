@@ -34,7 +34,7 @@ from skdpsumm import (
 # classifier.
 
 # Public knowledge of the columns: what such measurements can be, not what these data are.
-BOUNDS = {"mean radius": (5, 30), "mean texture": (5, 45), "mean concavity": (0, 0.5)}
+SCHEMA = {"mean radius": (5, 30), "mean texture": (5, 45), "mean concavity": (0, 0.5)}
 EPSILONS = (0.3, 1.0, 3.0, 10.0)
 STATISTICS = ("mean radius", "mean concavity", "correlation", "rows with radius > 15")
 
@@ -42,20 +42,18 @@ STATISTICS = ("mean radius", "mean concavity", "correlation", "rows with radius 
 def load_tumours():
     """Return the three columns, and whether each tumour is benign."""
     data = load_breast_cancer()
-    picked = [list(data.feature_names).index(name) for name in BOUNDS]
+    picked = [list(data.feature_names).index(name) for name in SCHEMA]
     return data.data[:, picked], data.target
 
 
 def release(X, y, epsilon: float, ledger: PrivacyLedger, path: Path) -> None:
     """Be the curator: one charge, one file."""
     sketcher = SketchUnion(
-        [HistogramSketcher(n_bins=20), RFFSketcher(60, gamma=2.0)],
+        [HistogramSketcher(n_bins=20), RFFSketcher(60)],
         epsilon=epsilon,
         ledger=ledger,
     )
-    model = M2MClassifier(
-        sketcher=sketcher, bounds=list(BOUNDS.values()), classes=[0, 1], random_state=0
-    )
+    model = M2MClassifier(sketcher=sketcher, schema=SCHEMA, classes=[0, 1], random_state=0)
     model.set_params(n_synthetic=2_000).fit(X, y)
     model.sketch_.save(path)
 
@@ -136,13 +134,12 @@ def draw(answers, curves, truth, X, path: Path) -> None:
 OWNERS = {0: "A", 1: "A", 3: "B", 4: "B", 5: "C", 6: "C", 7: "D", 8: "D", 9: "E", 2: "E"}
 SHARES = {3: 0.7, 8: 0.3}
 N_TARGET, N_SELECT = 100, 60
-GAMMA = 0.15  # for pixels between 0 and 1
+PIXELS = (0, 16)  # their public range, from which the width of the kernel follows
 
 
 def deal_digits(rng: np.random.Generator):
     """Return the owners' rows, labels and owners, the target, and held-out rows with labels."""
     X, y = load_digits(return_X_y=True)
-    X = X / 16
     rows = {digit: rng.permutation(np.flatnonzero(y == digit)) for digit in SHARES}
     sizes = {digit: round(N_TARGET * share) for digit, share in SHARES.items()}
     target = np.concatenate([rows[d][: sizes[d]] for d in SHARES])
@@ -163,7 +160,7 @@ def choose_rows() -> None:
 
     def report(name: str, rows, counts: str = "") -> None:
         model = LogisticRegression(max_iter=1000).fit(X[rows], y[rows])
-        distance = mmd2(X[rows], target, gamma=GAMMA)
+        distance = mmd2(X[rows], target, schema=PIXELS)
         score = model.score(held, held_labels)
         print(f"{name:>28}{len(rows):>6}{distance:>9.4f}{score:>10.3f}   {counts}")
 
@@ -176,7 +173,7 @@ def choose_rows() -> None:
     report("all", everything, by_owner(everything))
     report("uniform", uniform, by_owner(uniform))
     for epsilon in (0.3, 1.0, np.inf):
-        summarizer = PrivateMMDSummarizer(N_SELECT, gamma=GAMMA, epsilon=epsilon, random_state=0)
+        summarizer = PrivateMMDSummarizer(N_SELECT, schema=PIXELS, epsilon=epsilon, random_state=0)
         rows = summarizer.fit(X, X_target=target, owners=owners).sample_indices_
         report(f"summary, epsilon={epsilon:g}", rows, by_owner(rows))
         if epsilon == 1.0:

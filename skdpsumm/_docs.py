@@ -1,10 +1,12 @@
-"""Docstrings of parameters that several classes share, written once: in their base class."""
+"""Docstrings of parameters that several classes share, and links to the pages of classes."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from typing import Any, TypeVar
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, metadata
+from typing import Any, ClassVar, TypeVar
 
 T = TypeVar("T", bound=type)
 
@@ -42,3 +44,30 @@ def inherited_docs(cls: T) -> T:
     own = inspect.cleandoc(cls.__doc__ or "") + "\n"
     cls.__doc__ = re.sub(r"(?m)^\{(\w+)(?:\.\.\.(\w+))?\}\n", fill, own).rstrip("\n")
     return cls
+
+
+class DocLinkMixin:
+    """A link to the page of the class in HTML representations; goes before `BaseEstimator`."""
+
+    _doc_link_module: ClassVar[str] = "skdpsumm"
+
+    @property
+    def _doc_link_template(self) -> str:
+        root = docs_address()
+        return f"{root}/generated/{{estimator_module}}.{{estimator_name}}.html" if root else ""
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        # Estimators are public in the package above their room: skdpsumm.moments, not .asking.
+        package = ".".join(type(self).__module__.split(".")[:2])
+        return {"estimator_module": package, "estimator_name": type(self).__name__}
+
+
+@lru_cache
+def docs_address() -> str:
+    """Return the address of the documentation by the package's metadata, "" where none is given."""
+    try:
+        entries = metadata("skdpsumm").get_all("Project-URL") or []
+    except PackageNotFoundError:  # run from its sources
+        return ""
+    urls = dict(entry.split(", ", 1) for entry in entries)
+    return urls.get("Documentation", "").rstrip("/")

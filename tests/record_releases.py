@@ -116,7 +116,7 @@ def sketchers(schema):
 
 DENOMINATORS = [
     *({"denominator": d} for d in ("auto", "row_sums", "budget")),
-    {"denominator": "budget", "denominator_share": 0.2},
+    {"denominator": 0.2},
 ]
 
 

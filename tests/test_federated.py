@@ -38,6 +38,7 @@ from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._curator import run_app, run_over_grid
 from skdpsumm.federated._owner_log import GENERIC, OwnerLog
 from skdpsumm.federated._site import OwnerSite
+from skdpsumm.federated._table import cells_of, check_codes, read_table
 from skdpsumm.federated._wire import describe, message_content, message_of, pack, unpack
 from skdpsumm.summaries import Curator, DataOwner
 from skdpsumm.summaries._owners import run_protocol
@@ -668,3 +669,236 @@ def test_the_digest_of_an_agreement_is_printed(homes, capsys):
 def test_telemetry_is_off():
     assert flwr.supercore.telemetry.FLWR_TELEMETRY_ENABLED == "0"
     assert skdpsumm.federated.os.environ["FLWR_DISABLE_UPDATE_CHECK"] == "1"
+
+
+# ---- words, missing values and whole numbers
+
+CENSUS = """
+[tool.skdpsumm.agreement]
+owners = ["north", "south", "east"]
+labels = "income"
+labels_dtype = "string"
+
+[tool.skdpsumm.agreement.schema.columns.age]
+low = 17
+high = 90
+step = 1
+[tool.skdpsumm.agreement.schema.columns.gain]
+low = 0
+high = 99_999
+missing = true
+[tool.skdpsumm.agreement.schema.columns.job]
+categories = ["clerk", "farmer", "NA"]
+missing = true
+[tool.skdpsumm.agreement.schema.columns.zip]
+categories = [1, 2.5, 70001, "PO box"]
+[tool.skdpsumm.agreement.schema.columns.veteran]
+categories = [true, false]
+
+[tool.skdpsumm.agreement.rows]
+protocol = "propose"
+n_select = 12
+n_components = 40
+epsilon = 20.0
+random_state = 3
+
+[tool.skdpsumm.agreement.sketch]
+epsilon = 1.0
+delta = 1e-6
+random_state = 5
+sketchers = [{ kind = "histogram", n_bins = 4 }]
+"""
+
+
+def census(k, n=80):
+    """A table as it comes: objects, and dtypes that hang on what a file happens to hold."""
+    rng = np.random.default_rng(k)
+    zips = np.array([1, 2.5, 70001, "PO box"], object)
+    jobs = np.array(["clerk", "farmer", "NA", None], object)
+    return pd.DataFrame(
+        {
+            "veteran": rng.random(n) < 0.5,
+            "age": rng.integers(17, 91, n).astype("int8" if k else "float32"),
+            "job": jobs[rng.integers(0, 4, n)],
+            "zip": zips[rng.integers(0, 3 if k else 4, n)],
+            "gain": np.where(rng.random(n) < 0.3, np.nan, rng.integers(0, 100_000, n)),
+            "income": rng.choice(["<=50K", ">50K"], n),
+        }
+    )
+
+
+def to_csv(frame, path):
+    """Write numbers in full, and missing cells in different ways."""
+    texts = frame.astype(object)
+    for name, absent in (("gain", " n/a "), ("job", "")):
+        texts[name] = texts[name].where(frame[name].notna(), absent)
+    texts.to_csv(path, index=False)
+
+
+@pytest.fixture
+def census_homes(tmp_path):
+    made = {}
+    for k, name in enumerate(NAMES):
+        made[name] = make_home(tmp_path / name, k, agreement=CENSUS)
+        to_csv(census(k), made[name].parent / "table.csv")
+        made[name].write_text(made[name].read_text().replace("table.parquet", "table.csv"))
+    return made
+
+
+def census_target():
+    rows = census(7, 300)
+    return rows[(rows.age > 60) & (rows.job == "farmer")].drop(columns="income")
+
+
+def census_curator(ours):
+    return Curator(vectors(census_target(), ours), noise_seed=7, **ours.curator_parameters())
+
+
+def test_raw_tables_are_read_cell_by_cell_and_come_out_as_they_were(census_homes, tmp_path):
+    ours = agreed(CENSUS)
+    over = run_over_grid(
+        ours, GridDouble(census_homes), census_curator(ours), timeout=0.05, wait=0.0
+    )
+    assert over.left_out == {}
+    tables = {name: census(k) for k, name in enumerate(NAMES)}
+    owners = {
+        name: DataOwner(vectors(t.drop(columns="income"), ours), t["income"], seed=k)
+        for k, (name, t) in enumerate(tables.items())
+    }
+    here = run_protocol(census_curator(ours), owners)
+    assert over.curator.chosen == here.chosen
+    np.testing.assert_array_equal(over.curator.X, here.X)
+    over.save(tmp_path / "result")
+    saved = pd.read_parquet(tmp_path / "result" / "summary.parquet")
+    assert list(saved) == ["age", "gain", "job", "zip", "veteran", "income"]
+    for k, (name, index) in enumerate(over.curator.chosen):
+        row = tables[name].iloc[index]
+        got = saved.iloc[k]
+        assert got.age == row.age
+        assert got.veteran == row.veteran
+        assert got.income == row.income
+        assert got.zip == str(row.zip)  # of several kinds, which a file has no type for
+        assert got.gain == row.gain or (np.isnan(got.gain) and np.isnan(row.gain))
+        assert got.job == row.job or (pd.isna(got.job) and row.job is None)
+    assert len(saved) == 12
+
+
+def test_one_sketch_of_raw_tables_from_csv_and_parquet(census_homes):
+    ours = agreed(CENSUS)
+    made = run_over_grid(ours, GridDouble(census_homes), None, timeout=0.05, wait=0.0).sketches
+    for k, name in enumerate(NAMES):
+        whole = census(k).drop(columns="income")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            expected = ours.sketcher(noise_seed=k).fit(whole).sketch_
+        np.testing.assert_array_equal(made[name].sums, expected.sums)
+
+
+def test_parquet_of_any_types_gives_the_same_codes(tmp_path):
+    ours = agreed(CENSUS)
+    frame = census(1)
+    frame["zip"] = np.where(frame.zip == 2.5, 1, 70001).astype(np.int64)
+    ways = {
+        "plain": frame,
+        "nullable": frame.astype({"gain": "Float64", "age": "UInt16", "zip": "Int64"}),
+        "categories": frame.astype({"job": "category", "income": "category"}),
+        "words": frame.astype({"job": "string"}),
+    }
+    codes = []
+    for name, table_of_way in ways.items():
+        table_of_way.to_parquet(tmp_path / name)
+        codes.append(read_table(tmp_path / name, ours))
+    to_csv(frame, tmp_path / "table.csv")
+    codes.append(read_table(tmp_path / "table.csv", ours))
+    for got, labels in codes:
+        np.testing.assert_array_equal(got, codes[0][0])
+        np.testing.assert_array_equal(labels, frame.income)
+    assert set(codes[0][0][:, 3]) == {0, 2}
+
+
+def test_a_row_more_changes_no_other_cell_of_a_csv_file(tmp_path):
+    """What a text stands for is a matter of its column's schema, and of no other cell."""
+    ours, frame = agreed(CENSUS), census(1)
+    to_csv(frame, tmp_path / "one.csv")
+    before, _ = read_table(tmp_path / "one.csv", ours)
+    text = (tmp_path / "one.csv").read_text()
+    for row in ("True,17.6,NA,PO box,1e4,>50K", "FALSE, 90 ,null,1.0,NaN,x", "0,99,,70001,-5,NA"):
+        (tmp_path / "two.csv").write_text(f"{text}{row}\n")
+        after, labels = read_table(tmp_path / "two.csv", ours)
+        np.testing.assert_array_equal(after[:-1], before)
+        assert len(labels) == len(frame) + 1
+    assert after[-1].tolist()[:1] == [90.0]  # clipped to the range
+    for row in ("True,SECRET,NA,1,1,x", "True,20,SECRET,1,1,x", "True,,NA,1,1,x", "2,20,NA,1,1,x"):
+        (tmp_path / "two.csv").write_text(f"{text}{row}\n")
+        with pytest.raises(ValueError, match="Column '") as caught:
+            read_table(tmp_path / "two.csv", ours)
+        assert "SECRET" not in str(caught.value)
+
+
+def test_extra_columns_are_refused_or_left_out_as_the_schema_says(census_homes):
+    home = home_of(census_homes, "south")
+    to_csv(census(1).assign(SECRET=1), home / "table.csv")
+    ours = agreed(CENSUS)
+    over = run_over_grid(ours, GridDouble(census_homes), None, timeout=0.05, wait=0.0)
+    assert "some that the schema does not describe" in over.left_out["south"]
+    assert "SECRET" not in json.dumps(over.report())
+    assert "SECRET" in log_of(census_homes, "south").entries()[-1]["detail"]
+    start = "[tool.skdpsumm.agreement.schema.columns.age]"
+    dropping = '[tool.skdpsumm.agreement.schema]\nextra_columns = "drop"\n'
+    text = CENSUS.replace(start, dropping + start)
+    for path in census_homes.values():
+        (path.parent / "pyproject.toml").write_text(text)
+    over = run_over_grid(agreed(text), GridDouble(census_homes), None, timeout=0.05, wait=0.0)
+    assert over.left_out == {}
+
+
+def test_a_table_with_two_columns_of_one_name_is_refused(census_homes):
+    home = home_of(census_homes, "south")
+    text = (home / "table.csv").read_text().replace("gain", "age", 1)
+    (home / "table.csv").write_text(text)
+    over = run_over_grid(agreed(CENSUS), GridDouble(census_homes), None, timeout=0.05, wait=0.0)
+    assert "columns: the table has more than one column 'age'" in over.left_out["south"]
+
+
+@pytest.mark.parametrize(
+    ("column", "code", "sound"),
+    [
+        (0, 17.0, True),
+        (0, 17.5, False),  # between two values
+        (0, 91.0, False),
+        (0, np.nan, False),
+        (1, np.nan, True),
+        (1, 0.1, True),
+        (1, -1.0, False),
+        (1, np.inf, False),
+        (2, 3.0, True),  # missing
+        (2, 4.0, False),
+        (2, 1.5, False),
+        (2, -1.0, False),
+        (2, np.nan, False),
+        (3, 4.0, False),
+        (4, 2.0, False),
+    ],
+)
+def test_codes_from_a_stranger_are_checked(column, code, sound):
+    codes = np.array([[20.0, 5.0, 1.0, 2.0, 0.0]])
+    codes[0, column] = code
+    schema = agreed(CENSUS).schema
+    if sound:
+        check_codes(schema, codes)
+        again = cells_of(schema, codes)
+        np.testing.assert_array_equal([schema.read(again, j) for j in range(5)], codes.T)
+    else:
+        with pytest.raises(ValueError, match="does not take"):
+            check_codes(schema, codes)
+
+
+def test_the_target_has_to_fit_the_agreement(homes, tmp_path):
+    pd.DataFrame(TARGET, columns=["a", "b", "d"]).to_parquet(tmp_path / "target.parquet")
+    (tmp_path / "pyproject.toml").write_text(AGREEMENT)
+    files = {"project": ".", "result": "result", "target": "target.parquet"}
+    config = {name: str(tmp_path / path) for name, path in files.items()}
+    grid = GridDouble(homes)
+    with pytest.raises(ValueError, match=r"The target does not fit .* no column 'c'"):
+        run_app(grid, SimpleNamespace(run_config=config, run_id=1))
+    assert grid.asked == []

@@ -625,6 +625,7 @@ def test_claims_are_about_groups(name, limit, adjacency):
             claim is privacy.owners
         )
     assert ("rows of two owners" in privacy.owners.given) == (name in ("posted", "ask_all"))
+    assert "(one group, " in privacy.badge
     assert len(ledger.entries()) == (name != "pool")
     assert ledger.spent.epsilon > 0 or name == "pool"
 
@@ -756,6 +757,17 @@ def test_partitions_of_dask_are_refused():
     given = {"X_target": TARGET, "target_groups": TARGET_LABELS, "groups": LABELS}
     with pytest.raises(ValueError, match="needs rows in memory"):
         summarizer(ledger=ledger).fit(da.from_array(X, chunks=(200, 2)), **given)
+    assert ledger.entries() == []
+
+
+def test_owners_over_flower_are_not_asked_about_groups():
+    pytest.importorskip("flwr")
+    from skdpsumm.federated._curator import run_over_grid
+
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3, unit="group")
+    options = {"max_rows_per_group": 2, "target_groups": TARGET_LABELS, "ledger": ledger}
+    with pytest.raises(ValueError, match="bound no groups"):
+        run_over_grid(None, None, Curator(TARGET, ["a"], **options))
     assert ledger.entries() == []
 
 

@@ -18,8 +18,9 @@ from skdpsumm import (
     RFFSketcher,
     SummarizedEstimator,
     TDILClassifier,
+    _docs,
 )
-from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP, _contract
+from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PureDP
 from skdpsumm.privacy._mechanisms import Unprotected
 
 rng = np.random.default_rng(0)
@@ -136,7 +137,7 @@ def test_simulations_say_so():
 
 @pytest.fixture
 def site(monkeypatch):
-    monkeypatch.setattr(_contract, "docs_address", lambda: "https://docs.example/stable")
+    monkeypatch.setattr(_docs, "docs_address", lambda: "https://docs.example/stable")
 
 
 @pytest.mark.usefixtures("site")
@@ -148,7 +149,7 @@ def test_links_lead_to_the_page_of_the_class():
 
 
 def test_without_an_address_there_are_no_links(monkeypatch):
-    monkeypatch.setattr(_contract, "docs_address", lambda: "")
+    monkeypatch.setattr(_docs, "docs_address", lambda: "")
     assert TDILClassifier()._get_doc_link() == ""
 
 
@@ -165,7 +166,7 @@ def test_the_address_is_that_of_the_metadata(urls, address, monkeypatch):
         def get_all(self, key):
             return urls if key == "Project-URL" else None
 
-    monkeypatch.setattr(_contract, "metadata", lambda name: Metadata())
-    _contract.docs_address.cache_clear()
-    assert _contract.docs_address() == address
-    _contract.docs_address.cache_clear()
+    monkeypatch.setattr(_docs, "metadata", lambda name: Metadata())
+    _docs.docs_address.cache_clear()
+    assert _docs.docs_address() == address
+    _docs.docs_address.cache_clear()

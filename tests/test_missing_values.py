@@ -60,13 +60,20 @@ def sketcher(epsilon, seed=0, **options):
 def asked(X, epsilon=np.inf, seed=0, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)  # of coarse bins
-        return M2MEstimator(sketcher(epsilon, seed), schema=SCHEMA, **QUICK | options).fit(X)
+        known = {"schema": SCHEMA} | QUICK | options
+        return M2MEstimator(sketcher(epsilon, seed), **known).fit(X)
 
 
 def quietly(ask):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)
         return ask()
+
+
+def held(answer, truth):
+    low, high = np.moveaxis(answer.interval(0.95), -1, 0)
+    rounding = 1e-7 * (1 + np.abs(truth))
+    return (low - rounding <= truth) & (truth <= high + rounding)
 
 
 def older(rows):
@@ -133,3 +140,243 @@ OF_PAIRS = {
     "covariance": (lambda m: m.covariance(), lambda X: X[NUMBERS].cov(ddof=0)),
     "correlation": (lambda m: m.correlation(), lambda X: None),
 }
+
+
+@pytest.fixture(scope="module")
+def exact():
+    X = people()
+    return X, asked(X)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_answers_are_about_those_present(exact, name):
+    """Without noise the truth is where in their bins the rows may be."""
+    X, m2m = exact
+    ask, truth = QUESTIONS[name]
+    answer, expected = quietly(lambda: ask(m2m)), np.asarray(truth(X), float)
+    if name == "variance":  # of whose approximation no bound is known
+        assert np.allclose(np.asarray(answer), expected, rtol=0.05)
+    else:
+        assert np.all(held(answer, expected))
+    everywhere = np.asarray(truth(X.fillna({"age": 17.0, "pay": 0.0, "job": "clerk"})), float)
+    if not np.allclose(everywhere, expected):  # as where a category is counted
+        assert np.any(np.abs(answer - everywhere) > 2 * np.abs(answer - expected))
+
+
+@pytest.fixture(scope="module", params=[2.0, 0.3, 0.02])
+def released(request):
+    X = people()
+    return X, [asked(X, request.param, seed) for seed in range(25)]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_intervals_hold_the_truth(released, name):
+    """In 25 releases, always the same, three entries may be missed by one tail of the noise."""
+    X, models = released
+    ask, truth = QUESTIONS[name]
+    expected, found = np.asarray(truth(X), float), []
+    for m2m in models:
+        answer = quietly(lambda m2m=m2m: ask(m2m))
+        found.append(held(answer, expected))
+        assert np.all(np.isfinite(answer.noise_std_error))
+        assert np.all(held(answer, np.asarray(answer)))
+    assert np.mean(found, axis=0).min() >= 0.84
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["mean", "variance", "covariance", "cdf", "missing"])
+def test_errors_are_those_of_repeated_releases(released, name):
+    """25 releases tell a standard deviation to 15 per cent."""
+    _, models = released
+    ask, _ = (QUESTIONS | OF_PAIRS)[name]
+    answers = [quietly(lambda m2m=m2m: ask(m2m)) for m2m in models]
+    errors = np.mean([answer.noise_std_error for answer in answers], axis=0)
+    assert np.all(np.std([np.asarray(a) for a in answers], axis=0) < 1.5 * errors)
+
+
+@pytest.mark.parametrize("ask", OF_PAIRS)
+def test_pairs_are_those_of_which_both_are_present(ask):
+    """As in pandas; a table of both columns tells them."""
+    X, more = people(20_000), {"n_synthetic": 20_000, "random_state": 0}
+    X["pay"] = np.clip(0.4 * X["age"].fillna(90) + 0.5 * X["pay"], 0, 100)
+    pairs = HistogramSketcher(n_bins=15, marginals=[["age", "pay"], ["job"], ["height"]])
+    m2m = M2MEstimator(pairs.set_params(epsilon=np.inf), schema=SCHEMA, **more).fit(X)
+    found, numbers = quietly(lambda: getattr(m2m, ask)()), X[NUMBERS]
+    expected = numbers.cov(ddof=0).to_numpy()
+    if ask == "correlation":
+        expected = expected / np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+    alone = X[["age", "pay"]].dropna().cov(ddof=0).to_numpy()
+    assert abs(alone[1, 1] / numbers["pay"].var() - 1) > 0.05, "a pair has rows of its own"
+    assert np.allclose(np.asarray(found)[:2, :2], expected[:2, :2], rtol=0.05)
+    assert np.array_equal(np.asarray(found), np.asarray(found).T)
+
+
+def test_a_column_that_lacks_nothing_is_answered_as_ever():
+    """Beside columns that lack values it has the very answers of a schema without these."""
+    X = people()
+    whole = asked(X, 1.0)
+    alone = {**SCHEMA, "height": Numeric(1, 2)}
+    again = quietly(
+        lambda: M2MEstimator.from_sketch(whole.sketch_, schema=alone, **QUICK)  # the analyst's
+    )
+    for m2m in (whole, again):
+        answer = m2m.mean()["height"]
+        asked_alone = m2m.estimate(lambda rows: rows["height"])
+        assert float(answer) == pytest.approx(float(asked_alone), rel=1e-12)
+        assert float(answer.noise_std_error) == pytest.approx(float(asked_alone.noise_std_error))
+
+
+def test_all_are_missing_or_none():
+    X = people(500)
+    X["age"] = np.nan
+    X["pay"] = 20.0
+    m2m = asked(X)
+    shares = m2m.missing_share()
+    assert np.asarray(shares)[:2] == pytest.approx([1, 0], abs=1e-6)
+    ages = quietly(lambda: m2m.cdf("age", [40.0]))
+    assert np.isfinite(float(ages[0]))
+    assert 17 <= float(quietly(m2m.mean)["age"]) <= 90
+    assert np.isfinite(quietly(m2m.covariance)).all()
+
+
+def test_where_none_may_be_missing_that_is_said():
+    X = people()[["height"]]
+    m2m = quietly(lambda: M2MEstimator(schema=(1, 2), **QUICK).fit(X))
+    with pytest.raises(ValueError, match="none with missing=True"):
+        m2m.missing_share()
+
+
+def test_a_question_may_have_no_value_for_want_of_a_cell_alone():
+    m2m = asked(people(500))
+    with pytest.raises(ValueError, match="f returned NaN"):
+        m2m.estimate(lambda rows: np.log(rows["height"] - 1.5))
+    with pytest.raises(ValueError, match="f returned NaN"):
+        m2m.estimate(lambda rows: rows["age"] / 0)
+    with pytest.raises(ValueError, match="count takes a condition"):
+        m2m.count(lambda rows: rows["age"])
+
+
+def test_what_a_sketch_would_tell_is_planned_for():
+    model = M2MEstimator(RFFSketcher(60), schema=SCHEMA, **QUICK)
+    asked_of = {"n_samples": 5000}
+    ages = model.predict_error(lambda rows: rows["age"], **asked_of)
+    filled = model.predict_error(lambda rows: np.nan_to_num(rows["age"], nan=53.5), **asked_of)
+    assert filled < ages < 2 * filled
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_scores_leave_out_what_is_missing(library):
+    X, other = people(), people(seed=1)
+    rows = {name: [None if pd.isna(v) else v for v in other[name]] for name in other}
+    scores = [asked(X, epsilon).score(library.DataFrame(rows)) for epsilon in (0.01, 100.0)]
+    assert scores[0] < scores[1] < 0
+    assert scores[1] > -0.05
+
+
+# ------------------------------------------------------------------------------- synthetic points
+
+
+def test_points_lack_values_as_often_as_rows_do():
+    X, rng = people(), np.random.RandomState(0)
+    sketch = sketcher(np.inf).set_params(schema=SCHEMA).fit(X).sketch_
+    table = TableSchema(SCHEMA)
+    for prior, expected in (("marginals", X.isna().mean()), ("uniform", None)):
+        points = draw_points(prior, sketch, table, 4000, rng)
+        shares = [absent(table, points[:, j], j).mean() for j in range(4)]
+        assert shares[3] == 0
+        expected = [0.1, 0.1, 0.25, 0] if expected is None else expected
+        assert np.allclose(shares, expected, atol=0.01)
+    present = points[:, 0].astype(float)
+    assert set(present[~np.isnan(present)]) <= set(np.arange(17.0, 91))
+    assert set(points[:, 2]) == {*JOBS, None}
+    cloud, weights = maxent_points(sketch, points, table, rng)
+    shares = [weights @ absent(table, cloud[:, j], j) for j in range(4)]
+    assert np.allclose(shares, X.isna().mean(), atol=0.02)
+    together = absent(table, cloud[:, 0], 0) & (cloud[:, 2] == "smith")
+    truth = (X["age"].isna() & (X["job"] == "smith")).mean()
+    assert abs(weights @ together - truth) < 0.03
+    assert weights.sum() == pytest.approx(1)
+
+
+def test_public_points_may_lack_values():
+    X = people()
+    public = people(1000, seed=3)
+    options = {"prior": public.to_numpy(object)}
+    m2m = asked(X, **options)
+    assert np.allclose(m2m.missing_share(), X[["age", "pay", "job"]].isna().mean(), atol=0.01)
+    public["height"] = np.nan
+    with pytest.raises(ValueError, match="prior, an array of public points: Column 'height'"):
+        asked(X, prior=public.to_numpy(object))
+
+
+# ------------------------------------------------------------------------------------------ models
+
+
+def labelled(n=6000):
+    """Whose age is missing is ill; else the young are."""
+    X = people(n)
+    y = np.where(X["age"].isna(), True, X["age"] < 35)
+    return X, np.where(y ^ (np.random.default_rng(1).random(n) < 0.05), "ill", "well")
+
+
+@pytest.mark.parametrize(
+    "estimator", [None, RandomForestClassifier(20, random_state=0), LogisticRegression()]
+)
+def test_any_classifier_learns_from_what_is_missing(estimator):
+    X, y = labelled()
+    model = M2MClassifier(schema=SCHEMA, estimator=estimator, **QUICK)
+    model = quietly(lambda: model.fit(X, y))
+    assert model.score(X, y) > 0.9
+    assert model.estimator_.n_features_in_ == 2 + 2 + 4 + 1
+    assert np.mean(model.predict(X[X["age"].isna()]) == "ill") > 0.95
+    rows = X.to_numpy(object)
+    rows[pd.isna(rows)] = None
+    array = M2MClassifier(schema=list(SCHEMA.values()), estimator=estimator, **QUICK)
+    assert quietly(lambda: array.fit(rows, y)).score(rows, y) > 0.9
+
+
+def test_a_regressor_learns_from_what_is_missing():
+    X, _ = labelled()
+    y = X["age"].fillna(150.0) + 10 * X["job"].isna()
+    model = M2MRegressor(schema=SCHEMA, y_bounds=(0, 160), **QUICK)
+    assert quietly(lambda: model.fit(X, y)).score(X, y) > 0.85
+
+
+@pytest.mark.parametrize(("target", "kind"), [("job", M2MClassifier), ("pay", M2MRegressor)])
+def test_a_target_that_lacks_values_is_learnt_where_it_has_one(target, kind):
+    X = people(8000)
+    X["height"] = np.where(X["job"] == "smith", 1.8, 1.2)
+    X["pay"] = np.where(X["pay"].isna(), np.nan, 100 * (X["height"] - 1))
+    pairs = HistogramSketcher(n_bins=10, marginals=2, epsilon=np.inf, schema=SCHEMA)
+    sketch = pairs.fit(X).sketch_
+    model = quietly(lambda: kind.from_sketch(sketch, target=target, **QUICK))
+    there = X[target].notna()
+    assert model.score(X.loc[there].drop(columns=target), X.loc[there, target]) > 0.6
+    if kind is M2MClassifier:
+        assert list(model.classes_) == JOBS
+
+
+def test_columns_that_are_left_out_are_left_out_everywhere():
+    """X has more columns than the sketch, and in another order."""
+    schema = TableSchema(
+        {"job": SCHEMA["job"], "age": SCHEMA["age"], "height": (1, 2)}, extra_columns="drop"
+    )
+    X, y = labelled()
+    model = quietly(lambda: M2MClassifier(schema=schema, **QUICK).fit(X, y))
+    assert model.n_features_in_ == 4
+    assert model.sketch_.schema.n_columns == 4  # with the target
+    assert model.score(X, y) > 0.9
+    assert model.score(X.assign(pay="rich"), y) > 0.9
+    by_place = TableSchema({2: SCHEMA["job"], 0: SCHEMA["age"], 3: (1, 2)}, extra_columns="drop")
+    model = quietly(lambda: M2MClassifier(schema=by_place, **QUICK).fit(X.to_numpy(object), y))
+    assert model.score(X.to_numpy(object), y) > 0.9
+    for known, rows in ((schema, X), (by_place, X.to_numpy(object))):
+        m2m = asked(rows, schema=known)
+        assert m2m.n_features_in_ == 4
+        assert m2m.schema_.n_columns == 3
+        assert m2m.mean().shape == (2,)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnswerWarning)
+            assert -0.1 < m2m.score(rows) <= 0
+        assert float(m2m.predict_error(lambda r: r[:, 2], n_samples=100, n_features=4)) < 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import skdpsumm
-from skdpsumm.privacy import _contract
+from skdpsumm import _docs
 
 ROOT = Path(__file__).resolve().parent.parent
 # Cannot be imported without the extra flower.
@@ -74,13 +74,13 @@ def test_a_forgotten_name_is_seen():
 def links(entry):
     """Whether the HTML of its instances has a link to the documentation."""
     found = look_up(entry)
-    return isinstance(found, type) and issubclass(found, _contract.PrivacyReprMixin)
+    return isinstance(found, type) and issubclass(found, _docs.DocLinkMixin)
 
 
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if links(entry)])
 def test_estimators_link_to_their_page(entry, monkeypatch):
     """Autosummary writes ``generated/<full name>.html`` for each entry of its tables."""
-    monkeypatch.setattr(_contract, "docs_address", lambda: "https://docs.example")
+    monkeypatch.setattr(_docs, "docs_address", lambda: "https://docs.example")
     estimator = object.__new__(look_up(entry))  # the address hangs on the class alone
     assert estimator._get_doc_link() == f"https://docs.example/generated/{entry}.html"
 

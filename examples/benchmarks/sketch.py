@@ -35,7 +35,7 @@ def median_times(tasks, repeats):
 def thousand_statistics(seed=0):
     """Return the seconds that 1,000 separate questions to one fitted sketch take."""
     X = np.random.default_rng(seed).random((27_000, 10))
-    model = M2MEstimator(RFFSketcher(200), bounds=(0, 1), random_state=0).fit(X)
+    model = M2MEstimator(RFFSketcher(200), schema=(0, 1), random_state=0).fit(X)
     rng = np.random.default_rng(1)
     planes = rng.normal(size=(1000, 10))
     start = time.perf_counter()
@@ -61,17 +61,17 @@ def main():
     sampler = RBFSampler(n_components=200, random_state=0)
 
     def ours(n_jobs):
-        return lambda: RFFSketcher(200, random_state=0, n_jobs=n_jobs).fit(X)
+        return lambda: RFFSketcher(200, gamma=1.0, random_state=0, n_jobs=n_jobs).fit(X)
 
     tasks = {
         "RBFSampler, float64 rows": lambda: sampler.fit_transform(wide).mean(0),
         "RBFSampler, float32 rows": lambda: sampler.fit_transform(X).mean(0),
         "RFFSketcher": ours(1),
         "RFFSketcher, n_jobs=2": ours(2),
-        "RACESketcher 80 x 80": lambda: RACESketcher(random_state=0).fit(X),
-        "HistogramSketcher 100 bins": lambda: HistogramSketcher(bounds=(0, 1)).fit(X),
+        "RACESketcher 80 x 80": lambda: RACESketcher(bandwidth=0.1, random_state=0).fit(X),
+        "HistogramSketcher 100 bins": lambda: HistogramSketcher(schema=(0, 1)).fit(X),
     }
-    RFFSketcher(200, random_state=0).fit(X[:1000])  # imports and compiles
+    ours(1)()  # imports and compiles
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     ours(1)()
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024

@@ -8,7 +8,7 @@
 Random10 is 27,000 x 10 uniform numbers. For each sketch and epsilon: mean relative error of the
 first and second moments, earth mover's distance of the CDF at 10 points, Frobenius distance of
 the covariance, and mean absolute error of 100 conjunctions of three predicates (as a share of
-rows). A CSV's columns are scaled by `--bounds` (``low,high`` for all columns, or a file with one
+rows). A CSV's columns are scaled by `--ranges` (``low,high`` for all columns, or a file with one
 ``low,high`` per line); without it, by the range of the file itself, WHICH IS NOT PRIVATE and is
 meant for trying things out. Adult: UCI (``fetch_openml("adult")``); Covertype: an npz whose X
 starts with the ten quantitative columns (``fetch_covtype``).
@@ -25,7 +25,6 @@ from skdpsumm import (
     AnswerWarning,
     HistogramSketcher,
     M2MEstimator,
-    PublicScaler,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
@@ -39,7 +38,7 @@ ADULT_COLUMNS = {
     11: (0, 4_400),
     12: (1, 99),
 }
-COVERTYPE_BOUNDS = [
+COVERTYPE_RANGES = [
     (1800, 3900),
     (0, 360),
     (0, 70),
@@ -57,15 +56,21 @@ MEASURES = ("moment 1", "moment 2", "CDF", "covariance", "queries")
 def estimators(epsilon, delta):
     """Return the paper's three sketches with its prior, and ours: a union with its marginals."""
     budget = {"epsilon": epsilon, "delta": delta}
-    both = SketchUnion([HistogramSketcher(n_bins=32), RFFSketcher(200)], **budget)
+    both = SketchUnion([HistogramSketcher(n_bins=32), RFFSketcher(200, gamma=1.0)], **budget)
     paper = {
         "RFF": RFFSketcher(200, gamma=0.5, **budget),
         "RACE": RACESketcher(80, n_buckets=80, bandwidth=0.1, **budget),
         "HIST": HistogramSketcher(n_bins=100, **budget),
     }
-    made = {name: M2MEstimator(s, bounds=(0, 1), prior="uniform") for name, s in paper.items()}
-    made["HIST + RFF, marginals"] = M2MEstimator(both, bounds=(0, 1), prior="marginals")
+    made = {name: M2MEstimator(s, schema=(0, 1), prior="uniform") for name, s in paper.items()}
+    made["HIST + RFF, marginals"] = M2MEstimator(both, schema=(0, 1), prior="marginals")
     return made
+
+
+def scaled(X, ranges):
+    """Return columns of numbers clipped to their ranges, or to one range, and scaled to [0, 1]."""
+    low, high = np.transpose(ranges)
+    return np.clip((X - low) / (high - low), 0, 1)
 
 
 def queries(rng, d, count=100):
@@ -120,26 +125,26 @@ def run(X_of_run, runs, epsilons, delta, names):
 
 
 def read(arguments):
-    """Return the table, scaled to [0, 1] by public bounds."""
+    """Return the table, scaled to [0, 1] by public ranges."""
     if arguments.adult:
         import pandas as pd
 
         frame = pd.read_csv(arguments.adult, header=None, skipinitialspace=True, na_values="?")
-        X, bounds = frame[list(ADULT_COLUMNS)].to_numpy(float), list(ADULT_COLUMNS.values())
+        X, ranges = frame[list(ADULT_COLUMNS)].to_numpy(float), list(ADULT_COLUMNS.values())
     elif arguments.covertype:
         X = np.load(arguments.covertype)["X"][:, :10].astype(float)
-        bounds = COVERTYPE_BOUNDS
+        ranges = COVERTYPE_RANGES
     else:
         X = np.genfromtxt(arguments.csv, delimiter=",", skip_header=1)
         X = X[:, np.isfinite(X).all(axis=0)]
-        if arguments.bounds is None:
-            print("bounds taken from the file: not private, for trying out only")
-            bounds = list(zip(X.min(axis=0), X.max(axis=0) + 1e-9, strict=True))
-        elif Path(arguments.bounds).exists():
-            bounds = [tuple(pair) for pair in np.loadtxt(arguments.bounds, delimiter=",")]
+        if arguments.ranges is None:
+            print("ranges taken from the file: not private, for trying out only")
+            ranges = list(zip(X.min(axis=0), X.max(axis=0) + 1e-9, strict=True))
+        elif Path(arguments.ranges).exists():
+            ranges = [tuple(pair) for pair in np.loadtxt(arguments.ranges, delimiter=",")]
         else:
-            bounds = tuple(float(b) for b in arguments.bounds.split(","))
-    return PublicScaler(bounds=bounds).fit_transform(X)
+            ranges = tuple(float(b) for b in arguments.ranges.split(","))
+    return scaled(X, ranges)
 
 
 def main():
@@ -148,7 +153,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--csv", type=Path)
-    parser.add_argument("--bounds")
+    parser.add_argument("--ranges")
     parser.add_argument("--adult", type=Path)
     parser.add_argument("--covertype", type=Path)
     parser.add_argument("--runs", type=int, default=20)

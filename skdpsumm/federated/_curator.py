@@ -172,6 +172,12 @@ def run_over_grid(
     ValueError
         If fewer than `min_owners` signed off, or none is left.
     """
+    if curator is not None and curator.terms.max_rows_per_group is not None:
+        raise ValueError(
+            "Owners over Flower bound no groups, so that a curator with "
+            f"max_rows_per_group={curator.terms.max_rows_per_group!r} would get no answers. Make "
+            "it with max_rows_per_group=None, to protect single rows."
+        )
     run = FederatedRun(agreement, curator)
     nodes = find_nodes(grid, agreement.owners, wait)
     run.leave_out("sign", {o: "is not connected" for o in agreement.owners if o not in nodes})

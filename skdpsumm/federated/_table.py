@@ -159,7 +159,8 @@ def _numbers(texts: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Chunked
         return pc.cast(pc.if_else(absent, None, plain), kind)
     except pa.ArrowInvalid:
         pass  # its text quotes a cell
-    raise ValueError(f"Column {name!r} holds text that is no {kind}.")
+    wanted = "truth value" if pa.types.is_boolean(kind) else "number"
+    raise ValueError(f"Column {name!r} holds text that is no {wanted}.")
 
 
 def _labels(column: pa.ChunkedArray, agreement: Agreement) -> NDArray:

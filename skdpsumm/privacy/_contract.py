@@ -14,8 +14,6 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, metadata
 from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
@@ -23,6 +21,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._computing import warn_caller
+from .._docs import DocLinkMixin
 from ._compositions import compose, parallel
 from ._mechanisms import ADJACENCIES, Mechanism, mechanism_from_dict
 from ._noise import nominal_mechanism, secret_key
@@ -237,25 +236,13 @@ def estimator(cls: type[T]) -> type[T]:
     return made
 
 
-class PrivacyReprMixin:
+class PrivacyReprMixin(DocLinkMixin):
     """HTML representation with the guarantee in one line; goes before `BaseEstimator`.
 
     The badge is part of the estimator's block, so it is there in a `Pipeline` and a search, too.
     scikit-learn 1.9 lists all fitted attributes; those of an object that holds private data are
     left out, for notebooks are passed on with their outputs.
     """
-
-    _doc_link_module: ClassVar[str] = "skdpsumm"
-
-    @property
-    def _doc_link_template(self) -> str:
-        root = docs_address()
-        return f"{root}/generated/{{estimator_module}}.{{estimator_name}}.html" if root else ""
-
-    def _doc_link_url_param_generator(self) -> dict[str, str]:
-        # Estimators are public in the package above their room: skdpsumm.moments, not .asking.
-        package = ".".join(type(self).__module__.split(".")[:2])
-        return {"estimator_module": package, "estimator_name": type(self).__name__}
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text = super().__repr__(N_CHAR_MAX)  # type: ignore[call-arg]
@@ -541,14 +528,3 @@ def _visual_block() -> Any:
     except ImportError:
         from sklearn.utils._estimator_html_repr import _VisualBlock
     return _VisualBlock
-
-
-@lru_cache
-def docs_address() -> str:
-    """Return the address of the documentation by the package's metadata, "" where none is given."""
-    try:
-        entries = metadata("skdpsumm").get_all("Project-URL") or []
-    except PackageNotFoundError:  # run from its sources
-        return ""
-    urls = dict(entry.split(", ", 1) for entry in entries)
-    return urls.get("Documentation", "").rstrip("/")

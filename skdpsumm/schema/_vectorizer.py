@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from .._docs import DocLinkMixin
 from ._columns import Categorical, Column, Numeric
 from ._reading import Table, validate_table
 from ._schema import TableSchema, as_schema, schema_of, stack_columns
@@ -17,7 +18,7 @@ from ._schema import TableSchema, as_schema, schema_of, stack_columns
 _ROUNDED_DOWN = 1 - 2.0**-40
 
 
-class PublicVectorizer(TransformerMixin, BaseEstimator):
+class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
     """Make vectors of norm at most one of a table, reading nothing off the data.
 
     Numbers go from their public range to [-1, 1], categories to indicators, and a missing number

@@ -397,7 +397,8 @@ class SummaryPrivacy:
     @property
     def badge(self) -> str:
         """One line, for headings: the price of each claim, worst first."""
-        common = f"({self.owners.adjacency.replace('_', '-')}), against {self.owners.against}"
+        neighbours = f"{self.owners.unit}, {self.owners.adjacency.replace('_', '-')}"
+        common = f"({neighbours}), against {self.owners.against}"
         line = (
             f"chosen rows: no guarantee; target: {self.target.price}; "
             f"rows of other owners: {self.owners.price} {common}"

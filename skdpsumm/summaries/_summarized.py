@@ -94,7 +94,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     estimator_ : estimator
     mmd_ : float
         MMD of the chosen rows to the target (to 10,000 rows of it at most), exact: for the curator
-        alone.
+        alone. Of rows, also where groups are protected.
     privacy_ : SummaryPrivacy
         That of the summarizer, and that the model was trained on real rows.
     classes_ : ndarray, for classifiers

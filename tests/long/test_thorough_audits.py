@@ -79,7 +79,7 @@ def projected(releases, statistic):
 SKETCHES = {
     name: clone(sketcher).set_params(random_state=0)
     for name, sketcher in (
-        DEFAULT_SKETCHES | {"race": RACESketcher(20, n_buckets=8, bounds=(0, 1))}
+        DEFAULT_SKETCHES | {"race": RACESketcher(20, n_buckets=8, schema=(0, 1))}
     ).items()
 }
 
