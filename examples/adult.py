@@ -17,10 +17,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 from skdpsumm import (
+    HistogramSketcher,
     M2MEstimator,
     PrivateMMDSummarizer,
     PublicVectorizer,
-    SummarizedEstimator,
+    RFFSketcher,
+    SketchUnion,
     TableSchema,
     TDILClassifier,
     uniform_selection,
@@ -34,54 +36,55 @@ CLASSES = ["<=50K", ">50K"]
 def load(folder, name):
     """Return one of UCI's two files as it comes."""
     (path,) = folder.glob(f"adult.{name}*")
-    frame = pd.read_csv(
-        path, names=SCHEMA.names, na_values="?", skipinitialspace=True, comment="|"
-    )
+    frame = pd.read_csv(path, names=SCHEMA.names, na_values="?", skipinitialspace=True, comment="|")
     frame["income"] = frame["income"].str.rstrip(".")  # the second file ends its labels with a dot
     return frame
 
 
 def sketch_once(train, epsilon):
     """Ask a table whatever one likes, for the price of one release."""
-    sketcher = M2MEstimator(schema=SCHEMA, random_state=0).preview_sketcher(15)
-    m2m = M2MEstimator(sketcher.set_params(epsilon=epsilon), random_state=0).fit(train)
+    sketcher = SketchUnion([HistogramSketcher(n_bins=100), RFFSketcher()], epsilon=epsilon)
+    m2m = M2MEstimator(sketcher, schema=SCHEMA, random_state=0).fit(train)
     print(m2m.mean())
     print(m2m.missing_share())
     print("above 60:", m2m.count(lambda rows: rows["age"] > 60))
-    print("truth:", train[["age", "hours"]].mean().round(2).to_dict(), sum(train["age"] > 60))
+    print("truth:", train[["age", "gain", "hours"]].mean().round(1).to_dict())
+    print("truth:", train.isna().mean().loc[lambda shares: shares > 0].round(4).to_dict())
+    print("truth:", int((train["age"] > 60).sum()))
     print(m2m.privacy_.badge)
 
 
 def choose_rows(train, test, epsilon):
-    """Train on the rows of many owners that are most like rows without labels of one's own."""
-    mine = test[test["marital"] == "Never-married"]
-    target, later = mine[:1000], mine[1000:]
-    owners = train["workclass"].fillna("unknown")
-    learner = make_pipeline(PublicVectorizer(INPUTS), LogisticRegression())
+    """Train on those rows of many owners that are most like rows of one's own, without labels."""
+    mine = test[(test["relationship"] == "Husband") & (test["education_num"] < 10)]
+    target, later = mine[:500].drop(columns="income"), mine[500:]
+    X, y, owners = train.drop(columns="income"), train["income"], train["workclass"].fillna("none")
     summarizer = PrivateMMDSummarizer(500, schema=INPUTS, epsilon=epsilon, random_state=0)
-    model = SummarizedEstimator(learner, summarizer)
-    X, y = train.drop(columns="income"), train["income"]
-    model.fit(X, y, X_target=target.drop(columns="income"), owners=owners)
-    few = uniform_selection(len(X), 500, random_state=0)
-    for name, chosen in ("like mine", model.estimator_), ("at random", learner.fit(X.iloc[few], y.iloc[few])):
-        print(name, auc(chosen, later))
-    print(model.summarizer_.privacy_.target.badge)
+    model = make_pipeline(PublicVectorizer(INPUTS), LogisticRegression(C=10))
+    for name, chosen in (
+        ("like mine", summarizer.fit(X, X_target=target, owners=owners).sample_indices_),
+        ("at random", uniform_selection(len(X), 500, random_state=0)),
+    ):
+        rows = X.iloc[chosen]
+        share = ((rows["relationship"] == "Husband") & (rows["education_num"] < 10)).mean()
+        score = auc(model.fit(rows, y.iloc[chosen]), later)
+        print(f"{name}: {share:.2f} of 500 rows are of such people, AUC {score:.3f}")
+    print(summarizer.privacy_.target.badge)
 
 
 def learn(train, test, epsilon):
     """Train a model that may be given to everybody."""
     X, y = train.drop(columns="income"), train["income"]
+    model = TDILClassifier(schema=INPUTS, mechanism="objective", classes=CLASSES)
     for e in (epsilon, np.inf):
-        for mechanism in ("functional", "objective"):
-            model = TDILClassifier(schema=INPUTS, mechanism=mechanism, classes=CLASSES, epsilon=e)
-            print(e, mechanism, auc(model.fit(X, y), test))
-    print(model.privacy_.badge)
+        model.set_params(epsilon=e).fit(X, y)
+        print(f"AUC {auc(model, test):.3f}, {model.privacy_.badge}")
 
 
 def auc(model, rows):
     """Return the area under the ROC curve."""
     score = model.decision_function(rows.drop(columns="income"))
-    return round(roc_auc_score(rows["income"] == ">50K", score), 3)
+    return roc_auc_score(rows["income"] == CLASSES[1], score)
 
 
 def main():
