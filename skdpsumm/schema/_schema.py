@@ -515,6 +515,17 @@ def schema_of(estimator: Any) -> TableSchema:
     return known.for_table(estimator.n_features_in_, names)
 
 
+def allowed(schema: Any) -> tuple[bool, bool]:
+    """Return whether tables of what was given as a schema may hold words, and missing values."""
+    try:
+        known = as_schema(schema)
+    except ValueError:  # which `fit` tells
+        return False, False
+    columns = () if known is None else known.columns
+    words = any(isinstance(column, Categorical) for column in columns)
+    return words, bool(columns) and all(column.missing for column in columns)
+
+
 def public_points(schema: TableSchema) -> NDArray:
     """Return rows that fill the schema of a table evenly, always the same ones.
 
