@@ -35,6 +35,7 @@ from threadpoolctl import threadpool_info
 
 from skdpsumm import PINPClassifier, PrivacyLedger, PublicVectorizer, TDDLClassifier, TDILClassifier
 from skdpsumm.features import _engine
+from skdpsumm.learners import ExponentialMechanism
 from skdpsumm.learners.erm import _kernel_space
 from skdpsumm.learners.erm._feature_space import FeatureSpace
 
@@ -169,11 +170,12 @@ X = np.random.default_rng(3).uniform(-1, 1, (60, 2))
 Y = (X[:, 0] > 0).astype(int)
 ODD = X.copy()
 ODD[41] = 0.7316459201837465
+ODD_ROWS = ODD[41], PublicVectorizer((-1, 1)).fit_transform(ODD)[41, :2]
 
 
 def choosy(A):
-    """Refuse the odd row by its value, and warn of it."""
-    if (ODD[41] == A).any():
+    """Refuse the odd row by its value, and warn of it, as it is and as a vector of a schema."""
+    if any((odd == A[:, :2]).any() for odd in ODD_ROWS):
         warnings.warn(f"odd: {ODD[41]}", UserWarning, stacklevel=1)
         raise ValueError(f"{ODD[41]} is odd")
     return A
@@ -259,14 +261,16 @@ def test_functions_of_users_warn_of_no_row(model):
 def test_what_a_kernel_is_trusted_with_is_given():
     words = "a function of two rows alone, up to rounding errors"
     for kernel, trusted in ((lambda A, B: A @ B.T, True), ("rbf", False), ("linear", False)):
-        assert (words in PINPClassifier(kernel=kernel).fit(X, Y).privacy_.given) == trusted
+        assert (
+            words in PINPClassifier(kernel=kernel, gamma=1.0).fit(X, Y).privacy_.given
+        ) == trusted
     public = X[:3] @ np.vstack([X, X[:3]]).T
     model = TDDLClassifier(kernel="precomputed").fit(X @ X.T, Y, X_public=public)
     assert words in model.privacy_.given
 
 
 def test_a_kernel_that_fails_between_a_point_and_a_row_costs_nothing():
-    """Rows among themselves are near enough for it, and the landmarks are not."""
+    """Rows among themselves are near enough for it, and public points are not."""
 
     def kernel(A, B):
         distances = ((A[:, None] - B[None]) ** 2).sum(axis=2)
@@ -274,12 +278,16 @@ def test_a_kernel_that_fails_between_a_point_and_a_row_costs_nothing():
             raise OverflowError(f"too far: {distances.max()}")
         return np.exp(-distances)
 
-    X, y = np.full((20, 1), 1e7), np.arange(20) % 2
-    for model in (TDDLClassifier(kernel=kernel), TDILClassifier(kernel=kernel)):
+    X, y, points = np.full((20, 1), 1e7), np.arange(20) % 2, [[0.0], [1.0]]
+    chosen = ExponentialMechanism(candidates=points)
+    for model, public in (
+        (TDDLClassifier(kernel=kernel), {"X_public": points}),
+        (TDILClassifier(kernel=kernel, mechanism=chosen), {}),
+    ):
         ledger = PrivacyLedger(epsilon=9, delta=1e-3)
-        model.set_params(bounds=(0, 1), classes=[0, 1], ledger=ledger)
+        model.set_params(classes=[0, 1], ledger=ledger)
         with pytest.raises(ValueError, match="kernel fails on rows"):
-            model.fit(X, y)
+            model.fit(X, y, **public)
         assert ledger.entries() == []
 
 
