@@ -4,24 +4,17 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
     AnswerWarning,
     Categorical,
     HistogramSketcher,
-    M2MClassifier,
     M2MEstimator,
-    M2MRegressor,
     Numeric,
     RFFSketcher,
     SketchUnion,
-    TableSchema,
 )
-from skdpsumm.moments.inferring._points import absent, draw_points, maxent_points
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),

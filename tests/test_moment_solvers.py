@@ -23,7 +23,7 @@ from skdpsumm.moments.inferring._regression import (
     IterativeSolver,
     MomentRegression,
 )
-from skdpsumm.schema._columns import Columns
+from skdpsumm.schema._schema import TableSchema
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
@@ -50,7 +50,7 @@ def released(name, epsilon):
 
 def both(sketch, monkeypatch, n_points=3000, **parameters):
     """Return the regression solved by its matrix, and without."""
-    points = Columns.build(4, (0, 1)).sample(n_points, check_random_state(0))
+    points = TableSchema([(0, 1)] * 4).sample(n_points, check_random_state(0))
     given = {"regularization": "theory", "center": True} | parameters
     found = []
     for largest, kind in ((10**9, DenseSolver), (0, IterativeSolver)):
@@ -128,7 +128,7 @@ def test_what_does_not_converge_says_so(monkeypatch):
 
 
 def test_a_right_side_of_zeros_is_solved():
-    points = Columns.build(4, (0, 1)).sample(500, check_random_state(0))
+    points = TableSchema([(0, 1)] * 4).sample(500, check_random_state(0))
     features = FeatureBlocks(released("pairs", 1.0).feature_map, points)
     covariance = _regression.FeatureCovariance(features, features.mean())
     solver = IterativeSolver(covariance, np.full(features.n_features, 1e-6))
@@ -158,7 +158,7 @@ def test_the_dual_is_solved_to_its_tolerance(largest, monkeypatch):
     monkeypatch.setattr(_points, "_LARGEST_HESSIAN", largest)
     monkeypatch.setattr(_points, "_POINTS_PER_HESSIAN", 1000)
     sketch = released("fourier", 3.0)
-    points = Columns.build(4, (0, 1)).sample(4000, check_random_state(0))
+    points = TableSchema([(0, 1)] * 4).sample(4000, check_random_state(0))
     features = FeatureBlocks(sketch.feature_map, points)
     slack = (sketch.noise_std / sketch.n_samples) ** 2 + 1e-5
     weights = maxent_weights(features, sketch.mean, slack, tol=1e-3)
@@ -168,7 +168,7 @@ def test_the_dual_is_solved_to_its_tolerance(largest, monkeypatch):
 
 
 def test_points_and_weights_are_those_of_the_random_state():
-    sketch, columns = released("union", 1.0), Columns.build(4, (0, 1))
+    sketch, columns = released("union", 1.0), TableSchema([(0, 1)] * 4)
     found = []
     for _ in range(2):
         rng = check_random_state(3)

@@ -35,7 +35,6 @@ from threadpoolctl import threadpool_info
 
 from skdpsumm import PINPClassifier, PrivacyLedger, PublicVectorizer, TDDLClassifier, TDILClassifier
 from skdpsumm.features import _engine
-from skdpsumm.learners import ExponentialMechanism
 from skdpsumm.learners.erm import _kernel_space
 from skdpsumm.learners.erm._feature_space import FeatureSpace
 
@@ -170,12 +169,15 @@ X = np.random.default_rng(3).uniform(-1, 1, (60, 2))
 Y = (X[:, 0] > 0).astype(int)
 ODD = X.copy()
 ODD[41] = 0.7316459201837465
-ODD_ROWS = ODD[41], PublicVectorizer((-1, 1)).fit_transform(ODD)[41, :2]
+
+
+# As the row is, and as the vector that a schema makes of it.
+SEEN = [ODD[41, 0], PublicVectorizer((-1, 1)).fit_transform(ODD)[41, 0]]
 
 
 def choosy(A):
-    """Refuse the odd row by its value, and warn of it, as it is and as a vector of a schema."""
-    if any((odd == A[:, :2]).any() for odd in ODD_ROWS):
+    """Refuse the odd row by its value, and warn of it."""
+    if np.isin(A, SEEN).any():
         warnings.warn(f"odd: {ODD[41]}", UserWarning, stacklevel=1)
         raise ValueError(f"{ODD[41]} is odd")
     return A
@@ -270,7 +272,7 @@ def test_what_a_kernel_is_trusted_with_is_given():
 
 
 def test_a_kernel_that_fails_between_a_point_and_a_row_costs_nothing():
-    """Rows among themselves are near enough for it, and public points are not."""
+    """Rows among themselves are near enough for it, and the landmarks are not."""
 
     def kernel(A, B):
         distances = ((A[:, None] - B[None]) ** 2).sum(axis=2)
@@ -278,16 +280,30 @@ def test_a_kernel_that_fails_between_a_point_and_a_row_costs_nothing():
             raise OverflowError(f"too far: {distances.max()}")
         return np.exp(-distances)
 
-    X, y, points = np.full((20, 1), 1e7), np.arange(20) % 2, [[0.0], [1.0]]
-    chosen = ExponentialMechanism(candidates=points)
-    for model, public in (
-        (TDDLClassifier(kernel=kernel), {"X_public": points}),
-        (TDILClassifier(kernel=kernel, mechanism=chosen), {}),
-    ):
+    X, y = np.full((20, 1), 1e7), np.arange(20) % 2
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+    model = TDDLClassifier(kernel=kernel, classes=[0, 1], ledger=ledger)
+    with pytest.raises(ValueError, match="kernel fails on rows"):
+        model.fit(X, y, X_public=[[0.0], [0.5], [1.0]])
+    assert ledger.entries() == []
+
+
+def test_a_kernel_that_fails_between_a_landmark_and_a_row_costs_nothing():
+    """Landmarks lie inside the range, and rows at its end."""
+
+    def kernel(A, B):
+        at_end = (A[:, None, 0] > end) + 1 * (B[None, :, 0] > end)
+        if (at_end == 1).any():
+            raise OverflowError("too far")
+        return np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2))
+
+    X, y = np.full((20, 1), 9.0), np.arange(20) % 2
+    end = PublicVectorizer([(0, 9)]).fit_transform(X)[0, 0] - 1e-9
+    for kind in (TDILClassifier, TDDLClassifier):
         ledger = PrivacyLedger(epsilon=9, delta=1e-3)
-        model.set_params(classes=[0, 1], ledger=ledger)
+        model = kind(kernel=kernel, schema=[(0, 9)], classes=[0, 1], ledger=ledger)
         with pytest.raises(ValueError, match="kernel fails on rows"):
-            model.fit(X, y, **public)
+            model.fit(X, y)
         assert ledger.entries() == []
 
 

@@ -248,8 +248,7 @@ def test_public_points_go_through_the_maps():
     pipe = make_pipeline(PublicVectorizer(schema=(-1, 1)), TDDLClassifier(gamma=1.0))
     model = search(pipe, {}).fit(X, Y, X_public=X[:20])
     points = model.best_estimator_[-1].predictor_.points
-    vectors = np.column_stack([X[:20], np.ones(20)]) / np.sqrt(7)
-    np.testing.assert_allclose(points, vectors, rtol=1e-11)
+    np.testing.assert_array_equal(points, pipe[0].fit_transform(X[:20]))
 
 
 # ------------------------------------------------------------------ names
@@ -642,12 +641,16 @@ def test_numbers_go_through_steps_as_in_the_plain_pipeline(steps, types):
     assert model.best_estimator_.predict(table).shape == RICH.shape
 
 
-@pytest.mark.parametrize("step", [KBinsDiscretizer(4, strategy="uniform"), StandardScaler()])
-def test_steps_behind_a_scaler_learn_of_public_rows(step):
+@pytest.mark.parametrize(
+    ("step", "n_varying"),
+    # A flag falls in two of four bins.
+    [(KBinsDiscretizer(4, strategy="uniform"), 12), (StandardScaler(), 4)],
+)
+def test_steps_behind_a_scaler_learn_of_public_rows(step, n_varying):
     model, rows = trained_on([BOX, step], TABLE[NUMERIC].astype(float))
     again = dense(model.best_estimator_[:-1].transform(TABLE[NUMERIC].astype(float)))
     np.testing.assert_array_equal(rows, again)
-    assert np.ptp(rows, axis=0).all() or rows.shape[1] == 16  # bins that a flag never falls in
+    assert np.sum(np.ptp(rows, axis=0) > 0) == n_varying
 
 
 @pytest.mark.parametrize(
@@ -1093,7 +1096,7 @@ def test_candidates_with_and_without_a_schema():
     for seed in range(4):
         model = search(pipe, {"map": both}, **params | {"noise_seed": seed}).fit(full, MALE)
         rows = model.best_estimator_[-1].rows_
-        which = 0 if rows.shape[1] == 3 else 1
+        which = 0 if rows.shape[1] > 2 else 1
         np.testing.assert_allclose(rows, expected[which], rtol=1e-12)
     ledger = PrivacyLedger(epsilon=100.0)
     with pytest.raises(ValueError, match="NaN in column 'x1'"):

@@ -270,8 +270,8 @@ NO_GAMMA = (
 )
 # Of the kernel's exponent at a typical distance of public points. Measured for M2M at epsilon = 1
 # (Occupancy, 3, 6 and 12 columns of Adult, 2, 5 and 10 skewed ones; 5 seeds): 1 and 2 were the best
-# or close to it everywhere; errors of correlations were up to three times as large with 1/4, and up
-# to twice with 1/2, with 4, or with a gamma of 1 or 2 whatever the number of columns.
+# or close to it everywhere. Errors of correlations were up to three times as large with 1/4 and
+# with 4, and up to twice with a gamma of 2 whatever the number of columns.
 _TYPICAL_EXPONENT = 1.0
 
 

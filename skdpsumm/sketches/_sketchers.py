@@ -33,8 +33,7 @@ from ..privacy._noise import Block, IntegerNoise
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
-from ..schema._schema import TableSchema, as_schema, public_points, schema_of
-from ..schema._vectorizer import allowed
+from ..schema._schema import TableSchema, allowed, as_schema, public_points, schema_of
 from ._partitions import sum_partitions
 from ._private_sketch import AVERAGE, Counted, PendingRelease, sensitivities
 
