@@ -131,7 +131,10 @@ class StatisticsMixin:
         low, high = self._ranges(which).T
         least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**order, high**order))
         possible = (low**order if order % 2 else least, np.maximum(low**order, high**order))
-        return self._answer(powers, labels=[names], judged=powers, about=about, possible=possible)
+        answer = self._answer(powers, labels=[names], judged=powers, about=about, possible=possible)
+        if order == 1:
+            answer.units = tuple(self.schema_.columns[j].unit for j in which)
+        return answer
 
     def variance(self) -> Estimate:
         """Return the variances of the numeric columns, shape (d,), at least 0."""
@@ -369,6 +372,7 @@ class StatisticsMixin:
             labels=[names],
         )
         found.step = self.schema_.step(j)
+        found.units = (self.schema_.columns[j].unit,) * len(levels)
         places = np.asarray(found)
         if len(levels) <= _MOST_QUESTIONS:  # asked only to be judged, now that the places are known
             about = [f"the quantile {name}" for name in names]
