@@ -82,16 +82,25 @@ BUDGETS = {
 }
 
 
+# Code from before the schema said the same in parameters of their own.
+HAS_SCHEMA = hasattr(skdpsumm, "TableSchema")
+
+
 def numeric():
     """Return what is public of a table of numbers in [-1, 1]."""
-    return {"bounds": (-1, 1)}
+    return {"schema" if HAS_SCHEMA else "bounds": (-1, 1)}
 
 
 def mixed():
     """Return what is public of the mixed frame."""
+    towns = ["A", "B", "C"]
+    if HAS_SCHEMA:
+        age = skdpsumm.Numeric(0, 100, step=1)
+        # In the order of the frame, which is that of marginals and of draws.
+        return {"schema": {"age": age, "income": (0, 1e5), "town": towns}}
     return {
         "bounds": {"age": (0, 100), "income": (0, 1e5)},
-        "categories": {"town": ["A", "B", "C"]},
+        "categories": {"town": towns},
         "steps": {"age": 1},
     }
 
@@ -100,14 +109,18 @@ def sketchers(schema):
     """Return small sketchers by name; `schema` describes the table."""
     return {
         "rff": RFFSketcher(40, gamma=0.7, **schema),
-        "rff laplacian": RFFSketcher(40, kernel="laplacian", **schema),
+        "rff laplacian": RFFSketcher(40, gamma=1.0, kernel="laplacian", **schema),
         "race": RACESketcher(8, n_buckets=10, bandwidth=0.3, **schema),
         "histogram": HistogramSketcher(n_bins=12, **schema),
         "pairs": HistogramSketcher(n_bins=5, marginals=2, **schema),
         "raw": HistogramSketcher(n_bins=12, postprocess=False, **schema),
-        "union": SketchUnion([HistogramSketcher(n_bins=12), RFFSketcher(20)], **schema),
+        "union": SketchUnion([HistogramSketcher(n_bins=12), RFFSketcher(20, gamma=1.0)], **schema),
         "weighted union": SketchUnion(
-            [HistogramSketcher(n_bins=12), RACESketcher(8), RFFSketcher(20)],
+            [
+                HistogramSketcher(n_bins=12),
+                RACESketcher(8, bandwidth=0.1),
+                RFFSketcher(20, gamma=1.0),
+            ],
             weights=[1, 2, 3],
             **schema,
         ),
@@ -116,7 +129,7 @@ def sketchers(schema):
 
 DENOMINATORS = [
     *({"denominator": d} for d in ("auto", "row_sums", "budget")),
-    {"denominator": "budget", "denominator_share": 0.2},
+    {"denominator": 0.2},
 ]
 
 
@@ -168,7 +181,7 @@ def space(name, family):
     explicit = name in ("linear", "intercept", "features")
     if explicit or family == "PINP":
         return given
-    return {**given, "bounds": (-1, 1)}
+    return {**given, **numeric()}
 
 
 def learner(family, kind, *, loss_name="default", mechanism_name, space_name, **parameters):
@@ -470,8 +483,7 @@ def add_sketches():
 
 
 def add_other_tables():
-    """A sketch of Dask blocks, of several sites together, and the public scaler."""
-    from skdpsumm import PublicScaler
+    """A sketch of Dask blocks, of several sites together, and the public vectorizer."""
 
     def blocks(name):
         import dask.array
@@ -499,8 +511,9 @@ def add_other_tables():
         entry(f"sketch of Dask blocks, {name}", lambda n=name: blocks(n))
     entry("summary of Dask partitions", partitions)
     entry("sketches merged", merged)
-    scaler = PublicScaler(bounds=[(-1, 1), (-2, 2)])
-    entry("scaled", lambda: {"X": np.asarray(scaler.fit(X).transform(X))})
+    if HAS_SCHEMA:
+        vectorizer = skdpsumm.PublicVectorizer([(-1, 1), (-2, 2)])
+        entry("vectors", lambda: {"X": np.asarray(vectorizer.fit(X).transform(X))})
 
 
 def add_moments():
@@ -538,7 +551,7 @@ def add_moments():
 
     def by_an_analyst(kind, rows, y, questions):
         part = SketchUnion(
-            [HistogramSketcher(n_bins=8), RFFSketcher(40)], noise_seed=7, epsilon=10.0
+            [HistogramSketcher(n_bins=8), RFFSketcher(40, gamma=1.0)], noise_seed=7, epsilon=10.0
         )
         curator = m2m(kind, part, **(mixed() if rows is FRAME else numeric()))
         sketch = curator.fit(rows, y).sketch_
@@ -575,7 +588,7 @@ def add_moments():
 
     def mixed_classifier():
         part = SketchUnion(
-            [HistogramSketcher(n_bins=8), RFFSketcher(40)], noise_seed=7, epsilon=10.0
+            [HistogramSketcher(n_bins=8), RFFSketcher(40, gamma=1.0)], noise_seed=7, epsilon=10.0
         )
         model = m2m("classifier", part, **mixed()).fit(FRAME, OLD)
         return of_model(model, FRAME[:9]) | of_sketch(model.sketch_)
@@ -721,7 +734,7 @@ def add_learners():
         if kernel == "rbf":
             model.fit(X, Y2, X_public=NEW)
             return of_model(model, NEW)
-        model.set_params(kernel="precomputed", bounds=None)
+        model.set_params(kernel="precomputed", **dict.fromkeys(numeric()))
         gram = laplacian_kernel(np.vstack([X, NEW]), gamma=0.5)
         model.fit(gram[:160, :160], Y2, X_public=gram[160:])
         return of_model(model, gram[160:, 160:])

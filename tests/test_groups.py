@@ -659,7 +659,7 @@ class TestLedgers:
     @pytest.mark.parametrize("limit", LIMITS)
     def test_a_replaced_group_is_priced_by_its_distance(self, same_coins, name, limit, share):
         """No pair of groups is farther apart, in units of the noise, than is charged."""
-        sketcher = sketcher_of(name, limit, denominator_share=share)
+        sketcher = sketcher_of(name, limit, denominator=share)
         ledger = PrivacyLedger(epsilon=99, delta=0.1, unit="group", adjacency="replace_one")
         noise = noise_of(sketcher)
         claim = clone(sketcher)._prepare(sketcher.preview_map(2)).claim_for(ledger).mechanism

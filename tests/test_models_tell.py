@@ -306,7 +306,7 @@ def test_of_many_categories_the_most_frequent_are_looked_at():
 @pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
 def test_what_noise_hides_is_not_missed(monkeypatch):
     """Of few rows the features tell little at a small epsilon; others would not tell more."""
-    sketcher = RFFSketcher(60, gamma=2.0, denominator_share=0.9)
+    sketcher = RFFSketcher(60, gamma=2.0, denominator=0.9)
     sketch = sketch_of(table_of(3, 300), sketcher, epsilon=0.1, noise_seed=0)
     assert not said(lambda: M2MClassifier.from_sketch(sketch, **QUICK))[1]
     monkeypatch.setattr(_base, "ERRORS_MISSED", 0.0)

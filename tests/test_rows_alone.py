@@ -171,9 +171,13 @@ ODD = X.copy()
 ODD[41] = 0.7316459201837465
 
 
+# As the row is, and as the vector that a schema makes of it.
+SEEN = [ODD[41, 0], PublicVectorizer((-1, 1)).fit_transform(ODD)[41, 0]]
+
+
 def choosy(A):
     """Refuse the odd row by its value, and warn of it."""
-    if (ODD[41] == A).any():
+    if np.isin(A, SEEN).any():
         warnings.warn(f"odd: {ODD[41]}", UserWarning, stacklevel=1)
         raise ValueError(f"{ODD[41]} is odd")
     return A
@@ -259,7 +263,9 @@ def test_functions_of_users_warn_of_no_row(model):
 def test_what_a_kernel_is_trusted_with_is_given():
     words = "a function of two rows alone, up to rounding errors"
     for kernel, trusted in ((lambda A, B: A @ B.T, True), ("rbf", False), ("linear", False)):
-        assert (words in PINPClassifier(kernel=kernel).fit(X, Y).privacy_.given) == trusted
+        assert (
+            words in PINPClassifier(kernel=kernel, gamma=1.0).fit(X, Y).privacy_.given
+        ) == trusted
     public = X[:3] @ np.vstack([X, X[:3]]).T
     model = TDDLClassifier(kernel="precomputed").fit(X @ X.T, Y, X_public=public)
     assert words in model.privacy_.given
@@ -275,9 +281,27 @@ def test_a_kernel_that_fails_between_a_point_and_a_row_costs_nothing():
         return np.exp(-distances)
 
     X, y = np.full((20, 1), 1e7), np.arange(20) % 2
-    for model in (TDDLClassifier(kernel=kernel), TDILClassifier(kernel=kernel)):
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+    model = TDDLClassifier(kernel=kernel, classes=[0, 1], ledger=ledger)
+    with pytest.raises(ValueError, match="kernel fails on rows"):
+        model.fit(X, y, X_public=[[0.0], [0.5], [1.0]])
+    assert ledger.entries() == []
+
+
+def test_a_kernel_that_fails_between_a_landmark_and_a_row_costs_nothing():
+    """Landmarks lie inside the range, and rows at its end."""
+
+    def kernel(A, B):
+        at_end = (A[:, None, 0] > end) + 1 * (B[None, :, 0] > end)
+        if (at_end == 1).any():
+            raise OverflowError("too far")
+        return np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2))
+
+    X, y = np.full((20, 1), 9.0), np.arange(20) % 2
+    end = PublicVectorizer([(0, 9)]).fit_transform(X)[0, 0] - 1e-9
+    for kind in (TDILClassifier, TDDLClassifier):
         ledger = PrivacyLedger(epsilon=9, delta=1e-3)
-        model.set_params(bounds=(0, 1), classes=[0, 1], ledger=ledger)
+        model = kind(kernel=kernel, schema=[(0, 9)], classes=[0, 1], ledger=ledger)
         with pytest.raises(ValueError, match="kernel fails on rows"):
             model.fit(X, y)
         assert ledger.entries() == []

@@ -134,7 +134,7 @@ CASES = {
     "rff pure": lambda: rff(delta=0.0),
     "rff replace-one": lambda: rff(adjacency="replace_one"),
     "histogram pure": lambda: histogram(delta=0.0),
-    "histogram counted": lambda: histogram(denominator="budget", denominator_share=0.3),
+    "histogram counted": lambda: histogram(denominator=0.3),
     "race": lambda: race(),
     "union": lambda: union(weights=[1, 5, 2], denominator="budget"),
 }
@@ -218,7 +218,7 @@ EXPECTED = {
     "histogram pure replace_one": (histogram, {}, 6 * math.sqrt(2)),
     "histogram pure add_remove budget": (
         histogram,
-        {"denominator": "budget", "denominator_share": 0.1},
+        {"denominator": 0.1},
         3 * math.sqrt(2) / 0.9,
     ),
     "histogram gaussian add_remove 2-way": (histogram, {"marginals": 2}, math.sqrt(3) * SIGMA),
@@ -239,7 +239,7 @@ def test_noise_is_that_of_the_formula(case):
 def test_a_union_shares_the_budget_by_weight(epsilon):
     """Of 90 %: 1/8 to 3 histograms, 5/8 to 3 pairs, 2/8 to 3 hashes."""
     weights, share = np.array([1, 5, 2]) / 8, 0.1
-    common = {"denominator": "budget", "denominator_share": share, "epsilon": epsilon}
+    common = {"denominator": share, "epsilon": epsilon}
     gaussian = union(weights=weights * 16, **common).fit(X3).sketch_
     unit = get_sigma_gaussian(epsilon, 1e-6)
     expected = math.sqrt(3) * unit / np.sqrt(0.9 * weights)
@@ -999,7 +999,7 @@ BAD_SCHEMAS = [
 BAD_PARAMETERS = [
     *((make, {"epsilon": e}) for make in MAKERS.values() for e in (0, -1.0, np.nan, "1")),
     *((make, {"delta": d}) for make in MAKERS.values() for d in (1, 1.5, -1e-9, np.nan)),
-    *((make, {"denominator_share": s}) for make in MAKERS.values() for s in (0, 1, -0.1)),
+    *((make, {"denominator": s}) for make in MAKERS.values() for s in (0, 1, -0.1)),
     *((make, {"adjacency": "swap"}) for make in MAKERS.values()),
     *((make, {"denominator": "rows"}) for make in MAKERS.values()),
     *((make, {"noise_seed": -1}) for make in MAKERS.values()),

@@ -426,3 +426,5 @@ def test_norms_of_rows_are_read_as_rows_are():
     norms = model.kernel_diag(TABLE)
     assert norms == pytest.approx(np.square(VECTORS).sum(axis=1))
     assert not hasattr(model, "n_features_in_")
+    with pytest.raises(ValueError, match="or a number as gamma"):
+        PINPClassifier().kernel_diag(VECTORS)

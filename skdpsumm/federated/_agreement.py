@@ -30,7 +30,7 @@ _SKETCHERS: dict[str, type[Any]] = {
     "race": RACESketcher,
 }
 # Of the parameters of sketchers, those that are not for the owner alone to set.
-_RELEASE = ("epsilon", "delta", "adjacency", "random_state", "denominator", "denominator_share")
+_RELEASE = ("epsilon", "delta", "adjacency", "random_state", "denominator")
 _PRIVATE = {*_RELEASE, "schema", "ledger", "max_rows_per_group", "n_jobs", "noise_seed", "verbose"}
 # What the agreement says of `Curator`; the rest is the curator's own affair.
 _CURATOR = (
@@ -69,7 +69,7 @@ class Agreement:
     sketch : mapping or None, default=None
         What each owner releases: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
         "histogram" or "race", and its parameters), ``epsilon``, ``delta``, ``adjacency``,
-        ``random_state``, ``denominator`` and ``denominator_share``.
+        ``random_state`` and ``denominator``.
 
     Raises
     ------

@@ -29,8 +29,8 @@ from ..privacy._noise import nominal_mechanism
 from ..schema._groups import Groups
 from ..schema._listed import class_codes, known_classes
 from ..schema._reading import beside_X, unwrap, validate_table
-from ..schema._schema import TableSchema, as_schema, public_points
-from ..schema._vectorizer import allowed, vectorize
+from ..schema._schema import TableSchema, allowed, as_schema, public_points
+from ..schema._vectorizer import vectorize
 from ._public_points import even_points, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
 from .erm._kernel_space import KERNELS, WITH_WIDTH, KernelSpace, PolynomialKernel, PrecomputedSpace
@@ -297,6 +297,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         ndarray of shape (n_samples,)
         """
         copy = own_clone(self).set_params(epsilon=np.inf, ledger=None)
+        copy._check_schema()
         rows = copy._read(X, copy._reading, reset=True)
         space = copy._open_space(rows, X)[0]
         return np.diag(space.gram(rows, rows))

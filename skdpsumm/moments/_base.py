@@ -17,8 +17,7 @@ from ..features._feature_maps import FeatureMap
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, check_groups, estimator
 from ..schema._columns import Categorical, Column, Numeric
-from ..schema._schema import TableSchema, as_schema
-from ..schema._vectorizer import allowed
+from ..schema._schema import TableSchema, allowed, as_schema
 from ..sketches import PrivateSketch
 from ..sketches._sketchers import BaseSketcher
 from ..sketches._union import with_schema

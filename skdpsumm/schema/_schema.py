@@ -515,6 +515,17 @@ def schema_of(estimator: Any) -> TableSchema:
     return known.for_table(estimator.n_features_in_, names)
 
 
+def allowed(schema: Any) -> tuple[bool, bool]:
+    """Return whether tables of what was given as a schema may hold words, and missing values."""
+    try:
+        known = as_schema(schema)
+    except ValueError:  # which `fit` tells
+        return False, False
+    columns = () if known is None else known.columns
+    words = any(isinstance(column, Categorical) for column in columns)
+    return words, bool(columns) and all(column.missing for column in columns)
+
+
 def public_points(schema: TableSchema) -> NDArray:
     """Return rows that fill the schema of a table evenly, always the same ones.
 
@@ -670,15 +681,15 @@ def _from_table(name: Any, table: Any) -> Column:
 
 
 def _guess(cells: NDArray, name: str) -> Column:
-    present = [cell for cell in cells.tolist() if not is_missing(cell)]
-    absent = len(present) < len(cells)
+    gaps = np.array([is_missing(cell) for cell in cells.tolist()], np.bool_)
+    present, absent = cells[~gaps].tolist(), bool(gaps.any())
     words = any(isinstance(cell, str | bool) for cell in present)
     if cells.dtype.kind in "mM":
         raise ValueError(f"Column {name!r} holds dates or times; convert it to numbers first.")
     try:
         if words:
             return _guess_categories(present, absent)
-        return _guess_range(finite_numbers(np.array(present, object)), absent)
+        return _guess_range(finite_numbers(cells[~gaps]), absent)
     except CellError:
         told = "holds neither finite numbers nor words."
     except ValueError as error:

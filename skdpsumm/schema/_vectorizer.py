@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from .._docs import DocLinkMixin
 from ._columns import Categorical, Column, Numeric
 from ._reading import Table, validate_table
-from ._schema import TableSchema, as_schema, schema_of, stack_columns
+from ._schema import TableSchema, allowed, as_schema, schema_of, stack_columns
 
 # Vectors are at most one long after rounding, too.
 _ROUNDED_DOWN = 1 - 2.0**-40
@@ -145,17 +145,6 @@ class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
         tags.requires_fit = True
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
         return tags
-
-
-def allowed(schema: Any) -> tuple[bool, bool]:
-    """Return whether tables of what was given as a schema may hold words, and missing values."""
-    try:
-        known = as_schema(schema)
-    except ValueError:  # which `fit` tells
-        return False, False
-    columns = () if known is None else known.columns
-    words = any(isinstance(column, Categorical) for column in columns)
-    return words, bool(columns) and all(column.missing for column in columns)
 
 
 def n_vector(schema: TableSchema) -> int:

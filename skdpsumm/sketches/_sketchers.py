@@ -33,11 +33,12 @@ from ..privacy._noise import Block, IntegerNoise
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
-from ..schema._schema import TableSchema, as_schema, public_points, schema_of
-from ..schema._vectorizer import allowed
+from ..schema._schema import TableSchema, allowed, as_schema, public_points, schema_of
 from ._partitions import sum_partitions
 from ._private_sketch import AVERAGE, Counted, PendingRelease, sensitivities
 
+# Of the budget, for the number of rows, as in the paper.
+_COUNT_SHARE = 0.02
 # Of RACE, as in the paper, for columns in [0, 1].
 _BANDWIDTH = 0.1
 
@@ -61,13 +62,12 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Total epsilon of one `fit`; ``np.inf`` for no noise.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         Under "replace_one" the number of rows is public and sensitivities double.
-    denominator : {"auto", "budget", "row_sums"}, default="auto"
+    denominator : {"auto", "row_sums", "budget"} or float, default="auto"
         Where the number of rows comes from. "row_sums": every histogram and every RACE array sums
-        to it, so it is free. "budget": a part of the budget buys a count, which is better at very
-        small epsilon; Fourier features have only this. "auto" is "row_sums" where there is one.
-    denominator_share : float, default=0.02
-        Part of the budget for the count, as in the paper; of epsilon under pure DP, of mu^2 under
-        Gaussian noise.
+        to it, so it is free. A number between 0 and 1: this part of the budget buys a count (of
+        epsilon under pure DP, of mu^2 under Gaussian noise), which is better at very small epsilon;
+        "budget" is 0.02, as in the paper, and Fourier features have nothing else. "auto" is
+        "row_sums" where there is one, else "budget".
     postprocess : bool, default=True
         Move `sketch_.mean` to the set that every true mean lies in: each histogram and RACE array
         to the simplex, each (cos, sin) pair to the unit disk. No effect while the noise is small,
@@ -94,8 +94,10 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateFit._parameter_constraints,
-        "denominator": [StrOptions({"auto", "budget", "row_sums"})],
-        "denominator_share": [Interval(Real, 0, 1, closed="neither")],
+        "denominator": [
+            StrOptions({"auto", "budget", "row_sums"}),
+            Interval(Real, 0, 1, closed="neither"),
+        ],
         "postprocess": ["boolean"],
         "n_jobs": [
             None,
@@ -107,8 +109,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     }
 
     schema: Any = None
-    denominator: str = "auto"
-    denominator_share: float = 0.02
+    denominator: Any = "auto"
     postprocess: bool = True
     n_jobs: int | None = None
     verbose: int | bool = 0
@@ -306,13 +307,19 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """Return how much farther a replaced row moves the sum of phi than a new one, in L2."""
         return 2.0
 
+    @property
+    def _count_share(self) -> float:
+        """The part of the budget that buys the number of rows, where it is bought."""
+        known = isinstance(self.denominator, str)
+        return _COUNT_SHARE if known else float(self.denominator)
+
     def _ask_ledger(self) -> None:
         adjacencies = getattr(self.ledger, "adjacency", None), self.adjacency
         if adjacencies != ("replace_one", "add_remove"):
             super()._ask_ledger()
             return
         # The least that it may be: with the columns it is known what buys the number of rows.
-        rest = 1 - self.denominator_share
+        rest = 1 - self._count_share
         noise = IntegerNoise([Block(1, GRID, GRID)], epsilon=self.epsilon, delta=self.delta)
         least = noise.cost_between(
             [(2 * rest * GRID, self._replacement_ratio() * np.sqrt(rest) * GRID)]
@@ -338,9 +345,9 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             )
         # Under replace_one the number of rows is public; where groups sum to it, their noisy sums
         # tell it. Only otherwise has a count to be bought.
-        by_sums = grouped and self.denominator != "budget"
+        by_sums = grouped and self.denominator in ("auto", "row_sums")
         counts_rows = self.adjacency == "add_remove" and not by_sums
-        rest = 1 - self.denominator_share if counts_rows else 1.0
+        rest = 1 - self._count_share if counts_rows else 1.0
         shares = [rest * share for share in self._shares(feature_map)]
         moved = sensitivities(feature_map, self.adjacency, self._limit)
         blocks = [
@@ -350,7 +357,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if counts_rows:
             # Counted in grid units as the features are, so that one row adds GRID.
             most = float(self._rows_per_group * GRID)
-            blocks.append(Block(1, most, most, self.denominator_share))
+            blocks.append(Block(1, most, most, self._count_share))
         noise = IntegerNoise(blocks, epsilon=self.epsilon, delta=self.delta)
         counted = "groups" if self._averages_groups else "rows"
         privacy = PrivacyGuarantee(

@@ -23,7 +23,7 @@ from .._delegation import DelegatingMixin
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, estimator
 from ..schema._reading import beside_X, unwrap
-from ..schema._vectorizer import allowed
+from ..schema._schema import allowed
 from ._mmd import RowReader, mmd2
 from ._summarizer import PrivateMMDSummarizer
 

@@ -21,8 +21,8 @@ from ..privacy._contract import PrivateFit, estimator, warn_of_seed
 from ..privacy._noise import derived_seed
 from ..schema._groups import Groups
 from ..schema._reading import beside_X, is_dask, unwrap
-from ..schema._schema import TableSchema, as_schema, schema_of
-from ..schema._vectorizer import allowed, n_vector
+from ..schema._schema import TableSchema, allowed, as_schema, schema_of
+from ..schema._vectorizer import n_vector
 from ._auction import Auction
 from ._curator import CONSTRAINTS, PROTOCOLS, Curator, check_target_groups, from_name
 from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows

@@ -1,0 +1,759 @@
+"""One public description of a table: what it takes, what it says, and what it makes of cells."""
+
+import copy
+import dataclasses
+import pickle
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from skdpsumm import (
+    Categorical,
+    HistogramSketcher,
+    Numeric,
+    PrivacyLeakWarning,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+    TableSchema,
+)
+from skdpsumm.features._feature_maps import GRID
+from skdpsumm.schema._reading import NoEstimator, validate_table
+
+quick = settings(deadline=None, database=None, derandomize=True, max_examples=60)
+
+AGE, JOB = Numeric(17, 90, step=1), Categorical(["clerk", "farmer"], missing=True)
+PEOPLE = TableSchema({"age": AGE, "hours": (0, 99), "job": JOB})
+
+
+# ------------------------------------------------------------------------------------ what it takes
+
+
+def test_shorthands_stand_for_columns():
+    given = {"age": (17, 90), "job": ["clerk", "farmer"], "sex": Categorical(["F", "M"])}
+    schema = TableSchema(given)
+    assert schema.names == tuple(given)
+    assert schema.columns == (Numeric(17, 90), Categorical(["clerk", "farmer"]), given["sex"])
+    assert schema["age"] == schema[0] == Numeric(17.0, 90.0)
+    assert TableSchema(list(given.values())).columns == schema.columns
+    assert TableSchema({2: (0, 1), 0: ["a", "b"]}).keys == (2, 0)
+    for one in ((0, 1), (np.int8(0), np.float32(1)), (Fraction(0), 1), Numeric(0, 1)):
+        assert TableSchema(one) == TableSchema((0, 1))
+    for_all = TableSchema(["a", "b"] and Categorical(["a", "b"])).for_table(3)
+    assert for_all.columns == (Categorical(["a", "b"]),) * 3
+
+
+WRONG = {
+    "nothing": (None, "A schema must be"),
+    "a number": (3.0, "A schema must be"),
+    "a word": ("age", "A schema must be"),
+    "an array": (np.array([[0, 1], [0, 1]]), "A schema must be"),
+    "a tuple of pairs": (((0, 1), (0, 1)), "A schema must be"),
+    "three numbers": ((0, 1, 2), "A schema must be"),
+    "truth values": ((False, True), "A schema must be"),
+    "no columns": ([], "A schema must be"),
+    "an empty mapping": ({}, "names of columns as its keys"),
+    "mixed keys": ({"a": (0, 1), 1: (0, 1)}, "names of columns as its keys"),
+    "a position from the end": ({-1: (0, 1)}, "names of columns as its keys"),
+    "half a position": ({0.5: (0, 1)}, "names of columns as its keys"),
+    "a truth value for a position": ({True: (0, 1)}, "names of columns as its keys"),
+    "nothing of a column": ({"age": None}, "column 'age'.*describes no column"),
+    "a list of two numbers for a range": ([(0, 1), (1,)], r"column 1: \(1,\) describes no column"),
+    "a set": ({"job": {"a", "b"}}, "column 'job'.*describes no column"),
+    "an array of a column": ({"age": np.array([0, 1])}, "column 'age'.*describes no column"),
+    "a class": ({"age": Numeric}, "column 'age'.*describes no column"),
+    "a mapping of a column": ({"age": {"low": 0}}, "column 'age'.*describes no column"),
+    "a range that falls": ({"age": (1, 0)}, "column 'age': low and high must be finite"),
+    "a range of one value": ([(0, 0)], "column 0: low and high must be finite"),
+    "a range without end": ({"age": (0, np.inf)}, "column 'age': low and high must be finite"),
+    "NaN": ({"age": (np.nan, 1)}, "column 'age': low and high must be finite"),
+    "a range that overflows": ({"age": (-1e308, 1e308)}, "low and high must be finite"),
+    "a range that underflows": ({"age": (0, 5e-324)}, "low and high must be finite"),
+    "integers beyond floats": ({"age": (0, 10**400)}, "column 'age': low and high must be finite"),
+    "for all columns": ((1, 0), "schema, all columns: low and high"),
+    "one category": ({"job": ["a"]}, "column 'job': categories lists 1 value"),
+    "no category": ({"job": []}, "column 'job': categories lists 0 value"),
+    "a category twice": ({"job": [1, True]}, "column 'job': categories lists True twice"),
+    "a missing category": ({"job": ["a", None]}, "column 'job': categories lists a missing"),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), WRONG.values(), ids=WRONG)
+def test_anything_else_is_an_error_that_names_the_column(given, message):
+    with pytest.raises(ValueError, match=message):
+        TableSchema(given)
+    # A sketcher says the same, before anything else.
+    if given is not None:
+        with pytest.raises(ValueError, match=message):
+            RFFSketcher(schema=given).fit([["not looked at"]])
+
+
+WRONG_COLUMNS = {
+    "a range of words": (lambda: Numeric("0", "1"), "must be two numbers"),
+    "half a range": (lambda: Numeric(0), "must be two numbers"),
+    "a range of truth": (lambda: Numeric(False, 1), "must be two numbers"),
+    "a step without a range": (lambda: Numeric(step=1), "needs low and high"),
+    "a step of truth": (lambda: Numeric(0, 1, step=True), "positive number"),
+    "a step that is a word": (lambda: Numeric(0, 1, step="1"), "positive number"),
+    "a step beyond floats": (lambda: Numeric(0, 1, step=10**400), "positive number"),
+    "a step that misses the end": (lambda: Numeric(0, 1, step=0.3), "does not lead"),
+    "a step too fine": (lambda: Numeric(0, 1e9, step=1e-9), "too fine"),
+    "a step too wide": (lambda: Numeric(0, 1, step=3), "too fine or too wide"),
+    "edges that fall": (lambda: Numeric(edges=[0, 2, 1]), "increasing"),
+    "one edge": (lambda: Numeric(edges=[0]), "increasing"),
+    "edges that are text": (lambda: Numeric(edges="01"), "increasing"),
+    "edges that are words": (lambda: Numeric(edges=["0", "1"]), "increasing"),
+    "NaN among edges": (lambda: Numeric(edges=[0, np.nan, 1]), "increasing"),
+    "no edges": (lambda: Numeric(0, 1, edges=5), "increasing"),
+    "edges beyond the range": (lambda: Numeric(0, 1, edges=[0, 2]), "begin and end at"),
+    "a bin without a value": (lambda: Numeric(edges=[0, 0.2, 0.4, 2], step=1), "without a value"),
+    "missing by a word": (lambda: Numeric(0, 1, missing="yes"), "missing must be True or False"),
+    "a unit that is no text": (lambda: Numeric(0, 1, unit=5), "unit must be text"),
+    "a description that is no text": (
+        lambda: Categorical([1, 2], description=b"x"),
+        "must be text",
+    ),
+    "categories in a word": (lambda: Categorical("ab"), "must be a list"),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), WRONG_COLUMNS.values(), ids=WRONG_COLUMNS)
+def test_columns_that_make_no_sense_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_extra_columns_is_one_of_two_words():
+    with pytest.raises(ValueError, match=r'extra_columns must be "refuse" or "drop", got True'):
+        TableSchema((0, 1), extra_columns=True)
+
+
+# --------------------------------------------------------------------------------------- what it is
+
+
+def test_a_schema_is_frozen_and_kept():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        PEOPLE.columns = ()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        AGE.low = 0.0
+    sketcher = HistogramSketcher(schema=PEOPLE)
+    assert clone(sketcher).schema is PEOPLE
+    assert clone(SketchUnion([RFFSketcher()], schema=PEOPLE)).schema is PEOPLE
+    assert copy.deepcopy({"s": PEOPLE})["s"] is PEOPLE
+    assert pickle.loads(pickle.dumps(PEOPLE)) == copy.copy(PEOPLE) == PEOPLE
+    # What it was made of may change later; it does not.
+    given = {"age": (0, 1), "job": ["a", "b"]}
+    schema = TableSchema(given)
+    given["job"].append("c")
+    given["age"] = (5, 6)
+    assert schema == TableSchema({"age": (0, 1), "job": ["a", "b"]})
+
+
+def test_equal_schemas_are_one_key():
+    same = TableSchema({"age": Numeric(17.0, 90, step=1.0), "hours": (0, 99), "job": JOB})
+    assert len({PEOPLE, same, TableSchema.from_toml(PEOPLE.to_toml())}) == 1
+    others = [
+        TableSchema(dict(reversed([*zip(PEOPLE.names, PEOPLE.columns, strict=True)]))),
+        TableSchema(list(PEOPLE.columns)),
+        TableSchema(dict(zip(PEOPLE.names, PEOPLE.columns, strict=True)), extra_columns="drop"),
+        TableSchema({"age": Numeric(17, 90), "hours": (0, 99), "job": JOB}),
+        TableSchema((0, 1)),
+        TableSchema([(0, 1)]),
+        TableSchema(Numeric(0, 1, missing=True)),
+        TableSchema(Numeric(0, 1, unit="m")),
+    ]
+    assert len({PEOPLE, *others}) == 1 + len(others)
+
+
+# -------------------------------------------------------------------------------------------- files
+
+AWKWARD = [
+    *('"', "'", "\\", "a.b", "", " ", "\n", "\r\n", "\t", "\x00x", "\x7f", "\x1b[2J", "ä ñ 🙂"),
+    *("#", "]", "true", "1", "1.0", "nan", "'''", '"' * 3, "\u2028", "\ufeff", "columns", "\x85"),
+]
+WORDS = st.text(max_size=8) | st.sampled_from(AWKWARD)
+NUMBERS = st.floats(-1e300, 1e300) | st.integers(-(2**53), 2**53) | st.sampled_from([0.1, -0.0])
+
+
+@st.composite
+def columns(draw):
+    """A column that is any, with anything that may be said of it."""
+    words = {
+        "unit": draw(st.none() | WORDS),
+        "description": draw(st.none() | WORDS),
+        "missing": draw(st.booleans()),
+    }
+    kind = draw(st.integers(0, 4))
+    if kind == 0:
+        words_or_numbers = st.sampled_from([WORDS.filter(lambda w: not w.endswith("\0")), NUMBERS])
+        values = draw(st.lists(draw(words_or_numbers), min_size=2, max_size=5, unique=True))
+        return Categorical(values, **words)
+    if kind == 1:
+        values = draw(st.sampled_from([[True, False], [0.5, 2**53], [2**60, 1.0], [1.0, 2, "a"]]))
+        return Categorical(values, **words)
+    if kind == 2:
+        return Numeric(**words)
+    low = float(draw(st.integers(-1000, 1000)))
+    step = draw(st.sampled_from([None, 1, 0.5, 0.25, 8]))
+    if kind == 3 or step is not None:
+        width = draw(st.integers(1, 50)) * (step or draw(st.floats(1e-9, 1e9)))
+        assume(low + width > low)
+        return Numeric(low, low + width, step=step, **words)
+    edges = sorted(draw(st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=6, unique=True)))
+    assume(edges[-1] - edges[0] > 1e-300)
+    return Numeric(edges=edges, **words)
+
+
+@st.composite
+def schemas(draw):
+    """A schema of any of its forms."""
+    found = draw(st.lists(columns(), min_size=1, max_size=4))
+    form, extra = draw(st.integers(0, 3)), draw(st.sampled_from(["refuse", "drop"]))
+    if form == 0:
+        return TableSchema(found[0], extra_columns=extra)
+    if form == 1:
+        return TableSchema(found, extra_columns=extra)
+    keys = WORDS if form == 2 else st.integers(0, 30)
+    names = draw(st.lists(keys, min_size=len(found), max_size=len(found), unique=True))
+    return TableSchema(dict(zip(names, found, strict=True)), extra_columns=extra)
+
+
+def types(schema):
+    """What equality overlooks: 1, 1.0 and True are equal."""
+    told = [column.categories for column in schema.columns if isinstance(column, Categorical)]
+    return [type(value) for values in told for value in values]
+
+
+@quick
+@given(schemas())
+def test_files_give_back_the_schema(tmp_path_factory, schema):
+    path = tmp_path_factory.mktemp("schema") / "a.toml"
+    schema.save(path)
+    loaded = TableSchema.load(path)
+    assert loaded == schema
+    assert types(loaded) == types(schema)
+    assert repr(loaded) == repr(schema)
+    # As an editor may save it, with a mark of its encoding and other ends of lines.
+    path.write_bytes(b"\xef\xbb\xbf" + schema.to_toml().replace("\n", "\r\n").encode())
+    assert TableSchema.load(path) == schema
+
+
+@quick
+@given(schemas())
+def test_descriptions_of_tables_give_back_the_schema(schema):
+    table = schema.for_table(3) if schema.is_for_all else TableSchema(list(schema.columns))
+    back = TableSchema.from_dict(table.to_dict())
+    assert back == table.with_columns(table.columns) or table.extra_columns == "drop"
+    assert types(back) == types(table)
+
+
+def test_a_file_is_what_people_write():
+    assert PEOPLE.to_toml() == (
+        "[columns.age]\nlow = 17\nhigh = 90\nstep = 1\n\n"
+        "[columns.hours]\nlow = 0\nhigh = 99\n\n"
+        '[columns.job]\ncategories = ["clerk", "farmer"]\nmissing = true\n'
+    )
+    positions = TableSchema({3: (0, 0.5), 1: (0, 1)}, extra_columns="drop").to_toml()
+    assert positions == (
+        'extra_columns = "drop"\n\n[positions.3]\nlow = 0\nhigh = 0.5\n\n'
+        "[positions.1]\nlow = 0\nhigh = 1\n"
+    )
+
+
+WRONG_FILES = {
+    "nothing": ("", "one of the tables"),
+    "no TOML": ("age = (0, 1)", "Invalid value"),
+    "a table of another name": ("[column.age]\nlow = 0\nhigh = 1", "one of the tables.*column"),
+    "two tables": ("[columns.a]\n[positions.0]\n", "one of the tables"),
+    "an unknown entry": ("[columns.age]\nlow = 0\nhi = 1", "column 'age': unknown entries .'hi'"),
+    "bounds": ("[columns.age]\nbounds = [0, 1]", "column 'age': unknown entries .'bounds'"),
+    "both kinds": ("[columns.a]\nlow = 0\nhigh = 1\ncategories = [1, 2]", "unknown.*'high', 'low'"),
+    "no table": ("[columns]\nage = [0, 1]", "column 'age': unknown entries"),
+    "columns that are a number": ("columns = 5", "must be a table"),
+    "positions in a list": ("positions = [{low = 0, high = 1}]", "must be a table"),
+    "a position that is none": ("[positions.x]", "position must be a whole number"),
+    "a position in other digits": ("[positions.01]", "position must be a whole number"),
+    "a range of words": ('[columns.age]\nlow = "0"\nhigh = "1"', "column 'age': low and high"),
+    "a day": ("[columns.age]\nlow = 2020-01-01\nhigh = 2021-01-01", "column 'age': low and high"),
+    "days": ("[columns.d]\ncategories = [2020-01-01, 2020-01-02]", "column 'd': .*a date"),
+    "NaN": ("[columns.age]\nlow = nan\nhigh = 1", "column 'age': low and high"),
+    "categories that are a word": ('[columns.a]\ncategories = "ab"', "column 'a': categories must"),
+    "missing that is a number": ("[columns.a]\nmissing = 1", "column 'a': missing must be"),
+    "another word for extra columns": ('extra_columns = "keep"\n[columns.a]', "extra_columns must"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG_FILES.values(), ids=WRONG_FILES)
+def test_a_file_that_is_no_schema_is_refused_by_name(tmp_path, text, message):
+    (tmp_path / "a.toml").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        TableSchema.load(tmp_path / "a.toml")
+
+
+def test_a_schema_that_cannot_be_saved_leaves_the_file(tmp_path):
+    path = tmp_path / "a.toml"
+    PEOPLE.save(path)
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        TableSchema({"\ud800": (0, 1)}).save(path)
+    assert TableSchema.load(path) == PEOPLE
+
+
+def test_a_draft_says_what_it_guessed():
+    rows = pd.DataFrame(
+        {
+            "age": [17, 90, 40],
+            "price": [0.25, 1.5, np.nan],
+            "weight": [1 / 3, 2 / 3, 70.123456789],
+            "job": ["clerk", None, "farmer"],
+            "member": [True, False, True],
+        }
+    )
+    schema = TableSchema.from_public(rows)
+    assert schema.names == tuple(rows)
+    told = "guessed from public rows: "
+    assert schema["age"] == Numeric(
+        17, 90, step=1, description=f"{told}from 17 to 90 in steps of 1"
+    )
+    assert schema["price"].step == 0.01
+    assert schema["price"].missing
+    assert schema["price"].description.endswith("in steps of 0.01, some missing")
+    assert schema["weight"].step is None
+    assert schema["job"].categories == ("clerk", "farmer")
+    assert schema["job"].description == f"{told}2 categories, some missing"
+    assert schema["member"].categories == (False, True)
+    HistogramSketcher(schema=schema).fit(rows)
+    array = TableSchema.from_public([[1, "a"], [2, "b"]])
+    assert array.names is None
+    assert [type(column) for column in array.columns] == [Numeric, Categorical]
+    assert TableSchema.from_public(pl.DataFrame({"a": [1, None, 3]}))["a"].missing
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pd.to_datetime(["2020-01-01", "2020-01-02"]), "dates or times"),
+        ([1, 1], "fewer than two values"),
+        ([None, np.nan], "fewer than two values"),
+        ([1.0, np.inf], "neither finite numbers nor words"),
+        ([[1], [2]], "neither finite numbers nor words"),
+        ([1, "1"], "beside numbers"),
+        ([f"name {k}" for k in range(1001)], "1001 different words"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_guessed_is_left_to_people(column, message):
+    with pytest.raises(ValueError, match=f"Column 'a'.*{message}"):
+        TableSchema.from_public(pd.DataFrame({"a": column}))
+
+
+def test_a_draft_is_of_a_table():
+    with pytest.raises(ValueError, match="Give a table"):
+        TableSchema.from_public([1, 2, 3])
+
+
+# ------------------------------------------------------------------------------------ tables of it
+
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame}
+
+
+def test_named_columns_are_found_by_their_names():
+    rows = {"job": ["clerk", None], "age": [20, 91], "hours": [1.5, 2.0]}
+    expected = [[20, 1.5, 0], [90, 2, 2]]
+    for make in FRAMES.values():
+        for order in (("job", "age", "hours"), ("age", "hours", "job")):
+            frame = make({name: rows[name] for name in order})
+            table = validate_table(reader := NoEstimator(), frame, schema=PEOPLE)
+            known = PEOPLE.for_table(reader.n_features_in_, order)
+            assert known == PEOPLE
+            assert np.column_stack([known.read(table, j) for j in range(3)]).tolist() == expected
+    # Without names they are in the order of the schema.
+    table = validate_table(NoEstimator(), [[20, 1.5, "clerk"], [91, 2, None]], schema=PEOPLE)
+    assert np.column_stack([PEOPLE.read(table, j) for j in range(3)]).tolist() == expected
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_the_order_of_columns_in_a_frame_changes_no_sketch(library):
+    rng = np.random.default_rng(0)
+    rows = {"a": rng.random(50), "b": rng.choice(["x", "y"], 50), "c": rng.integers(0, 9, 50)}
+    schema = TableSchema({"c": Numeric(0, 9, step=1), "a": (0, 1), "b": ["x", "y"]})
+    sums = []
+    for order in ("abc", "cab", "bca"):
+        frame = FRAMES[library]({name: rows[name] for name in order})
+        sketcher = RFFSketcher(10, schema=schema, epsilon=np.inf, random_state=0).fit(frame)
+        sums.append(sketcher.sketch_.sums)
+        features = sketcher.transform(frame)
+    assert np.array_equal(sums[0], sums[1])
+    assert np.array_equal(sums[0], sums[2])
+    assert features.shape == (50, 10)
+
+
+def test_positions_and_lists_describe_arrays():
+    X = np.array([[0.0, 10.0, 5.0]])
+    by_position = TableSchema({2: (0, 9), 0: (0, 1)}, extra_columns="drop")
+    assert validate_table(NoEstimator(), X, schema=by_position).tolist() == [[5.0, 0.0]]
+    assert by_position.for_table(3).columns == by_position.columns
+    assert by_position.for_table(3, ["a", "b", "c"]).names == ("c", "a")
+    assert TableSchema([(0, 1)] * 3).for_table(3, ["a", "b", "c"]).names == ("a", "b", "c")
+    assert TableSchema((0, 1)).for_table(2).columns == (Numeric(0, 1),) * 2
+
+
+WRONG_TABLES = {
+    "one is missing": (
+        PEOPLE,
+        pd.DataFrame({"age": [1], "job": ["clerk"]}),
+        "lacks column 'hours'",
+    ),
+    "two are missing": (PEOPLE, pd.DataFrame({"age": [1]}), "lacks columns 'hours', 'job'"),
+    "one is extra": (
+        TableSchema({"a": (0, 1)}),
+        pd.DataFrame({"a": [1], "x": [2], "y": [3]}),
+        "has columns 'x', 'y', which the schema does not describe.*extra_columns=\"drop\"",
+    ),
+    "a position is missing": (TableSchema({5: (0, 1)}), np.zeros((2, 2)), "lacks column 5"),
+    "a position is extra": (TableSchema({0: (0, 1)}), np.zeros((2, 2)), "has column 1, which"),
+    "an array is too wide": (PEOPLE, np.zeros((2, 4)), "describes 3 columns, and the table has 4"),
+    "a list is too short": (TableSchema([(0, 1)]), np.zeros((2, 2)), "describes 1 columns"),
+    "a name stands twice": (
+        TableSchema((0, 1)),
+        pd.DataFrame([[0, 1]], columns=["a", "a"]),
+        "two columns of one name",
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "table", "message"), WRONG_TABLES.values(), ids=WRONG_TABLES)
+def test_tables_of_other_columns_are_told_which(schema, table, message):
+    with pytest.raises(ValueError, match=message):
+        HistogramSketcher(schema=schema).fit(table)
+
+
+def test_shared_names_are_refused_wherever_they_come_from():
+    for schema in (TableSchema((0, 1)), TableSchema({"a": (0, 1)}), TableSchema([(0, 1)] * 2)):
+        with pytest.raises(ValueError, match="two columns of one name, column 'a'"):
+            schema.for_table(2, ["a", "a"])
+
+
+def test_extra_columns_are_left_out_where_the_schema_says_so():
+    rows = pd.DataFrame({"secret": ["Alice", "Bob"], "age": [20, 40], "when": [pd.NaT, pd.NaT]})
+    schema = TableSchema({"age": (0, 99)}, extra_columns="drop")
+    sketch = HistogramSketcher(schema=schema, n_bins=3, epsilon=np.inf).fit(rows).sketch_
+    assert sketch.mean == pytest.approx([0.5, 0.5, 0])
+    assert sketch.schema.names == ("age",)
+
+
+# ----------------------------------------------------------------------------------- reading cells
+
+NUMERIC = TableSchema({"x": Numeric(-100, 100, missing=True)})
+LISTED = TableSchema({"x": Categorical([0, 1, 2.5, 100], missing=True)})
+BINARY = TableSchema({"x": Categorical([False, True], missing=True)})
+WORDY = TableSchema({"x": Categorical(["a", "b", "1"], missing=True)})
+GAPS = [None, float("nan"), np.float32("nan"), pd.NA, Decimal("nan"), Decimal("sNaN")]
+
+CELLS = st.sampled_from([0, 1, 100, 2.5])
+
+
+def told(schema, table):
+    rows = validate_table(NoEstimator(), table, schema=schema)
+    return schema.read(rows, 0).tolist()
+
+
+def containers(values):
+    """Return tables of one column, in all that may hold these values, None where one is missing."""
+    gaps = any(value is None for value in values)
+    whole = all(value is None or value == int(value) for value in values)
+    floats = [np.nan if value is None else float(value) for value in values]
+    small = [0 if value is None else value for value in values]
+    mask = [value is None for value in values]
+    found = {
+        "list": [[value] for value in values],
+        "objects": np.array([[value] for value in values], dtype=object),
+        **{
+            name: np.array(floats, name)[:, None]
+            for name in ("float16", "float32", "float64", ">f8")
+        },
+        "longdouble": np.array(floats, np.longdouble)[:, None],
+        "masked": np.ma.MaskedArray(np.array(small, np.float64)[:, None], np.array(mask)[:, None]),
+        "decimals": [[value if value is None else Decimal(value)] for value in values],
+        "pandas": pd.DataFrame({"x": floats}),
+        "pandas objects": pd.DataFrame({"x": pd.Series(values, dtype=object)}),
+        "pandas Float64": pd.DataFrame({"x": pd.array(values, dtype="Float64")}),
+        "pandas category": pd.DataFrame({"x": pd.Series(floats).astype("category")}),
+        "polars": pl.DataFrame({"x": pl.Series(values, dtype=pl.Float64, strict=False)}),
+        "polars short": pl.DataFrame({"x": pl.Series(values, dtype=pl.Float32, strict=False)}),
+    }
+    if pytest.importorskip("pyarrow"):
+        found["arrow"] = pd.DataFrame({"x": pd.array(values, dtype="double[pyarrow]")})
+    if whole:
+        for name in ("Int8", "UInt16", "Int64"):
+            found[f"pandas {name}"] = pd.DataFrame({"x": pd.array(values, dtype=name)})
+            kind = getattr(pl, name)
+            found[f"polars {name}"] = pl.DataFrame(
+                {"x": pl.Series(values, dtype=kind, strict=False)}
+            )
+    if whole and not gaps:
+        for name in ("int8", "uint8", "int16", "int64", "uint64"):
+            found[name] = np.array(values, name)[:, None]
+    if set(values) <= {0, 1}:
+        found["truth"] = np.array(values, bool)[:, None]
+        found["pandas boolean"] = pd.DataFrame(
+            {"x": pd.array([value == 1 for value in values], dtype="boolean")}
+        )
+    return found
+
+
+@quick
+@given(st.lists(CELLS | st.none(), min_size=1, max_size=6))
+def test_dtypes_of_the_container_never_matter(values):
+    for schema in (NUMERIC, LISTED):
+        expected = told(schema, [[value] for value in values])
+        for name, table in containers(values).items():
+            np.testing.assert_array_equal(told(schema, table), expected, err_msg=name)
+
+
+@quick
+@given(st.lists(st.sampled_from(["a", "b", "1"]) | st.none(), min_size=1, max_size=6))
+def test_words_are_read_alike_in_all_containers(values):
+    expected = [3 if value is None else ["a", "b", "1"].index(value) for value in values]
+    series = pd.Series(values, dtype=object)
+    tables = {
+        "list": [[value] for value in values],
+        "pandas": pd.DataFrame({"x": series}),
+        "pandas string": pd.DataFrame({"x": series.astype("string")}),
+        "pandas category": pd.DataFrame({"x": series.astype("category")}),
+        "polars": pl.DataFrame({"x": pl.Series(values, dtype=pl.String)}),
+        "polars categorical": pl.DataFrame({"x": pl.Series(values, dtype=pl.Categorical)}),
+        "polars enum": pl.DataFrame({"x": pl.Series(values, dtype=pl.Enum(["1", "b", "a"]))}),
+    }
+    if None not in values:
+        tables |= {"U": np.array(values)[:, None], "U9": np.array(values, "U9")[:, None]}
+    for name, table in tables.items():
+        assert told(WORDY, table) == expected, name
+
+
+@pytest.mark.parametrize("gap", GAPS, ids=repr)
+def test_all_that_is_missing_is_one_thing(gap):
+    for schema, there, code in ((NUMERIC, 2.5, np.nan), (LISTED, 2.5, 4), (WORDY, "a", 3)):
+        column = np.array([there, gap, there], dtype=object)
+        for cells in (column, column[::-1]):  # whichever is seen last of its type
+            for table in (cells[:, None], cells[:, None].tolist(), pd.DataFrame({"x": cells})):
+                found = told(schema, table)
+                np.testing.assert_equal(found[1], code)
+                assert found[0] == found[2] != code
+        refusing = schema.with_columns([dataclasses.replace(schema["x"], missing=False)])
+        with pytest.raises(ValueError, match=r"'x' has missing values.*missing=True.*constant"):
+            told(refusing, column[:, None])
+
+
+@pytest.mark.parametrize(
+    "time", [pd.NaT, np.datetime64("NaT"), np.timedelta64("NaT", "s")], ids=str
+)
+@pytest.mark.parametrize("schema", [NUMERIC, LISTED, WORDY])
+def test_a_missing_time_is_a_time(schema, time):
+    """In a column of dates it would be refused, and the container must not matter."""
+    column = np.array(["a" if schema is WORDY else 1, time], dtype=object)
+    for table in (column[:, None], [[cell] for cell in column], pd.DataFrame({"x": [pd.NaT] * 2})):
+        with pytest.raises(ValueError, match="dates or times"):
+            told(schema, table)
+
+
+def test_missing_cells_of_dask_are_read_as_in_memory():
+    dd = pytest.importorskip("dask.dataframe")
+    table = people(60)
+    union = SketchUnion(
+        [HistogramSketcher(n_bins=4), RFFSketcher(6), RACESketcher(3)],
+        schema=MIXED,
+        random_state=0,
+        noise_seed=0,
+    )
+    with pytest.warns(PrivacyLeakWarning):
+        expected = union.fit(table).sketch_.sums
+    # A partition without missing cells has other dtypes, and one of nothing else none.
+    rows = table.sort_values("age")
+    for lazily in (dd.from_pandas(table, 4), dd.from_pandas(rows.reset_index(drop=True), 9)):
+        with pytest.warns(PrivacyLeakWarning):
+            assert np.array_equal(union.fit(lazily).sketch_.sums, expected)
+
+
+# -------------------------------------------------------------------- what a row adds, and no other
+
+MIXED = TableSchema(
+    {
+        "age": Numeric(17, 90, step=1, missing=True),
+        "gain": Numeric(edges=[0, 1, 500, 9999], missing=True),
+        "job": Categorical(["clerk", "farmer", "none"], missing=True),
+        "grade": Categorical([1, 2, 3], missing=True),
+        "sex": ["F", "M"],
+    }
+)
+MAPS = {
+    "histogram": HistogramSketcher(
+        n_bins=7, marginals=[["age", "job"], ["gain"], ["grade", "sex"]]
+    ),
+    "fourier": RFFSketcher(12),
+    "laplacian": RFFSketcher(8, kernel="laplacian"),
+    "race": RACESketcher(4, n_buckets=9),
+    "union": SketchUnion([HistogramSketcher(n_bins=3), RFFSketcher(4), RACESketcher(2)]),
+}
+STRANGE = {
+    "nothing": (None, None, None, None, "F"),
+    "the least": (-1e308, -1e308, "clerk", 1, "F"),
+    "the largest": (10**300, 1.7e308, "none", Decimal(3), "M"),
+    "fractions": (40.5, 0.1, "farmer", 2.0, "M"),
+    "truth": (True, False, pd.NA, True, "F"),
+    "short": (np.float32(0.1), np.float16(7), np.str_("clerk"), np.int8(2), np.str_("M")),
+    "huge integers": (2**53 + 1, 2**64, np.nan, 3, "F"),
+    "tiny": (5e-324, -0.0, None, Fraction(1), "M"),
+}
+
+
+def people(n, seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(10, 100, n),
+            "gain": rng.exponential(300.0, n),
+            "job": rng.choice(["clerk", "farmer", "none"], n),
+            "grade": rng.integers(1, 4, n),
+            "sex": rng.choice(["F", "M"], n),
+        }
+    )
+    gaps = rng.random((n, 5)) < [0.2, 0.2, 0.2, 0.2, 0]
+    return table.mask(gaps)
+
+
+def drawn(name):
+    """Return a map of such people."""
+    sketcher = clone(MAPS[name]).set_params(schema=MIXED, random_state=0)
+    return sketcher.preview_map(5, MIXED.names)
+
+
+def phi(feature_map, table):
+    """Return what each row of a table adds to sums, in grid units."""
+    rows = validate_table(NoEstimator(), table, schema=MIXED)
+    return np.array([feature_map.grid_sums(rows[i : i + 1]) for i in range(len(rows))])
+
+
+def as_objects(table):
+    return table.astype(object).where(table.notna(), None).to_numpy()
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_an_adversarial_row_changes_no_bit_of_another(name):
+    feature_map = (
+        clone(MAPS[name]).set_params(schema=MIXED, random_state=0).preview_map(5, MIXED.names)
+    )
+    table = as_objects(people(40))
+    alone = phi(feature_map, table)
+    rows = validate_table(NoEstimator(), table, schema=MIXED)
+    assert np.array_equal(feature_map.grid_sums(rows), alone.sum(axis=0))
+    for row in STRANGE.values():
+        for grown in (
+            np.vstack([table, np.array(row, dtype=object)]),
+            np.vstack([np.array(row, dtype=object), table]),
+        ):
+            read = validate_table(NoEstimator(), grown, schema=MIXED)
+            own = phi(feature_map, np.array([row], dtype=object))[0]
+            assert np.array_equal(feature_map.grid_sums(read) - own, alone.sum(axis=0))
+        frame = pd.DataFrame([*table.tolist(), row], columns=[*MIXED.names])
+        assert np.array_equal(phi(feature_map, frame)[:-1], alone)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_no_row_adds_more_than_the_sensitivity_and_one_hot_rows_add_all_of_it(name):
+    """Over all that a cell may be: worst-case neighbours among rows with missing cells."""
+    feature_map = (
+        clone(MAPS[name]).set_params(schema=MIXED, random_state=0).preview_map(5, MIXED.names)
+    )
+    rows = [*as_objects(people(60)).tolist(), *map(list, STRANGE.values())]
+    added = phi(feature_map, np.array(rows, dtype=object)).astype(float)
+    apart = (added[:, None] - added[None]).reshape(-1, added.shape[1])
+    ends = np.cumsum([0, *(part.n_features for part in feature_map.parts())])
+    for adjacency, moves in (("add_remove", added), ("replace_one", apart)):
+        for part, start, end in zip(feature_map.parts(), ends[:-1], ends[1:], strict=True):
+            own, bounds = moves[:, start:end], part.sensitivity(adjacency)
+            reached = [np.abs(own).sum(axis=1).max(), np.linalg.norm(own, axis=1).max()]
+            assert np.all(reached <= np.array(bounds) * (1 + 1e-12))
+            if part.kind == "histogram":  # two rows that share no cell are among them
+                np.testing.assert_allclose(reached, bounds, rtol=1e-12)
+            if part.kind == "race" and adjacency == "add_remove":
+                np.testing.assert_allclose(reached, bounds, rtol=1e-12)
+    for group in feature_map.row_groups():
+        assert np.all(added[:, group].sum(axis=1) == GRID)
+
+
+def test_a_missing_cell_has_a_bin_of_its_own():
+    schema = TableSchema([Numeric(0, 4, missing=True), Categorical(["a"], missing=True)])
+    sketcher = HistogramSketcher(schema=schema, n_bins=2, epsilon=np.inf)
+    sketch = sketcher.fit([[1, "a"], [3, None], [None, "a"], [np.nan, pd.NA]]).sketch_
+    assert sketch.mean.tolist() == [0.25, 0.25, 0.5, 0.5, 0.5]
+    assert sketcher.feature_map_.n_bins == (3, 2)
+    assert sketcher.feature_map_.n_present(0) == 2
+    assert sketcher.feature_map_.edges(0).tolist() == [0, 2, 4]
+
+
+def test_missing_cells_are_as_far_from_all_as_the_ends_are_apart():
+    schema = TableSchema([Numeric(0, 4, missing=True), Categorical(["a", "b"], missing=True)])
+    low, high, gone = (schema.encode(np.array([[x, "a"]], object))[0] for x in (0, 4, None))
+    for one, other in ((low, high), (low, gone), (high, gone)):
+        assert np.linalg.norm(one - other) == pytest.approx(1)
+    for word in ("b", None):
+        other = schema.encode(np.array([[0, word]], object))[0]
+        assert np.linalg.norm(low - other) == pytest.approx(1)
+
+
+def test_public_points_have_missing_cells_where_rows_may():
+    points = MIXED.sample(400, np.random.RandomState(0))
+    MIXED.check(points)
+    absent = [sum(cell is None or cell != cell for cell in column) for column in points.T]
+    assert absent == [40, 40, 100, 100, 0]
+
+
+def test_samples_stay_in_the_table():
+    schema = TableSchema({"age": (0, 100), "sex": ["F", "M"]})
+    X = schema.sample(500, np.random.RandomState(0))
+    schema.check(X)
+    assert set(X[:, 1]) == {"F", "M"}
+    assert 0 <= X[:, 0].min() < X[:, 0].max() <= 100
+
+
+def test_encode_scales_clips_and_codes():
+    X = np.array([[50, "F", 0.0], [-7, "M", 5.0], [1e300, "M", -1.0]], dtype=object)
+    schema, half = TableSchema([(0, 100), ["F", "M"], (-1, 1)]), 0.5**0.5
+    expected = [[0.5, half, 0, 0.5], [0, 0, half, 1], [1, 0, half, 0]]
+    assert schema.encode(X) == pytest.approx(np.array(expected))
+    assert schema.n_encoded == 4
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_which_nothing_is_known_are_not_copied(dtype):
+    X = np.array([[0.25], [2.0]], dtype)
+    assert TableSchema([Numeric()]).encode(X) is X
+    scaled = TableSchema([(0, 0.5)]).encode(X)
+    assert scaled.dtype == np.float64
+    assert scaled.ravel().tolist() == [0.5, 1.0]
+
+
+SECRET = np.array([[30.0, "secret", 0.5]], dtype=object)
+
+
+@pytest.mark.parametrize("value", ["secret", np.inf, -np.inf, None, [1], 1j, pd.Timestamp(0)])
+def test_what_a_column_does_not_take_is_not_repeated_in_the_error(value):
+    schema, X = TableSchema({"age": (0, 100), "sex": ["F", "M"], "pay": (-1, 1)}), SECRET.copy()
+    with pytest.raises(ValueError, match="'sex' holds a value that is not among") as raised:
+        schema.check(X)
+    assert "secret" not in str(raised.value)
+    X[0] = 0.0, "F", 0.5
+    X[0, 0] = value
+    for refuse in (schema.check, schema.encode):
+        with pytest.raises((ValueError, TypeError), match=r"'age' (must|has|holds)") as raised:
+            refuse(X)
+        assert "secret" not in str(raised.value)
+        assert "1970" not in str(raised.value)
+        assert raised.value.__context__ is None
