@@ -120,6 +120,7 @@ MODEL_REGRESSORS = {"m2m regressor": M2MRegressor(**_M2M, **NUMBER)}
 _FEW = {"n_select": 5, "n_components": 16, "gamma": 0.5}
 SUMMARIZERS = {
     "propose": PrivateMMDSummarizer(**_FEW),
+    "by schema": PrivateMMDSummarizer(n_select=5, n_components=16, **BOX),
     "pool": PrivateMMDSummarizer(protocol="pool", **_FEW),
     "posted": PrivateMMDSummarizer(protocol=Posted(n_rounds=3), **_FEW),
     "ask_all": PrivateMMDSummarizer(protocol=AskAll(n_rounds=3), **_FEW),

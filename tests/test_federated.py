@@ -477,6 +477,8 @@ def at(stage, content):
         (RecordDict({"x": ConfigRecord({"a": 1})}), "cannot be read"),
         (pack({"kind": "Rows"}), "sent no rows"),
         (rows_reply(X=np.ones((4, 2))), "another shape"),
+        (rows_reply(X=np.array(1.0)), "another shape"),
+        (rows_reply(indices=np.array(1)), "without an index each"),
         (rows_reply(X=np.full((4, 3), 6.5)), "column 'a' of the schema does not take"),
         (rows_reply(X=np.ones((4, 3), np.float32)), "another dtype"),
         (rows_reply(X=np.full((4, 3), np.nan)), "column 'a' of the schema does not take"),

@@ -39,7 +39,9 @@ def api_entries(text):
     return [name for name in found if name.rpartition(".")[0] not in MISSING]
 
 
-MOST_ENTRIES = 64
+# 60, and a net three for the schema: TableSchema, Numeric, Categorical, PublicVectorizer instead of a
+# scaler.
+MOST_ENTRIES = 63
 ENTRIES = api_entries((ROOT / "docs/api.rst").read_text())
 
 

@@ -155,10 +155,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     result; who watches their workers sees K. The time that a fit takes tells of K, too, and is not
     covered. A candidate that cannot be fitted to the private rows counts as the worst; all of a
     grid of at most 100 (of others some, and what is drawn) are tried on public ones before any
-    charge. Without a schema X must hold numbers, but for columns whose `categories` the first step
-    of a Pipeline lists (`OneHotEncoder`, `OrdinalEncoder`, also in a `ColumnTransformer`), and
-    without missing values, but for columns that it fills (`SimpleImputer` with a constant).
-    `score` is exact, no release.
+    charge. Without a schema X must hold finite numbers. `score` is exact, no release.
 
     *Time.* On average `expected_trials` times one fit, and as K varies, now and then several times
     that. There is no `verbose`, for a line per trial would tell K, which is private.
@@ -401,8 +398,6 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
 
     def _guarantee(self, rehearsal: Rehearsal, score: PrivateScore) -> PrivacyGuarantee:
         facts = ["the parameters of the search"]
-        if rehearsal.chooses_by_dtype:
-            facts.append("the dtypes of X, by which columns are chosen")
         stated = getattr(last_step(self.estimator), "classes", None)
         if rehearsal.classes is not None and stated is None:
             facts.append("the set of labels in y")

@@ -2,19 +2,19 @@
 
 A row must not decide how another one is read: one that is missing makes floats of a column of
 integers, a name makes objects of it. So cells are read one by one, into types that are known
-beforehand: what a schema or an encoder lists is one of the listed values, all else is float64.
-Public rows are of these types, too, so what is fitted to them hangs on no row.
+beforehand: a category of a schema is one of those that are listed, all else is float64. Public
+rows are of these types, too, so what is fitted to them hangs on no row.
 
 What has a `schema` (a `PublicVectorizer`, a learner, M2M) takes tables of any types alike. That it
-takes all cells is checked before anything is charged. That other steps take the user's own tables,
-and make the same of them as of tables that are read, is tried on public rows.
+takes all cells is checked before anything is charged. Other steps get finite numbers. That they
+take the user's own tables, and make the same of them as of tables that are read, is tried on public
+rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from numbers import Real
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,29 +22,18 @@ from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, TargetEncoder
 from sklearn.utils import _safe_indexing
 from sklearn.utils._indexing import _get_column_indices
 
 from ..schema._columns import Categorical, Numeric, read_cells
 from ..schema._columns import Column as Described
-from ..schema._listed import check_listed
-from ..schema._reading import (
-    CellError,
-    cell_error,
-    exact_numbers,
-    is_missing,
-    read_column,
-)
+from ..schema._reading import CellError, cell_error, finite_numbers, is_missing, read_column
 from ..schema._schema import as_schema, stratified
 
-NOT_LISTED = (
-    "holds a value that is not among its categories; add it to `categories`, or map rare values to "
-    "one of those listed."
-)
 _NO_NUMBER = (
-    "must hold finite numbers; if its values are names, list them in a `schema`, of the learner or "
-    "of a PublicVectorizer in the first step, or leave the column out."
+    "must hold finite numbers, for it is read without a schema; list its words in the `schema` of "
+    "the learner, or of a PublicVectorizer in the first step, or leave the column out."
 )
 
 
@@ -74,7 +63,7 @@ def _meetings(step: Any, columns: list[int], schema: Any) -> Iterator[tuple[Any,
     yield step, columns
     if isinstance(step, Pipeline):
         for k, (_, inner) in enumerate(step.steps):
-            if not _does_nothing(inner) or k == len(step.steps) - 1:
+            if not _keeps(inner) or k == len(step.steps) - 1:
                 yield from _meetings(inner, columns, schema)
             if not _keeps(inner):
                 break
@@ -92,14 +81,7 @@ def _meetings(step: Any, columns: list[int], schema: Any) -> Iterator[tuple[Any,
 
 
 def _keeps(step: Any) -> bool:
-    """Return whether columns leave a step as they are, but for missing values."""
-    if isinstance(step, FunctionTransformer):
-        return step.func is None
-    constant = isinstance(step, SimpleImputer) and step.strategy == "constant"
-    return _does_nothing(step) or (constant and not step.add_indicator)
-
-
-def _does_nothing(step: Any) -> bool:
+    """Return whether columns leave a step as they are."""
     return step is None or (isinstance(step, str) and step == "passthrough")
 
 
@@ -125,35 +107,13 @@ def described(step: Any, columns: list[int], schema: Any) -> dict[int, Described
 
 
 def _positions(schema: Any, chosen: Any) -> list[int]:
-    """Return the positions of columns, chosen as a ColumnTransformer does: never by a row."""
-    chosen = chosen(schema) if callable(chosen) else chosen
+    """Return the positions of columns that are named: a function may look at types, or rows."""
+    if callable(chosen):
+        raise ValueError(
+            "A ColumnTransformer chooses columns by a function, such as one of their dtypes, which "
+            "a single row can change; give their names, or a PublicVectorizer the whole table."
+        )
     return [int(j) for j in _get_column_indices(schema, chosen)]
-
-
-def settle_columns(estimator: Any, schema: Any) -> bool:
-    """Have columns that are chosen by dtype named, for public rows have dtypes of their own.
-
-    Returns
-    -------
-    bool
-        Whether there were any: then the dtypes of the table must be public.
-    """
-    found = [(step, cols) for step, cols in meetings(estimator, schema) if _chooses(step)]
-    for step, columns in found:
-        seen = _safe_indexing(schema, columns, axis=1)
-        names = list(getattr(seen, "columns", ()))
-        known = len(names) > 0 and all(isinstance(name, str) for name in names)
-        step.transformers = [
-            (name, inner, [names[j] if known else j for j in _positions(seen, chosen)])
-            if callable(chosen)
-            else (name, inner, chosen)
-            for name, inner, chosen in step.transformers
-        ]
-    return bool(found)
-
-
-def _chooses(step: Any) -> bool:
-    return isinstance(step, ColumnTransformer) and any(callable(c) for *_, c in step.transformers)
 
 
 # ---- reading
@@ -170,88 +130,37 @@ class Column:
         What schemas say of it, each once.
     is_plain : bool
         Whether any step reads it without a schema.
-    values : list or None
-        Those that all encoders and schemas list, to draw from; None where there is none.
-    known : dict
-        All that are listed, by themselves.
-    is_strict : bool
-        Whether an encoder may refuse what is not listed.
     """
 
     name: str
-    schemas: tuple[Described, ...] = ()
-    is_plain: bool = True
-    values: list[Any] | None = None
-    known: dict[Any, Any] = field(default_factory=dict)
-    is_strict: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        lists: list[tuple[list[Any], bool]],
-        schemas: list[Described],
-        is_plain: bool,
-    ) -> Column:
-        """Return what is known of a column.
-
-        Parameters
-        ----------
-        name : str
-        lists : list of (values, whether no others are taken)
-            Of encoders.
-        schemas : list of Numeric or Categorical
-        is_plain : bool
-        """
-        schemas = list(dict.fromkeys(schemas))
-        lists += [(list(c.categories), True) for c in schemas if isinstance(c, Categorical)]
-        told = tuple(schemas), is_plain
-        if not lists:
-            return cls(name, *told)
-        common = [
-            value
-            for value in lists[0][0]
-            if not is_missing(value) and all(value in values for values, _ in lists)
-        ]
-        if not common:
-            raise ValueError(
-                f"Categories of column {name!r} are listed more than once, and there is no value "
-                "that all of the lists hold; give them at least one value in common."
-            )
-        listed = {value: None for values, _ in lists for value in values if not is_missing(value)}
-        known = list(check_listed(f"An encoder of column {name!r}", list(listed)))
-        if not _are_names(known):
-            common, known = ([float(value) for value in values] for values in (common, known))
-        is_strict = any(strict for _, strict in lists)
-        return cls(name, *told, common, {value: value for value in known}, is_strict)
-
-    @property
-    def holds_names(self) -> bool:
-        """Whether anything but numbers is listed."""
-        return _are_names(self.known)
+    schemas: tuple[Described, ...]
+    is_plain: bool
 
     def read(self, cells: Any) -> NDArray:
-        """Return cells as float64, or as objects that are equal to one that is listed or left.
+        """Return cells as float64 with NaN, or as objects: categories and None.
 
         Raises
         ------
         ValueError
-            For what is no number where one is due. The message tells no value.
+            For what a schema does not take, or is no number where one is due. The message tells no
+            value.
         TypeError
             For what never is one.
         """
         column = read_column(cells)
-        if not self.is_plain:
-            for schema in self.schemas:  # which take what they read, or raise
-                read_cells(schema, column, self.name)
-            if not self.schemas:
-                return np.zeros(len(column))
+        if not (self.schemas or self.is_plain):
+            return np.zeros(len(column))
+        for schema in self.schemas:
+            read_cells(schema, column, self.name)
+        if self.is_plain or not self._holds_words:
+            return self._numbers(column)
+        known = {value: value for value in self._listed}
+        cells = column.tolist()
+        return _objects([None if is_missing(cell) else known[cell] for cell in cells])
+
+    def _numbers(self, column: NDArray) -> NDArray[np.float64]:
         try:
-            if not self.holds_names:
-                return _finite(column)
-            if column.dtype.kind in "mM":
-                raise CellError("times")
-            return _objects([self._name(cell) for cell in column.tolist()])
+            return finite_numbers(column, missing=not self.is_plain)
         except CellError as error:
             fault = error
         # Out here, without the error above.
@@ -259,28 +168,37 @@ class Column:
             raise ValueError(f"Column {self.name!r} {_NO_NUMBER}")
         raise cell_error(fault, "X", f" in column {self.name!r}")
 
-    def _name(self, cell: Any) -> Any:
-        if is_missing(cell):
-            return cell if self.is_plain else None
-        try:
-            return self.known.get(cell, cell)
-        except TypeError:  # a list, say
-            return str(type(cell))
+    @property
+    def _listed(self) -> list[Any]:
+        """Categories of the schemas, each once."""
+        lists = [c.categories for c in self.schemas if isinstance(c, Categorical)]
+        return list(dict.fromkeys(value for values in lists for value in values))
 
-    def odd(self, values: NDArray) -> list[Any]:
-        """Return what steps may refuse of values that were read, each once."""
-        if not self.is_plain:
-            return []
-        if values.dtype != object:
-            some = np.unique(values)  # NaN is one
-            unlisted = ~np.isin(some, list(self.known)) & self.is_strict
-            return some[np.isnan(some) | unlisted].tolist()
-        found = {
-            (type(value), None if is_missing(value) else value): value
-            for value in values
-            if is_missing(value) or (self.is_strict and value not in self.known)
-        }
-        return list(found.values())
+    @property
+    def _holds_words(self) -> bool:
+        return any(isinstance(value, str) for value in self._listed)
+
+    @property
+    def values(self) -> list[Any]:
+        """Categories that all schemas list, and None where cells may be missing.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        lists = [c.categories for c in self.schemas if isinstance(c, Categorical)]
+        common = [value for value in self._listed if all(value in values for values in lists)]
+        if lists and not common:
+            raise ValueError(
+                f"Several schemas list categories of column {self.name!r}, and no value is in all "
+                "of them; give them at least one value in common."
+            )
+        return [*common, *([None] * (self._may_miss and bool(common)))]
+
+    @property
+    def _may_miss(self) -> bool:
+        return not self.is_plain and all(schema.missing for schema in self.schemas)
 
     def sample(self, u: NDArray, spread: int = 1) -> NDArray:
         """Return a public value for each number of [0, 1): all read it.
@@ -288,26 +206,13 @@ class Column:
         It is evenly one of those that are listed, or of the range of a schema, or in
         [0, `spread`).
         """
-        may_miss = not self.is_plain and all(schema.missing for schema in self.schemas)
-        if self.values is None:
-            ranges = [c for c in self.schemas if isinstance(c, Numeric) and c.bounds is not None]
-            if ranges:
-                return replace(ranges[0], missing=may_miss).sample(u)
-            return np.floor(spread * u) + 0.21875 if spread > 1 else u
-        values = [*self.values, None] if may_miss else self.values
-        cells = [values[k] for k in (u * len(values)).astype(int)]
-        return _objects(cells) if self.holds_names else np.array(cells, np.float64)
-
-
-def _finite(column: NDArray) -> NDArray:
-    numbers = exact_numbers(column)
-    if np.isinf(numbers).any():
-        raise CellError("infinite")
-    return numbers
-
-
-def _are_names(values: Iterable[Any]) -> bool:
-    return any(not isinstance(value, Real | np.bool_) for value in values)
+        if values := self.values:
+            cells = [values[k] for k in (u * len(values)).astype(int)]
+            return _objects(cells) if self._holds_words else np.array(cells, np.float64)
+        ranges = [c for c in self.schemas if isinstance(c, Numeric) and c.bounds is not None]
+        if ranges:
+            return replace(ranges[0], missing=self._may_miss).sample(u)
+        return np.floor(spread * u) + 0.21875 if spread > 1 else u
 
 
 def _objects(values: list[Any]) -> NDArray:
@@ -315,13 +220,6 @@ def _objects(values: list[Any]) -> NDArray:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
-
-
-def _as_array(cells: Any) -> NDArray:
-    """Return cells of a column that was read: floats, or objects."""
-    if getattr(cells.dtype, "kind", "") == "f" or str(cells.dtype) == "Float64":
-        return np.asarray(cells)
-    return _objects(cells.to_list() if hasattr(cells, "to_list") else cells.tolist())
 
 
 @dataclass(frozen=True)
@@ -340,18 +238,16 @@ class Reading:
 
     @classmethod
     def of(cls, estimators: Iterable[Any], schema: Any) -> Reading:
-        """Return what the steps of some estimators, their columns settled, tell of a table.
+        """Return what the steps of some estimators tell of a table.
 
         Raises
         ------
         ValueError
-            For an encoder that would take its categories from the rows, and a schema of another
-            table.
+            For an encoder or imputer of the table, and a schema of another table.
         """
         names = list(getattr(schema, "columns", [f"x{j}" for j in range(schema.shape[1])]))
         if len(set(names)) < len(names):
             raise ValueError("X has two columns of the same name; rename one.")
-        lists: list[list[Any]] = [[] for _ in names]
         schemas: list[list[Described]] = [[] for _ in names]
         plain = set()
         for estimator in estimators:
@@ -360,12 +256,14 @@ class Reading:
                     continue
                 told = described(step, columns, schema)
                 if told is None:
+                    _check_plain(step)
                     plain.update(columns)
                 for j, column in (told or {}).items():
                     schemas[j].append(column)
-                for j, listed in zip(columns, _lists_of(step), strict=False):  # it complains
-                    lists[j].append(listed)
-        known = [Column.of(str(n), lists[j], schemas[j], j in plain) for j, n in enumerate(names)]
+        known = [
+            Column(str(name), tuple(dict.fromkeys(schemas[j])), j in plain)
+            for j, name in enumerate(names)
+        ]
         return cls(schema, tuple(known))
 
     def covers(self, other: Reading) -> bool:
@@ -399,11 +297,6 @@ class Reading:
             return {name: series(part, dtype=part.dtype) for name, part in named}
         return {name: part.tolist() if part.dtype == object else part for name, part in named}
 
-    def odd(self, X: Any) -> dict[int, list[Any]]:
-        """Return by column what steps may refuse of a table that was read, each value once."""
-        found = {j: column.odd(_as_array(_cells(X, j))) for j, column in enumerate(self.columns)}
-        return {j: values for j, values in found.items() if values}
-
     def sample(self, m: int) -> Any:
         """Return m public rows that fill ranges, [0, 1] where there is none, and lists evenly."""
         return self._table(self._sampled(m, 0))
@@ -414,70 +307,30 @@ class Reading:
 
     def least_rows(self) -> int:
         """Return how many rows hold all values that are listed."""
-        return 2 * max(len(column.values or ()) + 1 for column in self.columns)
-
-    def with_odd(self, rows: Any, odd: dict[int, list[Any]]) -> Any:
-        """Return copies of the first of some rows that was read, each with one odd value."""
-        places = [(j, value) for j, values in odd.items() for value in values]
-        first = [_as_array(_cells(rows, j))[:1] for j in range(len(self.columns))]
-        parts = [np.repeat(value, len(places)) for value in first]
-        for i, (j, value) in enumerate(places):
-            parts[j][i] = value
-        return self._table(parts)
+        return 2 * max(len(column.values) for column in self.columns)
 
     def own_and_read(self) -> tuple[Any, Any]:
-        """Return public rows with the types of the user's table, and the same rows as read.
-
-        Raises
-        ------
-        ValueError
-            If what is listed of a column cannot be in a column of its type.
-        """
+        """Return public rows with the types of the user's table, and the same rows as read."""
         # Beyond [0, 1], so that integers differ, and off whatever edges steps have.
-        parts = self._sampled(max(12, self.least_rows()), 1, spread=100)
-        own = self._table(parts)
+        own = self._table(self._sampled(max(12, self.least_rows()), 1, spread=100))
         if not any(column.is_plain for column in self.columns):
             return own, own  # schemas read any types alike
         own = _cast(own, self.schema)
-        for j, (column, part) in enumerate(zip(self.columns, parts, strict=True)):
-            listed = column.is_plain and column.known
-            if listed and not _survives(column, part, _cells(own, j)):
-                raise ValueError(
-                    f"Column {column.name!r} of X has dtype {_cells(self.schema, j).dtype}, whose "
-                    f"values are never those in `categories` of its encoder, {column.values!r}; "
-                    "list them as the column holds them."
-                )
         return own, self(own)
 
 
-def _lists_of(step: Any) -> Iterator[tuple[list[Any], bool]]:
-    """Yield the values that an encoder lists of each of its columns, and whether it is strict.
-
-    It may refuse what is not listed.
-    """
-    if not isinstance(step, OneHotEncoder | OrdinalEncoder):
-        return
-    if isinstance(step.categories, str):
+def _check_plain(step: Any) -> None:
+    """Raise ValueError for what is there for categories, or missing values, of a raw table."""
+    if isinstance(step, OneHotEncoder | OrdinalEncoder | TargetEncoder | SimpleImputer):
         raise ValueError(
-            f"{type(step).__name__} has categories={step.categories!r}, which would be read off "
-            "the private rows; list the public values of its columns: categories=[[...], ...]."
+            f"{type(step).__name__} reads the table itself, which a search does through a schema: "
+            "put PublicVectorizer(schema) in its place, where Categorical lists the public values "
+            "of a column, and missing=True says that cells may be missing."
         )
-    for values in step.categories:
-        yield np.asarray(values, dtype=object).tolist(), step.handle_unknown == "error"
 
 
 def _cells(X: Any, j: int) -> Any:
     return X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
-
-
-def _survives(column: Column, values: NDArray, cast: Any) -> bool:
-    """Return whether values are read as they were after a cast, but for those that it loses."""
-    try:
-        read = column.read(cast)
-    except (TypeError, ValueError):
-        return False
-    kept = [(a, b) for a, b in zip(values, read, strict=True) if not is_missing(b)]
-    return bool(kept) and all(type(a) is type(b) and a == b for a, b in kept)
 
 
 def _cast(rows: Any, schema: Any) -> Any:

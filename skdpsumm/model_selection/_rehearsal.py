@@ -18,9 +18,8 @@ from sklearn.utils import _safe_indexing
 
 from ..privacy._contract import PricedLearner
 from ..privacy._objective import CurvatureError
-from ..schema._reading import FILL_MISSING, is_missing
 from ._candidate import Leaf, PublicSteps, alike, cost_of, last_step, seeded, steps_before, unit_of
-from ._public_rows import NOT_LISTED, PublicRows, Reading, meetings, settle_columns
+from ._public_rows import PublicRows, Reading, meetings
 from ._stopping import RunPlan
 
 _MOST_FITS = 16
@@ -71,8 +70,6 @@ class Rehearsal:
     public : PublicRows
     tables : pair of arrays or frames
         Public rows with the types of the user's table, and the same rows as read.
-    chooses_by_dtype : bool
-        Whether a candidate chooses columns by their dtypes, which are then taken as public.
     """
 
     leaf: Leaf
@@ -89,9 +86,8 @@ class Rehearsal:
     reading: Reading = field(init=False)
     public: PublicRows = field(init=False)
     tables: tuple[Any, Any] = field(init=False)
-    chooses_by_dtype: bool = field(init=False, default=False)
     _passed: list[tuple[Params, Any]] = field(init=False, default_factory=list)
-    _steps: list[tuple[Any, PublicSteps]] = field(init=False, default_factory=list)
+    _checked: list[Any] = field(init=False, default_factory=list)  # steps before learners
 
     def __post_init__(self) -> None:
         self.plan = self.plan_of(self.epsilon)
@@ -115,9 +111,7 @@ class Rehearsal:
     def candidate(self, params: Params) -> Any:
         """Return a candidate with all that the search decides, but for its budget."""
         candidate = self._with_settings(self.estimator).set_params(**clone(params, safe=False))
-        candidate = self._with_settings(candidate)
-        self.chooses_by_dtype |= settle_columns(candidate, self.schema)
-        return candidate
+        return self._with_settings(candidate)
 
     def passed(self, params: Params) -> Any:
         """Return a candidate that can be fitted and paid for, and takes the user's own tables.
@@ -136,11 +130,9 @@ class Rehearsal:
         Raises
         ------
         ValueError
-            For values that cannot be read, or that a step refuses; columns are named.
+            For cells that a schema, or a step without one, does not take; columns are named.
         """
-        found = self.reading(X)
-        self._check_odd(self.reading.odd(found))
-        return found
+        return self.reading(X)
 
     def _with_settings(self, estimator: Any) -> Any:
         """Return a clone, whose steps may be its own, with all that the search decides."""
@@ -262,7 +254,7 @@ class Rehearsal:
                 f"X: {error} Convert the columns first, as with X.astype(float)."
             ) from error
         unfitted = steps_before(trial)
-        if not steps.before or any(alike(unfitted, known) for known, _ in self._steps):
+        if not steps.before or any(alike(unfitted, known) for known in self._checked):
             return
         (a, good), (b, also_good) = (steps(table) for table in self.tables)
         same = np.allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-5)
@@ -272,30 +264,7 @@ class Rehearsal:
                 "as of the same table read as the search does, with numbers as float64 and "
                 "categories as they are listed: convert the columns of X to these types first."
             )
-        self._steps.append((unfitted, steps))
-
-    def _check_odd(self, odd: dict[int, list[Any]]) -> None:
-        """Raise ValueError for values of columns that the steps of a candidate refuse.
-
-        Parameters
-        ----------
-        odd : dict
-            Of `Reading.odd`. What happens to one is tried on a public row.
-        """
-        if not odd:
-            return
-        places = [(j, value) for j, values in odd.items() for value in values]
-        rows = self.reading.with_odd(self.public.X, odd)
-        good = np.full(len(places), bool(self._steps))
-        for _, steps in self._steps:
-            good &= steps(rows)[1]
-        refused = [place for place, fine in zip(places, good, strict=True) if not fine]
-        for missing in (True, False):
-            found = {j for j, value in refused if is_missing(value) == missing}
-            if found:
-                names = ", ".join(repr(self.reading.columns[j].name) for j in sorted(found))
-                what = f"Input X contains NaN in column {names}.\n{FILL_MISSING}" if missing else ""
-                raise ValueError(what or f"Column {names} {NOT_LISTED}")
+        self._checked.append(unfitted)
 
 
 def _with(candidates: list[Any], name: str, value: Any) -> list[Any]:
@@ -484,13 +453,9 @@ def _learns(step: Any, columns: list[int], rehearsal: Rehearsal) -> bool:
     """Return whether a step makes something else of rows once it has met others."""
     if isinstance(step, Pipeline | ColumnTransformer | FeatureUnion | str | None):
         return False
-    public, reading = rehearsal.public.X, rehearsal.reading
-    # Missing cells of columns that schemas alone read are among the public ones.
-    gaps = {j: [np.nan] for j in columns if reading.columns[j].is_plain}
-    tables = [public, rehearsal.tables[1], reading.with_odd(public, gaps) if gaps else public]
-    *tables, odd = (_safe_indexing(table, columns, axis=1) for table in tables)
-    fitted = [clone(step).fit(X, None) for X in tables]
-    return any(_differ(fitted, X) for X in (tables[0], odd))
+    tables = [rehearsal.public.X, rehearsal.tables[1]]
+    first, second = (_safe_indexing(table, columns, axis=1) for table in tables)
+    return _differ([clone(step).fit(X, None) for X in (first, second)], first)
 
 
 def _differ(fitted: list[Any], X: Any) -> bool:
