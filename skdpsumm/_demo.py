@@ -53,7 +53,9 @@ def release(X, y, epsilon: float, ledger: PrivacyLedger, path: Path) -> None:
         epsilon=epsilon,
         ledger=ledger,
     )
-    model = M2MClassifier(sketcher=sketcher, schema=SCHEMA, classes=[0, 1], random_state=0)
+    model = M2MClassifier(
+        sketcher=sketcher, schema=list(SCHEMA.values()), classes=[0, 1], random_state=0
+    )
     model.set_params(n_synthetic=2_000).fit(X, y)
     model.sketch_.save(path)
 

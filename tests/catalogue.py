@@ -97,7 +97,7 @@ BOX = {"schema": (-1, 1)}
 # Explicit features of columns that nothing is known of, and kernels of a width that is given.
 WIDTH = {"gamma": 1.0}
 MARKS = {**BOX, "mechanism": FunctionalMechanism(n_landmarks=6)}
-_HALVES = Numeric(step=0.25, edges=[-1, 0, 1], missing=True, unit="m", description="of all")
+_HALVES = Numeric(step=0.25, edges=[-1, 0, 1], unit="m", description="of all")
 _LAPLACE = LaplaceAnswers(n_landmarks=6)
 _EXPONENTIAL = ExponentialMechanism(n_rounds=2)
 NUMBER = {"y_bounds": (-1, 1)}
@@ -120,6 +120,7 @@ MODEL_REGRESSORS = {"m2m regressor": M2MRegressor(**_M2M, **NUMBER)}
 _FEW = {"n_select": 5, "n_components": 16, "gamma": 0.5}
 SUMMARIZERS = {
     "propose": PrivateMMDSummarizer(**_FEW),
+    "by schema": PrivateMMDSummarizer(n_select=5, n_components=16, **BOX),
     "pool": PrivateMMDSummarizer(protocol="pool", **_FEW),
     "posted": PrivateMMDSummarizer(protocol=Posted(n_rounds=3), **_FEW),
     "ask_all": PrivateMMDSummarizer(protocol=AskAll(n_rounds=3), **_FEW),

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from sklearn import config_context
 
-from skdpsumm import Estimate
+from skdpsumm import Estimate, HistogramSketcher, M2MEstimator, Numeric, TableSchema
 
 
 def two(frame=None):
@@ -158,3 +158,19 @@ def test_frames_of_names_alone_follow_the_choice_of_scikit_learn(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert isinstance(answer.value, np.ndarray)
     assert (answer + 1).tolist() == [2, 3]
+
+
+def test_units_are_printed_and_names_stay_names():
+    ages = np.random.default_rng(0).integers(17, 91, (2000, 1)).astype(float)
+    schema = TableSchema({"age": Numeric(17, 90, step=1, unit="years")})
+    bins = HistogramSketcher(schema=schema, n_bins=74)
+    m2m = M2MEstimator(bins, n_synthetic=2000, random_state=0).fit(
+        pd.DataFrame(ages, columns=["age"])
+    )
+    for answer in (m2m.mean(), m2m.quantile("age", [0.5])):
+        assert "age" in repr(answer)
+        assert "(years)" in repr(answer)
+        assert "(years)" in answer._repr_html_()
+        assert "years" not in str(answer.to_frame())
+    assert float(m2m.mean()["age"]) == pytest.approx(ages.mean(), abs=2)
+    assert "years" not in repr(m2m.variance())

@@ -107,6 +107,20 @@ def test_targets(adjacency, delta):
     assert 0.85 * sensitivity < np.linalg.norm(moved, ord=order) <= sensitivity
 
 
+def test_targets_of_a_schema():
+    """Neighbours are rows of the table, with its words; and as far apart as those of numbers."""
+    schema = {"age": (17, 90), "job": Categorical(["clerk", "farmer"], missing=True)}
+    summarizer = PrivateMMDSummarizer(
+        5, schema=schema, n_components=4, n_target=6, random_state=0, adjacency="replace_one"
+    )
+    one, other = worst_case_neighbours(summarizer, n_samples=6, n_features=2)
+    assert set(one["X_target"][:, 1]) <= {"clerk", "farmer", None}
+    phi = summarizer.fit(**one).embedding_
+    tables = (summarizer.vectors(world["X_target"]) for world in (one, other))
+    moved = np.subtract(*(phi.sums(vectors) for vectors in tables))
+    assert 0.5 * phi.sensitivity(2)[1] < np.linalg.norm(moved) <= phi.sensitivity(2)[1]
+
+
 @ADJACENCIES
 @pytest.mark.parametrize("protocol", ["propose", "posted", "ask_all", "auction"])
 def test_owners(protocol, adjacency):

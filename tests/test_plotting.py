@@ -6,6 +6,7 @@ import sys
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
@@ -675,3 +676,19 @@ def test_lengths_must_agree():
         CDFDisplay([1, 2, 3], estimate([0, 1]))
     with pytest.raises(ValueError, match="names has 1 entries"):
         MomentDisplay(estimate([0, 1]), [(0, 1), (0, 1)], names=["a"])
+
+
+def test_summaries_of_tables_with_words_are_drawn_by_their_schema():
+    schema = {"x0": (0, 1), "job": ["clerk", "farmer"]}
+    rng = np.random.default_rng(0)
+    X, public = (
+        pd.DataFrame({"x0": rng.random(80), "job": rng.choice(["clerk", "farmer"], 80)})
+        for _ in range(2)
+    )
+    summarizer = PrivateMMDSummarizer(9, schema=schema, n_components=50, random_state=0)
+    summarizer.fit(X, X_target=public)
+    display = SummaryDisplay.from_estimator(summarizer, X, public)
+    chosen = X.iloc[summarizer.sample_indices_]
+    assert np.isclose(display.mmd[-1] ** 2, mmd2(chosen, public, schema=schema), atol=1e-12)
+    with pytest.raises(ValueError, match="needs a schema"):
+        SummaryDisplay.from_rows([[0.0]], [[1.0]])

@@ -106,8 +106,8 @@ class FeatureMap(ABC):
 
     def check_values(self, X: NDArray) -> None:
         """Raise ValueError for values that some part of the map cannot take."""
-        for part in self.parts():
-            part.schema.check(X)
+        for schema in {part.schema: None for part in self.parts()}:  # mostly one, that of a union
+            schema.check(X)
 
     def _encode(self, X: NDArray) -> NDArray:
         return np.ascontiguousarray(self.schema.encode(X))

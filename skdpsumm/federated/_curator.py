@@ -55,7 +55,7 @@ class FederatedRun:
 
     agreement: Agreement
     curator: Curator | None = None
-    codes: dict[tuple[str, int], NDArray] = field(default_factory=dict)
+    codes: dict[tuple[str, int], NDArray] = field(default_factory=dict, repr=False)
     sketches: dict[str, PrivateSketch] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     rounds: list[Round] = field(default_factory=list)

@@ -187,7 +187,7 @@ def _objects(cells: list[Any]) -> NDArray:
 
 def check_codes(schema: TableSchema, codes: NDArray) -> None:
     """Raise ValueError for what no row of the schema is read as; names no value."""
-    if codes.ndim != 2 or codes.shape[1] != schema.n_columns:
+    if codes.shape[1] != schema.n_columns:
         raise ValueError("sent rows of another shape than agreed")
     for j, column in enumerate(schema.columns):
         if not _are_codes(column, codes[:, j]):

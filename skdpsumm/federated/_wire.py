@@ -112,6 +112,8 @@ def rows_of(
         raise ValueError("sent no rows, or not what belongs to them")
     if not all(isinstance(a, np.ndarray) for a in arrays.values()) or arrays["X"].dtype != "f8":
         raise ValueError("sent rows of another dtype than agreed")
+    if arrays["X"].ndim != 2:
+        raise ValueError("sent rows of another shape than agreed")
     if len(arrays["X"]) > most:  # before they are made vectors, which are longer
         raise ValueError("sent more rows than asked for")
     check_codes(schema, arrays["X"])

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..moments import M2MEstimator
+from ..moments.asking._estimate import with_unit
 from ..schema._schema import TableSchema
 from ..sketches import PrivateSketch
 
@@ -135,11 +136,6 @@ def of_level(level: float) -> str:
 def digits(number: Any, n: int) -> str:
     """Return a number of n significant digits, with a power of ten only where it is far from 1."""
     return f"{float(f'{float(number):.{n}g}'):.7g}"
-
-
-def with_unit(name: str, unit: str | None) -> str:
-    """Return a label: the name, and the unit in brackets where there is one."""
-    return name if not unit else f"{name} ({unit})"
 
 
 def same_length(of: str, first: Any, /, **arrays: Any) -> None:

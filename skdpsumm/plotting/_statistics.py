@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..moments import Estimate, M2MEstimator
-from ._base import TableDisplay, digits, of_level, same_length, with_unit
+from ..moments.asking._estimate import with_unit
+from ._base import TableDisplay, digits, of_level, same_length
 
 # As fine as the picture: thresholds on the edges of bins wherever their number is a power of 2.
 _N_THRESHOLDS = 257

@@ -38,6 +38,10 @@ _NO_ACCURACY = (
 _TRAINED_ON_ROWS = "the model was trained on real rows of the owners, which it may reveal"
 
 
+def _schema(summarizer: Any) -> Any:
+    return getattr(summarizer, "schema", None)
+
+
 def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, Any] | None:
     """Return held-out rows, with columns as in `like`, and their labels; None if there are none."""
     if (X is None) != (y is None):
@@ -183,7 +187,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         if y is None and get_tags(self.estimator).target_tags.required:
             name = type(self.estimator).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-        holdout = _holdout_pair(X_holdout, y_holdout, self.summarizer.schema, X)
+        holdout = _holdout_pair(X_holdout, y_holdout, _schema(self.summarizer), X)
         if _routing_enabled():
             params = process_routing(self, "fit", **params).estimator.fit
         X, y = indexable(X, y)
@@ -233,7 +237,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         check_is_fitted(self, "estimator_")
         if X is not None:
             self.summarizer_.vectors(X)
-        schema = self.summarizer_.schema
+        schema = _schema(self.summarizer_)
         holdout = _holdout_pair(X_holdout, y_holdout, schema) or self._holdout
         if holdout is None:
             if y is not None and not in_a_search():
@@ -285,6 +289,6 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
             tags.regressor_tags = replace(inner.regressor_tags, poor_score=True)
         tags.transformer_tags = inner.transformer_tags
         tags.target_tags = inner.target_tags
-        tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.summarizer.schema)
+        tags.input_tags.string, tags.input_tags.allow_nan = allowed(_schema(self.summarizer))
         tags.non_deterministic = get_tags(self.summarizer).non_deterministic
         return tags

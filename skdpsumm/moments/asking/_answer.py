@@ -276,13 +276,11 @@ class Among(NamedTuple):
     @classmethod
     def of(cls, model: MomentRegression, values: NDArray, present: NDArray) -> Among:
         """Return it for the values of a function, of which some rows have none."""
-        there, known = present.astype(np.float64), np.where(present, values, 0.0)
-        share, total = model.answer(there), model.answer(known)
-        noise = model.sketch.linear_noise_std(model.coefficients(there))
+        share, noise = _shares(model, present)
         least = np.maximum(share, np.maximum(noise, _LEAST_SHARE))
-        low = np.where(present, values, np.inf).min(axis=0)
-        high = np.where(present, values, -np.inf).max(axis=0)
-        mean = np.clip(total / least, low, high)
+        low = np.min(values, axis=0, where=present, initial=np.inf)
+        high = np.max(values, axis=0, where=present, initial=-np.inf)
+        mean = np.clip(model.answer(np.where(present, values, 0.0)) / least, low, high)
         everywhere = present.all(axis=0)
         return cls(
             np.where(everywhere, 0.0, mean),
@@ -296,6 +294,17 @@ class Among(NamedTuple):
     def values(self, values: NDArray, present: NDArray) -> NDArray[np.float64]:
         """Return the values of the function over all rows, shape (n, k)."""
         return np.where(present, self.mean + (values - self.mean) / self.share, self.mean)
+
+
+def _shares(model: MomentRegression, present: NDArray) -> tuple[NDArray, NDArray]:
+    """Return the shares of the rows that hold a value, shape (k,), and their standard errors."""
+    # Most outputs are of the same rows, and values at 100,000 points are large.
+    of = [column.tobytes() for column in present.T]
+    distinct = {key: k for k, key in enumerate(of)}
+    there = present[:, list(distinct.values())].astype(np.float64)
+    noise = model.sketch.linear_noise_std(model.coefficients(there))
+    which = [list(distinct).index(key) for key in of]
+    return model.answer(there)[which], noise[which]
 
 
 def _asked_of_those_present(function: Callable, among: Among, rows: Any) -> NDArray[np.float64]:
@@ -465,7 +474,8 @@ class AskedCondition(AskedFunction):
         """Return the share of the points whose places in their cells decide, shape (k,)."""
         low, high = self._extremes()
         place = self.positions.cells(self.function.column).place[:FEW_POINTS]
-        return np.mean((high.astype(np.float64) - low)[place], axis=0)
+        # Of the rows that hold a value, of which there may be fewer than there are points.
+        return np.minimum(np.mean((high.astype(np.float64) - low)[place], axis=0), 1.0)
 
     def sides(self, asked: AtPoints) -> list[Side]:
         """Return a question below and one above."""

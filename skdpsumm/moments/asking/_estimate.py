@@ -43,6 +43,8 @@ class Estimate(NDArrayOperatorsMixin):
         an array.
     step : float, default=None
         Distance of the values that the answer can have, where they are on a grid.
+    units : sequence of str or None, default=()
+        Of each entry of an array of one dimension, to be printed.
 
     Notes
     -----
@@ -97,6 +99,7 @@ class Estimate(NDArrayOperatorsMixin):
         labels: Sequence[Sequence[str]] = (),
         frame: str | None = None,
         step: float | None = None,
+        units: Sequence[str | None] = (),
     ):
         self._value = np.asarray(np.clip(np.asarray(value, dtype=np.float64), *possible))
         self._possible = tuple(np.broadcast_to(end, self._value.shape) for end in possible)
@@ -106,6 +109,7 @@ class Estimate(NDArrayOperatorsMixin):
         self.labels = tuple(tuple(names) for names in labels)
         self.frame = frame
         self.step = step
+        self.units = tuple(units)
 
     @property
     def value(self) -> Any:
@@ -288,6 +292,12 @@ class Estimate(NDArrayOperatorsMixin):
             ]
         return [str(i) for i in range(self._value.size)]
 
+    def _heads(self) -> list[str]:
+        """Return the names of the entries as they are printed."""
+        names = self._names()
+        units = self.units if len(self.units) == len(names) else [None] * len(names)
+        return [with_unit(*pair) for pair in zip(names, units, strict=True)]
+
     def _notes(self) -> str:
         """Return what the error does not hold, and why it may be 0, each behind a semicolon."""
         notes = "" if self._bias_bound is None else f"; {_BIAS_NOTE}"
@@ -304,7 +314,7 @@ class Estimate(NDArrayOperatorsMixin):
         if not self.shape:
             error = float(self.noise_std_error)
             return f"{float(self):.5g} +- {error:.2g} (noise std error{self._notes()})"
-        rows = [(name, *cell) for name, cell in zip(self._names(), self._cells(), strict=True)]
+        rows = [(name, *cell) for name, cell in zip(self._heads(), self._cells(), strict=True)]
         lines = _align([("", "value", "noise std error"), *rows])
         below = self._caption()
         return "\n".join([*lines, f"({below})"] if below else lines)
@@ -321,7 +331,12 @@ class Estimate(NDArrayOperatorsMixin):
             both = [" ± ".join(cell) for cell in cells]
             rows = [both[i : i + len(heads)] for i in range(0, len(both), len(heads))]
             return _html_table(["", *heads], names, rows, "value ± noise std error")
-        return _html_table(["", "value", "noise std error"], self._names(), cells, self._caption())
+        return _html_table(["", "value", "noise std error"], self._heads(), cells, self._caption())
+
+
+def with_unit(name: str, unit: str | None) -> str:
+    """Return a label: the name, and the unit in brackets where there is one."""
+    return name if not unit else f"{name} ({unit})"
 
 
 def _html_table(

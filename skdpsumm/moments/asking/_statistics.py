@@ -131,7 +131,10 @@ class StatisticsMixin:
         low, high = self._ranges(which).T
         least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**order, high**order))
         possible = (low**order if order % 2 else least, np.maximum(low**order, high**order))
-        return self._answer(powers, labels=[names], judged=powers, about=about, possible=possible)
+        answer = self._answer(powers, labels=[names], judged=powers, about=about, possible=possible)
+        if order == 1:
+            answer.units = tuple(self.schema_.columns[j].unit for j in which)
+        return answer
 
     def variance(self) -> Estimate:
         """Return the variances of the numeric columns, shape (d,), at least 0."""
@@ -217,8 +220,8 @@ class StatisticsMixin:
         )
 
     def _second_moments(self, which: list[int]) -> _SecondMoments:
-        gaps = any(map(self.schema_.missing, which))
-        return _SecondMoments(which, self._ranges(which), gaps=gaps)
+        gaps = np.array([self.schema_.missing(j) for j in which], np.bool_)
+        return _SecondMoments(which, self._ranges(which), gaps)
 
     def _of_pairs(self, which: list[int], *parts: Callable, **more: Any) -> Estimate:
         """Answer a matrix; what is hard of it is how two columns go together."""
@@ -369,6 +372,7 @@ class StatisticsMixin:
             labels=[names],
         )
         found.step = self.schema_.step(j)
+        found.units = (self.schema_.columns[j].unit,) * len(levels)
         places = np.asarray(found)
         if len(levels) <= _MOST_QUESTIONS:  # asked only to be judged, now that the places are known
             about = [f"the quantile {name}" for name in names]
@@ -527,34 +531,34 @@ class _SecondMoments:
     which : list of int
         The columns.
     ranges : ndarray of shape (d, 2)
-    gaps : bool
-        Whether values may be missing: then a pair has means of its own, of the rows with both.
+    gaps : ndarray of bool, shape (d,)
+        Whether values may be missing: a column beside one with gaps has a mean of its own, that of
+        the rows with both.
     """
 
-    def __init__(self, which: list[int], ranges: NDArray, *, gaps: bool):
-        self._which, self._middles, self._gaps = which, ranges.mean(axis=1), gaps
+    def __init__(self, which: list[int], ranges: NDArray, gaps: NDArray):
+        self._which, self._middles = which, ranges.mean(axis=1)
         spans = np.ptp(ranges, axis=1)
         self.units = np.outer(spans, spans)
-        self._left, self._right = np.triu_indices(len(which))
+        left, right = self._left, self._right = np.triu_indices(len(which))
+        # Of which pairs the left column, and of which the right one, has a mean of its own.
+        self._own = [np.flatnonzero((left != right) & gaps[other]) for other in (right, left)]
 
     def products(self, X: NDArray) -> NDArray:
-        """Return the columns, and each product of two of them; or each pair and its product."""
+        """Return the columns, each product of two of them, and columns where others are present."""
         columns = _floats(X, self._which) - self._middles
-        left, right = columns[:, self._left], columns[:, self._right]
-        both = left * right
-        if not self._gaps:
-            return np.hstack([columns, both])
-        gone = np.isnan(both)
-        return np.hstack([np.where(gone, np.nan, one) for one in (left, right, both)])
+        both = columns[:, self._left] * columns[:, self._right]
+        sides = zip((self._left, self._right), self._own, strict=True)
+        own = [np.where(np.isnan(both[:, k]), np.nan, columns[:, side[k]]) for side, k in sides]
+        return np.hstack([columns, both, *own])
 
     def covariance(self, means: NDArray) -> NDArray:
         """Return the matrices for means of `products`, shape (..., k)."""
-        d = len(self._which)
-        if self._gaps:
-            left, right, both = np.split(means, 3, axis=-1)
-        else:
-            first, both = means[..., :d], means[..., d:]
-            left, right = first[..., self._left], first[..., self._right]
+        d, of_left, of_right = len(self._which), *self._own
+        ends = np.cumsum([d, len(self._left), len(of_left)])
+        first, both, own_left, own_right = np.split(means, ends, axis=-1)
+        left, right = first[..., self._left], first[..., self._right]
+        left[..., of_left], right[..., of_right] = own_left, own_right
         matrix = np.empty((*means.shape[:-1], d, d))
         matrix[..., self._left, self._right] = both - left * right
         matrix[..., self._right, self._left] = both - left * right
