@@ -474,7 +474,8 @@ class AskedCondition(AskedFunction):
         """Return the share of the points whose places in their cells decide, shape (k,)."""
         low, high = self._extremes()
         place = self.positions.cells(self.function.column).place[:FEW_POINTS]
-        return np.mean((high.astype(np.float64) - low)[place], axis=0)
+        # Of the rows that hold a value, of which there may be fewer than there are points.
+        return np.minimum(np.mean((high.astype(np.float64) - low)[place], axis=0), 1.0)
 
     def sides(self, asked: AtPoints) -> list[Side]:
         """Return a question below and one above."""
