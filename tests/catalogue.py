@@ -97,7 +97,7 @@ BOX = {"schema": (-1, 1)}
 # Explicit features of columns that nothing is known of, and kernels of a width that is given.
 WIDTH = {"gamma": 1.0}
 MARKS = {**BOX, "mechanism": FunctionalMechanism(n_landmarks=6)}
-_HALVES = Numeric(step=0.25, edges=[-1, 0, 1], missing=True, unit="m", description="of all")
+_HALVES = Numeric(step=0.25, edges=[-1, 0, 1], unit="m", description="of all")
 _LAPLACE = LaplaceAnswers(n_landmarks=6)
 _EXPONENTIAL = ExponentialMechanism(n_rounds=2)
 NUMBER = {"y_bounds": (-1, 1)}

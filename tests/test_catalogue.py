@@ -1,11 +1,12 @@
 """The catalogue has everything that is public, and all of it fits."""
 
+import re
 import warnings
 
 import numpy as np
 import pytest
 from catalogue import DEFAULT_LEARNERS, DEFAULT_SKETCHES, INSTANCES, of, payer
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 import skdpsumm
 from skdpsumm import summaries
@@ -69,3 +70,33 @@ def test_what_is_given_to_an_instance_stays_as_it_is():
     assert payer(model).epsilon == 7.0
     assert payer(model).n_components == 12
     assert given.epsilon == 1.0
+
+
+# Those that cannot do without a schema.
+WITHOUT = {
+    "rff": skdpsumm.RFFSketcher(),
+    "race": skdpsumm.RACESketcher(),
+    "histogram": skdpsumm.HistogramSketcher(),
+    "union": skdpsumm.SketchUnion([skdpsumm.HistogramSketcher(), skdpsumm.RFFSketcher(gamma=1.0)]),
+    "m2m": skdpsumm.M2MEstimator(),
+    "m2m classifier": skdpsumm.M2MClassifier(),
+    "m2m regressor": skdpsumm.M2MRegressor(y_bounds=(-1, 1)),
+    "tdil": skdpsumm.TDILClassifier(kernel="rbf"),
+    "tddl": skdpsumm.TDDLClassifier(kernel="rbf", gamma=1.0),
+    "pinp": skdpsumm.PINPClassifier(),
+    "summarizer": skdpsumm.PrivateMMDSummarizer(),
+    "vectorizer": skdpsumm.PublicVectorizer(None),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_without_the_schema_that_it_needs_an_estimator_says_how_to_write_one(name):
+    ledger, model = skdpsumm.PrivacyLedger(epsilon=9, delta=1e-3), clone(WITHOUT[name])
+    if "ledger" in model.get_params(deep=False):
+        model.set_params(ledger=ledger)
+    target = NUMBERS if "regressor" in name else LABELS
+    more = {"X_target": X[:9]} if name == "summarizer" else {}
+    with pytest.raises(ValueError, match=r"schema") as caught:
+        model.fit(X, **more) if name == "summarizer" else model.fit(X, target)
+    assert re.search(r"(schema=|such as )\(0, 1\).*{'age': \(17, 90\)", str(caught.value))
+    assert ledger.entries() == []

@@ -39,7 +39,7 @@ def noise(monkeypatch):
     return seeded_noise(monkeypatch)
 
 
-def refuted(releases, mechanism, delta, statistic="auto", n_trials=300):
+def refuted(releases, mechanism, delta, statistic="auto", n_trials=500):
     result = audit_epsilon(
         lambda release: release(),
         *releases,

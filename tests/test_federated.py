@@ -29,6 +29,7 @@ from skdpsumm import (
     Numeric,
     PrivacyLeakWarning,
     PrivacyLedger,
+    PrivateMMDSummarizer,
     PublicVectorizer,
     TableSchema,
 )
@@ -783,6 +784,15 @@ def test_raw_tables_are_read_cell_by_cell_and_come_out_as_they_were(census_homes
         assert got.gain == row.gain or (np.isnan(got.gain) and np.isnan(row.gain))
         assert got.job == row.job or (pd.isna(got.job) and row.job is None)
     assert len(saved) == 12
+
+
+def test_the_kernel_is_that_of_one_process():
+    ours = agreed(CENSUS)
+    alone = PrivateMMDSummarizer(schema=ours.schema, n_components=40, random_state=3)
+    frequencies = alone.preview_embedding(5).frequencies
+    np.testing.assert_array_equal(ours.embedding().frequencies, frequencies)
+    fixed = agreed(CENSUS.replace("n_select = 12", "n_select = 12\ngamma = 0.25"))
+    assert fixed.curator_parameters()["gamma"] == fixed.gamma == 0.25 != ours.gamma
 
 
 def test_one_sketch_of_raw_tables_from_csv_and_parquet(census_homes):

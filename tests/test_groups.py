@@ -177,6 +177,23 @@ class TestLabels:
         ]
 
     @pytest.mark.parametrize(
+        "odd", [b"b", np.array(["b"])[0], np.array("b"), (1,), bytearray(b"b")]
+    )
+    def test_no_label_of_a_list_changes_what_others_are(self, odd):
+        # numpy makes words of numbers beside bytes, so that 1 and 1.0 would be two groups.
+        try:
+            codes = Groups.read([1, 1.0, True, "a", "1", odd]).codes
+        except ValueError:
+            return
+        assert codes.tolist()[:5] == [0, 0, 0, 1, 2]
+
+    def test_numbers_of_any_length_are_labels(self):
+        # Python writes no decimals of so many digits.
+        labels = [10**5000, Fraction(-1, 10**5000), 10**5000, 10**5000 + 1] * 2
+        assert Groups.read(labels).codes.tolist() == [0, 1, 0, 2] * 2
+        assert len(Groups.read(labels).kept(1, KEY)) == 3
+
+    @pytest.mark.parametrize(
         "cell", [None, np.nan, pd.NA, pd.NaT, Decimal("nan"), np.float32("nan")]
     )
     def test_a_missing_label_is_refused(self, cell):
@@ -196,6 +213,9 @@ class TestLabels:
             ([[1], [2]], "one dimension"),
             ([[1], [2, 3]], "one dimension"),
             (3, "one dimension"),
+            ("ab", "one dimension"),
+            ([np.array([1]), 2], "one dimension"),
+            ([1, b"a", "b"], "words, numbers"),
             (pd.DataFrame({"a": [1, 2]}), "one dimension"),
             ([1e17], "rounded"),
             (np.array([2.0**24], np.float32), "rounded"),

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 
 from skdpsumm import (
     BudgetExceededError,
@@ -288,7 +288,7 @@ def test_public_points_through_a_pipeline():
 def test_public_points_that_pass_by_a_scaler_are_warned_of(routed, recwarn):
     """Unscaled ones are far from each other, and farther from all rows: public facts."""
     scale = np.array([100.0, 2000.0, 50.0])
-    scaler = PublicVectorizer(schema=[(-high, high) for high in scale])
+    scaler = FunctionTransformer(lambda table: table / scale)
     with config_context(enable_metadata_routing=True):
         pipeline = make_pipeline(scaler, TDDLClassifier(gamma=4.0))
         pipeline.transform_input = ["X_public"] if routed else None
@@ -296,6 +296,15 @@ def test_public_points_that_pass_by_a_scaler_are_warned_of(routed, recwarn):
     told = [str(warning.message) for warning in recwarn if "X_public" in str(warning.message)]
     assert len(told) == (0 if routed else 1)
     assert all("transform_input=['X_public']" in text for text in told)
+
+
+def test_public_points_that_pass_by_a_vectorizer_are_refused():
+    """They have fewer columns than vectors."""
+    pipeline = make_pipeline(PublicVectorizer((-1, 1)), TDDLClassifier(gamma=4.0))
+    with config_context(enable_metadata_routing=True):
+        with pytest.raises(ValueError, match="expecting 4 features") as caught:
+            pipeline.fit(X, DISC, X_public=Z)
+    assert "transform_input=['X_public']" in caught.value.__notes__[0]
 
 
 def test_isolated_public_points_are_told_of_before_anything_is_charged():

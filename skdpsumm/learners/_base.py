@@ -113,10 +113,12 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         `FrozenEstimator`.
     norm_bound : float, default=1.0
         Rows longer than this are clipped ("linear", "poly"), and features are scaled down to it
-        (`feature_map`, callables and precomputed kernels). The other kernels are bounded.
+        (`feature_map`, callables and precomputed kernels). The other kernels are bounded. Vectors
+        of a schema are no longer than 1.
     fit_intercept : bool, default=False
         Add a constant feature of value `intercept_scaling`. It is penalised like the others, for
         without that no sensitivity is finite; and it adds its square to R^2, and so to the noise.
+        Vectors of a schema need none: a constant, or the indicators of a category, are in them.
     intercept_scaling : float, default=1.0
     regularization : "auto" or float, default="auto"
         Lambda of the sum form, scikit-learn's 1 / C. "auto" is a public rule: noise of half a

@@ -79,7 +79,8 @@ def warn_of_isolation(space: Space, points: NDArray, kernel: object) -> None:
             f"Rows of X_public see {share:.1g} of the kernel at others of them: kernel={kernel!r} "
             "is near 0 between rows like these, and the model near chance. If X is scaled in a "
             "Pipeline, X_public is not, unless the Pipeline has transform_input=['X_public'] under "
-            "sklearn.set_config(enable_metadata_routing=True); else take "
+            "sklearn.set_config(enable_metadata_routing=True): give the learner a schema in place "
+            "of a scaler, which both are read by. Else take "
             f"{_longer_reach(kernel, some, others)}, or kernel='linear' or 'poly'."
         )
 

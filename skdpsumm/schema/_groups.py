@@ -19,7 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._reading import TIME_TYPES, check_computed, is_dask, is_missing, read_labels
+from ._reading import (
+    TIME_TYPES,
+    cells_as_objects,
+    check_computed,
+    is_dask,
+    is_missing,
+    read_labels,
+)
 
 _MISSING = (
     "groups holds a missing label. Every row belongs to a group: drop such rows by a public rule, "
@@ -175,7 +182,10 @@ def plain_labels(groups: Any) -> list[Hashable]:
         )
     check_computed(groups)
     column = None
-    if len(getattr(groups, "shape", (0,))) == 1:  # of a frame, columns would be read
+    if isinstance(groups, Sequence) and not isinstance(groups, str | bytes):
+        # Cell by cell: one of bytes, or an array, would have numpy make words of all others.
+        column = None if any(map(_is_sequence, groups)) else cells_as_objects(groups)
+    elif len(getattr(groups, "shape", (0,))) == 1:  # of a frame, columns would be read
         with suppress(TypeError, ValueError):  # numpy's words may hold a label
             column = read_labels(groups)
     if column is None or column.ndim != 1:
@@ -194,6 +204,11 @@ def plain_labels(groups: Any) -> list[Hashable]:
     if any(isinstance(cell, str) and cell.endswith("\0") for cell in cells):
         raise ValueError("groups holds a word that ends in NUL, which numpy drops; take it away.")
     return cells
+
+
+def _is_sequence(cell: Any) -> bool:
+    """Return whether a cell is a row of cells: then labels have two dimensions."""
+    return isinstance(cell, list | tuple) or len(getattr(cell, "shape", ())) > 0
 
 
 def _check_floats(numbers: NDArray, limit: float) -> None:
@@ -232,7 +247,8 @@ def label_bytes(label: Any) -> bytes:
     if isinstance(label, str):
         return b"w" + label.encode("utf-8", "surrogatepass")
     number = Fraction(label)
-    return b"n%d/%d" % (number.numerator, number.denominator)
+    # In hexadecimal, for Python writes no more than some thousand decimals.
+    return b"n%x/%x" % (number.numerator, number.denominator)
 
 
 def spread(labels: Iterable[Any], n_parts: int) -> NDArray[np.int64]:

@@ -127,7 +127,7 @@ def read_column(series: Any) -> NDArray:
     except Exception:  # a type of the library's that numpy does not have, such as i128
         column = None
     # Neither are cells that are arrays numbers.
-    return column if column is not None and column.ndim == 1 else _objects(list(series))
+    return column if column is not None and column.ndim == 1 else cells_as_objects(list(series))
 
 
 def read_labels(y: Any) -> NDArray:
@@ -135,11 +135,12 @@ def read_labels(y: Any) -> NDArray:
     if isinstance(y, list | tuple) and not any(
         hasattr(cell, "__len__") for cell in y if not isinstance(cell, str)
     ):
-        return _objects(y)
+        return cells_as_objects(y)
     return read_column(y) if hasattr(y, "to_numpy") else _unmasked(np.asanyarray(y))
 
 
-def _objects(cells: Sequence[Any]) -> NDArray:
+def cells_as_objects(cells: Sequence[Any]) -> NDArray:
+    """Return cells as they are, in an array of objects."""
     column = np.empty(len(cells), dtype=object)
     for i, cell in enumerate(cells):  # one by one, for numpy looks into sequences
         column[i] = cell
@@ -150,7 +151,7 @@ def _read_rows(rows: Sequence[Any]) -> NDArray:
     widths = {len(row) if _is_row(row) else -1 for row in rows}
     if len(widths) != 1 or widths == {-1} or any(map(_is_row, rows[0])):
         return np.asarray(rows)  # no table, as its shape or an error of numpy's will say
-    return _objects([cell for row in rows for cell in row]).reshape(len(rows), *widths)
+    return cells_as_objects([cell for row in rows for cell in row]).reshape(len(rows), *widths)
 
 
 def _is_row(row: Any) -> bool:

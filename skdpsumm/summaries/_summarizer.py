@@ -263,8 +263,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         X_target : array-like or frame of shape (m, n_features), default=None
             D_v. None summarises X itself, with a UserWarning that ``target_is_owners=True``
             avoids. The claims then count the release of its mean against the owners' rows, as they
-            do with ``X_target=X``. Wrap it in `Public` where a search or
-            cross-validation would otherwise cut it into folds.
+            do with ``X_target=X``. Columns that a schema names are found by their names. Wrap it in
+            `Public` where a search or cross-validation would otherwise cut it into folds.
             In a `Pipeline` it passes by the steps that X goes through, unless that is made with
             ``transform_input=["X_target"]``, which needs
             ``sklearn.set_config(enable_metadata_routing=True)``.
