@@ -40,7 +40,7 @@ def sketches(ax):
     )
     ax.axhline(X.mean(), color="0.45", ls=(0, (1, 1)), label="exact")
     ax.set_xlabel("epsilon (delta=1e-06)")
-    ax.legend(frameon=False, loc="lower right")
+    ax.legend(frameon=False)
 
 
 def summaries(ax):

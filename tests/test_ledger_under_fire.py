@@ -521,7 +521,7 @@ def test_any_name_and_any_number_is_counted(dataset, label, kind):
 def test_a_hook_of_warnings_that_writes_to_the_ledger_cannot_undo_a_charge(monkeypatch):
     """Nothing is released where the charge was undone: it raises."""
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-3)
-    estimator = HistogramSketcher(bounds=(0, 1), epsilon=1.0, delta=1e-6, ledger=ledger)
+    estimator = HistogramSketcher(schema=(0, 1), epsilon=1.0, delta=1e-6, ledger=ledger)
     X = np.zeros((30, 1))
     clone(estimator).fit(X)
 
@@ -546,6 +546,6 @@ def test_fits_that_clone_their_own_parts_are_no_search(recwarn):
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-3)
     sketcher = HistogramSketcher(epsilon=0.5, delta=1e-6, ledger=ledger)
     for _ in range(2):
-        M2MClassifier(sketcher=sketcher, bounds=(-1, 1), n_synthetic=50).fit(X, Y)
+        M2MClassifier(sketcher=sketcher, schema=(-1, 1), n_synthetic=50).fit(X, Y)
     assert len(ledger.entries()) == 2
     assert not [w for w in recwarn if issubclass(w.category, BudgetWarning)]

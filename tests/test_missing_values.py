@@ -415,10 +415,12 @@ def test_columns_that_are_left_out_are_left_out_everywhere():
     assert model.sketch_.schema.n_columns == 4  # with the target
     assert model.score(X, y) > 0.88
     assert np.array_equal(model.predict(X.assign(pay="rich")), model.predict(X))
+    expected = model.predict(X)
+    assert np.array_equal(model.set_params(schema=None).predict(X), expected), "as it was fitted"
     by_place = TableSchema({2: SCHEMA["job"], 0: SCHEMA["age"], 3: (1, 2)}, extra_columns="drop")
     again = clone(few).set_params(schema=by_place)
     again = quietly(lambda: again.fit(X.to_numpy(object), y))
-    assert np.array_equal(again.predict(X.to_numpy(object)), model.predict(X))
+    assert np.array_equal(again.predict(X.to_numpy(object)), expected)
     for known, rows in ((schema, X), (by_place, X.to_numpy(object))):
         m2m = asked(rows, schema=known)
         assert m2m.n_features_in_ == 4

@@ -329,7 +329,7 @@ def test_landmarks_fill_a_schema_evenly():
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "chi2"])
 def test_gamma_is_such_that_the_kernel_is_neither_flat_nor_blind(kernel):
-    """It is exp(-1) at a typical distance, whatever the units of the columns are."""
+    """It is exp(-1/2) at a typical distance, whatever the units of the columns are."""
     for far in (1.0, 1e6):
         schema = [(0, far)] * 30
         rows = np.random.default_rng(0).uniform(0, far, (200, 30))
@@ -337,7 +337,7 @@ def test_gamma_is_such_that_the_kernel_is_neither_flat_nor_blind(kernel):
         space = model.fit(rows, np.arange(200) % 2).answers_.hypothesis().space
         vectors = vectorize(TableSchema(schema), rows, lowest=0.0 if kernel == "chi2" else -1.0)
         gram = space.gram(vectors, vectors)[~np.eye(200, dtype=bool)]
-        assert gram.mean() == pytest.approx(np.exp(-1), abs=0.05)
+        assert gram.mean() == pytest.approx(np.exp(-0.5), abs=0.05)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "chi2"])

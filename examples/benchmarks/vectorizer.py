@@ -167,7 +167,7 @@ def tdil(mechanism):
 
 def tddl(train, y, test, points, epsilon, seed):
     model = TDDLClassifier(
-        gamma=auto_gamma(points), epsilon=epsilon, delta=DELTA, classes=[False, True]
+        gamma=auto_gamma(points) / 2, epsilon=epsilon, delta=DELTA, classes=[False, True]
     )
     train, y = train[:N_EXACT], y[:N_EXACT]
     return model.fit(train, y, X_public=points[:N_POINTS]).decision_function(test)

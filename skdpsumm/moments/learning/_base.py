@@ -112,6 +112,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             self._sketch_table(*self._checked_table(X, y), groups, rng)
         sketch = self.sketcher_.sketch_
         columns = table_of(sketch)
+        self._read_by = as_schema(self.schema)
         return self._train(sketch, columns, columns.n_columns - 1, rng)
 
     def _sketch_table(self, cells: NDArray | Table, y: NDArray, groups: Any, rng) -> None:
@@ -198,7 +199,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         )
         columns = model._described(sketch, schema)
         which = columns.n_columns - 1 if target is None else columns.index(target, "target")
-        model._set_inputs(_all_but(columns, which))
+        model._read_by = _all_but(columns, which)
+        model._set_inputs(model._read_by)
         return model._train(sketch, columns, which, check_random_state(random_state))
 
     def _train(self, sketch: PrivateSketch, columns: TableSchema, target: int, rng):
@@ -261,7 +263,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def _encoded_inputs(self, X) -> NDArray[np.float64]:
         """Check rows that are predicted, and return what the estimator is given."""
         check_is_fitted(self, "estimator_")
-        X = validate_table(self, X, schema=as_schema(self.schema or self._columns), reset=False)
+        X = validate_table(self, X, schema=self._read_by, reset=False)
         self._columns.check(X)
         return self._encoded(X)
 
