@@ -126,8 +126,12 @@ def read_column(series: Any) -> NDArray:
         column = series.to_numpy()
     except Exception:  # a type of the library's that numpy does not have, such as i128
         column = None
-    # Neither are cells that are arrays numbers.
-    return column if column is not None and column.ndim == 1 else cells_as_objects(list(series))
+    # Neither are cells that are arrays numbers; and whole numbers beside a null of polars become
+    # floats, which rounds those beyond 2**53.
+    whole = hasattr(series, "null_count") and series.dtype.is_integer() and series.null_count()
+    if column is None or column.ndim != 1 or whole:
+        return cells_as_objects(list(series))
+    return column
 
 
 def read_labels(y: Any) -> NDArray:
