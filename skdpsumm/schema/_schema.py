@@ -426,7 +426,11 @@ class TableSchema:
     @classmethod
     def from_toml(cls, text: str) -> TableSchema:
         """Return the schema that `to_toml` wrote, or raise ValueError."""
-        return cls.from_tables(tomllib.loads(text))
+        try:
+            tables = tomllib.loads(text)
+        except RecursionError:
+            raise ValueError("The file of a schema has lists in lists, too many of them.") from None
+        return cls.from_tables(tables)
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> TableSchema:
