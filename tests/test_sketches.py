@@ -755,6 +755,17 @@ def test_files_give_back_the_sketch(tmp_path_factory, kind, data):
     assert same_sketch(loaded + sketch, sketch + sketch)
 
 
+@pytest.mark.parametrize(("limit", "unit"), [(None, "row"), (2, "group"), ("average", "group")])
+def test_a_sum_takes_as_given_that_nobody_is_in_both(limit, unit):
+    X = np.random.default_rng(0).random((20, 2))
+    groups = None if limit is None else np.arange(20) // 4
+    sketcher = HistogramSketcher(schema=(0, 1), n_bins=3, max_rows_per_group=limit)
+    one, other, third = (sketcher.fit(X, groups=groups).sketch_ for _ in range(3))
+    assumed = f"no {unit} is in two of the tables that were added"
+    assert assumed not in one.privacy.given
+    assert (one + other + third).privacy.given.count(assumed) == 1
+
+
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "one.sketch"

@@ -207,6 +207,10 @@ class PrivateSketch:
     def __add__(self, other: PrivateSketch) -> PrivateSketch:
         """Return the sketch of the union of two *disjoint* data sets.
 
+        No row is in both, and with `max_rows_per_group` no group: a person with rows in both is
+        protected by neither guarantee alone. Nothing can check that, so it is part of
+        `privacy.given`.
+
         Raises
         ------
         ValueError
