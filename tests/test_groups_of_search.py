@@ -542,3 +542,14 @@ def test_a_training_part_without_rows_is_no_failure(learner, limit):
         sums.append(search.best_sum_)
     # A failure would be the worst, whatever the labels are.
     assert sorted(sums) == [-n_units / 2, n_units / 2]
+
+
+def test_a_score_whose_noise_is_too_large_costs_nothing():
+    ledger = PrivacyLedger(epsilon=10, delta=1e-4, unit="group")
+    learner = TDILClassifier(classes=[0, 1])
+    search = PrivateSearchCV(
+        learner, {"regularization": [1.0]}, max_rows_per_group=10**12, ledger=ledger
+    )
+    with pytest.raises(ValueError, match="64-bit"):
+        search.fit(X, Y, groups=LABELS)
+    assert not ledger.entries

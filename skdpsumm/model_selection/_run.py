@@ -223,6 +223,10 @@ class PrivateScore:
     plan: RunPlan
     rows_of_unit: int = 1
 
+    def __post_init__(self) -> None:
+        # Noise beyond 64 bits is refused here, and not once the ledger has paid.
+        self._noise  # noqa: B018
+
     @property
     def _unit(self) -> float:
         return (self.high - self.low) / 2 / _GRID
