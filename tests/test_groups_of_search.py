@@ -552,4 +552,4 @@ def test_a_score_whose_noise_is_too_large_costs_nothing():
     )
     with pytest.raises(ValueError, match="64-bit"):
         search.fit(X, Y, groups=LABELS)
-    assert not ledger.entries
+    assert not ledger.entries()
