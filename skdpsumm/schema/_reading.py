@@ -19,6 +19,7 @@ import datetime
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -32,6 +33,8 @@ from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.validation import _check_n_features, validate_data
 
 TIME_TYPES = (np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta)
+
+_no_rows: ContextVar[bool] = ContextVar("skdpsumm_no_rows", default=False)
 
 # What may be wrong with the cells of a column of numbers, the worst first.
 COMPLEX, TIMES, WORDS, OBJECTS = "complex", "times", "words", "objects"
@@ -426,6 +429,19 @@ def validate_table(
     raise kind(message)
 
 
+@contextmanager
+def tables_without_rows() -> Iterator[None]:
+    """Let a table have no rows inside.
+
+    Of a part that coins have cut, whether it holds any is private, and an error would tell it.
+    """
+    token = _no_rows.set(True)
+    try:
+        yield
+    finally:
+        _no_rows.reset(token)
+
+
 def _read(estimator: Any, X: Any, ensure_min_samples: int) -> NDArray | Table:
     """Return the cells of X, which are a table with enough rows and columns."""
     if sparse.issparse(X):
@@ -434,6 +450,7 @@ def _read(estimator: Any, X: Any, ensure_min_samples: int) -> NDArray | Table:
     if table.ndim != 2:
         raise ValueError(_RESHAPE)
     n_rows, n_columns = table.shape
+    ensure_min_samples = 0 if _no_rows.get() else ensure_min_samples
     # scikit-learn's words for the shape, which tell no number of rows that is large enough.
     shape = min(n_rows, ensure_min_samples), n_columns
     check_array(np.zeros(shape), ensure_min_samples=ensure_min_samples, estimator=estimator)
