@@ -510,6 +510,15 @@ def test_the_guarantee_is_that_of_the_sketch_at_any_time():
     assert sketcher.privacy_.epsilon(1e-6) == pytest.approx(0.01, rel=1e-4)
 
 
+@pytest.mark.parametrize("later", [{"b": (0, 10), "a": (0, 1)}, (0, 10), None, {"a": (0, 1)}])
+def test_all_blocks_are_read_by_the_schema_of_the_first(later):
+    X = pd.DataFrame({"a": [0.1, 0.2], "b": [9.0, 8.0]})
+    sketcher = HistogramSketcher(schema={"a": (0, 1), "b": (0, 10)}, n_bins=2, epsilon=np.inf)
+    sketcher.partial_fit(X).set_params(schema=later)
+    assert sketcher.partial_fit(X).release().sketch_.sums.tolist() == [4, 0, 0, 4]
+    assert sketcher.transform(X).tolist() == [[1, 0, 0, 1]] * 2
+
+
 # ------------------------------------------------------- what a row tells through other channels
 
 
