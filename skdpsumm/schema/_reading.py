@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
@@ -228,6 +229,8 @@ def is_missing(value: Any) -> bool:
     """Whether a cell stands for none."""
     if isinstance(value, Decimal):
         return value.is_nan()
+    if isinstance(value, Fraction):  # which may be too large for a float
+        return False
     return value is None or is_scalar_nan(value) or is_pandas_na(value) or _is_not_a_time(value)
 
 
@@ -306,7 +309,8 @@ def is_dask(X: Any) -> bool:
 # Messages of scikit-learn that hold no value of the table, by how they begin: further on, a value
 # may stand in them that looks like anything.
 _HARMLESS = re.compile(
-    r"Input (\w+ )?(contains (NaN|infinity)|holds )|Complex data not supported"
+    r"Input (\w+ )?(contains (NaN|infinity)|holds )"
+    r"|Complex data not supported(?!\n)"  # behind which all values stand
     r"|float\(\) argument must be a string or a real number, not '\w+'"
     r"|Found array with \d+ (sample|feature)\(s\)"
     r"|X has \d+ features|The feature names should|Feature names are only"
@@ -325,6 +329,7 @@ _REPLACED = {
     "inconsistent numbers": "X and y have different numbers of rows.",
     "unique column names": "The table has two columns of one name. Rename one of them.",
     "1d array": "y should be a 1d array, with one value per row.",
+    "Complex data": "Complex data not supported; give real numbers.",
 }
 # Not scikit-learn's advice, which is an imputer: fitted to the rows it makes each depend on all.
 FILL_MISSING = (
@@ -539,10 +544,18 @@ def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
             column = exact_numbers(column)
         except CellError as error:
             fault = error
+    if _holds_complex(column):  # scikit-learn would print all labels
+        fault = CellError(COMPLEX)
     if fault is not None:
         raise cell_error(fault, "y")
     checked = validate_data(NoEstimator(), y=column, estimator=estimator)
     return checked if y_numeric else _of_one_kind(checked)
+
+
+def _holds_complex(labels: NDArray) -> bool:
+    if labels.dtype.kind != "O":
+        return labels.dtype.kind == "c"
+    return any(isinstance(cell, complex | np.complexfloating) for cell in labels.flat)
 
 
 def _of_one_kind(labels: NDArray) -> NDArray:
