@@ -543,6 +543,23 @@ def _bounded_alone(rows, plan, labels):
     counted = Counted.of(len(X), plan.limit, Groups.read(labels), plan.key)
     return _partitions._counted_sum(X, counted, plan)
 
+    @pytest.mark.parametrize("limit", LIMITS)
+    def test_words_in_one_partition_make_none_of_numbers_in_another(self, limit):
+        parts = [np.array([[1], [1]]), np.array([["a"], ["a"]]), np.array([[2.5], [1.0]])]
+        chunks = [
+            da.zeros((2, 1), dtype=object, chunks=2).map_blocks(lambda _, p=p: p, dtype=object)
+            for p in parts
+        ]
+        sketcher = HistogramSketcher(
+            schema=[["a", 1, 2.5]], epsilon=np.inf, max_rows_per_group=limit
+        )
+        groups = da.from_array(np.arange(6), chunks=2)
+        assert sketcher.fit(da.concatenate(chunks), groups=groups).sketch_.sums.tolist() == [
+            2,
+            3,
+            1,
+        ]
+
 
 class TestClaims:
     def test_unit_and_given(self):
