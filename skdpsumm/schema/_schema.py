@@ -6,7 +6,7 @@ import json
 import os
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from numbers import Integral
@@ -16,13 +16,24 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ._columns import Categorical, Column, Numeric, as_column, is_range, read_cells, short_number
+from ._columns import (
+    Categorical,
+    Column,
+    Numeric,
+    as_column,
+    is_range,
+    read_cells,
+    short_number,
+    told,
+)
 from ._reading import CellError, Table, exact_numbers, finite_numbers, is_missing, read_table
 
 _ALL = "all_columns"
 _EXTRA = "extra_columns"
 # Of different words in a public column: more are names or free text, and no categories.
 _MOST_GUESSED = 1000
+# Of a draft, what may be codes, and what may be names of persons.
+_MOST_CODES, _MOST_WORDS = 10, 20
 # Of decimals and of values of a grid that is guessed.
 _MOST_DECIMALS, _MOST_VALUES = 6, 1_000_000
 _MOST_SHOWN = 30
@@ -91,7 +102,8 @@ class TableSchema:
         else:
             raise ValueError(
                 f"A schema must be a mapping from column to what is known of it, a list with an "
-                f"entry per column, or one range (low, high) for all columns; got {columns!r}."
+                "entry per column, or one range (low, high) for all columns; got "
+                f"{told(columns)}.{_remedy(columns)}"
             )
         names = keys if keys is not None else ["all columns"] if for_all else range(len(given))
         described = tuple(_described(name, one) for name, one in zip(names, given, strict=True))
@@ -102,6 +114,13 @@ class TableSchema:
             (_EXTRA, extra_columns),
         ):
             object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return self.n_columns
+
+    def __iter__(self) -> Iterator[Any]:
+        """Go over the keys: names, or positions where columns have none."""
+        return iter(range(self.n_columns) if self.keys is None else self.keys)
 
     def __deepcopy__(self, memo: Any) -> TableSchema:
         return self  # nothing in it changes, so that `clone` keeps it
@@ -428,7 +447,11 @@ class TableSchema:
         ValueError
             For entries that are unknown or describe no column; the message names them.
         """
-        return cls.from_toml(Path(path).read_text(encoding="utf-8-sig"))  # as editors save it
+        text = Path(path).read_text(encoding="utf-8-sig")  # as editors save it
+        try:
+            return cls.from_toml(text)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
 
     @classmethod
     def from_toml(cls, text: str) -> TableSchema:
@@ -440,6 +463,12 @@ class TableSchema:
         """Return the schema that the tables of a TOML file describe, or raise ValueError."""
         tables = dict(tables)
         extra = tables.pop(_EXTRA, "refuse")
+        unknown = [name for name in tables if name not in ("columns", "positions", _ALL)]
+        if unknown and len(unknown) < len(tables):
+            raise ValueError(
+                f"A schema has an entry {unknown[0]!r}, which is unknown; beside its columns it "
+                f"has {_EXTRA!r} alone."
+            )
         if len(tables) != 1 or not set(tables) <= {"columns", "positions", _ALL}:
             raise ValueError(
                 "A schema has one of the tables [columns.<name>], [[columns]], [positions.<n>] or "
@@ -584,6 +613,12 @@ def _check_keys(columns: Mapping[Any, Any]) -> tuple[Any, ...]:
     return tuple(int(key) for key in keys)
 
 
+def _remedy(given: Any) -> str:
+    if isinstance(given, str | os.PathLike):
+        return " A file is read by TableSchema.load."
+    return ""
+
+
 def _described(name: Any, given: Any) -> Column:
     try:
         return as_column(given)
@@ -667,9 +702,14 @@ def _from_table(name: Any, table: Any) -> Column:
     kind = Categorical if isinstance(table, dict) and "categories" in table else Numeric
     known = {f.name for f in fields(kind)}
     if not isinstance(table, dict) or not set(table) <= known:
-        entries = sorted(set(table) - known) if isinstance(table, dict) else table
+        if not isinstance(table, dict):
+            raise ValueError(
+                f"schema, column {name!r}: unknown entries {told(table)}; write a table of them, "
+                "{low = 0, high = 1} or {categories = [...]}."
+            )
         raise ValueError(
-            f"schema, column {name!r}: unknown entries {entries!r}; known are {sorted(known)}."
+            f"schema, column {name!r}: unknown entries {sorted(set(table) - known)!r}; known are "
+            f"{sorted(known)}."
         )
     try:
         return kind(**table)
@@ -702,10 +742,12 @@ def _guess_range(numbers: NDArray, absent: bool) -> Numeric:
     if not low < high:
         raise ValueError("it has fewer than two values; leave it out.")
     step = _guess_step(numbers, low, high)
-    told = f"{_GUESSED}: from {short_number(low)} to {short_number(high)}"
-    told += f" in steps of {short_number(step)}" if step else ""
-    told += _SOME_MISSING if absent else ""
-    return Numeric(low, high, step=step, description=told, missing=absent)
+    words = f"{_GUESSED}: from {short_number(low)} to {short_number(high)}"
+    words += f" in steps of {short_number(step)}" if step else ""
+    words += _SOME_MISSING if absent else ""
+    if step and (high - low) / step < _MOST_CODES:
+        words += "; if these are codes, write categories"
+    return Numeric(low, high, step=step, description=words, missing=absent)
 
 
 def _guess_categories(present: list[Any], absent: bool) -> Categorical:
@@ -715,8 +757,10 @@ def _guess_categories(present: list[Any], absent: bool) -> Categorical:
             f"it has {len(values)} different words, which are names or free text; leave it out, "
             "or group them."
         )
-    told = f"{_GUESSED}: {len(values)} categories" + (_SOME_MISSING if absent else "")
-    return Categorical(tuple(values), description=told, missing=absent)
+    words = f"{_GUESSED}: {len(values)} categories" + (_SOME_MISSING if absent else "")
+    if len(values) > _MOST_WORDS and 2 * len(values) > len(present):
+        words += "; most are there once: if these are names of persons, leave the column out"
+    return Categorical(tuple(values), description=words, missing=absent)
 
 
 def _guess_step(numbers: NDArray, low: float, high: float) -> float | None:
