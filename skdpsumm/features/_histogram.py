@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..schema._columns import first_values
 from ..schema._schema import TableSchema
-from ._feature_maps import OneHotMap, check_size, is_count
+from ._feature_maps import FeatureMap, OneHotMap, check_size, is_count
 
 # All threes of 90 columns. A file could list as many as it likes, of one bin each.
 MOST_GROUPS = 2**17
@@ -149,3 +149,12 @@ class HistogramMap(OneHotMap):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> HistogramMap:
         return cls(TableSchema.from_dict(state), state["n_bins"], state["groups"])
+
+
+def unseen_columns(feature_map: FeatureMap) -> list[int]:
+    """Return the columns that are in no feature of a map: of histograms only those are listed."""
+    parts = feature_map.parts()
+    if not all(isinstance(part, HistogramMap) for part in parts):
+        return []
+    seen = {j for part in parts for group in part.groups for j in group}
+    return [j for j in range(feature_map.schema.n_columns) if j not in seen]

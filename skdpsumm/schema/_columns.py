@@ -318,9 +318,16 @@ def as_column(given: Any) -> Column:
     if isinstance(given, list):
         return Categorical(given)  # type: ignore[arg-type]
     raise ValueError(
-        f"{given!r} describes no column; write a range as a tuple, (low, high), categories as a "
-        "list, or give Numeric(...) or Categorical(...)."
+        f"{told(given)} describes no column; write a range as a tuple, (low, high), categories as "
+        "a list, or give Numeric(...) or Categorical(...)."
     )
+
+
+def told(given: Any) -> str:
+    """Return what a message says of what was given: no cells, if it is a table."""
+    if hasattr(given, "shape") or hasattr(given, "columns"):
+        return f"a {type(given).__name__}"
+    return repr(given)
 
 
 def is_range(given: Any) -> bool:
@@ -352,8 +359,9 @@ FAULTS = {
         "astype(float)."
     ),
     "": (
-        "must hold finite numbers; if its values are names, list them in the schema as a "
-        "Categorical, or leave the column out."
+        "must hold finite numbers; if these are written as words, convert them, such as by "
+        "astype(float). If its values are names, list them in the schema as a Categorical, or "
+        "leave the column out."
     ),
 }
 

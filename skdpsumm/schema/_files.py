@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._columns import Categorical, Column, Numeric, short_number
+from ._columns import Categorical, Column, Numeric, short_number, told
 from ._reading import CellError, finite_numbers, is_missing
 
 # Of different words in a public column: more are names or free text, and no categories.
 _MOST_GUESSED = 1000
+# Of a draft, what may be codes, and what may be names of persons.
+_MOST_CODES, _MOST_WORDS = 10, 20
 # Of decimals and of values of a grid that is guessed.
 _MOST_DECIMALS, _MOST_VALUES = 6, 1_000_000
 # How a draft says what it is.
@@ -92,9 +94,14 @@ def from_table(name: Any, table: Any) -> Column:
     kind = Categorical if isinstance(table, dict) and "categories" in table else Numeric
     known = {f.name for f in fields(kind)}
     if not isinstance(table, dict) or not set(table) <= known:
-        entries = sorted(set(table) - known) if isinstance(table, dict) else table
+        if not isinstance(table, dict):
+            raise ValueError(
+                f"schema, column {name!r}: unknown entries {told(table)}; write a table of them, "
+                "{low = 0, high = 1} or {categories = [...]}."
+            )
         raise ValueError(
-            f"schema, column {name!r}: unknown entries {entries!r}; known are {sorted(known)}."
+            f"schema, column {name!r}: unknown entries {sorted(set(table) - known)!r}; known are "
+            f"{sorted(known)}."
         )
     try:
         return kind(**table)
@@ -128,10 +135,12 @@ def _guess_range(numbers: NDArray, absent: bool) -> Numeric:
     if not low < high:
         raise ValueError("it has fewer than two values; leave it out.")
     step = _guess_step(numbers, low, high)
-    told = f"{_GUESSED}: from {short_number(low)} to {short_number(high)}"
-    told += f" in steps of {short_number(step)}" if step else ""
-    told += _SOME_MISSING if absent else ""
-    return Numeric(low, high, step=step, description=told, missing=absent)
+    words = f"{_GUESSED}: from {short_number(low)} to {short_number(high)}"
+    words += f" in steps of {short_number(step)}" if step else ""
+    words += _SOME_MISSING if absent else ""
+    if step and (high - low) / step < _MOST_CODES:
+        words += "; if these are codes, write categories"
+    return Numeric(low, high, step=step, description=words, missing=absent)
 
 
 def _guess_categories(present: list[Any], absent: bool) -> Categorical:
@@ -141,8 +150,10 @@ def _guess_categories(present: list[Any], absent: bool) -> Categorical:
             f"it has {len(values)} different words, which are names or free text; leave it out, "
             "or group them."
         )
-    told = f"{_GUESSED}: {len(values)} categories" + (_SOME_MISSING if absent else "")
-    return Categorical(tuple(values), description=told, missing=absent)
+    words = f"{_GUESSED}: {len(values)} categories" + (_SOME_MISSING if absent else "")
+    if len(values) > _MOST_WORDS and 2 * len(values) > len(present):
+        words += "; most are there once: if these are names of persons, leave the column out"
+    return Categorical(tuple(values), description=words, missing=absent)
 
 
 def _guess_step(numbers: NDArray, low: float, high: float) -> float | None:

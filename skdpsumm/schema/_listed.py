@@ -114,6 +114,11 @@ def _plain(value: Any) -> Any:
 
 
 def _check_one(name: str, value: Any) -> None:
+    if is_missing(value) and name == "categories":
+        raise ValueError(
+            "categories lists a missing value, which is a place and no category: leave it out, and "
+            "say missing=True of the column."
+        )
     if is_missing(value):
         raise ValueError(
             f"{name} lists a missing value, which no row may have: fillna('missing'), and list "

@@ -33,6 +33,8 @@ from sklearn.utils import _safe_indexing, assert_all_finite, check_array, check_
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.validation import _check_n_features, validate_data
 
+from .._computing import warn_caller
+
 TIME_TYPES = (np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta)
 
 _no_rows: ContextVar[bool] = ContextVar("skdpsumm_no_rows", default=False)
@@ -413,9 +415,13 @@ def validate_table(
     try:
         # scikit-learn checks names and numbers of columns; cells are read below, not by its array
         # conversion, which decides one dtype for all of them.
-        validate_data(estimator, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
+        by_name = schema is not None and schema.names is not None and _names(X) is not None
+        if reset or not by_name:
+            validate_data(estimator, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
         table = _read(estimator, X, ensure_min_samples)
-        _check_n_features(estimator, table, reset=reset)
+        # Later tables need what the schema names, in any order, and not what it drops.
+        if reset or not by_name:
+            _check_n_features(estimator, table, reset=reset)
         if schema is not None:
             # Its own names, which scikit-learn 1.6 does not see in every kind of frame.
             names = _names(X) or getattr(estimator, "feature_names_in_", None)
@@ -425,6 +431,8 @@ def validate_table(
         if isinstance(y, str) and y == "no_validation":
             return checked
         target = _read_target(estimator, y, y_numeric)
+        if reset and schema is not None:
+            _warn_of_the_target(y, schema)
         check_consistent_length(table, target)
         return checked, target
     except (TypeError, ValueError, OverflowError) as error:
@@ -445,6 +453,17 @@ def tables_without_rows() -> Iterator[None]:
         yield
     finally:
         _no_rows.reset(token)
+
+
+def _warn_of_the_target(y: Any, schema: Any) -> None:
+    """Warn of a schema with the target among the inputs, which names alone tell."""
+    name = getattr(y, "name", None)
+    if isinstance(name, str) and name in (schema.names or ()):
+        warn_caller(
+            f"The schema describes column {name!r}, which is the name of y, too: a model that is "
+            "given the answer learns nothing else. Leave the column out of the schema.",
+            UserWarning,
+        )
 
 
 def _read(estimator: Any, X: Any, ensure_min_samples: int) -> NDArray | Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -14,7 +14,15 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ._columns import Categorical, Column, Numeric, as_column, is_range, read_cells
+from ._columns import (
+    Categorical,
+    Column,
+    Numeric,
+    as_column,
+    is_range,
+    read_cells,
+    told,
+)
 from ._files import from_state, from_table, guess, position, state_of, toml_key, toml_lines
 from ._reading import Table, exact_numbers, read_table
 
@@ -84,7 +92,8 @@ class TableSchema:
         else:
             raise ValueError(
                 f"A schema must be a mapping from column to what is known of it, a list with an "
-                f"entry per column, or one range (low, high) for all columns; got {columns!r}."
+                "entry per column, or one range (low, high) for all columns; got "
+                f"{told(columns)}.{_remedy(columns)}"
             )
         names = keys if keys is not None else ["all columns"] if for_all else range(len(given))
         described = tuple(_described(name, one) for name, one in zip(names, given, strict=True))
@@ -95,6 +104,13 @@ class TableSchema:
             (_EXTRA, extra_columns),
         ):
             object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return self.n_columns
+
+    def __iter__(self) -> Iterator[Any]:
+        """Go over the keys: names, or positions where columns have none."""
+        return iter(range(self.n_columns) if self.keys is None else self.keys)
 
     def __deepcopy__(self, memo: Any) -> TableSchema:
         return self  # nothing in it changes, so that `clone` keeps it
@@ -421,7 +437,11 @@ class TableSchema:
         ValueError
             For entries that are unknown or describe no column; the message names them.
         """
-        return cls.from_toml(Path(path).read_text(encoding="utf-8-sig"))  # as editors save it
+        text = Path(path).read_text(encoding="utf-8-sig")  # as editors save it
+        try:
+            return cls.from_toml(text)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
 
     @classmethod
     def from_toml(cls, text: str) -> TableSchema:
@@ -437,6 +457,12 @@ class TableSchema:
         """Return the schema that the tables of a TOML file describe, or raise ValueError."""
         tables = dict(tables)
         extra = tables.pop(_EXTRA, "refuse")
+        unknown = [name for name in tables if name not in ("columns", "positions", _ALL)]
+        if unknown and len(unknown) < len(tables):
+            raise ValueError(
+                f"A schema has an entry {unknown[0]!r}, which is unknown; beside its columns it "
+                f"has {_EXTRA!r} alone."
+            )
         if len(tables) != 1 or not set(tables) <= {"columns", "positions", _ALL}:
             raise ValueError(
                 "A schema has one of the tables [columns.<name>], [[columns]], [positions.<n>] or "
@@ -579,6 +605,12 @@ def _check_keys(columns: Mapping[Any, Any]) -> tuple[Any, ...]:
             f"on; got {list(columns)!r}."
         )
     return tuple(int(key) for key in keys)
+
+
+def _remedy(given: Any) -> str:
+    if isinstance(given, str | os.PathLike):
+        return " A file is read by TableSchema.load."
+    return ""
 
 
 def _described(name: Any, given: Any) -> Column:

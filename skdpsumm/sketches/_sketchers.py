@@ -20,12 +20,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._computing import progress
+from .._computing import progress, warn_caller
 from .._dask import PartitionSchema
 from .._docs import inherited_docs
 from ..features._engine import check_engine
 from ..features._feature_maps import GRID, NO_GAMMA, FeatureMap, FourierMap, RACEMap, auto_gamma
-from ..features._histogram import HistogramMap
+from ..features._histogram import HistogramMap, unseen_columns
 from ..privacy import PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit, check_groups, columns_kept, estimator
@@ -41,6 +41,7 @@ from ._private_sketch import AVERAGE, Counted, PendingRelease, sensitivities
 _COUNT_SHARE = 0.02
 # Of RACE, as in the paper, for columns in [0, 1].
 _BANDWIDTH = 0.1
+_MOST_NAMED = 10
 
 
 @inherited_docs
@@ -332,7 +333,9 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _draft(self) -> PendingRelease:
         """Draw the map and calibrate the noise of a release that is not paid for yet."""
         schema = schema_of(self)
-        return self._prepare(self._draw_map(schema, check_random_state(self.random_state)))
+        feature_map = self._draw_map(schema, check_random_state(self.random_state))
+        _warn_of_the_unseen(feature_map, schema)
+        return self._prepare(feature_map)
 
     def _schema_for(self, n_columns: int, names: Any = None) -> TableSchema:
         """Return the schema of such a table, in which nothing may be known of the columns."""
@@ -382,6 +385,21 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
         return tags
+
+
+def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:
+    """Warn, before anything is charged, of columns that are in no feature."""
+    unseen = unseen_columns(feature_map)
+    if unseen:
+        names = [schema.name(j) for j in unseen]
+        told = ", ".join(map(repr, names[:_MOST_NAMED]))
+        more = f" and {len(names) - _MOST_NAMED} others" if len(names) > _MOST_NAMED else ""
+        warn_caller(
+            f"marginals leaves out {told}{more}, of which the sketch will tell nothing: answers "
+            "take their values to be spread evenly. Add a group of each, such as "
+            f"[{names[0]!r}], or leave them out of the schema.",
+            UserWarning,
+        )
 
 
 def _check_blocks(X: Any, limit: Any) -> None:
@@ -563,8 +581,9 @@ class HistogramSketcher(BaseSketcher):
         `edges` in the schema has those.
     marginals : int or list of column groups, default=1
         1: one histogram per column; k: one per set of k columns; a list such as
-        ``[[0], [1, 2]]`` or ``[["age"], ["sex", "job"]]``: those. The noise grows with the number
-        of histograms k as k (pure) or sqrt(k) (Gaussian), whatever their sizes.
+        ``[[0], [1, 2]]`` or ``[["age"], ["sex", "job"]]``: those and no others, so list a group of
+        every column of which you want to know anything. The noise grows with the number of
+        histograms k as k (pure) or sqrt(k) (Gaussian), whatever their sizes.
     {epsilon}
     delta : float, default=1e-6
         0 gives Laplace noise of scale k / epsilon for k histograms; otherwise Gaussian noise of

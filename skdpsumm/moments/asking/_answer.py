@@ -19,6 +19,7 @@ from ._warnings import (
     unexplained,
     warn_of_constants,
     warn_of_the_unexplained,
+    warn_of_the_unseen,
 )
 
 # An interval is wider where what is missed is more than one standard error; a warning waits.
@@ -237,6 +238,8 @@ class Answer:
             return
         # Of named statistics, a share of 0 or 1 is no misspelt category.
         hidden = self._asked.hidden(first)
+        if question.of_user and warn_of_the_unseen(self._model, question.function, self._positions):
+            return
         if question.of_user and first.two_values is not None:
             warn_of_constants(first.values, hidden)
         few = first.values.shape[1] <= MOST_JUDGED

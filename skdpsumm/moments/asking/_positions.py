@@ -294,7 +294,9 @@ def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> tupl
         known = values[~rows.absent()]
         if not np.all(np.isfinite(known)) or np.any(np.isinf(values)):
             raise ValueError(
-                "f returned NaN or infinite values for values of the columns; it must be finite."
+                "f returned NaN or infinite values for values of the columns; it must be finite, "
+                "and may be NaN only where a cell that it takes is missing. A mean over some rows "
+                "is a ratio: that of f, with 0 for the others, and that of the condition."
             )
     return values.reshape(len(rows), -1), values.ndim == 1
 

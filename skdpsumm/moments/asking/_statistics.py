@@ -258,6 +258,11 @@ class StatisticsMixin:
         ValueError
             If the query returns numbers that are no truths.
         """
+        if not callable(query):
+            raise TypeError(
+                "count takes a function of rows, such as lambda rows: rows['age'] > 40; got "
+                f"{query!r}."
+            )
 
         def truths(X: NDArray) -> NDArray:
             found = np.asarray(query(X))
@@ -410,7 +415,7 @@ class StatisticsMixin:
             lambda low, high: (high <= cuts, low <= cuts),
         )
 
-    def histogram(self, column: int | str, bins: int | ArrayLike = 10) -> Estimate:
+    def histogram(self, column: int | str, bins: int | ArrayLike | None = None) -> Estimate:
         """Return the proportions of a column's values in bins, non-negative.
 
         They sum to one if the bins cover the column's range, else to at most one; values that are
@@ -419,8 +424,9 @@ class StatisticsMixin:
         Parameters
         ----------
         column : int or str
-        bins : int or array-like of edges, default=10
-            A number of equal bins of the column's range, or increasing edges within it.
+        bins : int or array-like of edges, default=None
+            A number of equal bins of the column's range, or increasing edges within it. None is
+            the `edges` of the schema, or 10 equal bins of a column without them.
             For a categorical column it is ignored: one proportion per category. More than 16 are
             taken for a picture, and not each judged (`AnswerWarning`).
         """
@@ -461,8 +467,11 @@ class StatisticsMixin:
             about=[*about, f"{self.schema_.name(j)} outside the edges"],
         )
 
-    def _edges(self, j: int, bins: int | ArrayLike) -> NDArray:
+    def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
         low, high = self._bound(j)
+        if bins is None:
+            known = self.schema_.edges(j)
+            bins = 10 if known is None else known
         edges = np.asarray(bins)
         if edges.ndim == 0:
             edges = np.linspace(low, high, int(edges) + 1)

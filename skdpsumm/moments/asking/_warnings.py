@@ -5,15 +5,18 @@ All of them look at the release alone, which costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._computing import warn_caller
+from ...features._histogram import unseen_columns
 from ...schema._schema import TableSchema
 from ..inferring._points import histogram_columns, private_marginal
 from ..inferring._regression import MomentRegression
+from ._positions import Positions, values_at
 
 # Of a question's variance over the synthetic points, what the sketch may leave unexplained.
 _UNEXPLAINED = 0.1
@@ -57,6 +60,26 @@ def warn_of_constants(truths: NDArray, hidden: NDArray) -> None:
             "rows, or others, and `interval` reaches from none to all of them.",
             AnswerWarning,
         )
+
+
+def warn_of_the_unseen(
+    model: MomentRegression, question: Callable[[Any], Any], positions: Positions
+) -> bool:
+    """Warn of columns that a question takes and no histogram has; return whether there are any."""
+    unseen = set(unseen_columns(model.sketch.feature_map))
+    if not unseen:
+        return False
+    rows = positions.rows()
+    values_at(question, rows)
+    names = [positions.columns.name(j) for j in sorted(unseen & rows.taken)]
+    if names:
+        warn_caller(
+            f"No histogram of the sketch has {first_of([repr(name) for name in names])}: the "
+            "answer takes the values to be spread evenly, and `noise_std_error` does not cover "
+            "that. When you sketch again, give a group of each such column to `marginals`.",
+            AnswerWarning,
+        )
+    return bool(names)
 
 
 def unexplained(
