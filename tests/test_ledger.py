@@ -453,9 +453,10 @@ def test_noise_between_other_neighbours(delta):
 
 def sketchers():
     common = {"epsilon": 0.5, "random_state": 0}
-    hist = HistogramSketcher(bounds=(0, 1), n_bins=4, **common)
-    race = RACESketcher(2, n_buckets=4, bounds=(0, 1), **common)
-    rff = RFFSketcher(6, **common)
+    hist = HistogramSketcher(schema=(0, 1), n_bins=4, **common)
+    race = RACESketcher(2, n_buckets=4, schema=(0, 1), **common)
+    rff = RFFSketcher(6, gamma=1.0, **common)
+    parts = [clone(hist).set_params(schema=None), rff]
     return {
         "histogram": (hist, math.sqrt(2)),
         "race": (race, math.sqrt(2)),
@@ -464,7 +465,7 @@ def sketchers():
             math.sqrt(2 * 0.98),
         ),
         "rff": (rff, 2 * math.sqrt(0.98)),
-        "union": (SketchUnion([hist, rff], bounds=(0, 1), **common), 2 * math.sqrt(0.98)),
+        "union": (SketchUnion(parts, schema=(0, 1), **common), 2 * math.sqrt(0.98)),
     }
 
 
@@ -501,7 +502,7 @@ def test_a_sketch_pays_for_a_replaced_row_what_it_costs(name):
 
 def test_a_pure_sketch_pays_for_both_places_of_a_replaced_row():
     ledger = PrivacyLedger(epsilon=5.0, adjacency="replace_one")
-    sketcher = HistogramSketcher(bounds=(0, 1), n_bins=4, epsilon=0.5, delta=0.0, ledger=ledger)
+    sketcher = HistogramSketcher(schema=(0, 1), n_bins=4, epsilon=0.5, delta=0.0, ledger=ledger)
     sketcher.fit(np.random.default_rng(0).random((50, 2)))
     assert ledger.spent.epsilon == pytest.approx(1.0, rel=1e-9)
     free = PrivacyLedger(epsilon=np.inf, adjacency="replace_one")
