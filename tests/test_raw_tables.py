@@ -189,3 +189,9 @@ def test_rows_that_are_read_once_are_predicted_as_one_by_one(kind):
         np.testing.assert_array_equal(model.predict(read[i]), model.predict(rows[i]))
     unlisted = FRAME[:50].assign(sex=["F"] * 49 + ["?"])
     assert Table(None, None, rows, None, block=unlisted).rows_for(model) is rows
+
+
+def test_a_name_for_groups_is_told_to_be_a_column():
+    model = TDILClassifier(schema=SCHEMA, max_rows_per_group=2)
+    with pytest.raises(ValueError, match="groups='id' is a word: give the column itself"):
+        model.fit(FRAME, FRAME["rich"], groups="id")
