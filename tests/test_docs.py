@@ -14,9 +14,11 @@ import doctest
 import importlib.util
 import io
 import re
+import runpy
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from skdpsumm import AnswerWarning
@@ -123,3 +125,19 @@ def test_links_lead_somewhere(page):
         to = (page.parent / path).resolve() if path else page
         assert to.exists(), link
         assert not anchor or anchor in anchors(to), link
+
+
+@pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
+def test_adult_runs_on_files_like_adults(tmp_path, monkeypatch, capsys):
+    example = runpy.run_path(str(ROOT / "examples/adult.py"))
+    schema = example["SCHEMA"]
+    for name, ending, n_rows in (("data", "", 1000), ("test", ".", 7000)):
+        cells = schema.sample(n_rows, np.random.RandomState(n_rows))
+        rows = [", ".join("?" if cell is None else str(cell) for cell in row) for row in cells]
+        (tmp_path / f"adult.{name}").write_text("\n".join(row + ending for row in rows))
+    monkeypatch.setattr("sys.argv", ["adult.py", "--data", str(tmp_path)])
+    example["main"]()
+    printed = capsys.readouterr().out
+    assert "age (years)" in printed
+    assert "like mine" in printed
+    assert printed.count("(one row, add-remove)") == 4

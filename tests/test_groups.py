@@ -189,7 +189,7 @@ class TestLabels:
 
     def test_numbers_of_any_length_are_labels(self):
         # Python writes no decimals of so many digits.
-        labels = [10**5000, Fraction(-1, 10**5000), 10**5000, 10**5000 + 1] * 2
+        labels = [10**5000, Fraction(-1, 10**5000), 10**5000, Fraction(10**5000, 7)] * 2
         assert Groups.read(labels).codes.tolist() == [0, 1, 0, 2] * 2
         assert len(Groups.read(labels).kept(1, KEY)) == 3
 
@@ -542,6 +542,23 @@ def _bounded_alone(rows, plan, labels):
     X = _partitions._checked(rows, plan)
     counted = Counted.of(len(X), plan.limit, Groups.read(labels), plan.key)
     return _partitions._counted_sum(X, counted, plan)
+
+    @pytest.mark.parametrize("limit", LIMITS)
+    def test_words_in_one_partition_make_none_of_numbers_in_another(self, limit):
+        parts = [np.array([[1], [1]]), np.array([["a"], ["a"]]), np.array([[2.5], [1.0]])]
+        chunks = [
+            da.zeros((2, 1), dtype=object, chunks=2).map_blocks(lambda _, p=p: p, dtype=object)
+            for p in parts
+        ]
+        sketcher = HistogramSketcher(
+            schema=[["a", 1, 2.5]], epsilon=np.inf, max_rows_per_group=limit
+        )
+        groups = da.from_array(np.arange(6), chunks=2)
+        assert sketcher.fit(da.concatenate(chunks), groups=groups).sketch_.sums.tolist() == [
+            2,
+            3,
+            1,
+        ]
 
 
 class TestClaims:

@@ -511,3 +511,45 @@ def test_without_groups_nothing_changes():
     model = search(max_rows_per_group=None).fit(X, Y)
     assert model.privacy_.unit == "one row"
     assert {groups for _, groups, _ in SEEN} == {None}
+
+
+@pytest.mark.parametrize("limit", [None, 5, "average"])
+@pytest.mark.parametrize(
+    "learner",
+    [
+        TDILClassifier(),
+        TDILClassifier(mechanism="objective"),
+        TDDLClassifier(schema=(-1, 1)),
+        M2MClassifier(RFFSketcher(4), schema=(-1, 1), n_synthetic=200),
+    ],
+)
+def test_a_training_part_without_rows_is_no_failure(learner, limit):
+    """All is held out. What a fit to no rows predicts is scored, as with one group more it is."""
+    if limit is not None and getattr(learner, "mechanism", None) == "objective":
+        pytest.skip("for single rows")
+    X, groups = np.full((10, 2), 0.5), None if limit is None else np.repeat([0, 1], 5)
+    n_units = 2 if limit == "average" else 10
+    sums = []
+    for label in (0, 1):
+        search = PrivateSearchCV(
+            learner.__class__(**{**learner.get_params(deep=False), "classes": [0, 1]}),
+            {"random_state": [0]},
+            holdout=1 - 1e-12,
+            epsilon=np.inf,
+            max_rows_per_group=limit,
+            random_state=0,
+        ).fit(X, np.full(10, label), groups=groups)
+        sums.append(search.best_sum_)
+    # A failure would be the worst, whatever the labels are.
+    assert sorted(sums) == [-n_units / 2, n_units / 2]
+
+
+def test_a_score_whose_noise_is_too_large_costs_nothing():
+    ledger = PrivacyLedger(epsilon=10, delta=1e-4, unit="group")
+    learner = TDILClassifier(classes=[0, 1])
+    search = PrivateSearchCV(
+        learner, {"regularization": [1.0]}, max_rows_per_group=10**12, ledger=ledger
+    )
+    with pytest.raises(ValueError, match="64-bit"):
+        search.fit(X, Y, groups=LABELS)
+    assert not ledger.entries()

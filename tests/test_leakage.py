@@ -513,7 +513,9 @@ def test_errors_about_labels_tell_none(name):
     words = np.full(N, WORD, object)
     words[:3] = 1.5
     twice = np.column_stack([T, T])
-    for labels in (words, twice, T[:-1], np.where(T == NUMBER, np.nan, T)):
+    imaginary = np.where(np.arange(N) == 41, NUMBER * 1j, NUMBER)  # scikit-learn prints them all
+    others = imaginary, imaginary.tolist(), imaginary.astype(object)
+    for labels in (words, twice, T[:-1], np.where(T == NUMBER, np.nan, T), *others):
         texts = told(lambda labels=labels: fitted(model, labels))
         assert not any(in_text(text, digits=4) for text in texts), texts
     if "classes" in model.get_params():

@@ -301,9 +301,9 @@ def test_public_points_that_pass_by_a_scaler_are_warned_of(routed, recwarn):
 def test_public_points_that_pass_by_a_vectorizer_are_refused():
     """They have fewer columns than vectors."""
     pipeline = make_pipeline(PublicVectorizer((-1, 1)), TDDLClassifier(gamma=4.0))
-    with config_context(enable_metadata_routing=True):
-        with pytest.raises(ValueError, match="expecting 4 features") as caught:
-            pipeline.fit(X, DISC, X_public=Z)
+    refused = pytest.raises(ValueError, match="expecting 4 features")
+    with config_context(enable_metadata_routing=True), refused as caught:
+        pipeline.fit(X, DISC, X_public=Z)
     assert "transform_input=['X_public']" in caught.value.__notes__[0]
 
 

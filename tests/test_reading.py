@@ -370,3 +370,12 @@ def test_an_engine_that_is_not_there_costs_nothing(monkeypatch):
     with pytest.raises(ValueError, match="SKDPSUMM_ENGINE"):
         RACESketcher(schema=(0, 1), ledger=ledger).fit(np.ones((5, 2)))
     assert ledger.entries() == []
+
+
+def test_a_null_of_polars_rounds_no_other_cell():
+    """Beside a null, whole numbers become floats, and 2**53 + 1 would be listed."""
+    pl = pytest.importorskip("polars")
+    sketcher = HistogramSketcher(schema={"a": Categorical([0, 2**53], missing=True)})
+    with pytest.raises(ValueError, match="not among its categories"):
+        sketcher.fit(pl.DataFrame({"a": [0, 2**53 + 1, None]}))
+    assert sketcher.fit(pl.DataFrame({"a": [0, 2**53, None]}))

@@ -297,6 +297,11 @@ def test_a_file_that_is_no_schema_is_refused_by_name(tmp_path, text, message):
         TableSchema.load(tmp_path / "a.toml")
 
 
+def test_lists_nested_without_end_are_an_error_like_others():
+    with pytest.raises(ValueError, match="lists in lists"):
+        TableSchema.from_toml(f"a = {'[' * 5000}{']' * 5000}")
+
+
 def test_a_schema_that_cannot_be_saved_leaves_the_file(tmp_path):
     path = tmp_path / "a.toml"
     PEOPLE.save(path)

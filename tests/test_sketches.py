@@ -510,6 +510,15 @@ def test_the_guarantee_is_that_of_the_sketch_at_any_time():
     assert sketcher.privacy_.epsilon(1e-6) == pytest.approx(0.01, rel=1e-4)
 
 
+@pytest.mark.parametrize("later", [{"b": (0, 10), "a": (0, 1)}, (0, 10), None, {"a": (0, 1)}])
+def test_all_blocks_are_read_by_the_schema_of_the_first(later):
+    X = pd.DataFrame({"a": [0.1, 0.2], "b": [9.0, 8.0]})
+    sketcher = HistogramSketcher(schema={"a": (0, 1), "b": (0, 10)}, n_bins=2, epsilon=np.inf)
+    sketcher.partial_fit(X).set_params(schema=later)
+    assert sketcher.partial_fit(X).release().sketch_.sums.tolist() == [4, 0, 0, 4]
+    assert sketcher.transform(X).tolist() == [[1, 0, 0, 1]] * 2
+
+
 # ------------------------------------------------------- what a row tells through other channels
 
 
@@ -753,6 +762,17 @@ def test_files_give_back_the_sketch(tmp_path_factory, kind, data):
     assert np.array_equal(loaded.mean, sketch.mean)
     assert loaded.privacy == sketch.privacy
     assert same_sketch(loaded + sketch, sketch + sketch)
+
+
+@pytest.mark.parametrize(("limit", "unit"), [(None, "row"), (2, "group"), ("average", "group")])
+def test_a_sum_takes_as_given_that_nobody_is_in_both(limit, unit):
+    X = np.random.default_rng(0).random((20, 2))
+    groups = None if limit is None else np.arange(20) // 4
+    sketcher = HistogramSketcher(schema=(0, 1), n_bins=3, max_rows_per_group=limit)
+    one, other, third = (sketcher.fit(X, groups=groups).sketch_ for _ in range(3))
+    assumed = f"no {unit} is in two of the tables that were added"
+    assert assumed not in one.privacy.given
+    assert (one + other + third).privacy.given.count(assumed) == 1
 
 
 @pytest.fixture

@@ -319,11 +319,16 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         X, y = validate_table(self, X, y, schema=reading.schema, y_numeric=is_regressor(self))
         X = reading.vectors(X, self)
         loss, coding, given = self._describe_target(y)
+        n_rows, codes = len(X), coding.encode(y)
+        if n_rows == 0:  # which a search lets be; solvers are for one row at least
+            X, codes = np.zeros((1, X.shape[1])), np.ones((1, coding.n_scores))
         space, rows, public = self._open_space(X, X_public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
-        problem = Problem(space, rows, coding.encode(y), terms)
-        if groups is not None:
-            problem = self._bounded(problem, Groups.read(groups, len(X)))
+        problem = Problem(space, rows, codes, terms)
+        if n_rows == 0:  # and that one counts nothing
+            problem = replace(problem, shares=np.zeros((1, 1)))
+        elif groups is not None:
+            problem = self._bounded(problem, Groups.read(groups, n_rows))
         return problem, coding, given, public
 
     def _bounded(self, problem: Problem, groups: Groups) -> Problem:

@@ -21,7 +21,7 @@ from sklearn.utils import _safe_indexing
 from .._computing import silence
 from ..privacy._noise import Block, IntegerNoise
 from ..schema._groups import Groups, label_bytes
-from ..schema._reading import ReadRows
+from ..schema._reading import ReadRows, tables_without_rows
 from ._candidate import Leaf, PublicSteps
 from ._public_rows import PublicRows
 from ._stopping import RunPlan
@@ -159,7 +159,9 @@ def _fit_and_score(
 ) -> int | None:
     """Fit an estimator in place and return its exact score; None if anything fails."""
     try:
-        learner = steps.fit_learner(estimator, table.X, table.y, table.groups)
+        # Coins may have held out all that the table has, and one unit more may not be held out.
+        with tables_without_rows():
+            learner = steps.fit_learner(estimator, table.X, table.y, table.groups)
         if not score.plan.covers(learner.privacy_.mechanism):
             return None
         scored = learner if score.predicts else estimator
@@ -232,6 +234,10 @@ class PrivateScore:
     adjacency: str
     plan: RunPlan
     rows_of_unit: int = 1
+
+    def __post_init__(self) -> None:
+        # Noise beyond 64 bits is refused here, and not once the ledger has paid.
+        self._noise  # noqa: B018
 
     @property
     def _unit(self) -> float:

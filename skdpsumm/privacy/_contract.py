@@ -166,8 +166,14 @@ class PrivacyGuarantee:
 
     @staticmethod
     def parallel(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
-        """Return the guarantee of releases made from disjoint sets of rows."""
-        return _merge(list(guarantees), parallel)
+        """Return the guarantee of releases made from data that share no unit: no row, no group.
+
+        That they do not is part of what it takes as given.
+        """
+        merged = _merge(list(guarantees), parallel)
+        assumed = f"no {_ledger_unit(merged.unit)} is in two of the tables that were added"
+        parts = dict.fromkeys([*merged.given.split("; "), assumed])
+        return replace(merged, given="; ".join(parts))
 
 
 def _merge(guarantees: list[PrivacyGuarantee], rule: Any) -> PrivacyGuarantee:

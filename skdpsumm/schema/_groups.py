@@ -183,7 +183,7 @@ def plain_labels(groups: Any) -> list[Hashable]:
     check_computed(groups)
     if isinstance(groups, str):
         raise ValueError(
-            f"groups={groups!r} is a word: give the column itself, with one label for each row of X."
+            f"groups={groups!r} is a word: give the column itself, with one label for each row."
         )
     column = None
     if isinstance(groups, Sequence) and not isinstance(groups, str | bytes):

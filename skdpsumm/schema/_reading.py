@@ -19,8 +19,10 @@ import datetime
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
@@ -35,6 +37,8 @@ from sklearn.utils.validation import _check_n_features, validate_data
 from .._computing import warn_caller
 
 TIME_TYPES = (np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta)
+
+_no_rows: ContextVar[bool] = ContextVar("skdpsumm_no_rows", default=False)
 
 # What may be wrong with the cells of a column of numbers, the worst first.
 COMPLEX, TIMES, WORDS, OBJECTS = "complex", "times", "words", "objects"
@@ -129,8 +133,12 @@ def read_column(series: Any) -> NDArray:
         column = series.to_numpy()
     except Exception:  # a type of the library's that numpy does not have, such as i128
         column = None
-    # Neither are cells that are arrays numbers.
-    return column if column is not None and column.ndim == 1 else cells_as_objects(list(series))
+    # Neither are cells that are arrays numbers; and whole numbers beside a null of polars become
+    # floats, which rounds those beyond 2**53.
+    whole = hasattr(series, "null_count") and series.dtype.is_integer() and series.null_count()
+    if column is None or column.ndim != 1 or whole:
+        return cells_as_objects(list(series))
+    return column
 
 
 def read_labels(y: Any) -> NDArray:
@@ -224,6 +232,8 @@ def is_missing(value: Any) -> bool:
     """Whether a cell stands for none."""
     if isinstance(value, Decimal):
         return value.is_nan()
+    if isinstance(value, Fraction):  # which may be too large for a float
+        return False
     return value is None or is_scalar_nan(value) or is_pandas_na(value) or _is_not_a_time(value)
 
 
@@ -322,7 +332,8 @@ def is_dask(X: Any) -> bool:
 # Messages of scikit-learn that hold no value of the table, by how they begin: further on, a value
 # may stand in them that looks like anything.
 _HARMLESS = re.compile(
-    r"Input (\w+ )?(contains (NaN|infinity)|holds )|Complex data not supported"
+    r"Input (\w+ )?(contains (NaN|infinity)|holds )"
+    r"|Complex data not supported(?!\n)"  # behind which all values stand
     r"|float\(\) argument must be a string or a real number, not '\w+'"
     r"|Found array with \d+ (sample|feature)\(s\)"
     r"|X has \d+ features|The feature names should|Feature names are only"
@@ -341,6 +352,7 @@ _REPLACED = {
     "inconsistent numbers": "X and y have different numbers of rows.",
     "unique column names": "The table has two columns of one name. Rename one of them.",
     "1d array": "y should be a 1d array, with one value per row.",
+    "Complex data": "Complex data not supported; give real numbers.",
 }
 # Not scikit-learn's advice, which is an imputer: fitted to the rows it makes each depend on all.
 FILL_MISSING = (
@@ -451,6 +463,19 @@ def validate_table(
     raise kind(message)
 
 
+@contextmanager
+def tables_without_rows() -> Iterator[None]:
+    """Let a table have no rows inside.
+
+    Of a part that coins have cut, whether it holds any is private, and an error would tell it.
+    """
+    token = _no_rows.set(True)
+    try:
+        yield
+    finally:
+        _no_rows.reset(token)
+
+
 def _warn_of_the_target(y: Any, schema: Any) -> None:
     """Warn of a schema with the target among the inputs, which names alone tell."""
     name = getattr(y, "name", None)
@@ -470,6 +495,7 @@ def _read(estimator: Any, X: Any, ensure_min_samples: int) -> NDArray | Table:
     if table.ndim != 2:
         raise ValueError(_RESHAPE)
     n_rows, n_columns = table.shape
+    ensure_min_samples = 0 if _no_rows.get() else ensure_min_samples
     # scikit-learn's words for the shape, which tell no number of rows that is large enough.
     shape = min(n_rows, ensure_min_samples), n_columns
     check_array(np.zeros(shape), ensure_min_samples=ensure_min_samples, estimator=estimator)
@@ -558,10 +584,18 @@ def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
             column = exact_numbers(column)
         except CellError as error:
             fault = error
+    if _holds_complex(column):  # scikit-learn would print all labels
+        fault = CellError(COMPLEX)
     if fault is not None:
         raise cell_error(fault, "y")
     checked = validate_data(NoEstimator(), y=column, estimator=estimator)
     return checked if y_numeric else _of_one_kind(checked)
+
+
+def _holds_complex(labels: NDArray) -> bool:
+    if labels.dtype.kind != "O":
+        return labels.dtype.kind == "c"
+    return any(isinstance(cell, complex | np.complexfloating) for cell in labels.flat)
 
 
 def _of_one_kind(labels: NDArray) -> NDArray:

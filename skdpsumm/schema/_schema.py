@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from decimal import Decimal
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any, overload
@@ -23,24 +21,16 @@ from ._columns import (
     as_column,
     is_range,
     read_cells,
-    short_number,
     told,
 )
-from ._reading import CellError, Table, exact_numbers, finite_numbers, is_missing, read_table
+from ._files import from_state, from_table, guess, position, state_of, toml_key, toml_lines
+from ._reading import Table, exact_numbers, read_table
 
 _ALL = "all_columns"
 _EXTRA = "extra_columns"
-# Of different words in a public column: more are names or free text, and no categories.
-_MOST_GUESSED = 1000
-# Of a draft, what may be codes, and what may be names of persons.
-_MOST_CODES, _MOST_WORDS = 10, 20
-# Of decimals and of values of a grid that is guessed.
-_MOST_DECIMALS, _MOST_VALUES = 6, 1_000_000
 _MOST_SHOWN = 30
 # Public points from which distances are taken.
 _N_PUBLIC = 500
-# How a draft says what it is.
-_GUESSED, _SOME_MISSING = "guessed from public rows", ", some missing"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -379,7 +369,7 @@ class TableSchema:
         names = self.names or (None,) * self.n_columns
         return {
             "columns": [
-                {"name": name, **_state(column)}
+                {"name": name, **state_of(column)}
                 for name, column in zip(names, self.columns, strict=True)
             ]
         }
@@ -397,7 +387,7 @@ class TableSchema:
         if not entries or not all(isinstance(entry, dict) for entry in entries):
             raise ValueError("The description of a table lists no columns.")
         names = [entry["name"] for entry in entries]
-        columns = [_from_state(entry) for entry in entries]
+        columns = [from_state(entry) for entry in entries]
         if all(name is None for name in names):
             return cls(columns)
         if not all(isinstance(name, str) for name in names):
@@ -427,11 +417,11 @@ class TableSchema:
         parts = [] if self.extra_columns == "refuse" else [f'{_EXTRA} = "{self.extra_columns}"\n']
         for k, column in enumerate(self.columns):
             key = self.keys[k] if self.keys is not None else k
-            title = _ALL if self.is_for_all else f"columns.{_toml_key(str(key))}"
+            title = _ALL if self.is_for_all else f"columns.{toml_key(str(key))}"
             title = f"[{title}]" if self.keys is not None or self.is_for_all else "[[columns]]"
             if isinstance(key, Integral) and self.keys is not None:
                 title = f"[positions.{key}]"
-            parts.append("\n".join([title, *_toml_lines(column)]) + "\n")
+            parts.append("\n".join([title, *toml_lines(column)]) + "\n")
         return "\n".join(parts)
 
     @classmethod
@@ -456,7 +446,11 @@ class TableSchema:
     @classmethod
     def from_toml(cls, text: str) -> TableSchema:
         """Return the schema that `to_toml` wrote, or raise ValueError."""
-        return cls.from_tables(tomllib.loads(text))
+        try:
+            tables = tomllib.loads(text)
+        except RecursionError:
+            raise ValueError("The file of a schema has lists in lists, too many of them.") from None
+        return cls.from_tables(tables)
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> TableSchema:
@@ -477,14 +471,14 @@ class TableSchema:
         ((kind, given),) = tables.items()
         columns: Any
         if kind == _ALL:
-            columns = _from_table(_ALL, given)
+            columns = from_table(_ALL, given)
         elif isinstance(given, list) and kind == "columns":
-            columns = [_from_table(k, table) for k, table in enumerate(given)]
+            columns = [from_table(k, table) for k, table in enumerate(given)]
         elif not isinstance(given, dict):
             raise ValueError(f"{kind} of a schema must be a table with one entry per column.")
         else:
-            read = _position if kind == "positions" else str
-            columns = {read(key): _from_table(key, table) for key, table in given.items()}
+            read = position if kind == "positions" else str
+            columns = {read(key): from_table(key, table) for key, table in given.items()}
         return cls(columns, extra_columns=extra)
 
     @classmethod
@@ -516,7 +510,7 @@ class TableSchema:
         if rows.ndim != 2:
             raise ValueError("Give a table, with a row for each observation and its columns.")
         names = [str(name) for name in getattr(table, "columns", ())]
-        columns = [_guess(rows[:, j], names[j] if names else f"x{j}") for j in range(rows.shape[1])]
+        columns = [guess(rows[:, j], names[j] if names else f"x{j}") for j in range(rows.shape[1])]
         return cls(dict(zip(names, columns, strict=True)) if names else columns)
 
     def __getitem__(self, key: Any) -> Any:
@@ -631,144 +625,3 @@ def _listed(names: Sequence[Any]) -> str:
     told = ", ".join(repr(name) for name in names[:10])
     more = f" and {len(names) - 10} others" if len(names) > 10 else ""
     return f"column{'s' if len(names) > 1 else ''} {told}{more}"
-
-
-# ---- descriptions of columns in files
-
-_FIELDS = ("bounds", "step", "edges", "categories", "unit", "description", "missing")
-
-
-def _state(column: Column) -> dict[str, Any]:
-    """Return a column as plain values, all fields of either kind: null where one has none."""
-    found = {name: getattr(column, name, None) for name in _FIELDS}
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
-
-
-def _from_state(entry: dict[str, Any]) -> Column:
-    entry = {key: entry[key] for key in _FIELDS}
-    words = {key: entry[key] for key in ("unit", "description", "missing")}
-    if entry["categories"] is None:
-        return Numeric(
-            *(entry["bounds"] or (None, None)), step=entry["step"], edges=entry["edges"], **words
-        )
-    if not all(_is_plain(value) for value in entry["categories"]):
-        raise ValueError("Categories of a description must be words or numbers.")
-    if any(entry[key] is not None for key in ("bounds", "step", "edges")):
-        raise ValueError("A column of categories has no range, step or edges.")
-    return Categorical(entry["categories"], **words)
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether `value` may be in a cell of a table; integers of tables have 64 bits at most."""
-    if isinstance(value, int):
-        return abs(value) < 2**64
-    if isinstance(value, float):
-        return bool(np.isfinite(value))
-    return not isinstance(value, list | dict)
-
-
-def _toml_lines(column: Column) -> list[str]:
-    given = {f.name: getattr(column, f.name) for f in fields(column)}  # type: ignore[arg-type]
-    kept = {k: v for k, v in given.items() if v is not None and v is not False}
-    # Categories keep their type, for 1.0 and True are other words in a release than 1.
-    short = {k: short_number(v) if isinstance(v, float) else v for k, v in kept.items()}
-    if isinstance(column, Numeric) and column.edges is not None:
-        short["edges"] = tuple(map(short_number, column.edges))
-    return [f"{name} = {_toml(value)}" for name, value in short.items()]
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, str):  # JSON's escapes are TOML's, but for this control character
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
-
-
-def _toml_key(name: str) -> str:
-    bare = name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
-    return name if bare else _toml(name)
-
-
-def _position(key: str) -> int:
-    if not (key.isdecimal() and str(int(key)) == key):
-        raise ValueError(f"[positions.{key}]: a position must be a whole number from 0 on.")
-    return int(key)
-
-
-def _from_table(name: Any, table: Any) -> Column:
-    kind = Categorical if isinstance(table, dict) and "categories" in table else Numeric
-    known = {f.name for f in fields(kind)}
-    if not isinstance(table, dict) or not set(table) <= known:
-        if not isinstance(table, dict):
-            raise ValueError(
-                f"schema, column {name!r}: unknown entries {told(table)}; write a table of them, "
-                "{low = 0, high = 1} or {categories = [...]}."
-            )
-        raise ValueError(
-            f"schema, column {name!r}: unknown entries {sorted(set(table) - known)!r}; known are "
-            f"{sorted(known)}."
-        )
-    try:
-        return kind(**table)
-    except ValueError as error:
-        raise ValueError(f"schema, column {name!r}: {error}") from None
-
-
-# ---- a draft from public rows
-
-
-def _guess(cells: NDArray, name: str) -> Column:
-    gaps = np.array([is_missing(cell) for cell in cells.tolist()], np.bool_)
-    present, absent = cells[~gaps].tolist(), bool(gaps.any())
-    words = any(isinstance(cell, str | bool) for cell in present)
-    if cells.dtype.kind in "mM":
-        raise ValueError(f"Column {name!r} holds dates or times; convert it to numbers first.")
-    try:
-        if words:
-            return _guess_categories(present, absent)
-        return _guess_range(finite_numbers(cells[~gaps]), absent)
-    except CellError:
-        told = "holds neither finite numbers nor words."
-    except ValueError as error:
-        told = f"is left to you: {error}"
-    raise ValueError(f"Column {name!r} {told}")
-
-
-def _guess_range(numbers: NDArray, absent: bool) -> Numeric:
-    low, high = (float(f(numbers)) if len(numbers) else np.nan for f in (np.min, np.max))
-    if not low < high:
-        raise ValueError("it has fewer than two values; leave it out.")
-    step = _guess_step(numbers, low, high)
-    words = f"{_GUESSED}: from {short_number(low)} to {short_number(high)}"
-    words += f" in steps of {short_number(step)}" if step else ""
-    words += _SOME_MISSING if absent else ""
-    if step and (high - low) / step < _MOST_CODES:
-        words += "; if these are codes, write categories"
-    return Numeric(low, high, step=step, description=words, missing=absent)
-
-
-def _guess_categories(present: list[Any], absent: bool) -> Categorical:
-    values = sorted(set(present), key=str)
-    if len(values) > _MOST_GUESSED:
-        raise ValueError(
-            f"it has {len(values)} different words, which are names or free text; leave it out, "
-            "or group them."
-        )
-    words = f"{_GUESSED}: {len(values)} categories" + (_SOME_MISSING if absent else "")
-    if len(values) > _MOST_WORDS and 2 * len(values) > len(present):
-        words += "; most are there once: if these are names of persons, leave the column out"
-    return Categorical(tuple(values), description=words, missing=absent)
-
-
-def _guess_step(numbers: NDArray, low: float, high: float) -> float | None:
-    """Return 1, 0.1, 0.01, ... where all numbers have so many decimals, and are not too many."""
-    for places in range(_MOST_DECIMALS + 1):
-        step = float(Decimal(1).scaleb(-places))
-        if (high - low) / step > _MOST_VALUES:
-            return None
-        if np.array_equal(np.round(numbers, places), numbers):
-            return step
-    return None

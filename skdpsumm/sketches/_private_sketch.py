@@ -207,6 +207,10 @@ class PrivateSketch:
     def __add__(self, other: PrivateSketch) -> PrivateSketch:
         """Return the sketch of the union of two *disjoint* data sets.
 
+        No row is in both, and with `max_rows_per_group` no group: a person with rows in both is
+        protected by neither guarantee alone. Nothing can check that, so it is part of
+        `privacy.given`.
+
         Raises
         ------
         ValueError
@@ -404,6 +408,8 @@ class PendingRelease:
     limit: Any = None
     sums: NDArray | None = field(init=False)
     n_rows: int = field(init=False, default=0)
+    # The schema that was given, by which all blocks are read; that of the map is of one table.
+    read_by: TableSchema | None = field(init=False, default=None)
     # How many rows of each group came so far, up to the limit. Private, as the sums are.
     seen: dict[Hashable, int] = field(init=False, default_factory=dict)
 

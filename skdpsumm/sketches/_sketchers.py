@@ -210,14 +210,17 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         check_groups(type(self).__name__, limit, groups)
         if groups is not None and not whole:
             _check_blocks(X, limit)
+        # As the first block was read, so are all others and what is transformed later.
+        schema = as_schema(self.schema) if pending is None else pending.read_by
         if is_dask(X):
-            self._pending = self._add_partitions(X, groups, pending)
+            self._pending = self._add_partitions(X, groups, pending, schema)
             return self
         # Nothing is computed of the rows before they are paid for, and what cannot be sketched is
         # found by then: an error below would cost the budget and release nothing.
-        X = self._validate(X, reset=first)
+        X = self._validate(X, schema, reset=first)
         if pending is None:
             pending = self._draft()
+            pending.read_by = schema
         labels = None if groups is None else Groups.read(groups, len(X))
         pending.feature_map.check_values(X)
         pending.check_room(len(X))
@@ -234,13 +237,14 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self
 
     def _add_partitions(
-        self, X: Any, groups: Any, pending: PendingRelease | None
+        self, X: Any, groups: Any, pending: PendingRelease | None, known: TableSchema | None
     ) -> PendingRelease:
         """Add rows that are seen only while they are summed: what fails by then costs nothing."""
         first = pending is None
-        schema = PartitionSchema.of(self, X, schema=as_schema(self.schema), reset=first)
+        schema = PartitionSchema.of(self, X, schema=known, reset=first)
         if pending is None:
             pending = self._draft()
+            pending.read_by = known
         by_group = None if groups is None else (groups, pending.limit, self._group_key())
         sums, n_rows = sum_partitions(
             X, schema, pending.feature_map, silent=pending.is_silent, by_group=by_group
@@ -278,7 +282,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             )
         # What is published changes together, so that it always describes one release.
         self.sketch_ = pending.publish(postprocess=bool(self.postprocess))
-        self.feature_map_ = pending.feature_map
+        self.feature_map_, self._read_by = pending.feature_map, pending.read_by
         self.privacy_ = pending.privacy
         self._n_features_out = pending.feature_map.n_features
         return self
@@ -295,13 +299,12 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         ndarray of shape (n_samples, m), in the dtype of X
         """
         check_is_fitted(self, "feature_map_")
-        X = self._validate(X, reset=False)
+        X = self._validate(X, self._read_by, reset=False)
         features = self.feature_map_.matrix(X)
         features = features.toarray() if sparse.issparse(features) else features
         return features.astype(np.float32 if is_float32(X) else np.float64, copy=False)
 
-    def _validate(self, X, *, reset: bool) -> NDArray | Table:
-        schema = as_schema(self.schema)
+    def _validate(self, X, schema: TableSchema | None, *, reset: bool) -> NDArray | Table:
         return validate_table(self, X, schema=schema, keep_float32=True, reset=reset)
 
     def _replacement_ratio(self) -> float:

@@ -107,7 +107,7 @@ def unexplained(
     noise = errors * model.sketch.linear_noise_std(slope)
     much = (rest > _UNEXPLAINED * spread) & (rest > (ERRORS_MISSED * noise) ** 2)
     little = (rest > _LEAST_UNEXPLAINED * spread) & (rest > (_MANY_ERRORS_MISSED * noise) ** 2)
-    return much | little
+    return (much | little) & (spread > 0)  # nothing is missed of a constant
 
 
 def warn_of_the_unexplained(

@@ -38,6 +38,8 @@ _EXPLAINED = 0.5
 # Of few points for each feature any features explain much.
 _FEWEST_POINTS, _POINTS_A_FEATURE = 5_000, 10
 _MOST_FEATURES = 3_000
+# Of the default sketcher's kernel, see there.
+_GAMMA = 2.0
 # Of more categories the most frequent are looked at, or the products of two columns would be many.
 _MOST_INDICATORS = 16
 
@@ -328,12 +330,14 @@ def _check_names(sketcher: Any, table: TableSchema) -> None:
 def _default_sketcher(n_features: int, n_bins: int) -> SketchUnion:
     """Return what tells how the target goes with each input, and with a few of them together.
 
-    AUC at epsilon = 1 on 12 columns of Adult, 30 of breast cancer, 5 of Occupancy, and where the
-    classes are those of xor: 0.89, 0.98, 0.99, 0.99; with Fourier features alone 0.41, 0.43, 0.99,
-    1.
+    AUC at epsilon = 1 on 14 columns of Adult, 30 of breast cancer and 5 of Occupancy: 0.89, 0.94,
+    0.99. Fourier features alone had 0.41, 0.43 and 0.99. Here they have a narrower kernel than that
+    of "auto": AUCs are higher by 0.002 to 0.005 on 12 columns of Adult, and 0.97 in place of 0.94
+    where the classes are the xor of two of five columns.
     """
     pairs = [[j, n_features] for j in range(n_features)]
-    return SketchUnion([HistogramSketcher(marginals=pairs, n_bins=n_bins), RFFSketcher()])
+    fourier = RFFSketcher(gamma=_GAMMA)
+    return SketchUnion([HistogramSketcher(marginals=pairs, n_bins=n_bins), fourier])
 
 
 def _weight_parameter(estimator: Any) -> str:

@@ -33,8 +33,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     sketcher : sketcher, default=None
         What is released, of the table with the label as its last, categorical column. None: a
         union of histograms, of each column together with the label (8 bins), and 200 Fourier
-        features, at epsilon = 1, delta = 1e-6: the former tell how the label goes with each of
-        many columns, the latter how with a few together. Its schema is set by `fit`; its
+        features, gamma = 2, at epsilon = 1, delta = 1e-6: the former tell how the label goes with
+        each of many columns, the latter how with a few together. Its schema is set by `fit`; its
         `marginals` may name columns of X, and the label, "target".
     schema : TableSchema or what stands for one
         What is public about the columns of X. Required by `fit`. `estimator` is given an indicator

@@ -1,0 +1,167 @@
+"""How columns are written down: in the header of a sketch, in a TOML file, and a first draft."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._columns import Categorical, Column, Numeric, short_number, told
+from ._reading import CellError, finite_numbers, is_missing
+
+# Of different words in a public column: more are names or free text, and no categories.
+_MOST_GUESSED = 1000
+# Of a draft, what may be codes, and what may be names of persons.
+_MOST_CODES, _MOST_WORDS = 10, 20
+# Of decimals and of values of a grid that is guessed.
+_MOST_DECIMALS, _MOST_VALUES = 6, 1_000_000
+# How a draft says what it is.
+_GUESSED, _SOME_MISSING = "guessed from public rows", ", some missing"
+
+_FIELDS = ("bounds", "step", "edges", "categories", "unit", "description", "missing")
+
+
+def state_of(column: Column) -> dict[str, Any]:
+    """Return a column as plain values, all fields of either kind: null where one has none."""
+    found = {name: getattr(column, name, None) for name in _FIELDS}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
+
+
+def from_state(entry: dict[str, Any]) -> Column:
+    """Return the column of `state_of`, made by its constructor, or raise ValueError."""
+    entry = {key: entry[key] for key in _FIELDS}
+    words = {key: entry[key] for key in ("unit", "description", "missing")}
+    if entry["categories"] is None:
+        return Numeric(
+            *(entry["bounds"] or (None, None)), step=entry["step"], edges=entry["edges"], **words
+        )
+    if not all(_is_plain(value) for value in entry["categories"]):
+        raise ValueError("Categories of a description must be words or numbers.")
+    if any(entry[key] is not None for key in ("bounds", "step", "edges")):
+        raise ValueError("A column of categories has no range, step or edges.")
+    return Categorical(entry["categories"], **words)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `value` may be in a cell of a table; integers of tables have 64 bits at most."""
+    if isinstance(value, int):
+        return abs(value) < 2**64
+    if isinstance(value, float):
+        return bool(np.isfinite(value))
+    return not isinstance(value, list | dict)
+
+
+def toml_lines(column: Column) -> list[str]:
+    """Return the entries of a column that say something."""
+    given = {f.name: getattr(column, f.name) for f in fields(column)}  # type: ignore[arg-type]
+    kept = {k: v for k, v in given.items() if v is not None and v is not False}
+    # Categories keep their type, for 1.0 and True are other words in a release than 1.
+    short = {k: short_number(v) if isinstance(v, float) else v for k, v in kept.items()}
+    if isinstance(column, Numeric) and column.edges is not None:
+        short["edges"] = tuple(map(short_number, column.edges))
+    return [f"{name} = {_toml(value)}" for name, value in short.items()]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):  # JSON's escapes are TOML's, but for this control character
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
+
+
+def toml_key(name: str) -> str:
+    """Return the name of a column as a key of TOML."""
+    bare = name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
+    return name if bare else _toml(name)
+
+
+def position(key: str) -> int:
+    """Return the position of a column that a key of TOML says, or raise ValueError."""
+    if not (key.isdecimal() and str(int(key)) == key):
+        raise ValueError(f"[positions.{key}]: a position must be a whole number from 0 on.")
+    return int(key)
+
+
+def from_table(name: Any, table: Any) -> Column:
+    """Return the column that a table of TOML describes, or raise ValueError that names it."""
+    kind = Categorical if isinstance(table, dict) and "categories" in table else Numeric
+    known = {f.name for f in fields(kind)}
+    if not isinstance(table, dict) or not set(table) <= known:
+        if not isinstance(table, dict):
+            raise ValueError(
+                f"schema, column {name!r}: unknown entries {told(table)}; write a table of them, "
+                "{low = 0, high = 1} or {categories = [...]}."
+            )
+        raise ValueError(
+            f"schema, column {name!r}: unknown entries {sorted(set(table) - known)!r}; known are "
+            f"{sorted(known)}."
+        )
+    try:
+        return kind(**table)
+    except ValueError as error:
+        raise ValueError(f"schema, column {name!r}: {error}") from None
+
+
+# ---- a draft from public rows
+
+
+def guess(cells: NDArray, name: str) -> Column:
+    """Return a draft of a public column, which says what it guesses; or raise ValueError."""
+    gaps = np.array([is_missing(cell) for cell in cells.tolist()], np.bool_)
+    present, absent = cells[~gaps].tolist(), bool(gaps.any())
+    words = any(isinstance(cell, str | bool) for cell in present)
+    if cells.dtype.kind in "mM":
+        raise ValueError(f"Column {name!r} holds dates or times; convert it to numbers first.")
+    try:
+        if words:
+            return _guess_categories(present, absent)
+        return _guess_range(finite_numbers(cells[~gaps]), absent)
+    except CellError:
+        told = "holds neither finite numbers nor words."
+    except ValueError as error:
+        told = f"is left to you: {error}"
+    raise ValueError(f"Column {name!r} {told}")
+
+
+def _guess_range(numbers: NDArray, absent: bool) -> Numeric:
+    low, high = (float(f(numbers)) if len(numbers) else np.nan for f in (np.min, np.max))
+    if not low < high:
+        raise ValueError("it has fewer than two values; leave it out.")
+    step = _guess_step(numbers, low, high)
+    words = f"{_GUESSED}: from {short_number(low)} to {short_number(high)}"
+    words += f" in steps of {short_number(step)}" if step else ""
+    words += _SOME_MISSING if absent else ""
+    if step and (high - low) / step < _MOST_CODES:
+        words += "; if these are codes, write categories"
+    return Numeric(low, high, step=step, description=words, missing=absent)
+
+
+def _guess_categories(present: list[Any], absent: bool) -> Categorical:
+    values = sorted(set(present), key=str)
+    if len(values) > _MOST_GUESSED:
+        raise ValueError(
+            f"it has {len(values)} different words, which are names or free text; leave it out, "
+            "or group them."
+        )
+    words = f"{_GUESSED}: {len(values)} categories" + (_SOME_MISSING if absent else "")
+    if len(values) > _MOST_WORDS and 2 * len(values) > len(present):
+        words += "; most are there once: if these are names of persons, leave the column out"
+    return Categorical(tuple(values), description=words, missing=absent)
+
+
+def _guess_step(numbers: NDArray, low: float, high: float) -> float | None:
+    """Return 1, 0.1, 0.01, ... where all numbers have so many decimals, and are not too many."""
+    for places in range(_MOST_DECIMALS + 1):
+        step = float(Decimal(1).scaleb(-places))
+        if (high - low) / step > _MOST_VALUES:
+            return None
+        if np.array_equal(np.round(numbers, places), numbers):
+            return step
+    return None
