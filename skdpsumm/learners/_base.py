@@ -28,7 +28,7 @@ from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import nominal_mechanism
 from ..schema._groups import Groups
 from ..schema._listed import class_codes, known_classes
-from ..schema._reading import beside_X, unwrap, validate_table
+from ..schema._reading import ReadRows, beside_X, unwrap, validate_table
 from ..schema._schema import TableSchema, allowed, as_schema, public_points
 from ..schema._vectorizer import vectorize
 from ._public_points import even_points, warn_of_blindness, warn_of_isolation
@@ -549,7 +549,11 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Return the released scores of each row, shape (n, q)."""
         check_is_fitted(self, "privacy_")
-        return self.predictor_.scores(self._read(X, self._read_as))
+        return self.predictor_.scores(self._read_rows(X))
+
+    def _read_rows(self, X: Any) -> NDArray[np.float64]:
+        """Return the rows of a table as the predictor takes them."""
+        return X.values if isinstance(X, ReadRows) else self._read(X, self._read_as)
 
 
 def _check_size(n_rows: int, terms: Terms) -> None:

@@ -21,7 +21,7 @@ from sklearn.utils import _safe_indexing
 from .._computing import silence
 from ..privacy._noise import Block, IntegerNoise
 from ..schema._groups import Groups, label_bytes
-from ..schema._reading import tables_without_rows
+from ..schema._reading import ReadRows, tables_without_rows
 from ._candidate import Leaf, PublicSteps
 from ._public_rows import PublicRows
 from ._stopping import RunPlan
@@ -43,6 +43,8 @@ class Table:
         Whose each row to train on is, where groups are protected.
     counted : ndarray of int or None
         Whose each row held out is, 0, 1, ..., where each group counts once.
+    block : array or frame, default=None
+        All rows held out, if each can be mapped.
     """
 
     X: Any
@@ -51,6 +53,7 @@ class Table:
     labels: NDArray
     groups: NDArray | None = None
     counted: NDArray[np.int64] | None = None
+    block: Any = None
 
     @property
     def n_scores(self) -> int:
@@ -79,10 +82,19 @@ class Table:
         source, good = (X, np.ones(len(y), np.bool_)) if as_given else (values, good)
         rows = [_safe_indexing(source, [i]) if good[i] else None for i in test]
         parts = _safe_indexing(values, train), y[train], rows, y[test]
+        block = _safe_indexing(source, test) if good[test].all() else None
         if groups is None:
-            return cls(*parts)
+            return cls(*parts, block=block)
         counted = np.unique(groups.codes[test], return_inverse=True)[1] if average else None
-        return cls(*parts, labels_of(groups, train), counted)
+        return cls(*parts, labels_of(groups, train), counted, block)
+
+    def rows_for(self, model: Any) -> list[Any]:
+        """Return the rows held out, read once if the model can: a frame's rows are slow to read."""
+        try:
+            read = None if self.block is None else ReadRows.of(model, self.block)
+        except Exception:  # a row that cannot be read, which is scored low by itself
+            read = None
+        return self.rows if read is None else [read.row(i) for i in range(len(self.rows))]
 
 
 def labels_of(groups: Groups, rows: NDArray[np.int64]) -> NDArray:
@@ -153,7 +165,7 @@ def _fit_and_score(
         if not score.plan.covers(learner.privacy_.mechanism):
             return None
         scored = learner if score.predicts else estimator
-        return score.exact(scored, table.rows, table.labels, table.counted)
+        return score.exact(scored, table.rows_for(scored), table.labels, table.counted)
     except Exception:  # whatever it is, it must not stop the search
         return None
 

@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
@@ -287,6 +288,26 @@ def unwrap(table: Any) -> Any:
         return table.table
     mapped = isinstance(table, tuple) and len(table) == 1
     return table[0] if mapped and len(getattr(table[0], "shape", ())) == 2 else table
+
+
+@dataclass(frozen=True)
+class ReadRows:
+    """Rows that a fitted model has read, which its `predict` takes without reading them again.
+
+    A frame's rows are slow to read one by one, and each is read by itself in a block as well.
+    """
+
+    values: NDArray
+
+    @classmethod
+    def of(cls, model: Any, X: Any) -> ReadRows | None:
+        """Return the rows of a table; None for a model that reads them in its own way."""
+        read = getattr(model, "_read_rows", None)
+        return None if read is None else cls(read(X))
+
+    def row(self, i: int) -> ReadRows:
+        """Return one row, in memory of its own."""
+        return ReadRows(self.values[[i]])
 
 
 @contextmanager

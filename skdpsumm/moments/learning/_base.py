@@ -19,7 +19,7 @@ from ..._computing import progress, warn_caller
 from ...features._feature_maps import project_to_simplex
 from ...privacy._contract import columns_kept
 from ...schema._columns import Categorical, Column
-from ...schema._reading import Table, exact_numbers, validate_table
+from ...schema._reading import ReadRows, Table, exact_numbers, validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
 from ...sketches._union import with_schema
@@ -262,9 +262,11 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def _training_target(self, target: NDArray, weights: NDArray) -> NDArray:
         return target
 
-    def _encoded_inputs(self, X) -> NDArray[np.float64]:
+    def _read_rows(self, X) -> NDArray[np.float64]:
         """Check rows that are predicted, and return what the estimator is given."""
         check_is_fitted(self, "estimator_")
+        if isinstance(X, ReadRows):
+            return X.values
         X = validate_table(self, X, schema=self._read_by, reset=False)
         self._columns.check(X)
         return self._encoded(X)
@@ -302,7 +304,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         ValueError
             For a value that is not among its column's categories.
         """
-        inputs = self._encoded_inputs(X)  # which raises where nothing is fitted
+        inputs = self._read_rows(X)  # which raises where nothing is fitted
         return self.estimator_.predict(inputs)
 
     def __sklearn_tags__(self):

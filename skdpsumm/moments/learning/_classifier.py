@@ -140,11 +140,11 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     @estimator_has("predict_proba")
     def predict_proba(self, X):
         """Return the probabilities of the classes, shape (n_samples, n_classes)."""
-        inputs = self._encoded_inputs(X)
+        inputs = self._read_rows(X)
         return self.estimator_.predict_proba(inputs)
 
     @estimator_has("decision_function")
     def decision_function(self, X):
         """Return the estimator's decision function."""
-        inputs = self._encoded_inputs(X)
+        inputs = self._read_rows(X)
         return self.estimator_.decision_function(inputs)

@@ -1,0 +1,197 @@
+"""Tables as they come: with columns that the schema drops, in any order; and mistakes."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsumm import (
+    AnswerWarning,
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    Numeric,
+    PrivateMMDSummarizer,
+    PublicVectorizer,
+    RFFSketcher,
+    TableSchema,
+    TDDLClassifier,
+    TDILClassifier,
+)
+from skdpsumm.model_selection._run import Table
+
+RNG = np.random.default_rng(0)
+N = 400
+FRAME = pd.DataFrame(
+    {
+        "id": np.arange(N),
+        "sex": RNG.choice(["F", "M"], N),
+        "age": RNG.integers(18, 91, N),
+        "pay": RNG.choice([0, 0, 0, 40, 900], N),
+        "rich": RNG.choice(["no", "yes"], N),
+    }
+)
+COLUMNS = {
+    "age": Numeric(18, 90, step=1),
+    "sex": ["F", "M"],
+    "pay": Numeric(step=1, edges=[0, 1, 100, 1000]),
+}
+SCHEMA = TableSchema(COLUMNS, extra_columns="drop")
+FEW = FRAME[["pay", "sex", "age"]]  # no id, no label, another order
+QUIET = {"schema": SCHEMA, "random_state": 0, "noise_seed": 0}
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TDILClassifier(**QUIET),
+        TDDLClassifier(**QUIET),
+        M2MClassifier(HistogramSketcher(noise_seed=0), schema=SCHEMA, n_synthetic=500),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_models_predict_tables_without_the_columns_that_the_schema_drops(model):
+    given = {"X_public": FEW[:50]} if isinstance(model, TDDLClassifier) else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(FRAME, FRAME["rich"], **given)
+    np.testing.assert_array_equal(model.predict(FRAME), model.predict(FEW))
+    with pytest.raises(ValueError, match="lacks column 'age'"):
+        model.predict(FEW.drop(columns="age"))
+
+
+def test_steps_and_summaries_take_them_too():
+    for step in (PublicVectorizer(SCHEMA), RFFSketcher(4, **QUIET)):
+        step.fit(FRAME)
+        np.testing.assert_array_equal(step.transform(FRAME), step.transform(FEW))
+    chosen = [
+        PrivateMMDSummarizer(5, **QUIET).fit(FRAME, X_target=target, owners=FRAME["sex"])
+        for target in (FRAME[:50], FEW[:50])
+    ]
+    np.testing.assert_array_equal(*(one.sample_indices_ for one in chosen))
+
+
+def test_a_schema_that_refuses_others_refuses_them_later_too():
+    frame = FRAME[[*COLUMNS]]
+    vectorizer = PublicVectorizer(COLUMNS).fit(frame)
+    assert vectorizer.transform(FEW).shape[0] == N
+    with pytest.raises(ValueError, match="columns 'id', 'rich'"):
+        vectorizer.transform(FRAME)
+
+
+def test_a_schema_with_the_label_is_told():
+    schema = {**COLUMNS, "rich": ["no", "yes"]}
+    frame = FRAME.drop(columns="id")
+    with pytest.warns(UserWarning, match="column 'rich', which is the name of y"):
+        TDILClassifier(schema=schema).fit(frame, frame["rich"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TDILClassifier(schema=SCHEMA).fit(FRAME, FRAME["rich"])
+
+
+# ---- schemas
+
+
+@pytest.mark.parametrize("given", [FRAME, {"age": FRAME["age"]}, FRAME["sex"], [FRAME.to_numpy()]])
+def test_no_message_shows_a_table_that_is_given_as_a_schema(given):
+    with pytest.raises(ValueError, match=r"got a|describes no column") as caught:
+        TableSchema(given)
+    assert len(str(caught.value)) < 250
+    assert "\n" not in str(caught.value)
+
+
+def test_a_path_for_a_schema_is_told_what_reads_it():
+    with pytest.raises(ValueError, match=r"people.toml'\. A file is read by TableSchema.load"):
+        TableSchema("people.toml")
+
+
+def test_a_schema_goes_over_its_keys():
+    assert list(SCHEMA) == ["age", "sex", "pay"]
+    assert {key: SCHEMA[key] for key in SCHEMA}["sex"].categories == ("F", "M")
+    assert "age" in SCHEMA
+    assert "id" not in SCHEMA
+    assert (len(SCHEMA), list(TableSchema([(0, 1), (0, 2)]))) == (3, [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[columns.age\nlow = 0", "line 1"),
+        ('extra_column = "drop"\n[columns.age]\nlow = 0\nhigh = 1', "'extra_column'.*unknown"),
+        ("[columns]\nage = [0, 1]", "write a table of them"),
+        ("[columns.age]\nlow = 0\nhihg = 1", "unknown entries .'hihg'"),
+    ],
+)
+def test_a_file_with_a_mistake_is_named(text, told, tmp_path):
+    path = tmp_path / "people.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"people\.toml: .*{told}"):
+        TableSchema.load(path)
+
+
+def test_a_draft_tells_codes_and_names():
+    rows = pd.DataFrame({"code": [1, 2] * 20, "name": [f"p{k}" for k in range(40)]})
+    draft = TableSchema.from_public(rows)
+    assert "if these are codes, write categories" in draft["code"].description
+    assert "leave the column out" in draft["name"].description
+
+
+def test_a_missing_category_is_told_the_parameter():
+    with pytest.raises(ValueError, match="say missing=True"):
+        TableSchema({"job": ["nurse", None]})
+
+
+# ---- questions
+
+
+def test_a_histogram_has_the_edges_of_the_schema():
+    m2m = M2MEstimator(
+        HistogramSketcher(epsilon=np.inf), schema=SCHEMA, n_synthetic=2000, random_state=0
+    ).fit(FRAME)
+    shares = m2m.histogram("pay")
+    assert shares.labels[0] == ("[0, 1)", "[1, 100)", "[100, 1000)")
+    expected = np.histogram(FRAME["pay"], [0, 1, 100, 1000])[0] / N
+    np.testing.assert_allclose(shares, expected, atol=1e-6)
+    assert len(np.asarray(m2m.histogram("age"))) == 10
+    with pytest.raises(TypeError, match="count takes a function of rows"):
+        m2m.count("age > 40")
+
+
+def test_columns_that_no_histogram_has_are_told_before_the_release_and_after():
+    sketcher = HistogramSketcher(marginals=[["sex", "age"]], schema=SCHEMA, epsilon=np.inf)
+    with pytest.warns(UserWarning, match="marginals leaves out 'pay'"):
+        sketcher.fit(FRAME)
+    m2m = M2MEstimator.from_sketch(sketcher.sketch_, n_synthetic=2000, random_state=0)
+    with pytest.warns(AnswerWarning, match="No histogram of the sketch has 'pay'"):
+        m2m.count(lambda rows: (rows["pay"] > 0) & (rows["sex"] == "F"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        m2m.count(lambda rows: (rows["age"] > 50) & (rows["sex"] == "F"))
+        HistogramSketcher(marginals=[["sex", "age"], ["pay"]], schema=SCHEMA).fit(FRAME)
+
+
+# ---- searches
+
+
+@pytest.mark.parametrize("kind", [TDILClassifier, M2MClassifier])
+def test_rows_that_are_read_once_are_predicted_as_one_by_one(kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = kind(schema=SCHEMA).fit(FRAME, FRAME["rich"])
+    rows = [FRAME.iloc[[i]] for i in range(50)]
+    table = Table(None, None, rows, None, block=FRAME[:50])
+    read = table.rows_for(model)
+    assert read is not rows
+    for i in range(50):
+        np.testing.assert_array_equal(model.predict(read[i]), model.predict(rows[i]))
+    unlisted = FRAME[:50].assign(sex=["F"] * 49 + ["?"])
+    assert Table(None, None, rows, None, block=unlisted).rows_for(model) is rows
+
+
+def test_a_name_for_groups_is_told_to_be_a_column():
+    model = TDILClassifier(schema=SCHEMA, max_rows_per_group=2)
+    with pytest.raises(ValueError, match="groups='id' is a word: give the column itself"):
+        model.fit(FRAME, FRAME["rich"], groups="id")
