@@ -104,6 +104,10 @@ class FeatureMap(ABC):
         """Return the maps that this one is made of: itself, unless it is a union."""
         return [self]
 
+    def seen_columns(self) -> set[int]:
+        """Return the columns that some feature tells something of."""
+        return set(range(self.schema.n_columns))
+
     def check_values(self, X: NDArray) -> None:
         """Raise ValueError for values that some part of the map cannot take."""
         for schema in {part.schema: None for part in self.parts()}:  # mostly one, that of a union
@@ -600,6 +604,9 @@ class UnionMap(FeatureMap):
 
     def parts(self) -> list[FeatureMap]:
         return [part for m in self.maps for part in m.parts()]
+
+    def seen_columns(self) -> set[int]:
+        return set().union(*(m.seen_columns() for m in self.maps))
 
     def _starts(self) -> NDArray[np.int64]:
         return np.cumsum([0, *(m.n_features for m in self.maps)])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..schema._columns import first_values
 from ..schema._schema import TableSchema
-from ._feature_maps import FeatureMap, OneHotMap, check_size, is_count
+from ._feature_maps import OneHotMap, check_size, is_count
 
 # All threes of 90 columns. A file could list as many as it likes, of one bin each.
 MOST_GROUPS = 2**17
@@ -71,6 +71,9 @@ class HistogramMap(OneHotMap):
     def n_present(self, j: int) -> int:
         """Return the number of bins or categories of column `j`, that of missing cells left out."""
         return self.n_bins[j] - self.schema.missing(j)
+
+    def seen_columns(self) -> set[int]:
+        return {j for group in self.groups for j in group}
 
     @classmethod
     def build(cls, schema: TableSchema, n_bins: Any, marginals: Any) -> HistogramMap:
@@ -149,12 +152,3 @@ class HistogramMap(OneHotMap):
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> HistogramMap:
         return cls(TableSchema.from_dict(state), state["n_bins"], state["groups"])
-
-
-def unseen_columns(feature_map: FeatureMap) -> list[int]:
-    """Return the columns that are in no feature of a map: of histograms only those are listed."""
-    parts = feature_map.parts()
-    if not all(isinstance(part, HistogramMap) for part in parts):
-        return []
-    seen = {j for part in parts for group in part.groups for j in group}
-    return [j for j in range(feature_map.schema.n_columns) if j not in seen]

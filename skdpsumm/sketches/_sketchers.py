@@ -25,7 +25,7 @@ from .._dask import PartitionSchema
 from .._docs import inherited_docs
 from ..features._engine import check_engine
 from ..features._feature_maps import GRID, NO_GAMMA, FeatureMap, FourierMap, RACEMap, auto_gamma
-from ..features._histogram import HistogramMap, unseen_columns
+from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit, check_groups, columns_kept, estimator
@@ -389,7 +389,7 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:
     """Warn, before anything is charged, of columns that are in no feature."""
-    unseen = unseen_columns(feature_map)
+    unseen = sorted(set(range(feature_map.schema.n_columns)) - feature_map.seen_columns())
     if unseen:
         names = [schema.name(j) for j in unseen]
         told = ", ".join(map(repr, names[:_MOST_NAMED]))

@@ -238,7 +238,8 @@ class Answer:
             return
         # Of named statistics, a share of 0 or 1 is no misspelt category.
         hidden = self._asked.hidden(first)
-        if question.of_user and warn_of_the_unseen(self._model, question.function, self._positions):
+        asked: Any = question.function
+        if question.of_user and warn_of_the_unseen(self._model, asked, self._positions):
             return
         if question.of_user and first.two_values is not None:
             warn_of_constants(first.values, hidden)

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._computing import warn_caller
-from ...features._histogram import unseen_columns
 from ...schema._schema import TableSchema
 from ..inferring._points import histogram_columns, private_marginal
 from ..inferring._regression import MomentRegression
@@ -66,7 +65,8 @@ def warn_of_the_unseen(
     model: MomentRegression, question: Callable[[Any], Any], positions: Positions
 ) -> bool:
     """Warn of columns that a question takes and no histogram has; return whether there are any."""
-    unseen = set(unseen_columns(model.sketch.feature_map))
+    seen = model.sketch.feature_map.seen_columns()
+    unseen = set(range(model.sketch.schema.n_columns)) - seen
     if not unseen:
         return False
     rows = positions.rows()
