@@ -187,9 +187,9 @@ def test_catches_a_bandwidth_taken_from_the_rows():
             self.gamma = 1 / np.median(euclidean_distances(self.rows)) ** 2
             return super()._draw_map(columns, rng)
 
-        def _validate(self, X, *, reset):
+        def _validate(self, X, schema, *, reset):
             self.rows = X
-            return super()._validate(X, reset=reset)
+            return super()._validate(X, schema, reset=reset)
 
     # Half of the distances are at most 1, and the others at least 9; one row more tips the balance.
     X = np.repeat([[0.0], [1.0], [10.0]], [10, 10, 20], axis=0)

@@ -213,7 +213,7 @@ class TestLabels:
             ([[1], [2]], "one dimension"),
             ([[1], [2, 3]], "one dimension"),
             (3, "one dimension"),
-            ("ab", "one dimension"),
+            ("ab", "is a word"),
             ([np.array([1]), 2], "one dimension"),
             ([1, b"a", "b"], "words, numbers"),
             (pd.DataFrame({"a": [1, 2]}), "one dimension"),

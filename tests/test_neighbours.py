@@ -22,6 +22,7 @@ from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.audit._neighbours import sketcher_of
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import gdp_mu
+from skdpsumm.schema._schema import as_schema
 
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 UNION = SketchUnion([HistogramSketcher(n_bins=8), RFFSketcher(10, gamma=1.0)], weights=[5, 1])
@@ -55,7 +56,8 @@ def spent(estimator):
     if isinstance(X, tuple):
         X, neighbour = (np.column_stack([x.astype(object), y]) for x, y in (X, neighbour))
     # As the schema orders the columns.
-    X, neighbour = (clone(sketcher)._validate(table, reset=True) for table in (X, neighbour))
+    schema = as_schema(sketcher.schema)
+    X, neighbour = (clone(sketcher)._validate(t, schema, reset=True) for t in (X, neighbour))
     phi = sketcher.preview_map(n_columns)
     release = sketcher._prepare(phi)
     moved = (phi.grid_sums(neighbour) - phi.grid_sums(X)).astype(float)

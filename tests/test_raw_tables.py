@@ -193,5 +193,5 @@ def test_rows_that_are_read_once_are_predicted_as_one_by_one(kind):
 
 def test_a_name_for_groups_is_told_to_be_a_column():
     model = TDILClassifier(schema=SCHEMA, max_rows_per_group=2)
-    with pytest.raises(ValueError, match="groups='id' is a word: give the column itself"):
+    with pytest.raises(ValueError, match="groups is a word: give the column"):
         model.fit(FRAME, FRAME["rich"], groups="id")

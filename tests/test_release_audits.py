@@ -126,9 +126,9 @@ def test_catches_bounds_taken_from_the_data():
     """The counts of all bins jump when one row moves the edges."""
 
     class Careless(HistogramSketcher):
-        def _validate(self, X, *, reset):
+        def _validate(self, X, schema, *, reset):
             self.schema = (float(X.min()), float(X.max()) + 1e-6)
-            return super()._validate(X, reset=reset)
+            return super()._validate(X, schema, reset=reset)
 
     X = np.linspace(0.1, 0.4, 21)[:, None]
     pair = X, np.vstack([X, [[1.0]]])

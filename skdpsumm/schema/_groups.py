@@ -182,9 +182,7 @@ def plain_labels(groups: Any) -> list[Hashable]:
         )
     check_computed(groups)
     if isinstance(groups, str):
-        raise ValueError(
-            f"groups={groups!r} is a word: give the column itself, with one label for each row."
-        )
+        raise ValueError("groups is a word: give the column, with one label for each row.")
     column = None
     if isinstance(groups, Sequence) and not isinstance(groups, str | bytes):
         # Cell by cell: one of bytes, or an array, would have numpy make words of all others.
