@@ -424,9 +424,7 @@ class GraphicalModel:
             now = table.sum(axis=factor.axes)
             missed = factor.target - slack * old - now
             worst = max(worst, float(np.sqrt(np.mean(missed**2 / slack))))
-            offset = np.log(np.maximum(now, _SMALLEST) / slack) + (
-                factor.target / slack - old
-            )
+            offset = np.log(np.maximum(now, _SMALLEST) / slack) + (factor.target / slack - old)
             matched = _matched(offset, slack)
             new = np.maximum((factor.target - matched) / slack, _LEAST_POTENTIAL)
             table *= np.exp(new - old).reshape(factor.shape)

@@ -1,0 +1,371 @@
+"""The joint distribution of a table's columns, inferred from the histograms of a sketch.
+
+`TableModel` fits a graphical model to all counts of a release, in the cells of `column_cells`. It
+answers in three ways, which agree where they overlap, up to the noise:
+
+- `table` gives the probabilities of the cells of a few columns: those of a group that was counted
+  are its own counts, made consistent with all others; any other group's are the tree's;
+- `points` are rows drawn from the tree, with `weights` that also match what the tree cannot hold;
+- `replicates` are models of releases that this model would have given (parametric bootstrap): how
+  they differ is what noise does to an answer.
+
+What no group has counted, the model takes to be as independent as the counts allow.
+`approximation_std` says how far off that may be: by as much as what was counted later had
+surprised the model before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...schema._schema import TableSchema, stack_columns
+from ...sketches._graphical import GraphicalModel
+from ...sketches._private_sketch import PrivateSketch
+from ...sketches._residuals import Marginal
+from ._cells import ColumnCells, column_cells, counted_groups, in_cells
+
+Group = tuple[int, ...]
+Floats = NDArray[np.float64]
+
+# Of a question's table: more cells take more than they tell.
+MOST_TABLE_CELLS = 2**20
+# Simulated releases: the standard deviation of so many is known to 13 per cent.
+N_REPLICATES = 30
+# Of groups, whose surprise is looked at where all were counted at once.
+_MOST_LEFT_OUT = 12
+# Conditions that hold for fewer rows, or for nearly all, tell little of how columns go together.
+_LEAST_SHARE = 0.02
+# Of three and more columns together nothing may have been counted: a part of how pairs go together.
+_OF_PAIRS = 0.35
+_SMALLEST = 1e-300
+
+
+class TableModel:
+    """What the histograms of a sketch tell of a table.
+
+    Parameters
+    ----------
+    sketch : PrivateSketch
+        With a histogram in it.
+    schema : TableSchema
+        The table as answers see it.
+    n_points : int, default=100_000
+        Number of `points`.
+    rng : Generator or int, default=0
+        Public randomness.
+
+    Attributes
+    ----------
+    cells : list of ColumnCells
+        How each column is divided.
+    sizes : tuple of int
+        Number of cells of each column.
+    n_rows : float
+        Private estimate of the number of rows, at least 1.
+    model : GraphicalModel
+    """
+
+    def __init__(
+        self,
+        sketch: PrivateSketch,
+        schema: TableSchema,
+        *,
+        n_points: int = 100_000,
+        rng: np.random.Generator | int = 0,
+    ):
+        self.sketch, self.schema, self.n_points = sketch, schema, n_points
+        self._rng = np.random.default_rng(rng)
+        groups = counted_groups(sketch)
+        if not groups:
+            raise ValueError("The sketch has no histogram, which a graphical model is made of.")
+        self.cells: list[ColumnCells] = [
+            column_cells(schema, groups, j) for j in range(schema.n_columns)
+        ]
+        self.sizes = tuple(column.n_cells for column in self.cells)
+        found = (in_cells(group, self.cells) for group in groups)
+        self.marginals = [marginal for marginal in found if marginal is not None]
+        self.n_rows = sketch.n_samples
+        self.model = GraphicalModel(self.sizes).fit(self.marginals)
+
+    # ---- what is likely
+
+    def n_cells(self, columns: Sequence[int]) -> int:
+        """Return the number of cells of some columns together."""
+        return math.prod(self.sizes[j] for j in columns)
+
+    def table(self, columns: Sequence[int]) -> Floats:
+        """Return the probabilities of the cells of some columns, one axis for each, in order.
+
+        Raises
+        ------
+        ValueError
+            For more than `MOST_TABLE_CELLS` cells.
+        """
+        self._check_size(columns)
+        return table_of(self.model, tuple(columns))
+
+    def _check_size(self, columns: Sequence[int]) -> None:
+        if self.n_cells(columns) > MOST_TABLE_CELLS:
+            names = ", ".join(repr(self.schema.name(j)) for j in columns)
+            raise ValueError(
+                f"A table of {names} has {self.n_cells(columns):,} cells, more than "
+                f"{MOST_TABLE_CELLS:,}. Ask for fewer columns."
+            )
+
+    @cached_property
+    def codes(self) -> NDArray[np.int64]:
+        """The cells of the points, shape (n_points, d)."""
+        return self.model.draw(self.n_points, self._rng)
+
+    @cached_property
+    def points(self) -> NDArray:
+        """Rows drawn from the model, shape (n_points, d): floats, or objects with categories."""
+        return self.rows(self.codes)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Weights of the points, which sum to one: they match groups that the tree cannot hold."""
+        return weights_of(self.model, self.codes)
+
+    def rows(self, codes: NDArray[np.int64]) -> NDArray:
+        """Return rows in these cells, shape (n, d)."""
+        rng = np.random.default_rng(self._rng.integers(2**63))
+        drawn = [column.draw(codes[:, j], rng) for j, column in enumerate(self.cells)]
+        return stack_columns(drawn)
+
+    def sample(self, n_rows: int, rng: np.random.Generator) -> NDArray:
+        """Return synthetic rows, shape (n_rows, d), by the points' distribution."""
+        codes = self.model.draw(n_rows, rng)
+        if self.model.left_out:
+            drawn = self.model.draw(4 * n_rows, rng)
+            weights = weights_of(self.model, drawn)
+            places = (rng.random() + np.arange(n_rows)) / n_rows
+            chosen = np.searchsorted(np.cumsum(weights), places, side="right")
+            codes = drawn[rng.permutation(np.minimum(chosen, len(drawn) - 1))]
+        return stack_columns([c.draw(codes[:, j], rng) for j, c in enumerate(self.cells)])
+
+    # ---- how sure that is
+
+    @cached_property
+    def replicates(self) -> list[Replicate]:
+        """Models of releases with other noise, where the rows are as this model says."""
+        rng = np.random.default_rng(self._rng.integers(2**63))
+        truth = [
+            table_of(self.model, marginal.columns) * self.n_rows for marginal in self.marginals
+        ]
+        found = []
+        for _ in range(N_REPLICATES):
+            noisy = [
+                Marginal(m.columns, t + rng.standard_normal(m.shape) * m.std, m.std, m.phase)
+                for m, t in zip(self.marginals, truth, strict=True)
+            ]
+            found.append(Replicate(self, self.model.copy_with(noisy)))
+        return found
+
+    def noise_variance(self, columns: Sequence[int], means: Floats) -> Floats | None:
+        """Return the variance that noise gives to the mean of a function of some columns.
+
+        In closed form, that of the best unbiased estimate from the counts.
+
+        Parameters
+        ----------
+        columns : sequence of int
+        means : ndarray of shape (*sizes of the columns, k)
+            Of k functions, in each cell.
+
+        Returns
+        -------
+        ndarray of shape (k,), or None where the groups that were counted do not determine it
+        """
+        p = self.table(columns)
+        found = []
+        for k in range(means.shape[-1]):
+            weights = means[..., k] - np.sum(p * means[..., k])  # of a ratio: n has noise as well
+            variance = self.model.residuals.variance(tuple(columns), weights)
+            if variance is None:
+                return None
+            found.append(variance)
+        return np.array(found) / self.n_rows**2
+
+    def approximation_std(self, columns: Sequence[int], means: Floats) -> Floats:
+        """Return how far off the mean of a function may be, for want of a group that was counted.
+
+        The function is decomposed by analysis of variance over independent columns. What depends
+        on columns that were counted together has no such error; of any other set of columns the
+        error is phi times the standard deviation of its part.
+
+        Parameters
+        ----------
+        columns : sequence of int
+        means : ndarray of shape (*sizes of the columns, k)
+
+        Returns
+        -------
+        ndarray of shape (k,)
+        """
+        ordered = tuple(columns)
+        margins = [np.maximum(self.table((j,)), 0.0) for j in ordered]
+        total = np.zeros(means.shape[-1])
+        covers = self.model.residuals.covers
+        if covers(ordered):
+            return total
+        for part, spread in _variance_parts(means, margins):
+            group = tuple(ordered[k] for k in part)
+            if len(part) > 1 and not covers(group):
+                total += spread * (self.phi[0] if len(part) == 2 else self.phi[1]) ** 2
+        return np.sqrt(total)
+
+    @cached_property
+    def phi(self) -> tuple[float, float]:
+        """The model's error on a pair that was not counted, and on more columns together.
+
+        In units of ``sqrt(pA (1 - pA) pB (1 - pB))`` for conditions A and B on two columns. It is
+        the error that groups had when they were counted, on conditions of single cells and of
+        thresholds: of groups of later phases under the model of the phases before, else of groups
+        that are left out in turn. In adaptive releases the groups were chosen for being worst, so
+        that it is rather too large.
+        """
+        surprises = [found for found in self._surprises() if found is not None]
+        together = [self._association(m) for m in self.marginals if len(m.columns) == 2]
+        pairs = math.sqrt(max(float(np.mean(together)), 0.0)) if together else 1.0
+        if not surprises:
+            return pairs, pairs
+        found = np.array(surprises)
+        spread = found.std() / math.sqrt(len(found))
+        phi = math.sqrt(max(found.mean(), 0.0) + spread)
+        return phi, max(phi, _OF_PAIRS * pairs)
+
+    def _association(self, marginal: Marginal) -> float:
+        """Return how far a pair is from independence, as squared by `phi`."""
+        a, b = marginal.columns
+        independent = np.multiply.outer(self.table((a,)), self.table((b,)))
+        return self._surprise(marginal, independent)
+
+    def _surprises(self) -> list[float]:
+        pairs = [m for m in self.marginals if len(m.columns) == 2]
+        phases = sorted({m.phase for m in pairs})
+        found = []
+        for phase in phases[1:]:
+            before = GraphicalModel(self.sizes).fit([m for m in self.marginals if m.phase < phase])
+            new = [m for m in pairs if m.phase == phase]
+            # The model learns: only what the last rounds found is true of it now.
+            if phase == phases[-1] or len(new) >= 4:
+                found = [self._surprise(m, before.marginal(m.columns)) for m in new]
+        if found or len(pairs) < 2:
+            return found
+        places = self._rng.permutation(len(pairs))[:_MOST_LEFT_OUT]
+        for place in places.tolist():
+            left = pairs[place]
+            others = [m for m in self.marginals if m is not left]
+            singles = [
+                Marginal((j,), self.table((j,)) * self.n_rows, float(np.mean(left.std)))
+                for j in left.columns
+                if not any(j in m.columns for m in others)
+            ]
+            model = self.model.copy_with([*others, *singles])
+            found.append(self._surprise(left, model.marginal(left.columns)))
+        return found
+
+    def _surprise(self, marginal: Marginal, expected: Floats) -> float:
+        """Return the mean square of the errors of conditions on a pair, in units of phi^2."""
+        a, b = marginal.columns
+        left = _conditions(np.maximum(self.table((a,)), 0.0))
+        right = _conditions(np.maximum(self.table((b,)), 0.0))
+        if not len(left) or not len(right):
+            return 0.0
+        missed = left @ (marginal.counts / self.n_rows - expected) @ right.T
+        variance = np.broadcast_to(np.square(marginal.std), marginal.shape) / self.n_rows**2
+        noise = left**2 @ variance @ (right**2).T
+        return float(np.mean(missed**2 - noise))
+
+
+class Replicate:
+    """A model of one simulated release.
+
+    Parameters
+    ----------
+    origin : TableModel
+    model : GraphicalModel
+
+    Attributes
+    ----------
+    n_rows : float
+    """
+
+    def __init__(self, origin: TableModel, model: GraphicalModel):
+        self._origin, self.model = origin, model
+        # Where the number of rows is public it has no noise.
+        self.n_rows = model.n_rows if origin.sketch.n_noise_std else origin.n_rows
+
+    def table(self, columns: Sequence[int]) -> Floats:
+        """Return the probabilities of the cells of some columns, as `TableModel.table`."""
+        return table_of(self.model, tuple(columns))
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Weights of the original's points under this model, which sum to one."""
+        origin = self._origin
+        tree, other = origin.model.tree, self.model.tree
+        log_ratio = np.zeros(len(origin.codes))
+        for i, clique in enumerate(tree.cliques):
+            cells = tuple(origin.codes[:, j] for j in clique)
+            ratio = np.maximum(other.conditionals[i], _SMALLEST)
+            log_ratio += np.log(ratio[cells]) - np.log(
+                np.maximum(tree.conditionals[i], _SMALLEST)[cells]
+            )
+        weights = origin.weights * np.exp(np.minimum(log_ratio - log_ratio.max(), 0.0))
+        return weights / weights.sum()
+
+
+def table_of(model: GraphicalModel, columns: Group) -> Floats:
+    """Return the probabilities of the cells of some columns, of counts where the tree has none."""
+    own = getattr(model, "table", None)
+    return model.marginal(columns) if own is None else own(columns)
+
+
+def weights_of(model: GraphicalModel, codes: NDArray[np.int64]) -> Floats:
+    """Return weights of rows drawn from the tree that match all that was counted."""
+    return np.full(len(codes), 1 / len(codes))
+
+
+def _variance_parts(means: Floats, margins: Sequence[Floats]) -> list[tuple[Group, Floats]]:
+    """Return the sets of axes and the variances of a function's parts over independent axes."""
+    axes = range(len(margins))
+    centred = means
+    found: list[tuple[Group, Floats]] = []
+    totals: dict[Group, Floats] = {(): np.zeros(means.shape[-1])}
+    for size in range(1, len(margins) + 1):
+        for part in combinations(axes, size):
+            projected = centred
+            for axis in reversed([a for a in axes if a not in part]):
+                projected = np.tensordot(margins[axis], projected, axes=(0, axis))
+            power = _variance(projected, [margins[a] for a in part])
+            smaller = [totals[sub] for k in range(1, size) for sub in combinations(part, k)]
+            own = np.maximum(power - np.sum(smaller, axis=0), 0.0) if smaller else power
+            totals[part] = own
+            found.append((part, own))
+    return found
+
+
+def _variance(values: Floats, margins: Sequence[Floats]) -> Floats:
+    mean, square = values, values**2
+    for margin in margins:
+        mean = np.tensordot(margin, mean, axes=(0, 0))
+        square = np.tensordot(margin, square, axes=(0, 0))
+    return np.maximum(square - mean**2, 0.0)
+
+
+def _conditions(margin: Floats) -> Floats:
+    """Return conditions on a column, standardised: of single cells and of thresholds."""
+    n = len(margin)
+    asked = np.concatenate([np.eye(n), np.tril(np.ones((n, n)))[:-1]])
+    share = asked @ margin / max(margin.sum(), _SMALLEST)
+    kept = (share > _LEAST_SHARE) & (share < 1 - _LEAST_SHARE)
+    asked, share = asked[kept], share[kept]
+    return (asked - share[:, None]) / np.sqrt(share * (1 - share))[:, None]
