@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.optimize import brentq, minimize
 
-from skdpsumm import Numeric, TableSchema
+from skdpsumm import Categorical, Numeric, TableSchema
 from skdpsumm.features._feature_maps import (
     GRID,
     FourierMap,
@@ -401,6 +401,86 @@ def test_histogram_cells_are_those_of_numpy():
     assert np.array_equal(counts[:4], np.histogram(X[:, 0], feature_map.edges(0))[0])
     edges = [feature_map.edges(2), feature_map.edges(1)]
     assert np.array_equal(counts[4:], np.histogramdd(X[:, [2, 1]], edges)[0].ravel())
+
+
+MIXED = TableSchema(
+    {
+        "age": Numeric(0, 20, step=1, missing=True),
+        "job": Categorical(list("abcd"), missing=True),
+        "x": (0, 1),
+    }
+)
+OWN_BINS = {"age": [0, 3, 10, 20], 1: [1, 0, 0, 1, 2]}
+
+
+def own_bins(bins=OWN_BINS):
+    return HistogramMap(MIXED, [4, 1, 3], [[0], [1], [0, 1, 2]], bins)
+
+
+def test_bins_of_a_map_of_its_own():
+    feature_map = own_bins()
+    assert feature_map.n_bins == (4, 3, 3)
+    assert [feature_map.n_present(j) for j in range(3)] == [3, 2, 3]
+    assert [feature_map.missing_cell(j) for j in range(3)] == [3, 2, None]
+    assert feature_map.edges(0).tolist() == [-0.5, 2.5, 9.5, 20.5], "bins of whole numbers"
+    assert feature_map.cell_of_codes(1).tolist() == [1, 0, 0, 1, 2]
+    rows = [[0, "a", 0.1], [3, "b", 0.5], [9.4, None, 0.9], [None, "d", 0], [20, "c", 1]]
+    codes = feature_map.codes(np.array(rows, object))
+    assert codes[:, 0].tolist() == [0, 1, 1, 3, 2]
+    assert codes[:, 1].tolist() == [1, 0, 2, 1, 0]
+    assert codes[:, 2].tolist() == [3, 10, 17, 30, 20]
+
+
+def test_bins_of_a_map_are_those_of_a_schema_with_the_same_edges():
+    rng, edges = np.random.default_rng(0), [0, 0.1, 0.7, 2]
+    X = rng.uniform(-0.5, 2.5, (500, 1))
+    X[:4, 0] = edges
+    told = HistogramMap(TableSchema([Numeric(edges=edges)]), [5], [[0]])
+    own = HistogramMap(table(1, (0, 2)), [5], [[0]], {0: edges})
+    assert np.array_equal(own.codes(X), told.codes(X))
+    assert np.array_equal(own.edges(0), told.edges(0))
+
+
+def test_missing_cells_may_share_a_cell():
+    feature_map = own_bins({1: [0, 1, 1, 0, 1]})
+    assert (feature_map.n_bins[1], feature_map.n_present(1), feature_map.missing_cell(1)) == (
+        2,
+        2,
+        1,
+    )
+
+
+def test_a_map_with_bins_of_its_own_describes_itself():
+    feature_map = own_bins()
+    state, arrays = json.loads(json.dumps(feature_map.to_state()))
+    again = feature_map_from_state(state, arrays)
+    assert again.same_as(feature_map)
+    assert again.bins == {0: (0.0, 3.0, 10.0, 20.0), 1: (1, 0, 0, 1, 2)}
+    assert "bins" in feature_map.difference(own_bins(None))
+    assert "bins[1][2]" in feature_map.difference(own_bins(OWN_BINS | {1: [1, 0, 2, 1, 2]}))
+    with pytest.raises(ValueError, match="an entry for each of 3 columns"):
+        feature_map_from_state(state | {"bins": [None]}, arrays)
+
+
+@pytest.mark.parametrize(
+    ("bins", "reason"),
+    [
+        ({0: [0, 30]}, "range of the column"),
+        ({0: [0, 5, 5, 20]}, "increasing"),
+        ({0: [0, 3.2, 3.4, 20]}, "without a value"),
+        ({0: [0, np.nan, 20]}, "increasing"),
+        ({0: 5}, "increasing"),
+        ({1: [0, 1, 2, 3]}, "each of its 5 codes"),
+        ({1: [0, 0, 0, 0, -1]}, "each of its 5 codes"),
+        ({1: [0, 0, 0, 0, 0.5]}, "each of its 5 codes"),
+        ({1: [0, 0, 0, 0, 2]}, "from 0 on"),
+        ({1: [10**30, 0, 0, 0, 1]}, "from 0 on"),
+        ({7: [0, 1]}, "bins names column 7"),
+    ],
+)
+def test_bins_that_do_not_fit_their_column_are_refused(bins, reason):
+    with pytest.raises(ValueError, match=reason):
+        own_bins(bins)
 
 
 def test_histogram_ends():

@@ -209,7 +209,13 @@ def _from_histogram(
     # Rounding may leave the last end just below 1.
     codes = np.minimum(np.searchsorted(ends, u, side="right"), len(ends) - 1)
     if histogram.schema.values(j) is not None:
-        return histogram.schema.decode(j, codes)
+        # Evenly among the categories of a cell, mostly one.
+        cells = histogram.cell_of_codes(j)
+        order, sizes = np.argsort(cells, kind="stable"), np.bincount(cells)
+        place = (
+            (rng.uniform(size=n_points) * sizes[codes]).astype(int) if j in histogram.bins else 0
+        )
+        return histogram.schema.decode(j, order[(np.cumsum(sizes) - sizes)[codes] + place])
     absent = codes == histogram.n_present(j)
     codes, edges = np.where(absent, 0, codes), histogram.edges(j)
     values = edges[codes] + rng.uniform(size=n_points) * np.diff(edges)[codes]
