@@ -9,7 +9,7 @@ from skdpsumm.moments.inferring._cells import column_cells, counted_groups, in_c
 from skdpsumm.moments.inferring._table_model import TableModel
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
     pytest.mark.filterwarnings("ignore:marginals leaves out"),
 ]
 SCHEMA = TableSchema(
