@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.optimize import brentq, minimize
 
-from skdpsumm import Numeric, TableSchema
+from skdpsumm import Categorical, Numeric, TableSchema
+from skdpsumm.features import _feature_maps
 from skdpsumm.features._feature_maps import (
     GRID,
     FourierMap,
@@ -401,6 +402,130 @@ def test_histogram_cells_are_those_of_numpy():
     assert np.array_equal(counts[:4], np.histogram(X[:, 0], feature_map.edges(0))[0])
     edges = [feature_map.edges(2), feature_map.edges(1)]
     assert np.array_equal(counts[4:], np.histogramdd(X[:, [2, 1]], edges)[0].ravel())
+
+
+MIXED = TableSchema(
+    {
+        "age": Numeric(0, 20, step=1, missing=True),
+        "job": Categorical(list("abcd"), missing=True),
+        "x": (0, 1),
+    }
+)
+OWN_BINS = {"age": [0, 3, 10, 20], 1: [1, 0, 0, 1, 2]}
+
+
+def own_bins(bins=OWN_BINS):
+    return HistogramMap(MIXED, [4, 1, 3], [[0], [1], [0, 1, 2]], bins)
+
+
+def test_bins_of_a_map_of_its_own():
+    feature_map = own_bins()
+    assert feature_map.n_bins == (4, 3, 3)
+    assert [feature_map.n_present(j) for j in range(3)] == [3, 2, 3]
+    assert [feature_map.missing_cell(j) for j in range(3)] == [3, 2, None]
+    assert feature_map.edges(0).tolist() == [-0.5, 2.5, 9.5, 20.5], "bins of whole numbers"
+    assert feature_map.cell_of_codes(1).tolist() == [1, 0, 0, 1, 2]
+    rows = [[0, "a", 0.1], [3, "b", 0.5], [9.4, None, 0.9], [None, "d", 0], [20, "c", 1]]
+    codes = feature_map.codes(np.array(rows, object))
+    assert codes[:, 0].tolist() == [0, 1, 1, 3, 2]
+    assert codes[:, 1].tolist() == [1, 0, 2, 1, 0]
+    assert codes[:, 2].tolist() == [3, 10, 17, 30, 20]
+
+
+def test_bins_of_a_map_are_those_of_a_schema_with_the_same_edges():
+    rng, edges = np.random.default_rng(0), [0, 0.1, 0.7, 2]
+    X = rng.uniform(-0.5, 2.5, (500, 1))
+    X[:4, 0] = edges
+    told = HistogramMap(TableSchema([Numeric(edges=edges)]), [5], [[0]])
+    own = HistogramMap(table(1, (0, 2)), [5], [[0]], {0: edges})
+    assert np.array_equal(own.codes(X), told.codes(X))
+    assert np.array_equal(own.edges(0), told.edges(0))
+
+
+def test_missing_cells_may_share_a_cell():
+    feature_map = own_bins({1: [0, 1, 1, 0, 1]})
+    assert (feature_map.n_bins[1], feature_map.n_present(1), feature_map.missing_cell(1)) == (
+        2,
+        2,
+        1,
+    )
+
+
+def test_a_map_with_bins_of_its_own_describes_itself():
+    feature_map = own_bins()
+    state, arrays = json.loads(json.dumps(feature_map.to_state()))
+    again = feature_map_from_state(state, arrays)
+    assert again.same_as(feature_map)
+    assert again.bins == {0: (0.0, 3.0, 10.0, 20.0), 1: (1, 0, 0, 1, 2)}
+    assert "bins" in feature_map.difference(own_bins(None))
+    assert "bins[1][2]" in feature_map.difference(own_bins(OWN_BINS | {1: [1, 0, 2, 1, 2]}))
+    with pytest.raises(ValueError, match="an entry for each of 3 columns"):
+        feature_map_from_state(state | {"bins": [None]}, arrays)
+
+
+@pytest.mark.parametrize(
+    ("bins", "reason"),
+    [
+        ({0: [0, 30]}, "range of the column"),
+        ({0: [0, 5, 5, 20]}, "increasing"),
+        ({0: [0, 3.2, 3.4, 20]}, "without a value"),
+        ({0: [0, np.nan, 20]}, "increasing"),
+        ({0: 5}, "increasing"),
+        ({1: [0, 1, 2, 3]}, "each of its 5 codes"),
+        ({1: [0, 0, 0, 0, -1]}, "each of its 5 codes"),
+        ({1: [0, 0, 0, 0, 0.5]}, "each of its 5 codes"),
+        ({1: [0, 0, 0, 0, 2]}, "from 0 on"),
+        ({1: [10**30, 0, 0, 0, 1]}, "from 0 on"),
+        ({7: [0, 1]}, "bins names column 7"),
+    ],
+)
+def test_bins_that_do_not_fit_their_column_are_refused(bins, reason):
+    with pytest.raises(ValueError, match=reason):
+        own_bins(bins)
+
+
+def mixed_rows(n=300):
+    rng = np.random.default_rng(0)
+    rows = np.empty((n, 3), object)
+    rows[:, 0] = [None if u < 0.1 else 25 * u for u in rng.random(n)]
+    rows[:, 1] = rng.choice(np.array([*"abcd", None], object), n)
+    rows[:, 2] = rng.random(n)
+    return rows
+
+
+def test_sums_of_histograms_are_those_of_the_matrix(monkeypatch):
+    """They are counted a histogram at a time, and bit for bit what all at once would be."""
+    monkeypatch.setattr(_feature_maps, "_ROWS_PER_BATCH", 128)
+    feature_map, X = own_bins(), mixed_rows()
+    phi = feature_map.matrix(X).toarray()
+    weights = np.random.default_rng(1).random(len(X))
+    assert np.array_equal(feature_map.grid_sums(X), phi.sum(axis=0).astype(np.int64) * GRID)
+    assert np.array_equal(feature_map.float_sums(X), phi.sum(axis=0))
+    in_order = sum(
+        w @ p for w, p in zip(*(np.split(a, [128, 256]) for a in (weights, phi)), strict=True)
+    )
+    assert np.allclose(feature_map.float_sums(X, weights), in_order, rtol=1e-15)
+    assert np.array_equal(feature_map.grid_sums(X[:0]), np.zeros(feature_map.n_features))
+
+
+@pytest.mark.parametrize("n_rows_at_once", [40, 1000])
+@pytest.mark.parametrize("kind", ["histogram", "race"])
+def test_averages_of_one_hot_codes_are_those_of_each_group_alone(monkeypatch, kind, n_rows_at_once):
+    """Each group adds GRID to every one-hot group, and in the closest whole shares."""
+    monkeypatch.setattr(_feature_maps, "_ROWS_PER_BATCH", n_rows_at_once)
+    rng, sizes = np.random.default_rng(0), np.array([1, 3, 7, 150, 1, 38, 100])
+    if kind == "histogram":
+        feature_map, X = own_bins(), mixed_rows()
+    else:
+        feature_map, X = random_map("race"), rng.uniform(-1, 1, (300, 3))
+    rows = rng.permutation(300)
+    phi, expected = feature_map.matrix(X).toarray(), np.zeros(feature_map.n_features, np.int64)
+    for own in np.split(rows, np.cumsum(sizes)[:-1]):
+        alone = feature_map.grid_averages(X, own, np.array([len(own)]))
+        assert all(alone[group].sum() == GRID for group in feature_map.row_groups())
+        assert np.all(np.abs(alone - phi[own].mean(axis=0) * GRID) < 1)
+        expected += alone
+    assert np.array_equal(feature_map.grid_averages(X, rows, sizes), expected)
 
 
 def test_histogram_ends():

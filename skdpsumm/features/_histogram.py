@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..schema._columns import first_values
+from .._computing import advance
+from ..schema._columns import Categorical, Numeric, first_values, told
 from ..schema._schema import TableSchema
-from ._feature_maps import OneHotMap, check_size, is_count
+from ._feature_maps import GRID, OneHotMap, batches, check_size, is_count
 
 # All threes of 90 columns. A file could list as many as it likes, of one bin each.
 MOST_GROUPS = 2**17
@@ -30,11 +32,18 @@ class HistogramMap(OneHotMap):
         column with a step has at most as many bins as values, and each holds whole values.
     groups : sequence of tuples of column indices
         One histogram per group; its cells are the products of its columns' bins, last fastest.
+    bins : mapping from column index to sequence, default=None
+        Bins of this map alone, for some columns; `n_bins` and the schema's edges do not hold for
+        them. Of numbers: the edges, as of `Numeric`. Of categories: the cell of each code, that of
+        missing cells included; cells are numbered from 0 on, and each holds a code.
 
     Attributes
     ----------
     n_bins : tuple of int
-        Number of codes of each column. Where cells may be missing the last code is theirs.
+        Number of cells of each column. Missing numbers have the last cell, and so have missing
+        categories unless `bins` says another (`missing_cell`).
+    bins : dict
+        As given, in tuples.
 
     Raises
     ------
@@ -44,11 +53,19 @@ class HistogramMap(OneHotMap):
 
     kind = "histogram"
 
-    def __init__(self, schema: TableSchema, n_bins: Sequence[int], groups: Sequence[Sequence[int]]):
+    def __init__(
+        self,
+        schema: TableSchema,
+        n_bins: Sequence[int],
+        groups: Sequence[Sequence[int]],
+        bins: Mapping[int, Sequence[Any]] | None = None,
+    ):
         self.schema, d = schema, schema.n_columns
         schema.require_bounds()
         if len(n_bins) != d or not all(is_count(n) for n in n_bins):
             raise ValueError(f"n_bins must be positive, one or {d} of them; got {n_bins!r}.")
+        given = {schema.index(j, "bins"): own for j, own in (bins or {}).items()}
+        self.bins = {j: _own_bins(schema, j, given[j]) for j in sorted(given)}
         self.n_bins = tuple(check_size(self._n_codes(j, int(n_bins[j]))) for j in range(d))
         if len(groups) > MOST_GROUPS:
             raise ValueError(f"At most {MOST_GROUPS:,} marginals are counted, got {len(groups):,}.")
@@ -61,16 +78,43 @@ class HistogramMap(OneHotMap):
         self.sizes = np.array(sizes, np.int64)
 
     def _n_codes(self, j: int, n_bins: int) -> int:
-        known, edges, missing = self.schema.values(j), self.schema.edges(j), self.schema.missing(j)
+        known, edges, missing = self.schema.values(j), self._own_edges(j), self.schema.missing(j)
         if known is not None:
-            return len(known) + missing
+            return int(self.cell_of_codes(j).max()) + 1
         if edges is not None:
             return len(edges) - 1 + missing
         return min(n_bins, self.schema.n_values(j) or n_bins) + missing
 
+    def _own_edges(self, j: int) -> tuple[float, ...] | None:
+        """Return the edges that numeric column `j` was given, None for equal bins."""
+        return self.bins.get(j, self.schema.edges(j))
+
     def n_present(self, j: int) -> int:
-        """Return the number of bins or categories of column `j`, that of missing cells left out."""
-        return self.n_bins[j] - self.schema.missing(j)
+        """Return the number of cells of column `j`, without one of missing cells alone."""
+        if self.schema.values(j) is None:
+            return self.n_bins[j] - self.schema.missing(j)
+        return len(set(self.cell_of_codes(j)[: len(self.schema.values(j))].tolist()))  # type: ignore[arg-type]
+
+    def missing_cell(self, j: int) -> int | None:
+        """Return the cell of the missing cells of column `j`; None where none may be missing.
+
+        Categories may share it (`cell_of_codes`).
+        """
+        if not self.schema.missing(j):
+            return None
+        of_numbers = self.schema.values(j) is None
+        return self.n_bins[j] - 1 if of_numbers else int(self.cell_of_codes(j)[-1])
+
+    def cell_of_codes(self, j: int) -> NDArray[np.int64]:
+        """Return the cell of each code of categorical column `j`, the code of missing last.
+
+        Category ``schema.values(j)[code]`` is counted in cell ``cell_of_codes(j)[code]``. Without
+        `bins` of its own, each code of a column is a cell.
+        """
+        column = self.schema.columns[j]
+        if not isinstance(column, Categorical):
+            raise ValueError(f"Column {self.schema.name(j)!r} has no categories; see `edges`.")
+        return np.array(self.bins.get(j, range(column.n_codes)), np.int64)
 
     def seen_columns(self) -> set[int]:
         return {j for group in self.groups for j in group}
@@ -96,7 +140,8 @@ class HistogramMap(OneHotMap):
     def column_codes(self, X: NDArray, j: int) -> NDArray[np.int64]:
         """Return the bin of each cell of column `j`; numbers outside the range are clipped."""
         if self.schema.values(j) is not None:
-            return self.schema.code(X, j)
+            codes = self.schema.code(X, j)
+            return self.cell_of_codes(j)[codes] if j in self.bins else codes
         values = self.schema.number(X, j)
         if not self.schema.missing(j):
             return self._bins_of(values, j)
@@ -105,7 +150,7 @@ class HistogramMap(OneHotMap):
         return np.where(absent, self.n_present(j), bins)
 
     def _bins_of(self, values: NDArray[np.float64], j: int) -> NDArray[np.int64]:
-        if self.schema.edges(j) is not None or self.schema.step(j) is not None:
+        if self._own_edges(j) is not None or self.schema.step(j) is not None:
             return np.searchsorted(self.edges(j)[1:-1], values, side="right")
         low, high = self.schema.bound(j) or (0.0, 1.0)
         n = self.n_present(j)
@@ -113,14 +158,31 @@ class HistogramMap(OneHotMap):
         return np.clip(((values - low) * (n / (high - low))).astype(np.int64), 0, n - 1)
 
     def codes(self, X: NDArray) -> NDArray[np.int64]:
-        used = sorted({j for group in self.groups for j in group})
+        return np.column_stack(list(self.group_codes(X)))
+
+    def group_codes(self, X: NDArray) -> Iterator[NDArray[np.int64]]:
         # Columns are read once, however many histograms share them.
-        by_column = {j: self.column_codes(X, j) for j in used}
-        out = np.zeros((len(X), len(self.groups)), np.int64)
-        for k, group in enumerate(self.groups):
-            for j in group:
-                out[:, k] = out[:, k] * self.n_bins[j] + by_column[j]
-        return out
+        by_column = {j: self.column_codes(X, j) for j in sorted(self.seen_columns())}
+        for group in self.groups:
+            cells = by_column[group[0]]
+            for j in group[1:]:
+                cells = cells * self.n_bins[j] + by_column[j]
+            yield cells
+
+    def float_sums(self, X: NDArray, weights: NDArray | None = None) -> NDArray[np.float64]:
+        # One histogram at a time: of many, the matrix of all codes is larger than the table.
+        if weights is None:
+            return self.grid_sums(X) / GRID
+        total = np.zeros(self.n_features)
+        for rows in batches(len(X)):
+            for place, codes in zip(self.row_groups(), self.group_codes(X[rows]), strict=True):
+                total[place] += np.bincount(codes, weights[rows], place.stop - place.start)
+            advance()
+        return total
+
+    @property
+    def _n_codes_at_once(self) -> int:
+        return len(self.seen_columns())
 
     def edges(self, j: int) -> NDArray[np.float64]:
         """Return the ``n_present(j) + 1`` edges of the bins of numeric column `j`.
@@ -129,7 +191,7 @@ class HistogramMap(OneHotMap):
         half a step above the last one.
         """
         low, high = self.schema.bound(j) or (0.0, 1.0)
-        own, step, n = self.schema.edges(j), self.schema.step(j), self.n_present(j)
+        own, step, n = self._own_edges(j), self.schema.step(j), self.n_present(j)
         if step is None:
             return np.linspace(low, high, n + 1) if own is None else np.array(own)
         if own is None:
@@ -141,14 +203,46 @@ class HistogramMap(OneHotMap):
         return low + (first - 0.5) * step
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        every = range(self.schema.n_columns)
         state = {
             "kind": self.kind,
-            "n_bins": [self.n_present(j) for j in range(self.schema.n_columns)],
+            "n_bins": [self.n_present(j) for j in every],
             "groups": [list(group) for group in self.groups],
             **self.schema.to_dict(),
         }
+        if self.bins:  # which files of format version 3 do not know
+            state["bins"] = [list(self.bins[j]) if j in self.bins else None for j in every]
         return state, {}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, NDArray]) -> HistogramMap:
-        return cls(TableSchema.from_dict(state), state["n_bins"], state["groups"])
+        schema = TableSchema.from_dict(state)
+        listed = state.get("bins", [None] * schema.n_columns)
+        if len(listed) != schema.n_columns:
+            raise ValueError(f"bins must have an entry for each of {schema.n_columns} columns.")
+        bins = {j: own for j, own in enumerate(listed) if own is not None}
+        return cls(schema, state["n_bins"], state["groups"], bins)
+
+
+def _own_bins(schema: TableSchema, j: int, own: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the bins of one column as plain numbers, or raise ValueError."""
+    column = schema.columns[j]
+    try:
+        if isinstance(column, Numeric):
+            # Its constructor knows what edges fit a range and a step.
+            return replace(column, edges=own).edges  # type: ignore[arg-type, return-value]
+        return _own_cells(column, own)
+    except ValueError as error:
+        raise ValueError(f"bins, column {schema.name(j)!r}: {error}") from None
+
+
+def _own_cells(column: Categorical, own: Sequence[Any]) -> tuple[int, ...]:
+    given = list(own) if np.iterable(own) else []
+    if len(given) != column.n_codes or not all(cell == 0 or is_count(cell) for cell in given):
+        raise ValueError(
+            f"list a cell (0, 1, ...) for each of its {column.n_codes} codes, got {told(own)}."
+        )
+    cells = tuple(map(int, given))
+    if len(set(cells)) != max(cells) + 1:
+        raise ValueError(f"number the cells from 0 on and use each, got {told(own)}.")
+    return cells

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import field
-from numbers import Integral
+from dataclasses import field, fields
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from ..features._feature_maps import FeatureMap
+from ..features._histogram import HistogramMap
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivacyReprMixin, check_groups, estimator
+from ..privacy._contract import PrivacyReprMixin, PrivateFit, check_groups, estimator
 from ..schema._columns import Categorical, Column, Numeric
 from ..schema._schema import TableSchema, allowed, as_schema
 from ..sketches import PrivateSketch
 from ..sketches._sketchers import BaseSketcher
 from ..sketches._union import with_schema
+from ._default_sketcher import default_sketcher
 from .inferring._points import check_answerable
 
 _NO_SCHEMA = (
@@ -29,26 +31,75 @@ _NO_SCHEMA = (
 )
 
 
+# What says how a release protects: of the default sketcher. One of your own has its own.
+PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "noise_seed", "ledger")
+
+
 @estimator
 class BaseM2M(PrivacyReprMixin, BaseEstimator):
     """An estimator whose `fit` is one release by its sketcher, and which works from that alone.
 
     The sketcher's own `fit` keeps the contract (`PrivateFit`): it warns, asks the ledger, charges
     and publishes. What is checked here comes before it, and what is computed here comes after.
+
+    Parameters
+    ----------
+    schema : TableSchema or what stands for one
+        What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
+        "farmer"]}``, or a `TableSchema`.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit`; ``np.inf`` for no noise. This and the next five parameters are
+        those of the default sketcher: with a sketcher of your own, give them to it.
+    delta : float, default=1e-6
+        0 gives pure DP, with more noise.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        Under "replace_one" the number of rows is public and sensitivities double.
+    max_rows_per_group : int, "average" or None, default=None
+        None protects one row of X. Otherwise `fit` takes `groups`, one label for each row, and
+        protects a whole group, usually all rows of one person. An int k keeps at most k rows of
+        each group, and the noise is that of k rows. "average" counts each group once.
+    noise_seed : int or None, default=None
+        For simulations only: None draws noise from the operating system.
+    ledger : PrivacyLedger or LedgerDataset, default=None
+        Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
+        a cross-validation too, and without a ledger nothing counts them.
+    inference : {"auto", "graphical", "points"}, default="auto"
+        How the release is read. "graphical": a graphical model of the sketch's histograms, which
+        knows each group of columns that was counted as well as its counts do; what else the sketch
+        has is not used. "points": synthetic points, weighted to match all features; where
+        there are histograms, the points are drawn from their graphical model. "auto": "graphical"
+        for sketches of histograms alone, unless you set a parameter of points.
+    n_synthetic : int, default=100_000
+        Number of synthetic points.
+    random_state : int, RandomState or None, default=None
+        Public randomness: synthetic points, and the sketcher's map if it has none of its own.
+    verbose : int, default=0
+        Show progress on the standard error stream.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "sketcher": [None, HasMethods(["fit", "check_budget"])],
+        "sketcher": [StrOptions({"auto"}), HasMethods(["fit", "check_budget"])],
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
+        **{name: PrivateFit._parameter_constraints[name] for name in PROTECTION},
+        "inference": [StrOptions({"auto", "graphical", "points"})],
         "n_synthetic": [Interval(Integral, 2, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
+    # Parameters of points: who sets one does not mean a graphical model.
+    _of_points: ClassVar[tuple[str, ...]] = ("prior",)
 
-    sketcher: Any = field(default=None, kw_only=False)
+    sketcher: Any = field(default="auto", kw_only=False)
     schema: Any = None
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    adjacency: str = "add_remove"
+    max_rows_per_group: Any = None
+    noise_seed: int | None = None
+    ledger: Any = None
+    inference: str = "auto"
     prior: Any = "auto"
     n_synthetic: int = 100_000
     random_state: Any = None
@@ -74,32 +125,112 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         sketcher = copy._build_sketcher(check_random_state(copy.random_state), n_features, labels)
         return sketcher.set_params(ledger=None)
 
+    def check_budget(self) -> None:
+        """Raise what `fit` would raise for bad parameters or a ledger that is too full.
+
+        No data are needed and nothing is charged.
+
+        Raises
+        ------
+        ValueError
+            For bad parameters.
+        BudgetExceededError
+            If the ledger cannot hold epsilon and delta.
+        """
+        self._check_parameters()
+
     @abstractmethod
     def _build_sketcher(self, rng: np.random.RandomState, n_features: int, y: NDArray) -> Any:
         """Return the sketcher of a fit, whose map is drawn by an int."""
 
+    @property
+    def _own_sketcher(self) -> Any:
+        """The sketcher that you gave, None for the default."""
+        return None if isinstance(self.sketcher, str) else self.sketcher
+
+    @property
+    def _protection(self) -> dict[str, Any]:
+        """The parameters of the default sketcher that say how it protects."""
+        return {name: getattr(self, name) for name in PROTECTION}
+
+    def _made_sketcher(self, schema: Any, table: TableSchema, target: int | None = None) -> Any:
+        """Return the sketcher of a fit: your own with this schema, or the default for a table."""
+        if self._own_sketcher is not None:
+            return with_schema(self._own_sketcher, schema)
+        made = default_sketcher(table, target)
+        return made.set_params(schema=schema, **self._protection)
+
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""
         self._validate_params()
+        self._check_said_once()
         self._require_schema()
-        if self.sketcher is not None:
-            with_schema(self.sketcher, self.schema).check_budget()
+        self._check_inference()
+        known = as_schema(self.schema)
+        sketcher = self._made_sketcher(known, TableSchema((0, 1)))
+        sketcher.check_budget()
+
+    def _check_said_once(self) -> None:
+        """Raise ValueError for a budget beside a sketcher, which has its own."""
+        own = self._own_sketcher
+        if own is None:
+            return
+        usual = {one.name: one.default for one in fields(self)}  # type: ignore[arg-type]
+        given = [name for name in PROTECTION if not _same(getattr(self, name), usual[name])]
+        if given:
+            name = type(self).__name__
+            told = ", ".join(f"{one}=..." for one in given)
+            raise ValueError(
+                f"{name} has {told} beside a sketcher of your own, which makes the release: give "
+                f"it to the sketcher, {name}({type(own).__name__}({told}))."
+            )
+
+    def _check_inference(self) -> None:
+        """Raise ValueError for a graphical model with parameters of points."""
+        changed = self._changed_for_points()
+        if self.inference == "graphical" and changed:
+            raise ValueError(
+                f"{changed[0]} is for inference='points', and inference is 'graphical'; leave one "
+                "of the two out."
+            )
+
+    def _changed_for_points(self) -> list[str]:
+        """Return the parameters of points that are not the default."""
+        usual = {one.name: one.default for one in fields(self)}  # type: ignore[arg-type]
+        return [n for n in self._of_points if not _same(getattr(self, n), usual[n])]
+
+    def _is_graphical(self, feature_map: FeatureMap) -> bool:
+        """Return whether a graphical model reads the release; raise where it cannot."""
+        kinds = [isinstance(part, HistogramMap) for part in feature_map.parts()]
+        if self.inference == "graphical" and not any(kinds):
+            raise ValueError(
+                "inference='graphical' needs a histogram in the sketch: take inference='points', "
+                "or add a HistogramSketcher to a SketchUnion."
+            )
+        if self.inference == "auto":
+            return all(kinds) and not self._changed_for_points()
+        return self.inference == "graphical"
 
     def _require_schema(self) -> None:
         """Raise ValueError unless one schema is given, here or to the sketcher."""
-        own = None if self.sketcher is None else as_schema(self.sketcher.schema)
+        sketcher = self._own_sketcher
+        own = None if sketcher is None else as_schema(sketcher.schema)
         given = as_schema(self.schema)
         if own is None and given is None:
             raise ValueError(_NO_SCHEMA)
         if own is not None and given not in (None, own):
             raise ValueError(
-                f"{type(self).__name__} has a schema, and {type(self.sketcher).__name__} another "
+                f"{type(self).__name__} has a schema, and {type(sketcher).__name__} another "
                 "one; give it once."
             )
 
     def _check_groups(self, groups: Any) -> None:
-        """Raise where `groups` comes without the sketcher's `max_rows_per_group`, or that alone."""
-        limit = getattr(self.sketcher, "max_rows_per_group", None)
+        """Raise where `groups` comes without `max_rows_per_group`, or that alone."""
+        own = self._own_sketcher
+        if own is None:
+            check_groups(type(self).__name__, self.max_rows_per_group, groups)
+            return
+        limit = getattr(own, "max_rows_per_group", None)
         check_groups(f"the sketcher of {type(self).__name__}", limit, groups)
 
     def _seeded(self, sketcher: Any, rng: np.random.RandomState) -> Any:
@@ -112,6 +243,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     def _release(self, sketcher: Any, table: Any, feature_map: FeatureMap, groups: Any) -> None:
         """Release a sketch of `table`, one charge, if it can be answered from."""
+        self._is_graphical(feature_map)
         check_answerable(feature_map, feature_map.schema, self.prior)
         sketcher.fit(table, **({} if groups is None else {"groups": groups}))
         self.sketcher_ = sketcher
@@ -120,6 +252,8 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         """Check the parameters of an analyst, and return the sketch's table as they see it."""
         self._validate_params()
         table = table_of(sketch, schema)
+        self._check_inference()
+        self._is_graphical(sketch.feature_map)
         check_answerable(sketch.feature_map, table, self.prior)
         return table
 
@@ -131,8 +265,9 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        own = self.sketcher
-        tags.non_deterministic = own is None or get_tags(own).non_deterministic
+        own = self._own_sketcher
+        noisy = bool(self.epsilon != np.inf and self.noise_seed is None)
+        tags.non_deterministic = noisy if own is None else get_tags(own).non_deterministic
         known = self.schema if self.schema is not None or own is None else own.schema
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(known)
         return tags
@@ -184,6 +319,11 @@ def _check_alike(name: str, known: Column, given: Column) -> None:
 def with_parts(sketcher: Any) -> list[Any]:
     """Return a sketcher and all in it, nothing for None."""
     return [] if sketcher is None else [sketcher, *sketcher.sub_sketchers()]
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Return whether a parameter is its default; an array never is."""
+    return value is default or (isinstance(value, str | Real) and value == default)
 
 
 def library_of(X: Any) -> str | None:

@@ -66,6 +66,93 @@ class Block:
     share: float = 1.0
 
 
+@dataclass(frozen=True)
+class ScaledNoise:
+    """Discrete noise of one scale.
+
+    Parameters
+    ----------
+    kind : {"laplace", "gaussian", "none"}
+    scale : float
+        In units of ``2**-lift`` of the grid's; 0 for no noise.
+    lift : int, default=0
+        Values are multiplied by ``2**lift`` before the noise.
+    """
+
+    kind: str
+    scale: float
+    lift: int = 0
+
+    @property
+    def std(self) -> float:
+        """Standard deviation, in grid units."""
+        if self.kind != "laplace":
+            return self.scale / 2.0**self.lift
+        # p = exp(-1/b): variance 2p / (1-p)^2 = 1 / (2 sinh(1/2b)^2)
+        return 1 / (math.sqrt(2) * math.sinh(min(0.5 / self.scale, 300.0)))
+
+    def add(
+        self,
+        values: NDArray[np.int64],
+        noise_seed: int | None = None,
+        spawn_key: tuple[int, ...] = (),
+    ) -> NDArray[np.float64]:
+        """Return integers with noise, as multiples of ``2**-lift``; see `noisy_integers`."""
+        lifted = np.left_shift(np.ascontiguousarray(values, dtype=np.int64), self.lift)
+        if np.any(np.right_shift(lifted, self.lift) != values):
+            raise OverflowError("Sums exceed 64-bit integers; sketch the data in several parts.")
+        if self.scale:
+            lifted = noisy_integers(lifted, self.scale, self.kind, noise_seed, spawn_key)
+        return np.ldexp(lifted.astype(np.float64), -self.lift)
+
+
+class Discreteness:
+    """How far discrete Gaussian noise may be from continuous noise, and what that takes.
+
+    Parameters
+    ----------
+    size : int
+        Number of values of a release, in all its steps.
+    mu : float
+        Distance of neighbours, in standard deviations, over all values.
+    epsilon, delta : float
+        Of the release, which sets a part of the reserve aside.
+
+    Attributes
+    ----------
+    tail : float
+        Probability that some value is in the tail.
+    allowed : float
+        What `needed` may sum to.
+    poisson : float
+        What the Poisson term of all values sums to, for noise of two units or more.
+    """
+
+    def __init__(self, size: int, mu: float, epsilon: float, delta: float):
+        self.tail = RESERVE * delta * _RESERVE_PER_RELEASE
+        self.allowed = RESERVE * min(epsilon, 1.0) * _RESERVE_PER_RELEASE
+        self.poisson = size * 3 * math.exp(-8 * math.pi**2)
+        radius = math.sqrt(2 * math.log(2 * size / self.tail)) + mu
+        self._curvature = max(1 / 8, radius**2 / 24)
+
+    def needed(self, size: int, scale: float) -> float:
+        """Return the log ratio that so many values of one scale take, before they are lifted."""
+        return size * self._curvature / scale / scale
+
+    def lift(self, needed: float, smallest: float) -> int:
+        """Return the public power of two that brings `needed` to what is allowed.
+
+        Parameters
+        ----------
+        needed : float
+        smallest : float
+            The smallest scale.
+        """
+        lift = max(0, math.ceil(math.log2(max(needed / self.allowed, 1.0)) / 2))
+        # Below two grid units the Poisson term would count; it is 1e-33 at sigma = 2.
+        return lift + max(0, math.ceil(math.log2(2 / (smallest * 2.0**lift))))
+
+
 class IntegerNoise:
     """Calibrated noise for a vector of int64 that consists of `Block` s.
 
@@ -99,6 +186,7 @@ class IntegerNoise:
             raise ValueError(f"shares must be positive and sum to one, got {shares}.")
         self.lift = 0
         if math.isinf(epsilon):
+            self.kind = "none"
             self._scales = [0.0] * len(self.blocks)
             self.mechanism: Mechanism = Unprotected("epsilon is infinite and no noise was added")
         elif delta == 0:
@@ -106,11 +194,7 @@ class IntegerNoise:
         else:
             self._gaussian(epsilon, delta)
         check_scale(max(self._scales))
-        if self.lift > _LARGEST_LIFT:
-            raise ValueError(
-                f"epsilon={epsilon!r} asks for so little noise that it is hardly any; lower "
-                "epsilon, or take np.inf for none."
-            )
+        check_lift(self.lift, epsilon)
 
     def _laplace(self, epsilon: float) -> None:
         self.kind = "laplace"
@@ -122,19 +206,12 @@ class IntegerNoise:
         self.kind = "gaussian"
         mu = gdp_mu(epsilon * (1 - RESERVE), delta * (1 - RESERVE))
         scales = [b.l2 / (mu * math.sqrt(b.share)) * (1 + 1e-12) for b in self.blocks]
-        size = sum(b.size for b in self.blocks)
-        tail = RESERVE * delta * _RESERVE_PER_RELEASE
-        radius = math.sqrt(2 * math.log(2 * size / tail)) + mu
-        curvature = max(1 / 8, radius**2 / 24)
-        # Sums are multiplied by 2**lift, a public power, until the discreteness fits the reserve.
-        allowed = RESERVE * min(epsilon, 1.0) * _RESERVE_PER_RELEASE
-        needed = sum(b.size * curvature / s / s for b, s in zip(self.blocks, scales, strict=True))
-        self.lift = max(0, math.ceil(math.log2(max(needed / allowed, 1.0)) / 2))
-        # Below two grid units the Poisson term would count; it is 1e-33 at sigma = 2.
-        self.lift += max(0, math.ceil(math.log2(2 / (min(scales) * 2.0**self.lift))))
+        slack = Discreteness(sum(b.size for b in self.blocks), mu, epsilon, delta)
+        needed = sum(slack.needed(b.size, s) for b, s in zip(self.blocks, scales, strict=True))
+        self.lift = slack.lift(needed, min(scales))
         self._scales = [s * 2.0**self.lift for s in scales]
-        log_ratio = needed / 4.0**self.lift + size * 3 * math.exp(-8 * math.pi**2)
-        self.mechanism = GaussianDP(mu, log_ratio, tail)
+        log_ratio = needed / 4.0**self.lift + slack.poisson
+        self.mechanism = GaussianDP(mu, log_ratio, slack.tail)
 
     def cost_between(self, distances: Sequence[tuple[float, float]]) -> Mechanism:
         """Return what the same noise costs between neighbours of another kind.
@@ -177,13 +254,7 @@ class IntegerNoise:
     @property
     def std(self) -> NDArray[np.float64]:
         """Standard deviation of the noise, per coordinate, in grid units."""
-        if not any(self._scales):
-            deviations = self._scales
-        elif self.kind == "laplace":
-            # p = exp(-1/b): variance 2p / (1-p)^2 = 1 / (2 sinh(1/2b)^2)
-            deviations = [1 / (math.sqrt(2) * math.sinh(min(0.5 / s, 300.0))) for s in self._scales]
-        else:
-            deviations = [s / 2.0**self.lift for s in self._scales]
+        deviations = [ScaledNoise(self.kind, s, self.lift).std for s in self._scales]
         return np.repeat(deviations, [b.size for b in self.blocks])
 
     def add(self, values: NDArray[np.int64], noise_seed: int | None = None) -> NDArray[np.float64]:
@@ -211,12 +282,8 @@ class IntegerNoise:
         `mechanism` is the cost of all blocks together; later ones may depend on earlier results.
         A block is to be released once.
         """
-        lifted = np.left_shift(np.ascontiguousarray(values, dtype=np.int64), self.lift)
-        if np.any(np.right_shift(lifted, self.lift) != values):
-            raise OverflowError("Sums exceed 64-bit integers; sketch the data in several parts.")
-        scale = self._scales[index]
-        noisy = noisy_integers(lifted, scale, self.kind, noise_seed, (index,)) if scale else lifted
-        return np.ldexp(noisy.astype(np.float64), -self.lift)
+        noise = ScaledNoise(self.kind, self._scales[index], self.lift)
+        return noise.add(values, noise_seed, (index,))
 
 
 def on_grid(values: NDArray[np.float64], step: float) -> NDArray[np.int64]:
@@ -266,6 +333,15 @@ def check_scale(scale: float) -> None:
         raise ValueError(
             "epsilon and delta ask for noise beyond the range of 64-bit integers; raise epsilon, "
             "or the smallest share of it."
+        )
+
+
+def check_lift(lift: int, epsilon: float) -> None:
+    """Raise ValueError where noise is so small that hardly any sum would fit beside it."""
+    if lift > _LARGEST_LIFT:
+        raise ValueError(
+            f"epsilon={epsilon!r} asks for so little noise that it is hardly any; lower "
+            "epsilon, or take np.inf for none."
         )
 
 
@@ -357,7 +433,8 @@ def exponential_choice(
     """
     if rng is None:
         return int(_noisy_max(scale)(scores))
-    return int(np.argmax(scores / scale + rng.gumbel(size=len(scores))))
+    behind = scores - scores.max()  # first, for float64 has fewer digits than int64
+    return int(np.argmax(behind / scale + rng.gumbel(size=len(scores))))
 
 
 @lru_cache(maxsize=128)

@@ -1,5 +1,8 @@
 """The file format of a sketch: a zip of numpy arrays and one JSON header, with a checksum.
 
+Version 4 adds `bins` that a histogram has of its own, beside those of its schema; a sketch without
+them is written as version 3, which is the same otherwise, so that older readers take it.
+
 Version 3 holds a `TableSchema`: each column has `edges` and a `description`, and says whether cells
 may be `missing`. In version 2 the edges are in the map of a histogram; version 1 has neither these
 nor a `step`. Both are read as if what they lack were null.
@@ -27,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features._feature_maps import GRID, feature_map_from_state
+from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 
 if TYPE_CHECKING:
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
 
 
 FORMAT = "skdpsumm.PrivateSketch"
-VERSION = 3
+VERSION = 4
 # Bytes of a file, and of all that is unpacked from it: sums and noise of 2**26 features.
 LARGEST_FILE = 2**30
 # Bytes of the header: 64 columns of 100,000 categories each.
@@ -109,9 +113,9 @@ def read_sketch(path: str | os.PathLike, kind: type[PrivateSketch]) -> PrivateSk
 def _sketch(
     header: dict[str, Any], arrays: dict[str, NDArray], kind: type[PrivateSketch]
 ) -> PrivateSketch:
-    if header["version"] < VERSION:
+    if header["version"] < 3:
         _upgrade(header["map"], header["version"])
-        header["version"] = VERSION
+        header["version"] = 3
     own = {k.removeprefix("map."): a for k, a in arrays.items() if k.startswith("map.")}
     sketch = kind(
         feature_map_from_state(header["map"], own),
@@ -150,7 +154,7 @@ def _content(sketch: PrivateSketch) -> tuple[dict[str, Any], dict[str, NDArray]]
     state, map_arrays = sketch.feature_map.to_state()
     header = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": _least_version(sketch),
         "map": state,
         "n_released": sketch.n_released,
         "n_noise_std": sketch.n_noise_std,
@@ -160,6 +164,12 @@ def _content(sketch: PrivateSketch) -> tuple[dict[str, Any], dict[str, NDArray]]
     }
     arrays = {f"map.{name}": array for name, array in map_arrays.items()}
     return header, arrays | {"sums": sketch.sums, "noise_std": sketch.noise_std}
+
+
+def _least_version(sketch: PrivateSketch) -> int:
+    """Return the oldest version that knows all that the sketch says."""
+    maps = sketch.feature_map.parts()
+    return VERSION if any(isinstance(m, HistogramMap) and m.bins for m in maps) else 3
 
 
 def _digest(header: dict[str, Any], arrays: dict[str, NDArray]) -> str:

@@ -35,7 +35,7 @@ from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
 from ..schema._schema import TableSchema, allowed, as_schema, public_points, schema_of
 from ._partitions import sum_partitions
-from ._private_sketch import AVERAGE, Counted, PendingRelease, sensitivities
+from ._private_sketch import AVERAGE, Counted, PendingRelease, PrivateSketch, sensitivities
 
 # Of the budget, for the number of rows, as in the paper.
 _COUNT_SHARE = 0.02
@@ -46,8 +46,111 @@ _MOST_NAMED = 10
 
 @inherited_docs
 @estimator
-class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A transformer phi whose `fit` releases the noisy sum of phi over the rows.
+class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A transformer phi whose `fit` releases noisy sums of phi over the rows.
+
+    Parameters
+    ----------
+    schema : TableSchema or what stands for one, default=None
+        What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
+        "farmer"]}``, or a `TableSchema`.
+    epsilon : float, default=1.0
+        Total epsilon of one `fit`; ``np.inf`` for no noise.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        Under "replace_one" the number of rows is public and sensitivities double.
+    random_state : int, RandomState or None, default=None
+        Public randomness.
+    {max_rows_per_group...ledger}
+    n_jobs : int or None, default=None
+        Threads for the sum. The result does not depend on it, bit for bit.
+    verbose : int, default=0
+        Show progress on the standard error stream, a step per 65,536 rows; for the curator alone,
+        as it tells the number of rows. Dask has a display of its own.
+
+    Attributes
+    ----------
+    sketch_ : PrivateSketch
+        The release.
+    privacy_ : PrivacyGuarantee
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where X has column names.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateFit._parameter_constraints,
+        "n_jobs": [
+            None,
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, None, -1, closed="right"),
+        ],
+        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
+        "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
+    }
+
+    schema: Any = None
+    n_jobs: int | None = None
+    verbose: int | bool = 0
+
+    @abstractmethod
+    def preview_map(self, n_columns: int, names: Any = None) -> FeatureMap:
+        """Return the public map of such a table; no data, no cost."""
+
+    def sub_sketchers(self) -> list[TableSketcher]:
+        """Return the sketchers that this one is made of, itself left out."""
+        return []
+
+    def transform(self, X):
+        """Return phi(X), the public features; no private data are involved.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, m), in the dtype of X
+        """
+        check_is_fitted(self, "feature_map_")
+        X = self._validate(X, self._read_by, reset=False)
+        features: Any = self.feature_map_.matrix(X)
+        features = features.toarray() if sparse.issparse(features) else features
+        return features.astype(np.float32 if is_float32(X) else np.float64, copy=False)
+
+    def _set_release(self, sketch: PrivateSketch, read_by: TableSchema | None) -> None:
+        """Set what is published together, so that it always describes one release.
+
+        `read_by` is the schema that was given, by which other tables are read later.
+        """
+        self.sketch_ = sketch
+        self.feature_map_, self._read_by = sketch.feature_map, read_by
+        self.privacy_ = sketch.privacy
+        self._n_features_out = sketch.feature_map.n_features
+
+    def _validate(self, X, schema: TableSchema | None, *, reset: bool) -> NDArray | Table:
+        return validate_table(self, X, schema=schema, keep_float32=True, reset=reset)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_rows_public()
+        as_schema(self.schema)  # which checks it
+        check_engine()
+
+    def _schema_for(self, n_columns: int, names: Any = None) -> TableSchema:
+        """Return the schema of such a table, in which nothing may be known of the columns."""
+        return (as_schema(self.schema) or TableSchema(Numeric())).for_table(n_columns, names)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # `transform` does; what `fit` sums is made in float64, whatever the container.
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
+        return tags
+
+
+@inherited_docs
+@estimator
+class BaseSketcher(TableSketcher):
+    """A transformer phi whose `fit` releases the noisy sum of phi over the rows, in one step.
 
     Subclasses say which phi (`_draw_map`) and how the budget is shared (`_shares`).
 
@@ -75,45 +178,26 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         and none on the answers of M2M.
     random_state : int, RandomState or None, default=None
         Public randomness: frequencies and hashes. Owners who add their sketches share an int.
-    {max_rows_per_group...ledger}
-    n_jobs : int or None, default=None
-        Threads for the sum. The result does not depend on it, bit for bit.
-    verbose : int, default=0
-        Show progress on the standard error stream, a step per 65,536 rows; for the curator alone,
-        as it tells the number of rows. Dask has a display of its own.
+    {max_rows_per_group...verbose}
 
     Attributes
     ----------
-    sketch_ : PrivateSketch
-        The release.
-    privacy_ : PrivacyGuarantee
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names.
+    {sketch_...feature_names_in_}
     """
 
     __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateFit._parameter_constraints,
+        **TableSketcher._parameter_constraints,
         "denominator": [
             StrOptions({"auto", "budget", "row_sums"}),
             Interval(Real, 0, 1, closed="neither"),
         ],
         "postprocess": ["boolean"],
-        "n_jobs": [
-            None,
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Integral, None, -1, closed="right"),
-        ],
-        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
-        "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
     }
 
-    schema: Any = None
     denominator: Any = "auto"
     postprocess: bool = True
-    n_jobs: int | None = None
-    verbose: int | bool = 0
 
     @abstractmethod
     def _draw_map(self, schema: TableSchema, rng: np.random.RandomState) -> FeatureMap:
@@ -122,10 +206,6 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _shares(self, feature_map: FeatureMap) -> list[float]:
         """Return the share of the budget of each elementary map."""
         return [1.0]
-
-    def sub_sketchers(self) -> list[BaseSketcher]:
-        """Return the sketchers that this one is made of, itself left out."""
-        return []
 
     def preview_map(self, n_columns: int, names: Any = None) -> FeatureMap:
         """Return the map that `fit` will draw for such a table; no data, no cost."""
@@ -255,12 +335,6 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         pending.add_sums(sums, n_rows)
         return pending
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_rows_public()
-        as_schema(self.schema)  # which checks it
-        check_engine()
-
     def release(self):
         """Add the noise, once, and publish `sketch_`. The exact sums are deleted.
 
@@ -280,32 +354,9 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
                 "There is nothing to release: call fit, or partial_fit and then release. A sketch "
                 "that was released stays in sketch_."
             )
-        # What is published changes together, so that it always describes one release.
-        self.sketch_ = pending.publish(postprocess=bool(self.postprocess))
-        self.feature_map_, self._read_by = pending.feature_map, pending.read_by
-        self.privacy_ = pending.privacy
-        self._n_features_out = pending.feature_map.n_features
+        sketch = pending.publish(postprocess=bool(self.postprocess))
+        self._set_release(sketch, pending.read_by)
         return self
-
-    def transform(self, X):
-        """Return phi(X), the public features; no private data are involved.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, m), in the dtype of X
-        """
-        check_is_fitted(self, "feature_map_")
-        X = self._validate(X, self._read_by, reset=False)
-        features = self.feature_map_.matrix(X)
-        features = features.toarray() if sparse.issparse(features) else features
-        return features.astype(np.float32 if is_float32(X) else np.float64, copy=False)
-
-    def _validate(self, X, schema: TableSchema | None, *, reset: bool) -> NDArray | Table:
-        return validate_table(self, X, schema=schema, keep_float32=True, reset=reset)
 
     def _replacement_ratio(self) -> float:
         """Return how much farther a replaced row moves the sum of phi than a new one, in L2."""
@@ -336,10 +387,6 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         feature_map = self._draw_map(schema, check_random_state(self.random_state))
         _warn_of_the_unseen(feature_map, schema)
         return self._prepare(feature_map)
-
-    def _schema_for(self, n_columns: int, names: Any = None) -> TableSchema:
-        """Return the schema of such a table, in which nothing may be known of the columns."""
-        return (as_schema(self.schema) or TableSchema(Numeric())).for_table(n_columns, names)
 
     def _prepare(self, feature_map: FeatureMap) -> PendingRelease:
         """Fix what the guarantee states; later set_params do not reach the release."""
@@ -378,13 +425,6 @@ class BaseSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return PendingRelease(
             feature_map, noise, self.noise_seed, counts_rows, privacy, self._limit
         )
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        # `transform` does; what `fit` sums is made in float64, whatever the container.
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
-        return tags
 
 
 def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,21 +14,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import progress
 from ..._dask import check_columns
+from ..._docs import inherited_docs
 from ...privacy._contract import columns_kept, estimator
 from ...schema._reading import exact_numbers, validate_table
-from ...schema._schema import as_schema
-from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
-from ...sketches._union import with_schema
+from ...schema._schema import TableSchema, as_schema
+from ...sketches import PrivateSketch
 from .._base import BaseM2M, library_of
-from ..inferring._points import draw_points
+from ..inferring._points import draw_points, fitted_model, maxent_points, systematic
 from ..inferring._regression import MomentRegression
 from ._estimate import Estimate
 from ._planning import Plan
 from ._positions import Positions
 from ._statistics import StatisticsMixin
+from ._synthetic import framed
 from ._warnings import warn_of_coarse_bins
 
 
+@inherited_docs
 @estimator
 class M2MEstimator(StatisticsMixin, BaseM2M):
     """Estimate any statistic of a data set from one private sketch of it.
@@ -36,41 +38,34 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     The curator calls `fit`: one release, one charge. The analyst holds the sketch alone
     (`sketch_.save`, `from_sketch`) and asks as many questions as they like: none costs privacy.
 
-    A statistic ``mean f(x)`` is estimated as ``a . z``, where z is the sketch and a comes from a
-    ridge regression of f on phi over synthetic points (M2M paper, Algorithm 1).
+    A sketch of histograms is read by a graphical model: the distribution of all columns that fits
+    their counts, and is as close to independence as these allow. Any other is read by points: a
+    statistic ``mean f(x)`` is then ``a . z``, where z is the sketch and a comes from a ridge
+    regression of f on phi over synthetic points (M2M paper, Algorithm 1).
 
     Where cells may be missing (``missing=True`` in the schema), statistics of a column are those
     of the values that are present, and `missing_share` tells how many are not.
 
     Parameters
     ----------
-    sketcher : sketcher, default=None
-        What is released. None: a `SketchUnion` of one-way histograms and 200 Fourier features of
-        the scaled columns, at epsilon = 1 and delta = 1e-6, which does well on most tables. Its
-        histograms have 32 bins: with Fourier features beside them, fewer bins have less noise and
-        lose nothing (measured in docs/m2m.md); where a column has a step 100, for values to have
-        bins of their own.
-    schema : TableSchema or what stands for one, default=None
-        What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
-        "farmer"]}``, or a `TableSchema`. It is the sketcher's where that has none; one of the two
-        has to have it.
+    sketcher : sketcher or "auto", default="auto"
+        What is released. "auto" is what we know to be best for such a schema, and your rows have no
+        part in the choice (docs/m2m.md).
+    {schema...inference}
     prior : {"auto", "uniform", "marginals"} or array of shape (k, d), default="auto"
         Where synthetic points are drawn: on the ranges ("uniform", the paper's), from the
-        sketch's own private histograms ("marginals", which removes most of the error on skewed
-        data), or public points. "auto" takes "marginals" where the sketch has a histogram of
-        every column.
+        sketch's own private histograms of single columns ("marginals"), or public points. "auto"
+        draws from the graphical model of all histograms, and "uniform" where there are none.
     n_synthetic : int, default=100_000
         Number of synthetic points, as in the paper.
     regularization : {"theory", "paper"} or float, default="theory"
-        lambda of the ridge. "theory": sigma^2 / n^2 for each feature, the value of Theorem 3.1;
-        "paper": sigma^2 / n, equation (5), which is n times larger and shrinks too much.
+        lambda of the ridge, for points. "theory": sigma^2 / n^2 for each feature, the value of
+        Theorem 3.1; "paper": sigma^2 / n, equation (5), which is n times larger and shrinks too
+        much.
     center : bool, default=True
         Regress with an intercept that is not penalised, so that a drowned sketch gives the
-        prior's value, not 0.
-    random_state : int, RandomState or None, default=None
-        Public randomness: synthetic points, and the sketcher's map if it has none of its own.
-    verbose : int, default=0
-        Show progress on the standard error stream.
+        prior's value, not 0. For points.
+    {random_state...verbose}
 
     Attributes
     ----------
@@ -106,6 +101,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         "center": ["boolean"],
     }
 
+    _of_points: ClassVar[tuple[str, ...]] = ("prior", "regularization", "center")
+
     regularization: Any = "theory"
     center: bool = True
 
@@ -119,7 +116,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
         y : ignored
         groups : array-like or series of shape (n_samples,), default=None
-            Whose row each row is, where the sketcher has `max_rows_per_group`: groups are then
+            Whose row each row is, where `max_rows_per_group` is set: groups are then
             protected, usually persons, and what is asked is asked of the rows that count.
 
         Returns
@@ -136,14 +133,16 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         self._check_parameters()
         self._check_groups(groups)
         rng = check_random_state(self.random_state)
-        sketcher = self._build_sketcher(rng)
+        known = self._known
         with columns_kept(self):
-            check_columns(self, X, schema=as_schema(sketcher.schema))
+            check_columns(self, X, schema=known)
             names = getattr(self, "feature_names_in_", None)
+            table = known.for_table(self.n_features_in_, names)
+            sketcher = self._seeded(self._made_sketcher(known, table), rng)
             feature_map = sketcher.preview_map(self.n_features_in_, names)
             self._release(sketcher, X, feature_map, groups)
         self._frame = library_of(X) or (None if names is None else "auto")
-        self._read_by = as_schema(sketcher.schema)
+        self._read_by = known
         return self._prepare(sketcher.sketch_, feature_map.schema, rng)
 
     @classmethod
@@ -152,6 +151,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         sketch: PrivateSketch,
         *,
         schema=None,
+        inference="auto",
         prior="auto",
         n_synthetic=100_000,
         regularization="theory",
@@ -171,11 +171,12 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             What is public about columns that were sketched without a schema (`RFFSketcher` and
             `RACESketcher` need none), in the units in which they were sketched. None takes what
             the sketch says, which is what counts wherever it says something.
-        prior, n_synthetic, regularization, center, random_state, verbose :
+        inference, prior, n_synthetic, regularization, center, random_state, verbose :
             As in the constructor.
         """
         estimator = cls(
             schema=schema,
+            inference=inference,
             prior=prior,
             n_synthetic=n_synthetic,
             regularization=regularization,
@@ -232,6 +233,47 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         upper = second[np.triu_indices(len(spans))]
         return -float(np.sqrt(np.mean(np.concatenate([first, upper]) ** 2)))
 
+    def sample(self, n_samples: int, random_state: Any = None) -> Any:
+        """Draw synthetic rows: a table that looks like the rows, as far as the release tells.
+
+        They are computed from the release, so that its guarantee (`privacy_`) is theirs, however
+        many you draw. They say no more than the release does: of what it knows little, they
+        look as the model guesses. An answer with its error comes from `table`, `estimate` and
+        their likes, and not from counting synthetic rows.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, RandomState or None, default=None
+            None draws other rows at each call.
+
+        Returns
+        -------
+        DataFrame or ndarray of shape (n_samples, n_features)
+            A frame of the library of `Estimate.value`, with the columns' names, whole numbers
+            where the schema says so, and missing values; or an array, of objects where there are
+            categories. A pandas frame says what protects it in ``attrs["privacy"]``.
+        """
+        check_is_fitted(self)
+        if not (isinstance(n_samples, Integral) and n_samples > 0):
+            raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}.")
+        rng = check_random_state(random_state)
+        if self._regression is None:
+            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+            rows = self._model.sample(int(n_samples), generator)
+        else:
+            points, weights = self._matched_points()
+            rows = points[rng.permutation(systematic(weights, int(n_samples), rng))]
+        return framed(rows, self.schema_, self._frame, self.privacy_)
+
+    def _matched_points(self) -> tuple[NDArray, NDArray]:
+        """Return points near the rows and weights that match the sketch; they are kept."""
+        if not hasattr(self, "_rows"):
+            points = self._regression.points
+            rng = check_random_state(0)  # always the same: it is the estimator's view of the table
+            self._rows = maxent_points(self.sketch_, points, self.schema_, rng)
+        return self._rows
+
     def predict_error(
         self, f: Callable[[Any], ArrayLike], *, n_samples: int, n_features: int | None = None
     ) -> NDArray[np.float64]:
@@ -278,23 +320,29 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         """
         return Plan(self, f, n_samples, n_features).calibrate(error)
 
-    def _build_sketcher(self, rng, n_features=None, y=None):
-        sketcher = self.sketcher
-        if sketcher is None:
-            columns = as_schema(self.schema).columns
-            has_steps = any(getattr(column, "step", None) for column in columns)
-            n_bins = 100 if has_steps else 32
-            sketcher = SketchUnion([HistogramSketcher(n_bins=n_bins), RFFSketcher()])
-        return self._seeded(with_schema(sketcher, self.schema), rng)
+    @property
+    def _known(self) -> TableSchema:
+        """The schema by which `fit` reads a table."""
+        own = None if self._own_sketcher is None else as_schema(self._own_sketcher.schema)
+        return own or as_schema(self.schema)
+
+    def _build_sketcher(self, rng, n_features, y=None):
+        sketcher = self._made_sketcher(self._known, self._known.for_table(n_features))
+        return self._seeded(sketcher, rng)
 
     def _prepare(self, sketch, columns, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
-        self.__dict__.pop("_regression", None)
+        for name in ("_regression", "_positions", "_model", "_rows"):
+            self.__dict__.pop(name, None)
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy
         self.schema_ = columns
-        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
         with progress(type(self).__name__, self.verbose):
+            self._model = fitted_model(sketch, columns, self.n_synthetic, rng)
+            if self._is_graphical(sketch.feature_map):
+                self._regression = self._positions = None
+                return self
+            points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng, self._model)
             self._regression = MomentRegression(
                 sketch.unprojected(),  # whose means noise does not bias
                 points,

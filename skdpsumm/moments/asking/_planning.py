@@ -12,7 +12,6 @@ from sklearn.utils import check_random_state
 
 from ...privacy._bisect import bisect
 from ...privacy._clone_watch import own_clone
-from ...schema._schema import as_schema
 from ...sketches import PrivateSketch
 from ..inferring._points import draw_points
 from ..inferring._regression import FeatureBlocks, feature_covariance, penalties, solver_for
@@ -40,8 +39,7 @@ class Plan:
         estimator._require_schema()
         rng = check_random_state(estimator.random_state)
         self.estimator, self.n_samples = estimator, n_samples
-        self.sketcher = estimator._build_sketcher(rng)
-        known = as_schema(self.sketcher.schema)
+        known = estimator._known
         if known.is_for_all and n_features is None:
             raise ValueError("n_features is needed where the schema is one range for all columns.")
         if known.names is None:
@@ -49,6 +47,7 @@ class Plan:
             known = known.for_table(n_features or by_position)
         columns = known
         columns.require_bounds()
+        self.sketcher = estimator._build_sketcher(rng, columns.n_columns)
         self.sketcher._validate_params()
         self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))
         prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior

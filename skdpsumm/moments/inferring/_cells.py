@@ -176,8 +176,7 @@ def _n_atoms(schema: TableSchema, edges: Floats | None, j: int) -> int:
 def _division(part: HistogramMap, j: int, edges: Floats | None) -> Codes:
     """Return the cell of a histogram that holds each atom."""
     if edges is None:
-        known = getattr(part, "cell_of_codes", None)
-        return np.arange(part.n_bins[j]) if known is None else np.asarray(known(j))
+        return part.cell_of_codes(j)
     middle = edges[:-1] / 2 + edges[1:] / 2
     cells = np.searchsorted(part.edges(j)[1:-1], middle, side="right").astype(np.int64)
     missing = part.schema.missing(j)

@@ -17,6 +17,7 @@ from ...schema._columns import read_cells
 from ...schema._schema import TableSchema, stack_columns, stratified
 from ...sketches import PrivateSketch
 from ._regression import FeatureBlocks
+from ._table_model import TableModel
 
 PRIORS = ("auto", "uniform", "marginals")
 # Of ends of ranges, which are at least its inverse wide. The error of a covariance squares squares
@@ -25,6 +26,9 @@ LARGEST_BOUND = 1e60
 # Least share of the points of "marginals" in each bin: what the sketch says of a bin is heard where
 # points are in it, and noise may have emptied it.
 _LEAST_SHARE = 1e-4
+# Of the points that are drawn from a graphical model, those that lie anywhere.
+_SPREAD_SHARE = 0.02
+_LARGEST_SEED = 2**31 - 1
 # Variance, relative to that of a feature, that the moments may miss their target by in each
 # round; the last is that of about 1,000 points, and is what finite points can resolve.
 TEMPERATURES = (0.1, 0.02, 0.004, 0.001)
@@ -41,12 +45,22 @@ _STEPS_WITH_DIAGONAL = 400  # which stays as good as it was
 _MOST_METRICS = 50
 
 
+def fitted_model(
+    sketch: PrivateSketch, columns: TableSchema, n_points: int, rng: np.random.RandomState
+) -> TableModel | None:
+    """Return the graphical model of a sketch's histograms, None where it has none."""
+    if not histogram_columns(sketch.feature_map):
+        return None
+    return TableModel(sketch, columns, n_points=n_points, rng=rng.randint(_LARGEST_SEED))
+
+
 def draw_points(
     prior: Any,
     sketch: PrivateSketch,
     columns: TableSchema,
     n_points: int,
     rng: np.random.RandomState,
+    model: TableModel | None = None,
 ) -> NDArray:
     """Return synthetic rows, shape (n_points, d), drawn from `prior`.
 
@@ -54,14 +68,17 @@ def draw_points(
     ----------
     prior : {"auto", "uniform", "marginals"} or array of shape (k, d)
         "uniform": on the ranges and categories. "marginals": independent columns, each drawn from
-        the sketch's own private histogram of it. "auto": "marginals" where the sketch has a
-        histogram of every column, else "uniform". An array: those public points.
+        the sketch's own private histogram of it. "auto": from the graphical model of all
+        histograms, which is "marginals" where they are of single columns; "uniform" where there
+        are none. An array: those public points.
     sketch : PrivateSketch
     columns : TableSchema
         With the range of every numeric column.
     n_points : int
         Ignored for an array.
     rng : RandomState
+    model : TableModel, default=None
+        That of the sketch, where it has been fitted.
 
     Notes
     -----
@@ -70,11 +87,25 @@ def draw_points(
     """
     if not isinstance(prior, str):
         return _public_points(prior, columns)
-    if prior == "uniform" or missing_histogram(sketch.feature_map, columns) is not None:
+    if prior == "uniform" or not histogram_columns(sketch.feature_map):
         return columns.sample(n_points, rng)
+    if prior == "auto" and not _of_single_columns(sketch.feature_map, columns):
+        model = model or fitted_model(sketch, columns, n_points, rng)
+        assert model is not None  # there are histograms
+        generator = np.random.default_rng(rng.randint(_LARGEST_SEED))
+        # A few lie anywhere: what features say of places that noise has emptied is heard there.
+        n_spread = max(int(_SPREAD_SHARE * n_points), 1)
+        points = model.sample(n_points - n_spread, generator)
+        return np.concatenate([points, columns.sample(n_spread, rng)])
     found = [private_marginal(sketch, j) for j in range(columns.n_columns)]
     drawn = (_from_histogram(*one, j, n_points, rng) for j, one in enumerate(found))
     return stack_columns([columns.on_grid(values, j) for j, values in enumerate(drawn)])
+
+
+def _of_single_columns(feature_map: FeatureMap, columns: TableSchema) -> bool:
+    """Return whether there is a histogram of every column, and none of two."""
+    alone = all(len(group) == 1 for group in counted_columns(feature_map))
+    return alone and missing_histogram(feature_map, columns) is None
 
 
 def check_answerable(feature_map: FeatureMap, columns: TableSchema, prior: Any) -> None:
@@ -122,10 +153,15 @@ def check_answerable(feature_map: FeatureMap, columns: TableSchema, prior: Any) 
         )
 
 
+def counted_columns(feature_map: FeatureMap) -> list[set[int]]:
+    """Return the columns of each histogram of the map."""
+    histograms = [part for part in feature_map.parts() if isinstance(part, HistogramMap)]
+    return [set(group) for part in histograms for group in part.groups]
+
+
 def histogram_columns(feature_map: FeatureMap) -> set[int]:
     """Return the columns that some histogram of the map counts."""
-    histograms = [part for part in feature_map.parts() if isinstance(part, HistogramMap)]
-    return {j for part in histograms for group in part.groups for j in group}
+    return set().union(*counted_columns(feature_map))
 
 
 def missing_histogram(feature_map: FeatureMap, columns: TableSchema) -> str | None:
@@ -173,7 +209,13 @@ def _from_histogram(
     # Rounding may leave the last end just below 1.
     codes = np.minimum(np.searchsorted(ends, u, side="right"), len(ends) - 1)
     if histogram.schema.values(j) is not None:
-        return histogram.schema.decode(j, codes)
+        # Evenly among the categories of a cell, mostly one.
+        cells = histogram.cell_of_codes(j)
+        order, sizes = np.argsort(cells, kind="stable"), np.bincount(cells)
+        place = (
+            (rng.uniform(size=n_points) * sizes[codes]).astype(int) if j in histogram.bins else 0
+        )
+        return histogram.schema.decode(j, order[(np.cumsum(sizes) - sizes)[codes] + place])
     absent = codes == histogram.n_present(j)
     codes, edges = np.where(absent, 0, codes), histogram.edges(j)
     values = edges[codes] + rng.uniform(size=n_points) * np.diff(edges)[codes]
@@ -374,8 +416,7 @@ def _spread(
     rng: np.random.RandomState,
 ) -> NDArray:
     """Draw `size` points from the weighted ones, and jitter them inside their ranges."""
-    # By systematic resampling, of low variance.
-    chosen = rng.permutation(_at_quantiles(weights, (np.arange(size) + rng.uniform()) / size))
+    chosen = rng.permutation(systematic(weights, size, rng))
     numeric = columns.numeric
     moved = points[chosen].copy()
     if numeric:
@@ -415,6 +456,11 @@ def _jitter(points, weights, chosen, numeric, columns, rng):
 def _filled(numbers: NDArray) -> NDArray:
     """Return numbers with the middle of the unit interval for those that are missing."""
     return np.where(np.isnan(numbers), 0.5, numbers)
+
+
+def systematic(weights: NDArray, size: int, rng: np.random.RandomState) -> NDArray[np.int64]:
+    """Return indices drawn by their weights, by systematic resampling, which has low variance."""
+    return _at_quantiles(weights, (np.arange(size) + rng.uniform()) / size)
 
 
 def _at_quantiles(weights: NDArray, ladder: NDArray) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Implicit M2M: train any estimator on synthetic rows weighted to match a private sketch."""
+"""Implicit M2M: train any estimator on synthetic rows that match a private sketch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..._computing import progress, warn_caller
 from ...features._feature_maps import project_to_simplex
@@ -21,11 +21,18 @@ from ...privacy._contract import columns_kept
 from ...schema._columns import Categorical, Column
 from ...schema._reading import ReadRows, Table, exact_numbers, validate_table
 from ...schema._schema import TableSchema, as_schema
-from ...sketches import HistogramSketcher, PrivateSketch, RFFSketcher, SketchUnion
-from ...sketches._union import with_schema
+from ...sketches import PrivateSketch
 from .._base import BaseM2M, table_of, with_parts
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of
-from ..inferring._points import absent, draw_points, maxent_points, missing_histogram
+from ..inferring._points import (
+    absent,
+    counted_columns,
+    draw_points,
+    fitted_model,
+    maxent_points,
+    missing_histogram,
+    systematic,
+)
 from ..inferring._regression import MomentRegression
 
 # Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
@@ -38,8 +45,6 @@ _EXPLAINED = 0.5
 # Of few points for each feature any features explain much.
 _FEWEST_POINTS, _POINTS_A_FEATURE = 5_000, 10
 _MOST_FEATURES = 3_000
-# Of the default sketcher's kernel, see there.
-_GAMMA = 2.0
 # Of more categories the most frequent are looked at, or the products of two columns would be many.
 _MOST_INDICATORS = 16
 
@@ -50,8 +55,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     Subclasses describe the column of y (`_describe_target`) and split it off again.
     """
 
-    # Of numeric columns in the histograms of the default sketcher.
-    _n_bins: ClassVar[int]
+    _of_points: ClassVar[tuple[str, ...]] = ("prior", "weights")
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseM2M._parameter_constraints,
         "estimator": [None, HasMethods(["fit", "predict"])],
@@ -87,7 +91,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         X : array-like or frame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         groups : array-like or series of shape (n_samples,), default=None
-            Whose row each row is, where the sketcher has `max_rows_per_group`: groups are then
+            Whose row each row is, where `max_rows_per_group` is set: groups are then
             protected, usually persons, and what is asked is asked of the rows that count.
 
         Returns
@@ -100,7 +104,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             For bad parameters or data, a column of numbers without a range, and a value or a label
             that is not listed; nothing is charged.
         BudgetExceededError
-            If the sketcher's ledger cannot hold the release; nothing is charged.
+            If the ledger cannot hold the release; nothing is charged.
 
         Warns
         -----
@@ -133,17 +137,15 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         names = getattr(self, "feature_names_in_", None)
         inputs = as_schema(self.schema).for_table(n_features, names)
         inputs.require_bounds()
-        given = self.sketcher
-        if given is None:
-            given = _default_sketcher(inputs.n_columns, self._n_bins)
         table = _with_target(inputs, self._describe_target(y))
-        _check_names(given, table)
-        return self._seeded(with_schema(given, table), rng)
+        _check_names(self._own_sketcher, table)
+        return self._seeded(self._made_sketcher(table, table, table.n_columns - 1), rng)
 
     def _check_parameters(self) -> None:
-        if self.sketcher is not None and self.sketcher.schema is not None:
+        own = self._own_sketcher
+        if own is not None and getattr(own, "schema", None) is not None:
             raise ValueError(
-                f"{type(self.sketcher).__name__} has a schema of its own, but the sketched table "
+                f"{type(own).__name__} has a schema of its own, but the sketched table "
                 "has the target as its last column: give the schema of X to the model, "
                 f"{type(self).__name__}(schema=...)."
             )
@@ -157,6 +159,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         target=None,
         schema=None,
         estimator=None,
+        inference="auto",
         weights="maxent",
         prior="auto",
         n_synthetic=100_000,
@@ -174,7 +177,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             All other columns are inputs, in their order.
         schema : TableSchema or what stands for one, default=None
             As in `M2MEstimator.from_sketch`: of all columns of the sketch, the target included.
-        estimator, weights, prior, n_synthetic, random_state, verbose :
+        estimator, inference, weights, prior, n_synthetic, random_state, verbose :
             As in the constructor.
 
         Raises
@@ -193,6 +196,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         """
         model = cls(
             estimator=estimator,
+            inference=inference,
             weights=weights,
             prior=prior,
             n_synthetic=n_synthetic,
@@ -212,22 +216,55 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy
         self._set_target(columns, target)
-        points, weights = self._weighted_points(sketch, columns, rng)
+        graphical = self._is_graphical(sketch.feature_map)
+        points, weights = (self._drawn_rows if graphical else self._weighted_points)(
+            sketch, columns, rng
+        )
         if columns.missing(target):  # of which nothing is learnt
             known = ~absent(columns, points[:, target], target)
+            if not known.any():
+                raise ValueError(
+                    f"Column {columns.name(target)!r} holds no value in the synthetic rows, so "
+                    "that nothing can be learnt of it."
+                )
             points, weights = points[known], weights[known] / weights[known].sum()
-        estimator = self._default_estimator() if self.estimator is None else clone(self.estimator)
         self._columns = _all_but(columns, target)
         inputs = self._encoded(np.delete(points, target, axis=1))
-        learnt = self._training_target(points[:, target], weights)
+        learnt = self._training_target(points[:, target])
+        self.estimator_ = self._trained(inputs, learnt, weights, rng)
+        self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
+        if not graphical:
+            self._warn_of_few_points(columns, inputs.shape[1] + 1)
+        warn_of_invisible_inputs(sketch, columns, target, self.prior, graphical=graphical)
+        return self
+
+    def _drawn_rows(self, sketch: PrivateSketch, columns: TableSchema, rng):
+        """Return rows of the graphical model, shape (n, d), and their weights, which are equal."""
+        with progress(type(self).__name__, self.verbose):
+            model = fitted_model(sketch, columns, self.n_synthetic, rng)
+            assert model is not None  # `_is_graphical` has seen its histograms
+            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+            rows = model.sample(self.n_synthetic, generator)
+        return rows, np.full(len(rows), 1 / len(rows))
+
+    def _trained(self, inputs: NDArray, learnt: NDArray, weights: NDArray, rng) -> Any:
+        """Return the estimator, trained on weighted rows: on drawn ones if it takes no weights."""
+        estimator = self._default_estimator() if self.estimator is None else clone(self.estimator)
+        parameter, last = _weight_parameter(estimator)
+        if np.ptp(weights) and not has_fit_parameter(last, "sample_weight"):
+            drawn = rng.permutation(systematic(weights / weights.sum(), len(weights), rng))
+            inputs, learnt, weights = inputs[drawn], learnt[drawn], np.ones(len(drawn))
+        inputs, learnt, weights = self._completed(inputs, learnt, weights)
+        if not np.ptp(weights):
+            return estimator.fit(inputs, learnt)
         # Points without weight teach nothing and cost the estimator time.
         kept = weights > weights.max() * 1e-9
-        given = {_weight_parameter(estimator): weights[kept] * len(points)}
-        self.estimator_ = estimator.fit(inputs[kept], learnt[kept], **given)
-        self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
-        self._warn_of_few_points(columns, inputs.shape[1] + 1)
-        warn_of_invisible_inputs(sketch, columns, target, self.prior)
-        return self
+        given = {parameter: weights[kept] * len(weights)}
+        return estimator.fit(inputs[kept], learnt[kept], **given)
+
+    def _completed(self, inputs: NDArray, learnt: NDArray, weights: NDArray) -> Any:
+        """Return rows and weights that any estimator takes."""
+        return inputs, learnt, weights
 
     def _weighted_points(self, sketch: PrivateSketch, columns: TableSchema, rng):
         """Return points, shape (n, d), and weights that are not negative and sum to one."""
@@ -259,7 +296,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             UserWarning,
         )
 
-    def _training_target(self, target: NDArray, weights: NDArray) -> NDArray:
+    def _training_target(self, target: NDArray) -> NDArray:
         return target
 
     def _read_rows(self, X) -> NDArray[np.float64]:
@@ -327,26 +364,13 @@ def _check_names(sketcher: Any, table: TableSchema) -> None:
             )
 
 
-def _default_sketcher(n_features: int, n_bins: int) -> SketchUnion:
-    """Return what tells how the target goes with each input, and with a few of them together.
-
-    AUC at epsilon = 1 on 14 columns of Adult, 30 of breast cancer and 5 of Occupancy: 0.89, 0.94,
-    0.99. Fourier features alone had 0.41, 0.43 and 0.99. Here they have a narrower kernel than that
-    of "auto": AUCs are higher by 0.002 to 0.005 on 12 columns of Adult, and 0.97 in place of 0.94
-    where the classes are the xor of two of five columns.
-    """
-    pairs = [[j, n_features] for j in range(n_features)]
-    fourier = RFFSketcher(gamma=_GAMMA)
-    return SketchUnion([HistogramSketcher(marginals=pairs, n_bins=n_bins), fourier])
-
-
-def _weight_parameter(estimator: Any) -> str:
-    """Return what `fit` calls the weights of rows: in a Pipeline those of its last step."""
+def _weight_parameter(estimator: Any) -> tuple[str, Any]:
+    """Return what `fit` calls the weights of rows, and the step that they are for."""
     path = ""
     while isinstance(estimator, Pipeline):
         name, estimator = estimator.steps[-1]
         path += f"{name}__"
-    return f"{path}sample_weight"
+    return f"{path}sample_weight", estimator
 
 
 def _all_but(columns: TableSchema, which: int) -> TableSchema:
@@ -376,13 +400,19 @@ def estimator_has(name: str):
 
 
 def warn_of_invisible_inputs(
-    sketch: PrivateSketch, columns: TableSchema, target: int, prior: Any
+    sketch: PrivateSketch,
+    columns: TableSchema,
+    target: int,
+    prior: Any,
+    *,
+    graphical: bool = False,
 ) -> None:
     """Warn where the sketch tells of too few inputs how the target goes with them.
 
-    Over points of the prior, whose columns are independent, an input times the centred target is
+    Over points whose columns are independent, an input times the centred target is
     ``a . phi`` and a rest. Of the rest no sketch of phi can tell how the data differ from the
-    points: a model learns that the target has nothing to do with the input.
+    points: a model learns that the target has nothing to do with the input. A graphical model
+    learns that of the inputs which no histograms connect with the target.
 
     Of more than 3,000 features nothing is said: the regression would take longer than the model.
 
@@ -394,6 +424,8 @@ def warn_of_invisible_inputs(
     target : int
         The column that is learnt.
     prior : as in `draw_points`
+    graphical : bool, default=False
+        Whether the model is trained on rows of the graphical model.
     """
     if sketch.is_drowned:
         warn_caller(
@@ -402,11 +434,17 @@ def warn_of_invisible_inputs(
             AnswerWarning,
         )
         return
+    if graphical:
+        _warn_of_the_unconnected(sketch, columns, target)
+        return
     n_features = sketch.feature_map.n_features
     if n_features > _MOST_FEATURES:
         return
     # Points of its own, always the same: a model does not change because it was judged.
     n_points = max(_FEWEST_POINTS, _POINTS_A_FEATURE * n_features)
+    if isinstance(prior, str) and prior == "auto":
+        known = missing_histogram(sketch.feature_map, columns) is None
+        prior = "marginals" if known else "uniform"
     points = draw_points(prior, sketch, columns, n_points, check_random_state(0))
     model = MomentRegression(sketch, points, regularization="theory", center=True)
     label = _standardised(points, columns, target)
@@ -416,6 +454,25 @@ def warn_of_invisible_inputs(
     if 2 * hidden.sum() > len(inputs):
         unseen, share = inputs[hidden].tolist(), float(shares[hidden].mean())
         warn_caller(_message(columns, target, unseen, share), AnswerWarning)
+
+
+def _warn_of_the_unconnected(sketch: PrivateSketch, columns: TableSchema, target: int) -> None:
+    connected, groups = {target}, counted_columns(sketch.feature_map)
+    while met := [g for g in groups if connected & g and not g <= connected]:
+        connected = connected.union(*met)
+    inputs = [j for j in range(columns.n_columns) if j != target]
+    unseen = [j for j in inputs if j not in connected]
+    if 2 * len(unseen) <= len(inputs):
+        return
+    name, told = columns.name(target), first_of([repr(columns.name(j)) for j in unseen])
+    pair = [j if columns.names is None else columns.name(j) for j in (unseen[0], target)]
+    warn_caller(
+        f"The sketch tells nothing of how {name!r} goes with {told}, of {len(inputs)} inputs: no "
+        "histogram counts them together, nor each with a third column. The model takes them to "
+        "be independent. Sketch histograms of pairs with the target "
+        f"(HistogramSketcher(marginals=[{pair!r}, ...])), or leave the sketcher out.",
+        AnswerWarning,
+    )
 
 
 def _explained(model: MomentRegression, one: NDArray, label: NDArray) -> float:

@@ -12,6 +12,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..._computing import silence
+from ..._docs import inherited_docs
 from ...privacy._contract import estimator
 from ...schema._columns import Categorical
 from ...schema._listed import known_classes
@@ -20,43 +21,43 @@ from ...schema._schema import as_schema
 from ._base import BaseImplicitM2M, estimator_has
 
 
+@inherited_docs
 @estimator
 class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     """Train any classifier from one private sketch of (X, y) (implicit M2M, section 3.5).
 
-    The sketch is released once; synthetic labelled rows are weighted to match it, and the
-    estimator is trained on them. Whoever holds the sketch can train as many models as they like
-    (`from_sketch`), of any column: `fit` puts the label last.
+    The sketch is released once; the estimator is trained on synthetic labelled rows that match it.
+    Whoever holds the sketch can train as many models as they like (`from_sketch`), of any column:
+    `fit` puts the label last.
 
     Parameters
     ----------
-    sketcher : sketcher, default=None
-        What is released, of the table with the label as its last, categorical column. None: a
-        union of histograms, of each column together with the label (8 bins), and 200 Fourier
-        features, gamma = 2, at epsilon = 1, delta = 1e-6: the former tell how the label goes with
-        each of many columns, the latter how with a few together. Its schema is set by `fit`; its
-        `marginals` may name columns of X, and the label, "target".
+    sketcher : sketcher or "auto", default="auto"
+        What is released, of the table with the label as its last, categorical column. "auto" is
+        what we know to be best for such a schema and a label (docs/m2m.md). The schema of a
+        sketcher of your own is set by `fit`; its `marginals` may name columns of X, and the label,
+        "target".
     schema : TableSchema or what stands for one
         What is public about the columns of X. Required by `fit`. `estimator` is given an indicator
         of each category in the column's place; and beside a number that may be missing (then it is
         the middle of its range) an indicator that it is.
-    estimator : classifier, default=None
-        Takes `sample_weight`, or is a Pipeline whose last step does; what its steps learn, they
-        learn from the release. None: `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`.
-    weights : {"maxent", "ridge"}, default="maxent"
-        "maxent": points are moved towards the sketched data and weighted by maximum entropy, so
-        weights are never negative and any estimator works. "ridge": the paper's weights on the
-        prior's points; the negative ones are projected away.
+    {epsilon...inference}
     prior : {"auto", "uniform", "marginals"}, default="auto"
-        Where the points start, as in `M2MEstimator`.
+        Where points start, as in `M2MEstimator`.
     n_synthetic : int, default=100_000
-    random_state : int, RandomState or None, default=None
-        Public randomness: points, and the sketcher's map if it has none of its own.
-    verbose : int, default=0
-        Show progress on the standard error stream.
+        Number of synthetic rows: drawn from the graphical model, or points with weights.
+    estimator : classifier, default=None
+        Any, also a Pipeline: what its steps learn, they learn from the release. Points have
+        weights; an estimator that takes no `sample_weight` is given points that are drawn by
+        theirs. None: `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`.
+    weights : {"maxent", "ridge"}, default="maxent"
+        Of points. "maxent": points are moved towards the sketched data and weighted by maximum
+        entropy, so weights are never negative. "ridge": the paper's weights on the prior's points;
+        the negative ones are projected away.
     classes : sequence or None, default=None
         All labels there can be. None takes those in y as public: a class that only one person
         has is then revealed, and `privacy_` says so.
+    {random_state...verbose}
 
     Attributes
     ----------
@@ -66,8 +67,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         The release, of the columns of X and the label.
     privacy_ : PrivacyGuarantee
     effective_sample_size_ : float
-        Number of equally weighted points that the weights are worth. Training warns where they
-        are fewer than ten for each input, for then few points match the sketch.
+        Number of equally weighted points that the weights are worth: `n_synthetic` where rows are
+        drawn from a graphical model. Training warns where they are fewer than ten for each input,
+        for then few points match the sketch.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
@@ -92,7 +94,6 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     True
     """
 
-    _n_bins = 8
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseImplicitM2M._parameter_constraints,
         "classes": [None, "array-like"],
@@ -128,14 +129,26 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
             )
         self.classes_ = np.array(known)
 
-    def _training_target(self, target, weights):
+    def _training_target(self, target):
         codes = {value: k for k, value in enumerate(self.classes_.tolist())}
-        found = np.array([codes[v] for v in target.tolist()])
-        # An estimator must see every class; a class without weight keeps a trace.
+        return self.classes_[[codes[v] for v in target.tolist()]]
+
+    def _completed(self, inputs, learnt, weights):
+        # An estimator must see every class: of one without rows some other row is taken.
+        gone = [k for k, label in enumerate(self.classes_) if not np.any(learnt == label)]
+        if gone:
+            extra = np.arange(len(gone)) % len(inputs)
+            alike = 0.0 if np.ptp(weights) else weights[0]
+            inputs = np.concatenate([inputs, inputs[extra]])
+            learnt = np.concatenate([learnt, self.classes_[gone]])
+            weights = np.concatenate([weights, np.full(len(gone), alike)])
+        # And a class without weight keeps a trace.
         floor = max(1e-6 * weights.sum() / len(weights), 1e-8 * weights.max())
-        for k in np.flatnonzero(np.bincount(found, weights, len(codes)) < floor):
-            weights[found == k] += floor
-        return self.classes_[found]
+        for label in self.classes_:
+            own = learnt == label
+            if weights[own].sum() < floor:
+                weights = weights + floor * own
+        return inputs, learnt, weights
 
     @estimator_has("predict_proba")
     def predict_proba(self, X):

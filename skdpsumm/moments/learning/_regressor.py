@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import LinearRegression
 
+from ..._docs import inherited_docs
 from ...privacy._contract import estimator
 from ...schema._columns import Numeric
 from ...schema._reading import validate_table
@@ -15,25 +16,25 @@ from ...schema._schema import as_schema
 from ._base import BaseImplicitM2M
 
 
+@inherited_docs
 @estimator
 class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     """Train any regressor from one private sketch of (X, y) (implicit M2M, section 3.5).
 
     Parameters
     ----------
-    sketcher : sketcher, default=None
-        What is released, of the table with the target as its last column. None: histograms of each
-        column together with the target (5 x 5 bins) and 200 Fourier features, as in
-        `M2MClassifier`.
+    sketcher : sketcher or "auto", default="auto"
+        What is released, of the table with the target as its last column, as in `M2MClassifier`.
     schema : TableSchema or what stands for one
         As in `M2MClassifier`.
+    {epsilon...inference}
+    prior, n_synthetic, weights :
+        As in `M2MClassifier`.
+    estimator : regressor, default=None
+        As in `M2MClassifier`. None: `LinearRegression()`.
     y_bounds : pair, default=None
         Public (low, high) of y; values outside are clipped. Required by `fit`.
-    estimator : regressor, default=None
-        Takes `sample_weight`, or is a Pipeline whose last step does; what its steps learn, they
-        learn from the release. None: `LinearRegression()`.
-    weights, prior, n_synthetic, random_state, verbose :
-        As in `M2MClassifier`.
+    {random_state...verbose}
 
     Attributes
     ----------
@@ -42,8 +43,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         The release, of the columns of X and the target.
     privacy_ : PrivacyGuarantee
     effective_sample_size_ : float
-        Number of equally weighted points that the weights are worth. Training warns where they
-        are fewer than ten for each input, for then few points match the sketch.
+        As in `M2MClassifier`.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
@@ -61,7 +61,6 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     True
     """
 
-    _n_bins = 5
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseImplicitM2M._parameter_constraints,
         "y_bounds": [None, "array-like"],
@@ -94,5 +93,5 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
                 "the last one); M2MClassifier learns classes."
             )
 
-    def _training_target(self, target, weights):
+    def _training_target(self, target):
         return target.astype(np.float64)

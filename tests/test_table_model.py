@@ -1,0 +1,142 @@
+"""The joint distribution that histograms of a sketch tell: cells, tables, rows, and errors."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsumm import Categorical, HistogramSketcher, Numeric, SketchUnion, TableSchema
+from skdpsumm.moments.inferring._cells import column_cells, counted_groups, in_cells
+from skdpsumm.moments.inferring._table_model import TableModel
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore:marginals leaves out"),
+]
+SCHEMA = TableSchema(
+    {
+        "age": Numeric(0, 63, step=1),
+        "pay": Numeric(0, 100),
+        "job": Categorical(["a", "b", "c"], missing=True),
+        "sex": Categorical(["F", "M"]),
+    }
+)
+
+
+def people(n=20_000, seed=0):
+    """Return a table in which age, pay and job go together."""
+    rng = np.random.default_rng(seed)
+    age = rng.binomial(63, 0.4, n)
+    pay = np.clip(age + rng.gamma(2.0, 8.0, n), 0, 100)
+    job = np.where(age > 25, rng.choice(["a", "b"], n), rng.choice(["b", "c"], n)).astype(object)
+    job[rng.random(n) < 0.1] = None
+    return pd.DataFrame({"age": age, "pay": pay, "job": job, "sex": rng.choice(["F", "M"], n)})
+
+
+def model_of(marginals, *, n_bins=16, epsilon=np.inf, n_points=20_000, seed=0, **more):
+    sketcher = HistogramSketcher(
+        schema=SCHEMA, marginals=marginals, n_bins=n_bins, epsilon=epsilon, noise_seed=seed, **more
+    )
+    sketch = sketcher.fit(people()).sketch_
+    return TableModel(sketch, SCHEMA, n_points=n_points)
+
+
+def test_without_noise_tables_are_those_of_the_rows():
+    rows = people()
+    model = model_of([["age", "pay"], ["age", "job"], ["sex"]])
+    expected = pd.crosstab(rows["age"] // 4, rows["job"].fillna("none"), normalize="all")
+    found = model.table([0, 2])
+    assert np.abs(found - expected[["a", "b", "c", "none"]].to_numpy()).max() < 1e-4
+    assert np.abs(model.table([2, 0]) - found.T).max() < 1e-15
+    # What was not counted together follows from what was: pay and job depend by age alone.
+    pay, job = rows["pay"] > 50, rows["job"] == "c"
+    told = model.table([1, 2])[8:, 2].sum()
+    assert abs(told - np.mean(pay & job)) < 0.01
+    assert abs(np.mean(pay) * np.mean(job) - np.mean(pay & job)) > 0.02
+
+
+def test_points_have_the_distribution_of_the_tables():
+    model = model_of([["age", "pay"], ["age", "job"], ["sex"]])
+    drawn = np.zeros(model.sizes[:2])
+    np.add.at(drawn, (model.codes[:, 0], model.codes[:, 1]), model.weights)
+    assert np.abs(drawn - model.table([0, 1])).sum() / 2 < 0.02
+    ages = model.points[:, 0].astype(float)
+    assert set(ages) <= set(range(64))
+    assert abs(ages.mean() - people()["age"].mean()) < 0.05
+    assert abs(pd.isna(model.points[:, 2]).mean() - 0.1) < 0.01
+
+
+def test_fine_histograms_tell_where_rows_lie_in_coarse_cells():
+    rows = people()
+    rows["pay"] = np.where(np.arange(len(rows)) % 2 == 0, 30.0, rows["pay"])
+    fine = HistogramSketcher(marginals=[["pay"]], n_bins=128)
+    coarse = HistogramSketcher(marginals=[["age", "pay"], ["job"], ["sex"]], n_bins=4)
+    union = SketchUnion([fine, coarse], schema=SCHEMA, epsilon=1.0, noise_seed=0).fit(rows)
+    model = TableModel(union.sketch_, SCHEMA, n_points=50_000)
+    assert model.sizes == (4, 4, 4, 2)
+    pay = model.points[:, 1].astype(float)
+    assert abs(np.mean((29.5 < pay) & (pay < 31)) - 0.5) < 0.03
+    assert abs(pay.mean() - rows["pay"].mean()) < 0.3
+    # Four equal bins alone put the spike anywhere in its bin.
+    alone = TableModel(
+        HistogramSketcher(schema=SCHEMA, marginals=[["pay"]], n_bins=4, noise_seed=0)
+        .fit(rows)
+        .sketch_,
+        SCHEMA,
+        n_points=50_000,
+    )
+    assert abs(alone.points[:, 1].astype(float).mean() - rows["pay"].mean()) > 1
+
+
+def test_divisions_that_cut_across_one_another_are_refined():
+    first = HistogramSketcher(marginals=[["age", "sex"]], n_bins=4)
+    second = HistogramSketcher(marginals=[["age", "job"], ["pay"]], n_bins=6)
+    union = SketchUnion([first, second], schema=SCHEMA, epsilon=np.inf).fit(people())
+    groups = counted_groups(union.sketch_)
+    cells = column_cells(SCHEMA, groups, 0)
+    # 64 ages: cuts at 16, 32, 48 and at 11, 22, 32, 43, 54.
+    assert cells.n_cells == 8
+    assert in_cells(groups[0], [column_cells(SCHEMA, groups, j) for j in range(4)]) is None
+    model = TableModel(union.sketch_, SCHEMA, n_points=1000)
+    assert np.isclose(model.table([0]).sum(), 1)
+
+
+@pytest.mark.parametrize("columns", [[0], [0, 2], [1]])
+def test_the_closed_form_is_the_spread_of_releases(columns):
+    groups = [["age", "job"], ["age", "pay"], ["sex"]]
+    models = [model_of(groups, epsilon=1.0, n_bins=4, n_points=2, seed=s) for s in range(60)]
+    means = np.zeros([*(models[0].sizes[j] for j in columns), 1])
+    means[1] = 1.0
+    stated = np.sqrt(np.mean([m.noise_variance(columns, means) for m in models]))
+    found = np.std([np.sum(m.table(columns)[..., None] * means) for m in models])
+    assert 0.6 < found / stated < 1.3  # what is possible makes it smaller
+    replicates = [np.sum(r.table(columns)[..., None] * means) for r in models[0].replicates]
+    assert 0.5 < np.std(replicates) / found < 1.8
+
+
+def test_what_nobody_counted_has_an_error_of_its_own():
+    model = model_of([["age"], ["pay"], ["job", "sex"]], n_bins=8)
+    rows, means = people(), np.zeros((8, 8, 1))
+    means[4:, 4:] = 1.0
+    truth = np.mean((rows["age"] >= 32) & (rows["pay"] >= 50))
+    answer = float(np.sum(model.table([0, 1])[..., None] * means))
+    assert model.noise_variance([0, 1], means) is None
+    assert abs(answer - truth) > 0.02
+    assert abs(answer - truth) < 2 * model.approximation_std([0, 1], means)[0]
+    assert model.approximation_std([2, 3], np.ones((4, 2, 1)))[0] == 0
+
+
+def test_a_function_of_one_column_at_a_time_has_no_error_of_approximation():
+    model = model_of([["age"], ["pay"], ["job"], ["sex"]], n_bins=8)
+    means = (np.arange(8.0)[:, None] + np.arange(8.0) ** 2)[..., None]
+    assert model.approximation_std([0, 1], means)[0] < 1e-6
+    means = (np.arange(8.0)[:, None] * np.arange(8.0))[..., None]
+    assert model.approximation_std([0, 1], means)[0] > 0.1
+
+
+def test_a_drowned_release_gives_an_even_table():
+    rows = people(5)
+    sketcher = HistogramSketcher(schema=SCHEMA, epsilon=0.01, noise_seed=1, n_bins=4)
+    model = TableModel(sketcher.fit(rows).sketch_, SCHEMA, n_points=100)
+    table = model.table([0, 1])
+    assert np.all(np.isfinite(table)) and np.all(table >= 0) and np.isclose(table.sum(), 1)
+    assert len(model.points) == 100
