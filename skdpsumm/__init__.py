@@ -20,7 +20,14 @@ from .privacy import (
     PrivacyLedger,
 )
 from .schema import Categorical, Numeric, Public, PublicVectorizer, TableSchema
-from .sketches import HistogramSketcher, PrivateSketch, RACESketcher, RFFSketcher, SketchUnion
+from .sketches import (
+    AdaptiveSketcher,
+    HistogramSketcher,
+    PrivateSketch,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+)
 from .summaries import (
     PrivateMMDSummarizer,
     SummarizedEstimator,
@@ -32,6 +39,7 @@ from .summaries import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdaptiveSketcher",
     "AnswerWarning",
     "BudgetExceededError",
     "BudgetWarning",

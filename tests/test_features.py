@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.optimize import brentq, minimize
 
 from skdpsumm import Categorical, Numeric, TableSchema
+from skdpsumm.features import _feature_maps
 from skdpsumm.features._feature_maps import (
     GRID,
     FourierMap,
@@ -481,6 +482,50 @@ def test_a_map_with_bins_of_its_own_describes_itself():
 def test_bins_that_do_not_fit_their_column_are_refused(bins, reason):
     with pytest.raises(ValueError, match=reason):
         own_bins(bins)
+
+
+def mixed_rows(n=300):
+    rng = np.random.default_rng(0)
+    rows = np.empty((n, 3), object)
+    rows[:, 0] = [None if u < 0.1 else 25 * u for u in rng.random(n)]
+    rows[:, 1] = rng.choice(np.array([*"abcd", None], object), n)
+    rows[:, 2] = rng.random(n)
+    return rows
+
+
+def test_sums_of_histograms_are_those_of_the_matrix(monkeypatch):
+    """They are counted a histogram at a time, and bit for bit what all at once would be."""
+    monkeypatch.setattr(_feature_maps, "_ROWS_PER_BATCH", 128)
+    feature_map, X = own_bins(), mixed_rows()
+    phi = feature_map.matrix(X).toarray()
+    weights = np.random.default_rng(1).random(len(X))
+    assert np.array_equal(feature_map.grid_sums(X), phi.sum(axis=0).astype(np.int64) * GRID)
+    assert np.array_equal(feature_map.float_sums(X), phi.sum(axis=0))
+    in_order = sum(
+        w @ p for w, p in zip(*(np.split(a, [128, 256]) for a in (weights, phi)), strict=True)
+    )
+    assert np.allclose(feature_map.float_sums(X, weights), in_order, rtol=1e-15)
+    assert np.array_equal(feature_map.grid_sums(X[:0]), np.zeros(feature_map.n_features))
+
+
+@pytest.mark.parametrize("n_rows_at_once", [40, 1000])
+@pytest.mark.parametrize("kind", ["histogram", "race"])
+def test_averages_of_one_hot_codes_are_those_of_each_group_alone(monkeypatch, kind, n_rows_at_once):
+    """Each group adds GRID to every one-hot group, and in the closest whole shares."""
+    monkeypatch.setattr(_feature_maps, "_ROWS_PER_BATCH", n_rows_at_once)
+    rng, sizes = np.random.default_rng(0), np.array([1, 3, 7, 150, 1, 38, 100])
+    if kind == "histogram":
+        feature_map, X = own_bins(), mixed_rows()
+    else:
+        feature_map, X = random_map("race"), rng.uniform(-1, 1, (300, 3))
+    rows = rng.permutation(300)
+    phi, expected = feature_map.matrix(X).toarray(), np.zeros(feature_map.n_features, np.int64)
+    for own in np.split(rows, np.cumsum(sizes)[:-1]):
+        alone = feature_map.grid_averages(X, own, np.array([len(own)]))
+        assert all(alone[group].sum() == GRID for group in feature_map.row_groups())
+        assert np.all(np.abs(alone - phi[own].mean(axis=0) * GRID) < 1)
+        expected += alone
+    assert np.array_equal(feature_map.grid_averages(X, rows, sizes), expected)
 
 
 def test_histogram_ends():

@@ -1,6 +1,6 @@
 """Wide mixed tables as frames, what is public of them, and how answers about them are scored.
 
-For wide.py, coverage.py and rivals_wide.py. Rivals run in an environment of their own, so nothing
+For wide.py, intervals.py and rivals_wide.py. Rivals run in an environment of their own, so nothing
 here needs skdpsumm but `schema`. FOLDER of the scripts holds
 
     adult/adult.data.gz, adult/adult.test.gz    UCI's files, gzipped or not

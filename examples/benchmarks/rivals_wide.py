@@ -28,7 +28,6 @@ seed of Adult) some six minutes.
 
 import argparse
 import itertools
-import json
 import resource
 import time
 from pathlib import Path

@@ -6,7 +6,7 @@ Each knows the L1 and L2 sensitivity of its sum by construction and describes it
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -124,7 +124,7 @@ class FeatureMap(ABC):
         """
         total = np.zeros(self.n_features, np.int64)
         # In batches, so that what is encoded does not grow with the table.
-        for rows in _batches(len(X)):
+        for rows in batches(len(X)):
             total += self._grid_sums(X[rows], n_threads)
             advance()
         return total
@@ -164,7 +164,7 @@ class FeatureMap(ABC):
     def float_sums(self, X: NDArray, weights: NDArray | None = None) -> NDArray[np.float64]:
         """Return the (weighted) sum of phi in float64, for epsilon = inf."""
         total = np.zeros(self.n_features)
-        for rows in _batches(len(X)):
+        for rows in batches(len(X)):
             phi = self.matrix(X[rows])
             if weights is None:
                 total += np.asarray(phi.sum(axis=0, dtype=np.float64)).ravel()
@@ -263,7 +263,7 @@ def public_numbers(name: str, values: ArrayLike, *shape: int | None) -> NDArray[
     return np.ascontiguousarray(found, np.float64)
 
 
-def _batches(n: int) -> Iterable[slice]:
+def batches(n: int) -> Iterable[slice]:
     return gen_batches(n, _ROWS_PER_BATCH) if n else ()  # which takes no empty partitions
 
 
@@ -436,10 +436,16 @@ class OneHotMap(FeatureMap):
             (ones, positions.ravel(), pointers), shape=(n_rows, self.n_features)
         )
 
+    def group_codes(self, X: NDArray) -> Iterator[NDArray[np.integer]]:
+        """Go over the columns of `codes`, so that they need not all be in memory."""
+        return iter(self.codes(X).T)
+
     def counts(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
         """Return the number of rows at each position."""
-        positions = self.codes(X) + self.starts
-        return np.bincount(positions.ravel(), minlength=self.n_features)
+        out = np.empty(self.n_features, np.int64)
+        for group, codes in zip(self.row_groups(), self.group_codes(X), strict=True):
+            out[group] = np.bincount(codes, minlength=group.stop - group.start)
+        return out
 
     def _grid_sums(self, X: NDArray, n_threads: int) -> NDArray[np.int64]:
         return self.counts(X, n_threads) * GRID
@@ -458,24 +464,37 @@ class OneHotMap(FeatureMap):
 
     @property
     def _n_block(self) -> int:
-        return max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BLOCK // len(self.sizes)))
+        return max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BLOCK // self._n_codes_at_once))
+
+    @property
+    def _n_codes_at_once(self) -> int:
+        """Number of codes of a row that `group_codes` has in memory."""
+        return len(self.sizes)
 
     def _grid_averages(
         self, X: NDArray, rows: NDArray[np.int64], sizes: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        codes = np.repeat(np.arange(len(sizes)), sizes)
-        places, counts = np.empty(0, np.int64), np.empty(0, np.int64)
+        if len(sizes) == 1:  # which may be of more rows than fit
+            return self._average_of_one(X, rows)
+        out, of_row = np.zeros(self.n_features, np.int64), np.repeat(np.arange(len(sizes)), sizes)
+        for place, codes in zip(self.row_groups(), self.group_codes(X[rows]), strict=True):
+            n_cells = place.stop - place.start
+            keys, counts = np.unique(of_row * n_cells + codes, return_counts=True)
+            group, cell = np.divmod(keys, n_cells)
+            shares = apportioned(counts, sizes[group], group)
+            # Whole numbers below 2**53, so that these sums of floats are exact.
+            out[place] = np.bincount(cell, shares, minlength=n_cells).astype(np.int64)
+        return out
+
+    def _average_of_one(self, X: NDArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what one group of rows adds."""
+        counts = np.zeros(self.n_features, np.int64)
         for block in gen_batches(len(rows), self._n_block):
-            cells = self.codes(X[rows[block]]) + self.starts
-            cells = cells + codes[block][:, None] * self.n_features
-            found, n_found = np.unique(cells, return_counts=True)
-            # Blocks follow one another by group, so that few places are counted twice.
-            places, inverse = np.unique(np.append(places, found), return_inverse=True)
-            counts = np.bincount(inverse, np.append(counts, n_found)).astype(np.int64)
-        group, cell = np.divmod(places, self.n_features)
-        one_hot = np.searchsorted(self.starts, cell, side="right") - 1
-        shares = apportioned(counts, sizes[group], group * len(self.sizes) + one_hot)
-        return np.bincount(cell, shares, minlength=self.n_features).astype(np.int64)
+            counts += self.counts(X[rows[block]], 1)
+        cells = np.flatnonzero(counts)
+        one_hot = np.searchsorted(self.starts, cells, side="right") - 1
+        counts[cells] = apportioned(counts[cells], np.full(len(cells), len(rows)), one_hot)
+        return counts
 
     def row_groups(self) -> list[slice]:
         return [slice(int(a), int(a + b)) for a, b in zip(self.starts, self.sizes, strict=True)]

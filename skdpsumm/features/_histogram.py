@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._computing import advance
 from ..schema._columns import Categorical, Numeric, first_values, told
 from ..schema._schema import TableSchema
-from ._feature_maps import OneHotMap, check_size, is_count
+from ._feature_maps import GRID, OneHotMap, batches, check_size, is_count
 
 # All threes of 90 columns. A file could list as many as it likes, of one bin each.
 MOST_GROUPS = 2**17
@@ -157,14 +158,31 @@ class HistogramMap(OneHotMap):
         return np.clip(((values - low) * (n / (high - low))).astype(np.int64), 0, n - 1)
 
     def codes(self, X: NDArray) -> NDArray[np.int64]:
-        used = sorted({j for group in self.groups for j in group})
+        return np.column_stack(list(self.group_codes(X)))
+
+    def group_codes(self, X: NDArray) -> Iterator[NDArray[np.int64]]:
         # Columns are read once, however many histograms share them.
-        by_column = {j: self.column_codes(X, j) for j in used}
-        out = np.zeros((len(X), len(self.groups)), np.int64)
-        for k, group in enumerate(self.groups):
-            for j in group:
-                out[:, k] = out[:, k] * self.n_bins[j] + by_column[j]
-        return out
+        by_column = {j: self.column_codes(X, j) for j in sorted(self.seen_columns())}
+        for group in self.groups:
+            cells = by_column[group[0]]
+            for j in group[1:]:
+                cells = cells * self.n_bins[j] + by_column[j]
+            yield cells
+
+    def float_sums(self, X: NDArray, weights: NDArray | None = None) -> NDArray[np.float64]:
+        # One histogram at a time: of many, the matrix of all codes is larger than the table.
+        if weights is None:
+            return self.grid_sums(X) / GRID
+        total = np.zeros(self.n_features)
+        for rows in batches(len(X)):
+            for place, codes in zip(self.row_groups(), self.group_codes(X[rows]), strict=True):
+                total[place] += np.bincount(codes, weights[rows], place.stop - place.start)
+            advance()
+        return total
+
+    @property
+    def _n_codes_at_once(self) -> int:
+        return len(self.seen_columns())
 
     def edges(self, j: int) -> NDArray[np.float64]:
         """Return the ``n_present(j) + 1`` edges of the bins of numeric column `j`.
@@ -183,6 +201,19 @@ class HistogramMap(OneHotMap):
         else:
             first = first_values(own, low, step)
         return low + (first - 0.5) * step
+
+    def contents(self, j: int) -> list[Any]:
+        """Return what each cell of column `j` may hold, as `TableSchema.possible_cells` takes it.
+
+        Of numbers the smallest and the largest, None for the cell of missing ones; of categories
+        their codes.
+        """
+        if self.schema.values(j) is not None:
+            cells = self.cell_of_codes(j)
+            return [tuple(np.flatnonzero(cells == k).tolist()) for k in range(self.n_bins[j])]
+        half, edges = (self.schema.step(j) or 0.0) / 2, self.edges(j)
+        ends: list[Any] = list(zip(edges[:-1] + half, edges[1:] - half, strict=True))
+        return [*ends, None] if self.schema.missing(j) else ends
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         every = range(self.schema.n_columns)

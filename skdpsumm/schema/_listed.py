@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -41,21 +42,28 @@ def positions(
         raise CellError(NARROW)
     cells = column.tolist()
     if column.dtype.kind == "O":
-        faults = {kind: cell_fault(cell) for kind, cell in {type(c): c for c in cells}.items()}
+        one_each = dict(zip(map(type, cells), cells, strict=True))
+        faults = {kind: cell_fault(cell) for kind, cell in one_each.items()}
         if TIMES in faults.values():
             raise CellError(TIMES)
         # A cell that is neither number nor word may claim to equal one, or have no hash. (Missing
         # is a matter of the cell, and not of its type: NaN is a float.)
         comparable = {kind for kind, fault in faults.items() if fault in ("", WORDS, MISSING)}
-        cells = [cell if type(cell) in comparable else None for cell in cells]
-        # A signalling NaN has no hash.
-        cells = [None if isinstance(cell, Decimal) and cell.is_nan() else cell for cell in cells]
+        if len(comparable) < len(faults):
+            cells = [cell if type(cell) in comparable else None for cell in cells]
+        if any(
+            isinstance(cell, Decimal) for cell in one_each.values()
+        ):  # a signalling NaN has no hash
+            cells = [None if isinstance(c, Decimal) and c.is_nan() else c for c in cells]
     # A dict compares numbers exactly, of whatever types: 1, 1.0 and True are one key, and an
     # integer beyond 2**53 is not the float that is closest.
     lookup = {value: k for k, value in enumerate(listed)}
-    found = np.fromiter((lookup.get(cell, -1) for cell in cells), np.int64, len(cells))
+    found = np.fromiter(map(lookup.get, cells, repeat(-1)), np.int64, len(cells))
     # Missing cells are told apart from those not listed, for the remedies differ.
-    absent = [i for i in np.flatnonzero(found < 0) if is_missing(column[i])]
+    unknown = np.flatnonzero(found < 0)
+    absent = [
+        i for i, c in zip(unknown, column[unknown], strict=True) if c is None or is_missing(c)
+    ]
     if absent and not missing:
         raise CellError(MISSING)
     found[absent] = len(listed)

@@ -1,10 +1,12 @@
 """Private sketches: one noisy release of a data set."""
 
+from ._adaptive import AdaptiveSketcher
 from ._private_sketch import PrivateSketch
 from ._sketchers import HistogramSketcher, RACESketcher, RFFSketcher
 from ._union import SketchUnion
 
 __all__ = [
+    "AdaptiveSketcher",
     "HistogramSketcher",
     "PrivateSketch",
     "RACESketcher",

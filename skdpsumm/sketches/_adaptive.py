@@ -1,0 +1,388 @@
+"""A sketch that chooses what to count: histograms of the groups of columns that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.utils.metaestimators import available_if
+
+from .._computing import progress
+from .._dask import PartitionSchema
+from .._docs import inherited_docs
+from ..features._feature_maps import GRID, UnionMap
+from ..features._histogram import HistogramMap
+from ..privacy import PrivacyGuarantee
+from ..privacy._contract import columns_kept, estimator
+from ..privacy._filter import StepBudget
+from ..schema._groups import Groups
+from ..schema._reading import is_dask
+from ..schema._schema import TableSchema, as_schema, schema_of
+from ._partitions import sum_partitions
+from ._private_sketch import Counted, PrivateSketch, rows_from_sums, sums_of
+from ._sketchers import TableSketcher
+from ._steps import (
+    FOR_CHOICES,
+    MOST_CELLS,
+    Design,
+    Part,
+    Steps,
+    Sums,
+    base_share,
+    first_map,
+    n_picks,
+)
+
+_MOST_STEPS = 2**16
+_NO_SCHEMA = (
+    "schema is missing: an adaptive sketch needs the public range of every numeric column, and the "
+    "values of every other, such as schema=(0, 1) or {'age': (17, 90), 'job': ['clerk', "
+    "'farmer']}. Nothing is read off the data."
+)
+
+
+def _refused(sketcher: Any) -> bool:
+    raise AttributeError(
+        f"{type(sketcher).__name__} has no partial_fit: what it counts of the first rows would "
+        "decide what it counts of the others. Give fit the whole table (a Dask collection, where "
+        "it is too large for the memory), or take a HistogramSketcher, whose groups are fixed."
+    )
+
+
+@inherited_docs
+@estimator
+class AdaptiveSketcher(TableSketcher):
+    """Histograms of the columns, and of those pairs of columns that tell most, chosen privately.
+
+    `fit` finds bins of the numeric columns, counts each column in them, and then chooses pairs in
+    four rounds: those that a graphical model of all counts so far explains worst. Bins, choices and
+    counts are one release with one charge, which is fixed before the rows are read.
+
+    Parameters
+    ----------
+    schema : TableSchema or what stands for one
+        Required: the range of each numeric column, the values of each other; nothing is read off
+        the data. Say the step of whole numbers, ``Numeric(17, 90, step=1)``. A column with `edges`
+        has these as its bins.
+    target : str or int, default=None
+        The column that models will predict. All others are counted together with it, and threes
+        with it may be chosen.
+    workload : list of column groups, default=None
+        Groups that are counted in any case, such as ``[["sex", "hours"]]``: what you are sure to
+        ask. Each takes as much of the budget as a group that is chosen.
+    {epsilon}
+    delta : float, default=1e-6
+        0 gives Laplace noise and pure DP; otherwise Gaussian noise, far less of it.
+    {adjacency...verbose}
+
+    Attributes
+    ----------
+    feature_map_ : UnionMap
+        All histograms in the order in which they were chosen, a part for each step.
+    {sketch_...feature_names_in_}
+
+    Notes
+    -----
+    Of the budget (of mu^2 under Gaussian noise, of epsilon under pure DP) 5 per cent find bins, 10
+    count the base (30 with a target; 20 and 50 where rows are few for the noise), 5 pay for the
+    choices, and the rest counts what is chosen: about ``sqrt(n mu) / 4`` groups, 16 and one for
+    each column at least. Where that is most of the pairs, all are counted and nothing is chosen.
+    With ``epsilon=np.inf`` all pairs are counted.
+
+    Two such sketches have different maps, so `+` refuses them: release one sketch of all rows, or
+    give each owner a `HistogramSketcher` with the same list of groups.
+
+    References
+    ----------
+    McKenna, Mullins, Sheldon and Miklau (2022), "AIM: an adaptive and iterative mechanism for
+    differentially private synthetic data".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import AdaptiveSketcher
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((5000, 3))
+    >>> X[:, 1] = X[:, 0] ** 2
+    >>> sketcher = AdaptiveSketcher(schema=(0, 1)).fit(X)
+    >>> [part.groups for part in sketcher.feature_map_.parts()]
+    [((0,), (1,), (2,)), ((0,), (1,), (2,)), ((0, 1), (0, 2), (1, 2))]
+    >>> round(sketcher.privacy_.epsilon(1e-6), 3)
+    1.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **TableSketcher._parameter_constraints,
+        "target": "no_validation",  # `Design` says what is wrong
+        "workload": [None, list, tuple],
+    }
+
+    target: Any = None
+    workload: Any = None
+
+    def fit(self, X, y=None, *, groups=None):
+        """Release the private sketch of X. Charges the ledger once.
+
+        Parameters
+        ----------
+        X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
+            One row per person (or other unit of protection), or several with `groups`. Partitions
+            of Dask are counted where they are, in up to four passes; groups are chosen in this
+            process.
+        y : ignored
+        groups : array-like or series of shape (n_samples,), default=None
+            Whose row each row is, where `max_rows_per_group` is set: words or numbers, none
+            missing. Of a Dask collection, a Dask series or array in the same partitions.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data; nothing is charged.
+        BudgetExceededError
+            If the ledger cannot hold epsilon and delta; nothing is charged.
+        RuntimeError
+            If Dask cannot compute the partitions; nothing is charged where it fails in the first
+            pass, which checks all cells.
+        """
+        with columns_kept(self):
+            self._begin(groups)
+            known = as_schema(self.schema)
+            read = self._read_partitions if is_dask(X) else self._read_rows
+            rows = read(X, groups, known)
+            design = self._design(schema_of(self))
+            budget = self._budget(design)
+            with progress(f"{type(self).__name__}.fit", self.verbose):
+                first, n_units = rows(first_map(design))
+                _check_room(n_units, design, budget)
+                privacy = self._guarantee(budget)
+                self._pay(self._claim_for(self.ledger, budget, privacy))
+                n_public = n_units if self.adjacency == "replace_one" else None
+                steps = Steps(design, budget, n_public)
+                parts = steps.run(first, lambda feature_map: rows(feature_map)[0])
+            self._set_release(_sketch(parts, privacy, n_public), known)
+        return self
+
+    @available_if(_refused)
+    def partial_fit(self, X, y=None):
+        """Refused: see `fit`."""
+
+    def preview_map(self, n_columns: int, names: Any = None) -> HistogramMap:
+        """Return the public map of single columns in fine cells; no data, no cost.
+
+        What `fit` counts beside these is found by it: see `feature_map_`.
+        """
+        design = self._design(self._schema_for(n_columns, names))
+        return design.map([(j,) for j in range(design.schema.n_columns)])
+
+    def predict_error(self, n_samples, n_columns=None):
+        """Return the standard error of shares of rows that `fit` will give; no data, no cost.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows (of groups, with `max_rows_per_group`), as far as you know it.
+        n_columns : int, default=None
+            Number of columns of the table, where the schema is one range for all.
+
+        Returns
+        -------
+        dict
+            "column": of a cell of one column, as a share of the rows. "pair": of a cell of a pair
+            that is counted. Both are before all counts are brought together, which lowers them.
+            "pairs counted": how many pairs (and threes, with a target) are, and "of".
+        """
+        self._check_parameters()
+        known = as_schema(self.schema)
+        if known.is_for_all and n_columns is None:
+            raise ValueError(
+                "n_columns is missing: the schema is one range for all columns. Give their number."
+            )
+        table = known if n_columns is None else known.for_table(n_columns)
+        design = self._design(table)
+        budget = self._budget(design)
+        n_open = len(design.candidates)
+        picks = n_picks(design, budget, n_samples, n_open)
+        base = base_share(design, budget, n_samples)
+        spare = 1 - base - (0.05 if design.searched else 0) - (FOR_CHOICES if picks < n_open else 0)
+        n_rounds = picks + len(design.workload)
+        single = budget.std(share=base, **design.distances(design.map(design.base)))
+        others = 1 if design.target is None else design.most_cells((design.target,))
+        pair = (
+            budget.std(share=spare / n_rounds, **design.distances(design.map([(0,)])))
+            if n_rounds
+            else np.nan
+        )
+        rows = max(float(n_samples), 1.0) * GRID
+        return {
+            "column": single * np.sqrt(others) / rows,
+            "pair": pair / rows,
+            "pairs counted": picks,
+            "of": n_open,
+        }
+
+    # ---- what is public
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        known = as_schema(self.schema)
+        if known is None:
+            raise ValueError(_NO_SCHEMA)
+        # Of the others the number of columns is not known yet.
+        if not known.is_for_all and (known.names is not None or known.keys is None):
+            self._design(known)
+
+    def _design(self, schema: TableSchema) -> Design:
+        """Return what is public of a release, or raise ValueError for names of no column."""
+        target = None if self.target is None else schema.index(self.target, "target")
+        workload = tuple(self._group(schema, group) for group in self.workload or ())
+        design = Design(schema, target, workload, self.adjacency, self._limit)
+        for group in workload:
+            if design.most_cells(group) > MOST_CELLS:
+                names = [schema.name(j) for j in group]
+                raise ValueError(
+                    f"workload lists {names}, which may have {design.most_cells(group):,} cells, "
+                    f"and a group has at most {MOST_CELLS:,}. List fewer columns together, or "
+                    "describe them with fewer categories or edges."
+                )
+        return design
+
+    @staticmethod
+    def _group(schema: TableSchema, given: Any) -> tuple[int, ...]:
+        if not isinstance(given, list | tuple) or not given:
+            raise ValueError(
+                f"workload must list groups of columns, such as [['sex', 'hours']], got {given!r} "
+                "among them."
+            )
+        group = tuple(schema.index(key, "workload") for key in given)
+        if len(set(group)) < len(group):
+            raise ValueError(f"workload lists a column twice in {given!r}; name it once.")
+        return group
+
+    def _budget(self, design: Design) -> StepBudget:
+        return StepBudget(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            most_steps=_MOST_STEPS,
+            most_values=design.most_values,
+            noise_seed=self.noise_seed,
+        )
+
+    def _guarantee(self, budget: StepBudget) -> PrivacyGuarantee:
+        counted = "groups" if self._averages_groups else "rows"
+        return PrivacyGuarantee(
+            budget.mechanism,
+            self.adjacency,
+            unit=self._unit,
+            given="the sketcher's parameters and the schema of the columns"
+            + (f", and the number of {counted}" if self.adjacency == "replace_one" else "")
+            + self._given_groups,
+            simulated=self.noise_seed is not None,
+        )
+
+    def _claim_for(
+        self, ledger: Any, budget: StepBudget, privacy: PrivacyGuarantee
+    ) -> PrivacyGuarantee:
+        """Return what a ledger is charged: its own kind of neighbours, where that is known."""
+        if not self._is_of_replaced(ledger) or budget.is_silent:
+            return privacy
+        cost = budget.cost_when_replaced(FOR_CHOICES)
+        return replace(privacy, mechanism=cost, adjacency="replace_one")
+
+    def _is_of_replaced(self, ledger: Any) -> bool:
+        asked = getattr(ledger, "adjacency", None)
+        return (asked, self.adjacency) == ("replace_one", "add_remove")
+
+    def _ask_ledger(self) -> None:
+        if not self._is_of_replaced(self.ledger) or self.epsilon == np.inf:
+            super()._ask_ledger()
+            return
+        # What more values cost is in the slack, which is next to nothing.
+        budget = StepBudget(epsilon=self.epsilon, delta=self.delta, most_steps=1, most_values=1)
+        self._ask(budget.cost_when_replaced(FOR_CHOICES), "replace_one")
+
+    # ---- rows
+
+    def _read_rows(self, X: Any, groups: Any, known: TableSchema | None) -> _Rows:
+        """Return checked rows: what is wrong with them is found before they are paid for."""
+        X = self._validate(X, known, reset=True)
+        labels = None if groups is None else Groups.read(groups, len(X))
+        schema_of(self).check(X)
+        key = b"" if labels is None else self._group_key()
+        counted = Counted.of(len(X), self._limit, labels, key)
+        return _Rows(X, counted, bool(self.epsilon == np.inf), effective_n_jobs(self.n_jobs))
+
+    def _read_partitions(self, X: Any, groups: Any, known: TableSchema | None) -> _Partitions:
+        table = PartitionSchema.of(self, X, schema=known, reset=True)
+        by_group = None if groups is None else (groups, self._limit, self._group_key())
+        return _Partitions(X, table, by_group, bool(self.epsilon == np.inf))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Rows:
+    """Private rows, of which sums alone are asked."""
+
+    X: Any
+    counted: Counted
+    silent: bool
+    n_threads: int
+
+    def __call__(self, feature_map: HistogramMap) -> tuple[Sums, int]:
+        """Return the exact sum of a map in grid units, and the number of rows (or groups)."""
+        options: Any = {"silent": self.silent, "n_threads": self.n_threads}
+        return sums_of(feature_map, self.X, self.counted, **options), self.counted.n_units
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Partitions:
+    """The same of a Dask collection; all passes take the same rows of a group."""
+
+    X: Any
+    schema: PartitionSchema
+    by_group: Any
+    silent: bool
+
+    def __call__(self, feature_map: HistogramMap) -> tuple[Sums, int]:
+        """Return the exact sum of a map in grid units, and the number of rows (or groups)."""
+        return sum_partitions(
+            self.X, self.schema, feature_map, silent=self.silent, by_group=self.by_group
+        )
+
+
+def _check_room(n_units: int, design: Design, budget: StepBudget) -> None:
+    """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
+    least = design.distances(design.map([(0,)]))["l2"]
+    # Scores are sums of counts and of what a model expects.
+    if not budget.is_silent and n_units * GRID > min(budget.room(l2=least), 2**60):
+        raise ValueError(
+            "With an epsilon so large, sums of so many rows exceed 64-bit integers: lower "
+            "epsilon, take np.inf for no noise, or sketch the rows in several parts."
+        )
+
+
+def _sketch(
+    parts: Sequence[Part], privacy: PrivacyGuarantee, n_public: int | None
+) -> PrivateSketch:
+    """Return the release of all parts."""
+    feature_map = UnionMap([part.map for part in parts])
+    sums = np.concatenate([part.sums for part in parts])
+    noise_std = np.concatenate([np.full(len(part.sums), part.std) for part in parts])
+    n_released, n_noise_std = float(n_public or 0), 0.0
+    if n_public is None:
+        weights, n_noise_std = rows_from_sums(feature_map, noise_std)
+        n_released = float(weights @ sums)
+    return PrivateSketch(
+        feature_map=feature_map,
+        sums=sums,
+        noise_std=noise_std,
+        n_released=n_released,
+        n_noise_std=n_noise_std,
+        privacy=privacy,
+        n_from_sums=n_public is None,
+    )

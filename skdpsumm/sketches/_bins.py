@@ -1,0 +1,215 @@
+"""Cells of columns for adaptive sketches: public fine ones, and bins that their counts show.
+
+Numbers of real tables have atoms (the zero of a capital gain, forty hours), long tails and empty
+stretches. Fine cells are fixed by the schema alone: half of them equal, half of them geometric from
+the point nearest zero, and the ends and zero by themselves. From their noisy counts `find_bins`
+takes the places where the density changes by more than noise does. That reads released values
+alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schema._columns import Numeric
+
+Floats = NDArray[np.float64]
+Edges = tuple[float, ...]
+
+# Of a numeric column. Whole values where there are no more of them.
+N_FINE = 128
+# Bins that are looked for. More cost each pair of columns more noise than they tell.
+N_BINS = 14
+# Of a range: the cell around a single number, where values have no step. Float32 resolves it.
+_ATOM = 2.0**-20
+# Powers of ten that geometric cells span, of values without a step.
+_DECADES = 4.0
+# Standard deviations by which a part must be heavier or lighter than the rest of its stretch.
+_CHANGE = 3.5
+# A bin of so many times its share of the rows is halved.
+_HEAVY = 1.5
+# Standard deviations at which a category is no longer rare.
+_RARE = 3.0
+
+
+def fine_edges(column: Numeric) -> Edges:
+    """Return the edges of public fine cells of a numeric column, in which bins are looked for.
+
+    Parameters
+    ----------
+    column : Numeric
+        With a range. One that has edges of its own keeps these.
+
+    Returns
+    -------
+    tuple of float
+        Increasing, from `low` to `high`. Of a column with a step they lie between its values.
+    """
+    if column.edges is not None:
+        return column.edges
+    assert column.bounds is not None
+    low, high = column.bounds
+    if column.n_values is not None:
+        return _between_values(column, _fine_values(low, column.n_values, float(column.step or 1)))
+    atom = max((high - low) * _ATOM, 8 * math.ulp(max(-low, high)))
+    if not high - low > 4 * atom:  # which float64 hardly divides
+        return low, high
+    cuts = [
+        *np.linspace(low, high, N_FINE // 2 + 1),
+        *_geometric(low, high, (high - low) / 10**_DECADES),
+    ]
+    cuts += [low + atom, high - atom] + ([-atom, atom] if low < 0 < high else [])
+    # The narrow cells stay whole: nothing else may cut them.
+    free = [c for c in cuts if low + atom < c < high - atom and not abs(c) < atom]
+    kept = [low, low + atom, *free, high - atom, high]
+    return tuple(np.unique(kept).tolist())
+
+
+def _fine_values(low: float, n_values: int, step: float) -> NDArray[np.int64]:
+    """Return the position of the first value of each fine cell of a column with a step."""
+    if n_values <= N_FINE:
+        return np.arange(n_values)
+    even = np.linspace(0, n_values, N_FINE // 2 + 1)[:-1]
+    geometric = (_geometric(low, low + n_values * step, step) - low) / step
+    ends = [0, 1, n_values - 1]
+    zero = round(-low / step)
+    ends += [zero, zero + 1] if 0 < zero < n_values - 1 else []
+    first = np.concatenate([np.rint(even), np.rint(geometric), ends]).astype(np.int64)
+    return np.unique(first[(first >= 0) & (first < n_values)])
+
+
+def _between_values(column: Numeric, first: NDArray[np.int64]) -> Edges:
+    """Return edges half a step below the first value of each cell."""
+    assert column.bounds is not None
+    (low, high), step = column.bounds, float(column.step or 1)
+    return (low, *(low + (first[1:] - 0.5) * step).tolist(), high)
+
+
+def _geometric(low: float, high: float, least: float) -> Floats:
+    """Return edges whose distances to the number nearest zero grow by a constant factor."""
+    origin = min(max(low, 0.0), high)
+    sides = [(s, reach) for s, reach in ((-1, origin - low), (1, high - origin)) if reach > least]
+    n = N_FINE // 2 // max(len(sides), 1)
+    grown = [origin + s * np.geomspace(least, reach, n) for s, reach in sides]
+    return np.concatenate([*grown, np.empty(0)])
+
+
+def find_bins(counts: Floats, widths: Floats, std: float, *, least: float = 0.0) -> list[int]:
+    """Return the first fine cell of each bin, about `N_BINS` of them.
+
+    Stretches are cut, best place first, where the part on the left departs most from an even spread
+    (by more than 3.5 standard deviations of the noise). Neighbours of like density are then joined
+    while there are too many, and the heaviest halved while there are too few.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n,)
+        Noisy.
+    widths : ndarray of shape (n,)
+        What the cells hold of the range: an even density has counts in proportion.
+    std : float
+        Of the noise in `counts`.
+    least : float, default=0
+        Rows that make a half worth a bin.
+    """
+    table = _Stretches(counts, widths, std)
+    parts = _cut(table)
+    while len(parts) > N_BINS:
+        joined = [table.contrast(*pair) for pair in pairwise(parts)]
+        k = int(np.argmin(joined))
+        parts[k : k + 2] = [(parts[k][0], parts[k + 1][1])]
+    heavy = max(_HEAVY * max(float(table.mass[-1]), 1.0) / N_BINS, 2 * least)
+    while len(parts) < N_BINS:
+        wide = [part for part in parts if part[1] - part[0] > 1 and table.rows(part) > heavy]
+        if not wide:
+            break
+        k = parts.index(max(wide, key=table.rows))
+        middle = table.middle(parts[k])
+        parts[k : k + 1] = [(parts[k][0], middle), (middle, parts[k][1])]
+    return [start for start, _ in parts]
+
+
+Part = tuple[int, int]
+
+
+class _Stretches:
+    """Sums of cells from one to another."""
+
+    def __init__(self, counts: Floats, widths: Floats, std: float):
+        self.mass = np.concatenate([[0.0], np.cumsum(counts)])
+        self.width = np.concatenate([[0.0], np.cumsum(widths)])
+        self.std = std
+
+    def rows(self, part: Part) -> float:
+        return float(self.mass[part[1]] - self.mass[part[0]])
+
+    def change(self, part: Part) -> tuple[float, int]:
+        """Return the most significant departure from an even spread, and where to cut for it."""
+        start, end = part
+        if end - start < 2:
+            return 0.0, start
+        at = np.arange(start + 1, end)
+        share = (self.width[at] - self.width[start]) / (self.width[end] - self.width[start])
+        excess = self.mass[at] - self.mass[start] - share * self.rows(part)
+        # Noise of the cells on the left counts by 1 - share, of those on the right by share.
+        spread = np.sqrt((at - start) * (1 - share) ** 2 + (end - at) * share**2)
+        z = np.abs(excess) / np.maximum(self.std * spread, 1e-300)
+        best = int(np.argmax(z))
+        return float(z[best]), int(at[best])
+
+    def contrast(self, left: Part, right: Part) -> float:
+        """Return how many rows would move if two neighbours had one density."""
+        wide = [float(self.width[b] - self.width[a]) for a, b in (left, right)]
+        moved = self.rows(left) * wide[1] - self.rows(right) * wide[0]
+        return abs(moved) / sum(wide)
+
+    def middle(self, part: Part) -> int:
+        """Return the place that halves the rows of a part."""
+        start, end = part
+        inside = self.mass[start + 1 : end] - self.mass[start]
+        return start + 1 + int(np.argmin(np.abs(inside - self.rows(part) / 2)))
+
+
+def _cut(table: _Stretches) -> list[Part]:
+    """Return stretches between changes of density, at most twice as many as bins."""
+    whole = (0, len(table.mass) - 1)
+    found = {whole: table.change(whole)}
+    while len(found) < 2 * N_BINS:
+        part = max(found, key=lambda part: found[part][0])
+        z, at = found.pop(part)
+        if z <= _CHANGE:
+            found[part] = z, at
+            break
+        for half in ((part[0], at), (at, part[1])):
+            found[half] = table.change(half)
+    return sorted(found)
+
+
+def bins_at(edges: Sequence[float], starts: Sequence[int]) -> Edges:
+    """Return the edges of bins that begin at these fine cells."""
+    return (*(edges[k] for k in starts), edges[-1])
+
+
+def joined_categories(counts: Floats, std: float) -> tuple[int, ...] | None:
+    """Return the cell of each category where rare ones make one cell; None where they do not.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_categories, n_others)
+        Noisy, by category and by what it was counted with.
+    std : float
+        Of the noise in each count.
+    """
+    rows, spread = counts.sum(axis=1), std * math.sqrt(counts.shape[1])
+    common = rows >= _RARE * spread
+    if common.sum() < 2:  # a column of one cell would tell nothing
+        common = rows >= np.sort(rows)[-2]
+    if (~common).sum() < 2:
+        return None
+    cells = np.where(common, np.cumsum(common) - 1, common.sum())
+    return tuple(cells.tolist())

@@ -1,0 +1,441 @@
+"""The steps of an adaptive release: find bins, count a base, then choose groups in rounds.
+
+All that reads rows here goes through `StepBudget.count` and `StepBudget.choose`; every rule of how
+many, how much and where reads public facts and released numbers alone. Exact counts are arguments
+and local variables, never attributes.
+
+Sensitivities, in grid units (GRID a row), of a unit that adds at most k rows to a histogram. k is 1
+for single rows, and for groups under "average": what such a group adds to a histogram has no
+negative entry and sums to GRID. G histograms get at most ``k GRID`` more each, in one cell at the
+worst: ``k G GRID`` in L1, ``k sqrt(G) GRID`` in L2. Where a unit is replaced by another, each
+histogram loses as much as it gains: 2 in L1 and sqrt(2) in L2 times that (`sensitivities`).
+
+The score of a group is the L1 distance of its counts from numbers that were released, less another
+such number. By the triangle inequality it moves by no more than the counts of that group do in L1:
+``k GRID``, and twice that where a unit is replaced (`Design.score_sensitivity`). It may go up or
+down, and differently for each group, so that the range of log weights is twice that
+(`StepBudget.choose`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features._feature_maps import GRID
+from ..features._histogram import HistogramMap
+from ..privacy._filter import StepBudget
+from ..schema._schema import TableSchema
+from ._bins import N_BINS, bins_at, find_bins, fine_edges, joined_categories
+from ._graphical import GraphicalModel
+from ._private_sketch import rows_from_sums, sensitivities
+from ._residuals import Marginal
+
+Group = tuple[int, ...]
+Floats = NDArray[np.float64]
+Sums = NDArray[Any]  # int64, or floats where there is no noise
+Exact = Callable[[HistogramMap], Sums]
+
+# Shares of the budget (RESULTS): for bins, for the base with and without a target, for choices.
+_FOR_BINS, FOR_CHOICES = 0.05, 0.05
+_FOR_BASE, _FOR_BASE_WITH_TARGET = 0.10, 0.30
+# The same where rows are few for the noise: below so many standard deviations of a count.
+_FEW = 2000.0
+_FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.20, 0.50
+N_ROUNDS = 4
+_LEAST_PICKS = 16
+# Where so many times the picks are all candidates there are, all are counted and none is chosen.
+_NEARLY_ALL = 1.5
+# Columns of so few fine cells have these as their bins.
+_NO_SEARCH = 4
+# Of one group, and of all candidates together.
+MOST_CELLS = 2**17
+_MOST_CANDIDATE_CELLS = 2**22
+_MOST_CANDIDATES = 2**13
+# Expected size of normal noise, in standard deviations.
+_MEAN_NOISE = math.sqrt(2 / math.pi)
+# A half of a heavy bin has so many standard deviations of the base's noise.
+_WORTH_A_BIN = 4.0
+# Of rows, in grid units, that a model may expect.
+_LARGEST = 2**60
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """All that is public of an adaptive release before it starts.
+
+    Parameters
+    ----------
+    schema : TableSchema
+        Of the table.
+    target : int or None
+    workload : tuple of tuple of int
+        Groups that are counted in any case.
+    adjacency : {"add_remove", "replace_one"}
+    limit : int, "average" or None
+        `max_rows_per_group`.
+    """
+
+    schema: TableSchema
+    target: int | None
+    workload: tuple[Group, ...]
+    adjacency: str
+    limit: Any
+    fine: dict[int, tuple[float, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.schema.require_bounds()
+        # Columns with edges of their own have these as bins.
+        free = [j for j in self.schema.numeric if self.schema.edges(j) is None]
+        fine = {j: fine_edges(self.schema.columns[j]) for j in free}
+        object.__setattr__(self, "fine", fine)
+
+    @property
+    def searched(self) -> list[int]:
+        """The columns whose bins are found."""
+        return [j for j, edges in self.fine.items() if len(edges) - 1 > _NO_SEARCH]
+
+    def map(self, groups: Sequence[Group], bins: dict[int, Any] | None = None) -> HistogramMap:
+        """Return the map of groups, in fine cells where no bins are given."""
+        return HistogramMap(
+            self.schema, [1] * self.schema.n_columns, groups, self.fine | (bins or {})
+        )
+
+    def most_cells(self, group: Group) -> int:
+        """Return the largest number of cells that a group can have, whatever bins are found."""
+        return math.prod(self._most_codes(j) for j in group)
+
+    def _most_codes(self, j: int) -> int:
+        known, missing = self.schema.values(j), self.schema.missing(j)
+        if known is not None:
+            return len(known) + missing
+        edges = self.fine.get(j) or self.schema.edges(j) or ()
+        return (N_BINS if j in self.searched else len(edges) - 1) + missing
+
+    @property
+    def base(self) -> list[Group]:
+        """Groups that are counted first: each column, with the target where there is one."""
+        d, target = self.schema.n_columns, self.target
+        if target is None:
+            return [(j,) for j in range(d)]
+        pairs = [(j, target) for j in range(d) if j != target]
+        pairs = [pair if self.most_cells(pair) <= MOST_CELLS else pair[:1] for pair in pairs]
+        return pairs if any(target in pair for pair in pairs) else [*pairs, (target,)]
+
+    @property
+    def candidates(self) -> list[Group]:
+        """Groups that may be chosen: pairs, and threes with the target."""
+        others = [j for j in range(self.schema.n_columns) if j != self.target]
+        pairs = list(combinations(others, 2))
+        if self.target is None:
+            return pairs
+        far = [pair for pair in self.base if len(pair) == 1 and pair != (self.target,)]
+        return (
+            [*pairs, *((*pair, self.target) for pair in pairs)]
+            if not far
+            else [*combinations(range(self.schema.n_columns), 2)]
+        )
+
+    @property
+    def most_values(self) -> int:
+        """The largest number of counts that a release has."""
+        fine = sum(len(edges) for edges in self.fine.values())
+        known = sum(map(self.most_cells, [*self.base, *self.base, *self.workload]))
+        return fine + known + _MOST_CANDIDATE_CELLS
+
+    @property
+    def rows_per_unit(self) -> int:
+        """How many rows one unit of protection adds to a histogram at most."""
+        return self.limit if isinstance(self.limit, int) else 1
+
+    @property
+    def score_sensitivity(self) -> int:
+        """How far neighbours move the score of a group, in grid units."""
+        return self.rows_per_unit * GRID * (2 if self.adjacency == "replace_one" else 1)
+
+    def distances(self, feature_map: HistogramMap) -> dict[str, float]:
+        """Return how far neighbours move the sums of a map, in grid units."""
+        ((l1, l2),) = sensitivities(feature_map, self.adjacency, self.limit)
+        return {"l1": l1, "l2": l2}
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Noisy counts of some groups, in rows."""
+
+    map: HistogramMap
+    sums: Floats
+    std: float
+
+    def tables(self) -> list[Floats]:
+        """Return the counts of each group, with an axis for each column."""
+        shapes = [[self.map.n_bins[j] for j in group] for group in self.map.groups]
+        cells = zip(self.map.row_groups(), shapes, strict=True)
+        return [self.sums[where].reshape(shape) for where, shape in cells]
+
+
+class Steps:
+    """The course of one release, of which all is public that it holds.
+
+    Parameters
+    ----------
+    design : Design
+    budget : StepBudget
+    n_public : int or None
+        The number of rows, where it is public.
+    """
+
+    def __init__(self, design: Design, budget: StepBudget, n_public: int | None):
+        self.design, self.budget, self.n_public = design, budget, n_public
+        self.parts: list[Part] = []
+        self.bins: dict[int, Any] = {}
+        self.marginals: list[Marginal] = []
+
+    def run(self, first: Sums, exact: Exact) -> list[Part]:
+        """Return all parts.
+
+        Parameters
+        ----------
+        first : ndarray
+            Exact sums of `first_map`, in grid units.
+        exact : callable
+            Returns the exact sums of a map.
+        """
+        if self.design.searched:
+            self._find_bins(first)
+            base = self.design.map(self.design.base, self.bins)
+            first = exact(base)
+        self._count_base(first)
+        self._count_workload(exact)
+        self._count_rounds(exact)
+        return self.parts
+
+    # ---- numbers that rules read
+
+    @property
+    def n_rows(self) -> float:
+        """The number of rows as far as it is known, at least 1."""
+        if self.n_public is not None:
+            return max(float(self.n_public), 1.0)
+        if not self.parts:
+            return math.inf
+        sums, stds = zip(*(self._total(part) for part in self.parts), strict=True)
+        weights = 1 / np.maximum(np.square(stds), 1e-300)
+        return max(float(np.average(sums, weights=weights)), 1.0)
+
+    def _total(self, part: Part) -> tuple[float, float]:
+        weights, std = rows_from_sums(part.map, np.full(len(part.sums), part.std))
+        return float(weights @ part.sums), std
+
+    # ---- steps
+
+    def _count(self, feature_map: HistogramMap, exact: Sums, share: float) -> Part:
+        distances = self.design.distances(feature_map)
+        noisy, std = self.budget.count(exact, share=share, **distances)
+        part = Part(feature_map, noisy / GRID, std / GRID)
+        self.parts.append(part)
+        return part
+
+    def _find_bins(self, exact: Sums) -> None:
+        part = self._count(first_map(self.design), exact, _FOR_BINS)
+        least = _WORTH_A_BIN * self._base_std()
+        for j, table in zip(self.design.searched, part.tables(), strict=True):
+            edges, n_present = self.design.fine[j], part.map.n_present(j)
+            widths = np.diff(part.map.edges(j))
+            starts = find_bins(table[:n_present], widths, part.std, least=least)
+            self.bins[j] = bins_at(edges, starts)
+
+    def _base_std(self) -> float:
+        """Return the noise of a bin of one column in the base, in rows."""
+        design = self.design
+        share = base_share(design, self.budget, self.n_rows)
+        std = self.budget.std(share=share, **design.distances(design.map(design.base)))
+        others = 1 if design.target is None else design.most_cells((design.target,))
+        return std / GRID * math.sqrt(others)
+
+    def _count_base(self, exact: Sums) -> None:
+        design = self.design
+        share = base_share(design, self.budget, self.n_rows)
+        if not design.candidates and not design.workload:
+            share = self.budget.remaining
+        part = self._count(design.map(design.base, self.bins), exact, share)
+        for group, table in zip(part.map.groups, part.tables(), strict=True):
+            j = group[0]
+            if design.schema.values(j) is not None and j != design.target:
+                cells = joined_categories(table.reshape(len(table), -1), part.std)
+                self.bins |= {} if cells is None else {j: cells}
+        self._take(part)
+
+    def _take(self, part: Part) -> None:
+        """Keep counts of a part in the cells that all models have."""
+        cells = self.design.map([(0,)], self.bins)
+        self.sizes = cells.n_bins
+        for group, table in zip(part.map.groups, part.tables(), strict=True):
+            n_summed: Floats = np.ones(1)
+            for axis, j in enumerate(group):
+                joined = j in self.bins and part.map.n_bins[j] != self.sizes[j]
+                cell = np.array(self.bins[j]) if joined else np.arange(self.sizes[j])
+                n_summed = np.multiply.outer(n_summed, np.bincount(cell))
+                table = _summed(table, axis, cell, self.sizes[j])
+            std = part.std * np.sqrt(n_summed.reshape(table.shape))
+            even = float(std.flat[0]) if not np.ptp(std) else std
+            self.marginals.append(Marginal(group, table, even, len(self.parts) - 1))
+
+    def _count_workload(self, exact: Exact) -> None:
+        """Count what was asked for, each group with the share of a chosen one."""
+        wanted = self.design.workload
+        if not wanted:
+            return
+        numeric = {j: self.bins[j] for j in self.design.searched}
+        asked = self.design.map(wanted, numeric)
+        n_picks = self._n_picks(len(self._candidates()))
+        spare = self.budget.remaining - (FOR_CHOICES if n_picks else 0.0)
+        share = spare * len(wanted) / (len(wanted) + n_picks) if n_picks else spare
+        self._take(self._count(asked, exact(asked), share))
+
+    def _n_picks(self, n_candidates: int) -> int:
+        return n_picks(self.design, self.budget, self.n_rows, n_candidates)
+
+    # ---- rounds
+
+    def _candidates(self) -> list[Group]:
+        """Return what may be chosen: groups that are not counted yet, and not too large."""
+        counted = {frozenset(m.columns) for m in self.marginals}
+        wanted = {frozenset(group) for group in self.design.workload}
+        silent = self.budget.is_silent
+        open_ = [
+            group
+            for group in self.design.candidates
+            if frozenset(group) not in counted | wanted and not (silent and len(group) > 2)
+        ]
+        cells = [math.prod(self.sizes[j] for j in group) for group in open_]
+        # The smallest first, so that what is dropped is what noise would drown.
+        order = np.argsort(cells, kind="stable")[:_MOST_CANDIDATES]
+        total = np.cumsum(np.array(cells, float)[order])
+        fits = (np.array(cells, float)[order] <= MOST_CELLS) & (total <= _MOST_CANDIDATE_CELLS)
+        return [open_[k] for k in sorted(order[fits].tolist())]
+
+    def _count_rounds(self, exact: Exact) -> None:
+        groups = self._candidates()
+        if not groups:
+            self._spend_the_rest(exact)
+            return
+        cells = self.design.map(groups, self.bins)
+        sums = exact(cells)
+        tables = [sums[where] for where in cells.row_groups()]
+        n_picks = self._n_picks(len(groups))
+        if n_picks == len(groups):
+            self._take(self._count(cells, sums, self.budget.remaining))
+            return
+        model = GraphicalModel(self.sizes)
+        free, left = np.ones(len(groups), bool), n_picks
+        for k in range(N_ROUNDS):
+            now = math.ceil(left / (N_ROUNDS - k))
+            model.fit(self.marginals, sweeps=10)
+            share = (self.budget.remaining - FOR_CHOICES * left / n_picks) * now / left
+            scores = self._scores(model, groups, tables, now, share)
+            picked = self._pick(scores, groups, free, now, FOR_CHOICES / n_picks)
+            left -= len(picked)
+            last = k == N_ROUNDS - 1 or left <= 0 or not free.any()
+            chosen = self.design.map([groups[i] for i in picked], self.bins)
+            counts = np.concatenate([tables[i] for i in picked])
+            self._take(self._count(chosen, counts, self.budget.remaining if last else share))
+            if last:
+                return
+
+    def _spend_the_rest(self, exact: Exact) -> None:
+        """Count the base once more, where there is nothing else to count."""
+        rest = self.budget.remaining
+        if rest > 1e-6 and not self.budget.is_silent:
+            base = self.design.map(self.design.base, self.bins)
+            self._take(self._count(base, exact(base), rest))
+
+    def _scores(
+        self,
+        model: GraphicalModel,
+        groups: Sequence[Group],
+        tables: Sequence[Sums],
+        n_counted: int,
+        share: float,
+    ) -> NDArray[np.int64]:
+        """Return how badly the model explains each group, beyond the noise of its own count."""
+        some = self.design.map(groups[:n_counted], self.bins)
+        std = self.budget.std(share=share, **self.design.distances(some))
+        rows = min(self.n_rows * GRID, float(_LARGEST))
+        scores = np.empty(len(groups), np.int64)
+        for i, (group, table) in enumerate(zip(groups, tables, strict=True)):
+            expected = np.rint(model.marginal(group).ravel() * rows).astype(np.int64)
+            noise = min(round(_MEAN_NOISE * std * len(table)), _LARGEST)
+            scores[i] = np.abs(table - expected).sum() - noise
+        return scores
+
+    def _pick(
+        self,
+        scores: NDArray[np.int64],
+        groups: Sequence[Group],
+        free: NDArray[np.bool_],
+        n_wanted: int,
+        share: float,
+    ) -> list[int]:
+        """Choose groups among those that are free, no pair twice."""
+        target = {self.design.target}
+        pairs = [frozenset(group) - target for group in groups]
+        open_, picked = free.copy(), list[int]()
+        while len(picked) < n_wanted and open_.any():
+            among = np.flatnonzero(open_)
+            sensitivity = self.design.score_sensitivity
+            place = self.budget.choose(scores[among], sensitivity=sensitivity, share=share)
+            found = int(among[place])
+            picked.append(found)
+            free[found] = False
+            open_ &= [pair != pairs[found] for pair in pairs]
+        return picked
+
+
+def first_map(design: Design) -> HistogramMap:
+    """Return what is counted first: fine cells, or the base where no bins are to be found."""
+    searched = design.searched
+    return design.map([(j,) for j in searched] if searched else design.base)
+
+
+def precision(design: Design, budget: StepBudget) -> float:
+    """Return the reciprocal of the noise of one histogram, in rows, that all the budget buys."""
+    std = budget.std(share=1.0, **design.distances(design.map([(0,)])))
+    return GRID / std if std else math.inf
+
+
+def base_share(design: Design, budget: StepBudget, n_rows: float) -> float:
+    """Return the share of the base, by the number of rows as far as it is known."""
+    few = n_rows * precision(design, budget) < _FEW
+    if design.target is None:
+        return _FOR_BASE_OF_FEW if few else _FOR_BASE
+    return _FOR_BASE_OF_FEW_WITH_TARGET if few else _FOR_BASE_WITH_TARGET
+
+
+def n_picks(design: Design, budget: StepBudget, n_rows: float, n_candidates: int) -> int:
+    """Return how many groups are chosen in all.
+
+    More of them have more noise, each std in rows where each has an equal part of the budget. The
+    number is the p at which ``16 p**1.5 std(p) = n_rows``: ``sqrt(n_rows mu) / 4`` under Gaussian
+    noise, where std is ``sqrt(p) / mu``; less under pure DP, where it grows with p.
+    """
+    if budget.is_silent:
+        return n_candidates
+    power = 2.5 if budget.delta == 0 else 2.0
+    found = (n_rows * precision(design, budget) / 16) ** (1 / power)
+    picks = max(_LEAST_PICKS, design.schema.n_columns, math.floor(found))
+    return n_candidates if n_candidates <= _NEARLY_ALL * picks else picks
+
+
+def _summed(table: Floats, axis: int, cell: NDArray[np.int64], size: int) -> Floats:
+    """Return counts with the entries of an axis summed into `size` cells."""
+    moved = np.moveaxis(table, axis, 0)
+    out = np.zeros((size, *moved.shape[1:]))
+    np.add.at(out, cell, moved)
+    return np.moveaxis(out, 0, axis)

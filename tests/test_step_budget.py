@@ -1,0 +1,636 @@
+"""The budget of a release in steps: what its noise costs along any path stays within the claim.
+
+Costs are computed here from the scales of the noise that is drawn, in exact arithmetic, whatever
+the budget says that it has spent. Planted bugs show that this finds them.
+"""
+
+import copy
+import importlib.util
+import math
+import os
+import pickle
+import threading
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import opendp.prelude as dp
+import pytest
+from dp_accounting import get_sigma_gaussian
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_noise import bound, fits, gaussian_cdf, has_variance, laplace_cdf
+
+from skdpsumm.privacy import BudgetExceededError, GaussianDP, PureDP, _filter, _noise, gdp_mu
+from skdpsumm.privacy._filter import StepBudget, range_of_mu
+from skdpsumm.privacy._mechanisms import Unprotected, pure_to_gdp
+from skdpsumm.privacy._noise import RESERVE, exponential_choice
+
+GRID = 2**15
+ARMS = [(1.0, True), (0.7, False), (1.3, False)]
+SCRIPT = Path(__file__).resolve().parent.parent / "examples/benchmarks/exponential_constant.py"
+
+
+def build(epsilon=1.0, delta=1e-6, most_steps=20, most_values=1000, kind=StepBudget, **options):
+    return kind(
+        epsilon=epsilon, delta=delta, most_steps=most_steps, most_values=most_values, **options
+    )
+
+
+def count(budget, share, n=1):
+    return budget.count(np.zeros(n, np.int64), l1=GRID, l2=GRID, share=share)
+
+
+def choose(budget, share, scores=(0, 0)):
+    return budget.choose(np.array(scores), sensitivity=GRID, share=share)
+
+
+# ------------------------------------------------------------------------- what a choice costs
+
+
+def mu_of_range(e):
+    """Return 2 Phi^-1(expit(e / 2)), to 30 digits."""
+    with mpmath.workdps(30):
+        return 2 * mpmath.sqrt(2) * mpmath.erfinv(2 / (1 + mpmath.exp(-mpmath.mpf(e) / 2)) - 1)
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("e", [0.01, 0.3, 1.0, 3.0, 8.0])
+def test_no_mechanism_of_a_range_costs_more_than_its_constant(script, e):
+    """All coins whose log odds differ by e, on a fine grid, and random exponential mechanisms."""
+    mu, rng = float(mu_of_range(e)), np.random.default_rng(0)
+    assert mu == pytest.approx(script.mu_of_range(e), rel=1e-13)
+    assert script.worst_of_two_outcomes(e) == pytest.approx(mu, rel=1e-12)
+    found = [script.mu_of_tests(*script.random_mechanism(e, rng)) for _ in range(200)]
+    assert max(found) == pytest.approx(mu, rel=1e-3)
+    assert max(found) <= mu * (1 + 1e-12)
+    assert max(found) > e / 2 * (1 + 1e-3)  # what zero concentrated DP would say
+
+
+def test_the_slope_in_the_proof_is_positive(script):
+    assert script.smallest_in_proof() > 0
+
+
+@pytest.mark.parametrize("mu", [1e-12, 1e-4, 0.3, 1.0, 1.999999, 2.0, 7.0, 60.0])
+def test_the_range_is_the_inverse_of_the_constant(mu):
+    e = range_of_mu(mu)
+    with mpmath.workdps(60):
+        half = mpmath.mpf(mu) / 2
+        exact = 2 * mpmath.log(mpmath.ncdf(half) / mpmath.ncdf(-half))
+        assert abs(e / exact - 1) < 1e-15
+    # Half a range costs what so large a pure epsilon does: the same coin.
+    assert pure_to_gdp(e / 2) == pytest.approx(mu, rel=1e-9)
+
+
+# ------------------------------------------------------------------- what is drawn, three arms
+
+# Of a choice, by Chernoff's bound for each of three frequencies; others as in test_noise.
+CHANCE, N_CHOICES, N_EACH = 1e-11, 10_000, 2_500
+# For 2,500 choices, with 2**60 among the scores.
+SCORES = 2**60 + GRID * np.array([-2, -1, 0])
+BUDGETS = {"pure": (2.0 * N_EACH, 0.0), "gaussian": (2000.0, 1e-6)}
+
+
+def range_asked(kind):
+    """Return the range of a choice that has one part of 2,500 of such a budget."""
+    epsilon, delta = BUDGETS[kind]
+    if not delta:
+        return epsilon / N_EACH
+    mu = 1 / get_sigma_gaussian(epsilon, delta) / math.sqrt(N_EACH)
+    return 2 * math.log(expit_of_probit(mu / 2) / expit_of_probit(-mu / 2))
+
+
+def expit_of_probit(z):
+    return float(mpmath.ncdf(z))
+
+
+@cache
+def frequencies(kind):
+    epsilon, delta = BUDGETS[kind]
+    chosen = []
+    for _ in range(N_CHOICES // N_EACH):
+        budget = build(epsilon, delta, most_steps=N_EACH)
+        chosen += [choose(budget, 1 / N_EACH, SCORES) for _ in range(N_EACH)]
+    return np.bincount(chosen, minlength=3) / N_CHOICES
+
+
+def divergence(p, q):
+    """Return that of Bernoulli laws, in nats."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = p * np.log(p / q), (1 - p) * np.log((1 - p) / (1 - q))
+    return np.nansum(terms, axis=0)
+
+
+def is_law_of(found, weights):
+    """Whether frequencies are those of a law, but for what chance may do."""
+    law = weights / weights.sum()
+    return bool(np.all(N_CHOICES * divergence(found, law) <= math.log(2 * len(law) / CHANCE)))
+
+
+# Fails once in 1e11 runs for each kind. A sample is 7 standard errors from where arms would pass.
+@pytest.mark.fresh_noise(2e-11)
+@pytest.mark.parametrize(("factor", "accepted"), ARMS)
+@pytest.mark.parametrize("kind", BUDGETS)
+def test_choices_have_the_odds_calibrated_for(kind, factor, accepted):
+    """OpenDP's noisy maximum has weights exp(scores / scale), with scale 2 Delta / e."""
+    places = np.arange(-2.0, 1.0)
+    scale = 2 / range_asked(kind)
+    assert is_law_of(frequencies(kind), np.exp(places / scale / factor)) == accepted
+
+
+@pytest.mark.fresh_noise(1e-11)
+def test_other_noisy_maxima_are_told_from_the_exponential_mechanism(monkeypatch):
+    """The planted bug: noise of exponential law, with which OpenDP serves pure DP."""
+
+    @cache
+    def other(scale):
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
+        return dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale)
+
+    monkeypatch.setattr(_noise, "_noisy_max", other)
+    found = [exponential_choice(SCORES, float(GRID)) for _ in range(N_CHOICES)]
+    assert not is_law_of(np.bincount(found) / N_CHOICES, np.exp([-2.0, -1.0, 0.0]))
+
+
+@pytest.mark.fresh_noise(1e-12)
+def test_choices_cost_what_opendp_says():
+    """Delta^2 / (2 scale^2) in zero concentrated DP; and no score is too large, or near another."""
+    assert _noise._noisy_max(10.0).map(5) == pytest.approx(0.125)
+    assert choose(build(), 0.5, [-(2**60), 2**60]) == 1
+    assert choose(build(), 0.5, [-(2**63), 2**63 - 1]) == 1
+    near = {exponential_choice(np.array([2**60, 2**60 - 1]), 10.0) for _ in range(100)}
+    assert near == {0, 1}  # never seen: both have odds of nearly 1/2
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_simulated_choices_tell_large_scores_apart(seed):
+    """float64 has no digits for them, but for their differences."""
+    rng = None if seed is None else np.random.default_rng(seed)
+    found = [exponential_choice(np.array([2**60 - 60, 2**60]), 1.0, rng) for _ in range(50)]
+    assert set(found) == {1}
+
+
+N_COUNTS = {0.0: 40_000, 1e-6: 25_000}
+
+
+@cache
+def noise_of_counts(delta):
+    """Return noise of 30 % of the budget, in units of its scale."""
+    budget = build(1.0, delta, most_values=50_000)
+    noisy, std = count(budget, 0.3, N_COUNTS[delta])
+    scale = GRID * get_sigma_gaussian(1.0, delta) / math.sqrt(0.3) if delta else GRID / 0.3
+    return noisy / scale, std / scale
+
+
+@pytest.mark.fresh_noise(1e-12)
+@pytest.mark.parametrize(("factor", "accepted"), ARMS)
+@pytest.mark.parametrize("delta", N_COUNTS)
+def test_counts_have_the_noise_calibrated_for(delta, factor, accepted):
+    sample, std = noise_of_counts(delta)
+    cdf = gaussian_cdf if delta else laplace_cdf_of_fine_grid
+    assert fits(sample, lambda x: cdf(x, 1 / factor)) == accepted
+    kurtosis = 3.0 if delta else 6.0
+    assert has_variance(sample, (std / factor) ** 2, kurtosis) == accepted
+    assert std == pytest.approx(1.0 if delta else math.sqrt(2), rel=1e-5)
+
+
+def laplace_cdf_of_fine_grid(x, scale):
+    return laplace_cdf(x * 2.0**20, scale * 2.0**20)
+
+
+# -------------------------------------------------------------------- the claim, along any path
+
+
+class Path:
+    """Draws the steps of a release, and what they cost by the scales of their noise."""
+
+    def __init__(self, budget, replaced=False):
+        self.budget, self.replaced = budget, replaced
+        self.pure, self.square, self.log_ratio = Fraction(0), mpmath.mpf(0), 0.0
+
+    def count(self, share, n=1, l1=3.0 * GRID, l2=1.7 * GRID):
+        values = np.zeros(n, np.int64)
+        _, std = self.budget.count(values, l1=l1, l2=l2, share=share)
+        kind, scale = self.drawn
+        self.pure += Fraction(l1) / Fraction(scale) * (2 if self.replaced else 1)
+        if kind == "gaussian":
+            self.square += (mpmath.mpf(l2) / std) ** 2 * (2 if self.replaced else 1)
+            claim = self.budget.mechanism
+            core = math.sqrt(2 * math.log(2 * self.budget.most_values / claim.tail)) + claim.mu
+            self.log_ratio += n * bound(core, scale)
+        return self
+
+    def choose(self, share, sensitivity=2.0 * GRID):
+        self.budget.choose(np.zeros(3, np.int64), sensitivity=sensitivity, share=share)
+        e = 2 * Fraction(sensitivity) / Fraction(self.drawn[1]) * (2 if self.replaced else 1)
+        self.pure += e
+        self.square += mu_of_range(mpmath.mpf(e.numerator) / e.denominator) ** 2
+        return self
+
+    def noisy(self, values, scale, kind, *_):
+        self.drawn = kind, scale
+        return values
+
+    def chosen(self, scores, scale, *_):
+        self.drawn = "gumbel", scale
+        return 0
+
+    def step(self, chooses, share, n=1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_noise, "noisy_integers", self.noisy)
+            patch.setattr(_filter, "exponential_choice", self.chosen)
+            return self.choose(share) if chooses else self.count(share, n)
+
+    def until_empty(self, steps):
+        """Take steps, each with a part of what is left, and then all that is left."""
+        for chooses, part, n in steps:
+            self.step(chooses, part * self.budget.remaining, n)
+        self.step(False, self.budget.remaining)
+        return self
+
+
+STEPS = st.lists(st.tuples(st.booleans(), st.floats(0.01, 0.9), st.integers(1, 40)), max_size=12)
+
+
+@settings(max_examples=60)
+@given(STEPS, st.floats(-9, 5), st.floats(-25, -2))
+def test_no_path_costs_more_than_the_claim(steps, log_epsilon, log_delta):
+    epsilon, delta = math.exp(log_epsilon), math.exp(log_delta)
+    budget = build(epsilon, delta)
+    claim = budget.mechanism
+    assert claim.epsilon(delta) <= epsilon
+    assert claim.delta(epsilon) <= delta
+    path = Path(budget).until_empty(steps)
+    assert path.square <= mpmath.mpf(claim.mu) ** 2
+    assert path.square >= mpmath.mpf(claim.mu) ** 2 * (1 - 1e-10)  # and none of it is wasted
+    assert path.log_ratio <= claim.log_ratio
+    assert budget.remaining < 1e-12
+    for step in (count, choose):
+        with pytest.raises(BudgetExceededError):
+            step(budget, 0.001)
+
+
+@settings(max_examples=40)
+@given(STEPS, st.floats(-9, 5))
+def test_no_path_costs_more_than_a_pure_epsilon(steps, log_epsilon):
+    epsilon = math.exp(log_epsilon)
+    path = Path(build(epsilon, 0.0)).until_empty(steps)
+    assert path.budget.mechanism == PureDP(epsilon)
+    assert Fraction(epsilon) * (1 - Fraction(1, 10**10)) <= path.pure <= Fraction(epsilon)
+
+
+@pytest.mark.parametrize("parts", [3, 7, 10, 49])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_equal_shares_can_be_spent_all(parts, delta):
+    """Sums of shares pass one by rounding; the noise has room for that."""
+    path = Path(build(1.0, delta, most_steps=49))
+    for k in range(parts):
+        path.step(k % 2, 1 / parts)
+    claim = path.budget.mechanism
+    assert path.square <= claim.mu**2 if delta else path.pure <= 1
+
+
+class FreeChoices(StepBudget):
+    def _spend(self, share, *, n_values=0, chooses=False):
+        return 0 if chooses else super()._spend(share, n_values=n_values)
+
+
+class HalfTheGumbel(StepBudget):
+    def _gumbel_scale(self, sensitivity, share):
+        return super()._gumbel_scale(sensitivity, share) / 2  # 1 / e for 2 / e
+
+
+class RangeByZCDP(StepBudget):
+    """Takes e / 2, which zero concentrated DP says of a choice, for its mu."""
+
+    def _gumbel_scale(self, sensitivity, share):
+        if not self.delta:
+            return super()._gumbel_scale(sensitivity, share)
+        return 2 * sensitivity / (2 * math.sqrt(share) * self._mu)
+
+
+class CoarseGrid(StepBudget):
+    def _noise(self, l1, l2, share):
+        noise = super()._noise(l1, l2, share)
+        return _noise.ScaledNoise(noise.kind, noise.scale / 2.0**noise.lift)
+
+
+class Forgetful(StepBudget):
+    """Adds up what two steps take as if it were one."""
+
+    def _spend(self, share, *, n_values=0, chooses=False):
+        step = super()._spend(share, n_values=n_values, chooses=chooses)
+        if len(self._spent) == 2:
+            self._spent.pop()
+        return step
+
+
+def is_sound(kind, delta):
+    path = Path(build(1.0, delta, kind=kind, most_values=10**6))
+    path.until_empty([(True, 0.2, 1), (False, 0.5, 30), (True, 0.3, 1), (False, 0.1, 10)])
+    claim = path.budget.mechanism
+    if not delta:
+        return path.pure <= Fraction(claim.epsilon0)
+    return path.square <= mpmath.mpf(claim.mu) ** 2 and path.log_ratio <= claim.log_ratio
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(
+    ("kind", "bad_when"),
+    [
+        (StepBudget, ()),
+        (FreeChoices, (0.0, 1e-6)),
+        (HalfTheGumbel, (0.0, 1e-6)),
+        (RangeByZCDP, (1e-6,)),
+        (CoarseGrid, (1e-6,)),
+        (Forgetful, (0.0, 1e-6)),
+    ],
+)
+def test_planted_bugs_are_found(kind, bad_when, delta):
+    assert is_sound(kind, delta) == (delta not in bad_when)
+
+
+@pytest.mark.parametrize("most_values", [1, 10**4, 10**9])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
+def test_the_slack_is_of_all_values_and_within_the_reserve(epsilon, most_values):
+    budget = build(epsilon, 1e-6, most_values=most_values)
+    claim = budget.mechanism
+    assert 0 < 2 * claim.log_ratio <= RESERVE * epsilon / 2
+    assert 0 < claim.tail <= RESERVE * 1e-6 / 2
+    assert 0.999 * epsilon <= claim.epsilon(1e-6) <= epsilon
+    core = math.sqrt(2 * math.log(2 * most_values / claim.tail)) + claim.mu
+    for share in (1e-4, 0.3, 1.0):
+        scale = budget._noise(GRID, GRID, share).scale
+        assert most_values * bound(core, scale) <= claim.log_ratio
+
+
+def test_room_is_what_every_count_can_hold():
+    budget = build(10.0, 1e-6, most_values=10**7)
+    room = budget.room(l2=GRID)
+    assert room > 1e6 * GRID
+    noisy, std = budget.count(np.array([room, -room]), l1=GRID, l2=GRID, share=1.0)
+    assert np.allclose(noisy, [room, -room], atol=40 * std)
+    with pytest.raises(OverflowError):
+        build(10.0, 1e-6, most_values=10**7).count(
+            np.array([8 * room]), l1=GRID, l2=GRID, share=1.0
+        )
+
+
+# -------------------------------------------------------------------- rows that are replaced
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.booleans(), st.floats(0.01, 0.9), st.integers(1, 40)), max_size=12),
+    st.floats(-4, 2),
+    st.floats(0, 1),
+)
+def test_no_path_costs_more_when_rows_are_replaced(steps, log_epsilon, most_chosen):
+    budget = build(math.exp(log_epsilon))
+    claim = budget.cost_when_replaced(most_chosen)
+    path = Path(budget, replaced=True)
+    for chooses, part, n in steps:
+        try:
+            path.step(chooses, part * budget.remaining, n)
+        except BudgetExceededError:
+            assert chooses  # the others have room
+    path.step(False, budget.remaining)
+    assert math.fsum(budget._spent_on_choices) <= most_chosen + 1e-12
+    assert path.square <= mpmath.mpf(claim.mu) ** 2
+    assert claim.epsilon(1e-6) <= budget.mechanism.group(2).epsilon(1e-6) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("most_chosen", [0.0, 0.05, 0.3])
+def test_many_small_choices_come_near_the_cost_of_replaced_rows(most_chosen):
+    budget = build(1.0, most_steps=500)
+    claim = budget.cost_when_replaced(most_chosen)
+    path = Path(budget, replaced=True)
+    for _ in range(400 if most_chosen else 0):
+        path.step(True, most_chosen / 400)
+    path.step(False, budget.remaining)
+    assert 0.999 < float(path.square) / claim.mu**2 <= 1
+    assert claim.log_ratio == 4 * budget.mechanism.log_ratio
+    assert claim.mu > math.sqrt(2) * budget.mechanism.mu  # choices are dearer than counts
+
+
+def test_pure_costs_double_when_rows_are_replaced():
+    budget = build(0.7, 0.0)
+    assert budget.cost_when_replaced(0.1) == PureDP(1.4)
+    path = Path(budget, replaced=True).step(True, 0.1)
+    path.step(False, budget.remaining)
+    assert path.pure == pytest.approx(1.4, rel=1e-9)
+    assert path.pure <= Fraction(1.4)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_groups_that_are_replaced_move_counts_and_scores_as_derived(k):
+    """All ways in which up to k rows give way to up to k others, on three cells."""
+    rows = [np.array(c) for c in np.ndindex(*([k + 1] * 3)) if sum(c) <= k]
+    moves = [old - new for old in rows for new in rows]
+    model = np.array([2, 0, 1])
+    scores = [
+        abs(abs(5 + old - model).sum() - abs(5 + new - model).sum()) for old in rows for new in rows
+    ]
+    assert max(np.linalg.norm(m) for m in moves) == pytest.approx(math.sqrt(2) * k)
+    assert max(np.abs(m).sum() for m in moves) == 2 * k
+    assert max(scores) <= 2 * k
+
+
+def test_choices_are_held_to_what_was_said():
+    budget = build()
+    budget.cost_when_replaced(0.3)
+    budget.cost_when_replaced(0.5)  # the smallest counts
+    choose(budget, 0.2)
+    count(budget, 0.5)
+    with pytest.raises(BudgetExceededError, match="Choices may take"):
+        choose(budget, 0.2)
+    choose(budget, 0.1)
+    with pytest.raises(BudgetExceededError, match="larger share"):
+        budget.cost_when_replaced(0.2)
+    with pytest.raises(ValueError, match="most_chosen"):
+        budget.cost_when_replaced(1.5)
+
+
+# ------------------------------------------------------------------------- nothing is uncounted
+
+
+@pytest.mark.parametrize("step", [count, choose])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_what_raises_while_noise_is_drawn_is_spent(step, delta, monkeypatch):
+    def fail(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_noise, "noisy_integers", fail)
+    monkeypatch.setattr(_filter, "exponential_choice", fail)
+    budget = build(1.0, delta)
+    with pytest.raises(KeyboardInterrupt):
+        step(budget, 0.4)
+    assert budget.remaining == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("step", [count, choose])
+def test_nothing_is_drawn_where_too_much_is_asked_for(step, monkeypatch):
+    budget = build(most_steps=3)
+    step(budget, 0.5)
+    monkeypatch.setattr(_noise, "noisy_integers", None)
+    monkeypatch.setattr(_filter, "exponential_choice", None)
+    with pytest.raises(BudgetExceededError, match="is left"):
+        step(budget, 0.5 + 1e-9)
+    assert budget.remaining == 0.5
+
+
+def test_there_are_no_more_steps_or_values_than_were_said():
+    budget = build(most_steps=3, most_values=10)
+    count(budget, 0.1, 6)
+    with pytest.raises(BudgetExceededError, match="10 values"):
+        count(budget, 0.1, 5)
+    count(budget, 0.1, 4)
+    choose(budget, 0.1)
+    for step in (count, choose):
+        with pytest.raises(BudgetExceededError, match="3 steps"):
+            step(budget, 0.1)
+    assert budget.remaining == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("share", [0.0, -0.1, math.nan, math.inf, 1.1])
+def test_no_share_is_none_that_can_be_paid(share, delta):
+    budget = build(1.0, delta)
+    for step in (count, choose):
+        with pytest.raises(ValueError, match="share must be"):
+            step(budget, share)
+    assert budget.remaining == 1
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_sensitivities_are_positive(bad):
+    budget, zeros = build(), np.zeros(2, np.int64)
+    for call in (
+        lambda: budget.count(zeros, l1=bad, l2=1.0, share=0.1),
+        lambda: budget.count(zeros, l1=1.0, l2=bad, share=0.1),
+        lambda: budget.std(l1=1.0, l2=bad, share=0.1),
+        lambda: budget.choose(zeros, sensitivity=bad, share=0.1),
+    ):
+        with pytest.raises(ValueError, match="must be a positive number"):
+            call()
+    assert budget.remaining == 1
+
+
+@pytest.mark.parametrize("values", [np.zeros(2), np.zeros(2, np.int32), np.zeros(2, bool)])
+def test_only_whole_grid_units_get_noise(values):
+    budget = build()
+    with pytest.raises(ValueError, match="64 bits"):
+        budget.count(values, l1=1, l2=1, share=0.1)
+    with pytest.raises(ValueError, match="64 bits"):
+        budget.choose(values, sensitivity=1, share=0.1)
+    for scores in (np.zeros(0, np.int64), np.zeros((2, 2), np.int64)):
+        with pytest.raises(ValueError, match="scores must be a vector"):
+            budget.choose(scores, sensitivity=1, share=0.1)
+    assert budget.remaining == 1
+
+
+@pytest.mark.parametrize("share", [1e-40, 1e-300])
+def test_noise_beyond_integers_is_refused_and_costs_nothing(share):
+    for delta in (0.0, 1e-6):
+        budget = build(1.0, delta)
+        for step in (count, choose):
+            with pytest.raises(ValueError, match="64-bit"):
+                step(budget, share)
+        assert budget.remaining == 1
+
+
+def test_two_threads_cannot_both_take_what_is_left():
+    budget, got = build(most_steps=10**4), []
+
+    def take():
+        for _ in range(50):
+            try:
+                count(budget, 0.02)
+                got.append(0.02)
+            except BudgetExceededError:
+                pass
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert math.fsum(got) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_no_copy_of_a_budget_can_spend_it_again(copied):
+    budget = build()
+    count(budget, 0.1)
+    with pytest.raises(TypeError, match="one charge"):
+        copied(budget)
+
+
+def test_a_fork_cannot_spend_the_budget(monkeypatch):
+    budget = build()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    for step in (count, choose):
+        with pytest.raises(RuntimeError, match="fork"):
+            step(budget, 0.1)
+
+
+# ----------------------------------------------------------------------- seeds, and no noise
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_each_step_of_a_simulation_has_a_stream_of_its_own(delta):
+    def released(seed):
+        budget = build(1.0, delta, noise_seed=seed)
+        noisy = [count(budget, 0.2, 5)[0] for _ in range(3)]
+        chosen = [choose(budget, 0.02, [0] * 100) for _ in range(5)]
+        return np.array(noisy), chosen
+
+    (noisy, chosen), again, other = released(1), released(1), released(2)
+    assert np.array_equal(noisy, again[0])
+    assert chosen == again[1]
+    assert len({*map(bytes, noisy), *map(bytes, other[0])}) == 6
+    assert len(set(chosen)) > 1
+    assert chosen != other[1]
+    # Nor is it the noise of another release of the same seed.
+    block = _noise.IntegerNoise([_noise.Block(5, GRID, GRID)], epsilon=0.2, delta=0.0)
+    shared = block.add(np.zeros(5, np.int64), 1)
+    assert not any(np.array_equal(shared, one) for one in noisy)
+
+
+def test_without_noise_choices_are_the_best_and_counts_are_exact():
+    budget = build(np.inf, 1e-6)
+    assert budget.is_silent
+    assert isinstance(budget.mechanism, Unprotected)
+    assert isinstance(budget.cost_when_replaced(0.5), Unprotected)
+    assert choose(budget, 0.1, [1, 3, 2]) == 1
+    noisy, std = budget.count(np.array([[1.5, 2.0]]), l1=1, l2=1, share=0.1)
+    assert (noisy.tolist(), std) == ([[1.5, 2.0]], 0.0)
+    assert budget.std(l1=1, l2=1, share=0.1) == 0
+    assert budget.remaining == pytest.approx(0.8)
+
+
+def test_std_is_of_the_noise_and_spends_nothing():
+    for delta in (0.0, 1e-6):
+        budget = build(1.0, delta)
+        std = budget.std(l1=GRID, l2=GRID, share=0.25)
+        assert budget.remaining == 1
+        noisy, drawn = budget.count(np.zeros((2, 3), np.int64), l1=GRID, l2=GRID, share=0.25)
+        assert (noisy.shape, drawn) == ((2, 3), std)
+    mu = gdp_mu(1.0, 1e-6)
+    assert std == pytest.approx(GRID / (mu / 2), rel=1e-5)
+    assert isinstance(budget.mechanism, GaussianDP)
+
+
+def test_a_budget_tells_only_what_is_public():
+    budget = build(0.5, 0.0)
+    count(budget, 0.25)
+    assert repr(budget) == "<StepBudget 0.75 of PureDP(epsilon0=0.5) left>"
