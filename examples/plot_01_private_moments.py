@@ -68,7 +68,7 @@ plt.show()
 # %%
 # *Means of four columns from one sketch of 442 rows, epsilon = 3, delta = 1e-6. Dots: private
 # means, at their place within the public range; bars: 95 per cent intervals; beside, means in
-# units ± one standard error of the noise; crosses: exact means.* Most crosses should lie within the
+# units ± one standard error; crosses: exact means.* Most crosses should lie within the
 # bars, which cover the noise, and what is lost by cutting columns into bins.
 #
 # Correlations need more of the sketch than means do, and their noise is far larger.
@@ -78,8 +78,8 @@ CovarianceDisplay.from_estimator(m2m, statistic="correlation", ax=ax)
 plt.show()
 
 # %%
-# *Correlations from the same sketch, each with the standard error of its noise.* Beside them,
-# the exact ones: a correlation that is smaller than twice its noise should not be read as one.
+# *Correlations from the same sketch, each with its standard error.* Beside them,
+# the exact ones: a correlation that is smaller than twice its error should not be read as one.
 
 found = m2m.correlation()
 pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
@@ -87,7 +87,7 @@ names = list(schema)
 pd.DataFrame(
     {
         "private": [float(found[i, j]) for i, j in pairs],
-        "noise": [float(found[i, j].noise_std_error) for i, j in pairs],
+        "error": [float(found[i, j].std_error) for i, j in pairs],
         "exact": [table[names[i]].corr(table[names[j]]) for i, j in pairs],
     },
     index=[f"{names[i]}, {names[j]}" for i, j in pairs],

@@ -84,7 +84,7 @@ shared = {question: ask(m2m) for question, (_, ask) in QUESTIONS.items()}
 
 pd.DataFrame(
     {
-        name: {q: f"{float(a):.4g} ± {float(a.noise_std_error):.2g}" for q, a in answers.items()}
+        name: {q: f"{float(a):.4g} ± {float(a.std_error):.2g}" for q, a in answers.items()}
         for name, answers in {"own releases": single, "one sketch": shared}.items()
     }
 ).fillna("refused")

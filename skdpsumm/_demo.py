@@ -93,11 +93,11 @@ def sketch_once(folder: Path) -> None:
         parts, model, curves[epsilon] = answer(path)
         answers[epsilon] = parts
         auc = roc_auc_score(y_test, model.decision_function(X_test))
-        cells = [f"{float(p):.4g} +- {float(p.noise_std_error):.2g}" for p in parts]
+        cells = [f"{float(p):.4g} +- {float(p.std_error):.2g}" for p in parts]
         print(
             f"{f'epsilon={epsilon:g}':>14}" + "".join(f"{c:>24}" for c in cells) + f"{auc:>10.3f}"
         )
-    print("\n(+- is one standard deviation of the privacy noise; delta = 1e-6)")
+    print("\n(+- is one standard error; delta = 1e-6)")
     print(f"\nThe last file, {path.name}:\n{PrivateSketch.load(path)}")
     print(f"\nThe ledger: {ledger}")
     draw(answers, curves, truth, X, folder / "skdpsumm_demo.png")

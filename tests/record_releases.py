@@ -337,11 +337,8 @@ def of_sketcher(sketcher, X, *parts):
 def of_answer(answer):
     """Return value, error and intervals of an estimate."""
     shown = {"value": np.asarray(answer), "std": answer.noise_std_error}
-    if answer.bias_bound is not None:
-        shown["bias"] = answer.bias_bound
-    for covers in ("data", "noise", "noise+bias"):
-        if covers != "noise+bias" or answer.bias_bound is not None:
-            shown[covers] = answer.interval(0.9, covers=covers)
+    for covers in ("table", "noise"):
+        shown[covers] = answer.interval(0.9, covers=covers)
     return shown
 
 

@@ -13,7 +13,8 @@ def two(frame=None):
     return Estimate(
         np.array([1.0, 2.0]),
         lambda: np.array([0.1, 0.2]),
-        bias_bound=lambda: np.array([1.0, 0.0]),
+        std_error=lambda: np.array([0.3, 0.2]),
+        sampling=lambda: np.array([0.4, 0.0]),
         labels=[["a", "b"]],
         frame=frame,
     )
@@ -31,7 +32,10 @@ def test_behaves_as_an_array():
 
 def test_items_keep_their_errors():
     assert float(two()[1].noise_std_error) == 0.2
-    assert float(two()[0].bias_bound) == 1.0
+    assert float(two()[0].std_error) == 0.3
+    for covers in ("table", "noise", "population"):
+        whole = two().interval(0.8, covers=covers)
+        assert np.allclose(two()[0].interval(0.8, covers=covers), whole[0])
 
 
 def test_items_by_name():
@@ -47,14 +51,28 @@ def test_items_by_name():
             matrix[wrong]
     with pytest.raises(KeyError, match="no names"):
         two()[0]["a"]
-    assert repr(matrix["b", "z"]) == "5 +- 1 (noise std error)"
+    assert repr(matrix["b", "z"]) == "5 +- 1 (std error)"
 
 
 def test_interval_covers_what_it_says():
-    narrow = two().interval(0.95)
-    wide = two().interval(0.95, covers="noise+bias")
-    assert np.allclose(narrow[:, 1] - narrow[:, 0], 2 * 1.959964 * np.array([0.1, 0.2]))
-    assert np.allclose(wide[0, 1] - narrow[0, 1], 1.0)
+    for covers, errors in (
+        ("noise", [0.1, 0.2]),
+        ("table", [0.3, 0.2]),
+        ("population", [0.5, 0.2]),
+    ):
+        width = np.diff(two().interval(0.95, covers=covers))[:, 0]
+        assert np.allclose(width, 2 * 1.959964 * np.array(errors))
+    assert np.allclose(two().interval(), two().interval(covers="table"))
+
+
+def test_ends_are_the_error_where_they_are_known():
+    ends = lambda z: (np.array([-z]), np.array([3 * z]))  # noqa: E731
+    answer = Estimate(np.zeros(1), lambda: np.full(1, 0.5), ends=ends)
+    assert answer.std_error == 2
+    assert np.allclose(answer.interval(0.95), [[-1.959964, 3 * 1.959964]])
+    noisy = Estimate(np.zeros(1), lambda: np.full(1, 2.5), ends=ends)
+    assert np.allclose(noisy.interval(0.95), [[-2.5 * 1.959964, 3 * 1.959964]])
+    assert noisy.std_error == 2.5
 
 
 @pytest.mark.parametrize("bad", [{"level": 0}, {"level": 1.0}, {"covers": "everything"}])
@@ -63,19 +81,12 @@ def test_interval_refuses(bad):
         two().interval(**bad)
 
 
-def test_interval_without_a_bound_says_so():
-    with pytest.raises(ValueError, match="No bound"):
-        Estimate(np.array([1.0]), lambda: np.array([0.1])).interval(covers="noise+bias")
-
-
-def test_a_repr_names_the_bound_that_it_does_not_compute():
-    calls = []
-    bound = lambda: calls.append(1) or np.zeros(1)  # noqa: E731
-    answer = Estimate(np.zeros(1), lambda: np.ones(1), bias_bound=bound)
-    for text in (repr(answer), repr(answer[0]), answer._repr_html_()):
-        assert "bias_bound" in text
-    assert not calls
-    assert "bias_bound" not in repr(Estimate(np.zeros(1), lambda: np.ones(1)))
+def test_a_population_that_is_not_known_is_refused_with_the_reason():
+    for sampling, told in ((None, "no sampling error"), ("rows are friends", "friends")):
+        answer = Estimate(np.zeros(1), lambda: np.ones(1), sampling=sampling)
+        for one in (answer, answer[0]):
+            with pytest.raises(ValueError, match=told):
+                one.interval(covers="population")
 
 
 def test_std_error_is_computed_once_and_only_when_asked():
@@ -83,7 +94,7 @@ def test_std_error_is_computed_once_and_only_when_asked():
     answer = Estimate(np.zeros(1), lambda: calls.append(1) or np.ones(1))
     np.asarray(answer)
     assert not calls
-    assert answer.noise_std_error == answer.noise_std_error == 1
+    assert answer.noise_std_error == answer.std_error == answer.noise_std_error == 1
     assert len(calls) == 1
 
 
@@ -91,14 +102,14 @@ def test_tables():
     assert isinstance(two("pandas").value, pd.Series)
     assert isinstance(two("polars").value, pl.DataFrame)
     assert list(two().to_frame().index) == ["a", "b"]
-    assert "noise std error" in repr(two())
+    assert "std error" in repr(two())
     assert "<table>" in two()._repr_html_()
 
 
 def test_html_of_a_vector_is_a_table_of_three_columns():
     html = two()._repr_html_()
-    assert "<tr><th>a</th><td>1</td><td>0.1</td></tr>" in html
-    assert "<th>noise std error</th>" in html
+    assert "<tr><th>a</th><td>1</td><td>0.3</td></tr>" in html
+    assert "<th>std error</th>" in html
 
 
 def test_html_of_a_matrix_has_a_row_and_a_column_for_each():
@@ -106,7 +117,7 @@ def test_html_of_a_matrix_has_a_row_and_a_column_for_each():
     html = square._repr_html_()
     assert "<tr><th></th><th>c</th><th>d</th></tr>" in html
     assert "<tr><th>b</th><td>0 ± 0.5</td><td>1 ± 0.5</td></tr>" in html
-    assert "noise std error" in html
+    assert "value ± std error" in html
 
 
 def test_html_escapes_names():
@@ -122,7 +133,7 @@ def test_html_of_a_number():
 def test_to_frame_is_of_the_library_of_the_data():
     table = two("polars").to_frame()
     assert isinstance(table, pl.DataFrame)
-    assert table.columns == ["name", "value", "noise_std_error"]
+    assert table.columns == ["name", "value", "std_error"]
     assert table["name"].to_list() == ["a", "b"]
     assert isinstance(two("pandas").to_frame(), pd.DataFrame)
 
@@ -137,7 +148,7 @@ def test_an_error_of_zero_on_a_grid_says_that_it_is_on_a_grid():
     assert answer.noise_std_error.tolist() == [0, 0.5]
     for text in (repr(answer), answer._repr_html_(), repr(answer["a"])):
         assert "on a grid of step 2" in text
-    assert repr(answer["a"]) == "40 +- 0 (noise std error; on a grid of step 2)"
+    assert repr(answer["a"]) == "40 +- 0 (std error; on a grid of step 2)"
     assert "grid" not in repr(answer["b"]) + repr(on_grid([0.1, 0.5]))
 
 

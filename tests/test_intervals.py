@@ -220,7 +220,7 @@ def alike(one, other):
             (np.asarray(one), np.asarray(other)),
             (one.noise_std_error, other.noise_std_error),
             (one.interval(), other.interval()),
-            (one.bias_bound, other.bias_bound),
+            (one.std_error, other.std_error),
         )
     )
 

@@ -174,18 +174,12 @@ def test_margins_of_all_tables_of_a_column_make_its_prior():
 
 
 @pytest.mark.statistical
-def test_interval_is_honest_on_shifted_data():
-    """Data far from the prior: 'noise' covers the noise-free answer, 'noise+bias' the truth."""
+def test_interval_of_noise_covers_the_noise_free_answer_of_shifted_data():
     X = 0.8 + 0.2 * table(3000)
     settings = {"prior": "uniform", "n_synthetic": 2000, "regularization": 1e-3}
     question = lambda m: m.estimate(lambda rows: np.column_stack([rows[:, 0] ** 3, rows[:, 1]]))  # noqa: E731
     _, _, covered = releases(SKETCHERS["rff"], X, 1.0, question, **settings)
     assert covered.mean() > 0.87
-    wide = question(fitted(SKETCHERS["rff"], X, 1.0, **settings)).interval(
-        0.999, covers="noise+bias"
-    )
-    truth = [np.mean(X[:, 0] ** 3), X[:, 1].mean()]
-    assert np.all((wide[:, 0] <= truth) & (truth <= wide[:, 1]))
 
 
 @pytest.mark.statistical

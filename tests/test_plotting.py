@@ -367,11 +367,11 @@ def test_one_standard_error_is_written_beside_values():
         level=0.5
     )
     assert [text.get_text() for text in display.texts_] == [" 1.5 ± 0.1", " 250 ± 0.1"]
-    assert "±: standard error of the noise" in notes(display)
+    assert "±: standard error" in notes(display)
     matrix = CovarianceDisplay(estimate([[1234, 1], [1, 9e7]], std=112), names=["a", "b"]).plot()
     assert matrix.texts_[0].get_text() == "1230\n±110"
     assert matrix.texts_[3].get_text() == "9e+07\n±110"
-    assert "± standard error of the noise" in notes(matrix)
+    assert "± standard error" in notes(matrix)
     assert "±" not in notes(matrix.plot(annotate=False))
 
 

@@ -393,18 +393,9 @@ def test_bounds_hold_for_any_data_among_the_points(seed):
         (count, (X > 0.4).sum(axis=0)),
         (cdf, (X[:, [0]] <= cuts).mean(axis=0)),
     ):
-        low, high = np.moveaxis(answer.interval(covers="noise+bias"), -1, 0)
+        low, high = np.moveaxis(answer.interval(), -1, 0)
         assert np.all((low - 1e-9 <= truth) & (truth <= high + 1e-9))
         assert np.abs(answer.value - truth).max() > 1e-3, "the bound is put to the test"
-    assert np.ptp(cdf.bias_bound) == 0
-    assert count.bias_bound.max() > 1, "of rows, not of shares"
-
-
-def test_no_bound_is_claimed_where_none_is_known():
-    model = answering()
-    for answer in (model.covariance(), model.quantile("age", 0.5), model.histogram("age")):
-        with pytest.raises(ValueError, match="No bound"):
-            answer.interval(covers="noise+bias")
 
 
 # ----------------------------------------------------------------------------------- the warnings

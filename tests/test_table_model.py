@@ -44,12 +44,13 @@ def test_without_noise_tables_are_those_of_the_rows():
     rows = people()
     model = model_of([["age", "pay"], ["age", "job"], ["sex"]])
     expected = pd.crosstab(rows["age"] // 4, rows["job"].fillna("none"), normalize="all")
+    expected = expected.reindex(range(16), fill_value=0.0)
     found = model.table([0, 2])
     assert np.abs(found - expected[["a", "b", "c", "none"]].to_numpy()).max() < 1e-4
     assert np.abs(model.table([2, 0]) - found.T).max() < 1e-15
     # What was not counted together follows from what was: pay and job depend by age alone.
-    pay, job = rows["pay"] > 50, rows["job"] == "c"
-    told = model.table([1, 2])[8:, 2].sum()
+    pay, job = rows["pay"] >= 37.5, rows["job"] == "c"
+    told = model.table([1, 2])[6:, 2].sum()
     assert abs(told - np.mean(pay & job)) < 0.01
     assert abs(np.mean(pay) * np.mean(job) - np.mean(pay & job)) > 0.02
 
@@ -103,7 +104,7 @@ def test_divisions_that_cut_across_one_another_are_refined():
 @pytest.mark.parametrize("columns", [[0], [0, 2], [1]])
 def test_the_closed_form_is_the_spread_of_releases(columns):
     groups = [["age", "job"], ["age", "pay"], ["sex"]]
-    models = [model_of(groups, epsilon=1.0, n_bins=4, n_points=2, seed=s) for s in range(60)]
+    models = [model_of(groups, epsilon=1.0, n_bins=4, n_points=2, seed=s) for s in range(40)]
     means = np.zeros([*(models[0].sizes[j] for j in columns), 1])
     means[1] = 1.0
     stated = np.sqrt(np.mean([m.noise_variance(columns, means) for m in models]))
@@ -120,7 +121,7 @@ def test_what_nobody_counted_has_an_error_of_its_own():
     truth = np.mean((rows["age"] >= 32) & (rows["pay"] >= 50))
     answer = float(np.sum(model.table([0, 1])[..., None] * means))
     assert model.noise_variance([0, 1], means) is None
-    assert abs(answer - truth) > 0.02
+    assert abs(answer - truth) > 0.01
     assert abs(answer - truth) < 2 * model.approximation_std([0, 1], means)[0]
     assert model.approximation_std([2, 3], np.ones((4, 2, 1)))[0] == 0
 

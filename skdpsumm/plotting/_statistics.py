@@ -189,7 +189,7 @@ class MomentDisplay(TableDisplay):
     """A statistic of each column with its noise interval, within its range in the schema.
 
     Columns have different units, so that the axis is the share of each one's range; the values
-    are written beside, in units, ± one standard error of the noise, as an `Estimate` prints them.
+    are written beside, in units, ± one standard error, as an `Estimate` prints them.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ class MomentDisplay(TableDisplay):
         self.texts_ = [self._write(ax, i) for i in range(k)]
         ax.set_yticks(places, self._labels(self.names, self.units))
         ax.set(xlim=(-0.02, 1.02), ylim=(k - 0.5, -0.5))
-        errors = f"bars: {of_level(level)}; ±: standard error of the noise"
+        errors = f"bars: {of_level(level)}; ±: standard error"
         ax.set_xlabel(f"{self.statistic}, share of its range\n({errors})")
         ax.grid(axis="x", color="0.9")
         ax.set_axisbelow(True)
@@ -285,7 +285,7 @@ class MomentDisplay(TableDisplay):
 
     def _write(self, ax: Any, i: int) -> Any:
         one = self.moments[i]
-        text = f" {digits(float(one), 4)} ± {digits(float(one.noise_std_error), 2)}"
+        text = f" {digits(float(one), 4)} ± {digits(float(one.std_error), 2)}"
         where = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": "small"}
         return ax.text(1.01, i, text, **where)
 
@@ -348,7 +348,7 @@ def _power(unit: str | None, order: int) -> str | None:
 class CovarianceDisplay(TableDisplay):
     """A matrix of covariances or correlations: shaded by correlation, with numbers and errors.
 
-    What is written after ``±`` is one standard error of the noise, as an `Estimate` prints it.
+    What is written after ``±`` is one standard error, as an `Estimate` prints it.
 
     Parameters
     ----------
@@ -430,12 +430,12 @@ class CovarianceDisplay(TableDisplay):
         self.texts_ = self._write(ax, shades) if annotate else []
         in_units = units is not None and any(units)
         title = "covariance, in products of units" if in_units else self.statistic
-        errors = "\n± standard error of the noise" if annotate else ""
+        errors = "\n± standard error" if annotate else ""
         ax.set_title(title + errors, fontsize="medium")
         return self
 
     def _write(self, ax: Any, shades: NDArray) -> list[Any]:
-        values, errors = np.asarray(self.matrix), self.matrix.noise_std_error
+        values, errors = np.asarray(self.matrix), self.matrix.std_error
         style = {"ha": "center", "va": "center", "fontsize": "small"}
         texts = []
         for i, j in np.ndindex(*values.shape):

@@ -1,7 +1,8 @@
 """The file format of a sketch: a zip of numpy arrays and one JSON header, with a checksum.
 
-Version 4 adds `bins` that a histogram has of its own, beside those of its schema; a sketch without
-them is written as version 3, which is the same otherwise, so that older readers take it.
+Version 4 adds `bins` that a histogram has of its own, beside those of its schema, and combinations
+of values that are `never` there. A sketch with neither is written as version 3, which is the same
+otherwise, so that older readers take it.
 
 Version 3 holds a `TableSchema`: each column has `edges` and a `description`, and says whether cells
 may be `missing`. In version 2 the edges are in the map of a histogram; version 1 has neither these
@@ -169,7 +170,8 @@ def _content(sketch: PrivateSketch) -> tuple[dict[str, Any], dict[str, NDArray]]
 def _least_version(sketch: PrivateSketch) -> int:
     """Return the oldest version that knows all that the sketch says."""
     maps = sketch.feature_map.parts()
-    return VERSION if any(isinstance(m, HistogramMap) and m.bins for m in maps) else 3
+    own_bins = any(isinstance(m, HistogramMap) and m.bins for m in maps)
+    return VERSION if own_bins or any(m.schema.impossible for m in maps) else 3
 
 
 def _digest(header: dict[str, Any], arrays: dict[str, NDArray]) -> str:

@@ -337,7 +337,7 @@ class Steps:
         free, left = np.ones(len(groups), bool), n_picks
         for k in range(N_ROUNDS):
             now = math.ceil(left / (N_ROUNDS - k))
-            model.fit(self.marginals, sweeps=10, heat=3.0 if k else 30.0)
+            model.fit(self.marginals, sweeps=10)
             share = (self.budget.remaining - FOR_CHOICES * left / n_picks) * now / left
             scores = self._scores(model, groups, tables, now, share)
             picked = self._pick(scores, groups, free, now, FOR_CHOICES / n_picks)

@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn import get_config
 
-_BIAS_NOTE = "bias_bound bounds the rest"
 # Of a step.
 _ROUNDING = 1e-9
+ROWS_OF_GROUPS = (
+    "rows of one group are no independent sample, and the release does not tell how alike they "
+    "are. Use covers='table'."
+)
+_NO_SAMPLING = "no sampling error of rows is computed for this statistic. Use covers='table'."
 
 
 class Estimate(NDArrayOperatorsMixin):
@@ -24,13 +28,18 @@ class Estimate(NDArrayOperatorsMixin):
     Parameters
     ----------
     value : ndarray of any shape
-    std_error : callable returning an ndarray of the same shape
+    noise_std_error : callable returning an ndarray of the same shape
         Standard deviation that the privacy noise gives to `value`; evaluated when first asked.
-    bias_bound : callable returning an ndarray of the same shape, default=None
-        Largest error that does not come from noise, where a bound is known.
+    std_error : callable returning an ndarray of the same shape, default=None
+        Standard deviation of the whole error of `value`: of noise, and of all that the release does
+        not tell. None: that of `ends`, or of the noise where there are none.
     ends : callable, default=None
         Takes a normal quantile and returns the lower and the upper ends, two ndarrays of the same
-        shape, between which the statistic of the data lies at that level, where these are known.
+        shape, between which the statistic of the table lies at that level. None: `std_error` says
+        it.
+    sampling : callable returning an ndarray of the same shape, or str, default=None
+        Standard deviation that the choice of the rows gives to the statistic, where these are a
+        sample of a population; or why none is known.
     possible : pair of float or ndarray, default=(-inf, inf)
         Least and largest value that the statistic can have. `value` is moved there, and keeps its
         error: a share that noise made negative has not become certain.
@@ -45,12 +54,13 @@ class Estimate(NDArrayOperatorsMixin):
         Distance of the values that the answer can have, where they are on a grid.
     units : sequence of str or None, default=()
         Of each entry of an array of one dimension, to be printed.
+    axes : sequence of str, default=()
+        What each axis of a table is.
 
     Notes
     -----
-    An error that is written, after ``+-`` or ``±``, is one standard error of the noise, here and
-    in pictures; a bar or a band that is drawn is `interval` at its level, 0.95 unless another is
-    asked for.
+    An error that is written, after ``+-`` or ``±``, is one `std_error`, here and in pictures; a bar
+    or a band that is drawn is `interval` at its level, 0.95 unless another is asked for.
 
     Operations on an `Estimate` give plain arrays: the error of a combination depends on
     correlations. Ask `M2MEstimator.estimate` for the combination instead.
@@ -66,24 +76,23 @@ class Estimate(NDArrayOperatorsMixin):
     >>> answer + 1
     array([2., 3.])
     >>> answer
-       value  noise std error
-    a      1              0.1
-    b      2              0.2
+       value  std error
+    a      1        0.1
+    b      2        0.2
 
-    Where a bound on the rest of the error is known, it is named; it takes longer to compute, so
-    it is not shown unasked:
+    Noise is a part of the error. What the release does not tell is the rest:
 
-    >>> bounded = Estimate(3.0, lambda: 0.5, bias_bound=lambda: 0.2)
-    >>> bounded
-    3 +- 0.5 (noise std error; bias_bound bounds the rest)
-    >>> float(bounded.bias_bound)
-    0.2
+    >>> rough = Estimate(3.0, lambda: 0.3, std_error=lambda: 0.5)
+    >>> rough
+    3 +- 0.5 (std error)
+    >>> float(rough.noise_std_error)
+    0.3
 
-    A median of whole years is a whole number. Its error is 0 where noise moved it in no simulated
-    release; the ends of its interval are whole, too:
+    A median of whole years is a whole number. Its error may be 0, where noise moves it to no other
+    value; the ends of its interval are whole, too:
 
     >>> Estimate(40.0, lambda: 0.0, step=1)
-    40 +- 0 (noise std error; on a grid of step 1)
+    40 +- 0 (std error; on a grid of step 1)
     >>> Estimate(40.0, lambda: 0.1, step=1).interval(0.95)
     array([39., 41.])
     """
@@ -91,25 +100,29 @@ class Estimate(NDArrayOperatorsMixin):
     def __init__(
         self,
         value: NDArray,
-        std_error: Callable[[], NDArray],
+        noise_std_error: Callable[[], NDArray],
         *,
-        bias_bound: Callable[[], NDArray] | None = None,
+        std_error: Callable[[], NDArray] | None = None,
         ends: Callable[[float], tuple[NDArray, NDArray]] | None = None,
+        sampling: Callable[[], NDArray] | str | None = None,
         possible: tuple[Any, Any] = (-np.inf, np.inf),
         labels: Sequence[Sequence[str]] = (),
         frame: str | None = None,
         step: float | None = None,
         units: Sequence[str | None] = (),
+        axes: Sequence[str] = (),
     ):
         self._value = np.asarray(np.clip(np.asarray(value, dtype=np.float64), *possible))
         self._possible = tuple(np.broadcast_to(end, self._value.shape) for end in possible)
         self._ends = ends
+        self._noise_std_error: Any = noise_std_error
         self._std_error: Any = std_error
-        self._bias_bound: Any = bias_bound
+        self._sampling: Any = _NO_SAMPLING if sampling is None else sampling
         self.labels = tuple(tuple(names) for names in labels)
         self.frame = frame
         self.step = step
         self.units = tuple(units)
+        self.axes = tuple(axes)
 
     @property
     def value(self) -> Any:
@@ -137,98 +150,129 @@ class Estimate(NDArrayOperatorsMixin):
         return self._value.shape
 
     @property
+    def std_error(self) -> NDArray[np.float64]:
+        """Standard deviation of the whole error: what ``interval(covers="table")`` is made of.
+
+        It holds the noise, what the release does not tell of how columns go together, and where in
+        their bins rows may lie. Where an interval reaches farther to one side than to the other, it
+        is half the width of that at one standard error.
+        """
+        if self._std_error is None:
+            self._std_error = self._half_width
+        if callable(self._std_error):
+            self._std_error = self._without_rounding(self._std_error())
+        return self._std_error.reshape(self.shape)
+
+    def _half_width(self) -> NDArray[np.float64]:
+        if self._ends is None:
+            return self.noise_std_error
+        low, high = self._ends(1.0)
+        return np.maximum((high - low) / 2, self.noise_std_error)
+
+    @property
     def noise_std_error(self) -> NDArray[np.float64]:
         """Standard deviation that the privacy noise gives to the answer.
 
-        Exact (to first order in the noise of the number of rows) where the answer is linear in
-        the release, simulated otherwise. On a grid it can be 0: then no simulated release, of 100,
-        gave another value.
+        On a grid it can be 0: noise moves the answer to no other value.
         """
-        if callable(self._std_error):
-            self._std_error = np.array(self._std_error(), dtype=np.float64)
-            if self.step is not None:  # else the mean of equal values leaves a rounding error
-                self._std_error[self._std_error < _ROUNDING * self.step] = 0.0
-        return self._std_error.reshape(self.shape)
+        if callable(self._noise_std_error):
+            self._noise_std_error = self._without_rounding(self._noise_std_error())
+        return self._noise_std_error.reshape(self.shape)
 
-    @property
-    def bias_bound(self) -> NDArray[np.float64] | None:
-        """Largest error of approximation met on the synthetic points; None where unknown.
+    def _without_rounding(self, error: Any) -> NDArray[np.float64]:
+        error = np.array(error, dtype=np.float64)
+        if self.step is not None:  # the mean of equal values leaves a rounding error
+            error[error < _ROUNDING * self.step] = 0.0
+        return error
 
-        It bounds the bias for data that lie where the synthetic points do, however they are
-        distributed there.
-        """
-        if callable(self._bias_bound):
-            self._bias_bound = np.asarray(self._bias_bound(), dtype=np.float64)
-        return None if self._bias_bound is None else self._bias_bound.reshape(self.shape)
-
-    def interval(self, level: float = 0.95, *, covers: str = "data") -> NDArray[np.float64]:
+    def interval(self, level: float = 0.95, *, covers: str = "table") -> NDArray[np.float64]:
         """Return lower and upper ends, shape ``(*shape, 2)``.
 
         Parameters
         ----------
         level : float, default=0.95
-            Probability, over the privacy noise, that the interval holds what it covers.
-        covers : {"data", "noise", "noise+bias"}, default="data"
-            "data": the statistic of the data, wherever in their bins the rows lie. Of a threshold
-            inside a bin, or at a value where rows may be crowded, the release tells no more than
-            the bin's count, and the interval is as wide as that. Where the sketch explains too
-            little of a question (`AnswerWarning`), it is wider by `bias_bound`. Of variances,
-            covariances and correlations this is not known, and "data" is "noise".
-            "noise": the mean of the answer over the noise of the release. It says nothing of what
-            the noise-free answer would be where noise is so large that shrinkage to the prior
-            moves this mean (the more, the smaller epsilon times the number of rows), nor of the
-            error of approximation, which can be larger where the data are unlike the prior.
-            "noise+bias": the statistic of the data, however columns go together; wider by
-            `bias_bound` whatever the question, and often very wide.
+            Probability that the interval holds what it covers.
+        covers : {"table", "noise", "population"}, default="table"
+            "table": the statistic of the table that was sketched. It allows for the noise, for how
+            columns go together where the release does not tell, and for where in their bins rows
+            lie.
+            "noise": the mean of the answer over the noise of the release, which may be far from the
+            truth.
+            "population": the statistic of the population, if the rows of the table are a random
+            sample of it: "table", and the sampling error of the rows.
 
         Notes
         -----
-        That of "noise" is the value plus and minus a normal quantile times `noise_std_error`; on a
-        grid, outwards to its next values. The others hold it. All are cut to what is possible: a
-        share lies between 0 and 1.
+        An interval is the value plus and minus a normal quantile times `std_error`
+        (`noise_std_error` for "noise"); on a grid, outwards to its next values. It is wider where
+        the release leaves open where rows lie that decide: a threshold inside a bin in which rows
+        may be crowded. All are cut to what is possible: a share lies between 0 and 1.
 
         Raises
         ------
         ValueError
-            For a level outside (0, 1), or "noise+bias" where no bound is known.
+            For a level outside (0, 1), or "population" where the sampling error is not known.
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
-        if covers not in ("data", "noise", "noise+bias"):
-            raise ValueError(f"covers must be 'data', 'noise' or 'noise+bias', got {covers!r}.")
-        z = norm.ppf(0.5 + level / 2)
-        half = z * self.noise_std_error
-        if covers == "noise+bias":
-            if self.bias_bound is None:
-                raise ValueError(
-                    "No bound on the bias is known for this answer; use covers='data'."
-                )
-            half = half + self.bias_bound
+        if covers not in ("table", "noise", "population"):
+            raise ValueError(f"covers must be 'table', 'noise' or 'population', got {covers!r}.")
+        z = float(norm.ppf(0.5 + level / 2))
+        below = above = z * self.noise_std_error
+        if covers != "noise":
+            below, above = self._reach(z)
+        if covers == "population":
+            more = z * self._sampling_error()
+            below, above = np.hypot(below, more), np.hypot(above, more)
         if self.step is not None:
-            half = self.step * np.ceil(half / self.step - _ROUNDING)
-        low, high = self._value - half, self._value + half
-        if covers != "noise" and self._ends is not None:
-            farther = self._ends(z)
-            low, high = np.minimum(low, farther[0]), np.maximum(high, farther[1])
-        least, largest = self._possible
-        return np.stack([np.clip(low, least, largest), np.clip(high, least, largest)], axis=-1)
+            below, above = (
+                self.step * np.ceil(reach / self.step - _ROUNDING) for reach in (below, above)
+            )
+        ends = self._value - below, self._value + above
+        return np.stack([np.clip(end, *self._possible) for end in ends], axis=-1)
+
+    def _reach(self, z: float) -> tuple[NDArray, NDArray]:
+        """Return how far below and above the value the table's own may lie."""
+        if self._ends is None:
+            return z * self.std_error, z * self.std_error
+        low, high = self._ends(z)
+        least = z * self.noise_std_error
+        return np.maximum(self._value - low, least), np.maximum(high - self._value, least)
+
+    def _sampling_error(self) -> NDArray[np.float64]:
+        if isinstance(self._sampling, str):
+            raise ValueError(f"covers='population' is not known here: {self._sampling}")
+        if callable(self._sampling):
+            self._sampling = np.asarray(self._sampling(), dtype=np.float64)
+        return self._sampling.reshape(self.shape)
 
     def to_frame(self) -> Any:
-        """Return a data frame: one row per entry, with value and noise standard error.
+        """Return a data frame: one row per entry, with its value and its standard error.
 
         Returns
         -------
         pandas.DataFrame or polars.DataFrame
-            polars, with the names as a column "name", where `value` would be of polars.
+            Columns "value" and "std_error", and one for each of `axes` where there are any. Else
+            names are the index; a column "name" in a frame of polars, which `value` would be of.
         """
-        columns = {"value": self._value.ravel(), "noise_std_error": self.noise_std_error.ravel()}
-        if self._library() == "polars":
+        columns: dict[str, Any] = {
+            "value": self._value.ravel(),
+            "std_error": self.std_error.ravel(),
+        }
+        polars = self._library() == "polars"
+        if self.axes:
+            where = np.indices(self.shape).reshape(len(self.shape), -1)
+            named = zip(self.axes, self.labels, where, strict=True)
+            columns = {axis: [names[i] for i in at] for axis, names, at in named} | columns
+        elif polars:
+            columns = {"name": self._names()} | columns
+        if polars:
             import polars as pl
 
-            return pl.DataFrame({"name": self._names()} | columns)
+            return pl.DataFrame(columns)
         import pandas as pd
 
-        return pd.DataFrame(columns, index=pd.Index(self._names()))
+        return pd.DataFrame(columns, index=None if self.axes else pd.Index(self._names()))
 
     def __array__(self, dtype=None, copy=None):
         return np.array(self._value, dtype=dtype)
@@ -243,19 +287,21 @@ class Estimate(NDArrayOperatorsMixin):
     def __getitem__(self, key) -> Estimate:
         key = self._places(key)
 
-        def bias_bound() -> NDArray:
-            return np.asarray(self.bias_bound)[key]
+        def part(of: Callable[[], NDArray]) -> Callable[[], NDArray]:
+            return lambda: of()[key]
 
         def ends(z: float) -> tuple[NDArray, NDArray]:
             low, high = self._ends(z)  # type: ignore[misc]
             return low[key], high[key]
 
         least, largest = self._possible
+        known = isinstance(self._sampling, str)
         return Estimate(
             self._value[key],
-            lambda: self.noise_std_error[key],
-            bias_bound=None if self._bias_bound is None else bias_bound,
+            part(lambda: self.noise_std_error),
+            std_error=part(lambda: self.std_error),
             ends=None if self._ends is None else ends,
+            sampling=self._sampling if known else part(self._sampling_error),
             possible=(least[key], largest[key]),
             step=self.step,
         )
@@ -298,30 +344,23 @@ class Estimate(NDArrayOperatorsMixin):
         units = self.units if len(self.units) == len(names) else [None] * len(names)
         return [with_unit(*pair) for pair in zip(names, units, strict=True)]
 
-    def _notes(self) -> str:
-        """Return what the error does not hold, and why it may be 0, each behind a semicolon."""
-        notes = "" if self._bias_bound is None else f"; {_BIAS_NOTE}"
-        if self.step is not None and not self.noise_std_error.all():
-            notes += f"; on a grid of step {self.step:g}"
-        return notes
-
-    def _caption(self) -> str:
-        """Return the notes as a line below a table, empty if there are none."""
-        notes = self._notes()
-        return f"error of noise alone{notes}" if notes else ""
+    def _note(self) -> str:
+        """Return why an error may be 0, empty if none is."""
+        on_grid = self.step is not None and not self.std_error.all()
+        return f"on a grid of step {self.step:g}" if on_grid else ""
 
     def __repr__(self) -> str:
+        note = self._note()
         if not self.shape:
-            error = float(self.noise_std_error)
-            return f"{float(self):.5g} +- {error:.2g} (noise std error{self._notes()})"
+            told = f"std error; {note}" if note else "std error"
+            return f"{float(self):.5g} +- {float(self.std_error):.2g} ({told})"
         rows = [(name, *cell) for name, cell in zip(self._heads(), self._cells(), strict=True)]
-        lines = _align([("", "value", "noise std error"), *rows])
-        below = self._caption()
-        return "\n".join([*lines, f"({below})"] if below else lines)
+        lines = _align([("", "value", "std error"), *rows])
+        return "\n".join([*lines, f"({note})"] if note else lines)
 
     def _cells(self) -> list[tuple[str, str]]:
         """Return each value and its error, as they are written."""
-        pairs = zip(self._value.ravel(), self.noise_std_error.ravel(), strict=True)
+        pairs = zip(self._value.ravel(), self.std_error.ravel(), strict=True)
         return [(f"{value:.5g}", f"{error:.2g}") for value, error in pairs]
 
     def _repr_html_(self) -> str:
@@ -330,8 +369,8 @@ class Estimate(NDArrayOperatorsMixin):
             heads, names = self.labels[1], self.labels[0]
             both = [" ± ".join(cell) for cell in cells]
             rows = [both[i : i + len(heads)] for i in range(0, len(both), len(heads))]
-            return _html_table(["", *heads], names, rows, "value ± noise std error")
-        return _html_table(["", "value", "noise std error"], self._heads(), cells, self._caption())
+            return _html_table(["", *heads], names, rows, "value ± std error")
+        return _html_table(["", "value", "std error"], self._heads(), cells, self._note())
 
 
 def with_unit(name: str, unit: str | None) -> str:

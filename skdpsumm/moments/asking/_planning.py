@@ -15,7 +15,7 @@ from ...privacy._clone_watch import own_clone
 from ...sketches import PrivateSketch
 from ..inferring._points import draw_points
 from ..inferring._regression import FeatureBlocks, feature_covariance, penalties, solver_for
-from ._answer import Among
+from ._points_answer import Among
 from ._positions import NamedRows, evaluate_rows
 
 _EPSILON_RANGE = (1e-4, 1e4)

@@ -16,9 +16,10 @@ from ...features._feature_maps import project_to_simplex
 from ...schema._schema import TableSchema
 from ..inferring._points import absent
 from ..inferring._regression import MomentRegression
-from ._answer import Answer, ColumnCondition, Question
 from ._estimate import Estimate
+from ._points_answer import PointsAnswer
 from ._positions import Positions
+from ._question import ColumnCondition, Question
 from ._warnings import AnswerWarning
 
 # More thresholds or bins than that are a picture of a column, not questions.
@@ -35,10 +36,10 @@ class StatisticsMixin:
 
     def _ask(
         self, function: Callable | ColumnCondition, then: Callable | None = None, **parts: Any
-    ) -> Answer:
+    ) -> PointsAnswer:
         """Put the `Question` with these parts to the sketch."""
         check_is_fitted(self, "_regression")
-        return Answer(Question(function, then, **parts), self._regression, self._positions)
+        return PointsAnswer(Question(function, then, **parts), self._regression, self._positions)
 
     def _answer(self, *parts: Any, **more: Any) -> Estimate:
         return self._ask(*parts, **more).to_estimate(self._frame)
@@ -96,8 +97,6 @@ class StatisticsMixin:
             missing,
             lambda t, n: np.clip(t, 0.0, 1.0),
             linear=lambda t, n: t,
-            # The truth is in [0, 1], so clipping brings nothing farther from it.
-            bias=lambda bias, n: np.minimum(bias, 1.0),
             labels=[names],
             judged=missing,
             about=[f"the missing values of {name!r}" for name in names],
@@ -278,8 +277,6 @@ class StatisticsMixin:
             lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None],
             linear=lambda t, n: t * n[..., None],
             counts_rows=True,
-            # The truth is in [0, 1], so clipping brings nothing farther from it.
-            bias=lambda bias, n: np.minimum(bias, 1.0) * n,
             of_user=True,
             judged=truths,
         )
@@ -313,9 +310,6 @@ class StatisticsMixin:
             below,
             lambda t, n: np.clip(_monotone(t), 0.0, 1.0),
             linear=lambda t, n: t,
-            # Isotonic regression is the max-min of means over ranges: it is monotone and commutes
-            # with shifts, so it enlarges no largest difference, and it leaves the truth as it is.
-            bias=lambda bias, n: np.full_like(bias, bias.max()),
             labels=[labels],
             judged=below if len(cuts) <= _MOST_QUESTIONS else None,
             about=labels,
@@ -347,9 +341,9 @@ class StatisticsMixin:
         >>> sketcher = HistogramSketcher(schema=Numeric(0, 90, step=1), n_bins=91)
         >>> m2m = M2MEstimator(sketcher, n_synthetic=5000, random_state=0).fit(ages)
         >>> m2m.quantile(0, 0.5)
-                value  noise std error
-        x0 0.5     36                0
-        (error of noise alone; on a grid of step 1)
+                value  std error
+        x0 0.5     36          0
+        (on a grid of step 1)
         """
         j = self._column(column)
         levels = np.atleast_1d(np.asarray(q, dtype=np.float64))

@@ -43,6 +43,8 @@ _MOST_LEFT_OUT = 12
 _LEAST_SHARE = 0.02
 # Of three and more columns together nothing may have been counted: a part of how pairs go together.
 _OF_PAIRS = 0.35
+# The square of phi for two columns that go together as those of real tables often do.
+_TYPICAL_SQUARE = 0.04
 _SMALLEST = 1e-300
 
 
@@ -231,14 +233,15 @@ class TableModel:
         that are left out in turn. In adaptive releases the groups were chosen for being worst, so
         that it is rather too large.
         """
-        surprises = [found for found in self._surprises() if found is not None]
         together = [self._association(m) for m in self.marginals if len(m.columns) == 2]
-        pairs = math.sqrt(max(float(np.mean(together)), 0.0)) if together else 1.0
-        if not surprises:
+        # Of a few pairs it is not known whether others are like them.
+        unknown = _TYPICAL_SQUARE / (1 + len(together))
+        pairs = math.sqrt(max(float(np.mean(together or [0.0])), 0.0) + unknown)
+        found = np.array(self._surprises())
+        if not len(found):
             return pairs, pairs
-        found = np.array(surprises)
         spread = found.std() / math.sqrt(len(found))
-        phi = math.sqrt(max(found.mean(), 0.0) + spread)
+        phi = math.sqrt(max(found.mean(), 0.0) + spread + unknown)
         return phi, max(phi, _OF_PAIRS * pairs)
 
     def _association(self, marginal: Marginal) -> float:

@@ -1,18 +1,22 @@
-"""A question put to a sketch: the answer, its error, and how far it reaches wherever rows lie."""
+"""Answers from weighted points: their error, and how far they reach wherever rows lie.
+
+This is the way of sketches with Fourier or RACE features. Those of histograms alone are answered
+from their graphical model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..inferring._regression import MomentRegression
-from ._estimate import Estimate
+from ._estimate import ROWS_OF_GROUPS, Estimate
 from ._positions import FEW_POINTS, Positions, evaluate_rows, values_at
+from ._question import ColumnCondition, Question
 from ._warnings import (
     ERRORS_MISSED,
     MOST_JUDGED,
@@ -28,90 +32,10 @@ _ONE_ERROR_MISSED = 1 / ERRORS_MISSED
 _LEAST_SHARE = 1e-9
 # Of a number its range is looked for at so many points, moved to the ends of their columns.
 _POINTS_FOR_RANGE = 64
+_N_DRAWS = 100
 
 
-class ColumnCondition(NamedTuple):
-    """A condition on one column that is named, so that where it holds is known without asking.
-
-    Rows that lack a value are left out: the answer is the share of the others for which it holds.
-
-    Parameters
-    ----------
-    column : int
-    bins : callable
-        Returns the bin of each point.
-    truths : ndarray of shape (n_bins, k)
-        Whether it holds in each bin.
-    extremes : callable
-        Takes the lowest and the highest value in each cell, shape (n_cells, 1), and returns where
-        it certainly holds and where it may, two arrays of shape (n_cells, k).
-    """
-
-    column: int
-    bins: Callable[[], NDArray]
-    truths: NDArray
-    extremes: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]]
-
-
-@dataclass(frozen=True)
-class Question:
-    """A statistic: the mean of a function over the rows, and what is made of that mean.
-
-    Parameters
-    ----------
-    function : callable of rows, or ColumnCondition
-        Where a function is NaN, for want of a cell, the row is left out: the mean is that of the
-        others.
-    then : callable, default=None
-        Takes the mean, or simulated ones of shape (B, k), and the number of rows, and returns the
-        statistic. None: the mean is the statistic.
-    linear : callable, default=None
-        `then` without its move to what is possible, where that leaves it linear in the mean. The
-        error is that of this: a share that was moved to 0 has not become certain.
-    counts_rows : bool, default=False
-        Whether the statistic is a number of rows, with the noise of theirs.
-    error : callable, default=None
-        Takes the mean and simulated ones, and returns the standard error. None: the standard
-        deviation of the simulated statistics.
-    bias : callable, default=None
-        Takes a bound on the bias of the mean, and the number of rows, and returns one on that of
-        the statistic. None: they are the same without `then`, and with it no bound is known.
-    ends, possible, labels : as in `Estimate`
-        None: `ends` are computed of what the release leaves open, and what is `possible` is looked
-        for among the values of the function.
-    judged : callable of rows, default=None
-        Of what `AnswerWarning` tells: `function` itself, or what is hard of it. None: of nothing.
-    about : sequence of str, default=()
-        What a warning calls the outputs of `judged`.
-    of_user : bool, default=False
-        Whether a user wrote the function, who is told where it holds nowhere or everywhere.
-    """
-
-    function: Callable[[Any], ArrayLike] | ColumnCondition
-    then: Callable[[NDArray, NDArray], NDArray] | None = None
-    linear: Callable[[NDArray, NDArray], NDArray] | None = None
-    counts_rows: bool = False
-    error: Callable[[NDArray, NDArray], NDArray] | None = None
-    bias: Callable[[NDArray, float], NDArray] | None = None
-    ends: Callable[[float], tuple[NDArray, NDArray]] | None = None
-    possible: tuple[Any, Any] | None = None
-    labels: Sequence[Sequence[str]] = ()
-    judged: Callable[[Any], NDArray] | ColumnCondition | None = None
-    about: Sequence[str] = ()
-    of_user: bool = False
-
-    @property
-    def is_mean(self) -> bool:
-        """Whether the statistic is linear in the mean, but for a move to what is possible."""
-        return self.then is None or self.linear is not None
-
-    def without_clipping(self, mean: NDArray, n_rows: NDArray) -> NDArray:
-        """Return the statistic before a move to what is possible."""
-        move = self.linear or self.then
-        return mean if move is None else move(mean, n_rows)
-
-
-class Answer:
+class PointsAnswer:
     """The answer to a question; its error and its ends are computed when they are asked for.
 
     The points are asked anew for those: values at 100,000 of them are too large to be kept.
@@ -156,18 +80,17 @@ class Answer:
     def to_estimate(self, frame: str | None) -> Estimate:
         """Return the answer as users see it."""
         question = self._question
-        bounded = question.then is None or question.bias is not None
         return Estimate(
             self.value,
-            self.std_error,
-            bias_bound=self.bias_bound if bounded else None,
+            self.noise_std_error,
             ends=question.ends or (self.ends if question.is_mean else None),
+            sampling=self._sampling_of_rows(),
             possible=self.possible,
             labels=question.labels,
             frame=frame,
         )
 
-    def std_error(self) -> NDArray[np.float64]:
+    def noise_std_error(self) -> NDArray[np.float64]:
         """Return the standard deviation that the noise gives to the answer."""
         again = self._asked.at_points()
         slope = self._asked.approximation(again)[0] if self._is_linear else None
@@ -178,17 +101,24 @@ class Answer:
             found = np.maximum(found, np.max([error for _, error in self._sides], axis=0))
         return found
 
-    def bias_bound(self) -> NDArray[np.float64]:
-        """Return the largest error of approximation that is met at the points."""
+    def _sampling_of_rows(self) -> Callable[[], NDArray] | str | None:
+        if self._model.sketch.privacy.unit != "one row":
+            return ROWS_OF_GROUPS
+        return self.sampling if self._question.ends is None else None
+
+    def sampling(self) -> NDArray[np.float64]:
+        """Return the standard deviation that a random choice of the rows gives to the answer."""
         again = self._asked.at_points()
-        slope, _ = self._asked.approximation(again)
-        largest = np.abs(again.model.residuals(again.values, slope)).max(axis=0)
-        if again.two_values is not None:  # where all points agree, nothing is known of other rows
-            low, high = again.two_values
-            alike = np.ptp(again.values, axis=0) == 0
-            largest[alike] = (high - low)[alike]
-        bias = self._question.bias
-        return largest if bias is None else bias(largest, self._model.sketch.n_samples)
+        weights, values = again.model.weights, again.values
+        if self._question.is_mean:
+            square = weights @ values**2 - (weights @ values) ** 2
+            error = np.sqrt(np.maximum(square, 0.0) / self._n_rows)
+            return self._question.without_clipping(error, self._n_rows)
+        assert self._question.then is not None
+        centred = values - self._mean
+        covariance = (centred * weights[:, None]).T @ centred / self._n_rows
+        draws = _normal(self._mean, covariance, np.random.default_rng(0))
+        return np.std([self._question.then(draw, self._n_rows) for draw in draws], axis=0)
 
     def ends(self, z: float) -> tuple[NDArray, NDArray]:
         """Return how far the answer reaches at `z` standard errors, wherever rows lie."""
@@ -532,3 +462,10 @@ def _missed(
         residuals = model.residuals(values[:, bad], slope[:, bad])
         error[bad] = np.abs(residuals).max(axis=0)
     return error
+
+
+def _normal(mean: NDArray, covariance: NDArray, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return normal draws, shape (B, k); noise may have left the covariance indefinite."""
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return mean + rng.standard_normal((_N_DRAWS, len(mean))) @ root.T

@@ -1,0 +1,94 @@
+"""What is asked: the mean of a function of rows, and what is made of that mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from numpy.typing import ArrayLike, NDArray
+
+
+class ColumnCondition(NamedTuple):
+    """A condition on one column that is named, so that where it holds is known without asking.
+
+    Rows that lack a value are left out: the answer is the share of the others for which it holds.
+
+    Parameters
+    ----------
+    column : int
+    bins : callable
+        Returns the bin of each point.
+    truths : ndarray of shape (n_bins, k)
+        Whether it holds in each bin.
+    extremes : callable
+        Takes the lowest and the highest value in each cell, shape (n_cells, 1), and returns where
+        it certainly holds and where it may, two arrays of shape (n_cells, k).
+    holds : callable, default=None
+        Takes values of the column, shape (n,), and returns for which of them it holds, shape
+        (n, k). None, where it is only asked of points.
+    """
+
+    column: int
+    bins: Callable[[], NDArray]
+    truths: NDArray
+    extremes: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]]
+    holds: Callable[[NDArray], NDArray] | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A statistic: the mean of a function over the rows, and what is made of that mean.
+
+    Parameters
+    ----------
+    function : callable of rows, or ColumnCondition
+        Where a function is NaN, for want of a cell, the row is left out: the mean is that of the
+        others.
+    then : callable, default=None
+        Takes the mean, or simulated ones of shape (B, k), and the number of rows, and returns the
+        statistic. None: the mean is the statistic.
+    linear : callable, default=None
+        `then` without its move to what is possible, where that leaves it linear in the mean. The
+        error is that of this: a share that was moved to 0 has not become certain.
+    counts_rows : bool, default=False
+        Whether the statistic is a number of rows, with the noise of theirs.
+    error : callable, default=None
+        Takes the mean and simulated ones, and returns the standard error. None: the standard
+        deviation of the simulated statistics.
+    ends, possible, labels : as in `Estimate`
+        None: `ends` are computed of what the release leaves open, and what is `possible` is looked
+        for among the values of the function.
+    judged : callable of rows, default=None
+        Of what `AnswerWarning` tells: `function` itself, or what is hard of it. None: of nothing.
+    about : sequence of str, default=()
+        What a warning calls the outputs of `judged`.
+    of_user : bool, default=False
+        Whether a user wrote the function, who is told where it holds nowhere or everywhere.
+    parts : sequence of callables of rows, default=()
+        Functions of few columns each, whose values side by side are those of `function`. None are
+        the same as `function` alone.
+    """
+
+    function: Callable[[Any], ArrayLike] | ColumnCondition
+    then: Callable[[NDArray, NDArray], NDArray] | None = None
+    linear: Callable[[NDArray, NDArray], NDArray] | None = None
+    counts_rows: bool = False
+    error: Callable[[NDArray, NDArray], NDArray] | None = None
+    ends: Callable[[float], tuple[NDArray, NDArray]] | None = None
+    possible: tuple[Any, Any] | None = None
+    labels: Sequence[Sequence[str]] = ()
+    judged: Callable[[Any], NDArray] | ColumnCondition | None = None
+    about: Sequence[str] = ()
+    of_user: bool = False
+    parts: Sequence[Callable[[Any], ArrayLike]] = ()
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the statistic is linear in the mean, but for a move to what is possible."""
+        return self.then is None or self.linear is not None
+
+    def without_clipping(self, mean: NDArray, n_rows: NDArray) -> NDArray:
+        """Return the statistic before a move to what is possible."""
+        move = self.linear or self.then
+        return mean if move is None else move(mean, n_rows)
