@@ -104,7 +104,10 @@ class ColumnCells:
         counts = np.bincount(codes, minlength=self.n_cells)
         rank = np.empty(len(codes))
         rank[order] = np.arange(len(codes)) - (np.cumsum(counts) - counts)[codes[order]]
-        u = (rank + rng.random(len(codes))) / counts[codes]
+        return self.at(codes, (rank + rng.random(len(codes))) / counts[codes])
+
+    def at(self, codes: Codes, u: Floats) -> tuple[Codes, Floats]:
+        """Return the atom at each quantile `u`, in [0, 1), of a cell, and where in the atom."""
         by_cell = np.argsort(self.cell_of_atom, kind="stable")
         ends = np.cumsum(self.shares[by_cell])  # each cell's shares sum to one
         found = np.searchsorted(ends, codes + u, side="right")
