@@ -25,12 +25,14 @@ from skdpsumm import (
     TableSchema,
 )
 from skdpsumm.features._feature_maps import GRID
+from skdpsumm.features._histogram import HistogramMap
 from skdpsumm.schema._reading import NoEstimator, validate_table
 
 quick = settings(deadline=None, database=None, derandomize=True, max_examples=60)
 
 AGE, JOB = Numeric(17, 90, step=1), Categorical(["clerk", "farmer"], missing=True)
 PEOPLE = TableSchema({"age": AGE, "hours": (0, 99), "job": JOB})
+NEVER = PEOPLE.never({"job": ["farmer"], "age": [17, 20]})
 
 
 # ------------------------------------------------------------------------------------ what it takes
@@ -168,8 +170,155 @@ def test_equal_schemas_are_one_key():
         TableSchema([(0, 1)]),
         TableSchema(Numeric(0, 1, missing=True)),
         TableSchema(Numeric(0, 1, unit="m")),
+        NEVER,
+        PEOPLE.never({"age": [17, 20], "job": ["clerk"]}),
     ]
     assert len({PEOPLE, *others}) == 1 + len(others)
+
+
+# ------------------------------------------------------------------------- impossible combinations
+
+
+def test_what_never_occurs_is_kept():
+    twice = NEVER.never({"hours": (0, 0.5), "age": [80, 99], "job": ["clerk", "farmer", "clerk"]})
+    assert PEOPLE.impossible == ()
+    assert NEVER.impossible == (((0, (17.0, 20.0)), (2, (1,))),)
+    assert twice.impossible[1] == ((0, (80.0, 99.0)), (1, (0.0, 0.5)), (2, (0, 1)))
+    assert NEVER.never({"age": [17, 20], "job": ["farmer"]}) == NEVER, "said twice"
+    assert TableSchema.from_toml(twice.to_toml()) == twice
+    assert TableSchema.from_dict(twice.to_dict()) == twice
+    assert eval(repr(twice)) == twice
+    assert clone(HistogramSketcher(schema=twice)).schema is twice
+    assert pickle.loads(pickle.dumps(twice)) == twice
+    assert NEVER.to_toml().endswith('\n[[never]]\nage = [17, 20]\njob = ["farmer"]\n')
+
+
+def test_what_never_occurs_goes_with_its_columns():
+    assert NEVER.for_table(3, ["age", "hours", "job"]).impossible == NEVER.impossible
+    assert NEVER.take([2, 0]).impossible == (((0, (1,)), (1, (17.0, 20.0))),)
+    assert NEVER.take([0, 1]) == PEOPLE.take([0, 1])
+    assert NEVER.with_columns(NEVER.columns) == NEVER
+    by_place = TableSchema({5: (0, 1), 2: ["a", "b"]}, extra_columns="drop")
+    by_place = by_place.never({2: ["a"], 5: [0.5, 1]})
+    assert TableSchema.from_toml(by_place.to_toml()) == by_place
+    assert "5 = [0.5, 1]" in by_place.to_toml()
+    table = by_place.for_table(6)
+    assert (table.keys, table.impossible) == (None, (((0, (0.5, 1.0)), (1, (0,))),))
+    assert by_place.for_table(6, list("abcdef")).impossible == table.impossible
+
+
+NONSENSE = {
+    "one column": ({"age": [17, 20]}, "two columns or more"),
+    "no column": ({}, "two columns or more"),
+    "another column": ({"age": [17, 20], "sex": ["F"]}, "never names column 'sex'"),
+    "a column twice": ({"age": [17, 20], 0: [17, 20], "job": ["clerk"]}, "a column twice"),
+    "no mapping": ([("age", [17, 20])], "never takes a mapping"),
+    "a range that falls": ({"age": [20, 17], "job": ["clerk"]}, "never, 'age', 'job': .* in order"),
+    "a range outside": ({"age": [0, 14], "job": ["clerk"]}, "outside the range"),
+    "a range of one number": ({"age": [17], "job": ["clerk"]}, "no range"),
+    "a range of words": ({"age": ["17", "20"], "job": ["clerk"]}, "two finite numbers"),
+    "a range without end": ({"age": [17, np.inf], "job": ["clerk"]}, "two finite numbers"),
+    "a number beyond floats": ({"age": [17, 10**400], "job": ["clerk"]}, "two finite numbers"),
+    "no categories": ({"age": [17, 20], "job": []}, "no list of its categories"),
+    "a category alone": ({"age": [17, 20], "job": "clerk"}, "no list of its categories"),
+    "another category": ({"age": [17, 20], "job": ["cook"]}, "no list of its categories"),
+    "a missing one": ({"age": [17, 20], "job": [None]}, "no list of its categories"),
+    "every row": ({"age": [0, 99], "hours": [-1, 100]}, "every row"),
+}
+
+
+@pytest.mark.parametrize(("values", "message"), NONSENSE.values(), ids=NONSENSE)
+def test_what_cannot_be_impossible_is_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        PEOPLE.never(values)
+
+
+def test_only_described_columns_have_impossible_combinations():
+    with pytest.raises(ValueError, match="describe each"):
+        TableSchema((0, 1)).never({0: [0, 0.1], 1: [0, 0.1]})
+    with pytest.raises(ValueError, match="does not describe"):
+        TableSchema({5: (0, 1), 2: ["a", "b"]}).never({0: [0, 1], 2: ["a"]})
+
+
+@pytest.mark.parametrize(
+    "never",
+    [
+        [[[0, [17.0, 20.0]], [5, [1]]]],
+        [[[2, [1]], [0, [17.0, 20.0]]]],
+        [[[0, [17.0, 20.0]], [0, [17.0, 20.0]]]],
+        [[[0, [17.0, 20.0]], [2, [2]]]],
+        [[[0, [17.0, 20.0]], [2, [1, 1]]]],
+        [[[0, [17.0, 20.0]], [2, [True]]]],
+        [[[0, [17, 20]], [2, [1]]]],
+        [[[0, [17.0, 20.0, 30.0]], [2, [1]]]],
+        [[[0, [17.0, 20.0]]]],
+        [[[0, [17.0, 20.0]], [2, [k % 2]], [1, [0.0, k / 5000]]] for k in range(5000)],
+    ],
+)
+def test_descriptions_of_impossible_combinations_are_checked(never):
+    with pytest.raises(ValueError):  # noqa: PT011
+        TableSchema.from_dict(PEOPLE.to_dict() | {"never": never})
+
+
+def test_bins_are_cut_where_impossible_ranges_end():
+    columns = {
+        "age": Numeric(0, 99, step=1),
+        "tenth": Numeric(0, 1, step=0.1),
+        "free": (0, 99),
+        "job": JOB,
+    }
+    rule = {"age": [10, 14], "tenth": [0.3, 0.9], "free": [10, 14], "job": ["clerk"]}
+    schema = TableSchema(columns).never(rule)
+    assert [schema.thresholds(j) for j in (0, 1, 3)] == [(10.0, 15.0), (0.3, 0.95), ()]
+    assert schema.thresholds(2) == (10.0, np.nextafter(14.0, 99))
+    ends = schema.never({"age": [90, 99], "free": [99, 99]})
+    assert ends.thresholds(0) == (10.0, 15.0, 90.0)
+    assert ends.thresholds(2) == (10.0, np.nextafter(14.0, 99), np.nextafter(99.0, 0))
+    # Bins that are cut there lie inside a combination, or hold nothing of it.
+    for j in range(3):
+        edges = [schema.bound(j)[0], *ends.thresholds(j), schema.bound(j)[1]]
+        histogram = HistogramMap(schema, [1] * 4, [[0]], {j: edges})
+        ((_, possible),) = schema.possible_cells(
+            [histogram.contents(j) if k == j else [one] for k, one in enumerate(WITHIN)]
+        )
+        assert possible.ravel().tolist() == [k != 1 for k in range(len(edges) - 1)]
+
+
+WITHIN = [(10, 14), (0.3, 0.9), (10, 14), (0,)]
+
+
+def test_cells_are_impossible_where_nothing_of_them_is_possible():
+    schema = NEVER.never({"age": [17, 20], "job": ["clerk"]}).never(
+        {"hours": [0, 9.5], "job": ["clerk"]}
+    )
+    bins = {0: [17, 19, 21, 22, 90], 1: [0, 9, 9.5, 10, 99], 2: [0, 1, 1]}
+    histogram = HistogramMap(schema, [1, 1, 1], [[0, 1, 2]], bins)
+    found = schema.possible_cells([histogram.contents(j) for j in range(3)])
+    assert [group for group, _ in found] == [(0, 2), (1, 2)]
+    # A farmer shares a cell with those whose job is missing, who may be of any age.
+    assert found[0][1].tolist() == [[False, True], [False, True], [True, True], [True, True]]
+    assert found[1][1].tolist() == [[False, True], [False, True], [True, True], [True, True]]
+    # By brute force: no cell that holds a possible row is ruled out, all others of these are.
+    rows = np.array([[a, h, j] for a in range(17, 91) for h in (0, 9, 9.4, 9.6) for j in (0, 1, 2)])
+    banned = (rows[:, 0] <= 20) & (rows[:, 2] < 2) | (rows[:, 1] <= 9.5) & (rows[:, 2] == 0)
+    table = np.empty(rows.shape, object)
+    table[:, :2], table[:, 2] = rows[:, :2], schema.decode(2, rows[:, 2].astype(int))
+    for group, possible in found:
+        codes = [histogram.column_codes(table, j) for j in group]
+        assert possible[tuple(code[~banned] for code in codes)].all()
+    assert schema.possible_cells([histogram.contents(j) for j in range(3)], most_cells=7) == []
+    coarse = HistogramMap(schema, [1, 1, 1], [[0, 1, 2]])
+    assert schema.possible_cells([coarse.contents(j) for j in range(3)]) == []
+
+
+def test_rows_that_break_a_rule_are_counted_as_all_others():
+    """An error would tell that there are such rows."""
+    rows = pd.DataFrame({"age": [17, 50], "hours": [1.0, 2.0], "job": ["farmer", None]})
+    sums = [
+        HistogramSketcher(schema=schema, n_bins=3, epsilon=np.inf).fit(rows).sketch_.sums
+        for schema in (PEOPLE, NEVER)
+    ]
+    assert np.array_equal(*sums)
 
 
 # -------------------------------------------------------------------------------------------- files
@@ -219,10 +368,26 @@ def schemas(draw):
     if form == 0:
         return TableSchema(found[0], extra_columns=extra)
     if form == 1:
-        return TableSchema(found, extra_columns=extra)
+        return draw(with_never(TableSchema(found, extra_columns=extra)))
     keys = WORDS if form == 2 else st.integers(0, 30)
     names = draw(st.lists(keys, min_size=len(found), max_size=len(found), unique=True))
-    return TableSchema(dict(zip(names, found, strict=True)), extra_columns=extra)
+    told = TableSchema(dict(zip(names, found, strict=True)), extra_columns=extra)
+    return draw(with_never(told))
+
+
+@st.composite
+def with_never(draw, schema):
+    """The schema, or one in which some combination is impossible."""
+    told = {}
+    for key, column in zip(schema, schema.columns, strict=True):
+        if isinstance(column, Categorical):
+            told[key] = draw(st.lists(st.sampled_from(column.categories), min_size=1))
+        elif column.bounds is not None:
+            told[key] = sorted(draw(st.tuples(*[st.floats(*column.bounds)] * 2)))
+    try:
+        return schema.never(told) if draw(st.booleans()) else schema
+    except ValueError:  # of one column, or of all rows
+        return schema
 
 
 def types(schema):
@@ -286,6 +451,12 @@ WRONG_FILES = {
     "NaN": ("[columns.age]\nlow = nan\nhigh = 1", "column 'age': low and high"),
     "categories that are a word": ('[columns.a]\ncategories = "ab"', "column 'a': categories must"),
     "missing that is a number": ("[columns.a]\nmissing = 1", "column 'a': missing must be"),
+    "a rule that is no table": ("never = 3\n[columns.a]", "write ..never.. above"),
+    "a rule of a column that is not there": (
+        "[columns.a]\n[[never]]\nb = [0, 1]",
+        "never names column 'b'",
+    ),
+    "a rule of all columns": ("[all_columns]\n[[never]]\n0 = [0, 1]", "describe each"),
     "another word for extra columns": ('extra_columns = "keep"\n[columns.a]', "extra_columns must"),
 }
 

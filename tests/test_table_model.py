@@ -44,12 +44,13 @@ def test_without_noise_tables_are_those_of_the_rows():
     rows = people()
     model = model_of([["age", "pay"], ["age", "job"], ["sex"]])
     expected = pd.crosstab(rows["age"] // 4, rows["job"].fillna("none"), normalize="all")
+    expected = expected.reindex(range(16), fill_value=0.0)
     found = model.table([0, 2])
     assert np.abs(found - expected[["a", "b", "c", "none"]].to_numpy()).max() < 1e-4
     assert np.abs(model.table([2, 0]) - found.T).max() < 1e-15
     # What was not counted together follows from what was: pay and job depend by age alone.
-    pay, job = rows["pay"] > 50, rows["job"] == "c"
-    told = model.table([1, 2])[8:, 2].sum()
+    pay, job = rows["pay"] >= 37.5, rows["job"] == "c"
+    told = model.table([1, 2])[6:, 2].sum()
     assert abs(told - np.mean(pay & job)) < 0.01
     assert abs(np.mean(pay) * np.mean(job) - np.mean(pay & job)) > 0.02
 
@@ -74,7 +75,7 @@ def test_fine_histograms_tell_where_rows_lie_in_coarse_cells():
     model = TableModel(union.sketch_, SCHEMA, n_points=50_000)
     assert model.sizes == (4, 4, 4, 2)
     pay = model.points[:, 1].astype(float)
-    assert abs(np.mean((29.5 < pay) & (pay < 31)) - 0.5) < 0.03
+    assert abs(np.mean((pay > 29.5) & (pay < 31)) - 0.5) < 0.03
     assert abs(pay.mean() - rows["pay"].mean()) < 0.3
     # Four equal bins alone put the spike anywhere in its bin.
     alone = TableModel(
@@ -92,18 +93,33 @@ def test_divisions_that_cut_across_one_another_are_refined():
     second = HistogramSketcher(marginals=[["age", "job"], ["pay"]], n_bins=6)
     union = SketchUnion([first, second], schema=SCHEMA, epsilon=np.inf).fit(people())
     groups = counted_groups(union.sketch_)
-    cells = column_cells(SCHEMA, groups, 0)
+    cells = [column_cells(SCHEMA, groups, j) for j in range(4)]
     # 64 ages: cuts at 16, 32, 48 and at 11, 22, 32, 43, 54.
-    assert cells.n_cells == 8
-    assert in_cells(groups[0], [column_cells(SCHEMA, groups, j) for j in range(4)]) is None
+    assert cells[0].n_cells == 8
+    assert set(in_cells(groups[0], cells).coarse) == {0}
     model = TableModel(union.sketch_, SCHEMA, n_points=1000)
-    assert np.isclose(model.table([0]).sum(), 1)
+    rows = people()
+    found = model._expected(model.marginals[0]) / model.n_rows
+    expected = pd.crosstab(rows["age"] // 16, rows["sex"], normalize="all").to_numpy()
+    assert np.abs(found - np.vstack([expected, [0, 0]])).max() < 1e-3
+    assert len(model.replicates) == 30
+
+
+def test_what_the_schema_rules_out_has_no_probability():
+    rows = people()
+    ruled = SCHEMA.never({"age": [0, 15], "job": ["a"]})
+    sketcher = HistogramSketcher(
+        schema=ruled, marginals=[["age", "job"], ["pay"], ["sex"]], n_bins=16, noise_seed=0
+    )
+    model = TableModel(sketcher.fit(rows).sketch_, ruled, n_points=1000)
+    assert model.table([0, 2])[:4, 0].sum() == 0
+    assert model.table([0, 2])[:4].sum() > 0
 
 
 @pytest.mark.parametrize("columns", [[0], [0, 2], [1]])
 def test_the_closed_form_is_the_spread_of_releases(columns):
     groups = [["age", "job"], ["age", "pay"], ["sex"]]
-    models = [model_of(groups, epsilon=1.0, n_bins=4, n_points=2, seed=s) for s in range(60)]
+    models = [model_of(groups, epsilon=1.0, n_bins=4, n_points=2, seed=s) for s in range(40)]
     means = np.zeros([*(models[0].sizes[j] for j in columns), 1])
     means[1] = 1.0
     stated = np.sqrt(np.mean([m.noise_variance(columns, means) for m in models]))
@@ -120,7 +136,7 @@ def test_what_nobody_counted_has_an_error_of_its_own():
     truth = np.mean((rows["age"] >= 32) & (rows["pay"] >= 50))
     answer = float(np.sum(model.table([0, 1])[..., None] * means))
     assert model.noise_variance([0, 1], means) is None
-    assert abs(answer - truth) > 0.02
+    assert abs(answer - truth) > 0.01
     assert abs(answer - truth) < 2 * model.approximation_std([0, 1], means)[0]
     assert model.approximation_std([2, 3], np.ones((4, 2, 1)))[0] == 0
 
@@ -138,5 +154,6 @@ def test_a_drowned_release_gives_an_even_table():
     sketcher = HistogramSketcher(schema=SCHEMA, epsilon=0.01, noise_seed=1, n_bins=4)
     model = TableModel(sketcher.fit(rows).sketch_, SCHEMA, n_points=100)
     table = model.table([0, 1])
-    assert np.all(np.isfinite(table)) and np.all(table >= 0) and np.isclose(table.sum(), 1)
+    assert np.all(table >= 0)  # nor NaN
+    assert np.isclose(table.sum(), 1)
     assert len(model.points) == 100

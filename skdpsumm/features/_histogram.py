@@ -202,6 +202,19 @@ class HistogramMap(OneHotMap):
             first = first_values(own, low, step)
         return low + (first - 0.5) * step
 
+    def contents(self, j: int) -> list[Any]:
+        """Return what each cell of column `j` may hold, as `TableSchema.possible_cells` takes it.
+
+        Of numbers the smallest and the largest, None for the cell of missing ones; of categories
+        their codes.
+        """
+        if self.schema.values(j) is not None:
+            cells = self.cell_of_codes(j)
+            return [tuple(np.flatnonzero(cells == k).tolist()) for k in range(self.n_bins[j])]
+        half, edges = (self.schema.step(j) or 0.0) / 2, self.edges(j)
+        ends: list[Any] = list(zip(edges[:-1] + half, edges[1:] - half, strict=True))
+        return [*ends, None] if self.schema.missing(j) else ends
+
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         every = range(self.schema.n_columns)
         state = {

@@ -90,6 +90,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     }
     # Parameters of points: who sets one does not mean a graphical model.
     _of_points: ClassVar[tuple[str, ...]] = ("prior",)
+    _graphical_by_default: ClassVar[bool] = True
 
     sketcher: Any = field(default="auto", kw_only=False)
     schema: Any = None
@@ -208,7 +209,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 "or add a HistogramSketcher to a SketchUnion."
             )
         if self.inference == "auto":
-            return all(kinds) and not self._changed_for_points()
+            return self._graphical_by_default and all(kinds) and not self._changed_for_points()
         return self.inference == "graphical"
 
     def _require_schema(self) -> None:
@@ -296,6 +297,8 @@ def table_of(sketch: PrivateSketch, schema: Any = None) -> TableSchema:
             _check_alike(table.name(j), known, given.columns[j])
         columns.append(known)
     table = table.with_columns(columns)
+    if given is not None and not table.impossible:
+        table = table.ruling_out(given.impossible)
     if any(table.bound(j) is None for j in table.numeric):
         raise ValueError(
             "schema is missing: this sketch was made without, and synthetic points are drawn "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import fields
 from decimal import Decimal
 from typing import Any
@@ -80,6 +81,11 @@ def toml_key(name: str) -> str:
     """Return the name of a column as a key of TOML."""
     bare = name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
     return name if bare else _toml(name)
+
+
+def toml_entry(name: str, values: Sequence[Any]) -> str:
+    """Return a line that gives a list to a column."""
+    return f"{toml_key(name)} = {_toml(tuple(values))}"
 
 
 def position(key: str) -> int:

@@ -6,6 +6,7 @@ import os
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -21,14 +22,36 @@ from ._columns import (
     as_column,
     is_range,
     read_cells,
+    short_number,
     told,
 )
-from ._files import from_state, from_table, guess, position, state_of, toml_key, toml_lines
+from ._files import (
+    from_state,
+    from_table,
+    guess,
+    position,
+    state_of,
+    toml_entry,
+    toml_key,
+    toml_lines,
+)
+from ._impossible import (
+    MOST_COMBINATIONS,
+    Combination,
+    checked,
+    combination,
+    possible_cells,
+    ranges_of,
+    thresholds,
+    written,
+)
 from ._reading import Table, exact_numbers, read_table
 
 _ALL = "all_columns"
 _EXTRA = "extra_columns"
+_NEVER = "never"
 _MOST_SHOWN = 30
+_MOST_NEVER_SHOWN = 5
 # Public points from which distances are taken.
 _N_PUBLIC = 500
 
@@ -50,6 +73,12 @@ class TableSchema:
         list of categories.
     extra_columns : {"refuse", "drop"}, default="refuse"
         What to do with columns of a table that the schema does not describe.
+
+    Attributes
+    ----------
+    impossible : tuple
+        The combinations of values that `never` ruled out: for each a tuple of pairs, of the
+        position of a column and its range (low, high), or the codes of its categories.
 
     Raises
     ------
@@ -76,6 +105,7 @@ class TableSchema:
     keys: tuple[Any, ...] | None
     is_for_all: bool
     extra_columns: str
+    impossible: tuple[Combination, ...] = ()
 
     def __init__(self, columns: Any, *, extra_columns: str = "refuse"):
         if extra_columns not in ("refuse", "drop"):
@@ -105,6 +135,97 @@ class TableSchema:
         ):
             object.__setattr__(self, name, value)
 
+    def never(self, values: Mapping[Any, Sequence[Any]]) -> TableSchema:
+        """Return a schema that also says: no row has all of these values.
+
+        Call it once for each combination. Graphical models give such rows no probability, so that
+        a release spends nothing on them; all else ignores it. It is public knowledge, such as a
+        rule of a questionnaire, and must never be read off private rows.
+
+        Nobody checks it: rows that break it are counted as they are, without an error, which
+        would tell that there are such rows. Answers are then wrong by as much as these rows weigh.
+
+        Parameters
+        ----------
+        values : mapping from column to list
+            Of two columns or more, by names or positions: of numbers the range [low, high], both
+            included; of categories a list. A missing cell is in none.
+
+        Returns
+        -------
+        TableSchema
+
+        Raises
+        ------
+        ValueError
+            For columns that the schema does not have, values that they do not have, and where no
+            row would be left.
+
+        Examples
+        --------
+        >>> from skdpsumm import Numeric, TableSchema
+        >>> people = TableSchema({"age": Numeric(0, 99, step=1), "job": ["none", "clerk"]})
+        >>> people.never({"age": [0, 14], "job": ["clerk"]})
+        TableSchema({'age': Numeric(0, 99, step=1),
+                     'job': Categorical(['none', 'clerk'])}).never(
+                     {'age': [0, 14], 'job': ['clerk']})
+        """
+        if self.is_for_all:
+            raise ValueError("never is about columns by their names; describe each in the schema.")
+        if not isinstance(values, Mapping):
+            raise ValueError(f"never takes a mapping from column to values, got {told(values)}.")
+        given = {self._place(key): taken for key, taken in values.items()}
+        if len(given) < len(values):
+            raise ValueError("never names a column twice.")
+        try:
+            found = combination(self.columns, given)
+        except ValueError as error:
+            raise ValueError(f"never, {', '.join(map(repr, values))}: {error}") from None
+        return self.ruling_out([*self.impossible, found])
+
+    def _place(self, key: Any) -> int:
+        if self.keys is None or self.names is not None:
+            return self.index(key, _NEVER)
+        if key not in self.keys:
+            raise ValueError(f"never names column {key!r}, which the schema does not describe.")
+        return self.keys.index(key)
+
+    def ruling_out(self, impossible: Sequence[Combination]) -> TableSchema:
+        """Return the same schema with other `impossible` combinations, or raise ValueError."""
+        if len(impossible) > MOST_COMBINATIONS:
+            raise ValueError(f"At most {MOST_COMBINATIONS:,} combinations can be impossible.")
+        other = copy(self)
+        kept = dict.fromkeys(checked(self.columns, one) for one in impossible)
+        object.__setattr__(other, "impossible", tuple(kept))
+        return other
+
+    def thresholds(self, j: int) -> tuple[float, ...]:
+        """Return where bins of numeric column `j` should be cut: at ends of impossible ranges.
+
+        They are edges, of which a bin holds the left one, strictly inside the column's range.
+        """
+        return thresholds(self.columns[j], ranges_of(self.impossible, j))
+
+    def possible_cells(
+        self, contents: Any, **limit: int
+    ) -> list[tuple[tuple[int, ...], NDArray[np.bool_]]]:
+        """Return in which cells rows may be, of each group of columns that `never` is about.
+
+        Parameters
+        ----------
+        contents : sequence or mapping by columns
+            What each cell may hold, as `HistogramMap.contents` tells.
+        **limit : int
+            ``most_cells`` of a group; larger groups are left out.
+
+        Returns
+        -------
+        list of (tuple of int, ndarray of bool)
+            The columns, and an array with an axis for each. False only where all that a cell may
+            hold is impossible.
+        """
+        return possible_cells(self.columns, self.impossible, contents, **limit)
+
     def __len__(self) -> int:
         return self.n_columns
 
@@ -125,7 +246,19 @@ class TableSchema:
         opening, closing = (opening, closing) if self.keys is None else ("{", "}")
         extra = "" if self.extra_columns == "refuse" else ", extra_columns='drop'"
         start = f"TableSchema({opening}"
-        return start + f",\n{' ' * len(start)}".join(shown) + f"{closing}{extra})"
+        told = start + f",\n{' ' * len(start)}".join(shown) + f"{closing}{extra})"
+        never = [repr(self._never(one)) for one in self.impossible[:_MOST_NEVER_SHOWN]]
+        n_more = len(self.impossible) - len(never)
+        never += [f"... {n_more} more"] if n_more else []
+        return told + "".join(f".never(\n{' ' * len(start)}{one})" for one in never)
+
+    def _never(self, one: Combination) -> dict[Any, list[Any]]:
+        """Return a combination as `never` takes it."""
+        keys = list(self)
+        return {
+            keys[j]: [short_number(v) if isinstance(v, float) else v for v in values]
+            for j, values in ((j, written(self.columns[j], taken)) for j, taken in one)
+        }
 
     # ---- which columns of a table are meant
 
@@ -151,9 +284,14 @@ class TableSchema:
             return self
         columns = list(self.columns * n_columns if self.is_for_all else self.columns)
         if names is None:
-            return TableSchema(columns, extra_columns=self.extra_columns)
+            return self._alike(columns)
         known = [str(names[j]) for j in which]
-        return TableSchema(dict(zip(known, columns, strict=True)), extra_columns=self.extra_columns)
+        return self._alike(dict(zip(known, columns, strict=True)))
+
+    def _alike(self, columns: Any) -> TableSchema:
+        """Return a schema of other columns, in the same order."""
+        other = TableSchema(columns, extra_columns=self.extra_columns)
+        return other.ruling_out(self.impossible) if self.impossible else other
 
     def positions(self, n_columns: int, names: Sequence[str] | None = None) -> list[int]:
         """Return the positions in such a table of the columns that are described, in their order.
@@ -279,15 +417,21 @@ class TableSchema:
     def with_columns(self, columns: Sequence[Column]) -> TableSchema:
         """Return a schema of the same table that says other things of its columns."""
         named = list(columns) if self.names is None else dict(zip(self.names, columns, strict=True))
-        return TableSchema(named, extra_columns=self.extra_columns)
+        return self._alike(named)
 
     def take(self, which: Sequence[int]) -> TableSchema:
-        """Return the schema of some of the columns."""
+        """Return the schema of some of the columns, and what is impossible in these."""
         columns = [self.columns[j] for j in which]
-        if self.names is None:
-            return TableSchema(columns, extra_columns=self.extra_columns)
-        named = {self.names[j]: c for j, c in zip(which, columns, strict=True)}
-        return TableSchema(named, extra_columns=self.extra_columns)
+        named: Any = columns
+        if self.names is not None:
+            named = {self.names[j]: c for j, c in zip(which, columns, strict=True)}
+        place = {j: k for k, j in enumerate(which)}
+        kept = [
+            tuple(sorted((place[j], taken) for j, taken in one))
+            for one in self.impossible
+            if all(j in place for j, _ in one)
+        ]
+        return TableSchema(named, extra_columns=self.extra_columns).ruling_out(kept)
 
     # ---- reading cells
 
@@ -367,12 +511,15 @@ class TableSchema:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description of a schema of a table."""
         names = self.names or (None,) * self.n_columns
-        return {
+        told: dict[str, Any] = {
             "columns": [
                 {"name": name, **state_of(column)}
                 for name, column in zip(names, self.columns, strict=True)
             ]
         }
+        if self.impossible:  # which files of format version 3 do not know
+            told[_NEVER] = [[[j, list(taken)] for j, taken in one] for one in self.impossible]
+        return told
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> TableSchema:
@@ -388,6 +535,12 @@ class TableSchema:
             raise ValueError("The description of a table lists no columns.")
         names = [entry["name"] for entry in entries]
         columns = [from_state(entry) for entry in entries]
+        known = cls._of_entries(names, columns)
+        never = [_combination_of(one, len(columns)) for one in description.get(_NEVER, [])]
+        return known.ruling_out(never)
+
+    @classmethod
+    def _of_entries(cls, names: Sequence[Any], columns: list[Column]) -> TableSchema:
         if all(name is None for name in names):
             return cls(columns)
         if not all(isinstance(name, str) for name in names):
@@ -422,6 +575,9 @@ class TableSchema:
             if isinstance(key, Integral) and self.keys is not None:
                 title = f"[positions.{key}]"
             parts.append("\n".join([title, *toml_lines(column)]) + "\n")
+        for one in self.impossible:
+            lines = [toml_entry(str(key), taken) for key, taken in self._never(one).items()]
+            parts.append("\n".join([f"[[{_NEVER}]]", *lines]) + "\n")
         return "\n".join(parts)
 
     @classmethod
@@ -456,12 +612,12 @@ class TableSchema:
     def from_tables(cls, tables: Mapping[str, Any]) -> TableSchema:
         """Return the schema that the tables of a TOML file describe, or raise ValueError."""
         tables = dict(tables)
-        extra = tables.pop(_EXTRA, "refuse")
+        extra, never = tables.pop(_EXTRA, "refuse"), tables.pop(_NEVER, [])
         unknown = [name for name in tables if name not in ("columns", "positions", _ALL)]
         if unknown and len(unknown) < len(tables):
             raise ValueError(
                 f"A schema has an entry {unknown[0]!r}, which is unknown; beside its columns it "
-                f"has {_EXTRA!r} alone."
+                f"has {_EXTRA!r} and {_NEVER!r} alone."
             )
         if len(tables) != 1 or not set(tables) <= {"columns", "positions", _ALL}:
             raise ValueError(
@@ -479,7 +635,13 @@ class TableSchema:
         else:
             read = position if kind == "positions" else str
             columns = {read(key): from_table(key, table) for key, table in given.items()}
-        return cls(columns, extra_columns=extra)
+        known = cls(columns, extra_columns=extra)
+        if not isinstance(never, list) or not all(isinstance(one, dict) for one in never):
+            raise ValueError("never of a schema must be tables: write [[never]] above each.")
+        for one in never:
+            by_name = known.names is not None
+            known = known.never({k if by_name else position(k): one[k] for k in one})
+        return known
 
     @classmethod
     def from_public(cls, table: Any) -> TableSchema:
@@ -592,6 +754,17 @@ def _short(value: Any) -> str:
     if isinstance(value, list):
         return f"{len(value)} entries"
     return "nothing" if value is None else repr(value)[:80]
+
+
+def _combination_of(one: Any, n_columns: int) -> Combination:
+    """Return a combination from the pairs of a description, or raise ValueError."""
+    pairs = [(j, tuple(taken)) for j, taken in one]
+    places = [j for j, _ in pairs]
+    if not all(type(j) is int and 0 <= j < n_columns for j in places):
+        raise ValueError("An impossible combination names a column that is not there.")
+    if places != sorted(set(places)):
+        raise ValueError("An impossible combination lists its columns in order, each once.")
+    return tuple(pairs)
 
 
 def _check_keys(columns: Mapping[Any, Any]) -> tuple[Any, ...]:

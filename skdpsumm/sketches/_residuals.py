@@ -17,7 +17,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 Group = tuple[int, ...]
 Floats = NDArray[np.float64]
 
-_SMALLEST = 1e-300
+# Of a variance, in rows: counts without noise weigh so much, and no sum of weights overflows.
+_LEAST_VARIANCE = 1e-20
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,22 +38,33 @@ class Marginal:
     Parameters
     ----------
     columns : tuple of int
+        In any order. Of none at all, the count is the number of rows.
     counts : ndarray, one axis for each column
     std : float or ndarray that broadcasts to `counts`
-        Standard deviation of the noise in each cell.
+        Standard deviation of the noise in each cell, independent between cells.
     phase : int, default=0
         When it was counted: later phases were chosen by what earlier ones told.
+    coarse : mapping of int to ndarray of int, default={}
+        Of columns that were counted in coarser cells than the model's: which one each cell is in.
     """
 
     columns: Group
     counts: Floats
     std: float | Floats
     phase: int = field(default=0)
+    coarse: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of cells of each column."""
         return self.counts.shape
+
+    def ordered(self) -> tuple[Group, Floats, Floats]:
+        """Return increasing columns, and counts and variances with their axes in this order."""
+        group = tuple(sorted(self.columns))
+        order = [self.columns.index(a) for a in group]
+        variance = np.broadcast_to(np.square(np.asarray(self.std, float)), self.shape)
+        return group, np.transpose(self.counts, order), np.transpose(variance, order)
 
 
 def subsets(group: Sequence[int]) -> Iterator[Group]:
@@ -64,44 +76,52 @@ def subsets(group: Sequence[int]) -> Iterator[Group]:
 class Residuals:
     """All that noisy marginals tell without a model.
 
+    Where noise differs between the cells of a group its mean variance weighs the group: estimates
+    are still unbiased, their variances exact, but no longer the least.
+
     Parameters
     ----------
     sizes : sequence of int
         Number of cells of each column.
     marginals : iterable of Marginal
+        Of those in coarser cells only the total is used.
 
     Attributes
     ----------
     n_rows : float
-        Best unbiased estimate of the number of rows.
+        Best unbiased estimate of the number of rows; 0 of no marginal.
     n_rows_std : float
     """
 
     def __init__(self, sizes: Sequence[int], marginals: Iterable[Marginal]):
         self.sizes = tuple(sizes)
-        sums: dict[Group, Floats] = {}
+        self._variances: list[tuple[Group, Floats]] = []
+        # Of each set of columns: the groups that tell it, with their weights, and the sum of these.
+        self._tellers: dict[Group, list[tuple[int, float]]] = {}
         self._precision: dict[Group, float] = {}
-        for marginal in marginals:
-            group = tuple(sorted(marginal.columns))
-            counts = np.transpose(marginal.counts, [marginal.columns.index(a) for a in group])
-            noise = float(np.mean(np.broadcast_to(marginal.std, counts.shape) ** 2))
-            for part in subsets(group):
-                outside = tuple(k for k, a in enumerate(group) if a not in part)
-                n_summed = math.prod(self.sizes[group[k]] for k in outside)
-                weight = 1 / max(noise * n_summed, _SMALLEST)
+        sums: dict[Group, Floats] = {}
+        for k, marginal in enumerate(marginals):
+            group, counts, variance = marginal.ordered()
+            self._variances.append((group, variance))
+            noise = max(float(np.mean(variance)), _LEAST_VARIANCE)
+            for part in [()] if marginal.coarse else subsets(group):
+                outside = _axes_outside(group, part)
+                weight = 1 / (noise * math.prod(counts.shape[a] for a in outside))
                 told = weight * _centred(counts.sum(axis=outside))
                 sums[part] = sums[part] + told if part in sums else told
+                self._tellers.setdefault(part, []).append((k, weight))
                 self._precision[part] = self._precision.get(part, 0.0) + weight
+        self._even = all(np.ptp(variance) == 0 for _, variance in self._variances)
         self._residuals = {part: sums[part] / self._precision[part] for part in sums}
-        self.n_rows = float(self._residuals[()])
-        self.n_rows_std = math.sqrt(1 / self._precision[()])
+        self.n_rows = float(self._residuals.get((), 0.0))
+        self.n_rows_std = math.sqrt(1 / self._precision[()]) if sums else math.inf
 
     def covers(self, group: Iterable[int]) -> bool:
         """Whether some marginal held all columns of a group."""
         return tuple(sorted(group)) in self._residuals
 
     def marginal(self, group: Sequence[int]) -> Floats:
-        """Return counts of the cells of a group: no noise is preferred, so some are negative.
+        """Return counts of the cells of a group: unbiased, so that some are negative.
 
         A residual that nobody counted is 0.
         """
@@ -137,16 +157,33 @@ class Residuals:
         """
         ordered = tuple(sorted(group))
         weights = np.transpose(weights, [tuple(group).index(a) for a in ordered])
-        total = 0.0
+        least = (1e-10 * float(np.max(np.abs(weights)))) ** 2
+        needed: dict[Group, Floats] = {}
         for part in subsets(ordered):
-            outside = tuple(k for k, a in enumerate(ordered) if a not in part)
-            power = float(np.sum(_centred(weights.mean(axis=outside)) ** 2))
-            if power <= 1e-20 * max(1.0, float(np.max(np.abs(weights))) ** 2):
+            own = _centred(weights.mean(axis=_axes_outside(ordered, part)))
+            if np.sum(own**2) <= least:
                 continue
             if part not in self._precision:
                 return None
-            total += power / self._precision[part]
-        return total
+            needed[part] = own
+        if self._even:
+            return sum(float(np.sum(w**2)) / self._precision[part] for part, w in needed.items())
+        return self._uneven_variance(needed)
+
+    def _uneven_variance(self, needed: Mapping[Group, Floats]) -> float:
+        """Return the variance of a sum of residuals by the weight that each noisy count has."""
+        loads: dict[int, Floats] = {}
+        for part, own in needed.items():
+            for k, weight in self._tellers[part]:
+                group, variance = self._variances[k]
+                shape = [n if a in part else 1 for a, n in zip(group, variance.shape, strict=True)]
+                load = own.reshape(shape) * (weight / self._precision[part])
+                loads[k] = loads.get(k, np.zeros(variance.shape)) + load
+        return sum(float(np.sum(w**2 * self._variances[k][1])) for k, w in loads.items())
+
+
+def _axes_outside(group: Group, part: Group) -> tuple[int, ...]:
+    return tuple(k for k, a in enumerate(group) if a not in part)
 
 
 def _centred(table: Floats) -> Floats:

@@ -337,7 +337,7 @@ class Steps:
         free, left = np.ones(len(groups), bool), n_picks
         for k in range(N_ROUNDS):
             now = math.ceil(left / (N_ROUNDS - k))
-            model.fit(self.marginals, sweeps=10, heat=3.0 if k else 30.0)
+            model.fit(self.marginals, sweeps=10)
             share = (self.budget.remaining - FOR_CHOICES * left / n_picks) * now / left
             scores = self._scores(model, groups, tables, now, share)
             picked = self._pick(scores, groups, free, now, FOR_CHOICES / n_picks)
@@ -369,8 +369,9 @@ class Steps:
         std = self.budget.std(share=share, **self.design.distances(some))
         rows = min(self.n_rows * GRID, float(_LARGEST))
         scores = np.empty(len(groups), np.int64)
+        shares = model.marginals(groups)
         for i, (group, table) in enumerate(zip(groups, tables, strict=True)):
-            expected = np.rint(model.marginal(group).ravel() * rows).astype(np.int64)
+            expected = np.rint(shares[group].ravel() * rows).astype(np.int64)
             noise = min(round(_MEAN_NOISE * std * len(table)), _LARGEST)
             scores[i] = np.abs(table - expected).sum() - noise
         return scores

@@ -102,6 +102,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     }
 
     _of_points: ClassVar[tuple[str, ...]] = ("prior", "regularization", "center")
+    _graphical_by_default: ClassVar[bool] = False
 
     regularization: Any = "theory"
     center: bool = True

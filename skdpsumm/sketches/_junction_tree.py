@@ -1,0 +1,442 @@
+"""Junction trees: distributions of many columns that factorise over small sets of them.
+
+Codes of d columns, column a with ``sizes[a]`` cells. A triangulation of the graph that joins the
+columns of each group has cliques; these form a tree in which what two cliques share lies in every
+clique between them. Such a tree holds a distribution exactly, and gives every marginal of it.
+
+References
+----------
+.. [1] Koller and Friedman (2009), "Probabilistic graphical models", chapter 10.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._residuals import Floats, Group
+
+_SMALLEST = 1e-300
+
+
+def triangulate(
+    sizes: Sequence[int], groups: Iterable[Group], *, most_cells: float = math.inf
+) -> list[frozenset[int]]:
+    """Return the cliques of a triangulation of the graph in which groups are complete.
+
+    Columns are eliminated greedily: the least fill first, weighted by cells, then the smallest
+    clique. Past `most_cells` it stops: the cliques so far are too large already.
+    """
+    near: dict[int, set[int]] = {a: set() for a in range(len(sizes))}
+    for group in groups:
+        for a in group:
+            near[a] |= set(group) - {a}
+    costs = {a: _cost(sizes, near, a) for a in near}
+    cliques: list[frozenset[int]] = []
+    cells = 0
+    while near and cells <= most_cells:
+        a = min(costs, key=costs.__getitem__)
+        around = near.pop(a)
+        del costs[a]
+        clique = frozenset(around | {a})
+        if not any(clique <= other for other in cliques):
+            cliques.append(clique)
+            cells += math.prod(sizes[b] for b in clique)
+        for b in around:
+            near[b] |= around - {b}
+            near[b].discard(a)
+        # The fill of a column changes where its neighbours do.
+        for b in around.union(*(near[b] for b in around)) if around else ():
+            costs[b] = _cost(sizes, near, b)
+    return cliques
+
+
+def _cost(sizes: Sequence[int], near: Mapping[int, set[int]], a: int) -> tuple[float, float, int]:
+    around = near[a]
+    fill = sum(sizes[b] * sizes[c] for b, c in combinations(around, 2) if c not in near[b])
+    return fill, sizes[a] * math.prod(sizes[b] for b in around), a
+
+
+def n_cells(sizes: Sequence[int], groups: Iterable[Group], *, most_cells: float = math.inf) -> int:
+    """Return the number of cells of all cliques of `triangulate`.
+
+    Past `most_cells` the count stops, somewhere above it.
+    """
+    cliques = triangulate(sizes, groups, most_cells=most_cells)
+    return sum(math.prod(sizes[a] for a in clique) for clique in cliques)
+
+
+def within(
+    sizes: Sequence[int], groups: Sequence[Group], most_cells: int, *, held: Iterable[Group] = ()
+) -> list[Group]:
+    """Return the groups that a tree of `most_cells` holds, taken in one after another.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+    groups : sequence of tuple of int
+        Earlier ones have precedence.
+    most_cells : int
+    held : iterable of tuple of int
+        Groups that it holds in any case.
+    """
+    taken = list(held)
+    if n_cells(sizes, [*taken, *groups], most_cells=most_cells) <= most_cells:
+        return [*taken, *groups]
+    cliques = triangulate(sizes, taken)
+    for group in groups:
+        # A group within a clique costs nothing.
+        if not any(clique.issuperset(group) for clique in cliques):
+            now = triangulate(sizes, [*taken, group], most_cells=most_cells)
+            if sum(math.prod(sizes[a] for a in clique) for clique in now) > most_cells:
+                continue
+            cliques = now
+        taken.append(group)
+    return taken
+
+
+class JunctionTree:
+    """A distribution of the columns that factorises over the cliques of a triangulation.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of cells of each column.
+    groups : iterable of tuple of int
+        Each lies in one clique.
+
+    Attributes
+    ----------
+    cliques : list of tuple of int
+        Increasing columns; parents come before their children.
+    parents : list of int
+        -1 for the first.
+    probabilities : list of ndarray
+        Of the cells of each clique; set by `calibrate`.
+    conditionals : list of ndarray
+        The same, given the columns that a clique shares with its parent.
+    """
+
+    def __init__(self, sizes: Sequence[int], groups: Iterable[Group]):
+        self.sizes = tuple(int(size) for size in sizes)
+        found = [tuple(sorted(clique)) for clique in triangulate(self.sizes, groups)]
+        found.sort(key=lambda clique: -self._n_cells(clique))
+        self.cliques, self.parents = _spanning_tree(found)
+        self.shapes = [tuple(self.sizes[a] for a in clique) for clique in self.cliques]
+        self.children: list[list[int]] = [[] for _ in self.cliques]
+        self.separators: list[Group] = []
+        # Axes that are summed out on the way from a clique to its parent, and on the way back.
+        self.up: list[tuple[int, ...]] = []
+        self.down: list[tuple[int, ...]] = []
+        for i, (clique, parent) in enumerate(zip(self.cliques, self.parents, strict=True)):
+            above: Group = () if parent < 0 else self.cliques[parent]
+            shared = set(clique) & set(above)
+            self.separators.append(tuple(a for a in clique if a in shared))
+            self.up.append(tuple(k for k, a in enumerate(clique) if a not in shared))
+            self.down.append(tuple(k for k, a in enumerate(above) if a not in shared))
+            if parent >= 0:
+                self.children[parent].append(i)
+        self.conditionals: list[Floats] = []
+        self.probabilities: list[Floats] = []
+
+    def _n_cells(self, columns: Iterable[int]) -> int:
+        return math.prod(self.sizes[a] for a in columns)
+
+    def host(self, group: Iterable[int]) -> int | None:
+        """Return the smallest clique that holds a group, None if none does."""
+        wanted = set(group)
+        holding = [i for i, clique in enumerate(self.cliques) if wanted <= set(clique)]
+        return min(holding, key=lambda i: self._n_cells(self.cliques[i]), default=None)
+
+    def shape_in(self, i: int, group: Iterable[int]) -> tuple[int, ...]:
+        """Return the shape in which an array over a group meets that of clique `i`."""
+        held = set(group)
+        return tuple(self.sizes[a] if a in held else 1 for a in self.cliques[i])
+
+    def axes_outside(self, i: int, group: Iterable[int]) -> tuple[int, ...]:
+        """Return the axes of clique `i` that are not of a group."""
+        held = set(group)
+        return tuple(k for k, a in enumerate(self.cliques[i]) if a not in held)
+
+    def walk(self) -> list[tuple[int, int]]:
+        """Return the steps of a tour: (from, to) along the tree, each edge there and back."""
+        steps: list[tuple[int, int]] = []
+        # By hand: a tree of thousands of columns is deeper than Python's stack.
+        stack = [(0, iter(self.children[0]))]
+        while stack:
+            i, children = stack[-1]
+            child = next(children, None)
+            if child is None:
+                stack.pop()
+                if stack:
+                    steps.append((i, stack[-1][0]))
+            else:
+                steps.append((i, child))
+                stack.append((child, iter(self.children[child])))
+        return steps
+
+    def calibrate(self, potentials: list[Floats]) -> None:
+        """Set conditionals and probabilities of log potentials of the cliques (overwritten)."""
+        n = len(self.cliques)
+        self.conditionals, self.probabilities = [np.empty(0)] * n, [np.empty(0)] * n
+        for i in range(n - 1, -1, -1):
+            table, axes = potentials[i], self.up[i]
+            top = np.max(table, axis=axes, keepdims=True)
+            top = np.where(np.isfinite(top), top, 0.0)  # where nothing is possible
+            table -= top
+            np.exp(table, out=table)
+            total = table.sum(axis=axes, keepdims=True)
+            np.divide(table, total, out=table, where=total > 0)
+            self.conditionals[i] = table
+            parent = self.parents[i]
+            if parent >= 0:
+                with np.errstate(divide="ignore"):
+                    message = np.log(total) + top
+                potentials[parent] += message.reshape(self.shape_in(parent, self.separators[i]))
+        if not np.any(self.conditionals[0]):
+            raise ValueError("No row is possible: every combination of cells is excluded.")
+        for i, parent in enumerate(self.parents):
+            if parent < 0:
+                self.probabilities[i] = self.conditionals[i]
+                continue
+            shared = self.probabilities[parent].sum(axis=self.down[i])
+            self.probabilities[i] = self.conditionals[i] * shared.reshape(
+                self.shape_in(i, self.separators[i])
+            )
+
+    def marginal(self, group: Sequence[int]) -> Floats:
+        """Return the probabilities of the cells of a group, axes in the order given.
+
+        Columns of one clique are summed out of it; others by elimination along the tree.
+        """
+        host = self.host(group)
+        if host is not None:
+            return self.table(host, group)
+        table, held = self._eliminated(frozenset(group))
+        return np.transpose(table, [held.index(a) for a in group])
+
+    def table(self, i: int, columns: Sequence[int]) -> Floats:
+        """Return the probabilities of columns of clique `i`, axes in the order given."""
+        held = [a for a in self.cliques[i] if a in set(columns)]
+        table = self.probabilities[i].sum(axis=self.axes_outside(i, columns))
+        return np.transpose(table, [held.index(a) for a in columns])
+
+    def _eliminated(self, wanted: frozenset[int]) -> tuple[Floats, list[int]]:
+        """Return p(wanted columns) and the order of its axes."""
+        # Of each clique, what it tells its parent: p(wanted columns below | the separator).
+        told: dict[int, tuple[Floats, Group]] = {}
+        for i in range(len(self.cliques) - 1, -1, -1):
+            below = [told.pop(child) for child in self.children[i] if child in told]
+            own = (set(self.cliques[i]) - set(self.separators[i])) & wanted
+            if not below and not own and i > 0:
+                continue
+            factors = [(self.conditionals[i], self.cliques[i]), *below]
+            met = {a for _, columns in factors for a in columns}
+            keep = self.separators[i] + tuple(sorted((met & wanted) - set(self.separators[i])))
+            told[i] = _product(factors, keep), keep
+        table, columns = told[0]
+        return table, list(columns)
+
+    def marginals(self, groups: Iterable[Sequence[int]]) -> dict[Group, Floats]:
+        """Return `marginal` of many groups, much faster for pairs than one after another."""
+        asked = list(dict.fromkeys(tuple(group) for group in groups))
+        far = [group for group in asked if len(group) == 2 and self.host(group) is None]
+        pairs = _FarPairs(self, far).found
+        found: dict[Group, Floats] = {}
+        for group in asked:
+            if group in pairs:
+                found[group] = pairs[group]
+            elif group[::-1] in pairs:
+                found[group] = pairs[group[::-1]].T
+            else:
+                found[group] = self.marginal(group)
+        return found
+
+    def draw(self, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return codes of rows, shape (n_rows, d), drawn from the distribution.
+
+        Rows that share the separator of a clique are stratified over its cells: counts in a clique
+        carry almost no sampling error.
+        """
+        codes = np.zeros((n_rows, len(self.sizes)), np.int64)
+        for i, clique in enumerate(self.cliques):
+            given = [k for k, a in enumerate(clique) if a in self.separators[i]]
+            new = list(self.up[i])
+            table = np.transpose(self.conditionals[i], given + new)
+            n_given = math.prod(table.shape[: len(given)])
+            table = table.reshape(n_given, -1)
+            place = np.zeros(n_rows, np.int64)
+            for k in given:
+                place = place * self.sizes[clique[k]] + codes[:, clique[k]]
+            drawn = _stratified_codes(table, place, rng)
+            for k in reversed(new):
+                drawn, codes[:, clique[k]] = np.divmod(drawn, self.sizes[clique[k]])
+        return codes
+
+
+class _FarPairs:
+    """The distributions of pairs of columns that no clique holds, in one pass from the leaves.
+
+    A clique knows p(column | separator) of columns below it, as one matrix: rows are the cells of
+    these columns. A pair is found where what is below a child meets a column of the clique, or what
+    is below another child.
+    """
+
+    def __init__(self, tree: JunctionTree, pairs: Iterable[Group]):
+        self.tree = tree
+        self.found: dict[Group, Floats] = {}
+        self._partners: dict[int, set[int]] = {}
+        for a, b in pairs:
+            self._partners.setdefault(a, set()).add(b)
+            self._partners.setdefault(b, set()).add(a)
+        below: dict[int, dict[int, Floats]] = {}
+        for i in range(len(tree.cliques) - 1, -1, -1):
+            heard = [(child, below.pop(child)) for child in tree.children[i] if child in below]
+            for k, (child, rows) in enumerate(heard):
+                self._meet_columns(i, child, rows)
+                for other, others in heard[:k]:
+                    self._meet_rows(i, child, rows, other, others)
+            if i > 0:
+                below[i] = self._lifted(i, heard)
+
+    def _met(self, a: int, below: Iterable[int]) -> list[int]:
+        """Return the columns below that still want to meet column a."""
+        partners = self._partners.get(a, set())
+        return [b for b in below if b in partners]
+
+    def _settle(self, a: int, joint: Floats, rows: dict[int, Floats]) -> None:
+        """Find p(a, b) of ``joint = p(a, separator)`` and the rows p(b | separator)."""
+        met = self._met(a, rows)
+        product = joint @ np.concatenate([rows[b] for b in met]).T
+        ends = np.cumsum([self.tree.sizes[b] for b in met])
+        for b, pair in zip(met, np.split(product, ends[:-1], axis=1), strict=True):
+            self.found[a, b] = pair
+            self._partners[a].discard(b)
+            self._partners[b].discard(a)
+
+    def _meet_columns(self, i: int, child: int, rows: dict[int, Floats]) -> None:
+        tree, separator = self.tree, self.tree.separators[child]
+        for a in tree.cliques[i]:
+            if not self._met(a, rows):
+                continue
+            if a in separator:
+                shared = tree.table(i, separator)
+                place = np.indices(shared.shape)[separator.index(a)].ravel()
+                joint = np.zeros((tree.sizes[a], shared.size))
+                joint[place, np.arange(shared.size)] = shared.ravel()
+            else:
+                joint = tree.table(i, (a, *separator)).reshape(tree.sizes[a], -1)
+            self._settle(a, joint, rows)
+
+    def _meet_rows(
+        self, i: int, child: int, rows: dict[int, Floats], other: int, others: dict[int, Floats]
+    ) -> None:
+        met = {a: table for a, table in others.items() if self._met(a, rows)}
+        joint = self._through(i, other, met, self.tree.separators[child], joint=True)
+        for a, table in joint.items():
+            self._settle(a, table, rows)
+
+    def _lifted(self, i: int, heard: list[tuple[int, dict[int, Floats]]]) -> dict[int, Floats]:
+        """Return p(column | separator) of columns below or in clique i that still want others."""
+        tree, separator = self.tree, self.tree.separators[i]
+        lifted: dict[int, Floats] = {}
+        for child, rows in heard:
+            wanting = {b: table for b, table in rows.items() if self._partners[b]}
+            lifted |= self._through(i, child, wanting, separator, joint=False)
+        for a in tree.cliques[i]:
+            if a not in separator and self._partners.get(a):
+                joint = tree.table(i, (a, *separator)).reshape(tree.sizes[a], -1)
+                lifted[a] = _divided(joint, joint.sum(axis=0))
+        return lifted
+
+    def _through(
+        self, i: int, child: int, rows: dict[int, Floats], end: Group, *, joint: bool
+    ) -> dict[int, Floats]:
+        """Return p(column | end) of p(column | separator of the child); p(column, end) if joint.
+
+        Columns of both stay as they are, and others are summed out: a product of matrices for each
+        cell of what is common.
+        """
+        if not rows:
+            return {}
+        tree, start = self.tree, self.tree.separators[child]
+        common = [a for a in start if a in end]
+        gone, new = [a for a in start if a not in end], [a for a in end if a not in start]
+        n = [math.prod(tree.sizes[a] for a in part) for part in (common, gone, new)]
+        table = tree.table(i, (*common, *gone, *new)).reshape(n)
+        if not joint:
+            table = _divided(table, table.sum(axis=1, keepdims=True))
+        stack = np.concatenate(list(rows.values()))
+        stack = stack.reshape(len(stack), *(tree.sizes[a] for a in start))
+        order = [start.index(a) + 1 for a in (*common, *gone)]
+        stack = np.transpose(stack, [*order[: len(common)], 0, *order[len(common) :]])
+        stack = np.matmul(stack.reshape(n[0], -1, n[1]), table).transpose(1, 0, 2)
+        placed = [*common, *new]
+        stack = stack.reshape(len(stack), *(tree.sizes[a] for a in placed))
+        stack = np.transpose(stack, [0, *(placed.index(a) + 1 for a in end)])
+        ends = np.cumsum([tree.sizes[b] for b in rows])
+        parts = np.split(stack.reshape(len(stack), -1), ends[:-1])
+        return dict(zip(rows, parts, strict=True))
+
+
+def _divided(table: Floats, total: Floats) -> Floats:
+    total = np.broadcast_to(total, table.shape)
+    return np.divide(table, total, out=np.zeros_like(table), where=total > 0)
+
+
+def _stratified_codes(
+    table: Floats, place: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return a column of `table` for each row of it that is asked for, by its probabilities."""
+    n = len(place)
+    order = np.lexsort((rng.random(n), place))
+    counts = np.bincount(place, minlength=len(table))
+    rank = np.empty(n)
+    rank[order] = np.arange(n) - (np.cumsum(counts) - counts)[place[order]]
+    u = (rank + rng.random(n)) / counts[place]
+    ends = np.cumsum(table, axis=1)
+    ends /= np.maximum(ends[:, -1:], _SMALLEST)
+    ends += np.arange(len(table))[:, None]
+    # A sum that rounds to the next whole number would be past the last cell in which rows can be.
+    sought = np.minimum(place + u, np.nextafter(place + 1.0, 0.0))
+    return np.searchsorted(ends.ravel(), sought, side="right") - place * table.shape[1]
+
+
+def _spanning_tree(cliques: list[Group]) -> tuple[list[Group], list[int]]:
+    """Return cliques, parents first, and the place of each one's parent: largest separators."""
+    order, parent = [0], {0: -1}
+    best = {i: (len(set(cliques[i]) & set(cliques[0])), 0) for i in range(1, len(cliques))}
+    while best:
+        i = max(best, key=lambda i: (best[i][0], -i))
+        parent[i] = best.pop(i)[1]
+        order.append(i)
+        for k, (shared, _) in best.items():
+            now = len(set(cliques[k]) & set(cliques[i]))
+            if now > shared:
+                best[k] = now, i
+    at = {i: place for place, i in enumerate(order)}
+    parents = [-1 if parent[i] < 0 else at[parent[i]] for i in order]
+    return [cliques[i] for i in order], parents
+
+
+def _product(factors: Sequence[tuple[Floats, Sequence[int]]], keep: Sequence[int]) -> Floats:
+    """Return the product of factors, summed over the columns that nobody keeps."""
+    # einsum knows 52 names.
+    names = {a: k for k, a in enumerate(sorted({a for _, held in factors for a in held}))}
+
+    def named(columns: Sequence[int]) -> Any:
+        return [names[a] for a in columns]
+
+    table, columns = factors[0]
+    for j, (other, others) in enumerate(factors[1:], 1):
+        later = set(keep).union(*(c for _, c in factors[j + 1 :]))
+        kept = sorted((set(columns) | set(others)) & later)
+        operands: Any = (table, named(columns), other, named(others), named(kept))
+        table, columns = np.einsum(*operands, optimize=True), kept
+    last: Any = (table, named(columns), named(keep))
+    return table if list(columns) == list(keep) else np.einsum(*last)

@@ -1,0 +1,580 @@
+"""Graphical models of noisy marginals, against brute force, least squares and private-pgm."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import chi2
+
+from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, n_cells, solve_block
+from skdpsumm.sketches._junction_tree import triangulate, within
+from skdpsumm.sketches._residuals import Marginal, Residuals, subsets
+
+
+def joint_of(tree):
+    """Return the distribution of all columns, by the product of its conditionals."""
+    columns = range(len(tree.sizes))
+    joint = np.ones(tree.sizes)
+    for clique, conditional in zip(tree.cliques, tree.conditionals, strict=True):
+        joint = joint * conditional.reshape([tree.sizes[a] if a in clique else 1 for a in columns])
+    return joint
+
+
+def summed(joint, group):
+    """Return a marginal of an array with an axis for each column, axes in the order of `group`."""
+    left = [a for a in range(joint.ndim) if a in group]
+    table = joint.sum(axis=tuple(a for a in range(joint.ndim) if a not in group))
+    return np.transpose(table, [left.index(a) for a in group])
+
+
+def a_truth(sizes, rng, n_rows=1000.0, concentration=0.3):
+    return n_rows * rng.dirichlet(np.full(np.prod(sizes), concentration)).reshape(sizes)
+
+
+def measured(truth, groups, rng, std=10.0, **others):
+    """Return noisy marginals of a table of counts."""
+    found = []
+    for group in groups:
+        counts = summed(truth, group)
+        found.append(
+            Marginal(group, counts + std * rng.standard_normal(counts.shape), std, **others)
+        )
+    return found
+
+
+def brute_force(model, possible=None):
+    """Minimise what `GraphicalModel` says that it minimises, over all cells of all columns."""
+    possible = np.ones(model.sizes, bool) if possible is None else possible
+    places = np.flatnonzero(possible)
+
+    def spread(p):
+        joint = np.zeros(possible.size)
+        joint[places] = p
+        return joint.reshape(model.sizes)
+
+    def loss(z):
+        p = np.exp(z - z.max())
+        p /= p.sum()
+        joint = spread(p)
+        value = model.alpha * np.sum(p * np.log(np.maximum(p, 1e-300)))
+        slope = model.alpha * np.log(np.maximum(p, 1e-300))
+        for target in model.targets:
+            missed = (target.summed(summed(joint, target.group)) - target.share) / target.noise**2
+            value += 0.5 * np.sum((missed * target.noise) ** 2)
+            shape = [n if a in target.group else 1 for a, n in enumerate(model.sizes)]
+            spread_out = target.spread(missed, shape)
+            slope = slope + np.broadcast_to(spread_out, model.sizes).ravel()[places]
+        return value, p * (slope - p @ slope)
+
+    start = np.zeros(len(places))
+    for _ in range(2):
+        start = minimize(
+            loss,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 20000, "ftol": 0, "gtol": 1e-9, "maxfun": 10**6},
+        ).x
+    p = np.exp(start - start.max())
+    return spread(p / p.sum())
+
+
+def assert_solves(model, expected, *, within_noise=0.1):
+    """Assert that the model's marginals are those expected, up to a part of the noise."""
+    for target in model.targets:
+        found = target.summed(model.marginal(target.group))
+        missed = (found - target.summed(summed(expected, target.group))) / target.noise
+        assert np.max(np.abs(missed)) < within_noise, (target.group, missed)
+    assert 0.5 * np.abs(joint_of(model.tree) - expected).sum() < 0.02
+
+
+PROBLEMS = [
+    ((3, 4, 2), [(0, 1), (1, 2), (0, 2)]),
+    ((3, 4, 2, 3), [(0, 1), (1, 2), (2, 3)]),
+    ((2, 3, 2, 3), [(0, 1), (1, 2), (2, 3), (0, 3), (1,)]),
+    ((3, 2, 3, 2), [(2, 0), (1, 3)]),
+    ((2, 3, 4), [(0, 1, 2), (2,), (1, 0)]),
+    ((3, 1, 4), [(0, 1), (2, 1), (0, 2)]),
+    ((5,), [(0,)]),
+]
+
+
+@pytest.mark.parametrize("std", [3.0, 30.0])
+@pytest.mark.parametrize(("sizes", "groups"), PROBLEMS)
+def test_fit_solves_the_stated_problem(sizes, groups, std):
+    rng = np.random.default_rng(0)
+    marginals = measured(a_truth(sizes, rng), groups, rng, std)
+    model = GraphicalModel(sizes).fit(marginals)
+    assert model.left_out == []
+    assert_solves(model, brute_force(model))
+
+
+def test_other_noise_for_each_group_and_cell():
+    rng = np.random.default_rng(1)
+    sizes = (3, 4, 2)
+    truth = a_truth(sizes, rng)
+    marginals = [
+        *measured(truth, [(1, 0)], rng, 5.0),
+        *measured(truth, [(0, 1)], rng, 20.0),  # the same group, counted once more
+        *measured(truth, [(2, 1)], rng, np.array([[1.0], [30.0]])),
+        *measured(truth, [(0,)], rng, np.array([1.0, 5.0, 60.0])),
+    ]
+    model = GraphicalModel(sizes).fit(marginals)
+    assert len(model.targets) == 3
+    assert_solves(model, brute_force(model))
+    pooled = 1 / np.sqrt(1 / 5.0**2 + 1 / 20.0**2)
+    np.testing.assert_allclose(model.targets[0].noise * model.n_rows, pooled)
+
+
+def test_the_order_of_columns_in_a_group_does_not_matter():
+    rng = np.random.default_rng(2)
+    sizes = (3, 4, 2)
+    marginals = measured(a_truth(sizes, rng), [(0, 1, 2)], rng) + measured(
+        a_truth(sizes, rng), [(0, 2)], rng
+    )
+    turned = [
+        Marginal((2, 0, 1), np.transpose(marginals[0].counts, (2, 0, 1)), 10.0),
+        Marginal((2, 0), marginals[1].counts.T, 10.0),
+    ]
+    one, other = (GraphicalModel(sizes).fit(m) for m in (marginals, turned))
+    np.testing.assert_allclose(one.marginal((0, 1, 2)), other.marginal((0, 1, 2)), atol=1e-12)
+    np.testing.assert_array_equal(one.marginal((2, 0)), one.marginal((0, 2)).T)
+
+
+def test_counts_without_noise_are_fitted_exactly():
+    rng = np.random.default_rng(3)
+    sizes = (3, 4, 2, 3)
+    truth = a_truth(sizes, rng)
+    groups = [(0, 1), (1, 2), (2, 3)]
+    model = GraphicalModel(sizes).fit(measured(truth, groups, rng, 0.0))
+    for group in groups:
+        np.testing.assert_allclose(model.marginal(group), summed(truth, group) / 1000, atol=1e-5)
+    # The chain's maximum-entropy distribution is known.
+    ab, b, bc = (summed(truth, g) for g in ((0, 1), (1,), (1, 2)))
+    expected = (ab / b).dot(bc) / truth.sum()
+    np.testing.assert_allclose(model.marginal((0, 2)), expected, atol=1e-5)
+    np.testing.assert_allclose(model.n_rows, truth.sum())
+
+
+def test_exact_beside_noisy_counts():
+    rng = np.random.default_rng(4)
+    truth = a_truth((3, 4), rng)
+    marginals = [*measured(truth, [(0,)], rng, 0.0), *measured(truth, [(0, 1)], rng, 30.0)]
+    model = GraphicalModel((3, 4)).fit(marginals)
+    np.testing.assert_allclose(model.marginal((0,)), truth.sum(axis=1) / 1000, atol=1e-4)
+    np.testing.assert_allclose(model.n_rows, 1000)
+    assert np.isfinite(model.residuals.variance((0, 1), np.ones((3, 4))))
+
+
+def test_zeros_stay_zero_and_the_rest_is_solved():
+    rng = np.random.default_rng(5)
+    sizes = (3, 4, 2)
+    possible = np.ones((4, 3), bool)
+    possible[0, 0] = possible[3, 1] = possible[3, 2] = False
+    truth = a_truth(sizes, rng) * possible.T[:, :, None]
+    marginals = measured(truth, [(0, 1), (1, 2), (0, 2)], rng)
+    # Noise claims that somebody is where nobody can be.
+    marginals[0].counts[0, 0] = 50
+    model = GraphicalModel(sizes, zeros=[((1, 0), possible)]).fit(marginals, sweeps=100)
+    assert np.all(model.marginal((1, 0))[~possible] == 0)
+    assert np.all(model.draw(20000, rng)[:, 1::-1] @ [3, 1] != 0)
+    codes = model.draw(20000, rng)
+    assert np.all(possible[codes[:, 1], codes[:, 0]])
+    assert_solves(model, brute_force(model, np.broadcast_to(possible.T[:, :, None], sizes)))
+
+
+def test_zeros_of_a_whole_cell_of_a_column_and_of_groups_that_nobody_counted():
+    rng = np.random.default_rng(6)
+    sizes = (3, 4, 2)
+    marginals = measured(a_truth(sizes, rng), [(0,), (1,), (1, 2)], rng)
+    nobody = np.array([True, False, True])
+    never = np.ones((3, 2), bool)
+    never[2, 1] = False
+    model = GraphicalModel(sizes, zeros=[((0,), nobody), ((0, 2), never)]).fit(marginals)
+    assert model.marginal((0,))[1] == 0
+    assert model.marginal((0, 2))[2, 1] == 0
+    joint = joint_of(model.tree)
+    assert joint[1].sum() == joint[2, :, 1].sum() == 0
+    np.testing.assert_allclose(joint.sum(), 1)
+    assert set(model.draw(5000, rng)[:, 0]) == {0, 2}
+    again = model.copy_with(marginals)
+    assert again.marginal((0, 2))[2, 1] == 0
+
+
+def test_zeros_that_leave_no_row():
+    zeros = [((0,), np.array([True, False])), ((0,), np.array([False, True]))]
+    with pytest.raises(ValueError, match="No row is possible"):
+        GraphicalModel((2,), zeros=zeros).fit([Marginal((0,), np.ones(2), 1.0)])
+
+
+@pytest.mark.parametrize("level", [0.0, -50.0, -1e6, 1e-3, 3.0])
+@pytest.mark.parametrize("std", [1e-9, 1.0, 1e4])
+def test_drowned_totals_give_a_distribution(level, std):
+    rng = np.random.default_rng(7)
+    sizes = (3, 4, 1)
+    marginals = [
+        Marginal(group, rng.normal(level, std, [sizes[a] for a in group]), std)
+        for group in ((0, 1), (1,), (2,))
+    ]
+    with np.errstate(all="raise", under="ignore"):
+        model = GraphicalModel(sizes).fit(marginals)
+        replicate = model.copy_with(marginals)
+    for fitted in (model, replicate):
+        joint = joint_of(fitted.tree)
+        assert np.all(joint >= 0)
+        np.testing.assert_allclose(joint.sum(), 1)
+        assert fitted.n_rows >= 1
+
+
+def test_nothing_was_counted():
+    model = GraphicalModel((2, 3)).fit([])
+    np.testing.assert_allclose(model.marginal((0, 1)), 1 / 6)
+    assert model.residuals.n_rows_std == np.inf
+
+
+def test_a_count_of_all_rows():
+    rng = np.random.default_rng(8)
+    marginals = measured(a_truth((3,), rng), [(0,)], rng, 30.0)
+    model = GraphicalModel((3,)).fit([*marginals, Marginal((), np.array(2000.0), 1e-3)])
+    np.testing.assert_allclose(model.n_rows, 2000, atol=1)
+    assert model.left_out == []
+    np.testing.assert_allclose(model.marginal((0,)).sum(), 1)
+
+
+def test_columns_that_nobody_counted_are_uniform_and_independent():
+    rng = np.random.default_rng(9)
+    sizes = (3, 2, 4)
+    model = GraphicalModel(sizes).fit(measured(a_truth(sizes, rng), [(0,), (2,)], rng))
+    one, other = model.marginal((0,)), model.marginal((2,))
+    np.testing.assert_allclose(model.marginal((1,)), 0.5)
+    np.testing.assert_allclose(model.marginal((2, 0)), np.outer(other, one), atol=1e-12)
+    for i, parent in enumerate(model.tree.parents):
+        assert parent < 0 or model.tree.separators[i] == ()
+
+
+def test_coarse_counts():
+    rng = np.random.default_rng(10)
+    sizes = (6, 4, 2)
+    truth = a_truth(sizes, rng)
+    halves = np.array([0, 0, 1, 0, 1, 2])
+    table = np.zeros((4, 3))
+    np.add.at(table.T, halves, summed(truth, (0, 1)))
+    marginals = [
+        *measured(truth, [(0,), (1, 2)], rng),
+        Marginal((1, 0), table + 10 * rng.standard_normal((4, 3)), 10.0, coarse={0: halves}),
+    ]
+    model = GraphicalModel(sizes).fit(marginals, sweeps=2000)
+    assert len(model.targets) == 3
+    assert model.left_out == []
+    assert_solves(model, brute_force(model))
+    found = model.marginal((1, 0)) @ (halves[:, None] == np.arange(3))
+    assert 0.5 * np.abs(found - table / 1000).sum() < 0.1
+    # Residuals take its total alone.
+    assert not model.residuals.covers((0, 1))
+    totals = [m.counts.sum() for m in marginals]
+    np.testing.assert_allclose(model.n_rows, np.average(totals, weights=[1 / 6, 1 / 8, 1 / 12]))
+
+
+# ---- trees
+
+
+def random_tree(d, n_groups, rng, largest=5):
+    sizes = tuple(int(n) for n in rng.integers(1, largest, d))
+    pairs = list(combinations(range(d), 2))
+    groups = [pairs[k] for k in rng.choice(len(pairs), n_groups, replace=False)]
+    tree = JunctionTree(sizes, groups)
+    tree.calibrate([rng.normal(0, 1.5, shape) for shape in tree.shapes])
+    return tree, groups
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_marginals_of_a_tree_are_sums_of_its_product(seed):
+    rng = np.random.default_rng(seed)
+    tree, groups = random_tree(6, 4 + seed % 5, rng)
+    joint = joint_of(tree)
+    np.testing.assert_allclose(joint.sum(), 1)
+    for clique, probabilities in zip(tree.cliques, tree.probabilities, strict=True):
+        np.testing.assert_allclose(probabilities, summed(joint, clique), atol=1e-14)
+    for group in groups:
+        assert tree.host(group) is not None
+    asked = [g for k in (1, 2, 3, 4) for g in combinations(range(6), k)]
+    asked += [tuple(rng.permutation(g).tolist()) for g in asked]
+    together = tree.marginals(asked)
+    for group in asked:
+        np.testing.assert_allclose(tree.marginal(group), summed(joint, group), atol=1e-14)
+        np.testing.assert_allclose(together[group], summed(joint, group), atol=1e-14)
+
+
+def test_what_two_cliques_share_lies_between_them():
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        tree, _ = random_tree(9, 14, rng)
+        for a in range(9):
+            holding = [i for i, clique in enumerate(tree.cliques) if a in clique]
+            tops = [i for i in holding if tree.parents[i] not in holding]
+            assert len(tops) == 1
+        assert all(parent < i for i, parent in enumerate(tree.parents))
+        assert not any(set(a) <= set(b) for a in tree.cliques for b in tree.cliques if a != b)
+
+
+def test_potentials_are_what_a_tree_is_calibrated_by():
+    rng = np.random.default_rng(20)
+    tree = JunctionTree((3, 2, 4, 2), [(0, 1), (1, 2), (2, 3)])
+    potentials = [rng.normal(0, 2, shape) for shape in tree.shapes]
+    product = np.zeros(tree.sizes)
+    for clique, potential in zip(tree.cliques, potentials, strict=True):
+        product = product + potential.reshape(
+            [tree.sizes[a] if a in clique else 1 for a in range(4)]
+        )
+    tree.calibrate([p.copy() for p in potentials])
+    expected = np.exp(product) / np.exp(product).sum()
+    np.testing.assert_allclose(joint_of(tree), expected)
+
+
+def test_a_long_chain_of_columns():
+    d = 1100
+    rng = np.random.default_rng(21)
+    tree = JunctionTree((2,) * d, [(a, a + 1) for a in range(d - 1)])
+    tree.calibrate([rng.normal(0, 1, shape) for shape in tree.shapes])
+    assert len(tree.walk()) == 2 * (d - 2)
+    found = tree.marginal((3, 700, 1099))
+    np.testing.assert_allclose(found.sum(), 1)
+    assert tree.draw(10, rng).shape == (10, d)
+    pairs = [(0, 100), (1050, 5)]
+    together = tree.marginals(pairs)
+    for pair in pairs:
+        np.testing.assert_allclose(together[pair], tree.marginal(pair), atol=1e-12)
+
+
+def test_the_cap_takes_groups_in_their_order():
+    sizes = (10, 10, 10, 10)
+    groups = [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2), (1,)]
+    assert within(sizes, groups, 300) == [(0, 1), (1, 2), (2, 3), (1,)]
+    assert within(sizes, groups, 2000) == groups
+    rng = np.random.default_rng(22)
+    marginals = measured(a_truth(sizes, rng), groups, rng)
+    model = GraphicalModel(sizes, most_cells=300).fit(marginals)
+    assert model.left_out == [(0, 3), (0, 2)]
+    assert sum(p.size for p in model.tree.probabilities) <= 300
+    # All that were counted are known.
+    assert model.residuals.covers((0, 3))
+    held = [(0, 3)]
+    model = GraphicalModel(sizes, most_cells=300, zeros=[(held[0], np.ones((10, 10), bool))])
+    assert model.fit(marginals).left_out == [(2, 3), (0, 2)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_cap_is_kept_and_what_fits_for_nothing_is_taken(seed):
+    rng = np.random.default_rng(seed)
+    d = 12
+    sizes = rng.integers(2, 9, d).tolist()
+    pairs = list(combinations(range(d), 2))
+    groups = [pairs[k] for k in rng.permutation(len(pairs))[:40]]
+    taken = within(sizes, groups, 3000)
+    assert n_cells(sizes, taken) <= 3000
+    cliques = triangulate(sizes, taken)
+    for group in groups:
+        if group not in taken:
+            assert not any(set(group) <= clique for clique in cliques)
+    # Counts stop where they are past what is asked for.
+    assert 3000 < n_cells(sizes, groups, most_cells=3000) <= n_cells(sizes, groups)
+
+
+def test_draws_follow_the_tree():
+    rng = np.random.default_rng(23)
+    tree, _ = random_tree(6, 7, rng)
+    n = 200_000
+    codes = tree.draw(n, rng)
+    for group in combinations(range(6), 3):
+        expected = tree.marginal(group).ravel() * n
+        shape = [tree.sizes[a] for a in group]
+        found = np.bincount(np.ravel_multi_index(codes[:, group].T, shape), minlength=len(expected))
+        assert np.all(found[expected == 0] == 0)
+        kept = expected > 5
+        statistic = np.sum((found - expected)[kept] ** 2 / expected[kept])
+        # Stratified rows are nearer to what is expected than independent ones.
+        assert statistic < chi2.ppf(1 - 1e-4, max(kept.sum() - 1, 1))
+    for clique, probabilities in zip(tree.cliques, tree.probabilities, strict=True):
+        found = np.zeros(probabilities.shape)
+        np.add.at(found, tuple(codes[:, a] for a in clique), 1)
+        if clique == tree.cliques[0]:
+            assert np.max(np.abs(found - probabilities * n)) <= 2
+        # Independent rows miss a cell by sqrt(n p).
+        independent = np.sqrt(n * probabilities * (1 - probabilities)).sum()
+        assert np.abs(found - probabilities * n).sum() < 0.5 * independent
+
+
+def test_draws_do_not_follow_the_order_of_rows():
+    tree = JunctionTree((4, 4), [(0, 1)])
+    tree.calibrate([np.zeros((4, 4))])
+    codes = tree.draw(4000, np.random.default_rng(24))
+    first, second = (np.bincount(half, minlength=4) for half in np.split(codes[:, 0], 2))
+    assert np.max(np.abs(first - second)) < 200
+    np.testing.assert_array_equal(tree.draw(0, np.random.default_rng(0)).shape, (0, 2))
+
+
+def test_a_row_is_never_drawn_where_nobody_can_be():
+    # The last cells of each row are impossible, and many rows make sums round up.
+    tree = JunctionTree((5000, 3), [(0, 1)])
+    potential = np.zeros((5000, 3))
+    potential[:, 0] = potential[:, 2] = -np.inf
+    tree.calibrate([potential])
+
+    class Ones:
+        def random(self, n):
+            return np.full(n, np.nextafter(1.0, 0.0))
+
+    codes = tree.draw(10_000, Ones())
+    assert np.all(codes[:, 1] == 1)
+
+
+# ---- warm starts
+
+
+def test_a_copy_starts_warm_and_leaves_the_first_alone():
+    rng = np.random.default_rng(25)
+    sizes = (4, 5, 3, 4)
+    truth = a_truth(sizes, rng, 20_000)
+    groups = [(0, 1), (1, 2), (2, 3), (0, 3)]
+    model = GraphicalModel(sizes).fit(measured(truth, groups, rng))
+    before = model.marginal((0, 2))
+    again = measured(model.n_rows * joint_of(model.tree), groups, rng)
+    copy = model.copy_with(again)
+    np.testing.assert_array_equal(model.marginal((0, 2)), before)
+    assert copy.tree.cliques == model.tree.cliques
+    cold = GraphicalModel(sizes).fit(again)
+    for group in groups:
+        missed = (copy.marginal(group) - cold.marginal(group)) * model.n_rows / 10
+        assert np.max(np.abs(missed)) < 0.1
+    # A group less, on the same tree.
+    fewer = model.copy_with(again[:-1])
+    assert fewer.tree.cliques == model.tree.cliques
+    cold = GraphicalModel(sizes).fit(again[:-1])
+    assert 0.5 * np.abs(fewer.marginal((0, 3)) - cold.marginal((0, 3))).sum() < 0.01
+
+
+def test_a_second_fit_takes_in_more_groups():
+    rng = np.random.default_rng(26)
+    sizes = (4, 5, 3)
+    marginals = measured(a_truth(sizes, rng), [(0,), (1,), (2,), (0, 1), (1, 2)], rng)
+    model = GraphicalModel(sizes).fit(marginals[:3]).fit(marginals)
+    cold = GraphicalModel(sizes).fit(marginals)
+    for target in cold.targets:
+        missed = (model.marginal(target.group) - cold.marginal(target.group)) / target.noise
+        assert np.max(np.abs(missed)) < 0.1
+
+
+@pytest.mark.parametrize("slack", [1e-11, 1e-6, 1e-2, 10.0])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 300.0])
+def test_a_block_is_solved_from_any_start(slack, scale):
+    rng = np.random.default_rng(27)
+    now, share = rng.dirichlet(np.full(40, 0.05)), rng.normal(1 / 40, 0.02, 40)
+    share += (1 - share.sum()) / 40
+    slacks = slack * rng.uniform(0.5, 2, 40)
+    old = rng.normal(0, scale, 40)
+    theta, z = solve_block(now, share, slacks, old)
+    assert np.all(theta >= -600)
+    free = theta > -600
+    matched = share - slacks * theta
+    assert abs(matched[free].sum() + np.sum((matched * (slacks == 0))[~free]) - 1) < 1e-3
+    told = np.log(np.maximum(now, 1e-300)) + theta - old - z
+    kept = free & (matched > 1e-12)
+    np.testing.assert_allclose(np.log(matched[kept]), told[kept], atol=1e-3)
+
+
+# ---- residuals
+
+
+def least_squares(sizes, marginals):
+    """Return the linear estimate of all cells, its matrix of all noisy counts, and their noise."""
+    cells = np.eye(int(np.prod(sizes)))
+    rows, counts, std = [], [], []
+    for m in marginals:
+        design = np.stack([summed(cell.reshape(sizes), m.columns).ravel() for cell in cells], 1)
+        noise = np.broadcast_to(m.std, m.shape).ravel()
+        rows.append(design / noise[:, None])
+        counts.append(m.counts.ravel() / noise)
+        std.append(noise)
+    design = np.concatenate(rows)
+    best = np.linalg.lstsq(design, np.concatenate(counts), rcond=1e-10)[0]
+    return best.reshape(sizes), np.linalg.pinv(design.T @ design, rcond=1e-10)
+
+
+RESIDUAL_PROBLEMS = [
+    [(0, 1), (1, 2), (0, 2), (1,)],
+    [(2, 0), (1,), (1,), (0, 2)],
+    [(0, 1, 2), (2, 1), (0,)],
+    [(0,), (1,)],
+]
+
+
+@pytest.mark.parametrize("groups", RESIDUAL_PROBLEMS)
+def test_residuals_are_generalised_least_squares(groups):
+    rng = np.random.default_rng(30)
+    sizes = (3, 4, 2)
+    truth = a_truth(sizes, rng)
+    marginals = [measured(truth, [g], rng, 3.0 + 4 * k)[0] for k, g in enumerate(groups)]
+    residuals = Residuals(sizes, marginals)
+    best, covariance = least_squares(sizes, marginals)
+    np.testing.assert_allclose(residuals.n_rows, best.sum())
+    ones = np.ones(24)
+    np.testing.assert_allclose(residuals.n_rows_std, np.sqrt(ones @ covariance @ ones))
+    for group in groups:
+        np.testing.assert_allclose(residuals.marginal(group), summed(best, group), atol=1e-8)
+        for turned in (group, group[::-1]):
+            weights = rng.normal(size=[sizes[a] for a in turned])
+            wide = np.transpose(weights, np.argsort(turned)).reshape(
+                [n if a in group else 1 for a, n in enumerate(sizes)]
+            )
+            wide = np.broadcast_to(wide, sizes).ravel()
+            found = residuals.variance(turned, weights)
+            np.testing.assert_allclose(found, wide @ covariance @ wide)
+            # Weights of any size.
+            small = residuals.variance(turned, 1e-13 * weights)
+            np.testing.assert_allclose(small, 1e-26 * found)
+
+
+def test_residuals_know_what_nobody_counted():
+    rng = np.random.default_rng(31)
+    residuals = Residuals((3, 4, 2), measured(a_truth((3, 4, 2), rng), [(0, 1), (2,)], rng))
+    assert residuals.covers((1, 0))
+    assert residuals.covers(())
+    assert not residuals.covers((0, 2))
+    assert residuals.variance((0, 2), rng.normal(size=(3, 2))) is None
+    assert residuals.variance((0, 2), np.zeros((3, 2))) == 0
+    # A sum of one column's weights and another's needs no more than these.
+    additive = np.add.outer(rng.normal(size=3), rng.normal(size=2))
+    assert residuals.variance((0, 2), additive) > 0
+    table = residuals.marginal((2, 0))
+    np.testing.assert_allclose(table.sum(axis=0), residuals.marginal((0,)))
+    np.testing.assert_allclose(table.sum(axis=1), residuals.marginal((2,)))
+
+
+def test_variances_hold_where_noise_differs_between_cells():
+    rng = np.random.default_rng(32)
+    sizes = (3, 4)
+    noises = [rng.uniform(1, 40, (3, 4)), rng.uniform(1, 40, 3), np.full(4, 5.0)]
+    groups = [(0, 1), (0,), (1,)]
+
+    def estimate(group, counts):
+        marginals = [Marginal(g, c, s) for g, c, s in zip(groups, counts, noises, strict=True)]
+        return Residuals(sizes, marginals).marginal(group)
+
+    zero = [np.zeros(s.shape) for s in noises]
+    residuals = Residuals(
+        sizes, [Marginal(g, c, s) for g, c, s in zip(groups, zero, noises, strict=True)]
+    )
+    for group in groups:
+        weights = rng.normal(size=[sizes[a] for a in group])
+        expected = 0.0
+        for k, noise in enumerate(noises):
+            for cell in np.ndindex(noise.shape):
+                counts = [z.copy() for z in zero]
+                counts[k][cell] = 1
+                expected += (np.sum(weights * estimate(group, counts)) * noise[cell]) ** 2
+        np.testing.assert_allclose(residuals.variance(group, weights), expected)
+
+
+def test_subsets_are_all():
+    assert list(subsets((3, 1))) == [(), (3,), (1,), (3, 1)]
