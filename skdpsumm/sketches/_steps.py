@@ -369,8 +369,9 @@ class Steps:
         std = self.budget.std(share=share, **self.design.distances(some))
         rows = min(self.n_rows * GRID, float(_LARGEST))
         scores = np.empty(len(groups), np.int64)
+        shares = model.marginals(groups)
         for i, (group, table) in enumerate(zip(groups, tables, strict=True)):
-            expected = np.rint(model.marginal(group).ravel() * rows).astype(np.int64)
+            expected = np.rint(shares[group].ravel() * rows).astype(np.int64)
             noise = min(round(_MEAN_NOISE * std * len(table)), _LARGEST)
             scores[i] = np.abs(table - expected).sum() - noise
         return scores

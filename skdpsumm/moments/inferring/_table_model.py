@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 
@@ -82,7 +83,7 @@ class TableModel:
         rng: np.random.Generator | int = 0,
     ):
         self.sketch, self.schema, self.n_points = sketch, schema, n_points
-        self._rng = np.random.default_rng(rng)
+        self._seed = int(np.random.default_rng(rng).integers(2**63))
         groups = counted_groups(sketch)
         if not groups:
             raise ValueError("The sketch has no histogram, which a graphical model is made of.")
@@ -93,7 +94,16 @@ class TableModel:
         found = (in_cells(group, self.cells) for group in groups)
         self.marginals = [marginal for marginal in found if marginal is not None]
         self.n_rows = sketch.n_samples
-        self.model = GraphicalModel(self.sizes).fit(self.marginals)
+        # Combinations that the schema rules out are public zeros.
+        self._zeros = schema.possible_cells([column.contents() for column in self.cells])
+        self.model = self._fitted(self.marginals)
+
+    def _generator(self, use: int) -> np.random.Generator:
+        """Return a stream for each use, so that no answer depends on what was asked before."""
+        return np.random.default_rng([self._seed, use])
+
+    def _fitted(self, marginals: Sequence[Marginal]) -> GraphicalModel:
+        return GraphicalModel(self.sizes, zeros=self._zeros).fit(marginals)
 
     # ---- what is likely
 
@@ -123,7 +133,7 @@ class TableModel:
     @cached_property
     def codes(self) -> NDArray[np.int64]:
         """The cells of the points, shape (n_points, d)."""
-        return self.model.draw(self.n_points, self._rng)
+        return self.model.draw(self.n_points, self._generator(0))
 
     @cached_property
     def points(self) -> NDArray:
@@ -137,7 +147,7 @@ class TableModel:
 
     def rows(self, codes: NDArray[np.int64]) -> NDArray:
         """Return rows in these cells, shape (n, d)."""
-        rng = np.random.default_rng(self._rng.integers(2**63))
+        rng = self._generator(1)
         drawn = [column.draw(codes[:, j], rng) for j, column in enumerate(self.cells)]
         return stack_columns(drawn)
 
@@ -163,18 +173,27 @@ class TableModel:
     @cached_property
     def replicates(self) -> list[Replicate]:
         """Models of releases with other noise, where the rows are as this model says."""
-        rng = np.random.default_rng(self._rng.integers(2**63))
-        truth = [
-            table_of(self.model, marginal.columns) * self.n_rows for marginal in self.marginals
-        ]
+        rng = self._generator(2)
+        expected = [self._expected(marginal) for marginal in self.marginals]
         found = []
         for _ in range(N_REPLICATES):
             noisy = [
-                Marginal(m.columns, t + rng.standard_normal(m.shape) * m.std, m.std, m.phase)
-                for m, t in zip(self.marginals, truth, strict=True)
+                replace(m, counts=counts + rng.standard_normal(m.shape) * m.std)
+                for m, counts in zip(self.marginals, expected, strict=True)
             ]
             found.append(Replicate(self, self.model.copy_with(noisy)))
         return found
+
+    def _expected(self, marginal: Marginal) -> Floats:
+        """Return the counts that the model expects where `marginal` counted."""
+        counts = table_of(self.model, marginal.columns) * self.n_rows
+        for axis, j in enumerate(marginal.columns):
+            if j in marginal.coarse:
+                moved = np.moveaxis(counts, axis, 0)
+                summed = np.zeros((marginal.shape[axis], *moved.shape[1:]))
+                np.add.at(summed, marginal.coarse[j], moved)
+                counts = np.moveaxis(summed, 0, axis)
+        return counts
 
     def noise_variance(self, columns: Sequence[int], means: Floats) -> Floats | None:
         """Return the variance that noise gives to the mean of a function of some columns.
@@ -239,7 +258,7 @@ class TableModel:
         that are left out in turn. In adaptive releases the groups were chosen for being worst, so
         that it is rather too large.
         """
-        together = [self._association(m) for m in self.marginals if len(m.columns) == 2]
+        together = [self._association(m) for m in self._pairs]
         # Of a few pairs it is not known whether others are like them.
         unknown = _TYPICAL_SQUARE / (1 + len(together))
         pairs = math.sqrt(max(float(np.mean(together or [0.0])), 0.0) + unknown)
@@ -250,6 +269,10 @@ class TableModel:
         phi = math.sqrt(max(found.mean(), 0.0) + spread + unknown)
         return phi, max(phi, _OF_PAIRS * pairs)
 
+    @cached_property
+    def _pairs(self) -> list[Marginal]:
+        return [m for m in self.marginals if len(m.columns) == 2 and not m.coarse]
+
     def _association(self, marginal: Marginal) -> float:
         """Return how far a pair is from independence, as squared by `phi`."""
         a, b = marginal.columns
@@ -257,18 +280,18 @@ class TableModel:
         return self._surprise(marginal, independent)
 
     def _surprises(self) -> list[float]:
-        pairs = [m for m in self.marginals if len(m.columns) == 2]
+        pairs = self._pairs
         phases = sorted({m.phase for m in pairs})
         found = []
         for phase in phases[1:]:
-            before = GraphicalModel(self.sizes).fit([m for m in self.marginals if m.phase < phase])
+            before = self._fitted([m for m in self.marginals if m.phase < phase])
             new = [m for m in pairs if m.phase == phase]
             # The model learns: only what the last rounds found is true of it now.
             if phase == phases[-1] or len(new) >= 4:
                 found = [self._surprise(m, before.marginal(m.columns)) for m in new]
         if found or len(pairs) < 2:
             return found
-        places = self._rng.permutation(len(pairs))[:_MOST_LEFT_OUT]
+        places = self._generator(3).permutation(len(pairs))[:_MOST_LEFT_OUT]
         for place in places.tolist():
             left = pairs[place]
             others = [m for m in self.marginals if m is not left]
