@@ -155,12 +155,18 @@ class TableModel:
         drawn = [column.draw(codes[:, j], rng) for j, column in enumerate(self.cells)]
         return stack_columns(drawn)
 
-    def sample(self, n_rows: int, rng: np.random.Generator) -> NDArray:
-        """Return synthetic rows, shape (n_rows, d), by the points' distribution."""
-        codes = self.model.draw(n_rows, rng)
-        if self.model.left_out:
-            drawn = self.model.draw(4 * n_rows, rng)
-            weights = weights_of(self.model, drawn)
+    def sample(
+        self, n_rows: int, rng: np.random.Generator, model: GraphicalModel | None = None
+    ) -> NDArray:
+        """Return synthetic rows, shape (n_rows, d), by the points' distribution.
+
+        `model` may be that of a replicate.
+        """
+        model = self.model if model is None else model
+        codes = model.draw(n_rows, rng)
+        if model.left_out:
+            drawn = model.draw(4 * n_rows, rng)
+            weights = weights_of(model, drawn)
             places = (rng.random() + np.arange(n_rows)) / n_rows
             chosen = np.searchsorted(np.cumsum(weights), places, side="right")
             codes = drawn[rng.permutation(np.minimum(chosen, len(drawn) - 1))]
