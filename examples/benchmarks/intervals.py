@@ -393,7 +393,8 @@ def cells(made, rng):
         truth = table_of(made, columns, bins)
         likely = rng.choice(truth.size, p=truth.ravel() / truth.sum())
         places = [np.unravel_index(k, truth.shape) for k in (likely, rng.integers(truth.size))]
-        asked = [Asked(tuple(map(int, p)), columns, float(truth[p]), 1.0) for p in places]
+        n = float(len(made.frame))
+        asked = [Asked(tuple(map(int, p)), columns, n * truth[p], n) for p in places]
         ask = lambda model, columns=columns, bins=bins: model.table(  # noqa: E731
             [*columns], bins=bins
         )
