@@ -68,7 +68,7 @@ def brute_force(model, possible=None):
         return value, p * (slope - p @ slope)
 
     start = np.zeros(len(places))
-    for _ in range(3):
+    for _ in range(2):
         start = minimize(
             loss,
             start,

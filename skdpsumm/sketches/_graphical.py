@@ -48,6 +48,10 @@ _LEAST_POTENTIAL = -600.0
 _SMALLEST = 1e-300
 
 
+# A group, and the coarse columns in it.
+Key = tuple[Group, tuple[tuple[int, bytes], ...]]
+
+
 @dataclass
 class Target:
     """What the counts of a group tell, as shares of the rows.
@@ -66,17 +70,23 @@ class Target:
         Where the group was counted in coarser cells: the place in `share` of each of its cells.
     """
 
-    key: tuple
+    key: Key
     group: Group
     share: Floats
     noise: Floats
     index: NDArray[np.int64] | None = None
 
+    @property
+    def in_cells(self) -> Group:
+        """Columns that were counted in the model's cells."""
+        coarse = {a for a, _ in self.key[1]}
+        return tuple(a for a in self.group if a not in coarse)
+
     def summed(self, table: Floats) -> Floats:
         """Return a table of the model's cells in the cells of the target."""
         if self.index is None:
             return table
-        summed = np.bincount(self.index, table.ravel(), self.share.size)
+        summed: Any = np.bincount(self.index, table.ravel(), self.share.size)
         return summed.reshape(self.share.shape)
 
     def spread(self, values: Floats, shape: Sequence[int]) -> Floats:
@@ -88,33 +98,30 @@ def targets(
     sizes: Sequence[int], marginals: Iterable[Marginal], residuals: Residuals, n_rows: float
 ) -> list[Target]:
     """Return what marginals tell, one for each group and division: consistent by residuals."""
-    told: dict[tuple, tuple[Floats, Floats, NDArray[np.int64] | None]] = {}
+    weighted: dict[Key, Floats] = {}
+    precision: dict[Key, Floats] = {}
+    index: dict[Key, NDArray[np.int64]] = {}
     least = (_LEAST_NOISE * n_rows) ** 2
     for marginal in marginals:
         group, counts, variance = marginal.ordered()
         if not group:
             continue
         coarse = {a: np.asarray(marginal.coarse[a]) for a in group if a in marginal.coarse}
-        key = (group, *((a, of_cell.tobytes()) for a, of_cell in coarse.items()))
-        index = _coarse_index(sizes, group, coarse, counts.shape) if coarse else None
-        precision = 1 / np.maximum(variance, least)
-        weighted, total, _ = told.get(key, (0.0, 0.0, None))
-        told[key] = weighted + precision * counts, total + precision, index
+        key: Key = (group, tuple((a, of_cell.tobytes()) for a, of_cell in coarse.items()))
+        told = 1 / np.maximum(variance, least)
+        weighted[key] = weighted.get(key, 0.0) + told * counts
+        precision[key] = precision.get(key, 0.0) + told
+        if coarse:
+            of_cell = [coarse.get(a, np.arange(sizes[a])) for a in group]
+            index[key] = np.ravel_multi_index(np.ix_(*of_cell), counts.shape).ravel()
     found = []
-    for key, (weighted, precision, index) in told.items():
-        group = key[0]
-        counts = residuals.marginal(group) if index is None else weighted / precision
+    for key, total in precision.items():
+        counts = weighted[key] / total if key in index else residuals.marginal(key[0])
         share = counts / n_rows
         share = share + (1 - share.sum()) / share.size
-        noise = np.maximum(np.sqrt(1 / precision) / n_rows, _LEAST_NOISE)
-        found.append(Target(key, group, share, noise, index))
+        noise = np.maximum(np.sqrt(1 / total) / n_rows, _LEAST_NOISE)
+        found.append(Target(key, key[0], share, noise, index.get(key)))
     return found
-
-
-def _coarse_index(sizes, group, coarse, shape) -> NDArray[np.int64]:
-    """Return the place of each cell of a group in counts of coarser cells."""
-    of_cell = [coarse.get(a, np.arange(sizes[a])) for a in group]
-    return np.ravel_multi_index(np.ix_(*of_cell), shape).ravel()
 
 
 @dataclass
@@ -151,7 +158,7 @@ class _Overlap:
             total = total + inverse
         self._spread = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
 
-    def share_out(self, potentials: dict[tuple, Floats]) -> None:
+    def share_out(self, potentials: dict[Key, Floats]) -> None:
         """Move what is said of the columns between the potentials of their groups."""
         missed = [
             told - (slack * potentials[key]).sum(axis=axes)
@@ -168,9 +175,8 @@ def _overlaps(factors: Iterable[_Factor]) -> list[_Overlap]:
     """Return all sets of columns that several groups share, the smallest first."""
     sharing: dict[Group, list[_Factor]] = {}
     for factor in factors:
-        if factor.target.index is None:
-            for columns in subsets(factor.target.group):
-                sharing.setdefault(columns, []).append(factor)
+        for columns in subsets(factor.target.in_cells):
+            sharing.setdefault(columns, []).append(factor)
     found = [(columns, those) for columns, those in sharing.items() if columns and len(those) > 1]
     found.sort(key=lambda pair: len(pair[0]))
     return [_Overlap(*pair) for pair in found]
@@ -211,7 +217,7 @@ class GraphicalModel:
     ):
         self.sizes = tuple(int(size) for size in sizes)
         self.most_cells, self.zeros = most_cells, tuple(zeros)
-        self._potentials: dict[tuple, Floats] = {}
+        self._potentials: dict[Key, Floats] = {}
         self._held: tuple[Group, ...] | None = None
 
     def fit(self, marginals: Sequence[Marginal], *, sweeps: int = _SWEEPS) -> GraphicalModel:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -427,19 +428,15 @@ def _product(factors: Sequence[tuple[Floats, Sequence[int]]], keep: Sequence[int
     """Return the product of factors, summed over the columns that nobody keeps."""
     # einsum knows 52 names.
     names = {a: k for k, a in enumerate(sorted({a for _, held in factors for a in held}))}
+
+    def named(columns: Sequence[int]) -> Any:
+        return [names[a] for a in columns]
+
     table, columns = factors[0]
     for j, (other, others) in enumerate(factors[1:], 1):
         later = set(keep).union(*(c for _, c in factors[j + 1 :]))
         kept = sorted((set(columns) | set(others)) & later)
-        table = np.einsum(
-            table,
-            [names[a] for a in columns],
-            other,
-            [names[a] for a in others],
-            [names[a] for a in kept],
-            optimize=True,
-        )
-        columns = kept
-    if list(columns) != list(keep):
-        table = np.einsum(table, [names[a] for a in columns], [names[a] for a in keep])
-    return table
+        operands: Any = (table, named(columns), other, named(others), named(kept))
+        table, columns = np.einsum(*operands, optimize=True), kept
+    last: Any = (table, named(columns), named(keep))
+    return table if list(columns) == list(keep) else np.einsum(*last)

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from ..features._feature_maps import GRID
 from ..features._histogram import HistogramMap
 from ..privacy._filter import StepBudget
+from ..privacy._noise import on_grid
 from ..schema._schema import TableSchema
 from ._bins import N_BINS, begins_at, bins_at, find_bins, fine_edges, joined_categories
 from ._graphical import GraphicalModel
@@ -397,7 +398,9 @@ class Steps:
         likely = model.marginals(groups)
         scores = np.empty(len(groups), np.int64)
         for i, (group, table) in enumerate(zip(groups, tables, strict=True)):
-            expected = np.rint(likely[group].ravel() * rows).astype(np.int64)
+            # Whatever a model says: no NaN, and no sum beyond 64 bits, would keep the sensitivity.
+            expected = on_grid(likely[group].ravel() * rows, 1.0)
+            expected = np.clip(expected, 0, 2 * _LARGEST // len(table))
             noise = min(round(_MEAN_NOISE * std * len(table)), _LARGEST)
             scores[i] = np.abs(table - expected).sum() - noise
         return scores
