@@ -14,6 +14,7 @@ nothing of all this.
 
 import itertools
 import math
+import pickle
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -155,11 +156,11 @@ class Wire:
 
 
 def published(fitted):
-    """Return what anyone can see, in bytes."""
+    """Return what anyone can see, in bytes: all that is left in memory."""
     sketch = fitted.sketch_
     seen = [sketch.sums, sketch.noise_std, np.array([sketch.n_released, sketch.n_noise_std])]
     maps = [(part.groups, part.n_bins, part.bins) for part in sketch.feature_map.parts()]
-    return [one.tobytes() for one in seen], maps, repr(sketch), repr(fitted.privacy_)
+    return [one.tobytes() for one in seen], maps, repr(sketch), pickle.dumps(fitted)
 
 
 def replayed(model, first, second):
