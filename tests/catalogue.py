@@ -51,7 +51,8 @@ BUDGET = ("epsilon", "delta", "adjacency", "noise_seed", "ledger")
 def payer(model):
     """Return the part of a model that has the budget, and fits the private rows."""
     own = model.get_params(deep=False)
-    return own.get("sketcher") or own.get("summarizer") or model
+    parts = (own.get("sketcher"), own.get("summarizer"))
+    return next((one for one in parts if isinstance(one, BaseEstimator)), model)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdpsumm import (
+    AdaptiveSketcher,
     Categorical,
     HistogramSketcher,
     M2MEstimator,
@@ -34,6 +35,7 @@ from skdpsumm import (
     RACESketcher,
     RFFSketcher,
     SketchUnion,
+    TableSchema,
 )
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.moments.inferring._points import maxent_points
@@ -64,15 +66,17 @@ MISSING = {
     "grade": Categorical(GRADES, missing=True),
     "gain": Numeric(edges=[0, 1, 50, 1000], missing=True),
 }
+NEVER = TableSchema(MISSING).never({"age": [18, 20.5], "job": ["clerk"], "gain": [50, 1000]})
 # Of version 2, which had edges in the map, and of version 1, without steps.
 OLD, OLDEST = Numeric(18, 90, step=1, unit="years"), Numeric(18, 90, unit="years")
 QUIET = {"random_state": 0, "noise_seed": 1, "epsilon": 3.0}
 
 
-def _released(sketcher, table=PLAIN):
+def _released(sketcher, table=PLAIN, **groups):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return sketcher.set_params(**(QUIET | {"epsilon": sketcher.epsilon})).fit(table).sketch_
+        sketcher.set_params(**(QUIET | {"epsilon": sketcher.epsilon}))
+        return sketcher.fit(table, **groups).sketch_
 
 
 def _sketches():
@@ -100,6 +104,13 @@ def _sketches():
             clone(pairs).set_params(schema=KNOWN["schema"] | {"age": OLDEST}), FRAME
         ),
         "missing": _released(clone(pairs).set_params(schema=MISSING), with_gaps),
+        "never": _released(RFFSketcher(8, gamma=1.0, schema=NEVER), with_gaps),
+        "adaptive": _released(AdaptiveSketcher(schema=KNOWN["schema"]), FRAME),
+        "adaptive, groups": _released(
+            AdaptiveSketcher(schema=NEVER, max_rows_per_group=2, delta=0.0),
+            with_gaps,
+            groups=np.arange(300) // 2,
+        ),
         "missing, union": _released(SketchUnion(wide, schema=MISSING), with_gaps),
         "union": _released(SketchUnion(wide, schema=(-1, 1))),
         "nested": _released(
@@ -224,7 +235,9 @@ def change_header(header, arrays, rng):
     if kind == 0 and isinstance(place, dict):
         del place[key]
     elif kind == 1 and isinstance(place, dict):
-        place[pick(rng, ["x", "kind", "bounds", "step", "maps", "edges", "missing"])] = nasty(rng)
+        place[
+            pick(rng, ["x", "kind", "bounds", "bins", "step", "maps", "edges", "missing", "never"])
+        ] = nasty(rng)
     elif kind == 1:
         place.insert(key, copy.deepcopy(pick(rng, [old, nasty(rng)])))
     elif kind == 2 and isinstance(place, list):
@@ -499,7 +512,11 @@ def ask(sketch):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         model = M2MEstimator.from_sketch(
-            sketch, schema=(-1, 1) if unknown else None, n_synthetic=60, random_state=0
+            sketch,
+            schema=(-1, 1) if unknown else None,
+            inference="points",
+            n_synthetic=60,
+            random_state=0,
         )
         columns = model.schema_
         assert columns.sample(7, np.random.RandomState(0)).shape == (7, columns.n_columns)

@@ -79,7 +79,7 @@ def test_files_of_older_versions_are_the_same_sketches(tmp_path, name):
 def test_files_say_what_their_version_knows_and_no_more(tmp_path, name):
     """What a version lacks is added, and nothing else is; what it has not is not overlooked."""
     header, arrays = file_fuzz.bases()[name]
-    for version in {1, 2, 3} - {header["version"]}:
+    for version in {1, 2, 3, 4} - {header["version"]}:
         with pytest.raises(ValueError, match="no sketch file"):
             load(tmp_path / "other", copy.deepcopy(header) | {"version": version}, arrays)
     for entry, told in (("missing", True), ("missing", False), ("description", "x"), ("edges", [])):
@@ -93,6 +93,65 @@ def test_files_say_what_their_version_knows_and_no_more(tmp_path, name):
     spoilt["map"]["edges"] = [None] * 9 if edges is None else [*edges, None]
     with pytest.raises(ValueError, match="no sketch file"):
         load(tmp_path / "spoilt", spoilt, arrays)
+
+
+@pytest.mark.parametrize("name", ["table", "never", "adaptive", "adaptive, groups"])
+def test_files_are_of_the_oldest_version_that_knows_them(tmp_path, name):
+    header, arrays = file_fuzz.bases()[name]
+    right = 3 if name == "table" else 4
+    assert header["version"] == right
+    for version in {1, 2, 3, 4} - {right}:
+        with pytest.raises(ValueError, match="no sketch file"):
+            load(tmp_path / "other", copy.deepcopy(header) | {"version": version}, arrays)
+    sketch = load(tmp_path / "same", header, arrays)
+    sketch.save(tmp_path / "again")
+    again = PrivateSketch.load(tmp_path / "again")
+    assert again.feature_map.same_as(sketch.feature_map)
+    assert again.schema == sketch.schema
+    assert bool(sketch.schema.impossible) == (name in ("never", "adaptive, groups"))
+    assert [getattr(m, "bins", None) for m in again.feature_map.parts()] == [
+        getattr(m, "bins", None) for m in sketch.feature_map.parts()
+    ]
+
+
+@pytest.mark.parametrize("own", [[], {}, None, "x", 0, [None] * 4, [None] * 3, {"0": [0, 1]}])
+def test_bins_of_a_stranger_are_checked(tmp_path, own):
+    """Entries for other columns, and none at all where version 4 says that there are some."""
+    header, arrays = file_fuzz.bases()["table"]
+    with pytest.raises(ValueError, match="no sketch file"):
+        load(tmp_path / "s", _with_bins(header, own), arrays)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        (0, [18.0, 95.0]),
+        (0, [18.0, 40.2, 40.4, 90.0]),
+        (0, [18, 90]),
+        (0, [18.0, "40", 90.0]),
+        (1, [0, 1]),
+        (1, [0, 0, 2]),
+        (1, [0.0, 0.0, 1.0]),
+        (1, [False, False, True]),
+        (1, [0, 10**30, 1]),
+    ],
+)
+def test_bins_of_a_stranger_fit_their_column(tmp_path, own):
+    """The same file with bins that fit loads: it is these that are refused."""
+    header, arrays = file_fuzz.bases()["table"]
+    fitting = {0: [18.0, 40.0, 60.0, 80.0, 85.0, 90.0], 1: [0, 1, 2]}
+    told = [fitting[0], fitting[1], None, None]
+    loaded = load(tmp_path / "fits", _with_bins(header, told), arrays)
+    assert loaded.feature_map.edges(0)[1:-1].tolist() == [39.5, 59.5, 79.5, 84.5]
+    told[own[0]] = own[1]
+    with pytest.raises(ValueError, match="no sketch file"):
+        load(tmp_path / "s", _with_bins(header, told), arrays)
+
+
+def _with_bins(header, own):
+    header = copy.deepcopy(header) | {"version": 4}
+    header["map"]["bins"] = own
+    return header
 
 
 def test_parts_of_a_union_of_version_2_may_know_different_ranges(tmp_path):
@@ -161,6 +220,65 @@ FORGED = {
     "big-endian numbers": ({"sums": np.full(36, 8.0, ">f8")}, "float64"),
     "a map of the future": ({"map": {"kind": "wavelet"}}, "Unknown feature map"),
 }
+
+
+def of_adaptive(tmp_path, name="adaptive", **changes):
+    """Load an adaptive sketch whose guarantee or noise says something else."""
+    header, arrays = (copy.deepcopy(part) for part in file_fuzz.bases()[name])
+    factor = changes.pop("noise", None)
+    mechanism = header["privacy"]["mechanism"]
+    mechanism |= {k: mechanism[k] * changes.pop(k) for k in ("mu", "epsilon0") if k in changes}
+    header["privacy"] |= changes
+    if factor is not None:
+        arrays["noise_std"] = arrays["noise_std"] * factor
+    return load(tmp_path / "sketch", header, arrays)
+
+
+def test_adaptive_sketches_pay_for_more_than_their_counts(tmp_path):
+    """What they chose, and what they left over: a claim may be larger than the noise needs."""
+    for name in ("adaptive", "adaptive, groups"):
+        sketch = of_adaptive(tmp_path, name)
+        levels = {float(sketch.noise_std[where][0]) for _, where in sketch.blocks()}
+        assert len(levels) > 1, "each part has noise of its own"
+    assert of_adaptive(tmp_path, mu=1.1)
+    assert of_adaptive(tmp_path, "adaptive, groups", epsilon0=1.1)
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_no_part_of_an_adaptive_sketch_has_less_noise_than_was_paid(tmp_path, part):
+    for name in ("adaptive", "adaptive, groups"):
+        _, where = of_adaptive(tmp_path, name).blocks()[part]
+        factor = np.ones(len(file_fuzz.bases()[name][1]["sums"]))
+        factor[where] = 0.5
+        with pytest.raises(ValueError, match="noise so small"):
+            of_adaptive(tmp_path, name, noise=factor)
+
+
+@pytest.mark.parametrize(("name", "cost"), [("adaptive", "mu"), ("adaptive, groups", "epsilon0")])
+def test_adaptive_sketches_promise_no_more_than_their_noise_gives(tmp_path, name, cost):
+    with pytest.raises(ValueError, match="noise so small"):
+        of_adaptive(tmp_path, name, **{cost: 0.9})
+
+
+def test_claims_about_groups_are_of_as_many_rows_as_the_noise_is_for(tmp_path):
+    header, _ = file_fuzz.bases()["adaptive, groups"]
+    given, two = header["privacy"]["given"], "max_rows_per_group=2 ("
+    assert header["privacy"]["unit"] == "one group"
+    assert two in given
+    told = {
+        "of more rows": (given.replace(two, "max_rows_per_group=3 ("), "noise so small"),
+        "of any": ("the sketcher's parameters", "must state the rows"),
+        "of none": (given.replace(two, "max_rows_per_group=0 ("), "must state the rows"),
+        "of a word": (given.replace(two, "max_rows_per_group=two ("), "must state the rows"),
+    }
+    for other, reason in told.values():
+        with pytest.raises(ValueError, match=reason):
+            of_adaptive(tmp_path, "adaptive, groups", given=other)
+    with pytest.raises(ValueError, match="must state the rows"):
+        of_adaptive(tmp_path, unit="one group")
+    # Fewer rows cost less, and so does a group that counts once.
+    for fewer in ("max_rows_per_group=1 (", "max_rows_per_group='average' ("):
+        assert of_adaptive(tmp_path, "adaptive, groups", given=given.replace(two, fewer))
 
 
 @pytest.mark.parametrize(("changes", "reason"), FORGED.values(), ids=FORGED)

@@ -787,7 +787,7 @@ class TestRouting:
             with pytest.raises(ValueError, match="got none"):
                 clone(estimator).fit(*data)
             with pytest.raises(ValueError, match="max_rows_per_group is None"):
-                clone(estimator).set_params(sketcher=None).fit(*data, groups=groups)
+                clone(estimator).set_params(sketcher="auto").fit(*data, groups=groups)
 
 
 class TestNoise:

@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from catalogue import of
+from catalogue import of, payer
 from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
@@ -256,7 +256,7 @@ def test_a_refused_refit_changes_nothing(name):
     model, y = RELEASED[name]
     model = clone(model)
     ledger = PrivacyLedger(epsilon=2.5, delta=1e-5, accountant="zcdp")
-    owner = model.sketcher if "sketcher" in model.get_params(deep=False) else model
+    owner = payer(model)
     owner.set_params(ledger=ledger)
     model.fit(X) if y is None else model.fit(X, y)
     state = {key: id(value) for key, value in vars(model).items()}

@@ -576,7 +576,7 @@ def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
         (LEARNER, CHOICES, {"scoring": "neg_squared_error"}, "score_bounds is missing"),
         (LogisticRegression(), {}, {}, "has no epsilon to set"),
         (make_pipeline(LEARNER, LogisticRegression()), {}, {}, "has no epsilon to set"),
-        (M2MClassifier(schema=(-1, 1)), {}, {}, "sketcher=None"),
+        (M2MClassifier(schema=(-1, 1)), {"epsilon": [1.0]}, {}, "'epsilon', which the search"),
         (PINPClassifier(gamma=1.0), {}, {}, "keeps private rows"),
         (PINPClassifier(gamma=1.0, mechanism="svt"), {}, {"delta": 0.0}, "keeps private rows"),
         (TDILClassifier(mechanism="exponential"), {}, {}, "does not compare"),

@@ -11,6 +11,7 @@ below 1e-10.
 import copy
 import dataclasses
 import io
+import itertools
 import json
 import math
 import os
@@ -43,10 +44,12 @@ from skdpsumm import (
     SketchUnion,
     TableSchema,
 )
-from skdpsumm.features._feature_maps import GRID
+from skdpsumm.features._feature_maps import GRID, UnionMap
+from skdpsumm.features._histogram import HistogramMap
 from skdpsumm.privacy import (
     BudgetExceededError,
     GaussianDP,
+    PrivacyGuarantee,
     PrivacyLeakWarning,
     PrivacyLedger,
     PureDP,
@@ -912,6 +915,43 @@ def test_sketches_pickle_and_print(make):
     assert same_sketch(pickle.loads(pickle.dumps(sketch)), sketch)
     assert "rows, 3 columns" in repr(sketch)
     assert "epsilon=1 at delta=1e-06" in repr(sketch)
+
+
+def parts_of_histograms(n_parts, n_columns, bins=None, name="column {}"):
+    """A release of several histograms of its own, of noise levels of their own."""
+    schema = TableSchema({name.format(j): (0, 1) for j in range(n_columns)})
+    pairs = list(itertools.combinations(range(n_columns), 2))
+    maps = [HistogramMap(schema, [2] * n_columns, pairs, bins) for _ in range(n_parts)]
+    noise = np.concatenate([np.full(m.n_features, 9.0 + k) for k, m in enumerate(maps)])
+    privacy = PrivacyGuarantee(GaussianDP(500.0))
+    return PrivateSketch(
+        UnionMap(maps), np.full(len(noise), 25.0), noise, 100.0, 3.0, privacy, True, True
+    )
+
+
+def test_sketches_of_many_groups_print_in_a_few_lines():
+    shown = repr(parts_of_histograms(3, 4))
+    assert "4 columns:\n  6 groups (column 0 x column 1, " in shown
+    assert "): 24 cells +- 10\n" in shown
+    long = repr(parts_of_histograms(40, 30, name="a column of a rather long name, {}"))
+    assert len(long) < 3000
+    assert "\n  32 more\n" in long
+    assert "429 more" in long
+    assert "a column of a rat... x" in long
+    assert "rows, 3 columns: histogram (12)\n" in repr(histogram(n_bins=4).fit(X3).sketch_)
+
+
+def test_adaptive_sketches_are_added_where_they_counted_the_same():
+    own, other = (parts_of_histograms(2, 3, {0: [0, cut, 1]}) for cut in (0.3, 0.4))
+    both = own + own
+    assert np.array_equal(both.sums, 2 * own.sums)
+    assert np.allclose(both.noise_std, np.sqrt(2) * own.noise_std)
+    with pytest.raises(ValueError, match=r"bins\[0\]\[1\]: 0.3 here.*agreed list"):
+        own + other
+    with pytest.raises(ValueError, match="agreed list"):
+        histogram().fit(X3).sketch_ + own
+    with pytest.raises(ValueError, match="same sketcher parameters"):
+        histogram().fit(X3).sketch_ + histogram(n_bins=7).fit(X3).sketch_
 
 
 # --------------------------------------------------------------------------------------- ledger

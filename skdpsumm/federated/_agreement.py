@@ -148,12 +148,13 @@ class Agreement:
 
     def content(self) -> dict[str, Any]:
         """Return all entries as plain values, columns by their names and in their order."""
+        told = self.schema.to_dict()
         columns = {
             entry.pop("name"): {k: v for k, v in entry.items() if v is not None and v is not False}
-            for entry in self.schema.to_dict()["columns"]
+            for entry in told.pop("columns")
         }
         extra = self.schema.extra_columns
-        schema = {"order": list(columns), "columns": columns, "extra_columns": extra}
+        schema = {"order": list(columns), "columns": columns, "extra_columns": extra, **told}
         kept = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {**kept, "schema": schema}
 

@@ -56,13 +56,9 @@ class Leaf:
         """
         outer, step = nested(estimator)
         path = "".join(f"{pipeline.steps[-1][0]}__" for pipeline in outer)
-        params = step.get_params() if hasattr(step, "get_params") else {}
-        if "epsilon" not in params and params.get("sketcher", 0) is None:
-            raise ValueError(
-                f"{type(step).__name__} has sketcher=None; give the sketcher, such as "
-                "RFFSketcher(), so that the search can set its budget."
-            )
-        budget = path if "epsilon" in params else f"{path}sketcher__"
+        params = step.get_params(deep=False) if hasattr(step, "get_params") else {}
+        # A model has the budget of its default sketcher; one of your own has its own.
+        budget = f"{path}sketcher__" if hasattr(params.get("sketcher"), "get_params") else path
         if not {f"{budget}{name}" for name in OWNED[:4]} <= set(_params(estimator)):
             raise ValueError(
                 f"{type(step).__name__} has no epsilon to set: the search takes a private learner "
@@ -114,7 +110,7 @@ class Leaf:
 
     def check(self, estimator: Any, names: set[str]) -> None:
         """Raise ValueError where the user has set what the search sets."""
-        owned = {f"{self.budget}{name}" for name in OWNED} | {f"{self.path}classes"}
+        owned = {f"{at}{name}" for at in {self.budget, self.path} for name in OWNED}
         taken = sorted(names & owned)
         if taken:
             raise ValueError(

@@ -68,7 +68,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     Parameters
     ----------
     estimator : estimator
-        A private learner (`TDDLClassifier`, `TDILRegressor`, `M2MClassifier` with a sketcher, ...)
+        A private learner (`TDDLClassifier`, `TDILRegressor`, `M2MClassifier`, ...)
         or a `Pipeline` that ends in one, whose other steps are fitted to public rows and take each
         private row by itself. Give what is public of the table as the `schema` of the learner, or
         of a `PublicVectorizer` in the first step: words and missing values are then read as it

@@ -296,6 +296,8 @@ def table_of(sketch: PrivateSketch, schema: Any = None) -> TableSchema:
             _check_alike(table.name(j), known, given.columns[j])
         columns.append(known)
     table = table.with_columns(columns)
+    if given is not None and not table.impossible:
+        table = table.ruling_out(given.impossible)
     if any(table.bound(j) is None for j in table.numeric):
         raise ValueError(
             "schema is missing: this sketch was made without, and synthetic points are drawn "

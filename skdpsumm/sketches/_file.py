@@ -22,6 +22,7 @@ import io
 import json
 import math
 import os
+import re
 import tempfile
 import zipfile
 from pathlib import Path
@@ -236,6 +237,8 @@ MOST_DEVIATIONS = 40
 # each sketch that was added before it did so.
 MOST_COSTS = 64
 _ROUNDING = 1e-9
+# As the `given` of a guarantee about groups says how many rows of one count.
+_LIMIT = re.compile(r"max_rows_per_group=(?:([1-9][0-9]{0,17})|'average') \(")
 
 
 def check_consistent(sketch: PrivateSketch) -> None:
@@ -280,16 +283,37 @@ def _check_rows(sketch: PrivateSketch) -> None:
 def _noise_of_blocks(sketch: PrivateSketch) -> list[tuple[float, float, float]]:
     """Return the L1 and L2 sensitivity and the stated noise of each block, in grid units.
 
-    Of a merged sketch the stated noise is that of all its releases, more than each of them has.
+    The sensitivities are those of a unit of the claim. Of a merged sketch the stated noise is that
+    of all its releases, more than each of them has. A claim may cost more than all blocks: an
+    adaptive sketch has also paid for what it chose, and may leave a part of the budget.
     """
-    adjacency = sketch.privacy.adjacency
+    from ._private_sketch import sensitivities  # which imports this file
+
+    adjacency, limit = sketch.privacy.adjacency, _stated_limit(sketch.privacy)
+    moved = sensitivities(sketch.feature_map, adjacency, limit)
     blocks = [
-        (*part.sensitivity(adjacency), float(sketch.noise_std[where].min()) * GRID)
-        for part, where in sketch.blocks()
+        (*distances, float(sketch.noise_std[where].min()) * GRID)
+        for distances, (_, where) in zip(moved, sketch.blocks(), strict=True)
     ]
     if adjacency == "add_remove" and not sketch.n_from_sums:
-        blocks.append((GRID, GRID, sketch.n_noise_std * GRID))
+        most = float(limit * GRID if isinstance(limit, int) else GRID)
+        blocks.append((most, most, sketch.n_noise_std * GRID))
     return blocks
+
+
+def _stated_limit(privacy: PrivacyGuarantee) -> Any:
+    """Return the `max_rows_per_group` of a claim: an int, "average", or None for single rows.
+
+    `given` states it, one for each kind of sketch that was added. The least is meant: the noise of
+    all of them is larger than that of each.
+    """
+    if privacy.unit == "one row":
+        return None
+    found = [match for match in map(_LIMIT.match, privacy.given.split("; ")) if match]
+    if not found:
+        raise ValueError("A claim about groups must state the rows of a group that count.")
+    limits = [int(match[1]) for match in found if match[1]]
+    return "average" if len(limits) < len(found) else min(limits)
 
 
 def read_npy(octets: bytes) -> NDArray:

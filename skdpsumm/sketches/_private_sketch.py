@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from ..features._feature_maps import GRID, FeatureMap
+from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._compositions import parallel
 from ..privacy._noise import IntegerNoise
@@ -211,6 +212,9 @@ class PrivateSketch:
         protected by neither guarantee alone. Nothing can check that, so it is part of
         `privacy.given`.
 
+        Adaptive sketches choose what they count, each for itself, so they cannot be added; nor can
+        other sketches with different maps.
+
         Raises
         ------
         ValueError
@@ -220,10 +224,10 @@ class PrivateSketch:
             return NotImplemented
         difference = self.feature_map.difference(other.feature_map)
         if difference is not None:
+            chosen = _chooses(self.feature_map) or _chooses(other.feature_map)
             raise ValueError(
                 f"The two sketches live in different feature spaces ({difference}) and cannot be "
-                "added: fit both with the same sketcher parameters, the same columns and the same "
-                "integer random_state."
+                f"added: {_AGREE if chosen else _SAME}"
             )
         if self.n_from_sums != other.n_from_sums:
             raise ValueError(
@@ -273,12 +277,62 @@ class PrivateSketch:
         return read_sketch(path, cls)
 
     def __repr__(self) -> str:
-        kinds = " + ".join(f"{m.kind} ({m.n_features})" for m, _ in self.blocks())
         spread = f" +- {self.n_noise_std:.3g}" if self.n_noise_std else ""
         return (
             f"<PrivateSketch of about {self.n_samples:,.0f}{spread} rows, "
-            f"{self.schema.n_columns} columns: {kinds}\n  {self.privacy!r}>"
+            f"{self.schema.n_columns} columns:{self._told_parts()}\n  {self.privacy!r}>"
         )
+
+    def _told_parts(self) -> str:
+        """Return what the parts are, in a line, or a line for each where these chose groups."""
+        blocks = self.blocks()
+        if not _chooses(self.feature_map):
+            kinds = [f"{part.kind} ({part.n_features})" for part, _ in blocks]
+            return " " + " + ".join(_first(kinds, _MOST_PARTS))
+        lines = [
+            f"{_told_part(part)}: {part.n_features:,} cells +- {self.noise_std[where][0]:.3g}"
+            for part, where in blocks
+        ]
+        return "\n  " + "\n  ".join(_first(lines, _MOST_PARTS))
+
+
+# Of parts, and of the groups of one, that are shown; and characters of a column's name.
+_MOST_PARTS, _MOST_GROUPS, _LONGEST_NAME = 8, 6, 20
+_SAME = (
+    "fit both with the same sketcher parameters, the same columns and the same integer "
+    "random_state."
+)
+_AGREE = (
+    "adaptive sketches choose their own bins and groups. Let each owner count an agreed list, such "
+    "as HistogramSketcher(marginals=[['a', 'b'], ['c']]) with the same schema, and add these."
+)
+
+
+def _chooses(feature_map: FeatureMap) -> bool:
+    """Return whether the map is that of an adaptive sketch, as far as can be seen."""
+    parts = feature_map.parts()
+    several = len(parts) > 1 and all(isinstance(part, HistogramMap) for part in parts)
+    return several or any(isinstance(part, HistogramMap) and part.bins for part in parts)
+
+
+def _told_part(part: FeatureMap) -> str:
+    if not isinstance(part, HistogramMap):
+        return part.kind
+    single = [group for group in part.groups if len(group) == 1]
+    names = [" x ".join(_short_name(part, j) for j in group) for group in part.groups]
+    if len(single) == len(names):
+        return f"{len(names)} columns ({', '.join(_first(names, _MOST_GROUPS))})"
+    return f"{len(names)} groups ({', '.join(_first(names, _MOST_GROUPS))})"
+
+
+def _short_name(part: FeatureMap, j: int) -> str:
+    name = part.schema.name(j)
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
+
+
+def _first(told: list[str], most: int) -> list[str]:
+    """Return the first of them, and how many more there are."""
+    return told if len(told) <= most else [*told[:most], f"{len(told) - most} more"]
 
 
 def _check_array(name: str, array: Any, feature_map: FeatureMap) -> None:

@@ -134,6 +134,14 @@ class Residuals:
                 counts += self._residuals[part].reshape(shape) / n_summed
         return np.transpose(counts, [ordered.index(a) for a in group])
 
+    def noise(self, part: Iterable[int]) -> float | None:
+        """Return the variance of the noise in the residual of a set, None where none was counted.
+
+        It is that of the sum of weights of norm 1 times the residual.
+        """
+        found = self._precision.get(tuple(sorted(part)))
+        return None if found is None else 1 / found
+
     def variance(self, group: Sequence[int], weights: Floats) -> float | None:
         """Return the variance of the sum of `weights` times the counts of a group.
 

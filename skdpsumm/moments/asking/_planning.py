@@ -47,7 +47,7 @@ class Plan:
             known = known.for_table(n_features or by_position)
         columns = known
         columns.require_bounds()
-        self.sketcher = estimator._build_sketcher(rng, columns.n_columns)
+        self.sketcher = estimator._seeded(estimator._made_sketcher(estimator._known, columns), rng)
         self.sketcher._validate_params()
         self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))
         prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior

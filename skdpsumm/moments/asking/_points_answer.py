@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..inferring._regression import MomentRegression
 from ._estimate import ROWS_OF_GROUPS, Estimate
 from ._positions import FEW_POINTS, Positions, evaluate_rows, values_at
-from ._question import ColumnCondition, Question
+from ._question import ColumnCondition, OfGroups, Question
 from ._warnings import (
     ERRORS_MISSED,
     MOST_JUDGED,
@@ -244,7 +244,9 @@ def _shares(model: MomentRegression, present: NDArray) -> tuple[NDArray, NDArray
 def _asked_of_those_present(function: Callable, among: Among, rows: Any) -> NDArray[np.float64]:
     found = np.asarray(function(rows), np.float64)
     values = found.reshape(len(rows), -1)
-    gone = np.isnan(values) & rows.absent()[:, None]
+    gone = np.isnan(values)
+    if not isinstance(function, OfGroups):
+        gone &= rows.absent()[:, None]
     return among.values(values, ~gone).reshape(found.shape)
 
 
@@ -289,9 +291,10 @@ class AskedFunction:
     def _of_those_present(self, function: Any) -> tuple[Any, Among | None]:
         """Return a function whose mean over all rows is that of `function` over those it is of."""
         rows = self.positions.rows()
-        if not any(map(self.positions.columns.missing, range(rows.shape[1]))):
+        of_groups = isinstance(function, OfGroups)
+        if not of_groups and not any(map(self.positions.columns.missing, range(rows.shape[1]))):
             return function, None
-        values, _ = evaluate_rows(function, rows)
+        values = values_at(function, rows) if of_groups else evaluate_rows(function, rows)[0]
         gone = np.isnan(values)
         if not gone.any():
             return function, None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
@@ -36,14 +37,48 @@ class ColumnCondition(NamedTuple):
     holds: Callable[[NDArray], NDArray] | None = None
 
 
+class OfGroups:
+    """A function of rows for each of several groups of rows; NaN for rows of other groups.
+
+    Parameters
+    ----------
+    function : callable of rows
+        Returns shape (n, k).
+    column : int
+        That tells groups.
+    holds : callable
+        Takes values of that column and returns which group each is of, shape (n, n_groups).
+    """
+
+    def __init__(
+        self, function: Callable[[Any], NDArray], column: int, holds: Callable[[NDArray], NDArray]
+    ):
+        self._function, self._column, self._holds = function, column, holds
+
+    def __call__(self, rows: Any) -> NDArray[np.float64]:
+        """Return the values, shape (n, k * n_groups), those of one output side by side."""
+        found, holds = self._function(rows), self._holds(rows[:, self._column])
+        grouped = np.where(holds[:, None, :], found[:, :, None], np.nan)
+        return grouped.reshape(len(found), -1)
+
+    @classmethod
+    def side_by_side(cls, parts: Sequence[OfGroups]) -> OfGroups:
+        """Return the function that has the outputs of all parts, of one column of groups."""
+        first = parts[0]
+        functions = [part._function for part in parts]
+        return cls(
+            lambda rows: np.hstack([f(rows) for f in functions]), first._column, first._holds
+        )
+
+
 @dataclass(frozen=True)
 class Question:
     """A statistic: the mean of a function over the rows, and what is made of that mean.
 
     Parameters
     ----------
-    function : callable of rows, or ColumnCondition
-        Where a function is NaN, for want of a cell, the row is left out: the mean is that of the
+    function : callable of rows, ColumnCondition or None
+        None where there are `parts` alone. Where a function is NaN, for want of a cell, the row is left out: the mean is that of the
         others.
     then : callable, default=None
         Takes the mean, or simulated ones of shape (B, k), and the number of rows, and returns the
@@ -68,9 +103,12 @@ class Question:
     parts : sequence of callables of rows, default=()
         Functions of few columns each, whose values side by side are those of `function`. None are
         the same as `function` alone.
+    moved : bool or ndarray, default=False
+        Whether the error holds how far `then` moves the statistic to what is possible; or how far
+        that is, where `then` does not tell.
     """
 
-    function: Callable[[Any], ArrayLike] | ColumnCondition
+    function: Callable[[Any], ArrayLike] | ColumnCondition | None
     then: Callable[[NDArray, NDArray], NDArray] | None = None
     linear: Callable[[NDArray, NDArray], NDArray] | None = None
     counts_rows: bool = False
@@ -78,10 +116,11 @@ class Question:
     ends: Callable[[float], tuple[NDArray, NDArray]] | None = None
     possible: tuple[Any, Any] | None = None
     labels: Sequence[Sequence[str]] = ()
-    judged: Callable[[Any], NDArray] | ColumnCondition | None = None
+    judged: Callable[[Any], NDArray] | ColumnCondition | bool | None = None
     about: Sequence[str] = ()
     of_user: bool = False
     parts: Sequence[Callable[[Any], ArrayLike]] = ()
+    moved: NDArray | bool = False
 
     @property
     def is_mean(self) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from ..._computing import warn_caller
@@ -16,33 +15,64 @@ from ...features._feature_maps import project_to_simplex
 from ...schema._schema import TableSchema
 from ..inferring._points import absent
 from ..inferring._regression import MomentRegression
+from ..inferring._table_model import TableModel
 from ._estimate import Estimate
+from ._graphical_answer import GraphicalAnswer, ModelAnswers
 from ._points_answer import PointsAnswer
 from ._positions import Positions
-from ._question import ColumnCondition, Question
+from ._quantiles import InverseCDF, monotone
+from ._question import ColumnCondition, OfGroups, Question
+from ._second_moments import SecondMoments, correlations, floats, from_the_mean
+from ._tables import Axis, TableAnswer, binned_axis, category_axis, model_axis
 from ._warnings import AnswerWarning
 
 # More thresholds or bins than that are a picture of a column, not questions.
 _MOST_QUESTIONS = 16
+# Steps of a column's range on which quantiles are looked for; and within a group.
+_N_STEPS, _N_STEPS_BY = 512, 128
+# Of a table that is asked at weighted points.
+_MOST_CELLS_OF_POINTS = 400
 
 
 class StatisticsMixin:
     """Named statistics, each through one call of `_answer`."""
 
     schema_: TableSchema
-    _regression: MomentRegression
-    _positions: Positions
+    _model: TableModel | None
+    _regression: MomentRegression | None
+    _positions: Positions | None
     _frame: str | None
 
     def _ask(
-        self, function: Callable | ColumnCondition, then: Callable | None = None, **parts: Any
-    ) -> PointsAnswer:
+        self, function: Any, then: Callable | None = None, **parts: Any
+    ) -> PointsAnswer | GraphicalAnswer:
         """Put the `Question` with these parts to the sketch."""
+        question, model = Question(function, then, **parts), self._model_answers
+        if model is not None:
+            return GraphicalAnswer(question, model)
+        assert self._regression is not None
+        assert self._positions is not None
+        return PointsAnswer(question, self._regression, self._positions)
+
+    @property
+    def _model_answers(self) -> ModelAnswers | None:
+        """What the graphical model answers from, None where points are asked."""
         check_is_fitted(self, "_regression")
-        return PointsAnswer(Question(function, then, **parts), self._regression, self._positions)
+        if self._regression is not None:
+            return None
+        known = self.__dict__.get("_answers")
+        if known is None or known.model is not self._model:
+            assert self._model is not None
+            known = self._answers = ModelAnswers(self._model)
+        return known
 
     def _answer(self, *parts: Any, **more: Any) -> Estimate:
         return self._ask(*parts, **more).to_estimate(self._frame)
+
+    @property
+    def _places(self) -> Positions:
+        assert self._positions is not None
+        return self._positions
 
     def _names(self, which: list[int]) -> list[str]:
         return [self.schema_.name(j) for j in which]
@@ -55,13 +85,72 @@ class StatisticsMixin:
             )
         return self.schema_.index(column, "column")
 
-    def mean(self) -> Estimate:
+    def _axis(self, column: int | str, bins: Any = None) -> Axis:
+        """Return the categories of a column, or its bins: those given, or the model's."""
+        j, model = self._column(column), self._model_answers
+        if self.schema_.values(j) is not None:
+            if bins is not None:
+                raise ValueError(f"Column {self.schema_.name(j)!r} has categories, and no bins.")
+            return category_axis(self.schema_, j)
+        if bins is None and model is not None:
+            return model_axis(model.model, j)
+        return binned_axis(self.schema_, j, self._edges(j, bins))
+
+    def mean(self, *, by: int | str | None = None) -> Estimate:
         """Return the means of the numeric columns, shape (d,); ``mean()["age"]`` is one of them.
 
         As all statistics of columns, each is that of the values that are present;
         `missing_share` tells how many are not.
+
+        Parameters
+        ----------
+        by : int or str, default=None
+            A column: a row of means for each of its categories, or bins, shape (k, d).
+            ``mean(by="sex")["f", "age"]`` is one of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skdpsumm import HistogramSketcher, M2MEstimator, Numeric
+        >>> rng = np.random.default_rng(0)
+        >>> table = pd.DataFrame({"sex": rng.choice(["f", "m"], 9000)})
+        >>> table["hours"] = rng.binomial(60, np.where(table["sex"] == "f", 0.5, 0.7))
+        >>> schema = {"sex": ["f", "m"], "hours": Numeric(0, 60, step=1)}
+        >>> sketcher = HistogramSketcher(schema=schema, marginals=2, n_bins=61)
+        >>> m2m = M2MEstimator(sketcher, random_state=0).fit(table)
+        >>> m2m.mean(by="sex").value.round()
+           hours
+        f   30.0
+        m   42.0
         """
-        return self.moment(1)
+        if by is None:
+            return self.moment(1)
+        axis, which = self._axis(by), self.schema_.numeric
+        names = self._names(which)
+        shape = (len(which), len(axis))
+
+        def of(j: int) -> OfGroups:
+            return OfGroups(lambda rows: floats(rows, [j]), axis.column, axis.holds)
+
+        def table(t: NDArray, n: NDArray) -> NDArray:
+            return np.swapaxes(t.reshape(*t.shape[:-1], *shape), -1, -2)
+
+        parts = [of(j) for j in which]
+        low, high = self._ranges(which).T
+        whole = OfGroups.side_by_side(parts)
+        return self._answer(
+            whole,
+            table,
+            linear=table,
+            parts=parts,
+            possible=(low, high),
+            labels=[axis.labels, names],
+            judged=whole,
+            about=[
+                f"the mean of {n!r} where {axis.name} = {c}" for c in axis.labels for n in names
+            ],
+        )
 
     def missing_share(self) -> Estimate:
         """Return the share of the rows whose value is missing, of each column that may lack some.
@@ -97,6 +186,7 @@ class StatisticsMixin:
             missing,
             lambda t, n: np.clip(t, 0.0, 1.0),
             linear=lambda t, n: t,
+            parts=[lambda X, j=j: absent(self.schema_, X[:, j], j)[:, None] for j in which],
             labels=[names],
             judged=missing,
             about=[f"the missing values of {name!r}" for name in names],
@@ -123,14 +213,17 @@ class StatisticsMixin:
         names = self._names(which)
 
         def powers(X: NDArray) -> NDArray:
-            return _floats(X, which) ** int(order)
+            return floats(X, which) ** int(order)
 
         of = "mean" if order == 1 else f"moment {int(order)}"
         about = [f"the {of} of {name!r}" for name in names]
         low, high = self._ranges(which).T
         least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**order, high**order))
         possible = (low**order if order % 2 else least, np.maximum(low**order, high**order))
-        answer = self._answer(powers, labels=[names], judged=powers, about=about, possible=possible)
+        parts = [lambda X, j=j: floats(X, [j]) ** int(order) for j in which]
+        answer = self._answer(
+            powers, parts=parts, labels=[names], judged=powers, about=about, possible=possible
+        )
         if order == 1:
             answer.units = tuple(self.schema_.columns[j].unit for j in which)
         return answer
@@ -140,18 +233,28 @@ class StatisticsMixin:
         which = self.schema_.numeric
         names = self._names(which)
         d, ranges = len(which), self._ranges(which)
+        named: dict[str, Any] = {
+            "possible": (0.0, np.ptp(ranges, axis=1) ** 2 / 4),
+            "labels": [names],
+            "about": [f"the variance of {name!r}" for name in names],
+        }
+        if self._model_answers is not None:
+            means = np.asarray(self.moment(1))
+            parts = [
+                lambda X, j=j, m=m: (floats(X, [j]) - m) ** 2
+                for j, m in zip(which, means, strict=True)
+            ]
+            return self._answer(None, parts=parts, judged=True, **named)
 
         def powers(X: NDArray) -> NDArray:
-            columns = _floats(X, which) - ranges.mean(axis=1)
+            columns = floats(X, which) - ranges.mean(axis=1)
             return np.hstack([columns, columns**2])
 
         return self._answer(
             powers,
             lambda t, n: t[..., d:] - t[..., :d] ** 2,
-            possible=(0.0, np.ptp(ranges, axis=1) ** 2 / 4),
-            labels=[names],
-            judged=lambda X: _from_the_mean(X, which) ** 2,
-            about=[f"the variance of {name!r}" for name in names],
+            judged=lambda X: from_the_mean(X, which) ** 2,
+            **named,
         )
 
     def covariance(self) -> Estimate:
@@ -163,20 +266,36 @@ class StatisticsMixin:
         """
         which = self.schema_.numeric
         second = self._second_moments(which)
+        largest = second.units / 4
+        possible = (np.where(np.eye(len(which)), 0.0, -largest), largest)
+        if self._model_answers is not None:
+            return self._of_pairs(
+                which,
+                None,
+                lambda t, n: second.possible(second.matrix(t)),
+                linear=lambda t, n: second.matrix(t),
+                parts=second.centred(self._means_of_pairs(second)),
+                moved=True,
+                possible=possible,
+            )
 
         def error(mean: NDArray, draws: NDArray) -> NDArray:
             found = second.covariance(mean)
             moved = second.possible(found) - found
             return np.hypot(np.std(second.covariance(draws), axis=0), moved)
 
-        largest = second.units / 4
         return self._of_pairs(
             which,
             second.products,
             lambda t, n: second.possible(second.covariance(t)),
             error=error,
-            possible=(np.where(np.eye(len(which)), 0.0, -largest), largest),
+            possible=possible,
         )
+
+    def _means_of_pairs(self, second: SecondMoments) -> NDArray:
+        """Return the means of both columns of each pair, shape (n_pairs, 2)."""
+        answer = self._ask(None, parts=second.columns_of_pairs())
+        return np.reshape(answer.value, (-1, 2))
 
     def correlation(self) -> Estimate:
         """Return the correlation matrix of the numeric columns, shape (d, d).
@@ -187,48 +306,59 @@ class StatisticsMixin:
         which = self.schema_.numeric
         second = self._second_moments(which)
 
+        ones = np.eye(len(which))
+        possible = (2 * ones - 1, np.ones_like(ones))
+        if self._model_answers is not None:
+            means = self._means_of_pairs(second)
+            found = self._ask(None, parts=second.centred(means)).value
+            covariance = second.possible(second.matrix(found))
+            moved = np.abs(correlations(covariance) - correlations(second.matrix(found)))
+            return self._of_pairs(
+                which,
+                None,
+                lambda t, n: correlations(covariance),
+                linear=lambda t, n: second.matrix(t),
+                parts=second.influence(means, covariance),
+                possible=possible,
+                moved=moved,
+            )
+
         def scaled(t: NDArray) -> NDArray:
-            covariance = second.possible(second.covariance(t))
-            # Noise may leave a column no variance, and then no correlation with others either.
-            spread = np.sqrt(np.maximum(np.diagonal(covariance), 1e-300))
-            found = covariance / np.outer(spread, spread)
-            # A column's correlation with itself has no noise, not even where its variance drowned.
-            np.fill_diagonal(found, 1.0)
-            return found
+            return correlations(second.possible(second.covariance(t)))
 
         def error(mean: NDArray, draws: NDArray) -> NDArray:
-            found, correlations = second.covariance(mean), scaled(mean)
+            found, answered = second.covariance(mean), scaled(mean)
             variances = np.maximum(np.diagonal(second.possible(found)), 1e-300)
             spread = np.sqrt(np.outer(variances, variances))
 
             def linear(covariances: NDArray) -> NDArray:
                 """Return the first order of the correlations about those that are answered."""
                 own = np.diagonal(covariances, axis1=-2, axis2=-1) / variances
-                return (
-                    covariances / spread - correlations * (own[..., None] + own[..., None, :]) / 2
-                )
+                return covariances / spread - answered * (own[..., None] + own[..., None, :]) / 2
 
             moved = np.hypot(np.std(linear(second.covariance(draws)), axis=0), linear(found))
             np.fill_diagonal(moved, 0.0)
             return moved
 
-        ones = np.eye(len(which))
-        possible = (2 * ones - 1, np.ones_like(ones))
         return self._of_pairs(
             which, second.products, lambda t, n: scaled(t), error=error, possible=possible
         )
 
-    def _second_moments(self, which: list[int]) -> _SecondMoments:
+    def _second_moments(self, which: list[int]) -> SecondMoments:
         gaps = np.array([self.schema_.missing(j) for j in which], np.bool_)
-        return _SecondMoments(which, self._ranges(which), gaps)
+        return SecondMoments(which, self._ranges(which), gaps)
 
-    def _of_pairs(self, which: list[int], *parts: Callable, **more: Any) -> Estimate:
+    def _of_pairs(self, which: list[int], *parts: Any, **more: Any) -> Estimate:
         """Answer a matrix; what is hard of it is how two columns go together."""
         left, right = np.triu_indices(len(which), 1)
         names = self._names(which)
+        if self._model_answers is not None:
+            about = [f"how {a!r} and {b!r} go together" for a in names for b in names]
+            more |= {"judged": True, "about": about}
+            return self._answer(*parts, **more, labels=[names, names])
 
         def together(X: NDArray) -> NDArray:
-            columns = _from_the_mean(X, which)
+            columns = from_the_mean(X, which)
             return columns[:, left] * columns[:, right]
 
         about = [
@@ -243,20 +373,27 @@ class StatisticsMixin:
             about=about,
         )
 
-    def count(self, query: Callable[[Any], ArrayLike]) -> Estimate:
+    def count(
+        self, query: Callable[[Any], ArrayLike] | None = None, *, by: int | str | None = None
+    ) -> Estimate:
         """Return the number of rows for which `query` holds.
 
         Parameters
         ----------
-        query : callable
+        query : callable, default=None
             Vectorised predicate of an array of rows (n, d), returning (n,) or (n, k). Columns go
-            by number, ``rows[:, 0]``, or by name, ``rows["age"]``.
+            by number, ``rows[:, 0]``, or by name, ``rows["age"]``. None, with `by`: all rows.
+        by : int or str, default=None
+            A column: a number of rows for each of its categories, or bins. Rows whose value is
+            missing there are left out.
 
         Raises
         ------
         ValueError
             If the query returns numbers that are no truths.
         """
+        if query is None and by is not None:
+            return self.table([by])
         if not callable(query):
             raise TypeError(
                 "count takes a function of rows, such as lambda rows: rows['age'] > 40; got "
@@ -272,13 +409,23 @@ class StatisticsMixin:
                 )
             return found
 
+        if by is None:
+            return self._answer(truths, **_COUNTS, of_user=True, judged=truths)
+        axis = self._axis(by)
+
+        def of_groups(X: NDArray) -> NDArray:
+            holds = np.asarray(truths(X), np.float64)
+            if holds.ndim != 1:
+                raise ValueError("With by, count takes one condition: one truth for each row.")
+            return holds[:, None] * axis.holds(X[:, axis.column])
+
         return self._answer(
-            truths,
-            lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None],
-            linear=lambda t, n: t * n[..., None],
-            counts_rows=True,
+            of_groups,
+            **_COUNTS,
+            labels=[axis.labels],
             of_user=True,
-            judged=truths,
+            judged=of_groups,
+            about=[f"the count where {axis.name} = {label}" for label in axis.labels],
         )
 
     def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
@@ -308,25 +455,28 @@ class StatisticsMixin:
         below = self._at_most(j, cuts)
         return self._answer(
             below,
-            lambda t, n: np.clip(_monotone(t), 0.0, 1.0),
+            lambda t, n: np.clip(monotone(t), 0.0, 1.0),
             linear=lambda t, n: t,
             labels=[labels],
             judged=below if len(cuts) <= _MOST_QUESTIONS else None,
             about=labels,
         )
 
-    def quantile(self, column: int | str, q: ArrayLike) -> Estimate:
+    def quantile(self, column: int | str, q: ArrayLike, *, by: int | str | None = None) -> Estimate:
         """Return quantiles of a column, by inverting its CDF on 512 steps of its range.
 
         A column with a step has quantiles among its values, exactly if these are at most 513. There
-        `noise_std_error` is 0 where noise moves the answer in none of 100 simulated releases, as it
-        is for most medians of whole numbers; `interval` ends at values.
+        `std_error` may be 0, where no likely error moves the answer to another value, as it is for
+        most medians of whole numbers; `interval` ends at values.
 
         Parameters
         ----------
         column : int or str
         q : float or array-like of shape (k,), in [0, 1]
             More than 16 are taken for a curve, and not each judged (`AnswerWarning`).
+        by : int or str, default=None
+            A column: a row of quantiles for each of its categories, or bins. For releases that are
+            answered from a graphical model.
 
         Raises
         ------
@@ -349,41 +499,69 @@ class StatisticsMixin:
         levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
         if np.any((levels < 0) | (levels > 1)):
             raise ValueError("q must lie in [0, 1].")
-        low, high = self._bound(j)
-        grid = np.unique(self.schema_.on_grid(np.linspace(low, high, 513), j))
-        stepped = self.schema_.step(j) is not None
-        # Of a continuous column nothing lies at the lower bound.
-        first = 0 if stepped else 1
-        invert = _values_reached if len(grid) == self.schema_.n_values(j) else _interpolated
-
-        def inverse(t: NDArray, n: NDArray) -> NDArray:
-            curves = np.clip(_monotone(np.atleast_2d(t)), 0.0, 1.0)
-            curves = np.pad(curves, ((0, 0), (first, 1)), constant_values=((0, 0), (0.0, 1.0)))
-            found = np.array([invert(curve, grid, levels) for curve in curves])
-            return self.schema_.on_grid(found, j).reshape(*t.shape[:-1], len(levels))
-
+        model = self._model_answers
+        if by is not None and model is None:
+            raise ValueError(
+                "Quantiles by groups are answered from the graphical model of a sketch that has "
+                "only histograms, or with inference='graphical'."
+            )
+        inverse = self._inverse(j, levels, _N_STEPS if by is None else _N_STEPS_BY)
         names = [f"{self.schema_.name(j)} {level:.12g}" for level in levels]
-        found = self._answer(
-            self._at_most(j, grid[first:-1]),
-            inverse,
-            ends=self._quantile_ends(j, levels),
-            possible=(low, high),
-            labels=[names],
-        )
+        about = [f"the quantile {name}" for name in names]
+        if model is not None:
+            axis = None if by is None else self._axis(by)
+            found = self._quantiles_of_model(inverse, axis, names, about)
+        else:
+            found = self._answer(
+                self._at_most(j, inverse.cuts),
+                lambda t, n: inverse(t),
+                ends=self._quantile_ends(j, levels),
+                possible=self._bound(j),
+                labels=[names],
+            )
+            if len(levels) <= _MOST_QUESTIONS:  # only to be judged, now that the places are known
+                below = self._at_most(j, np.asarray(found))
+                self._ask(below, judged=below, about=about)
         found.step = self.schema_.step(j)
-        found.units = (self.schema_.columns[j].unit,) * len(levels)
-        places = np.asarray(found)
-        if len(levels) <= _MOST_QUESTIONS:  # asked only to be judged, now that the places are known
-            about = [f"the quantile {name}" for name in names]
-            below = self._at_most(j, places)
-            self._ask(below, judged=below, about=about)
+        if by is None:
+            found.units = (self.schema_.columns[j].unit,) * len(levels)
         return found
+
+    def _inverse(self, j: int, levels: NDArray, n_steps: int) -> InverseCDF:
+        (low, high), schema = self._bound(j), self.schema_
+        grid = np.unique(schema.on_grid(np.linspace(low, high, n_steps + 1), j))
+        exact = len(grid) == schema.n_values(j)
+        # Of a continuous column nothing lies at the lower bound.
+        first = 0 if schema.step(j) is not None else 1
+        return InverseCDF(grid, first, exact, levels, lambda values: schema.on_grid(values, j), j)
+
+    def _quantiles_of_model(
+        self, inverse: InverseCDF, axis: Axis | None, names: list[str], about: list[str]
+    ) -> Estimate:
+        j = inverse.column
+        if axis is None:
+            answer = self._ask(self._at_most(j, inverse.cuts))
+            return inverse.estimate([answer], [names], self._bound(j), self._frame, about)
+
+        def below(rows: NDArray, k: int) -> NDArray:
+            values = floats(rows, [j])
+            found = np.where(np.isnan(values), np.nan, values <= inverse.cuts)
+            held = axis.codes(rows[:, axis.column]) == k
+            return np.where(held[:, None], found, np.nan)
+
+        answers = [
+            self._ask(lambda rows, k=k: below(rows, k), possible=(0.0, 1.0))
+            for k in range(len(axis))
+        ]
+        about = [f"{one} where {axis.name} = {label}" for label in axis.labels for one in about]
+        labels = [axis.labels, names]
+        return inverse.estimate(answers, labels, self._bound(j), self._frame, about)
 
     def _quantile_ends(self, j: int, levels: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
         """Return the ends of quantiles, read off those of the shares of rows in whole bins."""
 
         def ends(z: float) -> tuple[NDArray, NDArray]:
-            _, lows, highs = self._positions.cells(j)
+            _, lows, highs = self._places.cells(j)
             starts, stops = (np.unique(ends[~np.isnan(ends)]) for ends in (lows, highs))
             most = self._ask(self._in_cells(j, lows[:, None] <= starts)).ends(z)[1]
             least = self._ask(self._in_cells(j, highs[:, None] <= stops)).ends(z)[0]
@@ -395,8 +573,9 @@ class StatisticsMixin:
 
     def _in_cells(self, j: int, truths: NDArray) -> ColumnCondition:
         """Return a condition of which each cell of column `j` is one side."""
-        place = self._positions.cells(j).place
-        return ColumnCondition(j, lambda: place, truths, lambda *_: (truths, truths))
+        return ColumnCondition(
+            j, lambda: self._places.cells(j).place, truths, lambda *_: (truths, truths)
+        )
 
     def _at_most(self, j: int, cuts: NDArray) -> ColumnCondition:
         """Return whether column `j` is at most each cut."""
@@ -404,12 +583,13 @@ class StatisticsMixin:
         increasing, rank = cuts[order], np.argsort(order)
         return ColumnCondition(
             j,
-            lambda: np.searchsorted(increasing, self._positions.column(j).astype(np.float64)),
+            lambda: np.searchsorted(increasing, self._places.column(j).astype(np.float64)),
             np.arange(len(cuts) + 1)[:, None] <= rank,
             lambda low, high: (high <= cuts, low <= cuts),
+            lambda values: values.astype(np.float64)[:, None] <= cuts,
         )
 
-    def histogram(self, column: int | str, bins: int | ArrayLike | None = None) -> Estimate:
+    def histogram(self, column: Any, bins: Any = None) -> Estimate:
         """Return the proportions of a column's values in bins, non-negative.
 
         They sum to one if the bins cover the column's range, else to at most one; values that are
@@ -417,41 +597,27 @@ class StatisticsMixin:
 
         Parameters
         ----------
-        column : int or str
+        column : int or str, or list of them
+            Several columns: the shares of all combinations, ``table(column, normalize=True)``.
         bins : int or array-like of edges, default=None
             A number of equal bins of the column's range, or increasing edges within it. None is
             the `edges` of the schema, or 10 equal bins of a column without them.
             For a categorical column it is ignored: one proportion per category. More than 16 are
-            taken for a picture, and not each judged (`AnswerWarning`).
+            taken for a picture, and not each judged (`AnswerWarning`). Of several columns, as in
+            `table`.
         """
+        if isinstance(column, list | tuple):
+            return self.table(column, bins=bins, normalize=True)
         j = self._column(column)
         known = self.schema_.values(j)
         if known is not None:
             about = names = [f"{self.schema_.name(j)} = {value}" for value in known]
-            values = self._positions.cells(j).low
-            codes = np.arange(len(known))
-            question = self._in_cells(j, values[:, None] == self.schema_.decode(j, codes))
+            question = self._in_categories(j)
         else:
             edges = self._edges(j, bins)
             names = [f"[{a:.12g}, {b:.12g})" for a, b in pairwise(edges)]
             about = [f"{self.schema_.name(j)} in {name}" for name in names]
-            low, high = self._bound(j)
-            # Without rows outside the edges there is no cell for them.
-            n_cells = len(edges) - int(edges[0] == low and edges[-1] == high)
-
-            def extremes(first: NDArray, last: NDArray) -> tuple[NDArray, NDArray]:
-                left, right = edges[:-1], edges[1:].copy()
-                right[-1] = np.nextafter(right[-1], np.inf)  # the last one is closed
-                certain = (first >= left) & (last < right), (last < left[0]) | (first >= right[-1])
-                possible = (first < right) & (last >= left), (first < left[0]) | (last >= right[-1])
-                return np.hstack(certain)[:, :n_cells], np.hstack(possible)[:, :n_cells]
-
-            question = ColumnCondition(
-                j,
-                lambda: _bin(self._positions.column(j), edges),
-                np.eye(len(edges), dtype=bool)[:, :n_cells],
-                extremes,
-            )
+            question = self._in_bins(j, edges)
         return self._answer(
             question,
             lambda t, n: np.apply_along_axis(project_to_simplex, -1, t)[..., : len(names)],
@@ -460,6 +626,153 @@ class StatisticsMixin:
             judged=question if len(names) <= _MOST_QUESTIONS else None,
             about=[*about, f"{self.schema_.name(j)} outside the edges"],
         )
+
+    def _in_categories(self, j: int) -> ColumnCondition:
+        axis = category_axis(self.schema_, j)
+        if self._model_answers is not None:
+            return ColumnCondition(j, _unasked, np.empty(0), _unasked, axis.holds)
+        values = self._places.cells(j).low
+        known = self.schema_.decode(j, np.arange(len(axis)))
+        return self._in_cells(j, values[:, None] == known)
+
+    def _in_bins(self, j: int, edges: NDArray) -> ColumnCondition:
+        low, high = self._bound(j)
+        # Without rows outside the edges there is no cell for them.
+        n_cells = len(edges) - int(edges[0] == low and edges[-1] == high)
+
+        def extremes(first: NDArray, last: NDArray) -> tuple[NDArray, NDArray]:
+            left, right = edges[:-1], edges[1:].copy()
+            right[-1] = np.nextafter(right[-1], np.inf)  # the last one is closed
+            certain = (first >= left) & (last < right), (last < left[0]) | (first >= right[-1])
+            possible = (first < right) & (last >= left), (first < left[0]) | (last >= right[-1])
+            return np.hstack(certain)[:, :n_cells], np.hstack(possible)[:, :n_cells]
+
+        truths = np.eye(len(edges), dtype=bool)[:, :n_cells]
+        return ColumnCondition(
+            j,
+            lambda: _bin(self._places.column(j), edges),
+            truths,
+            extremes,
+            lambda values: truths[_bin(values.astype(np.float64), edges)],
+        )
+
+    def table(self, columns: Any, *, bins: Any = None, normalize: bool | str = False) -> Estimate:
+        """Return how many rows have each combination of values of some columns.
+
+        Rows that lack one of the values are left out; `missing_share` tells how many these are.
+
+        Parameters
+        ----------
+        columns : list of int or str
+        bins : mapping from column to bins, or int, default=None
+            Of numeric columns: increasing edges within the range, or a number of equal bins. Those
+            that are not named have the cells of the graphical model, or the bins of `histogram`
+            where there is no such model.
+        normalize : bool or {"index", "columns"}, default=False
+            As in `pandas.crosstab`. False: numbers of rows. True: shares of the rows that have a
+            value in all the columns. "index": shares of each row of a table of two columns;
+            "columns": of each of its columns.
+
+        Returns
+        -------
+        Estimate
+            With an axis for each column; ``table(["sex", "job"])["f", "clerk"]`` is one entry,
+            ``table(...).value`` of two columns a frame, and ``table(...).to_frame()`` has a row for
+            each combination of any number of columns, with its error.
+
+        Raises
+        ------
+        ValueError
+            For tables of too many cells, and for columns or bins that there are not.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skdpsumm import HistogramSketcher, M2MEstimator
+        >>> rng = np.random.default_rng(0)
+        >>> people = pd.DataFrame({"sex": rng.choice(["f", "m"], 9000)})
+        >>> people["age"] = rng.integers(18, 65, 9000)
+        >>> schema = {"sex": ["f", "m"], "age": (18, 66)}
+        >>> sketcher = HistogramSketcher(schema=schema, marginals=2, n_bins=48)
+        >>> m2m = M2MEstimator(sketcher, random_state=0).fit(people)
+        >>> shares = m2m.table(["sex", "age"], bins={"age": [18, 30, 66]}, normalize="index")
+        >>> shares.value.round(1)
+           [18, 30)  [30, 66]
+        f       0.3       0.7
+        m       0.3       0.7
+        """
+        which = self._several(columns, normalize)
+        axes = [self._axis(j, self._bins_of(bins, which, j)) for j in which]
+        model = self._model_answers
+        if model is not None and len(axes) > 1:
+            found = TableAnswer(model, axes, normalize)
+            found.warn_of_the_wide()
+            return found.to_estimate(self._frame)
+        return self._table_of_questions(axes, normalize)
+
+    def _several(self, columns: Any, normalize: Any) -> list[int]:
+        if isinstance(columns, str | int) or not len(columns):
+            raise ValueError(f"columns must be a list of columns, got {columns!r}.")
+        which = [self.schema_.index(column, "columns") for column in columns]
+        if len(set(which)) < len(which):
+            raise ValueError(f"columns names a column twice: {list(columns)!r}.")
+        if normalize not in (False, True, "index", "columns"):
+            raise ValueError(
+                f"normalize must be True, False, 'index' or 'columns', got {normalize!r}."
+            )
+        if isinstance(normalize, str) and len(which) != 2:
+            raise ValueError(f"normalize={normalize!r} is for tables of two columns.")
+        return which
+
+    def _bins_of(self, bins: Any, which: list[int], j: int) -> Any:
+        if not isinstance(bins, Mapping):
+            return None if self.schema_.values(j) is not None else bins
+        named = {self.schema_.index(key, "bins"): given for key, given in bins.items()}
+        unknown = [self.schema_.name(k) for k in named if k not in which]
+        if unknown:
+            raise ValueError(f"bins names {unknown[0]!r}, which is not among the columns.")
+        return named.get(j)
+
+    def _table_of_questions(self, axes: list[Axis], normalize: Any) -> Estimate:
+        """Return a table whose cells are asked one by one."""
+        shape = tuple(map(len, axes))
+        n = int(np.prod(shape))
+        if isinstance(normalize, str) or (len(axes) > 1 and n > _MOST_CELLS_OF_POINTS):
+            raise ValueError(
+                f"A table of {n:,} cells, or of shares of a row or column, is answered from the "
+                "graphical model of a sketch that has only histograms, or with "
+                "inference='graphical'."
+            )
+
+        def inside(rows: NDArray) -> NDArray:
+            codes = np.array([axis.codes(rows[:, axis.column]) for axis in axes])
+            there = np.all(codes >= 0, axis=0)
+            flat = np.ravel_multi_index(tuple(np.where(there, codes, 0)), shape)
+            return (flat[:, None] == np.arange(n)) & there[:, None]
+
+        def shares(rows: NDArray) -> NDArray:
+            gone = [absent(self.schema_, rows[:, axis.column], axis.column) for axis in axes]
+            return np.where(np.any(gone, axis=0)[:, None], np.nan, inside(rows))
+
+        def shaped(t: NDArray) -> NDArray:
+            return t.reshape(*t.shape[:-1], *shape)
+
+        parts: dict[str, Any] = {
+            "then": lambda t, n: shaped(np.clip(t, 0.0, 1.0)),
+            "linear": lambda t, n: shaped(t),
+        }
+        if normalize is False:
+            parts = {
+                "then": lambda t, n: shaped(np.clip(t, 0.0, 1.0) * n[..., None]),
+                "linear": lambda t, n: shaped(t * n[..., None]),
+                "counts_rows": True,
+            }
+        found = self._answer(
+            shares if normalize else inside, **parts, labels=[axis.labels for axis in axes]
+        )
+        found.axes = tuple(axis.name for axis in axes)
+        return found
 
     def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
         low, high = self._bound(j)
@@ -488,6 +801,14 @@ class StatisticsMixin:
         return np.array([self._bound(j) for j in which]).reshape(-1, 2)
 
 
+# Of a number of rows.
+_COUNTS: dict[str, Any] = {
+    "then": lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None],
+    "linear": lambda t, n: t * n[..., None],
+    "counts_rows": True,
+}
+
+
 def _bin(values: NDArray, edges: NDArray) -> NDArray[np.int64]:
     """Return the bin of each value, the last one closed, and one more for values outside."""
     last = len(edges) - 2
@@ -497,81 +818,10 @@ def _bin(values: NDArray, edges: NDArray) -> NDArray[np.int64]:
     return bins
 
 
-def _floats(X: NDArray, which: list[int]) -> NDArray:
-    return X[:, which].astype(np.float64)
-
-
-def _from_the_mean(X: NDArray, which: list[int]) -> NDArray:
-    columns = _floats(X, which)
-    return columns - np.nanmean(columns, axis=0)
-
-
-def _monotone(curves: NDArray) -> NDArray:
-    return np.apply_along_axis(isotonic_regression, -1, curves)
-
-
-def _interpolated(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:
-    distinct = np.concatenate([[True], np.diff(curve) > 0])
-    return np.interp(levels, curve[distinct], grid[distinct])
-
-
-def _values_reached(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:
-    return grid[np.searchsorted(curve, levels)]
+def _unasked(*_: Any) -> Any:
+    raise AssertionError("A graphical model has no points.")
 
 
 def _first_where(reached: NDArray, values: NDArray) -> float:
     """Return the first of `values` that is reached, the last one where none is."""
     return values[np.argmax(reached)] if reached.any() else values[-1]
-
-
-class _SecondMoments:
-    """Products of numeric columns, and the covariances that their means give.
-
-    Columns are taken from the middles of their ranges, so that second moments lose no digits.
-
-    Parameters
-    ----------
-    which : list of int
-        The columns.
-    ranges : ndarray of shape (d, 2)
-    gaps : ndarray of bool, shape (d,)
-        Whether values may be missing: a column beside one with gaps has a mean of its own, that of
-        the rows with both.
-    """
-
-    def __init__(self, which: list[int], ranges: NDArray, gaps: NDArray):
-        self._which, self._middles = which, ranges.mean(axis=1)
-        spans = np.ptp(ranges, axis=1)
-        self.units = np.outer(spans, spans)
-        left, right = self._left, self._right = np.triu_indices(len(which))
-        # Of which pairs the left column, and of which the right one, has a mean of its own.
-        self._own = [np.flatnonzero((left != right) & gaps[other]) for other in (right, left)]
-
-    def products(self, X: NDArray) -> NDArray:
-        """Return the columns, each product of two of them, and columns where others are present."""
-        columns = _floats(X, self._which) - self._middles
-        both = columns[:, self._left] * columns[:, self._right]
-        sides = zip((self._left, self._right), self._own, strict=True)
-        own = [np.where(np.isnan(both[:, k]), np.nan, columns[:, side[k]]) for side, k in sides]
-        return np.hstack([columns, both, *own])
-
-    def covariance(self, means: NDArray) -> NDArray:
-        """Return the matrices for means of `products`, shape (..., k)."""
-        d, of_left, of_right = len(self._which), *self._own
-        ends = np.cumsum([d, len(self._left), len(of_left)])
-        first, both, own_left, own_right = np.split(means, ends, axis=-1)
-        left, right = first[..., self._left], first[..., self._right]
-        left[..., of_left], right[..., of_right] = own_left, own_right
-        matrix = np.empty((*means.shape[:-1], d, d))
-        matrix[..., self._left, self._right] = both - left * right
-        matrix[..., self._right, self._left] = both - left * right
-        return matrix
-
-    def possible(self, covariance: NDArray) -> NDArray:
-        """Return the closest positive semi-definite matrix, with variances that ranges allow."""
-        # In units of the ranges no variance is more than 1/4, and noise is of one size: in other
-        # units the column of the largest numbers would move all others.
-        values, vectors = np.linalg.eigh(covariance / self.units)
-        closest = (vectors * np.maximum(values, 0.0)) @ vectors.T
-        scale = np.sqrt(0.25 / np.maximum(np.diagonal(closest), 0.25))
-        return closest * np.outer(scale, scale) * self.units

@@ -61,6 +61,39 @@ def warn_of_constants(truths: NDArray, hidden: NDArray) -> None:
         )
 
 
+def warn_of_the_wide(
+    value: NDArray,
+    ends: tuple[NDArray, NDArray],
+    possible: tuple[Any, Any],
+    about: Sequence[str],
+) -> None:
+    """Warn of intervals that hold more than half of what is possible.
+
+    Parameters
+    ----------
+    value : ndarray
+    ends : pair of ndarray
+        Of the intervals.
+    possible : pair
+        The least and the largest value that it can have.
+    about : sequence of str
+        What the entries are called.
+    """
+    least, largest = (np.broadcast_to(end, value.shape) for end in possible)
+    low, high = np.maximum(ends[0], least), np.minimum(ends[1], largest)
+    with np.errstate(invalid="ignore"):
+        wide = np.ravel(high - low > (largest - least) / 2) & np.ravel(least < largest)
+    if wide.any():
+        which = _named(np.flatnonzero(wide), about)
+        warn_caller(
+            f"The release tells next to nothing of {which}: its interval is wider than half of "
+            "what is possible. When you sketch again, take a larger epsilon or fewer columns, have "
+            "columns that are asked together counted together (`workload` or `marginals`), and say "
+            "`step` or `edges` in the schema.",
+            AnswerWarning,
+        )
+
+
 def warn_of_the_unseen(
     model: MomentRegression, question: Callable[[Any], Any], positions: Positions
 ) -> bool:

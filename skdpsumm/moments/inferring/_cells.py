@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +104,10 @@ class ColumnCells:
         counts = np.bincount(codes, minlength=self.n_cells)
         rank = np.empty(len(codes))
         rank[order] = np.arange(len(codes)) - (np.cumsum(counts) - counts)[codes[order]]
-        u = (rank + rng.random(len(codes))) / counts[codes]
+        return self.at(codes, (rank + rng.random(len(codes))) / counts[codes])
+
+    def at(self, codes: Codes, u: Floats) -> tuple[Codes, Floats]:
+        """Return the atom at each quantile `u`, in [0, 1), of a cell, and where in the atom."""
         by_cell = np.argsort(self.cell_of_atom, kind="stable")
         ends = np.cumsum(self.shares[by_cell])  # each cell's shares sum to one
         found = np.searchsorted(ends, codes + u, side="right")
@@ -128,6 +132,16 @@ class ColumnCells:
             n_values = np.rint(width / step)
             values = low + (np.floor(inside * n_values) + 0.5) * step
         return np.where(gone, np.nan, schema.on_grid(values, j))
+
+    def contents(self) -> list[Any]:
+        """Return what each cell may hold, as `TableSchema.possible_cells` takes it."""
+        cells = [np.flatnonzero(self.cell_of_atom == k) for k in range(self.n_cells)]
+        if self.edges is None:
+            return [tuple(atoms.tolist()) for atoms in cells]
+        half = (self.schema.step(self.column) or 0.0) / 2
+        low, high = self.edges[:-1] + half, self.edges[1:] - half
+        kept = [atoms[atoms < self.n_present] for atoms in cells]
+        return [(low[a[0]], high[a[-1]]) if len(a) else None for a in kept]
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> NDArray:
         """Return a value in each cell that is asked for."""
@@ -272,20 +286,34 @@ def _sizes(schema: TableSchema, edges: Floats | None, n_atoms: int, j: int) -> F
 def in_cells(group: Counted, cells: Sequence[ColumnCells]) -> Marginal | None:
     """Return the counts of a group in the model's cells.
 
-    Bins that divide cells are summed. None where they cut across them, or are coarser.
+    Bins that divide cells are summed, and cells that divide bins are told to the model. None where
+    the two cut across one another.
     """
     counts, n_summed = group.counts, np.ones(1)
+    coarse: dict[int, Codes] = {}
     for axis, j in enumerate(group.columns):
         column = cells[j]
         division = _division(group.part, j, column.edges)
-        if not _refines(division, column.cell_of_atom):
-            return None
-        cell = np.zeros(division.max() + 1, np.int64)
-        cell[division] = column.cell_of_atom
-        n_summed = np.multiply.outer(n_summed, np.bincount(cell, minlength=column.n_cells))
+        into = column.cell_of_atom
+        if not _refines(division, into):
+            if not _refines(into, division):
+                return None
+            coarse[j] = _image(into, division)
+            into = division
+        cell = _image(division, into)
+        size = int(into.max()) + 1
+        n_summed = np.multiply.outer(n_summed, np.bincount(cell, minlength=size))
         moved = np.moveaxis(counts, axis, 0)
-        summed = np.zeros((column.n_cells, *moved.shape[1:]))
+        summed = np.zeros((size, *moved.shape[1:]))
         np.add.at(summed, cell, moved)
         counts = np.moveaxis(summed, 0, axis)
     std = group.std * np.sqrt(n_summed.reshape(counts.shape))
-    return Marginal(group.columns, counts, std if np.ptp(std) else float(std.flat[0]), group.phase)
+    even = std if np.ptp(std) else float(std.flat[0])
+    return Marginal(group.columns, counts, even, group.phase, coarse)
+
+
+def _image(fine: Codes, coarse: Codes) -> Codes:
+    """Return the cell of a coarse division that holds each cell of a fine one."""
+    found = np.zeros(fine.max() + 1, np.int64)
+    found[fine] = coarse
+    return found

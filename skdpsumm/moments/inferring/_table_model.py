@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 
@@ -39,10 +40,14 @@ MOST_TABLE_CELLS = 2**20
 N_REPLICATES = 30
 # Of groups, whose surprise is looked at where all were counted at once.
 _MOST_LEFT_OUT = 12
+# Of a round: fewer chosen groups say little of the others.
+_FEWEST_CHOSEN = 4
 # Conditions that hold for fewer rows, or for nearly all, tell little of how columns go together.
 _LEAST_SHARE = 0.02
 # Of three and more columns together nothing may have been counted: a part of how pairs go together.
 _OF_PAIRS = 0.35
+# Noise, as the square of phi, below which one condition tells as much as another.
+_AS_GOOD = 0.003
 # The square of phi for two columns that go together as those of real tables often do.
 _TYPICAL_SQUARE = 0.04
 _SMALLEST = 1e-300
@@ -82,7 +87,7 @@ class TableModel:
         rng: np.random.Generator | int = 0,
     ):
         self.sketch, self.schema, self.n_points = sketch, schema, n_points
-        self._rng = np.random.default_rng(rng)
+        self._seed = int(np.random.default_rng(rng).integers(2**63))
         groups = counted_groups(sketch)
         if not groups:
             raise ValueError("The sketch has no histogram, which a graphical model is made of.")
@@ -93,7 +98,16 @@ class TableModel:
         found = (in_cells(group, self.cells) for group in groups)
         self.marginals = [marginal for marginal in found if marginal is not None]
         self.n_rows = sketch.n_samples
-        self.model = GraphicalModel(self.sizes).fit(self.marginals)
+        # Combinations that the schema rules out are public zeros.
+        self._zeros = schema.possible_cells([column.contents() for column in self.cells])
+        self.model = self._fitted(self.marginals)
+
+    def _generator(self, use: int) -> np.random.Generator:
+        """Return a stream for each use, so that no answer depends on what was asked before."""
+        return np.random.default_rng([self._seed, use])
+
+    def _fitted(self, marginals: Sequence[Marginal]) -> GraphicalModel:
+        return GraphicalModel(self.sizes, zeros=self._zeros).fit(marginals)
 
     # ---- what is likely
 
@@ -123,7 +137,7 @@ class TableModel:
     @cached_property
     def codes(self) -> NDArray[np.int64]:
         """The cells of the points, shape (n_points, d)."""
-        return self.model.draw(self.n_points, self._rng)
+        return self.model.draw(self.n_points, self._generator(0))
 
     @cached_property
     def points(self) -> NDArray:
@@ -137,16 +151,22 @@ class TableModel:
 
     def rows(self, codes: NDArray[np.int64]) -> NDArray:
         """Return rows in these cells, shape (n, d)."""
-        rng = np.random.default_rng(self._rng.integers(2**63))
+        rng = self._generator(1)
         drawn = [column.draw(codes[:, j], rng) for j, column in enumerate(self.cells)]
         return stack_columns(drawn)
 
-    def sample(self, n_rows: int, rng: np.random.Generator) -> NDArray:
-        """Return synthetic rows, shape (n_rows, d), by the points' distribution."""
-        codes = self.model.draw(n_rows, rng)
-        if self.model.left_out:
-            drawn = self.model.draw(4 * n_rows, rng)
-            weights = weights_of(self.model, drawn)
+    def sample(
+        self, n_rows: int, rng: np.random.Generator, model: GraphicalModel | None = None
+    ) -> NDArray:
+        """Return synthetic rows, shape (n_rows, d), by the points' distribution.
+
+        `model` may be that of a replicate.
+        """
+        model = self.model if model is None else model
+        codes = model.draw(n_rows, rng)
+        if model.left_out:
+            drawn = model.draw(4 * n_rows, rng)
+            weights = weights_of(model, drawn)
             places = (rng.random() + np.arange(n_rows)) / n_rows
             chosen = np.searchsorted(np.cumsum(weights), places, side="right")
             codes = drawn[rng.permutation(np.minimum(chosen, len(drawn) - 1))]
@@ -157,18 +177,27 @@ class TableModel:
     @cached_property
     def replicates(self) -> list[Replicate]:
         """Models of releases with other noise, where the rows are as this model says."""
-        rng = np.random.default_rng(self._rng.integers(2**63))
-        truth = [
-            table_of(self.model, marginal.columns) * self.n_rows for marginal in self.marginals
-        ]
+        rng = self._generator(2)
+        expected = [self._expected(marginal) for marginal in self.marginals]
         found = []
         for _ in range(N_REPLICATES):
             noisy = [
-                Marginal(m.columns, t + rng.standard_normal(m.shape) * m.std, m.std, m.phase)
-                for m, t in zip(self.marginals, truth, strict=True)
+                replace(m, counts=counts + rng.standard_normal(m.shape) * m.std)
+                for m, counts in zip(self.marginals, expected, strict=True)
             ]
             found.append(Replicate(self, self.model.copy_with(noisy)))
         return found
+
+    def _expected(self, marginal: Marginal) -> Floats:
+        """Return the counts that the model expects where `marginal` counted."""
+        counts = table_of(self.model, marginal.columns) * self.n_rows
+        for axis, j in enumerate(marginal.columns):
+            if j in marginal.coarse:
+                moved = np.moveaxis(counts, axis, 0)
+                summed = np.zeros((marginal.shape[axis], *moved.shape[1:]))
+                np.add.at(summed, marginal.coarse[j], moved)
+                counts = np.moveaxis(summed, 0, axis)
+        return counts
 
     def noise_variance(self, columns: Sequence[int], means: Floats) -> Floats | None:
         """Return the variance that noise gives to the mean of a function of some columns.
@@ -233,16 +262,24 @@ class TableModel:
         that are left out in turn. In adaptive releases the groups were chosen for being worst, so
         that it is rather too large.
         """
-        together = [self._association(m) for m in self.marginals if len(m.columns) == 2]
+        together = [self._association(m) for m in self._pairs]
         # Of a few pairs it is not known whether others are like them.
         unknown = _TYPICAL_SQUARE / (1 + len(together))
         pairs = math.sqrt(max(float(np.mean(together or [0.0])), 0.0) + unknown)
-        found = np.array(self._surprises())
+        found, chosen = self._surprises()
         if not len(found):
             return pairs, pairs
-        spread = found.std() / math.sqrt(len(found))
-        phi = math.sqrt(max(found.mean(), 0.0) + spread + unknown)
+        if chosen:
+            # The worst of each round: half of these are worse than nearly all that was not chosen.
+            square = float(np.median(found))
+        else:
+            square = found.mean() + found.std() / math.sqrt(len(found)) + unknown
+        phi = math.sqrt(max(square, 0.0))
         return phi, max(phi, _OF_PAIRS * pairs)
+
+    @cached_property
+    def _pairs(self) -> list[Marginal]:
+        return [m for m in self.marginals if len(m.columns) == 2 and not m.coarse]
 
     def _association(self, marginal: Marginal) -> float:
         """Return how far a pair is from independence, as squared by `phi`."""
@@ -250,30 +287,34 @@ class TableModel:
         independent = np.multiply.outer(self.table((a,)), self.table((b,)))
         return self._surprise(marginal, independent)
 
-    def _surprises(self) -> list[float]:
-        pairs = [m for m in self.marginals if len(m.columns) == 2]
+    def _surprises(self) -> tuple[Floats, bool]:
+        """Return the surprise of each of some pairs, and whether these were chosen for it."""
+        pairs = self._pairs
         phases = sorted({m.phase for m in pairs})
-        found = []
+        found: list[float] = []
         for phase in phases[1:]:
-            before = GraphicalModel(self.sizes).fit([m for m in self.marginals if m.phase < phase])
             new = [m for m in pairs if m.phase == phase]
             # The model learns: only what the last rounds found is true of it now.
-            if phase == phases[-1] or len(new) >= 4:
+            if not found or len(new) >= _FEWEST_CHOSEN:
+                before = self._fitted([m for m in self.marginals if m.phase < phase])
                 found = [self._surprise(m, before.marginal(m.columns)) for m in new]
-        if found or len(pairs) < 2:
-            return found
-        places = self._rng.permutation(len(pairs))[:_MOST_LEFT_OUT]
-        for place in places.tolist():
-            left = pairs[place]
-            others = [m for m in self.marginals if m is not left]
-            singles = [
-                Marginal((j,), self.table((j,)) * self.n_rows, float(np.mean(left.std)))
-                for j in left.columns
-                if not any(j in m.columns for m in others)
-            ]
-            model = self.model.copy_with([*others, *singles])
-            found.append(self._surprise(left, model.marginal(left.columns)))
-        return found
+        if len(found) >= _FEWEST_CHOSEN:
+            return np.array(found), True
+        if len(pairs) < 2:
+            return np.empty(0), False
+        places = self._generator(3).permutation(len(pairs))[:_MOST_LEFT_OUT]
+        return np.array([self._surprise_without(pairs[place]) for place in places.tolist()]), False
+
+    def _surprise_without(self, left: Marginal) -> float:
+        """Return the surprise of a pair under a model that knows its columns, not the pair."""
+        others = [m for m in self.marginals if m is not left]
+        singles = [
+            Marginal((j,), self.table((j,)) * self.n_rows, float(np.mean(left.std)))
+            for j in left.columns
+            if not any(j in m.columns for m in others)
+        ]
+        model = self.model.copy_with([*others, *singles])
+        return self._surprise(left, model.marginal(left.columns))
 
     def _surprise(self, marginal: Marginal, expected: Floats) -> float:
         """Return the mean square of the errors of conditions on a pair, in units of phi^2."""
@@ -285,7 +326,8 @@ class TableModel:
         missed = left @ (marginal.counts / self.n_rows - expected) @ right.T
         variance = np.broadcast_to(np.square(marginal.std), marginal.shape) / self.n_rows**2
         noise = left**2 @ variance @ (right**2).T
-        return float(np.mean(missed**2 - noise))
+        # Conditions that noise drowns say little.
+        return float(np.average(missed**2 - noise, weights=(noise + _AS_GOOD) ** -2))
 
 
 class Replicate:

@@ -1,0 +1,288 @@
+"""Rows that fill the cells of a few columns, so that a question can be asked of each cell.
+
+A histogram tells how many rows are in a cell. Where in it they are it does not tell, and what a
+question is in a cell is its mean over rows that are spread as the fine counts of each column say.
+`Inside` says how far rows may be from that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..inferring._table_model import TableModel
+from ._positions import NamedRows
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+# A group of columns with more cells is asked at the model's points.
+MOST_CELLS = 2**17
+# Rows in all cells together, and in one.
+_N_ROWS, _FEWEST, _MOST = 2**17, 4, 32
+# Values that one question may have at all rows together.
+_MOST_VALUES = 2**24
+# Rows in an atom of a single column.
+_N_PLACES = 64
+# Rows of a smooth column are spread like so many places in an atom: chosen by measurement.
+_SMOOTH_PLACES = 12.0
+# A neighbour whose width is a smaller part of an atom's says nothing of its density.
+_COMPARABLE = 0.2
+# By this factor a density may grow from one atom to the next.
+_STEEPEST = 3.0
+_SURE = 3.0
+_SMALLEST = 1e-300
+
+
+class Inside:
+    """How well is known where in the cells of a column its rows lie.
+
+    Parameters
+    ----------
+    model : TableModel
+    j : int
+
+    Attributes
+    ----------
+    exact : ndarray of bool, shape (n_atoms,)
+        Atoms of a single value.
+    crowded : ndarray of shape (n_atoms,)
+        Share of the rows of an atom that its neighbours do not explain: they may all be at one
+        place.
+    ignorance : ndarray of shape (n_atoms,)
+        Variance of the place of the rows' mean, in units of that of a single row.
+    in_cells : ndarray of shape (n_cells,)
+        The same of the model's cells.
+    """
+
+    def __init__(self, model: TableModel, j: int):
+        column = self.column = model.cells[j]
+        shares = np.maximum(model.table((j,)), 0.0)
+        noise = model.noise_variance((j,), np.eye(column.n_cells))
+        spread = np.zeros(column.n_cells) if noise is None else np.sqrt(noise)
+        cell = column.cell_of_atom
+        self.mass = shares[cell] * column.shares
+        noise_of_atoms = shares[cell] * column.shares_std + spread[cell] * column.shares
+        self.exact = self._exact(model, j)
+        self.crowded = np.zeros(column.n_atoms)
+        if column.edges is not None:
+            n = column.n_present
+            self.crowded[:n] = _crowded(self.mass[:n], np.diff(column.edges), noise_of_atoms[:n])
+        self.crowded[self.exact] = 0.0
+        self.ignorance = self.crowded**2 + (1 - self.crowded) ** 2 / _SMOOTH_PLACES
+        self.ignorance[self.exact] = 0.0
+        self.in_cells = self._of_cells()
+
+    def _exact(self, model: TableModel, j: int) -> NDArray[np.bool_]:
+        column, step = self.column, model.schema.step(j)
+        exact = np.ones(column.n_atoms, np.bool_)
+        if column.edges is not None:
+            single = np.zeros(column.n_present, np.bool_)
+            if step is not None:
+                single = np.rint(np.diff(column.edges) / step) <= 1
+            exact[: column.n_present] = single
+        return exact
+
+    def _of_cells(self) -> Floats:
+        """Return how far the mean place of a cell's rows may be off, in variances of a row's."""
+        column = self.column
+        cell, n = column.cell_of_atom, column.n_cells
+        order = np.argsort(cell, kind="stable")
+        ends = np.cumsum(column.shares[order])
+        middle = np.empty(column.n_atoms)
+        middle[order] = ends - column.shares[order] / 2 - cell[order] - 0.5
+        shares = column.shares
+        within = np.bincount(cell, shares**2 * (shares**2 / 12) * self.ignorance, n)
+        between = np.bincount(cell, column.shares_std**2 * middle**2, n)
+        several = np.bincount(cell, minlength=n) > 1
+        told = np.bincount(cell, column.shares_std, n) > 0
+        found = np.minimum((within + between) * 12, 1.0)
+        # Of categories that were only counted together nothing is known.
+        return np.where(several & ~told & (column.edges is None), 1.0, found)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether each cell is one value."""
+        return bool(self.exact.all()) and self.column.n_atoms == self.column.n_cells
+
+
+def _crowded(mass: Floats, width: Floats, noise: Floats) -> Floats:
+    """Return the share of each atom's rows that no density like its neighbours' explains."""
+    density = mass / width
+    sure = mass > _SURE * noise
+    expected = np.zeros(len(mass))
+    for sign in (1, -1):
+        d, w, s = density[::sign], width[::sign], sure[::sign]
+        found = np.zeros(len(d))
+        for a in range(len(d)):
+            near = [b for b in range(a + 1, min(a + 4, len(d))) if w[b] >= _COMPARABLE * w[a]][:2]
+            if not near:
+                continue
+            found[a] = d[near[0]]
+            if len(near) == 2 and s[near].all() and d[near[0]] > d[near[1]]:
+                found[a] *= min(d[near[0]] / d[near[1]], _STEEPEST)
+        expected = np.maximum(expected, found[::sign])
+    explained = expected * width + noise
+    return np.clip(1 - explained / np.maximum(mass, _SMALLEST), 0.0, 1.0)
+
+
+class FilledCells:
+    """Rows that fill the cells of a few columns, or the atoms of a single one.
+
+    Parameters
+    ----------
+    model : TableModel
+    columns : tuple of int
+        At least one; with at most `MOST_CELLS` cells.
+    insides : mapping from column to Inside
+    n_outputs : int, default=1
+        Of the function that is asked.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of units, which are cells or atoms, of each column.
+    unit : ndarray of shape (n_rows,)
+        The unit of each row, as a number.
+    weights : ndarray of shape (n_rows,)
+        Of each row in its unit.
+    """
+
+    def __init__(
+        self,
+        model: TableModel,
+        columns: tuple[int, ...],
+        insides: Sequence[Inside],
+        n_outputs: int = 1,
+    ):
+        self.model, self.columns, self.insides = model, columns, tuple(insides)
+        self.by_atom = len(columns) == 1
+        self._rng = np.random.default_rng(0)  # public, and always the same
+        self.ranks: list[Floats] = []
+        self.places: list[tuple[Codes, Floats]] = []
+        (self._fill_atoms if self.by_atom else self._fill_cells)(n_outputs)
+        self.n_units = math.prod(self.shape)
+
+    def _fill_atoms(self, n_outputs: int) -> None:
+        column, inside = self.insides[0].column, self.insides[0]
+        self.shape: tuple[int, ...] = (column.n_atoms,)
+        counts = np.where(inside.exact, 1, _N_PLACES)
+        step = self.model.schema.step(self.columns[0])
+        if step is not None:
+            n_values = np.rint(np.diff(column.edges) / step).astype(np.int64)
+            n = column.n_present
+            counts[:n] = np.where(n_values <= _N_PLACES, n_values, _N_PLACES)
+        self.unit = np.repeat(np.arange(column.n_atoms), counts)
+        rank = np.arange(len(self.unit)) - np.repeat(np.cumsum(counts) - counts, counts)
+        u = (rank + 0.5) / counts[self.unit]
+        self.weights = 1 / counts[self.unit]
+        self.places = [(self.unit, u)]
+        self.ranks = [u]
+
+    def _fill_cells(self, n_outputs: int) -> None:
+        self.shape = tuple(inside.column.n_cells for inside in self.insides)
+        n = math.prod(self.shape)
+        loose = [not inside.is_exact for inside in self.insides]
+        most = min(_N_ROWS, _MOST_VALUES // max(n_outputs, 1))
+        m = int(np.clip(most // n, _FEWEST, _MOST)) if any(loose) else 1
+        self.unit = np.repeat(np.arange(n), m)
+        self.weights = np.full(n * m, 1 / m)
+        codes = np.unravel_index(self.unit, self.shape)
+        for k, inside in enumerate(self.insides):
+            u = np.full(n * m, 0.5)
+            if loose[k]:
+                order = np.tile(np.arange(m), (n, 1))
+                if sum(loose) > 1:
+                    order = self._rng.permuted(order, axis=1)
+                u = ((order + self._rng.random((n, 1))) / m).ravel()
+            self.places.append(inside.column.at(codes[k], u))
+            self.ranks.append(u)
+
+    def rows(self, ends: dict[int, int] | None = None) -> NamedRows:
+        """Return the rows; along some axes at the lower (0) or the upper (1) ends of their atoms.
+
+        Columns that are not among `columns` are filled at random.
+        """
+        return NamedRows(self.model.schema, len(self.unit), partial(self._column, ends or {}))
+
+    def _column(self, ends: dict[int, int], j: int) -> NDArray:
+        if j not in self.columns:
+            return some_values(self.model, j, len(self.unit))
+        k = self.columns.index(j)
+        atoms, place = self.places[k]
+        if k not in ends:
+            return self.insides[k].column.values(atoms, place)
+        return self._at_end(k, atoms, ends[k])
+
+    def _at_end(self, k: int, atoms: Codes, end: int) -> NDArray:
+        """Return the lowest or the highest value in the atom that may be crowded."""
+        inside = self.insides[k]
+        column = inside.column
+        if column.edges is None:
+            return column.values(atoms, np.full(len(atoms), 0.5))
+        if not self.by_atom:
+            atoms = self.crowd(k)[column.cell_of_atom[atoms]]
+        found = column.values(atoms, np.full(len(atoms), (1 - 1e-12) * end))
+        if self.model.schema.step(self.columns[k]) is None:
+            there = atoms < column.n_present
+            low = column.edges[np.where(there, atoms, 0)]
+            high = np.nextafter(column.edges[np.where(there, atoms, 0) + 1], -np.inf)
+            high = np.where(atoms == column.n_present - 1, column.edges[-1], high)
+            found = np.where(there, high if end else low, found)
+        return found
+
+    def crowd(self, k: int) -> Codes:
+        """Return the atom of each cell whose rows are most likely to be at one place."""
+        inside = self.insides[k]
+        column = inside.column
+        order = np.lexsort((-inside.crowded * column.shares, column.cell_of_atom))
+        first = np.searchsorted(column.cell_of_atom[order], np.arange(column.n_cells))
+        return order[first]
+
+    def crowded(self, k: int) -> Floats:
+        """Return the share of each unit's rows along an axis that may be at one place."""
+        inside = self.insides[k]
+        if self.by_atom:
+            return inside.crowded
+        atoms = self.crowd(k)
+        return inside.crowded[atoms] * inside.column.shares[atoms]
+
+    def means(self, values: Floats) -> Floats:
+        """Return the mean of values in each unit, shape (n_units, k)."""
+        weighted = values * self.weights[:, None]
+        if len(self.unit) == self.n_units:
+            return weighted
+        starts = np.flatnonzero(np.diff(self.unit, prepend=-1))
+        return np.add.reduceat(weighted, starts, axis=0)
+
+    def probabilities(self, table: Floats) -> Floats:
+        """Return the probabilities of the units for those of the cells, shape (n_units,)."""
+        if not self.by_atom:
+            return table.ravel()
+        column = self.insides[0].column
+        return table[column.cell_of_atom] * column.shares
+
+    def in_cells(self, means: Floats) -> Floats:
+        """Return means in the cells for means in the units, shape (*sizes, k)."""
+        if not self.by_atom:
+            return means.reshape(*self.shape, -1)
+        column = self.insides[0].column
+        found = np.zeros((column.n_cells, means.shape[1]))
+        np.add.at(found, column.cell_of_atom, means * column.shares[:, None])
+        return found
+
+
+def some_values(model: TableModel, j: int, n: int) -> NDArray:
+    """Return some values of a column, from all of its cells."""
+    rng = np.random.default_rng(j)
+    column = model.cells[j]
+    return column.draw(rng.integers(column.n_cells, size=n), rng)
+
+
+def n_cells(model: TableModel, columns: Iterable[int]) -> int:
+    """Return the number of cells of a group."""
+    return model.n_cells(tuple(columns))

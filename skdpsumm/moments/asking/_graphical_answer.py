@@ -1,0 +1,613 @@
+"""Answers from the graphical model of a sketch's histograms, and the whole of their error.
+
+A question is asked of rows that fill the cells of the columns that it takes (`FilledCells`). Its
+mean in each cell, weighted by what the model says of the cells, is the answer. That may be off
+
+- by the noise: in closed form where the groups that were counted determine the answer, else as far
+  as the answers of simulated releases are from it;
+- by how columns go together where no group tells: `TableModel.approximation_std`;
+- by where in its cell a row lies (`Inside`). Rows of a crowded atom may all be at one place; the
+  others are spread like a few places in each atom; and how they are spread in a cell of several
+  columns may differ from what each column tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..inferring._points import absent
+from ..inferring._table_model import TableModel
+from ._estimate import ROWS_OF_GROUPS, Estimate
+from ._filled_cells import MOST_CELLS, FilledCells, Inside, some_values
+from ._positions import NamedRows, evaluate_rows, values_at
+from ._question import ColumnCondition, Question
+from ._warnings import warn_of_constants, warn_of_the_wide
+
+Floats = NDArray[np.float64]
+Group = tuple[int, ...]
+
+# Rows of which a function is asked what it takes.
+_FEW_ROWS = 256
+# Of the standard deviation inside a cell of several columns: how far the mean there may be from
+# that of rows that are spread as each column tells. Chosen by measurement.
+APART, TOGETHER = 0.5, 0.1
+# Tables of replicates that are kept.
+_MOST_KEPT = 8
+# Of the rows, what may hold a value at least.
+_LEAST_SHARE = 1e-9
+
+
+class ModelAnswers:
+    """What all questions to one model share.
+
+    Parameters
+    ----------
+    model : TableModel
+    """
+
+    def __init__(self, model: TableModel):
+        self.model = model
+        self._insides: dict[int, Inside] = {}
+        self._tables: dict[Group, Floats] = {}
+
+    @property
+    def n_rows(self) -> float:
+        """Private number of rows."""
+        return self.model.n_rows
+
+    @property
+    def no_sampling(self) -> str | None:
+        """Why the sampling error of the rows is not known, None where it is."""
+        return None if self.model.sketch.privacy.unit == "one row" else ROWS_OF_GROUPS
+
+    def inside(self, j: int) -> Inside:
+        """Return how well is known where in the cells of a column its rows lie."""
+        if j not in self._insides:
+            self._insides[j] = Inside(self.model, j)
+        return self._insides[j]
+
+    def filled(self, columns: Group, n_outputs: int = 1) -> FilledCells:
+        """Return rows that fill the cells of some columns."""
+        return FilledCells(self.model, columns, [self.inside(j) for j in columns], n_outputs)
+
+    def tables_of_replicates(self, columns: Group) -> Floats:
+        """Return the tables of simulated releases, shape (B, n_cells)."""
+        if columns not in self._tables:
+            if len(self._tables) >= _MOST_KEPT:
+                self._tables.pop(next(iter(self._tables)))
+            found = [one.table(columns).ravel() for one in self.model.replicates]
+            self._tables[columns] = np.array(found)
+        return self._tables[columns]
+
+    @cached_property
+    def rows_of_replicates(self) -> Floats:
+        """Return the numbers of rows of simulated releases, shape (B,)."""
+        return np.array([one.n_rows for one in self.model.replicates])
+
+
+class Errors(NamedTuple):
+    """Parts of an error, each of shape (k,): variances, and how far crowded rows may reach."""
+
+    noise: Floats
+    approximation: Floats
+    inside: Floats
+    below: Floats
+    above: Floats
+
+    @property
+    def variance(self) -> Floats:
+        """Of all but what crowded rows do."""
+        return self.noise + self.approximation + self.inside
+
+
+class CellPart:
+    """A function of few columns, in their cells.
+
+    Parameters
+    ----------
+    answers : ModelAnswers
+    function : callable of rows
+    columns : tuple of int
+    n_outputs : int
+    checked : bool
+        Whether NaN and infinite values of the function are refused, as those of a user's.
+    """
+
+    def __init__(
+        self,
+        answers: ModelAnswers,
+        function: Callable[[Any], Any],
+        columns: Group,
+        n_outputs: int,
+        checked: bool,
+    ):
+        self._answers, self._function = answers, function
+        self.columns, self._checked = columns, checked
+        self._filled = answers.filled(columns, n_outputs)
+        table = answers.model.table(columns)
+        self._shares = self._filled.probabilities(np.maximum(table, 0.0))
+        values, gone = self._values()
+        self.extremes = self._extremes(values)
+        self.mean, self._present = self._mean(values, gone)
+
+    def _values(self, ends: dict[int, int] | None = None) -> tuple[Floats, NDArray | None]:
+        """Return what the function is at the rows, and where it is nothing; None: nowhere."""
+        rows = self._filled.rows(ends)
+        if self._checked and not ends:
+            values = evaluate_rows(self._function, rows)[0]
+        else:
+            values = values_at(self._function, rows)
+        gone = np.isnan(values)
+        return values, gone if gone.any() else None
+
+    def _extremes(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return the least and the largest value, at the rows and where their atoms end."""
+        axes = range(len(self.columns))
+        found = [values]
+        for pattern in range(2 if self._filled.by_atom else 4):
+            found.append(self._values({k: (pattern ^ (k & pattern >> 1)) & 1 for k in axes})[0])
+        low = np.min([np.fmin.reduce(v, axis=0) for v in found], axis=0)
+        high = np.max([np.fmax.reduce(v, axis=0) for v in found], axis=0)
+        return low, high
+
+    def _mean(self, values: Floats, gone: NDArray | None) -> tuple[Floats, Floats | None]:
+        """Return the mean over rows that hold a value, and the share of these in each unit."""
+        if gone is None:
+            return self._shares @ self._filled.means(values), None
+        present = self._filled.means(1.0 - gone)
+        share = self._shares @ present
+        total = self._shares @ self._filled.means(np.where(gone, 0.0, values))
+        low, high = self.extremes
+        middle = np.where(np.isfinite(low + high), low / 2 + high / 2, 0.0)
+        mean = np.divide(total, share, out=middle, where=share > _LEAST_SHARE)
+        return np.clip(mean, low, high), present
+
+    def _over_all(self, values: Floats, gone: NDArray | None) -> Floats:
+        """Return values whose mean over all rows, and its error, are those of the present ones."""
+        if gone is None:
+            return values
+        return np.where(gone, self.mean, self.mean + (values - self.mean) / self._share)
+
+    @cached_property
+    def _share(self) -> Floats:
+        """Of the rows, what holds a value: where noise is large the least that it may be."""
+        assert self._present is not None
+        share = self._shares @ self._present
+        noise = np.sqrt(self._noise(self._filled.in_cells(self._present)))
+        least = np.maximum(share, np.maximum(noise, _LEAST_SHARE))
+        return np.maximum(share - noise, least / 2)
+
+    # ---- errors
+
+    def errors(self, *, rough: bool = False) -> Errors:
+        """Return the parts of the error of the mean; `rough`: without simulated releases."""
+        values, gone = self._values()
+        values = self._over_all(values, gone)
+        means = self._filled.means(values)
+        in_cells = self._filled.in_cells(means)
+        noise = self._noise_of_counted(in_cells) if rough else self._noise(in_cells)
+        noise = noise + self._noise_of_shape(means, in_cells)
+        approximation = self._answers.model.approximation_std(self.columns, in_cells) ** 2
+        spread = np.maximum(self._filled.means(values**2) - means**2, 0.0)
+        inside = self._apart(spread) + self._along_axes(values)
+        return Errors(noise, approximation, inside, *self._crowded(means, spread))
+
+    def noise(self, *, counts: bool) -> Floats:
+        """Return the variance of the noise in the mean, or in the number of rows."""
+        values, gone = self._values()
+        means = self._filled.means(self._over_all(values, gone))
+        in_cells = self._filled.in_cells(means)
+        own = self._noise_of_shape(means, in_cells)
+        if not counts:
+            return self._noise(in_cells) + own
+        return self._noise_of_counts(in_cells) + own * self._answers.n_rows**2
+
+    def _noise(self, means: Floats) -> Floats:
+        """Return the variance of the noise in the mean of a function, shape (k,)."""
+        found = self._answers.model.noise_variance(self.columns, means)
+        if found is not None:
+            return found
+        flat = means.reshape(-1, means.shape[-1])
+        shift = self._answers.tables_of_replicates(self.columns) @ flat
+        shift -= self._answers.model.table(self.columns).ravel() @ flat
+        return np.mean(shift**2, axis=0)
+
+    def _noise_of_counts(self, means: Floats) -> Floats:
+        """Return the variance of the noise in the number of rows, shape (k,)."""
+        answers, sketch = self._answers, self._answers.model.sketch
+        mean = answers.model.table(self.columns).ravel() @ means.reshape(-1, means.shape[-1])
+        if not sketch.n_from_sums:  # the number of rows has a noise of its own, or none
+            own = (mean * sketch.n_noise_std) ** 2
+            return self._noise(means) * answers.n_rows**2 + own
+        residuals = answers.model.model.residuals
+        found = [residuals.variance(self.columns, m) for m in np.moveaxis(means, -1, 0)]
+        if all(one is not None for one in found):
+            return np.array(found)
+        flat = means.reshape(-1, means.shape[-1])
+        counts = answers.tables_of_replicates(self.columns) @ flat
+        counts *= answers.rows_of_replicates[:, None]
+        return np.mean((counts - mean * answers.n_rows) ** 2, axis=0)
+
+    def _noise_of_counted(self, means: Floats) -> Floats:
+        """Return about the variance of the noise, of what was counted alone."""
+        model = self._answers.model
+        found = model.noise_variance(self.columns, means)
+        if found is not None:
+            return found
+        total = np.zeros(means.shape[-1])
+        for k, j in enumerate(self.columns):
+            others = tuple(axis for axis in range(len(self.columns)) if axis != k)
+            rest = [np.maximum(model.table((self.columns[axis],)), 0.0) for axis in others]
+            projected = means
+            for axis, margin in sorted(zip(others, rest, strict=True), reverse=True):
+                projected = np.tensordot(margin, projected, axes=(0, axis))
+            one = model.noise_variance((j,), projected)
+            total += 0.0 if one is None else one
+        return total
+
+    def _noise_of_shape(self, means: Floats, in_cells: Floats) -> Floats:
+        """Return the variance that noise in the shares of a single column's atoms gives."""
+        if not self._filled.by_atom:
+            return np.zeros(means.shape[1])
+        column = self._filled.insides[0].column
+        cell = column.cell_of_atom
+        shares = np.maximum(self._answers.model.table(self.columns), 0.0)[cell]
+        return (shares * column.shares_std) ** 2 @ (means - in_cells[cell]) ** 2
+
+    def _apart(self, spread: Floats) -> Floats:
+        """Return the variance of means in units about those of evenly spread rows."""
+        shares = self._shares
+        by_chance = shares @ spread / self._answers.n_rows
+        if self._filled.by_atom:
+            return by_chance + (shares**2 * self._filled.insides[0].ignorance) @ spread
+        together = TOGETHER * (shares @ np.sqrt(spread))
+        return by_chance + APART**2 * (shares**2 @ spread) + together**2
+
+    def _along_axes(self, values: Floats) -> Floats:
+        """Return the variance from what is not known of each column, in all cells alike."""
+        total = np.zeros(values.shape[1])
+        if self._filled.by_atom:
+            return total
+        for k, inside in enumerate(self._filled.insides):
+            if inside.in_cells.any():
+                rank = (self._filled.ranks[k] - 0.5)[:, None]
+                slope = self._filled.means(values * rank) * np.sqrt(12)
+                total += inside.in_cells @ self._by_code(k, slope) ** 2
+        return total
+
+    def _by_code(self, k: int, means: Floats) -> Floats:
+        """Return the sum of means, weighted by shares, for each cell of an axis."""
+        weighted = (self._shares[:, None] * means).reshape(*self._filled.shape, -1)
+        others = tuple(axis for axis in range(len(self.columns)) if axis != k)
+        return weighted.sum(axis=others)
+
+    def _crowded(self, means: Floats, spread: Floats) -> tuple[Floats, Floats]:
+        """Return how far the mean moves where crowded rows are all at the end of their atom."""
+        total = np.zeros((2, means.shape[1]))
+        for k in range(len(self.columns)):
+            crowded = self._filled.crowded(k)
+            if not crowded.any():
+                continue
+            least, most = means - np.sqrt(spread), means + np.sqrt(spread)
+            for end in (0, 1):
+                values, gone = self._values({k: end})
+                there = self._filled.means(self._over_all(values, gone))
+                there = np.where(np.isnan(there), means, there)
+                least, most = np.minimum(least, there), np.maximum(most, there)
+            for side, moved in enumerate((means - least, most - means)):
+                # Of an atom that is hardly crowded an infinite end says nothing.
+                weight = crowded[:, None] if self._filled.by_atom else np.ones((1, 1))
+                moved = np.where(np.isfinite(moved) | (weight > 0.05), moved, 0.0)
+                reach = self._by_code(k, moved)
+                with np.errstate(invalid="ignore"):
+                    weighted = np.where(crowded[:, None] > 0, crowded[:, None] * reach, 0.0)
+                total[side] += np.sum(weighted**2, axis=0)
+        below, above = np.sqrt(total)
+        return below, above
+
+    def sampling(self) -> Floats:
+        """Return the variance of the function over the rows."""
+        values, gone = self._values()
+        values = self._over_all(values, gone)
+        mean = self._shares @ self._filled.means(values)
+        square = self._shares @ self._filled.means(values**2)
+        return np.maximum(square - mean**2, 0.0)
+
+    def is_constant(self) -> NDArray[np.bool_]:
+        """Return which outputs have one value at all rows, shape (k,)."""
+        low, high = self.extremes
+        return low == high
+
+
+class PointsPart:
+    """A function of many columns, at the model's points.
+
+    Parameters
+    ----------
+    answers : ModelAnswers
+    function : callable of rows
+    checked : bool
+    """
+
+    def __init__(self, answers: ModelAnswers, function: Callable[[Any], Any], checked: bool):
+        self._answers, self._function, self._checked = answers, function, checked
+        values, gone = self._values()
+        weights = answers.model.weights
+        self.extremes = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+        there = np.ones_like(values) if gone is None else 1.0 - gone
+        self._share = np.maximum(weights @ there, _LEAST_SHARE)
+        self.mean = weights @ (values if gone is None else np.where(gone, 0.0, values))
+        self.mean = self.mean / self._share
+
+    def _values(self) -> tuple[Floats, NDArray | None]:
+        model = self._answers.model
+        rows = NamedRows.of(model.points, model.schema)
+        if self._checked:
+            values = evaluate_rows(self._function, rows)[0]
+        else:
+            values = values_at(self._function, rows)
+        self.columns: Group = tuple(sorted(rows.taken))
+        gone = np.isnan(values)
+        return values, gone if gone.any() else None
+
+    def _over_all(self) -> Floats:
+        values, gone = self._values()
+        if gone is None:
+            return values
+        return np.where(gone, self.mean, self.mean + (values - self.mean) / self._share)
+
+    def errors(self, *, rough: bool = False) -> Errors:
+        """Return the parts of the error of the mean; `rough`: without simulated releases."""
+        values = self._over_all()
+        zero = np.zeros(values.shape[1])
+        noise = self._variance(values) / len(values)
+        if not rough:
+            noise = noise + self._noise(values, counts=False)
+        return Errors(noise, self._approximation(values), zero, zero, zero)
+
+    def noise(self, *, counts: bool) -> Floats:
+        """Return the variance of the noise in the mean, or in the number of rows."""
+        return self._noise(self._over_all(), counts=counts)
+
+    def _noise(self, values: Floats, *, counts: bool) -> Floats:
+        answers = self._answers
+        found = np.array([one.weights @ values for one in answers.model.replicates])
+        n_rows = 1.0
+        if counts:
+            found, n_rows = found * answers.rows_of_replicates[:, None], answers.n_rows
+        return np.mean((found - n_rows * (answers.model.weights @ values)) ** 2, axis=0)
+
+    def _variance(self, values: Floats) -> Floats:
+        weights = self._answers.model.weights
+        return np.maximum(weights @ values**2 - (weights @ values) ** 2, 0.0)
+
+    def _approximation(self, values: Floats) -> Floats:
+        """Return the variance for what is no sum of functions of single columns."""
+        codes = self._answers.model.codes[:, list(self.columns)]
+        rest = values - values.mean(axis=0)
+        for _ in range(3):
+            for j in range(codes.shape[1]):
+                counts = np.maximum(np.bincount(codes[:, j]), 1)
+                for k in range(rest.shape[1]):
+                    rest[:, k] -= (np.bincount(codes[:, j], rest[:, k]) / counts)[codes[:, j]]
+        return self._variance(rest) * max(self._answers.model.phi) ** 2
+
+    def sampling(self) -> Floats:
+        """Return the variance of the function over the rows."""
+        return self._variance(self._over_all())
+
+
+class GraphicalAnswer:
+    """The answer to a question; its error is computed when it is asked for.
+
+    Parameters
+    ----------
+    question : Question
+    answers : ModelAnswers
+
+    Attributes
+    ----------
+    value : ndarray
+    possible : pair
+        Least and largest value that it can have.
+
+    Warns
+    -----
+    AnswerWarning
+        Where its interval tells next to nothing, and where a condition holds nowhere.
+    """
+
+    def __init__(self, question: Question, answers: ModelAnswers):
+        self._question, self._answers = question, answers
+        self._parts: list[tuple[NDArray, CellPart | PointsPart]] = []
+        self._n_outputs, self._is_scalar = 0, False
+        for function in question.parts or (question.function,):
+            self._add(_of_rows(function, answers.model.schema))
+        self._n_rows = np.asarray(answers.n_rows)
+        mean = self._joined([part.mean for _, part in self._parts])
+        self.value = mean if question.then is None else question.then(mean, self._n_rows)
+        self._mean = mean
+        self.possible = self._possible()
+        if self._is_scalar and np.shape(self.value) == (1,):
+            self.value = self.value[0]
+            self.possible = tuple(np.ravel(end)[0] for end in self.possible)
+        self._judge()
+
+    def _add(self, function: Callable[[Any], Any]) -> None:
+        """Take a function in, in parts of few columns each."""
+        answers, checked = self._answers, self._question.of_user
+        columns, n_outputs, is_scalar = _taken(function, answers.model, checked)
+        self._is_scalar = is_scalar and not self._question.parts
+        outputs = np.arange(n_outputs)
+        first = self._n_outputs
+        self._n_outputs += n_outputs
+        if answers.model.n_cells(columns) <= MOST_CELLS:
+            part = CellPart(answers, function, columns, n_outputs, checked)
+            self._parts.append((first + outputs, part))
+            return
+        if n_outputs == 1:
+            self._parts.append((first + outputs, PointsPart(answers, function, checked)))
+            return
+        for group, which in _depends(function, answers.model, columns).items():
+            own = _some_outputs(function, which)
+            small = answers.model.n_cells(group) <= MOST_CELLS
+            self._parts.append(
+                (
+                    first + which,
+                    CellPart(answers, own, group, len(which), checked)
+                    if small
+                    else PointsPart(answers, own, checked),
+                )
+            )
+
+    def _joined(self, found: Sequence[Floats]) -> Floats:
+        """Return what the parts say, shape (k,), in the order of the outputs."""
+        out = np.empty(self._n_outputs)
+        for (outputs, _), one in zip(self._parts, found, strict=True):
+            out[outputs] = one
+        return out
+
+    def to_estimate(self, frame: str | None) -> Estimate:
+        """Return the answer as users see it."""
+        question = self._question
+        return Estimate(
+            self.value,
+            self.noise_std_error,
+            ends=question.ends or self.ends,
+            sampling=self._answers.no_sampling or self.sampling,
+            possible=self.possible,
+            labels=question.labels,
+            frame=frame,
+        )
+
+    def _moved(self, error: Floats) -> Floats:
+        return self._question.without_clipping(error, self._n_rows)
+
+    def noise_std_error(self) -> Floats:
+        """Return the standard deviation that the noise gives to the answer."""
+        return self._moved(np.sqrt(self._noise))
+
+    @cached_property
+    def _noise(self) -> Floats:
+        """The variance of the noise, in shares of the rows where these are counted."""
+        counts = self._question.counts_rows
+        found = self._joined([part.noise(counts=counts) for _, part in self._parts])
+        return found / self._n_rows**2 if counts else found
+
+    @cached_property
+    def errors(self) -> Errors:
+        """All parts of the error of the mean."""
+        found = [part.errors() for _, part in self._parts]
+        joined = Errors(*(self._joined(one) for one in zip(*found, strict=True)))
+        return joined._replace(noise=self._noise) if self._question.counts_rows else joined
+
+    def ends(self, z: float) -> tuple[Floats, Floats]:
+        """Return how far the answer reaches at `z` standard errors."""
+        errors = self.errors
+        beyond = z**2 * errors.variance
+        below = self._moved(np.sqrt(beyond + errors.below**2))
+        above = self._moved(np.sqrt(beyond + errors.above**2))
+        value = np.asarray(self.value)
+        own = self._question.moved
+        if own is not False:
+            more = z * (np.abs(value - self._moved(self._mean)) if own is True else own)
+            below, above = np.hypot(below, more), np.hypot(above, more)
+        return value - below.reshape(value.shape), value + above.reshape(value.shape)
+
+    def sampling(self) -> Floats:
+        """Return the standard deviation that a random choice of the rows gives to the answer."""
+        found = self._joined([part.sampling() for _, part in self._parts])
+        return self._moved(np.sqrt(found / self._n_rows))
+
+    def _possible(self) -> tuple[Any, Any]:
+        question = self._question
+        if question.counts_rows:  # of which there are so many, up to three standard errors
+            return 0.0, float(self._n_rows) + 3 * self._answers.model.sketch.n_noise_std
+        if question.possible is not None:
+            return question.possible
+        low, high = (
+            self._joined([part.extremes[side] for _, part in self._parts]) for side in (0, 1)
+        )
+        return (low, high) if question.then is None else (0.0, 1.0)
+
+    def _judge(self) -> None:
+        """Warn of a condition that holds nowhere, and of an answer that tells next to nothing."""
+        question = self._question
+        if question.of_user:
+            ends = [self._joined([p.extremes[side] for _, p in self._parts]) for side in (0, 1)]
+            if np.all(np.isin(ends, (0, 1))):
+                warn_of_constants(np.stack(ends), np.zeros(self._n_outputs))
+        if question.judged is not None:
+            warn_of_the_wide(
+                np.asarray(self.value), self.rough_ends(), self.possible, question.about
+            )
+
+    @property
+    def no_sampling(self) -> str | None:
+        """Why the sampling error of the rows is not known, None where it is."""
+        return self._answers.no_sampling
+
+    def rough_ends(self) -> tuple[Floats, Floats]:
+        """Return about how far the answer reaches at two errors, without simulated releases."""
+        found = [part.errors(rough=True) for _, part in self._parts]
+        joined = Errors(*(self._joined(one) for one in zip(*found, strict=True)))
+        shape, beyond = np.shape(self.value), 4 * joined.variance
+        below, above = (
+            self._moved(np.sqrt(beyond + side**2)).reshape(shape)
+            for side in (joined.below, joined.above)
+        )
+        return self.value - below, self.value + above
+
+
+def _of_rows(function: Any, schema: Any) -> Callable[[Any], Any]:
+    """Return a condition on a column as a function of rows."""
+    if not isinstance(function, ColumnCondition):
+        return function
+    assert function.holds is not None
+    j, holds = function.column, function.holds
+
+    def truths(rows: Any) -> Floats:
+        values = rows[:, j]
+        gone = absent(schema, values, j)
+        return np.where(gone[:, None], np.nan, holds(values))
+
+    return truths
+
+
+def _taken(function: Callable, model: TableModel, checked: bool) -> tuple[Group, int, bool]:
+    """Return the columns that a function takes, its number of outputs, and if it is a scalar."""
+    rows = NamedRows(model.schema, _FEW_ROWS, lambda j: some_values(model, j, _FEW_ROWS))
+    if checked:
+        values, is_scalar = evaluate_rows(function, rows)
+    else:
+        values, is_scalar = values_at(function, rows), False
+    columns = tuple(sorted(rows.taken)) or (int(np.argmin(model.sizes)),)
+    return columns, values.shape[1], is_scalar
+
+
+def _depends(function: Callable, model: TableModel, columns: Group) -> dict[Group, NDArray]:
+    """Return the outputs of a function by the columns that they depend on."""
+    n = 16 * _FEW_ROWS
+    rng = np.random.default_rng(0)
+    known = {j: some_values(model, j, n) for j in range(model.schema.n_columns)}
+    base = values_at(function, NamedRows(model.schema, n, known.__getitem__))
+    changed = []
+    for j in columns:
+        other = known | {j: known[j][rng.permutation(n)]}
+        moved = values_at(function, NamedRows(model.schema, n, other.__getitem__))
+        same = (moved == base) | (np.isnan(moved) & np.isnan(base))
+        changed.append(~np.all(same, axis=0))
+    found: dict[Group, list[int]] = {}
+    for k, of in enumerate(np.transpose(changed).tolist()):
+        group = tuple(j for j, is_taken in zip(columns, of, strict=True) if is_taken)
+        found.setdefault(group or (columns[0],), []).append(k)
+    return {group: np.array(which) for group, which in found.items()}
+
+
+def _some_outputs(function: Callable, which: NDArray) -> Callable[[Any], NDArray]:
+    return lambda rows: np.asarray(function(rows))[:, which]

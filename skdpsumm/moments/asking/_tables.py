@@ -1,0 +1,373 @@
+"""Tables of several columns from the graphical model: all of their cells at once.
+
+A cell of such a table is a product of conditions on single columns, and so are all parts of its
+error: they are computed by column, and never for one cell after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...schema._columns import read_cells
+from ...schema._schema import TableSchema
+from ...sketches._residuals import subsets
+from ..inferring._table_model import TableModel
+from ._estimate import Estimate
+from ._graphical_answer import APART, TOGETHER, ModelAnswers
+from ._warnings import warn_of_the_wide
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+_SMALLEST = 1e-300
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The categories of a column, or bins of its numbers.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    column : int
+    labels : tuple of str
+    edges : ndarray or None
+        Of the bins, the last one closed; None for categories.
+    """
+
+    schema: TableSchema
+    column: int
+    labels: tuple[str, ...]
+    edges: Floats | None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def name(self) -> str:
+        """Name of the column."""
+        return self.schema.name(self.column)
+
+    def codes(self, values: NDArray) -> Codes:
+        """Return the place of each value on the axis, -1 where it has none."""
+        if self.edges is None:
+            codes = read_cells(self.schema.columns[self.column], values, self.name)
+            return np.where(codes < len(self), codes, -1)
+        numbers = values.astype(np.float64)
+        codes = np.searchsorted(self.edges, numbers, side="right") - 1
+        codes[numbers == self.edges[-1]] = len(self) - 1
+        return np.where((codes < len(self)) & ~np.isnan(numbers), codes, -1)
+
+    def holds(self, values: NDArray) -> NDArray[np.bool_]:
+        """Return whether each value lies at each place, shape (n, n_places)."""
+        return self.codes(values)[:, None] == np.arange(len(self))
+
+
+def category_axis(schema: TableSchema, j: int) -> Axis:
+    """Return the axis of a column of categories."""
+    return Axis(schema, j, tuple(map(str, schema.values(j) or ())), None)
+
+
+def binned_axis(schema: TableSchema, j: int, edges: Floats) -> Axis:
+    """Return an axis of bins; edges are values, each the first of its bin but the last."""
+    ends = ")" * (len(edges) - 2) + "]"
+    labels = [
+        f"[{a:.12g}, {b:.12g}{end}" for a, b, end in zip(edges[:-1], edges[1:], ends, strict=True)
+    ]
+    return Axis(schema, j, tuple(labels), np.asarray(edges, dtype=np.float64))
+
+
+def model_axis(model: TableModel, j: int) -> Axis:
+    """Return the axis of the cells of the model."""
+    schema, column = model.schema, model.cells[j]
+    if column.edges is None:
+        return category_axis(schema, j)
+    n = column.n_present
+    first = np.flatnonzero(np.diff(column.cell_of_atom[:n], prepend=-1))
+    edges = np.append(column.edges[first], column.edges[-1])
+    step = schema.step(j)
+    if step is None:
+        return binned_axis(schema, j, edges)
+    low = schema.on_grid(edges[:-1] + step / 2, j)
+    high = schema.on_grid(edges[1:] - step / 2, j)
+    after = np.append(low[1:], np.nan)
+    labels = [
+        f"{a:.12g}" if a == b else f"[{a:.12g}, {b:.12g}]" if c != c else f"[{a:.12g}, {c:.12g})"
+        for a, b, c in zip(low, high, after, strict=True)
+    ]
+    return Axis(schema, j, tuple(labels), edges)
+
+
+class Members(NamedTuple):
+    """What share of the rows of each cell of a column is at each place of an axis.
+
+    Each of shape (n_cells, n_places).
+
+    Parameters
+    ----------
+    share : ndarray
+    slope : ndarray
+        Of the condition along the cell, for rows spread from 0 to 1 in it.
+    """
+
+    share: Floats
+    slope: Floats
+
+    @classmethod
+    def of(cls, answers: ModelAnswers, axis: Axis) -> Members:
+        """Ask rows that fill the column's atoms."""
+        filled = answers.filled((axis.column,))
+        holds = axis.holds(filled.rows()[:, axis.column]).astype(np.float64)
+        shares = filled.in_cells(filled.means(holds))
+        column = filled.insides[0].column
+        order = np.argsort(column.cell_of_atom, kind="stable")
+        ends = np.cumsum(column.shares[order])
+        start = np.empty(column.n_atoms)
+        start[order] = ends - column.shares[order] - column.cell_of_atom[order]
+        place = start[filled.unit] + filled.ranks[0] * column.shares[filled.unit] - 0.5
+        slope = filled.in_cells(filled.means(holds * place[:, None])) * np.sqrt(12)
+        return cls(shares, np.where((shares > 0) & (shares < 1), slope, 0.0))
+
+    @property
+    def any(self) -> Floats:
+        """The share of each cell's rows at some place, shape (n_cells, 1)."""
+        return self.share.sum(axis=1, keepdims=True)
+
+
+class TableAnswer:
+    """Counts or shares of the cells of a table.
+
+    Parameters
+    ----------
+    answers : ModelAnswers
+    axes : sequence of Axis
+        Of different columns.
+    normalize : bool or {"index", "columns"}
+        False: numbers of rows. True: shares of the rows that hold a value in all the columns.
+        "index", "columns": shares of the rows of a row, or of a column, of the table.
+    """
+
+    def __init__(self, answers: ModelAnswers, axes: Sequence[Axis], normalize: Any):
+        self._answers, self._axes, self._normalize = answers, axes, normalize
+        self.columns = tuple(axis.column for axis in axes)
+        self._members = [Members.of(answers, axis) for axis in axes]
+        self._table = np.maximum(answers.model.table(self.columns), 0.0)
+        # What an entry is a share of: all rows, or those of its row or column of the table.
+        self._parts = [m.share for m in self._members]
+        self._wholes = self._denominators()
+        self._whole = np.maximum(self._sum(self._table, self._wholes), _SMALLEST)
+        found = self._sum(self._table, self._parts)
+        self.shares = np.minimum(found / self._whole, 1.0)
+        self._scale = answers.n_rows if self._counts else 1.0
+
+    @property
+    def _counts(self) -> bool:
+        return self._normalize is False
+
+    def _denominators(self) -> list[Floats]:
+        """Return, for each axis, the share of each cell's rows in what an entry is a share of."""
+        wholes = []
+        for k, (axis, members) in enumerate(zip(self._axes, self._members, strict=True)):
+            kept = {"index": 0, "columns": 1}.get(self._normalize)
+            if k == kept:
+                wholes.append(members.share)
+            elif kept is not None:
+                wholes.append(members.any)
+            else:
+                there = np.ones((len(members.share), 1))
+                missing = self._answers.model.schema.missing(axis.column)
+                if missing and not self._counts:
+                    last = self._answers.model.cells[axis.column].cell_of_atom[-1]
+                    there[last] = 0.0
+                wholes.append(there)
+        return wholes
+
+    @staticmethod
+    def _sum(table: Floats, by_axis: Sequence[Floats]) -> Floats:
+        """Return the sum of a table times conditions on its axes, an axis for each."""
+        for weights in by_axis:  # the first axis goes to the end
+            table = np.tensordot(table, weights, axes=(0, 0))
+        return table
+
+    def to_estimate(self, frame: str | None) -> Estimate:
+        """Return the table as users see it."""
+        return Estimate(
+            self.shares * self._scale,
+            lambda: np.sqrt(self._noise),
+            ends=self._ends,
+            sampling=self._answers.no_sampling or self._sampling,
+            possible=self._possible,
+            labels=[axis.labels for axis in self._axes],
+            axes=[axis.name for axis in self._axes],
+            frame=frame,
+        )
+
+    @property
+    def _possible(self) -> tuple[float, float]:
+        largest = self._answers.n_rows + 3 * self._answers.model.sketch.n_noise_std
+        return 0.0, largest if self._counts else 1.0
+
+    def warn_of_the_wide(self) -> None:
+        """Warn where an entry is next to unknown, as far as that is known without simulations."""
+        noise = self._closed_noise()
+        unit = (self._scale / self._whole) ** 2
+        variance = (0.0 if noise is None else noise) + unit * (
+            self._approximation() + self._inside()
+        )
+        value, (below, above) = self.shares * self._scale, self._reach
+        reach = np.sqrt(4 * variance + below**2), np.sqrt(4 * variance + above**2)
+        names = [", ".join(labels) for labels in product(*(axis.labels for axis in self._axes))]
+        warn_of_the_wide(value, (value - reach[0], value + reach[1]), self._possible, names)
+
+    def _sampling(self) -> Floats:
+        rows = np.maximum(self._whole * self._answers.n_rows, 1.0)
+        return np.sqrt(self.shares * (1 - self.shares) / rows) * self._scale
+
+    def _ends(self, z: float) -> tuple[Floats, Floats]:
+        below, above = self._reach
+        beyond = z**2 * self._variance
+        value = self.shares * self._scale
+        return value - np.sqrt(beyond + below**2), value + np.sqrt(beyond + above**2)
+
+    # ---- parts of the error
+
+    @cached_property
+    def _variance(self) -> Floats:
+        """Return the variance of all but what crowded rows do."""
+        unit = (self._scale / self._whole) ** 2
+        return self._noise + unit * (self._approximation() + self._inside())
+
+    @cached_property
+    def _noise(self) -> Floats:
+        found = self._closed_noise()
+        return self._simulated() if found is None else found
+
+    def _closed_noise(self) -> Floats | None:
+        model = self._answers.model
+        total: Floats | float = 0.0
+        centred = not (self._counts and model.sketch.n_from_sums)
+        for part in subsets(self.columns):
+            power = self._power(part, None, centred=centred)
+            noise = model.model.residuals.noise(part)
+            if noise is None and np.max(power) > 1e-20:
+                return None
+            total = total + power * (noise or 0.0)
+        variance: Floats = total / model.n_rows**2 * (self._scale / self._whole) ** 2
+        if centred and self._counts:
+            variance = variance + (self.shares * model.sketch.n_noise_std) ** 2
+        return variance
+
+    def _simulated(self) -> Floats:
+        """Return the variance of the noise as simulated releases show it."""
+        tables = self._answers.tables_of_replicates(self.columns)
+        moved = []
+        for table, n in zip(tables, self._answers.rows_of_replicates, strict=True):
+            other = table.reshape(self._table.shape)
+            found = self._sum(other, self._parts)
+            if self._counts:
+                moved.append(found * n - self.shares * self._scale)
+            else:
+                found = found - self.shares * self._sum(other, self._wholes)
+                moved.append(found / self._whole)
+        return np.mean(np.square(moved), axis=0)
+
+    def _power(self, part: Sequence[int], margins: Any, *, centred: bool) -> Floats:
+        """Return the power of each entry's conditions that is of a set of columns alone.
+
+        Over independent columns with these margins, or in cells of equal weight (None). What an
+        entry is a share of is subtracted, times its share, unless it is not to be `centred`.
+        """
+        pairs = [(self._parts, self._parts), (self._parts, self._wholes)]
+        pairs.append((self._wholes, self._wholes))
+        found = []
+        for left, right in pairs if centred else pairs[:1]:
+            factors = []
+            for k, j in enumerate(self.columns):
+                weights = None if margins is None else margins[k]
+                factors.append(_product(left[k], right[k], weights, inside=j in part))
+            found.append(reduce(np.multiply.outer, factors))
+        if not centred:
+            return found[0]
+        power = found[0] - 2 * self.shares * found[1] + self.shares**2 * found[2]
+        return np.maximum(power, 0.0)
+
+    def _approximation(self) -> Floats:
+        """Return the variance for want of groups that were counted, in shares of all rows."""
+        model = self._answers.model
+        covers = model.model.residuals.covers
+        total = np.zeros(self.shares.shape)
+        if covers(self.columns):
+            return total
+        margins = [np.maximum(model.table((j,)), 0.0) for j in self.columns]
+        for part in subsets(self.columns):
+            if len(part) > 1 and not covers(part):
+                phi = model.phi[0] if len(part) == 2 else model.phi[1]
+                total += phi**2 * self._power(part, margins, centred=True)
+        return total
+
+    def _inside(self) -> Floats:
+        """Return the variance for where in their cells rows are, in shares of all rows."""
+        p, squares = self._table, [m.share**2 for m in self._members]
+        spread = self._sum(p**2, self._parts) - self._sum(p**2, squares)
+        loose = np.maximum(self._sum(p, self._parts) - self._sum(p, squares), 0.0)
+        total = APART**2 * np.maximum(spread, 0.0) + loose / self._answers.n_rows
+        roots = [np.sqrt(m.share * (1 - m.share)) for m in self._members]
+        for k in range(len(self.columns)):
+            told = self._answers.inside(self.columns[k])
+            along = [r if axis == k else m for axis, (r, m) in enumerate(self._of(roots))]
+            total += (TOGETHER * self._sum(p, along)) ** 2
+            slope = self._by_code(k, self._members[k].slope)
+            total += np.tensordot(told.in_cells, slope**2, axes=(0, 0))
+        return total
+
+    def _of(self, other: Sequence[Floats]) -> Iterator[tuple[Floats, Floats]]:
+        return zip(other, self._parts, strict=True)
+
+    def _by_code(self, k: int, own: Floats) -> Floats:
+        """Return sums over all cells of the other axes, shape (n_cells of the axis, *shape)."""
+        table = np.moveaxis(self._table, k, 0)
+        others = [m for axis, m in enumerate(self._parts) if axis != k]
+        found = np.array([self._sum(one, others) for one in table])
+        # (cells, *others) times (cells, places), which goes to its own axis.
+        shape = [len(own), *([1] * k), own.shape[1], *([1] * (len(self.columns) - 1 - k))]
+        return np.expand_dims(found, k + 1) * own.reshape(shape)
+
+    @cached_property
+    def _reach(self) -> tuple[Floats, Floats]:
+        """Return how far entries may be off where crowded rows of a cell are at one place."""
+        total = np.zeros((2, *self.shares.shape))
+        for k, members in enumerate(self._members):
+            filled = self._answers.filled(self.columns)
+            crowded = filled.crowded(k) if len(self.columns) > 1 else None
+            if crowded is None or not crowded.any():
+                continue
+            cut = (members.share > 0) & (members.share < 1)
+            for side, own in enumerate((members.share, 1 - members.share)):
+                reach = self._by_code(k, np.where(cut, own, 0.0) * crowded[:, None])
+                total[side] += np.sum(reach**2, axis=0)
+        below, above = np.sqrt(total) * self._scale / self._whole
+        return below, above
+
+
+def _product(left: Floats, right: Floats, weights: Floats | None, *, inside: bool) -> Floats:
+    """Return a product of the conditions of two places: of their means, or what is beyond these.
+
+    `left` and `right` have shape (n_cells, n_places) or (n_cells, 1), the result (n_places,).
+    """
+    n = len(left)
+    if weights is None:
+        means = left.mean(axis=0) * right.mean(axis=0)
+        if not inside:
+            return means
+        return np.einsum("ij,ij->j", *np.broadcast_arrays(left, right)) - n * means
+    means = (weights @ left) * (weights @ right)
+    if not inside:
+        return means
+    return np.einsum("i,ij,ij->j", weights, *np.broadcast_arrays(left, right)) - means
