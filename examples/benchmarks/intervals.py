@@ -395,7 +395,7 @@ def cells(made, rng):
         places = [np.unravel_index(k, truth.shape) for k in (likely, rng.integers(truth.size))]
         asked = [Asked(tuple(map(int, p)), columns, float(truth[p]), 1.0) for p in places]
         ask = lambda model, columns=columns, bins=bins: model.table(  # noqa: E731
-            [*columns], bins=bins
+            [*columns], bins=bins, normalize=True
         )
         found.append(Call("table cell", ask, asked))
     return found
