@@ -9,7 +9,7 @@ has a process of its own, with one BLAS thread.
 
 Prints, for each size, medians of
 
-    release     CPU seconds of ``AdaptiveSketcher(schema=schema, epsilon=1).fit(frame)``: all that reads rows
+    release     CPU seconds of ``AdaptiveSketcher(schema=...).fit(frame)``: all that reads rows
     fit         CPU seconds of ``M2MEstimator(schema, epsilon).fit(frame)``, which makes the same
                 release and prepares to answer
     first, next CPU seconds of ``count`` with its interval: the first one, and one after it

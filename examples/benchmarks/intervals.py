@@ -53,8 +53,9 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from scipy.stats import norm, t
+from sklearn.linear_model import LogisticRegression
 
-from skdpsumm import AnswerWarning, M2MEstimator, Numeric, TableSchema
+from skdpsumm import AnswerWarning, M2MClassifier, M2MEstimator, Numeric, TableSchema
 
 TABLES = ("uniform", "skewed", "atoms", "correlated", "adult")
 EPSILONS = (0.3, 1.0, 3.0)
@@ -393,7 +394,8 @@ def cells(made, rng):
         truth = table_of(made, columns, bins)
         likely = rng.choice(truth.size, p=truth.ravel() / truth.sum())
         places = [np.unravel_index(k, truth.shape) for k in (likely, rng.integers(truth.size))]
-        asked = [Asked(tuple(map(int, p)), columns, float(truth[p]), 1.0) for p in places]
+        n = float(len(made.frame))
+        asked = [Asked(tuple(map(int, p)), columns, n * truth[p], n) for p in places]
         ask = lambda model, columns=columns, bins=bins: model.table(  # noqa: E731
             [*columns], bins=bins, normalize=True
         )
@@ -603,38 +605,64 @@ def holm(p_values):
 # ---- the population
 
 
-NUMBERS = ["age", "education-num", "hours-per-week"]
+INPUTS = ["age", "education-num", "hours-per-week", "sex"]
 
 
 def population_release(folder, epsilon, number):
     """Sketch one half of Adult, and return what the release says of its population."""
     table = _tables.load("adult", folder)
     everyone = pd.concat([table.train, table.test], ignore_index=True)
-    rng = np.random.default_rng([41, number])
     replaced = bool(number % 2)
-    rows = rng.choice(len(everyone), len(everyone) // 2, replace=replaced)
+    rng = np.random.default_rng([41, number])
+    chosen = rng.choice(len(everyone), len(everyone) // 2, replace=replaced)
+    half = everyone.iloc[chosen].reset_index(drop=True)
+    start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = M2MEstimator(
-            schema=_tables.schema(table.public), epsilon=epsilon, random_state=number
-        ).fit(everyone.iloc[rows].reset_index(drop=True))
-        said = {}
-        answer = model.mean()
-        ends = answer.interval(LEVEL, covers="population")
-        for j, c in enumerate(table.numeric):
-            said[f"mean of {c}"] = [np.asarray(answer)[j], *ends[j], everyone[c].mean()]
-        said |= coefficients(model, table, everyone)
+        said = said_of_means(table, half, epsilon, number)
+        said |= said_of_coefficients(table, half, epsilon, number)
+    truth = everyone[table.numeric].mean().add_prefix("mean of ").to_dict()
+    truth |= dict(zip(["intercept", *INPUTS], coefficients(everyone), strict=True))
     return {
         "epsilon": epsilon,
         "release": number,
         "replaced": replaced,
-        "said": {name: [float(v) for v in values] for name, values in said.items()},
+        "cpu_s": round(time.process_time() - start, 2),
+        "said": {name: [*map(float, found), truth[name]] for name, found in said.items()},
     }
 
 
-def coefficients(model, table, everyone):
-    """Return what the release says of the coefficients of a logistic regression."""
-    raise NotImplementedError
+def said_of_means(table, rows, epsilon, number):
+    """Return the means from a release, and their ends."""
+    schema = _tables.schema(table.public)
+    model = M2MEstimator(schema=schema, epsilon=epsilon, random_state=number).fit(rows)
+    answer = model.mean()
+    values, ends = np.asarray(answer), answer.interval(LEVEL, covers="population")
+    return {f"mean of {c}": (values[j], *ends[j]) for j, c in enumerate(table.numeric)}
+
+
+def said_of_coefficients(table, rows, epsilon, number):
+    """Return the coefficients of a logistic regression from a release, and their ends."""
+    *inputs, label = table.columns
+    model = M2MClassifier(
+        schema=_tables.schema({c: table.public[c] for c in inputs}),
+        epsilon=epsilon,
+        classes=table.public[label],
+        random_state=number,
+    )
+    answer = model.fit(rows[inputs], rows[label]).coefficients(INPUTS)
+    values, ends = np.asarray(answer), answer.interval(LEVEL, covers="population")
+    return {name: (values[k], *ends[k]) for k, name in enumerate(["intercept", *INPUTS])}
+
+
+def coefficients(everyone):
+    """Return intercept and slopes of all rows, in the units of the columns."""
+    X = everyone[INPUTS].assign(sex=everyone["sex"] == "Male").to_numpy(float)
+    low, width = X.min(axis=0), np.ptp(X, axis=0)
+    model = LogisticRegression(C=np.inf, max_iter=10_000, tol=1e-8)
+    model.fit((X - low) / width, everyone["label"] == "yes")
+    slopes = model.coef_[0] / width
+    return [model.intercept_[0] - slopes @ low, *slopes]
 
 
 def population_report(lines):

@@ -90,7 +90,6 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     }
     # Parameters of points: who sets one does not mean a graphical model.
     _of_points: ClassVar[tuple[str, ...]] = ("prior",)
-    _graphical_by_default: ClassVar[bool] = True
 
     sketcher: Any = field(default="auto", kw_only=False)
     schema: Any = None
@@ -209,7 +208,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
                 "or add a HistogramSketcher to a SketchUnion."
             )
         if self.inference == "auto":
-            return self._graphical_by_default and all(kinds) and not self._changed_for_points()
+            return all(kinds) and not self._changed_for_points()
         return self.inference == "graphical"
 
     def _require_schema(self) -> None:

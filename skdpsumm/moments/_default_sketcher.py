@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..schema._schema import TableSchema
-from ..sketches import HistogramSketcher, RFFSketcher, SketchUnion
+from ..sketches import AdaptiveSketcher, HistogramSketcher, RFFSketcher, SketchUnion
 
 # Of the kernel of models; see `_fourier`.
 _GAMMA = 2.0
@@ -25,7 +25,7 @@ def default_sketcher(table: TableSchema, target: int | None = None) -> Any:
     target : int, default=None
         The column that a model learns.
     """
-    return _fourier(table, target)
+    return AdaptiveSketcher(target=target)
 
 
 def _fourier(table: TableSchema, target: int | None) -> SketchUnion:

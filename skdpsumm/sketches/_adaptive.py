@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
 
 from .._computing import progress
@@ -37,6 +39,7 @@ from ._steps import (
 )
 
 _MOST_STEPS = 2**16
+_ROWS_PER_BATCH = 65536
 _NO_SCHEMA = (
     "schema is missing: an adaptive sketch needs the public range of every numeric column, and the "
     "values of every other, such as schema=(0, 1) or {'age': (17, 90), 'job': ['clerk', "
@@ -155,8 +158,7 @@ class AdaptiveSketcher(TableSketcher):
             self._begin(groups)
             known = as_schema(self.schema)
             read = self._read_partitions if is_dask(X) else self._read_rows
-            rows = read(X, groups, known)
-            design = self._design(schema_of(self))
+            design, rows = read(X, groups, known)
             budget = self._budget(design)
             with progress(f"{type(self).__name__}.fit", self.verbose):
                 first, n_units = rows(first_map(design))
@@ -178,8 +180,7 @@ class AdaptiveSketcher(TableSketcher):
 
         What `fit` counts beside these is found by it: see `feature_map_`.
         """
-        design = self._design(self._schema_for(n_columns, names))
-        return design.map([(j,) for j in range(design.schema.n_columns)])
+        return self._design(self._schema_for(n_columns, names)).singles
 
     def predict_error(self, n_samples, n_columns=None):
         """Return the standard error of shares of rows that `fit` will give; no data, no cost.
@@ -309,26 +310,35 @@ class AdaptiveSketcher(TableSketcher):
 
     # ---- rows
 
-    def _read_rows(self, X: Any, groups: Any, known: TableSchema | None) -> _Rows:
+    def _read_rows(
+        self, X: Any, groups: Any, known: TableSchema | None
+    ) -> tuple[Design, Callable[[HistogramMap], tuple[Sums, int]]]:
         """Return checked rows: what is wrong with them is found before they are paid for."""
         X = self._validate(X, known, reset=True)
+        design = self._design(schema_of(self))
         labels = None if groups is None else Groups.read(groups, len(X))
-        schema_of(self).check(X)
+        fine = design.singles
+        codes = _coded(X, fine)
         key = b"" if labels is None else self._group_key()
         counted = Counted.of(len(X), self._limit, labels, key)
-        return _Rows(X, counted, bool(self.epsilon == np.inf), effective_n_jobs(self.n_jobs))
+        n_threads = effective_n_jobs(self.n_jobs)
+        return design, _Rows(codes, fine, counted, bool(self.epsilon == np.inf), n_threads)
 
-    def _read_partitions(self, X: Any, groups: Any, known: TableSchema | None) -> _Partitions:
+    def _read_partitions(
+        self, X: Any, groups: Any, known: TableSchema | None
+    ) -> tuple[Design, Callable[[HistogramMap], tuple[Sums, int]]]:
         table = PartitionSchema.of(self, X, schema=known, reset=True)
         by_group = None if groups is None else (groups, self._limit, self._group_key())
-        return _Partitions(X, table, by_group, bool(self.epsilon == np.inf))
+        rows = _Partitions(X, table, by_group, bool(self.epsilon == np.inf))
+        return self._design(schema_of(self)), rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Rows:
-    """Private rows, of which sums alone are asked."""
+    """Private rows, as codes of fine cells, of which sums alone are asked."""
 
-    X: Any
+    codes: NDArray[Any]
+    fine: HistogramMap
     counted: Counted
     silent: bool
     n_threads: int
@@ -336,7 +346,37 @@ class _Rows:
     def __call__(self, feature_map: HistogramMap) -> tuple[Sums, int]:
         """Return the exact sum of a map in grid units, and the number of rows (or groups)."""
         options: Any = {"silent": self.silent, "n_threads": self.n_threads}
-        return sums_of(feature_map, self.X, self.counted, **options), self.counted.n_units
+        of_codes = _MapOfCodes(feature_map, self.fine)
+        return sums_of(of_codes, self.codes, self.counted, **options), self.counted.n_units
+
+
+class _MapOfCodes(HistogramMap):
+    """The same histograms of rows that a finer map has coded: no cell is read twice."""
+
+    def __init__(self, own: HistogramMap, fine: HistogramMap):
+        vars(self).update(vars(own))
+        self._cells = {j: self._cells_of(j, fine) for j in own.seen_columns()}
+
+    def _cells_of(self, j: int, fine: HistogramMap) -> NDArray[np.int64]:
+        """Return the cell that holds each fine cell."""
+        if self.schema.values(j) is not None:
+            return self.cell_of_codes(j)
+        # Edges of bins are edges of fine cells, in the same bits.
+        cells = np.searchsorted(self.edges(j)[1:-1], fine.edges(j)[:-1], side="right")
+        return np.append(cells, self.n_bins[j] - 1) if self.schema.missing(j) else cells
+
+    def column_codes(self, X: NDArray, j: int) -> NDArray[np.int64]:
+        return self._cells[j][X[:, j]]
+
+
+def _coded(X: Any, fine: HistogramMap) -> NDArray[Any]:
+    """Return the code of each cell of a table."""
+    columns = range(fine.schema.n_columns)
+    codes = np.empty((len(X), len(columns)), np.min_scalar_type(max(fine.n_bins)))
+    for rows in gen_batches(len(X), _ROWS_PER_BATCH):
+        for j in columns:
+            codes[rows, j] = fine.column_codes(X[rows], j)
+    return codes
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -37,28 +37,31 @@ _HEAVY = 1.5
 _RARE = 3.0
 
 
-def fine_edges(column: Numeric) -> Edges:
+def fine_edges(column: Numeric, thresholds: Sequence[float] = ()) -> Edges:
     """Return the edges of public fine cells of a numeric column, in which bins are looked for.
 
     Parameters
     ----------
     column : Numeric
-        With a range. One that has edges of its own keeps these.
+        With a range.
+    thresholds : sequence of float, default=()
+        Where cells begin in any case, strictly inside the range.
 
     Returns
     -------
     tuple of float
         Increasing, from `low` to `high`. Of a column with a step they lie between its values.
     """
-    if column.edges is not None:
-        return column.edges
     assert column.bounds is not None
     low, high = column.bounds
     if column.n_values is not None:
-        return _between_values(column, _fine_values(low, column.n_values, float(column.step or 1)))
+        step = float(column.step or 1)
+        wanted = np.ceil((np.array(thresholds) - low) / step - 1e-6).astype(np.int64)
+        first = np.union1d(_fine_values(low, column.n_values, step), wanted)
+        return (low, *(low + (first[1:] - 0.5) * step).tolist(), high)
     atom = max((high - low) * _ATOM, 8 * math.ulp(max(-low, high)))
     if not high - low > 4 * atom:  # which float64 hardly divides
-        return low, high
+        return (low, high)
     cuts = [
         *np.linspace(low, high, N_FINE // 2 + 1),
         *_geometric(low, high, (high - low) / 10**_DECADES),
@@ -66,7 +69,7 @@ def fine_edges(column: Numeric) -> Edges:
     cuts += [low + atom, high - atom] + ([-atom, atom] if low < 0 < high else [])
     # The narrow cells stay whole: nothing else may cut them.
     free = [c for c in cuts if low + atom < c < high - atom and not abs(c) < atom]
-    kept = [low, low + atom, *free, high - atom, high]
+    kept = [low, low + atom, *free, high - atom, high, *thresholds]
     return tuple(np.unique(kept).tolist())
 
 
@@ -83,13 +86,6 @@ def _fine_values(low: float, n_values: int, step: float) -> NDArray[np.int64]:
     return np.unique(first[(first >= 0) & (first < n_values)])
 
 
-def _between_values(column: Numeric, first: NDArray[np.int64]) -> Edges:
-    """Return edges half a step below the first value of each cell."""
-    assert column.bounds is not None
-    (low, high), step = column.bounds, float(column.step or 1)
-    return (low, *(low + (first[1:] - 0.5) * step).tolist(), high)
-
-
 def _geometric(low: float, high: float, least: float) -> Floats:
     """Return edges whose distances to the number nearest zero grow by a constant factor."""
     origin = min(max(low, 0.0), high)
@@ -97,6 +93,12 @@ def _geometric(low: float, high: float, least: float) -> Floats:
     n = N_FINE // 2 // max(len(sides), 1)
     grown = [origin + s * np.geomspace(least, reach, n) for s, reach in sides]
     return np.concatenate([*grown, np.empty(0)])
+
+
+def begins_at(edges: Edges, threshold: float, step: float | None) -> int:
+    """Return the fine cell that begins at a threshold of `fine_edges`."""
+    half = (step or 0.0) * (0.5 + 1e-6)
+    return int(np.searchsorted(edges, threshold - half))
 
 
 def find_bins(counts: Floats, widths: Floats, std: float, *, least: float = 0.0) -> list[int]:

@@ -31,8 +31,9 @@ from numpy.typing import NDArray
 from ..features._feature_maps import GRID
 from ..features._histogram import HistogramMap
 from ..privacy._filter import StepBudget
+from ..privacy._noise import on_grid
 from ..schema._schema import TableSchema
-from ._bins import N_BINS, bins_at, find_bins, fine_edges, joined_categories
+from ._bins import N_BINS, begins_at, bins_at, find_bins, fine_edges, joined_categories
 from ._graphical import GraphicalModel
 from ._private_sketch import rows_from_sums, sensitivities
 from ._residuals import Marginal
@@ -43,7 +44,7 @@ Sums = NDArray[Any]  # int64, or floats where there is no noise
 Exact = Callable[[HistogramMap], Sums]
 
 # Shares of the budget (RESULTS): for bins, for the base with and without a target, for choices.
-_FOR_BINS, FOR_CHOICES = 0.05, 0.05
+_FOR_BINS, FOR_CHOICES = 0.08, 0.05
 _FOR_BASE, _FOR_BASE_WITH_TARGET = 0.10, 0.30
 # The same where rows are few for the noise: below so many standard deviations of a count.
 _FEW = 2000.0
@@ -93,13 +94,18 @@ class Design:
         self.schema.require_bounds()
         # Columns with edges of their own have these as bins.
         free = [j for j in self.schema.numeric if self.schema.edges(j) is None]
-        fine = {j: fine_edges(self.schema.columns[j]) for j in free}
+        fine = {j: fine_edges(self.schema.columns[j], self.schema.thresholds(j)) for j in free}
         object.__setattr__(self, "fine", fine)
 
     @property
     def searched(self) -> list[int]:
         """The columns whose bins are found."""
         return [j for j, edges in self.fine.items() if len(edges) - 1 > _NO_SEARCH]
+
+    @property
+    def singles(self) -> HistogramMap:
+        """The map of single columns in fine cells."""
+        return self.map([(j,) for j in range(self.schema.n_columns)])
 
     def map(self, groups: Sequence[Group], bins: dict[int, Any] | None = None) -> HistogramMap:
         """Return the map of groups, in fine cells where no bins are given."""
@@ -115,32 +121,29 @@ class Design:
         known, missing = self.schema.values(j), self.schema.missing(j)
         if known is not None:
             return len(known) + missing
-        edges = self.fine.get(j) or self.schema.edges(j) or ()
-        return (N_BINS if j in self.searched else len(edges) - 1) + missing
+        if j in self.searched:
+            return N_BINS + len(self.schema.thresholds(j)) + missing
+        return len(self.fine.get(j) or self.schema.edges(j) or ()) - 1 + missing
 
     @property
     def base(self) -> list[Group]:
         """Groups that are counted first: each column, with the target where there is one."""
         d, target = self.schema.n_columns, self.target
-        if target is None:
+        if target is None or d == 1:
             return [(j,) for j in range(d)]
-        pairs = [(j, target) for j in range(d) if j != target]
+        pairs: list[Group] = [(j, target) for j in range(d) if j != target]
         pairs = [pair if self.most_cells(pair) <= MOST_CELLS else pair[:1] for pair in pairs]
         return pairs if any(target in pair for pair in pairs) else [*pairs, (target,)]
 
     @property
     def candidates(self) -> list[Group]:
         """Groups that may be chosen: pairs, and threes with the target."""
-        others = [j for j in range(self.schema.n_columns) if j != self.target]
-        pairs = list(combinations(others, 2))
-        if self.target is None:
-            return pairs
-        far = [pair for pair in self.base if len(pair) == 1 and pair != (self.target,)]
-        return (
-            [*pairs, *((*pair, self.target) for pair in pairs)]
-            if not far
-            else [*combinations(range(self.schema.n_columns), 2)]
-        )
+        pairs: list[Group] = list(combinations(range(self.schema.n_columns), 2))
+        threes: list[Group] = []
+        if self.target is not None:
+            threes = [(*pair, self.target) for pair in pairs if self.target not in pair]
+        counted = {frozenset(group) for group in (*self.base, *self.workload)}
+        return [group for group in (*pairs, *threes) if frozenset(group) not in counted]
 
     @property
     def most_values(self) -> int:
@@ -158,6 +161,12 @@ class Design:
     def score_sensitivity(self) -> int:
         """How far neighbours move the score of a group, in grid units."""
         return self.rows_per_unit * GRID * (2 if self.adjacency == "replace_one" else 1)
+
+    def zeros(self, bins: dict[int, Any]) -> list[tuple[Group, NDArray[np.bool_]]]:
+        """Return where in bins no row can be, of the groups that the schema says it of."""
+        cells = self.map([(0,)], bins)
+        contents = [cells.contents(j) for j in range(self.schema.n_columns)]
+        return self.schema.possible_cells(contents, most_cells=MOST_CELLS)
 
     def distances(self, feature_map: HistogramMap) -> dict[str, float]:
         """Return how far neighbours move the sums of a map, in grid units."""
@@ -248,8 +257,10 @@ class Steps:
         for j, table in zip(self.design.searched, part.tables(), strict=True):
             edges, n_present = self.design.fine[j], part.map.n_present(j)
             widths = np.diff(part.map.edges(j))
-            starts = find_bins(table[:n_present], widths, part.std, least=least)
-            self.bins[j] = bins_at(edges, starts)
+            starts = set(find_bins(table[:n_present], widths, part.std, least=least))
+            step = self.design.schema.step(j)
+            starts |= {begins_at(edges, t, step) for t in self.design.schema.thresholds(j)}
+            self.bins[j] = bins_at(edges, sorted(starts))
 
     def _base_std(self) -> float:
         """Return the noise of a bin of one column in the base, in rows."""
@@ -306,19 +317,14 @@ class Steps:
 
     def _candidates(self) -> list[Group]:
         """Return what may be chosen: groups that are not counted yet, and not too large."""
-        counted = {frozenset(m.columns) for m in self.marginals}
-        wanted = {frozenset(group) for group in self.design.workload}
-        silent = self.budget.is_silent
-        open_ = [
-            group
-            for group in self.design.candidates
-            if frozenset(group) not in counted | wanted and not (silent and len(group) > 2)
-        ]
+        # Without noise threes would tell no more than pairs do, and be many.
+        most = 2 if self.budget.is_silent else 3
+        open_ = [group for group in self.design.candidates if len(group) <= most]
         cells = [math.prod(self.sizes[j] for j in group) for group in open_]
         # The smallest first, so that what is dropped is what noise would drown.
         order = np.argsort(cells, kind="stable")[:_MOST_CANDIDATES]
-        total = np.cumsum(np.array(cells, float)[order])
-        fits = (np.array(cells, float)[order] <= MOST_CELLS) & (total <= _MOST_CANDIDATE_CELLS)
+        ordered = np.array(cells, float)[order]
+        fits = (ordered <= MOST_CELLS) & (np.cumsum(ordered) <= _MOST_CANDIDATE_CELLS)
         return [open_[k] for k in sorted(order[fits].tolist())]
 
     def _count_rounds(self, exact: Exact) -> None:
@@ -333,7 +339,7 @@ class Steps:
         if n_picks == len(groups):
             self._take(self._count(cells, sums, self.budget.remaining))
             return
-        model = GraphicalModel(self.sizes)
+        model = GraphicalModel(self.sizes, zeros=self.design.zeros(self.bins))
         free, left = np.ones(len(groups), bool), n_picks
         for k in range(N_ROUNDS):
             now = math.ceil(left / (N_ROUNDS - k))
@@ -368,10 +374,12 @@ class Steps:
         some = self.design.map(groups[:n_counted], self.bins)
         std = self.budget.std(share=share, **self.design.distances(some))
         rows = min(self.n_rows * GRID, float(_LARGEST))
+        likely = model.marginals(groups)
         scores = np.empty(len(groups), np.int64)
-        shares = model.marginals(groups)
         for i, (group, table) in enumerate(zip(groups, tables, strict=True)):
-            expected = np.rint(shares[group].ravel() * rows).astype(np.int64)
+            # Whatever a model says: no NaN, and no sum beyond 64 bits, would keep the sensitivity.
+            expected = on_grid(likely[group].ravel() * rows, 1.0)
+            expected = np.clip(expected, 0, 2 * _LARGEST // len(table))
             noise = min(round(_MEAN_NOISE * std * len(table)), _LARGEST)
             scores[i] = np.abs(table - expected).sum() - noise
         return scores

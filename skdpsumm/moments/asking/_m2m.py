@@ -102,7 +102,6 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     }
 
     _of_points: ClassVar[tuple[str, ...]] = ("prior", "regularization", "center")
-    _graphical_by_default: ClassVar[bool] = False
 
     regularization: Any = "theory"
     center: bool = True

@@ -57,8 +57,9 @@ def _typed(cells: NDArray, schema: TableSchema, j: int) -> Any:
     """Return a column as whole numbers, floats, or a list of categories."""
     column = schema.columns[j]
     if not isinstance(column, Numeric):
-        # NaN stands for None beside categories that are numbers.
-        return [None if cell is None or cell != cell else cell for cell in cells.tolist()]
+        # As they were given: 1 for 1.0, and None for a missing one, be it None or NaN.
+        given = {value: value for value in column.categories}
+        return [given.get(cell) for cell in cells.tolist()]
     numbers = cells.astype(np.float64)
     low, high = column.bounds
     whole = column.step is not None and float(column.step).is_integer() and float(low).is_integer()

@@ -40,10 +40,14 @@ MOST_TABLE_CELLS = 2**20
 N_REPLICATES = 30
 # Of groups, whose surprise is looked at where all were counted at once.
 _MOST_LEFT_OUT = 12
+# Of a round: fewer chosen groups say little of the others.
+_FEWEST_CHOSEN = 4
 # Conditions that hold for fewer rows, or for nearly all, tell little of how columns go together.
 _LEAST_SHARE = 0.02
 # Of three and more columns together nothing may have been counted: a part of how pairs go together.
 _OF_PAIRS = 0.35
+# Noise, as the square of phi, below which one condition tells as much as another.
+_AS_GOOD = 0.003
 # The square of phi for two columns that go together as those of real tables often do.
 _TYPICAL_SQUARE = 0.04
 _SMALLEST = 1e-300
@@ -151,12 +155,18 @@ class TableModel:
         drawn = [column.draw(codes[:, j], rng) for j, column in enumerate(self.cells)]
         return stack_columns(drawn)
 
-    def sample(self, n_rows: int, rng: np.random.Generator) -> NDArray:
-        """Return synthetic rows, shape (n_rows, d), by the points' distribution."""
-        codes = self.model.draw(n_rows, rng)
-        if self.model.left_out:
-            drawn = self.model.draw(4 * n_rows, rng)
-            weights = weights_of(self.model, drawn)
+    def sample(
+        self, n_rows: int, rng: np.random.Generator, model: GraphicalModel | None = None
+    ) -> NDArray:
+        """Return synthetic rows, shape (n_rows, d), by the points' distribution.
+
+        `model` may be that of a replicate.
+        """
+        model = self.model if model is None else model
+        codes = model.draw(n_rows, rng)
+        if model.left_out:
+            drawn = model.draw(4 * n_rows, rng)
+            weights = weights_of(model, drawn)
             places = (rng.random() + np.arange(n_rows)) / n_rows
             chosen = np.searchsorted(np.cumsum(weights), places, side="right")
             codes = drawn[rng.permutation(np.minimum(chosen, len(drawn) - 1))]
@@ -256,11 +266,15 @@ class TableModel:
         # Of a few pairs it is not known whether others are like them.
         unknown = _TYPICAL_SQUARE / (1 + len(together))
         pairs = math.sqrt(max(float(np.mean(together or [0.0])), 0.0) + unknown)
-        found = np.array(self._surprises())
+        found, chosen = self._surprises()
         if not len(found):
             return pairs, pairs
-        spread = found.std() / math.sqrt(len(found))
-        phi = math.sqrt(max(found.mean(), 0.0) + spread + unknown)
+        if chosen:
+            # The worst of each round: half of these are worse than nearly all that was not chosen.
+            square = float(np.median(found))
+        else:
+            square = found.mean() + found.std() / math.sqrt(len(found)) + unknown
+        phi = math.sqrt(max(square, 0.0))
         return phi, max(phi, _OF_PAIRS * pairs)
 
     @cached_property
@@ -273,30 +287,34 @@ class TableModel:
         independent = np.multiply.outer(self.table((a,)), self.table((b,)))
         return self._surprise(marginal, independent)
 
-    def _surprises(self) -> list[float]:
+    def _surprises(self) -> tuple[Floats, bool]:
+        """Return the surprise of each of some pairs, and whether these were chosen for it."""
         pairs = self._pairs
         phases = sorted({m.phase for m in pairs})
-        found = []
+        found: list[float] = []
         for phase in phases[1:]:
-            before = self._fitted([m for m in self.marginals if m.phase < phase])
             new = [m for m in pairs if m.phase == phase]
             # The model learns: only what the last rounds found is true of it now.
-            if phase == phases[-1] or len(new) >= 4:
+            if not found or len(new) >= _FEWEST_CHOSEN:
+                before = self._fitted([m for m in self.marginals if m.phase < phase])
                 found = [self._surprise(m, before.marginal(m.columns)) for m in new]
-        if found or len(pairs) < 2:
-            return found
+        if len(found) >= _FEWEST_CHOSEN:
+            return np.array(found), True
+        if len(pairs) < 2:
+            return np.empty(0), False
         places = self._generator(3).permutation(len(pairs))[:_MOST_LEFT_OUT]
-        for place in places.tolist():
-            left = pairs[place]
-            others = [m for m in self.marginals if m is not left]
-            singles = [
-                Marginal((j,), self.table((j,)) * self.n_rows, float(np.mean(left.std)))
-                for j in left.columns
-                if not any(j in m.columns for m in others)
-            ]
-            model = self.model.copy_with([*others, *singles])
-            found.append(self._surprise(left, model.marginal(left.columns)))
-        return found
+        return np.array([self._surprise_without(pairs[place]) for place in places.tolist()]), False
+
+    def _surprise_without(self, left: Marginal) -> float:
+        """Return the surprise of a pair under a model that knows its columns, not the pair."""
+        others = [m for m in self.marginals if m is not left]
+        singles = [
+            Marginal((j,), self.table((j,)) * self.n_rows, float(np.mean(left.std)))
+            for j in left.columns
+            if not any(j in m.columns for m in others)
+        ]
+        model = self.model.copy_with([*others, *singles])
+        return self._surprise(left, model.marginal(left.columns))
 
     def _surprise(self, marginal: Marginal, expected: Floats) -> float:
         """Return the mean square of the errors of conditions on a pair, in units of phi^2."""
@@ -308,7 +326,8 @@ class TableModel:
         missed = left @ (marginal.counts / self.n_rows - expected) @ right.T
         variance = np.broadcast_to(np.square(marginal.std), marginal.shape) / self.n_rows**2
         noise = left**2 @ variance @ (right**2).T
-        return float(np.mean(missed**2 - noise))
+        # Conditions that noise drowns say little.
+        return float(np.average(missed**2 - noise, weights=(noise + _AS_GOOD) ** -2))
 
 
 class Replicate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,6 +24,7 @@ from ...schema._reading import ReadRows, Table, exact_numbers, validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import PrivateSketch
 from .._base import BaseM2M, table_of, with_parts
+from ..asking._estimate import ROWS_OF_GROUPS, Estimate
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of
 from ..inferring._points import (
     absent,
@@ -34,6 +36,7 @@ from ..inferring._points import (
     systematic,
 )
 from ..inferring._regression import MomentRegression
+from ._coefficients import Design, Refits
 
 # Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
 # 0.73 that were 0.9 to 0.99 with other sketches of the same rows; at 25 and more that happened
@@ -216,6 +219,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy
         self._set_target(columns, target)
+        self._table, self._target = columns, target
+        self._seed = int(rng.randint(np.iinfo(np.int32).max))
         graphical = self._is_graphical(sketch.feature_map)
         points, weights = (self._drawn_rows if graphical else self._weighted_points)(
             sketch, columns, rng
@@ -265,6 +270,84 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def _completed(self, inputs: NDArray, learnt: NDArray, weights: NDArray) -> Any:
         """Return rows and weights that any estimator takes."""
         return inputs, learnt, weights
+
+    def coefficients(
+        self, columns: Sequence[Any] | None = None, *, estimator: Any = None
+    ) -> Estimate:
+        """Return a regression of the target on some inputs: its coefficients, with their errors.
+
+        The regression is fitted to rows of the sketch's graphical model, and again to rows of
+        models of other releases, and to samples of these rows: see Notes. No rows are needed, and
+        no privacy is spent.
+
+        Parameters
+        ----------
+        columns : sequence of str or int, default=None
+            The inputs, of those that the model has. None is all.
+        estimator : estimator, default=None
+            Linear, with `coef_` and `intercept_` after `fit`. None: without a penalty,
+            `LogisticRegression(C=np.inf)` for classes and `LinearRegression()` for numbers.
+            Numbers are scaled to [0, 1] by their ranges for the fit; the coefficients are those of
+            the columns' units. Of each column of categories the first one is left out: the others'
+            coefficients say how they differ from it.
+
+        Returns
+        -------
+        Estimate
+            Of shape (1 + k,), the intercept first; (n_classes, 1 + k) for more than two classes.
+            ``interval(covers="population")`` is what a statistician reports: it holds the
+            coefficient of the population of which the rows are a sample. The default interval is
+            about the regression on the rows that were sketched.
+
+        Raises
+        ------
+        ValueError
+            If the release is not read by a graphical model.
+
+        Notes
+        -----
+        Variances add up: of 30 simulated releases, of 20 samples of as many rows as were sketched
+        ("population"), and of the synthetic rows (`n_synthetic`), beside the square of how far
+        noise pulls a coefficient. How the inputs go together is known where the sketch has counted
+        them together, or nearly so; what was not counted at all has no part in the error.
+        """
+        check_is_fitted(self, "estimator_")
+        table, target = self._table, self._target
+        if not self._is_graphical(self.sketch_.feature_map):
+            raise ValueError(
+                "coefficients needs a sketch of histograms, read by a graphical model: leave the "
+                "sketcher out, or train with from_sketch(sketch, inference='graphical')."
+            )
+        inputs = [j for j in range(table.n_columns) if j != target]
+        if columns is not None:
+            chosen = [self._columns.index(key, "columns") for key in columns]
+            inputs = [inputs[k] for k in chosen]
+        plain = self._plain_estimator() if estimator is None else estimator
+
+        def fit(rows: NDArray, cells: NDArray) -> Any:
+            learnt = self._training_target(cells)
+            return clone(plain).fit(*self._completed(rows, learnt, np.ones(len(rows)))[:2])
+
+        model = fitted_model(self.sketch_, table, self.n_synthetic, check_random_state(self._seed))
+        assert model is not None
+        design = Design(table, inputs)
+        refits = Refits(model, design, target, fit, self.n_synthetic, self._seed)
+        with progress(f"{type(self).__name__}.coefficients", self.verbose):
+            value = refits.value
+        of_rows = self.privacy_.unit == "one row"
+        classes = [str(label) for label in getattr(self, "classes_", ())]
+        return Estimate(
+            value,
+            refits.noise,
+            std_error=refits.error,
+            sampling=refits.sampling if of_rows else ROWS_OF_GROUPS,
+            labels=[design.names] if value.ndim == 1 else [classes, design.names],
+            frame="auto" if table.names is not None else None,
+        )
+
+    @abstractmethod
+    def _plain_estimator(self) -> BaseEstimator:
+        """Return the regression without a penalty."""
 
     def _weighted_points(self, sketch: PrivateSketch, columns: TableSchema, rng):
         """Return points, shape (n, d), and weights that are not negative and sum to one."""

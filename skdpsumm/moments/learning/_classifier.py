@@ -115,6 +115,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     def _default_estimator(self):
         return make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=1000))
 
+    def _plain_estimator(self):
+        return LogisticRegression(C=np.inf, max_iter=1000)
+
     def _describe_target(self, y):
         return Categorical(known_classes(y, self.classes).tolist())
 

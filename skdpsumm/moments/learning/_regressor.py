@@ -76,6 +76,9 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     def _default_estimator(self):
         return LinearRegression()
 
+    def _plain_estimator(self):
+        return LinearRegression()
+
     def _describe_target(self, y):
         if self.y_bounds is None:
             raise ValueError("y_bounds is missing: give the public (low, high) of y.")

@@ -1,0 +1,642 @@
+"""Attacks on the adaptive release: all that it draws and chooses, on neighbours and on strangers.
+
+*The wire.* Noise is drawn in two places, `noisy_integers` and `exponential_choice`. A run records
+what goes in and what comes out there. A second run, on other rows, is given the same outputs. Then
+
+- if what it publishes is not the same, bit for bit, something went past the wire: a rule, a size or
+  a number that was read off the rows. For this the rows may be any others;
+- if the rows are neighbours, the two inputs of each draw and its scale say what it costs, exactly.
+  All draws of a path together cost no more than the claim, whatever the budget says was spent.
+
+Planted bugs show that both are seen. Audits then run whole releases thousands of times, and know
+nothing of all this.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import mpmath
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from skdpsumm import (
+    AdaptiveSketcher,
+    Categorical,
+    Numeric,
+    PrivacyLedger,
+    TableSchema,
+    audit_epsilon,
+)
+from skdpsumm.features._feature_maps import GRID
+from skdpsumm.privacy import GaussianDP, _filter, _noise
+from skdpsumm.privacy._filter import StepBudget
+from skdpsumm.sketches import _adaptive, _steps
+from skdpsumm.sketches._residuals import Marginal
+from skdpsumm.sketches._steps import Design, Part, Steps
+
+SCHEMA = {
+    "age": Numeric(0, 19, step=1),
+    "income": Numeric(0, 1000, missing=True),
+    "job": ["a", "b", "c", "d"],
+    "sex": ["f", "m"],
+    "smokes": [False, True],
+    "y": ["no", "yes"],
+}
+ADJACENCIES = ["add_remove", "replace_one"]
+
+
+@pytest.fixture(autouse=True)
+def _few_picks(monkeypatch):
+    """So few columns have so few pairs that all would be counted."""
+    monkeypatch.setattr(_steps, "_LEAST_PICKS", 3)
+
+
+class EvenModel:
+    """Expects the same of all cells. What a model makes of released counts costs nothing."""
+
+    def __init__(self, sizes):
+        self.sizes = sizes
+
+    def fit(self, *_, **__):
+        return self
+
+    def share(self, n_cells):
+        return 1 / n_cells
+
+    def marginals(self, groups):
+        sizes = {group: [self.sizes[j] for j in group] for group in groups}
+        return {g: np.full(own, self.share(math.prod(own))) for g, own in sizes.items()}
+
+
+@pytest.fixture
+def even_model(monkeypatch):
+    monkeypatch.setattr(_steps, "GraphicalModel", EvenModel)
+
+
+def table(seed, n):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 20, n)
+    income = np.round(rng.exponential(200, n).clip(0, 1000), 2)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "income": np.where(rng.random(n) < 0.1, np.nan, income),
+            "job": np.array(["a", "b", "c", "d"])[(age // 5 + rng.integers(0, 2, n)) % 4],
+            "sex": rng.choice(["f", "m"], n),
+            "smokes": rng.random(n) < age / 20,
+            "y": rng.choice(["no", "yes"], n),
+        }
+    )
+
+
+def sketcher(kind=AdaptiveSketcher, **parameters):
+    return kind(**({"schema": SCHEMA, "epsilon": 3.0} | parameters))
+
+
+# ------------------------------------------------------------------------------- the wire
+
+
+class PastTheWire(AssertionError):
+    """A release asked for other noise when it was told the same."""
+
+
+@dataclass
+class Draw:
+    kind: str
+    values: Any
+    scale: float
+    out: Any
+
+    def told(self):
+        """Return what is public of it."""
+        return self.kind, np.shape(self.values), self.scale
+
+
+class Wire:
+    """Records all draws of a run, or gives those of an earlier one."""
+
+    def __init__(self, earlier=None):
+        self.earlier, self.draws = earlier, []
+        self._integers, self._choice = _noise.noisy_integers, _filter.exponential_choice
+
+    def integers(self, values, scale, kind, *options):
+        return self._draw(self._integers, kind, values, scale, kind, *options)
+
+    def choice(self, scores, scale, *options):
+        return self._draw(self._choice, "choice", scores, scale, *options)
+
+    def _draw(self, draw, name, values, scale, *options):
+        new = Draw(name, np.array(values), scale, None)
+        if self.earlier is None:
+            new.out = draw(values, scale, *options)
+        else:
+            place = len(self.draws)
+            if place == len(self.earlier) or self.earlier[place].told() != new.told():
+                raise PastTheWire(f"draw {place} is another: {new.told()}")
+            new.out = self.earlier[place].out
+        self.draws.append(new)
+        return new.out
+
+    def run(self, model, X, groups=None):
+        """Return all that a fit publishes."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_noise, "noisy_integers", self.integers)
+            patch.setattr(_filter, "exponential_choice", self.choice)
+            fitted = clone(model).fit(X, groups=groups)
+        self.claim = fitted.privacy_.mechanism
+        if self.earlier is not None and len(self.draws) < len(self.earlier):
+            raise PastTheWire("draws are missing")
+        return published(fitted)
+
+
+def published(fitted):
+    """Return what anyone can see, in bytes."""
+    sketch = fitted.sketch_
+    seen = [sketch.sums, sketch.noise_std, np.array([sketch.n_released, sketch.n_noise_std])]
+    maps = [(part.groups, part.n_bins, part.bins) for part in sketch.feature_map.parts()]
+    return [one.tobytes() for one in seen], maps, repr(sketch), repr(fitted.privacy_)
+
+
+def replayed(model, first, second):
+    """Return what two tables cost of which the second is told what the first was, and the claim."""
+    one = Wire()
+    seen = one.run(model, *first)
+    other = Wire(one.draws)
+    if other.run(model, *second) != seen:
+        raise PastTheWire("what is published is another")
+    return *cost(one.draws, other.draws), one.claim
+
+
+def cost(draws, others):
+    """Return what draws cost between the two tables: pure epsilon, and squared mu."""
+    pure, square = mpmath.mpf(0), mpmath.mpf(0)
+    for one, other in zip(draws, others, strict=True):
+        moved = (one.values - other.values).astype(float)
+        if one.kind == "choice":
+            e = mpmath.mpf(np.ptp(moved) / one.scale)
+            pure += e
+            square += mu_of_range(e) ** 2
+        else:
+            pure += np.abs(moved).sum() / one.scale
+            square += (np.linalg.norm(moved) / one.scale) ** 2
+    return pure, square
+
+
+def mu_of_range(e):
+    return 2 * mpmath.sqrt(2) * mpmath.erfinv(2 / (1 + mpmath.exp(-e / 2)) - 1)
+
+
+def part_used(model, first, second):
+    """Return what the release costs between two tables, as a part of what it claims."""
+    pure, square, claim = replayed(model, first, second)
+    return float(square / claim.mu**2 if model.delta else pure / claim.epsilon0)
+
+
+# So many that the rules of an exact n would choose more groups, and share the budget otherwise.
+MANY = 20_000
+
+
+def strangers(n_second):
+    return (table(0, 300), None), (table(1, n_second), None)
+
+
+CASES = {
+    "pairs": {},
+    "target": {"target": "y"},
+    "workload": {"workload": [["sex", "y"], ["age", "job", "sex"]]},
+    "pure": {"delta": 0.0, "epsilon": 9.0},
+    "pure target": {"delta": 0.0, "epsilon": 9.0, "target": "y"},
+    "very private": {"epsilon": 0.05},
+    "hardly private": {"epsilon": 30.0},
+}
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("case", CASES)
+def test_all_that_is_published_comes_over_the_wire(case, adjacency):
+    """The second table has nothing in common with the first, nor its size where that is private."""
+    model = sketcher(**CASES[case], adjacency=adjacency)
+    replayed(model, *strangers(300 if adjacency == "replace_one" else MANY))
+
+
+@pytest.mark.parametrize(("limit", "adjacency"), [(3, "add_remove"), ("average", "replace_one")])
+def test_so_it_does_of_groups(limit, adjacency):
+    model = sketcher(max_rows_per_group=limit, adjacency=adjacency)
+    labels = np.arange(300) // 5
+    other = np.arange(90) % 60
+    replayed(model, (table(0, 300), labels), (table(1, 90), other))
+
+
+# ---------------------------------------------------------------------------- neighbours
+
+
+def neighbours(adjacency, limit, seed):
+    """Return two tables with labels, one of which has a unit more, or another one.
+
+    The unit is alone where it is: rows of its own values.
+    """
+    X = table(seed, 200)
+    rows = 1 if limit is None else 4 if limit == "average" else limit
+    own = pd.concat([table(seed + 100, 1)] * rows)
+    other = pd.concat(
+        [
+            own.assign(
+                **{
+                    "age": 19 - own.age,
+                    "income": 1000 - own.income.fillna(0),
+                    "job": own.job.map(dict(zip("abcd", "badc", strict=True))),
+                    "sex": own.sex.map({"f": "m", "m": "f"}),
+                    "smokes": ~own.smokes,
+                    "y": own.y.map({"no": "yes", "yes": "no"}),
+                }
+            )
+        ]
+    )
+    with_own = pd.concat([X, own], ignore_index=True)
+    second = pd.concat([X, other], ignore_index=True) if adjacency == "replace_one" else X
+    labels = None if limit is None else np.minimum(np.arange(len(with_own)), 200)
+    return (with_own, labels), (second, None if limit is None else labels[: len(second)])
+
+
+UNITS = [
+    ("add_remove", None),
+    ("replace_one", None),
+    ("add_remove", 3),
+    ("add_remove", "average"),
+    ("replace_one", "average"),
+]
+
+
+@pytest.mark.usefixtures("even_model")
+@pytest.mark.parametrize(("adjacency", "limit"), UNITS)
+@pytest.mark.parametrize("case", ["target", "pure"])
+def test_neighbours_cost_what_is_claimed(case, adjacency, limit):
+    """No more, and hardly less: every count and every score is moved as far as may be."""
+    model = sketcher(**CASES[case], adjacency=adjacency, max_rows_per_group=limit)
+    used = part_used(model, *neighbours(adjacency, limit, seed=0))
+    assert 0.9 < used <= 1
+
+
+class Says:
+    """A model that has gone astray, of eight cells."""
+
+    def __init__(self, share):
+        self.share = share
+
+    def marginals(self, groups):
+        return {group: np.full((4, 2), self.share) for group in groups}
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_no_score_passes_64_bits():
+    """Where it did, at 2**63, one row more would move it by 2**64."""
+    schema = TableSchema([Categorical(list("abcd")), Categorical(list("fm"))]).for_table(2)
+    design = Design(schema, None, (), "replace_one", None)
+    steps = Steps(design, StepBudget(epsilon=1, delta=1e-6, most_steps=9, most_values=99), 100)
+    table, more = np.zeros((2, 8), np.int64)
+    more[3] = GRID
+    where = 2**63 + np.arange(0, 1000) * (GRID / 2)
+    for share in [np.nan, np.inf, -np.inf, -1.0, *(where / 8 / (100 * GRID))]:
+        told = [steps._scores(Says(share), [(0, 1)], [t], 1, 0.1)[0] for t in (table, more)]
+        assert abs(int(told[0]) - int(told[1])) <= GRID
+
+
+@pytest.mark.usefixtures("even_model")
+@pytest.mark.parametrize(("delta", "limit"), [(1e-6, None), (1e-6, 3), (0.0, "average")])
+def test_a_ledger_of_replaced_rows_is_charged_what_these_cost(delta, limit):
+    model = sketcher(delta=delta, max_rows_per_group=limit)
+    first, second = neighbours("replace_one", limit, seed=0)
+    pure, square, _ = replayed(model, first, second)
+    unit = "row" if limit is None else "group"
+    ledger = PrivacyLedger(epsilon=99, delta=1e-3 * (delta > 0), adjacency="replace_one", unit=unit)
+    clone(model).set_params(ledger=ledger).fit(first[0], groups=first[1])
+    (entry,) = ledger.entries()
+    paid = entry["mechanism"]
+    assert 0.9 < (square / paid["mu"] ** 2 if delta else pure / paid["epsilon0"]) <= 1
+
+
+# ------------------------------------------------------------- planted bugs, seen on the wire
+
+
+class FreeChoices(StepBudget):
+    """The selection is not charged."""
+
+    def _spend(self, share, *, n_values=0, chooses=False):
+        return 0 if chooses else super()._spend(share, n_values=n_values)
+
+
+class HalfTheGumbel(StepBudget):
+    """Scale 1 / e for 2 / e."""
+
+    def _gumbel_scale(self, sensitivity, share):
+        return super()._gumbel_scale(sensitivity, share) / 2
+
+
+class CountsTwice(StepBudget):
+    """A group is measured twice with one charge."""
+
+    times = 2
+
+    def count(self, values, *, l1, l2, share):
+        noisy, std = super().count(values, l1=l1, l2=l2, share=share)
+        noise = self._noise(l1, l2, share)
+        again = [noise.add(values.ravel()).reshape(values.shape) for _ in range(self.times - 1)]
+        return sum(again, noisy) / self.times, std / math.sqrt(self.times)
+
+
+class CountsManyTimes(CountsTwice):
+    times = 25
+
+
+class ReusesNoise(StepBudget):
+    """The noise of the first count serves all others, each of which is charged."""
+
+    def count(self, values, *, l1, l2, share):
+        std = self.std(l1=l1, l2=l2, share=share)
+        self._spend(share, n_values=values.size)
+        if not hasattr(self, "unit"):
+            first = self._noise(l1, l2, share).add(np.zeros(values.size, np.int64))
+            self.unit = first / std
+        return values + np.resize(self.unit, values.shape) * std, std
+
+
+class TakesTheBest(StepBudget):
+    """Chooses without noise, and charges for it."""
+
+    def choose(self, scores, *, sensitivity, share):
+        self._spend(share, chooses=True)
+        return int(np.argmax(scores))
+
+
+class HalfTheNoise(StepBudget):
+    def _noise(self, l1, l2, share):
+        noise = super()._noise(l1, l2, share)
+        return _noise.ScaledNoise(noise.kind, noise.scale / 2, noise.lift)
+
+
+def budget_of(kind):
+    return lambda patch: patch.setattr(_adaptive, "StepBudget", kind)
+
+
+def scores_of_one_row(patch):
+    """k of a group is forgotten where groups are chosen."""
+    patch.setattr(Design, "rows_per_unit", 1)
+
+
+def counts_of_one_row(patch):
+    """k of a group is forgotten where groups are counted."""
+    right = _steps.sensitivities
+    patch.setattr(_steps, "sensitivities", lambda phi, adjacency, _: right(phi, adjacency, None))
+
+
+def scores_of_new_rows(patch):
+    """A row that is replaced moves scores as one that comes."""
+    patch.setattr(Design, "score_sensitivity", GRID)
+
+
+def counts_of_new_rows(patch):
+    right = _steps.sensitivities
+    patch.setattr(_steps, "sensitivities", lambda phi, _, limit: right(phi, "add_remove", limit))
+
+
+def exact_n_in_rules(patch):
+    """How many groups are chosen, and what they are expected to hold."""
+    run = Steps.run
+
+    def remembers(self, first, exact):
+        self.exact_n = first.sum() / GRID / len(_steps.first_map(self.design).groups)
+        return run(self, first, exact)
+
+    patch.setattr(Steps, "run", remembers)
+    patch.setattr(Steps, "n_rows", property(lambda self: self.exact_n))
+
+
+def exact_n_is_published(patch):
+    sketch = _adaptive._sketch
+
+    def careless(parts, privacy, n_public):
+        return sketch(parts, privacy, n_public or careless.n)
+
+    counted = _adaptive._Rows.__call__
+
+    def called(self, feature_map):
+        careless.n = self.counted.n_units
+        return counted(self, feature_map)
+
+    patch.setattr(_adaptive, "_sketch", careless)
+    patch.setattr(_adaptive._Rows, "__call__", called)
+
+
+def bins_of_exact_counts(patch):
+    count = Steps._count
+
+    def careless(self, feature_map, exact, share):
+        part = count(self, feature_map, exact, share)
+        return part if self.bins else Part(part.map, exact / GRID, part.std)
+
+    patch.setattr(Steps, "_count", careless)
+
+
+def candidates_by_exact_counts(patch):
+    """Groups with an empty cell are left out."""
+    pick = Steps._pick
+
+    def careless(self, scores, groups, free, n_wanted, share):
+        free &= scores > np.median(scores)
+        return pick(self, scores, groups, free, n_wanted, share)
+
+    patch.setattr(Steps, "_pick", careless)
+
+
+@pytest.mark.usefixtures("even_model")
+@pytest.mark.parametrize(
+    ("plant", "parameters", "seen_as"),
+    [
+        (budget_of(FreeChoices), {}, "dear"),
+        (budget_of(FreeChoices), {"delta": 0.0}, "dear"),
+        (budget_of(HalfTheGumbel), {}, "dear"),
+        (budget_of(HalfTheGumbel), {"delta": 0.0, "target": "y"}, "dear"),
+        (budget_of(CountsTwice), {}, "dear"),
+        (budget_of(CountsTwice), {"delta": 0.0}, "dear"),
+        (budget_of(HalfTheNoise), {}, "dear"),
+        (scores_of_one_row, {"max_rows_per_group": 3}, "dear"),
+        (counts_of_one_row, {"max_rows_per_group": 3}, "dear"),
+        (scores_of_new_rows, {"adjacency": "replace_one"}, "dear"),
+        (counts_of_new_rows, {"adjacency": "replace_one"}, "dear"),
+        (budget_of(ReusesNoise), {}, "past the wire"),
+        (budget_of(TakesTheBest), {}, "past the wire"),
+        (exact_n_in_rules, {}, "past the wire"),
+        (exact_n_is_published, {}, "past the wire"),
+        (bins_of_exact_counts, {}, "past the wire"),
+        (candidates_by_exact_counts, {}, "past the wire"),
+    ],
+)
+def test_the_wire_shows_planted_bugs(plant, parameters, seen_as, monkeypatch):
+    model = sketcher(**parameters)
+    plant(monkeypatch)
+    if seen_as == "dear":
+        pair = neighbours(model.adjacency, model.max_rows_per_group, seed=0)
+        assert part_used(model, *pair) > 1.01
+    else:
+        with pytest.raises(PastTheWire):
+            replayed(model, *strangers(MANY))
+
+
+# ------------------------------------------------------------- audits, of what is published alone
+
+# With the last row replaced, five pairs are explained better and the others worse, at even odds.
+BITS = np.array([[row >> k & 1 for k in range(5)] for row in (11, 23, 16, 9, 19, 26, 19, 0)])
+REPLACED = np.vstack([BITS[:-1], BITS[1:2]])
+PAIRS = list(itertools.combinations(range(5), 2))
+DELTA, SURE = 1e-3, 1 - 1e-7
+
+
+class Quick:
+    """Releases of rows, as `AdaptiveSketcher` makes them when it has read and paid.
+
+    What is computed of the rows is remembered, and the model expects the same of all cells.
+    """
+
+    def __init__(self, X, adjacency="add_remove", limit=None, mu=1.0):
+        self.epsilon = GaussianDP(mu).epsilon(DELTA)
+        schema = TableSchema([Categorical([0, 1])] * 5).for_table(5)
+        self.X = np.asarray(X, float)
+        self.design = Design(schema, None, (), adjacency, limit)
+        self.n = len(X) if adjacency == "replace_one" else None
+        self.exact = cache(lambda phi: phi.grid_sums(self.X, 1))
+
+    def __call__(self):
+        """Return the parts that are published."""
+        options = {"most_steps": 99, "most_values": 10**4}
+        budget = _adaptive.StepBudget(epsilon=self.epsilon, delta=DELTA, **options)
+        first = self.exact(_steps.first_map(self.design))
+        return Steps(self.design, budget, self.n).run(first, self.exact)
+
+    def expected(self):
+        """Return the scores of all pairs, less what is the same for all."""
+        sums = self.exact(self.design.map(PAIRS)).reshape(-1, 4)
+        return np.abs(sums - len(self.X) * GRID / 4).sum(axis=1)
+
+
+@pytest.fixture
+def quick(monkeypatch, even_model):
+    """Maps are made once, and about five of ten pairs are chosen, in one round."""
+
+    def take(self, part):
+        self.sizes = part.map.n_bins
+        self.marginals += [Marginal(group, np.ones(()), 1.0) for group in part.map.groups]
+
+    make = Design.map
+    made = cache(lambda design, groups, bins: make(design, groups, dict(bins)))
+    monkeypatch.setattr(_steps, "N_ROUNDS", 1)
+    monkeypatch.setattr(Steps, "_take", take)  # the model looks at no counts
+    monkeypatch.setattr(
+        Design,
+        "map",
+        lambda self, groups, bins=None: made(self, tuple(groups), tuple((bins or {}).items())),
+    )
+
+
+def refuted(statistic, worlds, n_trials=200):
+    """Audit one number that is made of what is published."""
+    result = audit_epsilon(
+        lambda world: statistic(world()),
+        *worlds,
+        delta=DELTA,
+        family="gaussian",
+        n_trials=n_trials,
+        confidence=SURE,
+        random_state=0,
+    )
+    return result.refutes(worlds[0].epsilon)
+
+
+def counts_tell(parts, worlds):
+    """Return the log likelihood ratio of all noisy counts, by the noise that is stated."""
+    total = 0.0
+    for part in parts:
+        a, b = (world.exact(part.map) / GRID for world in worlds)
+        total += ((part.sums - b) ** 2 - (part.sums - a) ** 2).sum() / (2 * part.std**2)
+    return total
+
+
+def choices_tell(parts, worlds, mu):
+    """Return the log likelihood ratio of the groups chosen, by the scale that is right for mu."""
+    scale = 2 * worlds[0].design.score_sensitivity / _filter.range_of_mu(mu)
+    weights = [world.expected() / scale for world in worlds]
+    left, total = np.ones(len(PAIRS), bool), 0.0
+    for i in (PAIRS.index(group) for part in parts[1:] for group in part.map.groups):
+        a, b = (w[i] - np.logaddexp.reduce(w[left]) for w in weights)
+        total += a - b
+        left[i] = False
+    return total
+
+
+class FreeAndCertain(FreeChoices):
+    """As choices cost nothing, each takes all of the budget."""
+
+    def _gumbel_scale(self, sensitivity, share):
+        return super()._gumbel_scale(sensitivity, 1.0)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("kind", "caught", "n_trials"),
+    [(StepBudget, False, 400), (HalfTheGumbel, True, 1600), (FreeAndCertain, True, 800)],
+)
+def test_audits_of_choices(kind, caught, n_trials, monkeypatch):
+    """Nearly all of the budget is for choices, so that they can be seen."""
+    monkeypatch.setattr(_steps, "FOR_CHOICES", 0.95)
+    monkeypatch.setattr(_steps, "_FOR_BASE_OF_FEW", 0.02)
+    monkeypatch.setattr(_steps, "_FOR_BASE", 0.02)
+    monkeypatch.setattr(_adaptive, "StepBudget", kind)
+    worlds = [Quick(X, "replace_one", mu=2.0) for X in (BITS, REPLACED)]
+
+    def told(parts):
+        return counts_tell(parts, worlds) + choices_tell(parts, worlds, 2 * math.sqrt(0.95 / 5))
+
+    assert refuted(told, worlds, n_trials) == caught
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("plant", "caught"),
+    [(None, False), (counts_of_one_row, True), (budget_of(CountsManyTimes), True)],
+)
+def test_audits_of_counts_of_a_group(plant, caught, monkeypatch):
+    """A person of five equal rows."""
+    if plant:
+        plant(monkeypatch)
+    worlds = [Quick(X, limit=5) for X in (BITS, np.vstack([BITS, [[1] * 5] * 5]))]
+    assert refuted(lambda parts: counts_tell(parts, worlds), worlds) == caught
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("caught", [False, True])
+def test_audits_of_noise_that_is_reused(caught, monkeypatch):
+    """Who knows the rows but one takes them away; what is left is the same noise, or is not."""
+    if caught:
+        monkeypatch.setattr(_adaptive, "StepBudget", ReusesNoise)
+    worlds = Quick(BITS), Quick(BITS[1:])
+
+    def unlike(parts, world):
+        one, other = ((p.sums - world.exact(p.map) / GRID) / p.std for p in parts[:2])
+        return np.abs(np.resize(one, other.shape) - other).max()
+
+    assert refuted(lambda p: unlike(p, worlds[0]) - unlike(p, worlds[1]), worlds) == caught
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("caught", [False, True])
+def test_audits_of_the_number_of_picks(caught, monkeypatch):
+    """By the rule for n, 577 rows have a pick more than 576."""
+    if caught:
+        exact_n_in_rules(monkeypatch)
+    X = np.resize(BITS, (577, 5))
+    worlds = Quick(X), Quick(X[1:])
+    assert refuted(lambda parts: sum(len(p.map.groups) for p in parts), worlds) == caught

@@ -1,0 +1,186 @@
+"""Synthetic rows as a table, and what an M2M estimator releases where no sketcher is given."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+
+from skdpsumm import (
+    Categorical,
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    Numeric,
+    PrivacyLedger,
+    RFFSketcher,
+    SketchUnion,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
+SCHEMA = {
+    "age": Numeric(20, 60, step=1),
+    "pay": Numeric(0, 100, missing=True),
+    "job": Categorical(["baker", "clerk"], missing=True),
+    "rooms": Categorical([1, 2, 3]),
+}
+PAIRS = HistogramSketcher(marginals=[["age", "pay"], ["age", "job"], ["rooms"]], n_bins=20)
+UNION = SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(60)])
+QUICK = {"n_synthetic": 4000, "random_state": 0}
+
+
+def people(n=8000):
+    """Return a table in which the old are paid better and are clerks."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 61, n)
+    pay = np.where(rng.random(n) < 0.2, np.nan, (age + rng.uniform(0, 20, n)).clip(0, 100))
+    job = np.where(rng.random(n) < age / 100, "clerk", "baker").astype(object)
+    job[rng.random(n) < 0.1] = None
+    return pd.DataFrame({"age": age, "pay": pay, "job": job, "rooms": rng.integers(1, 4, n)})
+
+
+def fitted(sketcher=PAIRS, X=None, *, inference="auto", **options):
+    sketcher = clone(sketcher).set_params(epsilon=5.0)
+    own = {"schema": SCHEMA, "inference": inference} | QUICK | options
+    return M2MEstimator(sketcher, **own).fit(people() if X is None else X)
+
+
+@pytest.mark.parametrize(("sketcher", "inference"), [(PAIRS, "graphical"), (UNION, "points")])
+def test_rows_are_of_the_frame_and_like_the_table(sketcher, inference):
+    rows = people()
+    found = fitted(sketcher, inference=inference).sample(5000, random_state=0)
+    assert isinstance(found, pd.DataFrame)
+    assert list(found.columns) == list(rows.columns)
+    assert len(found) == 5000
+    assert found["age"].dtype == np.int64
+    assert found["age"].between(20, 60).all()
+    assert set(found["job"].dropna()) <= {"baker", "clerk"}
+    assert set(found["rooms"]) <= {1, 2, 3}
+    assert found["rooms"].dtype.kind == "i"
+    assert abs(found["pay"].isna().mean() - 0.2) < 0.05
+    assert abs(found["job"].isna().mean() - 0.1) < 0.05
+    assert abs(found["age"].mean() - rows["age"].mean()) < 1.5
+    assert abs(found["pay"].mean() - rows["pay"].mean()) < 3
+    if inference == "graphical":
+        assert abs(found["age"].corr(found["pay"]) - rows["age"].corr(rows["pay"])) < 0.1
+
+
+def test_a_seed_gives_the_same_rows_and_the_guarantee_goes_with_them(tmp_path):
+    m2m = fitted(inference="graphical")
+    once, again, other = (m2m.sample(50, random_state=k) for k in (0, 0, 1))
+    assert once.equals(again)
+    assert not once.equals(other)
+    assert "protects the rows of X" in once.attrs["privacy"]
+    json.dumps(once.attrs)  # as files of tables hold it
+    for wrong in (0, -1, 2.5):
+        with pytest.raises(ValueError, match="n_samples must be a positive integer"):
+            m2m.sample(wrong)
+
+
+def test_a_frame_of_polars_and_an_array_give_their_own_kind():
+    table = pl.from_pandas(people())
+    found = fitted(X=table, inference="graphical").sample(40, random_state=0)
+    assert isinstance(found, pl.DataFrame)
+    assert found["age"].dtype == pl.Int64
+    assert found["job"].dtype == pl.String
+    assert found["pay"].null_count() + found["pay"].is_nan().sum() == found["pay"].null_count()
+    numbered = HistogramSketcher(marginals=[[0, 1], [2], [3]], n_bins=8)
+    known = list(SCHEMA.values())
+    array = fitted(numbered, people().to_numpy(object), schema=known, inference="graphical")
+    assert array.sample(7).shape == (7, 4)
+    numbers = M2MEstimator(HistogramSketcher(n_bins=8), schema=(0, 1), inference="graphical")
+    assert numbers.fit(np.random.default_rng(0).random((500, 2))).sample(3).dtype == np.float64
+
+
+def test_an_analyst_draws_rows_from_the_sketch_alone():
+    m2m = fitted(inference="graphical")
+    other = M2MEstimator.from_sketch(m2m.sketch_, inference="graphical", **QUICK)
+    assert list(other.sample(9).columns) == list(SCHEMA)
+
+
+# ---------------------------------------------------------------- how a release is read
+
+
+def test_histograms_are_read_by_a_graphical_model_and_others_by_points():
+    X, y = people()[["age", "rooms"]], people()["job"].fillna("clerk")
+    known = {name: SCHEMA[name] for name in X}
+    pairs = HistogramSketcher(marginals=[["age", "target"], ["rooms", "target"]], n_bins=8)
+    options = {"schema": known, "classes": ["baker", "clerk"]} | QUICK
+    drawn = M2MClassifier(pairs, **options).fit(X, y)
+    assert drawn.effective_sample_size_ == pytest.approx(QUICK["n_synthetic"])
+    weighted = M2MClassifier(pairs, inference="points", **options).fit(X, y)
+    assert weighted.effective_sample_size_ < QUICK["n_synthetic"] - 1
+    by_prior = M2MClassifier(pairs, prior="marginals", **options).fit(X, y)
+    assert by_prior.effective_sample_size_ < QUICK["n_synthetic"] - 1
+
+
+@pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier, M2MRegressor])
+def test_a_graphical_model_needs_histograms_and_no_points(kind):
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+    own = {"y_bounds": (0, 1)} if kind is M2MRegressor else {}
+    X = np.random.default_rng(0).random((30, 2))
+    model = kind(RFFSketcher(4, ledger=ledger), schema=(0, 1), inference="graphical", **own)
+    with pytest.raises(ValueError, match="needs a histogram"):
+        model.fit(X, X[:, 0] > 0.5)
+    model = kind(schema=(0, 1), inference="graphical", prior="uniform", ledger=ledger, **own)
+    with pytest.raises(ValueError, match="prior is for inference='points'"):
+        model.fit(X, X[:, 0] > 0.5)
+    assert ledger.entries() == []
+
+
+# ---------------------------------------------------------------- the default sketcher
+
+
+@pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier, M2MRegressor])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"epsilon": 0.5},
+        {"delta": 0.0},
+        {"adjacency": "replace_one"},
+        {"max_rows_per_group": 2},
+        {"noise_seed": 1},
+        {"ledger": PrivacyLedger(epsilon=1.0)},
+    ],
+    ids=lambda one: next(iter(one)),
+)
+def test_a_budget_beside_a_sketcher_says_where_to_give_it(kind, given):
+    (name,) = given
+    model = kind(RFFSketcher(4), schema=(0, 1), **given)
+    with pytest.raises(ValueError, match=rf"has {name}=.*{kind.__name__}\(RFFSketcher\({name}="):
+        model.fit(np.zeros((3, 2)), np.arange(3))
+    with pytest.raises(ValueError, match="beside a sketcher"):
+        model.check_budget()
+
+
+@pytest.mark.parametrize("kind", [M2MEstimator, M2MClassifier, M2MRegressor])
+def test_the_budget_is_that_of_the_default_sketcher(kind):
+    X = np.random.default_rng(0).random((300, 2))
+    y, groups = X[:, 0] > 0.5, np.arange(300) // 2
+    own = {"y_bounds": (0, 1)} if kind is M2MRegressor else {}
+    ledger = PrivacyLedger(epsilon=2.5, delta=1e-5)
+    model = kind(schema=(0, 1), epsilon=2.0, ledger=ledger, n_synthetic=300, **own)
+    model.check_budget()
+    model.fit(X, y)
+    assert model.privacy_.epsilon(1e-6) == pytest.approx(2.0, rel=1e-3)
+    assert len(ledger.entries()) == 1
+    with pytest.raises(RuntimeError, match="Nothing was charged"):
+        model.fit(X, y)
+    with pytest.raises(RuntimeError):
+        model.check_budget()
+    persons = clone(model).set_params(ledger=None, max_rows_per_group=2, adjacency="add_remove")
+    assert persons.fit(X, y, groups=groups).privacy_.unit == "one group"
+    with pytest.raises(ValueError, match="got none"):
+        persons.fit(X, y)
+    with pytest.raises(ValueError, match="max_rows_per_group is None"):
+        clone(persons).set_params(max_rows_per_group=None).fit(X, y, groups=groups)
+    with pytest.raises(ValueError, match="'sketcher' parameter"):
+        clone(persons).set_params(sketcher=None).fit(X, y)
+
+
+def test_tags_tell_whether_the_default_draws_noise():
+    for changes, noisy in (({}, True), ({"epsilon": np.inf}, False), ({"noise_seed": 1}, False)):
+        assert M2MEstimator(schema=(0, 1), **changes).__sklearn_tags__().non_deterministic == noisy
