@@ -318,7 +318,7 @@ class TableAnswer:
         spread = self._sum(p**2, self._parts) - self._sum(p**2, squares)
         loose = np.maximum(self._sum(p, self._parts) - self._sum(p, squares), 0.0)
         total = APART**2 * np.maximum(spread, 0.0) + loose / self._answers.n_rows
-        roots = [np.sqrt(m.share * (1 - m.share)) for m in self._members]
+        roots = [np.sqrt(np.maximum(m.share * (1 - m.share), 0.0)) for m in self._members]
         for k in range(len(self.columns)):
             told = self._answers.inside(self.columns[k])
             along = [r if axis == k else m for axis, (r, m) in enumerate(self._of(roots))]
