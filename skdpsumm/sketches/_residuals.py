@@ -170,6 +170,15 @@ class Residuals:
             return sum(float(np.sum(w**2)) / self._precision[part] for part, w in needed.items())
         return self._uneven_variance(needed)
 
+    def variances(self, group: Sequence[int]) -> Floats:
+        """Return the variance of the counts of each cell of a group that some marginal held."""
+        shape = [self.sizes[a] for a in group]
+        # Where noise is even all cells are alike.
+        n_asked = 1 if self._even else math.prod(shape)
+        units = np.eye(n_asked, math.prod(shape)).reshape(n_asked, *shape)
+        found = [self.variance(group, unit) for unit in units]
+        return np.broadcast_to(np.array(found, float), math.prod(shape)).reshape(shape)
+
     def _uneven_variance(self, needed: Mapping[Group, Floats]) -> float:
         """Return the variance of a sum of residuals by the weight that each noisy count has."""
         loads: dict[int, Floats] = {}
