@@ -376,7 +376,7 @@ def table_of(model: GraphicalModel, columns: Group) -> Floats:
 
 def weights_of(model: GraphicalModel, codes: NDArray[np.int64]) -> Floats:
     """Return weights of rows drawn from the tree that match all that was counted."""
-    return np.full(len(codes), 1 / len(codes))
+    return model.rake(codes)
 
 
 def _variance_parts(means: Floats, margins: Sequence[Floats]) -> list[tuple[Group, Floats]]:
