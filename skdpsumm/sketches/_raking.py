@@ -41,7 +41,6 @@ _LEAST_NOISE = 1e-6
 _LEAST_POTENTIAL = -600.0
 # Of the noise, what weights of rows may still miss on average.
 _TOLERANCE = 0.05
-_SWEEPS = 20
 _SMALLEST = 1e-300
 
 # A group, and which coarse cell each cell of its coarse columns is in.
@@ -212,8 +211,7 @@ def rake(
     alpha: float,
     *,
     weights: Floats | None = None,
-    potentials: dict[Key, Floats] | None = None,
-    sweeps: int = _SWEEPS,
+    sweeps: int = 20,
 ) -> Floats:
     """Return weights of rows that match targets within their noise, nearest to those given.
 
@@ -228,8 +226,6 @@ def rake(
         How much nearness counts.
     weights : ndarray of shape (n,), default=None
         Equal by default.
-    potentials : dict, default=None
-        Where to start, and where it ended: overwritten.
     sweeps : int, default=20
         The largest number of rounds over all targets.
 
@@ -241,11 +237,7 @@ def rake(
     weights = np.ones(len(codes)) if weights is None else weights
     weights = weights / weights.sum()
     factors = [_places(codes, sizes, weights, target, alpha) for target in targets]
-    potentials = {} if potentials is None else potentials
-    for factor in factors:
-        theta = potentials.setdefault(factor.target.key, np.zeros(factor.slack.shape))
-        weights *= np.exp(theta - theta.max()).ravel()[factor.place]
-    weights /= weights.sum()
+    potentials = {factor.target.key: np.zeros(factor.slack.shape) for factor in factors}
     shared = overlaps(factors)
     for _ in range(sweeps):
         worst = 0.0
