@@ -212,6 +212,7 @@ def rake(
     alpha: float,
     *,
     weights: Floats | None = None,
+    potentials: dict[Key, Floats] | None = None,
     sweeps: int = _SWEEPS,
 ) -> Floats:
     """Return weights of rows that match targets within their noise, nearest to those given.
@@ -226,7 +227,9 @@ def rake(
     alpha : float
         How much nearness counts.
     weights : ndarray of shape (n,), default=None
-        Positive; equal by default.
+        Equal by default.
+    potentials : dict, default=None
+        Where to start, and where it ended: overwritten.
     sweeps : int, default=20
         The largest number of rounds over all targets.
 
@@ -238,7 +241,11 @@ def rake(
     weights = np.ones(len(codes)) if weights is None else weights
     weights = weights / weights.sum()
     factors = [_places(codes, sizes, weights, target, alpha) for target in targets]
-    potentials = {factor.target.key: np.zeros(factor.slack.shape) for factor in factors}
+    potentials = {} if potentials is None else potentials
+    for factor in factors:
+        theta = potentials.setdefault(factor.target.key, np.zeros(factor.slack.shape))
+        weights *= np.exp(theta - theta.max()).ravel()[factor.place]
+    weights /= weights.sum()
     shared = overlaps(factors)
     for _ in range(sweeps):
         worst = 0.0

@@ -219,7 +219,7 @@ class BaseSketcher(TableSketcher):
         No data, no cost. The entries are those of `preview_map`; they differ in a `SketchUnion`.
         """
         feature_map = self.preview_map(n_columns, names)
-        return self._prepare(feature_map).noise.std[: feature_map.n_features]
+        return self._prepare(feature_map).noise.std[: feature_map.n_features] / GRID
 
     @property
     def holds_private_data(self) -> bool:
