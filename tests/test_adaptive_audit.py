@@ -28,11 +28,13 @@ from sklearn.base import clone
 from skdpsumm import (
     AdaptiveSketcher,
     Categorical,
+    HistogramSketcher,
     Numeric,
     PrivacyLedger,
     TableSchema,
     audit_epsilon,
 )
+from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import GaussianDP, _filter, _noise
 from skdpsumm.privacy._filter import StepBudget
@@ -55,12 +57,13 @@ ADJACENCIES = ["add_remove", "replace_one"]
 def _few_picks(monkeypatch):
     """So few columns have so few pairs that all would be counted."""
     monkeypatch.setattr(_steps, "_LEAST_PICKS", 3)
+    monkeypatch.setattr(_steps, "_PICKS", 16)
 
 
 class EvenModel:
     """Expects the same of all cells. What a model makes of released counts costs nothing."""
 
-    def __init__(self, sizes):
+    def __init__(self, sizes, **_):
         self.sizes = sizes
 
     def fit(self, *_, **__):
@@ -281,6 +284,28 @@ def test_neighbours_cost_what_is_claimed(case, adjacency, limit):
     model = sketcher(**CASES[case], adjacency=adjacency, max_rows_per_group=limit)
     used = part_used(model, *neighbours(adjacency, limit, seed=0))
     assert 0.9 < used <= 1
+
+
+@pytest.mark.usefixtures("even_model")
+@pytest.mark.parametrize(("adjacency", "limit"), UNITS)
+def test_worst_case_neighbours_reach_the_claim(adjacency, limit):
+    model = sketcher(adjacency=adjacency, max_rows_per_group=limit, random_state=0)
+    pair = worst_case_neighbours(model)
+    if limit is None:
+        pair = [{"X": X} for X in pair]
+    first, second = ((pd.DataFrame(d["X"], columns=[*SCHEMA]), d.get("groups")) for d in pair)
+    assert 0.9 < part_used(model, first, second) <= 1
+
+
+def test_the_noise_that_is_previewed_is_that_of_the_base():
+    model = sketcher(random_state=0, epsilon=30.0)
+    fitted = clone(model).fit(table(0, 3000)).sketch_
+    assert fitted.noise_std[fitted.feature_map.parts()[0].n_features] == pytest.approx(
+        model.preview_noise_std(6)[0]
+    )
+    fixed = HistogramSketcher(schema=SCHEMA)
+    X = table(0, 30)
+    assert np.array_equal(fixed.preview_noise_std(6), fixed.fit(X).sketch_.noise_std)
 
 
 class Says:

@@ -41,7 +41,6 @@ _LEAST_NOISE = 1e-6
 _LEAST_POTENTIAL = -600.0
 # Of the noise, what weights of rows may still miss on average.
 _TOLERANCE = 0.05
-_SWEEPS = 20
 _SMALLEST = 1e-300
 
 # A group, and which coarse cell each cell of its coarse columns is in.
@@ -212,7 +211,7 @@ def rake(
     alpha: float,
     *,
     weights: Floats | None = None,
-    sweeps: int = _SWEEPS,
+    sweeps: int = 20,
 ) -> Floats:
     """Return weights of rows that match targets within their noise, nearest to those given.
 
@@ -226,7 +225,7 @@ def rake(
     alpha : float
         How much nearness counts.
     weights : ndarray of shape (n,), default=None
-        Positive; equal by default.
+        Equal by default.
     sweeps : int, default=20
         The largest number of rounds over all targets.
 

@@ -147,7 +147,7 @@ class TableModel:
     @cached_property
     def weights(self) -> Floats:
         """Weights of the points, which sum to one: they match groups that the tree cannot hold."""
-        return _weights(self.model, self.codes)
+        return self.model.rake(self.codes)
 
     def rows(self, codes: NDArray[np.int64]) -> NDArray:
         """Return rows in these cells, shape (n, d)."""
@@ -166,7 +166,7 @@ class TableModel:
         codes = model.draw(n_rows, rng)
         if model.left_out:
             drawn = model.draw(4 * n_rows, rng)
-            weights = _weights(model, drawn)
+            weights = model.rake(drawn)
             places = (rng.random() + np.arange(n_rows)) / n_rows
             chosen = np.searchsorted(np.cumsum(weights), places, side="right")
             codes = drawn[rng.permutation(np.minimum(chosen, len(drawn) - 1))]
@@ -364,14 +364,8 @@ class Replicate:
             log_ratio += np.log(ratio[cells]) - np.log(
                 np.maximum(tree.conditionals[i], _SMALLEST)[cells]
             )
-        weights = origin.weights * np.exp(np.minimum(log_ratio - log_ratio.max(), 0.0))
-        return weights / weights.sum()
-
-
-def _weights(model: GraphicalModel, codes: NDArray[np.int64]) -> Floats:
-    if model.left_out:
-        return model.rake(codes)
-    return np.full(len(codes), 1 / len(codes))
+        ratio = np.exp(np.minimum(log_ratio - log_ratio.max(), 0.0))
+        return self.model.rake(origin.codes, weights=ratio)
 
 
 def _variance_parts(means: Floats, margins: Sequence[Floats]) -> list[tuple[Group, Floats]]:
