@@ -28,14 +28,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features._feature_maps import GRID
+from ..features._feature_maps import GRID, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy._filter import StepBudget
 from ..privacy._noise import on_grid
 from ..schema._schema import TableSchema
 from ._bins import N_BINS, begins_at, bins_at, find_bins, fine_edges, joined_categories
 from ._graphical import GraphicalModel
-from ._private_sketch import rows_from_sums, sensitivities
+from ._private_sketch import rows_from_sums
 from ._residuals import Marginal
 
 Group = tuple[int, ...]
