@@ -30,7 +30,7 @@ from skdpsumm import (
 )
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.features._histogram import HistogramMap
-from skdpsumm.moments.asking._statistics import _monotone
+from skdpsumm.moments.asking._quantiles import monotone
 from skdpsumm.sketches._file import VERSION
 
 pytestmark = [
@@ -369,7 +369,7 @@ def test_another_step_costs_nothing():
 def test_monotone_curves_are_no_farther_from_a_true_one(curve, seed):
     truth = np.sort(np.random.default_rng(seed).random(len(curve)))
     error = np.abs(np.array(curve) - truth).max()
-    assert np.abs(np.clip(_monotone(np.array(curve)), 0, 1) - truth).max() <= error + 1e-12
+    assert np.abs(np.clip(monotone(np.array(curve)), 0, 1) - truth).max() <= error + 1e-12
 
 
 @pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
