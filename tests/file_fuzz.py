@@ -514,7 +514,7 @@ def ask(sketch):
         model = M2MEstimator.from_sketch(
             sketch,
             schema=(-1, 1) if unknown else None,
-            inference="points",
+            inference=pick(np.random.default_rng(len(sketch.sums)), ["auto", "points"]),
             n_synthetic=60,
             random_state=0,
         )

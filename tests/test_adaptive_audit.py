@@ -14,6 +14,7 @@ nothing of all this.
 
 import itertools
 import math
+import pickle
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -27,11 +28,13 @@ from sklearn.base import clone
 from skdpsumm import (
     AdaptiveSketcher,
     Categorical,
+    HistogramSketcher,
     Numeric,
     PrivacyLedger,
     TableSchema,
     audit_epsilon,
 )
+from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import GaussianDP, _filter, _noise
 from skdpsumm.privacy._filter import StepBudget
@@ -54,12 +57,13 @@ ADJACENCIES = ["add_remove", "replace_one"]
 def _few_picks(monkeypatch):
     """So few columns have so few pairs that all would be counted."""
     monkeypatch.setattr(_steps, "_LEAST_PICKS", 3)
+    monkeypatch.setattr(_steps, "_PICKS", 16)
 
 
 class EvenModel:
     """Expects the same of all cells. What a model makes of released counts costs nothing."""
 
-    def __init__(self, sizes):
+    def __init__(self, sizes, **_):
         self.sizes = sizes
 
     def fit(self, *_, **__):
@@ -155,11 +159,11 @@ class Wire:
 
 
 def published(fitted):
-    """Return what anyone can see, in bytes."""
+    """Return what anyone can see, in bytes: all that is left in memory."""
     sketch = fitted.sketch_
     seen = [sketch.sums, sketch.noise_std, np.array([sketch.n_released, sketch.n_noise_std])]
     maps = [(part.groups, part.n_bins, part.bins) for part in sketch.feature_map.parts()]
-    return [one.tobytes() for one in seen], maps, repr(sketch), repr(fitted.privacy_)
+    return [one.tobytes() for one in seen], maps, repr(sketch), pickle.dumps(fitted)
 
 
 def replayed(model, first, second):
@@ -280,6 +284,28 @@ def test_neighbours_cost_what_is_claimed(case, adjacency, limit):
     model = sketcher(**CASES[case], adjacency=adjacency, max_rows_per_group=limit)
     used = part_used(model, *neighbours(adjacency, limit, seed=0))
     assert 0.9 < used <= 1
+
+
+@pytest.mark.usefixtures("even_model")
+@pytest.mark.parametrize(("adjacency", "limit"), UNITS)
+def test_worst_case_neighbours_reach_the_claim(adjacency, limit):
+    model = sketcher(adjacency=adjacency, max_rows_per_group=limit, random_state=0)
+    pair = worst_case_neighbours(model)
+    if limit is None:
+        pair = [{"X": X} for X in pair]
+    first, second = ((pd.DataFrame(d["X"], columns=[*SCHEMA]), d.get("groups")) for d in pair)
+    assert 0.9 < part_used(model, first, second) <= 1
+
+
+def test_the_noise_that_is_previewed_is_that_of_the_base():
+    model = sketcher(random_state=0, epsilon=30.0)
+    fitted = clone(model).fit(table(0, 3000)).sketch_
+    assert fitted.noise_std[fitted.feature_map.parts()[0].n_features] == pytest.approx(
+        model.preview_noise_std(6)[0]
+    )
+    fixed = HistogramSketcher(schema=SCHEMA)
+    X = table(0, 30)
+    assert np.array_equal(fixed.preview_noise_std(6), fixed.fit(X).sketch_.noise_std)
 
 
 class Says:
@@ -512,15 +538,27 @@ class Quick:
 
     def __call__(self):
         """Return the parts that are published."""
-        options = {"most_steps": 99, "most_values": 10**4}
-        budget = _adaptive.StepBudget(epsilon=self.epsilon, delta=DELTA, **options)
         first = self.exact(_steps.first_map(self.design))
-        return Steps(self.design, budget, self.n).run(first, self.exact)
+        return Steps(self.design, self.budget(), self.n).run(first, self.exact)
 
-    def expected(self):
+    def budget(self):
+        return _adaptive.StepBudget(
+            epsilon=self.epsilon, delta=DELTA, most_steps=99, most_values=10**4
+        )
+
+
+class QuickChoices(Quick):
+    """The choices of such a release alone."""
+
+    def __call__(self):
+        steps, free = Steps(self.design, self.budget(), self.n), np.ones(len(PAIRS), bool)
+        return tuple(steps._pick(self.scores(), PAIRS, free, 5, 1 / 5))
+
+    @cache  # noqa: B019
+    def scores(self):
         """Return the scores of all pairs, less what is the same for all."""
         sums = self.exact(self.design.map(PAIRS)).reshape(-1, 4)
-        return np.abs(sums - len(self.X) * GRID / 4).sum(axis=1)
+        return np.abs(sums - len(self.X) * GRID // 4).sum(axis=1)
 
 
 @pytest.fixture
@@ -565,12 +603,12 @@ def counts_tell(parts, worlds):
     return total
 
 
-def choices_tell(parts, worlds, mu):
-    """Return the log likelihood ratio of the groups chosen, by the scale that is right for mu."""
+def choices_tell(picked, worlds, mu):
+    """Return the log likelihood ratio of the pairs chosen, by the scale that is right for mu."""
     scale = 2 * worlds[0].design.score_sensitivity / _filter.range_of_mu(mu)
-    weights = [world.expected() / scale for world in worlds]
+    weights = [world.scores() / scale for world in worlds]
     left, total = np.ones(len(PAIRS), bool), 0.0
-    for i in (PAIRS.index(group) for part in parts[1:] for group in part.map.groups):
+    for i in picked:
         a, b = (w[i] - np.logaddexp.reduce(w[left]) for w in weights)
         total += a - b
         left[i] = False
@@ -587,20 +625,19 @@ class FreeAndCertain(FreeChoices):
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("kind", "caught", "n_trials"),
-    [(StepBudget, False, 400), (HalfTheGumbel, True, 1600), (FreeAndCertain, True, 800)],
+    [
+        (StepBudget, False, 500),
+        (HalfTheGumbel, True, 1600),
+        (FreeAndCertain, True, 800),
+        (TakesTheBest, True, 500),
+    ],
 )
 def test_audits_of_choices(kind, caught, n_trials, monkeypatch):
-    """Nearly all of the budget is for choices, so that they can be seen."""
-    monkeypatch.setattr(_steps, "FOR_CHOICES", 0.95)
-    monkeypatch.setattr(_steps, "_FOR_BASE_OF_FEW", 0.02)
-    monkeypatch.setattr(_steps, "_FOR_BASE", 0.02)
+    """Five choices have all of the budget, so that they can be seen."""
     monkeypatch.setattr(_adaptive, "StepBudget", kind)
-    worlds = [Quick(X, "replace_one", mu=2.0) for X in (BITS, REPLACED)]
-
-    def told(parts):
-        return counts_tell(parts, worlds) + choices_tell(parts, worlds, 2 * math.sqrt(0.95 / 5))
-
-    assert refuted(told, worlds, n_trials) == caught
+    worlds = [QuickChoices(X, "replace_one", mu=2.0) for X in (BITS, REPLACED)]
+    tell = cache(lambda picked: choices_tell(picked, worlds, 2 / math.sqrt(5)))
+    assert refuted(tell, worlds, n_trials) == caught
 
 
 @pytest.mark.usefixtures("quick")

@@ -189,6 +189,14 @@ class Residuals:
             total += np.sum(own**2, axis=tuple(range(len(part)))) / self._precision[part]
         return total
 
+    def cell_variances(self, group: Sequence[int]) -> Floats:
+        """Return the variance of the counts of each cell of a group that some marginal held."""
+        shape = [self.sizes[a] for a in group]
+        size = math.prod(shape)
+        # Where noise is even all cells are alike.
+        units = np.eye(size, 1 if self._even else size).reshape(*shape, -1)
+        return np.broadcast_to(np.asarray(self.variances(group, units)), size).reshape(shape)
+
     def _uneven_variances(self, columns: Group, needed: Mapping[Group, Floats], n: int) -> Floats:
         """Return the variances of n sums of residuals by the weights that noisy counts have."""
         loads: dict[int, Floats] = {}
