@@ -224,10 +224,9 @@ class CellPart:
         if not sketch.n_from_sums:  # the number of rows has a noise of its own, or none
             own = (mean * sketch.n_noise_std) ** 2
             return self._noise(means) * answers.n_rows**2 + own
-        residuals = answers.model.model.residuals
-        found = [residuals.variance(self.columns, m) for m in np.moveaxis(means, -1, 0)]
-        if all(one is not None for one in found):
-            return np.array(found)
+        found = answers.model.model.residuals.variances(self.columns, means)
+        if found is not None:
+            return found
         flat = means.reshape(-1, means.shape[-1])
         counts = answers.tables_of_replicates(self.columns) @ flat
         counts *= answers.rows_of_replicates[:, None]
