@@ -45,7 +45,7 @@ Exact = Callable[[HistogramMap], Sums]
 
 # Shares of the budget (RESULTS): for bins, for the base with and without a target, for choices.
 _FOR_BINS, FOR_CHOICES = 0.08, 0.05
-_FOR_BASE, _FOR_BASE_WITH_TARGET = 0.10, 0.30
+_FOR_BASE, _FOR_BASE_WITH_TARGET = 0.15, 0.30
 # The same where rows are few for the noise: below so many standard deviations of a count.
 _FEW = 2000.0
 _FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.20, 0.50
