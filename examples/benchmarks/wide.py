@@ -8,7 +8,7 @@ numbers and categories; bins, groups and everything else are the defaults of ``M
 epsilon)`` and ``M2MClassifier(schema, epsilon)``, delta = 1e-6. Noise is fresh in every run; a seed
 is that of the public points.
 
-Prints a line a run, then the table "today | AIM | AIM+ | to reach | measured", of means over the seeds:
+Prints a line a run, then the table "today | AIM | AIM+ | to reach | measured", means of the seeds:
 
     tv2, tv3        mean total variation of all pairs of columns and of 30 triples, read by
                     ``table`` on a grid that somebody chose who knows the table, and which the
@@ -23,9 +23,9 @@ Prints a line a run, then the table "today | AIM | AIM+ | to reach | measured", 
 "today" is version 0.1.0's default. "AIM" is dpmm 0.1.9 on the hand grid, with a model of 2 MB, 40
 to 80 iterations a round and pairs as its workload; "AIM+" one seed of rivals_wide.py, with triples
 with the label in its workload and ten synthetic rows for each row: 16 MB and 200 iterations on
-Adult at 1 (347 CPU seconds), 4 MB and 100 iterations elsewhere. FILE gets the runs as JSON lines; what it has
-already is not run again. Some 15 minutes on one core for three seeds; ``--quick``, one seed of
-Adult and a tenth of the questions, one minute.
+Adult at 1 (347 CPU seconds), 4 MB and 100 iterations elsewhere. FILE gets the runs as JSON lines;
+what it has already is not run again. Some 15 minutes on one core for three seeds; ``--quick``, one
+seed of Adult and a tenth of the questions, one minute.
 """
 
 import argparse
@@ -167,7 +167,7 @@ def wanted(arguments):
 def show(runs):
     """Print the cells."""
     print(
-        f"\n{'':<28}{'today':>8}{'AIM':>8}{'AIM+':>8}{'to reach':>10}{'measured':>11}   of the seeds"
+        f"\n{'':<28}{'today':>8}{'AIM':>8}{'AIM+':>8}{'to reach':>10}{'measured':>11}   each seed"
     )
     for name, epsilon, score, *known, goal in CELLS:
         values = [
