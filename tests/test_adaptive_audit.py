@@ -622,6 +622,7 @@ class FreeAndCertain(FreeChoices):
         return super()._gumbel_scale(sensitivity, 1.0)
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("kind", "caught", "n_trials"),
@@ -640,6 +641,7 @@ def test_audits_of_choices(kind, caught, n_trials, monkeypatch):
     assert refuted(tell, worlds, n_trials) == caught
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("plant", "caught"),
@@ -653,6 +655,7 @@ def test_audits_of_counts_of_a_group(plant, caught, monkeypatch):
     assert refuted(lambda parts: counts_tell(parts, worlds), worlds) == caught
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("caught", [False, True])
 def test_audits_of_noise_that_is_reused(caught, monkeypatch):
@@ -668,6 +671,7 @@ def test_audits_of_noise_that_is_reused(caught, monkeypatch):
     assert refuted(lambda p: unlike(p, worlds[0]) - unlike(p, worlds[1]), worlds) == caught
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("caught", [False, True])
 def test_audits_of_the_number_of_picks(caught, monkeypatch):

@@ -32,16 +32,16 @@ __all__ = ["GraphicalModel", "JunctionTree", "Marginal", "Residuals", "n_cells",
 
 # Cells of a tree: a fit takes a fraction of a second, and 30 of its bootstrap 250 MB.
 MOST_CELLS = 2**20
-# Weight of the entropy in units of N / sigma: .12 to .25 is best on Adult, ACS and Covertype, at
-# epsilon .1 to 10.
-_ENTROPY = 0.2
+# Weight of the entropy in units of N / sigma, and what is added for tables of few rows. Chosen on
+# Adult, ACS and Covertype at epsilon .1 to 10, and on samples of a hundred rows and more.
+_ENTROPY, _LEAST_ENTROPY = 0.25, 40.0
 _SWEEPS, _WARM_SWEEPS = 20, 5
 # Of the noise, what a fit may still miss on average.
 _TOLERANCE = 0.02
 # How much the tree counts beside counts that it does not hold. The further it is from these, in
 # units of their noise, the less: the third root was best for tables and for weights of rows alike,
 # on Covertype, Adult and ACS at epsilon .1 to 10.
-_TRUST, _LEAST_EXCESS = 16.0, 1 / 8
+_TRUST, _LEAST_EXCESS = 10.0, 1 / 8
 # Of a cell, so that counts can say that there is somebody after all.
 _LEAST_PRIOR = 1e-12
 _SMALLEST = 1e-300
@@ -92,7 +92,6 @@ class GraphicalModel:
         fitting = set(within(self.sizes, [group for group, _ in zeros], most_cells // 2))
         self.most_cells, self.zeros = most_cells, tuple(z for z in zeros if z[0] in fitting)
         self._potentials: dict[Key, Floats] = {}
-        self._tilt: dict[Key, Floats] = {}  # of rows, beyond the tree
         self._held: tuple[Group, ...] | None = None
 
     def fit(self, marginals: Sequence[Marginal], *, sweeps: int = _SWEEPS) -> GraphicalModel:
@@ -112,7 +111,6 @@ class GraphicalModel:
         held = tuple(within(self.sizes, groups, self.most_cells, held=[g for g, _ in self.zeros]))
         if held != self._held:
             self.tree, self._held = JunctionTree(self.sizes, held), held
-        self._tilt = {}
         return self._fit(marginals, sweeps)
 
     def copy_with(
@@ -120,7 +118,7 @@ class GraphicalModel:
     ) -> GraphicalModel:
         """Return a model of other counts on the same tree, fitted from where this one stands."""
         other = copy.copy(self)
-        other._potentials, other._tilt = dict(self._potentials), dict(self._tilt)
+        other._potentials = dict(self._potentials)
         other.tree = copy.copy(self.tree)
         return other._fit(marginals, sweeps)
 
@@ -130,7 +128,8 @@ class GraphicalModel:
         self.n_rows = max(self.residuals.n_rows, 1.0)
         self.targets = targets(self.sizes, self.counted, self.residuals, self.n_rows)
         noise = [float(np.mean(target.noise)) for target in self.targets if target.counted]
-        self.alpha = _ENTROPY / float(np.median(noise)) if noise else 1.0
+        told = _ENTROPY / float(np.median(noise)) if noise else 0.0
+        self.alpha = told + _LEAST_ENTROPY
         hosts = [self.tree.host(target.group) for target in self.targets]
         missing = [t for t, host in zip(self.targets, hosts, strict=True) if host is None]
         self.left_out = list(dict.fromkeys(t.group for t in missing if t.counted))
@@ -254,37 +253,33 @@ class GraphicalModel:
                 possible &= np.transpose(allowed, order).reshape(shape)
         return possible
 
-    def rake(self, codes: NDArray[np.int64], *, weights: Floats | None = None) -> Floats:
+    def rake(
+        self, codes: NDArray[np.int64], *, weights: Floats | None = None, sweeps: int = _SWEEPS
+    ) -> Floats:
         """Return weights of rows drawn from the tree that match all that was counted.
 
-        Where the tree holds all they are equal. A copy (`copy_with`) starts from where the last
-        call of its original ended.
+        Where the tree holds all they are equal. ``examples/benchmarks/graphical.py`` compares them
+        with other ways to use what the tree cannot hold.
 
         Parameters
         ----------
         codes : ndarray of shape (n, d)
         weights : ndarray of shape (n,), default=None
-            Of rows that were not drawn from this tree: with these they follow it.
+            Of rows that were not drawn from this tree: with these they nearly follow it.
+        sweeps : int, default=20
+            The largest number of rounds over all groups.
 
         Returns
         -------
         weights : ndarray of shape (n,)
             They sum to one.
         """
-        if not self.left_out:
+        outside = [target for target in self.targets if target.group in self.left_out]
+        if not outside:
             weights = np.ones(len(codes)) if weights is None else weights
             return weights / weights.sum()
-        outside = [target for target in self.targets if target.group in self.left_out]
-        warm, alpha = bool(self._tilt), self.alpha * self._trust(outside)
-        return rake(
-            codes,
-            self.sizes,
-            self.targets,
-            alpha,
-            weights=weights,
-            potentials=self._tilt,
-            sweeps=_WARM_SWEEPS if warm else _SWEEPS,
-        )
+        alpha = self.alpha * self._trust(outside)
+        return rake(codes, self.sizes, self.targets, alpha, weights=weights, sweeps=sweeps)
 
     def draw(self, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return codes of rows, shape (n_rows, d), drawn from the tree."""

@@ -41,7 +41,6 @@ _LEAST_NOISE = 1e-6
 _LEAST_POTENTIAL = -600.0
 # Of the noise, what weights of rows may still miss on average.
 _TOLERANCE = 0.05
-_SWEEPS = 20
 _SMALLEST = 1e-300
 
 # A group, and which coarse cell each cell of its coarse columns is in.
@@ -120,7 +119,7 @@ def targets(
         found[key] = Target(key, key[0], _shares(counts, n_rows), noise, index.get(key))
     for group in _margins(key[0] for key in found if key not in index):
         key = (group, ())
-        noise = np.maximum(np.sqrt(residuals.variances(group)) / n_rows, _LEAST_NOISE)
+        noise = np.maximum(np.sqrt(residuals.cell_variances(group)) / n_rows, _LEAST_NOISE)
         noise = np.maximum(noise * _MARGIN_NOISE, _LEAST_NOISE)
         if key in found:
             both = 1 / np.sqrt(1 / found[key].noise ** 2 + 1 / noise**2)
@@ -212,8 +211,7 @@ def rake(
     alpha: float,
     *,
     weights: Floats | None = None,
-    potentials: dict[Key, Floats] | None = None,
-    sweeps: int = _SWEEPS,
+    sweeps: int = 20,
 ) -> Floats:
     """Return weights of rows that match targets within their noise, nearest to those given.
 
@@ -228,8 +226,6 @@ def rake(
         How much nearness counts.
     weights : ndarray of shape (n,), default=None
         Equal by default.
-    potentials : dict, default=None
-        Where to start, and where it ended: overwritten.
     sweeps : int, default=20
         The largest number of rounds over all targets.
 
@@ -241,11 +237,7 @@ def rake(
     weights = np.ones(len(codes)) if weights is None else weights
     weights = weights / weights.sum()
     factors = [_places(codes, sizes, weights, target, alpha) for target in targets]
-    potentials = {} if potentials is None else potentials
-    for factor in factors:
-        theta = potentials.setdefault(factor.target.key, np.zeros(factor.slack.shape))
-        weights *= np.exp(theta - theta.max()).ravel()[factor.place]
-    weights /= weights.sum()
+    potentials = {factor.target.key: np.zeros(factor.slack.shape) for factor in factors}
     shared = overlaps(factors)
     for _ in range(sweeps):
         worst = 0.0

@@ -214,15 +214,10 @@ class TableModel:
         -------
         ndarray of shape (k,), or None where the groups that were counted do not determine it
         """
-        p = self.table(columns)
-        found = []
-        for k in range(means.shape[-1]):
-            weights = means[..., k] - np.sum(p * means[..., k])  # of a ratio: n has noise as well
-            variance = self.model.residuals.variance(tuple(columns), weights)
-            if variance is None:
-                return None
-            found.append(variance)
-        return np.array(found) / self.n_rows**2
+        flat = means.reshape(-1, means.shape[-1])
+        weights = means - self.table(columns).ravel() @ flat  # of a ratio: n has noise as well
+        found = self.model.residuals.variances(tuple(columns), weights)
+        return None if found is None else found / self.n_rows**2
 
     def approximation_std(self, columns: Sequence[int], means: Floats) -> Floats:
         """Return how far off the mean of a function may be, for want of a group that was counted.
