@@ -201,6 +201,19 @@ def test_zeros_of_a_whole_cell_of_a_column_and_of_groups_that_nobody_counted():
     assert again.marginal((0, 2))[2, 1] == 0
 
 
+def test_zeros_of_more_groups_than_fit_are_left_out():
+    """Each pair of sixteen columns is impossible in one cell: all together are one huge clique."""
+    possible = np.ones((8, 8), bool)
+    possible[0, 0] = False
+    zeros = [((a, b), possible) for a in range(16) for b in range(a)][::-1]
+    marginals = [Marginal((j,), np.full(8, 100.0), 5.0) for j in range(16)]
+    model = GraphicalModel((8,) * 16, zeros=zeros).fit(marginals)
+    assert 0 < len(model.zeros) < len(zeros)
+    assert n_cells((8,) * 16, [group for group, _ in model.zeros]) <= 2**19
+    for (a, b), _ in model.zeros:
+        assert model.marginal((a, b))[0, 0] == 0
+
+
 def test_zeros_that_leave_no_row():
     zeros = [((0,), np.array([True, False])), ((0,), np.array([False, True]))]
     with pytest.raises(ValueError, match="No row is possible"):

@@ -66,7 +66,7 @@ class GraphicalModel:
         Of the tree. Groups that would make it larger are left out of it (`left_out`).
     zeros : sequence of (group, ndarray of bool), default=()
         Public: True in cells of the group in which rows can be, False in those where none can.
-        The tree holds these groups in any case.
+        The tree holds these groups first, those that fit in half of its cells.
 
     Attributes
     ----------
@@ -89,7 +89,8 @@ class GraphicalModel:
         zeros: Sequence[tuple[Group, NDArray[np.bool_]]] = (),
     ):
         self.sizes = tuple(int(size) for size in sizes)
-        self.most_cells, self.zeros = most_cells, tuple(zeros)
+        fitting = set(within(self.sizes, [group for group, _ in zeros], most_cells // 2))
+        self.most_cells, self.zeros = most_cells, tuple(z for z in zeros if z[0] in fitting)
         self._potentials: dict[Key, Floats] = {}
         self._held: tuple[Group, ...] | None = None
 

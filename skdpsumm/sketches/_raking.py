@@ -121,7 +121,7 @@ def targets(
         found[key] = Target(key, key[0], _shares(counts, n_rows), noise, index.get(key))
     for group in _margins(key[0] for key in found if key not in index):
         key = (group, ())
-        noise = np.maximum(np.sqrt(residuals.variances(group)) / n_rows, _LEAST_NOISE)
+        noise = np.maximum(np.sqrt(residuals.cell_variances(group)) / n_rows, _LEAST_NOISE)
         noise = np.maximum(noise * _MARGIN_NOISE, _LEAST_NOISE)
         if key in found:
             both = 1 / np.sqrt(1 / found[key].noise ** 2 + 1 / noise**2)

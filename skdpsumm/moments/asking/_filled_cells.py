@@ -8,7 +8,7 @@ question is in a cell is its mean over rows that are spread as the fine counts o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -26,8 +26,8 @@ MOST_CELLS = 2**17
 _N_ROWS, _FEWEST, _MOST = 2**17, 4, 32
 # Values that one question may have at all rows together.
 _MOST_VALUES = 2**24
-# Rows in an atom of a single column.
-_N_PLACES = 64
+# Rows in all atoms of a single column together, and in one.
+_N_ROWS_OF_ONE, _FEWEST_PLACES, _MOST_PLACES = 2048, 8, 64
 # Rows of a smooth column are spread like so many places in an atom: chosen by measurement.
 _SMOOTH_PLACES = 12.0
 # A neighbour whose width is a smaller part of an atom's says nothing of its density.
@@ -164,18 +164,23 @@ class FilledCells:
         self._rng = np.random.default_rng(0)  # public, and always the same
         self.ranks: list[Floats] = []
         self.places: list[tuple[Codes, Floats]] = []
-        (self._fill_atoms if self.by_atom else self._fill_cells)(n_outputs)
+        if self.by_atom:
+            self._fill_atoms()
+        else:
+            self._fill_cells(n_outputs)
         self.n_units = math.prod(self.shape)
 
-    def _fill_atoms(self, n_outputs: int) -> None:
+    def _fill_atoms(self) -> None:
         column, inside = self.insides[0].column, self.insides[0]
         self.shape: tuple[int, ...] = (column.n_atoms,)
-        counts = np.where(inside.exact, 1, _N_PLACES)
+        places = _N_ROWS_OF_ONE // max(int((~inside.exact).sum()), 1)
+        places = int(np.clip(places, _FEWEST_PLACES, _MOST_PLACES))
+        counts = np.where(inside.exact, 1, places)
         step = self.model.schema.step(self.columns[0])
-        if step is not None:
+        if step is not None and column.edges is not None:
             n_values = np.rint(np.diff(column.edges) / step).astype(np.int64)
             n = column.n_present
-            counts[:n] = np.where(n_values <= _N_PLACES, n_values, _N_PLACES)
+            counts[:n] = np.where(n_values <= _MOST_PLACES, n_values, places)
         self.unit = np.repeat(np.arange(column.n_atoms), counts)
         rank = np.arange(len(self.unit)) - np.repeat(np.cumsum(counts) - counts, counts)
         u = (rank + 0.5) / counts[self.unit]
@@ -281,8 +286,3 @@ def some_values(model: TableModel, j: int, n: int) -> NDArray:
     rng = np.random.default_rng(j)
     column = model.cells[j]
     return column.draw(rng.integers(column.n_cells, size=n), rng)
-
-
-def n_cells(model: TableModel, columns: Iterable[int]) -> int:
-    """Return the number of cells of a group."""
-    return model.n_cells(tuple(columns))

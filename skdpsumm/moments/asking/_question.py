@@ -64,11 +64,12 @@ class OfGroups:
     @classmethod
     def side_by_side(cls, parts: Sequence[OfGroups]) -> OfGroups:
         """Return the function that has the outputs of all parts, of one column of groups."""
-        first = parts[0]
         functions = [part._function for part in parts]
-        return cls(
-            lambda rows: np.hstack([f(rows) for f in functions]), first._column, first._holds
-        )
+
+        def stacked(rows: Any) -> NDArray:
+            return np.hstack([f(rows) for f in functions])
+
+        return cls(stacked, parts[0]._column, parts[0]._holds)
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,8 @@ class Question:
     Parameters
     ----------
     function : callable of rows, ColumnCondition or None
-        None where there are `parts` alone. Where a function is NaN, for want of a cell, the row is left out: the mean is that of the
-        others.
+        None where there are `parts` alone. Where a function is NaN, for want of a cell, the row is
+        left out: the mean is that of the others.
     then : callable, default=None
         Takes the mean, or simulated ones of shape (B, k), and the number of rows, and returns the
         statistic. None: the mean is the statistic.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class SecondMoments:
                 return found
             return np.where(np.isnan(found).any(axis=1)[:, None], np.nan, found)
 
-        return [lambda rows, a=a, b=b: both(rows, a, b) for a, b in self.pairs()]
+        return [partial(both, a=a, b=b) for a, b in self.pairs()]
 
     def centred(self, means: NDArray) -> list[Callable[[Any], NDArray]]:
         """Return, for each pair, the function whose mean is its covariance; means are theirs."""
@@ -82,7 +83,7 @@ class SecondMoments:
             return (x - mean[0]) * (y - mean[1])
 
         return [
-            lambda rows, a=a, b=b, m=m: product(rows, a, b, m)
+            partial(product, a=a, b=b, mean=m)
             for (a, b), m in zip(self.pairs(), means, strict=True)
         ]
 
@@ -100,8 +101,7 @@ class SecondMoments:
             return x * y - matrix[a, b] / (spread[a] * spread[b]) * (x**2 + y**2) / 2
 
         return [
-            lambda rows, a=a, b=b, m=m: moved(rows, a, b, m)
-            for (a, b), m in zip(self.pairs(), means, strict=True)
+            partial(moved, a=a, b=b, mean=m) for (a, b), m in zip(self.pairs(), means, strict=True)
         ]
 
     # ---- matrices

@@ -14,7 +14,6 @@ from ..._computing import warn_caller
 from ...features._feature_maps import project_to_simplex
 from ...schema._schema import TableSchema
 from ..inferring._points import absent
-from ..inferring._regression import MomentRegression
 from ..inferring._table_model import TableModel
 from ._estimate import Estimate
 from ._graphical_answer import GraphicalAnswer, ModelAnswers
@@ -39,7 +38,7 @@ class StatisticsMixin:
 
     schema_: TableSchema
     _model: TableModel | None
-    _regression: MomentRegression | None
+    _regression: Any
     _positions: Positions | None
     _frame: str | None
 
@@ -50,7 +49,6 @@ class StatisticsMixin:
         question, model = Question(function, then, **parts), self._model_answers
         if model is not None:
             return GraphicalAnswer(question, model)
-        assert self._regression is not None
         assert self._positions is not None
         return PointsAnswer(question, self._regression, self._positions)
 
