@@ -28,13 +28,15 @@ from sklearn.base import clone
 from skdpsumm import (
     AdaptiveSketcher,
     Categorical,
+    HistogramSketcher,
     Numeric,
     PrivacyLedger,
     TableSchema,
     audit_epsilon,
 )
+from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.features._feature_maps import GRID
-from skdpsumm.privacy import GaussianDP, _filter, _noise
+from skdpsumm.privacy import GaussianDP, _contract, _filter, _noise
 from skdpsumm.privacy._filter import StepBudget
 from skdpsumm.sketches import _adaptive, _steps
 from skdpsumm.sketches._residuals import Marginal
@@ -55,12 +57,13 @@ ADJACENCIES = ["add_remove", "replace_one"]
 def _few_picks(monkeypatch):
     """So few columns have so few pairs that all would be counted."""
     monkeypatch.setattr(_steps, "_LEAST_PICKS", 3)
+    monkeypatch.setattr(_steps, "_PICKS", 16)
 
 
 class EvenModel:
     """Expects the same of all cells. What a model makes of released counts costs nothing."""
 
-    def __init__(self, sizes):
+    def __init__(self, sizes, **_):
         self.sizes = sizes
 
     def fit(self, *_, **__):
@@ -233,6 +236,24 @@ def test_so_it_does_of_groups(limit, adjacency):
     replayed(model, (table(0, 300), labels), (table(1, 90), other))
 
 
+@pytest.mark.dask
+@pytest.mark.parametrize("limit", [None, 3, "average"])
+def test_partitions_are_counted_alike_in_all_passes(limit, monkeypatch):
+    """The same rows of a group, of which there are more than count; and nothing else is told."""
+    dd = pytest.importorskip("dask.dataframe")
+    monkeypatch.setattr(_contract, "secret_key", lambda _: bytes(32))
+    X = table(0, 200).assign(who=np.arange(200) // 5)
+    parts = dd.from_pandas(X, npartitions=3)
+    model, seen = sketcher(max_rows_per_group=limit), []
+    for whole in (X, parts):
+        wire = Wire(seen[0][0].draws if seen else None)
+        labels = None if limit is None else whole["who"]
+        seen.append((wire, wire.run(model, whole[[*SCHEMA]], labels)))
+    (one, published_one), (other, published_other) = seen
+    assert published_one[:2] == published_other[:2]
+    assert cost(one.draws, other.draws) == (0, 0)
+
+
 # ---------------------------------------------------------------------------- neighbours
 
 
@@ -281,6 +302,28 @@ def test_neighbours_cost_what_is_claimed(case, adjacency, limit):
     model = sketcher(**CASES[case], adjacency=adjacency, max_rows_per_group=limit)
     used = part_used(model, *neighbours(adjacency, limit, seed=0))
     assert 0.9 < used <= 1
+
+
+@pytest.mark.usefixtures("even_model")
+@pytest.mark.parametrize(("adjacency", "limit"), UNITS)
+def test_worst_case_neighbours_reach_the_claim(adjacency, limit):
+    model = sketcher(adjacency=adjacency, max_rows_per_group=limit, random_state=0)
+    pair = worst_case_neighbours(model)
+    if limit is None:
+        pair = [{"X": X} for X in pair]
+    first, second = ((pd.DataFrame(d["X"], columns=[*SCHEMA]), d.get("groups")) for d in pair)
+    assert 0.9 < part_used(model, first, second) <= 1
+
+
+def test_the_noise_that_is_previewed_is_that_of_the_base():
+    model = sketcher(random_state=0, epsilon=30.0)
+    fitted = clone(model).fit(table(0, 3000)).sketch_
+    assert fitted.noise_std[fitted.feature_map.parts()[0].n_features] == pytest.approx(
+        model.preview_noise_std(6)[0]
+    )
+    fixed = HistogramSketcher(schema=SCHEMA)
+    X = table(0, 30)
+    assert np.array_equal(fixed.preview_noise_std(6), fixed.fit(X).sketch_.noise_std)
 
 
 class Says:
@@ -597,6 +640,7 @@ class FreeAndCertain(FreeChoices):
         return super()._gumbel_scale(sensitivity, 1.0)
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("kind", "caught", "n_trials"),
@@ -615,6 +659,7 @@ def test_audits_of_choices(kind, caught, n_trials, monkeypatch):
     assert refuted(tell, worlds, n_trials) == caught
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("plant", "caught"),
@@ -628,6 +673,7 @@ def test_audits_of_counts_of_a_group(plant, caught, monkeypatch):
     assert refuted(lambda parts: counts_tell(parts, worlds), worlds) == caught
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("caught", [False, True])
 def test_audits_of_noise_that_is_reused(caught, monkeypatch):
@@ -643,6 +689,7 @@ def test_audits_of_noise_that_is_reused(caught, monkeypatch):
     assert refuted(lambda p: unlike(p, worlds[0]) - unlike(p, worlds[1]), worlds) == caught
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("caught", [False, True])
 def test_audits_of_the_number_of_picks(caught, monkeypatch):

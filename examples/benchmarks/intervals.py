@@ -397,7 +397,7 @@ def cells(made, rng):
         n = float(len(made.frame))
         asked = [Asked(tuple(map(int, p)), columns, n * truth[p], n) for p in places]
         ask = lambda model, columns=columns, bins=bins: model.table(  # noqa: E731
-            [*columns], bins=bins, normalize=True
+            [*columns], bins=bins
         )
         found.append(Call("table cell", ask, asked))
     return found
@@ -587,7 +587,9 @@ def _median(values):
 
 def below(shares):
     """Return the one-sided p value of the mean share of releases being at least `LEAST`."""
-    if len(shares) < 2 or np.ptp(shares) == 0:
+    if len(shares) < 2:
+        return 1.0
+    if np.ptp(shares) == 0:
         return float(np.mean(shares) >= LEAST)
     z = (np.mean(shares) - LEAST) / (np.std(shares, ddof=1) / np.sqrt(len(shares)))
     return float(t.cdf(z, len(shares) - 1))

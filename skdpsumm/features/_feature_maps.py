@@ -24,6 +24,8 @@ from . import _engine
 
 # What a row adds to a sum are integers in units of 1 / GRID.
 GRID = 2**15
+# The value of `max_rows_per_group` that gives the rows of a group a weight of one together.
+AVERAGE = "average"
 # Length of phi: half a GiB of sums, thousands of times what answers are computed from.
 MOST_FEATURES = 2**26
 _ROWS_PER_BATCH = 65536
@@ -206,6 +208,23 @@ def feature_map_from_state(state: dict[str, Any], arrays: dict[str, NDArray]) ->
         return known[kind].from_state(state, arrays)
     except (KeyError, TypeError) as error:
         raise ValueError(f"The description of a {kind} map lacks parts, or has others.") from error
+
+
+def sensitivities(feature_map: FeatureMap, adjacency: str, limit: Any) -> list[tuple[float, float]]:
+    """Return the L1 and L2 sensitivity of each part of a map, in grid units, for a unit.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+    adjacency : {"add_remove", "replace_one"}
+    limit : int, "average" or None
+        `max_rows_per_group`. An int k moves a sum by k rows, which k equal rows reach.
+    """
+    parts = feature_map.parts()
+    if limit == AVERAGE:
+        return [part.averaged_sensitivity(adjacency) for part in parts]
+    k = 1 if limit is None else int(limit)
+    return [(k * l1, k * l2) for l1, l2 in (part.sensitivity(adjacency) for part in parts)]
 
 
 def apportioned(

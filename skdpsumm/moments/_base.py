@@ -178,7 +178,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         own = self._own_sketcher
         if own is None:
             return
-        usual = {one.name: one.default for one in fields(self)}  # type: ignore[arg-type]
+        usual = {one.name: one.default for one in fields(self)}
         given = [name for name in PROTECTION if not _same(getattr(self, name), usual[name])]
         if given:
             name = type(self).__name__
@@ -199,7 +199,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     def _changed_for_points(self) -> list[str]:
         """Return the parameters of points that are not the default."""
-        usual = {one.name: one.default for one in fields(self)}  # type: ignore[arg-type]
+        usual = {one.name: one.default for one in fields(self)}
         return [n for n in self._of_points if not _same(getattr(self, n), usual[n])]
 
     def _is_graphical(self, feature_map: FeatureMap) -> bool:

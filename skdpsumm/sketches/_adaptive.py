@@ -182,6 +182,18 @@ class AdaptiveSketcher(TableSketcher):
         """
         return self._design(self._schema_for(n_columns, names)).singles
 
+    def preview_noise_std(self, n_columns: int, names: Any = None) -> NDArray[np.float64]:
+        """Return the standard deviation of the noise that counts of the base will have.
+
+        No data, no cost. An entry for each of `preview_map`. Where the rows are few for the noise,
+        the base has a larger share of the budget, and less noise.
+        """
+        design = self._design(self._schema_for(n_columns, names))
+        budget = self._budget(design)
+        share = base_share(design, budget, np.inf)
+        std = budget.std(share=share, **design.distances(design.map(design.base)))
+        return np.full(self.preview_map(n_columns, names).n_features, std / GRID)
+
     def predict_error(self, n_samples, n_columns=None):
         """Return the standard error of shares of rows that `fit` will give; no data, no cost.
 

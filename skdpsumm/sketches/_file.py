@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features._feature_maps import GRID, feature_map_from_state
+from ..features._feature_maps import GRID, feature_map_from_state, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 
@@ -287,8 +287,6 @@ def _noise_of_blocks(sketch: PrivateSketch) -> list[tuple[float, float, float]]:
     of all its releases, more than each of them has. A claim may cost more than all blocks: an
     adaptive sketch has also paid for what it chose, and may leave a part of the budget.
     """
-    from ._private_sketch import sensitivities  # which imports this file
-
     adjacency, limit = sketch.privacy.adjacency, _stated_limit(sketch.privacy)
     moved = sensitivities(sketch.feature_map, adjacency, limit)
     blocks = [

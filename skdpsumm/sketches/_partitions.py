@@ -27,10 +27,10 @@ from .._dask import (
     sound,
 )
 from ..features._engine import engine_signature
-from ..features._feature_maps import FeatureMap
+from ..features._feature_maps import AVERAGE, FeatureMap
 from ..schema._groups import LENGTHS, Groups, plain_labels, spread
 from ..schema._reading import Table, is_dask
-from ._private_sketch import AVERAGE, Counted, sums_of
+from ._private_sketch import Counted, sums_of
 
 # Cuts of the rows by group: enough to be small, few enough for their square to be.
 _MOST_CUTS = 64

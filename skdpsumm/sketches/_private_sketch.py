@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from ..features._feature_maps import GRID, FeatureMap
+from ..features._feature_maps import AVERAGE, GRID, FeatureMap, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._compositions import parallel
@@ -25,8 +25,6 @@ from ._file import read_sketch, write_sketch
 # Of the sums and the noise, in rows. One release has below 2**48, for noise is of 64 bits on a grid
 # of 2**-15, so this is a sum of 65,536 of them; its square is far from overflowing.
 LARGEST_SUM = 2.0**64
-# The value of `max_rows_per_group` that gives the rows of a group a weight of one together.
-AVERAGE = "average"
 _ROWS_PER_BATCH = 65536
 # Of noise, in rows. That of epsilon = 1e20 is above 1e-135, and the square of this is a number.
 SMALLEST_NOISE = 1e-140
@@ -577,20 +575,3 @@ class PendingRelease:
             "or copied: each copy would draw noise of its own for one charge. Call release first; "
             "sketches of disjoint rows can be added."
         )
-
-
-def sensitivities(feature_map: FeatureMap, adjacency: str, limit: Any) -> list[tuple[float, float]]:
-    """Return the L1 and L2 sensitivity of each part of a map, in grid units, for a unit.
-
-    Parameters
-    ----------
-    feature_map : FeatureMap
-    adjacency : {"add_remove", "replace_one"}
-    limit : int, "average" or None
-        `max_rows_per_group`. An int k moves a sum by k rows, which k equal rows reach.
-    """
-    parts = feature_map.parts()
-    if limit == AVERAGE:
-        return [part.averaged_sensitivity(adjacency) for part in parts]
-    k = 1 if limit is None else int(limit)
-    return [(k * l1, k * l2) for l1, l2 in (part.sensitivity(adjacency) for part in parts)]

@@ -137,10 +137,15 @@ class Residuals:
     def noise(self, part: Iterable[int]) -> float | None:
         """Return the variance of the noise in the residual of a set, None where none was counted.
 
-        It is that of the sum of weights of norm 1 times the residual.
+        It is that of a sum of cells with weights of norm 1: of noise that is alike in all cells.
         """
         found = self._precision.get(tuple(sorted(part)))
         return None if found is None else 1 / found
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the noise of each group is alike in all of its cells."""
+        return self._even
 
     def variance(self, group: Sequence[int], weights: Floats) -> float | None:
         """Return the variance of the sum of `weights` times the counts of a group.
@@ -155,48 +160,69 @@ class Residuals:
         float or None
             None where a residual that the sum needs was counted by nobody.
         """
-        ordered = tuple(sorted(group))
-        weights = np.transpose(weights, [tuple(group).index(a) for a in ordered])
-        least = (1e-10 * float(np.max(np.abs(weights)))) ** 2
+        found = self.variances(group, weights[..., None])
+        return None if found is None else float(found[0])
+
+    def variances(self, group: Sequence[int], weights: Floats) -> Floats | None:
+        """Return `variance` for each of k weights, shape (k,).
+
+        Parameters
+        ----------
+        group : sequence of int
+        weights : ndarray of shape (*sizes of the columns, k)
+        """
+        ordered, last = tuple(sorted(group)), len(group)
+        weights = np.transpose(weights, [*(tuple(group).index(a) for a in ordered), last])
+        least = (1e-10 * np.max(np.abs(weights), initial=0.0)) ** 2
         needed: dict[Group, Floats] = {}
         for part in subsets(ordered):
-            own = _centred(weights.mean(axis=_axes_outside(ordered, part)))
-            if np.sum(own**2) <= least:
+            own = _centred(weights.mean(axis=_axes_outside(ordered, part)), len(part))
+            if np.sum(own**2, axis=tuple(range(len(part)))).max() <= least:
                 continue
             if part not in self._precision:
                 return None
             needed[part] = own
-        if self._even:
-            return sum(float(np.sum(w**2)) / self._precision[part] for part, w in needed.items())
-        return self._uneven_variance(needed)
+        if not self._even:
+            return self._uneven_variances(ordered, needed, weights.shape[-1])
+        total = np.zeros(weights.shape[-1])
+        for part, own in needed.items():
+            total += np.sum(own**2, axis=tuple(range(len(part)))) / self._precision[part]
+        return total
 
-    def variances(self, group: Sequence[int]) -> Floats:
+    def cell_variances(self, group: Sequence[int]) -> Floats:
         """Return the variance of the counts of each cell of a group that some marginal held."""
         shape = [self.sizes[a] for a in group]
+        size = math.prod(shape)
         # Where noise is even all cells are alike.
-        n_asked = 1 if self._even else math.prod(shape)
-        units = np.eye(n_asked, math.prod(shape)).reshape(n_asked, *shape)
-        found = [self.variance(group, unit) for unit in units]
-        return np.broadcast_to(np.array(found, float), math.prod(shape)).reshape(shape)
+        units = np.eye(size, 1 if self._even else size).reshape(*shape, -1)
+        return np.broadcast_to(np.asarray(self.variances(group, units)), size).reshape(shape)
 
-    def _uneven_variance(self, needed: Mapping[Group, Floats]) -> float:
-        """Return the variance of a sum of residuals by the weight that each noisy count has."""
+    def _uneven_variances(self, columns: Group, needed: Mapping[Group, Floats], n: int) -> Floats:
+        """Return the variances of n sums of residuals by the weights that noisy counts have."""
         loads: dict[int, Floats] = {}
         for part, own in needed.items():
             for k, weight in self._tellers[part]:
                 group, variance = self._variances[k]
-                shape = [n if a in part else 1 for a, n in zip(group, variance.shape, strict=True)]
-                load = own.reshape(shape) * (weight / self._precision[part])
-                loads[k] = loads.get(k, np.zeros(variance.shape)) + load
-        return sum(float(np.sum(w**2 * self._variances[k][1])) for k, w in loads.items())
+                # Along all other columns the weights are alike.
+                axes = [(a, size) for a, size in zip(group, variance.shape, strict=True)]
+                axes = [(a, size) for a, size in axes if a in columns]
+                load = own.reshape([size if a in part else 1 for a, size in axes] + [n])
+                load = load * (weight / self._precision[part])
+                loads[k] = loads.get(k, np.zeros([*(size for _, size in axes), n])) + load
+        total = np.zeros(n)
+        for k, load in loads.items():
+            group, variance = self._variances[k]
+            summed = variance.sum(axis=_axes_outside(group, columns))
+            total += np.sum(load**2 * summed[..., None], axis=tuple(range(load.ndim - 1)))
+        return total
 
 
 def _axes_outside(group: Group, part: Group) -> tuple[int, ...]:
     return tuple(k for k, a in enumerate(group) if a not in part)
 
 
-def _centred(table: Floats) -> Floats:
-    """Return what is left of a table when all that fewer columns tell is taken out."""
-    for k in range(table.ndim):
+def _centred(table: Floats, n_axes: int | None = None) -> Floats:
+    """Return what is left of a table when all that fewer of its first columns tell is taken out."""
+    for k in range(table.ndim if n_axes is None else n_axes):
         table = table - table.mean(axis=k, keepdims=True)
     return table

@@ -24,7 +24,16 @@ from .._computing import progress, warn_caller
 from .._dask import PartitionSchema
 from .._docs import inherited_docs
 from ..features._engine import check_engine
-from ..features._feature_maps import GRID, NO_GAMMA, FeatureMap, FourierMap, RACEMap, auto_gamma
+from ..features._feature_maps import (
+    AVERAGE,
+    GRID,
+    NO_GAMMA,
+    FeatureMap,
+    FourierMap,
+    RACEMap,
+    auto_gamma,
+    sensitivities,
+)
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
@@ -35,7 +44,7 @@ from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
 from ..schema._schema import TableSchema, allowed, as_schema, public_points, schema_of
 from ._partitions import sum_partitions
-from ._private_sketch import AVERAGE, Counted, PendingRelease, PrivateSketch, sensitivities
+from ._private_sketch import Counted, PendingRelease, PrivateSketch
 
 # Of the budget, for the number of rows, as in the paper.
 _COUNT_SHARE = 0.02
@@ -219,7 +228,7 @@ class BaseSketcher(TableSketcher):
         No data, no cost. The entries are those of `preview_map`; they differ in a `SketchUnion`.
         """
         feature_map = self.preview_map(n_columns, names)
-        return self._prepare(feature_map).noise.std[: feature_map.n_features]
+        return self._prepare(feature_map).noise.std[: feature_map.n_features] / GRID
 
     @property
     def holds_private_data(self) -> bool:

@@ -28,14 +28,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features._feature_maps import GRID
+from ..features._feature_maps import GRID, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy._filter import StepBudget
 from ..privacy._noise import on_grid
 from ..schema._schema import TableSchema
 from ._bins import N_BINS, begins_at, bins_at, find_bins, fine_edges, joined_categories
 from ._graphical import GraphicalModel
-from ._private_sketch import rows_from_sums, sensitivities
+from ._private_sketch import rows_from_sums
 from ._residuals import Marginal
 
 Group = tuple[int, ...]
@@ -45,7 +45,7 @@ Exact = Callable[[HistogramMap], Sums]
 
 # Shares of the budget (RESULTS): for bins, for the base with and without a target, for choices.
 _FOR_BINS, FOR_CHOICES = 0.08, 0.05
-_FOR_BASE, _FOR_BASE_WITH_TARGET = 0.10, 0.30
+_FOR_BASE, _FOR_BASE_WITH_TARGET = 0.15, 0.30
 # The same where rows are few for the noise: below so many standard deviations of a count.
 _FEW = 2000.0
 _FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.20, 0.50

@@ -27,6 +27,9 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 _SMALLEST = 1e-300
+_NOTHING = 1e-20
+# Cells of the model by entries of a table: with more, noise is taken to be alike in all cells.
+_MOST_WEIGHTS = 2**24
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ class Members(NamedTuple):
         """Ask rows that fill the column's atoms."""
         filled = answers.filled((axis.column,))
         holds = axis.holds(filled.rows()[:, axis.column]).astype(np.float64)
-        shares = filled.in_cells(filled.means(holds))
+        shares = np.clip(filled.in_cells(filled.means(holds)), 0.0, 1.0)
         column = filled.insides[0].column
         order = np.argsort(column.cell_of_atom, kind="stable")
         ends = np.cumsum(column.shares[order])
@@ -250,19 +253,44 @@ class TableAnswer:
         return self._simulated() if found is None else found
 
     def _closed_noise(self) -> Floats | None:
-        model = self._answers.model
-        total: Floats | float = 0.0
-        centred = not (self._counts and model.sketch.n_from_sums)
+        """Return the variance of the noise, None where only simulated releases show it."""
+        residuals, sketch = self._answers.model.model.residuals, self._answers.model.sketch
+        centred = not (self._counts and sketch.n_from_sums)
+        small = self._table.size * self.shares.size <= _MOST_WEIGHTS
+        exact = small and not residuals.is_even
+        found = self._noise_of_weights(centred) if exact else self._noise_of_residuals(centred)
+        if found is None:
+            return None
+        variance = found / self._answers.n_rows**2 * (self._scale / self._whole) ** 2
+        if centred and self._counts:
+            variance = variance + (self.shares * sketch.n_noise_std) ** 2
+        return variance
+
+    def _noise_of_weights(self, centred: bool) -> Floats | None:
+        """Return the variance of counts, by the weight that each cell has in each entry."""
+        weights = reduce(np.multiply.outer, self._parts)
+        if centred:
+            wholes = reduce(np.multiply.outer, self._wholes)
+            # Axes alternate, cells and places, and places come in the order of the axes.
+            shares = self.shares.reshape([n for k in self.shares.shape for n in (1, k)])
+            weights = weights - shares * wholes
+        order = [2 * k for k in range(len(self.columns))]
+        weights = np.transpose(weights, order + [k + 1 for k in order])
+        weights = weights.reshape(*self._table.shape, -1)
+        found = self._answers.model.model.residuals.variances(self.columns, weights)
+        return None if found is None else found.reshape(self.shares.shape)
+
+    def _noise_of_residuals(self, centred: bool) -> Floats | None:
+        """Return the same, of noise that is alike in all cells of a group."""
+        residuals = self._answers.model.model.residuals
+        total = np.zeros(self.shares.shape)
         for part in subsets(self.columns):
             power = self._power(part, None, centred=centred)
-            noise = model.model.residuals.noise(part)
-            if noise is None and np.max(power) > 1e-20:
+            noise = residuals.noise(part)
+            if noise is None and np.max(power) > _NOTHING:
                 return None
-            total = total + power * (noise or 0.0)
-        variance: Floats = total / model.n_rows**2 * (self._scale / self._whole) ** 2
-        if centred and self._counts:
-            variance = variance + (self.shares * model.sketch.n_noise_std) ** 2
-        return variance
+            total += power * (noise or 0.0)
+        return total
 
     def _simulated(self) -> Floats:
         """Return the variance of the noise as simulated releases show it."""

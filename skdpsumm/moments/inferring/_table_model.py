@@ -147,7 +147,7 @@ class TableModel:
     @cached_property
     def weights(self) -> Floats:
         """Weights of the points, which sum to one: they match groups that the tree cannot hold."""
-        return _weights(self.model, self.codes)
+        return self.model.rake(self.codes)
 
     def rows(self, codes: NDArray[np.int64]) -> NDArray:
         """Return rows in these cells, shape (n, d)."""
@@ -166,7 +166,7 @@ class TableModel:
         codes = model.draw(n_rows, rng)
         if model.left_out:
             drawn = model.draw(4 * n_rows, rng)
-            weights = _weights(model, drawn)
+            weights = model.rake(drawn)
             places = (rng.random() + np.arange(n_rows)) / n_rows
             chosen = np.searchsorted(np.cumsum(weights), places, side="right")
             codes = drawn[rng.permutation(np.minimum(chosen, len(drawn) - 1))]
@@ -214,15 +214,10 @@ class TableModel:
         -------
         ndarray of shape (k,), or None where the groups that were counted do not determine it
         """
-        p = self.table(columns)
-        found = []
-        for k in range(means.shape[-1]):
-            weights = means[..., k] - np.sum(p * means[..., k])  # of a ratio: n has noise as well
-            variance = self.model.residuals.variance(tuple(columns), weights)
-            if variance is None:
-                return None
-            found.append(variance)
-        return np.array(found) / self.n_rows**2
+        flat = means.reshape(-1, means.shape[-1])
+        weights = means - self.table(columns).ravel() @ flat  # of a ratio: n has noise as well
+        found = self.model.residuals.variances(tuple(columns), weights)
+        return None if found is None else found / self.n_rows**2
 
     def approximation_std(self, columns: Sequence[int], means: Floats) -> Floats:
         """Return how far off the mean of a function may be, for want of a group that was counted.
@@ -364,14 +359,8 @@ class Replicate:
             log_ratio += np.log(ratio[cells]) - np.log(
                 np.maximum(tree.conditionals[i], _SMALLEST)[cells]
             )
-        weights = origin.weights * np.exp(np.minimum(log_ratio - log_ratio.max(), 0.0))
-        return weights / weights.sum()
-
-
-def _weights(model: GraphicalModel, codes: NDArray[np.int64]) -> Floats:
-    if model.left_out:
-        return model.rake(codes)
-    return np.full(len(codes), 1 / len(codes))
+        ratio = np.exp(np.minimum(log_ratio - log_ratio.max(), 0.0))
+        return self.model.rake(origin.codes, weights=ratio)
 
 
 def _variance_parts(means: Floats, margins: Sequence[Floats]) -> list[tuple[Group, Floats]]:
