@@ -119,6 +119,12 @@ class GraphicalModel:
             self.tree, self._held = JunctionTree(self.sizes, held), held
         return self._fit(marginals, sweeps)
 
+    def check_possible(self) -> None:
+        """Raise ValueError where public zeros leave no row."""
+        self._held = tuple(group for group, _ in self.zeros)
+        self.tree = JunctionTree(self.sizes, self._held)
+        self._start([[] for _ in self.tree.cliques])
+
     def copy_with(
         self, marginals: Sequence[Marginal], *, sweeps: int = _WARM_SWEEPS
     ) -> GraphicalModel:
