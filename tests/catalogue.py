@@ -16,6 +16,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from skdpsumm import (
+    AdaptiveSketcher,
     HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
@@ -110,6 +111,8 @@ SKETCHERS = {
     "histogram": HistogramSketcher(n_bins=4, **BOX),
     "grid": HistogramSketcher(n_bins=4, schema=_HALVES),
     "union": SketchUnion([HistogramSketcher(n_bins=4), RFFSketcher(4)], **BOX),
+    "adaptive": AdaptiveSketcher(**BOX),
+    "adaptive to a target": AdaptiveSketcher(target=0, **BOX),
 }
 _M2M = {"sketcher": RFFSketcher(8, **WIDTH), **BOX, "n_synthetic": 200}
 MODELS = {"m2m": M2MEstimator(**_M2M)}
@@ -211,6 +214,7 @@ DEFAULT_SKETCHES = {
     "race": RACESketcher(**UNIT),
     "histogram": HistogramSketcher(**UNIT),
     "union": SketchUnion([HistogramSketcher(), RFFSketcher()], **UNIT),
+    "adaptive": AdaptiveSketcher(**UNIT),
     "m2m": M2MEstimator(**UNIT),
     "m2m classifier": M2MClassifier(**UNIT),
     "m2m regressor": M2MRegressor(y_bounds=(0, 1), **UNIT),

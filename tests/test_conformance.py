@@ -100,7 +100,7 @@ def tuned(epsilons, *, leave_out, **changes):
             parameters = PUBLIC[one.kind] | TUNED.get(name, {}) | changes.get(one.kind, {})
             budget = {k: v for k, v in changes.items() if k not in KINDS}
             if one.kind != "vectorizer":
-                budget["epsilon"] = epsilons[one.kind]
+                budget["epsilon"] = epsilons.get(name, epsilons[one.kind])
             found[name] = one.make(**parameters, **budget)
     return found
 
@@ -111,9 +111,10 @@ WITHOUT_NOISE = tuned(dict.fromkeys(KINDS, np.inf), leave_out=WITH_SEED_ALONE)
 LARGE = {"sketcher": 1.0, "summarizer": 1.0, "summarised": 1.0, "model": 1e4, "learner": 1e6}
 WITH_SEED = tuned(LARGE | {"search": 1e6}, leave_out=WITHOUT_NOISE_ALONE, noise_seed=0)
 # With noise of the system it also wants two fits to predict alike, which private models must not:
-# at 1e9 the noise is drawn, and rounds to zero; a summary of more rows than there are has them
-# all; and a search that holds no row out always trains on the same.
+# at 1e9 the noise is drawn, and rounds to zero, which finds the same bins again; a summary of more
+# rows than there are has them all; and a search that holds no row out always trains on the same.
 HUGE = LARGE | {"model": 1e9, "learner": 1e12, "search": 1e12}
+HUGE |= {"adaptive": 1e9, "adaptive to a target": 1e9}
 WITH_SYSTEM = tuned(
     HUGE,
     leave_out=WITHOUT_NOISE_ALONE | WITH_SEED_ALONE,
