@@ -3,6 +3,8 @@
 An audit calls a release thousands of times, and differs from a fit in nothing but that.
 """
 
+import math
+
 import numpy as np
 from sklearn.base import clone
 
@@ -17,6 +19,8 @@ from skdpsumm.learners import (
 )
 from skdpsumm.learners.mechanisms import _answers_at_points, _functional, _objective
 from skdpsumm.privacy import _noise
+from skdpsumm.schema._schema import as_schema
+from skdpsumm.sketches._steps import Steps, first_map
 from skdpsumm.summaries import Curator, Posted
 from skdpsumm.summaries._posted import _count_unit
 
@@ -116,6 +120,46 @@ class SketchAgain:
         """The noise of each number; infinite for one that is public, or computed from the rest."""
         std = self.pending.noise.std / GRID
         return std if self.pending.counts_rows else np.append(std, np.inf)
+
+
+class AdaptiveAgain:
+    """What an adaptive sketcher publishes, again and again, of rows that it has read once.
+
+    What it counts differs from time to time, so that its outputs compare by a likelihood ratio.
+    """
+
+    def __init__(self, sketcher, X):
+        sketcher = clone(sketcher)
+        sketcher._begin(None)
+        self.design, self.rows = sketcher._read_rows(X, None, as_schema(sketcher.schema))
+        self.budget = lambda: sketcher._budget(self.design)
+        self.n_public = len(X) if sketcher.adjacency == "replace_one" else None
+        self.known = {}
+
+    def exact(self, phi):
+        """Return the exact sums of a map, in grid units."""
+        key = phi.groups, tuple(phi.bins.items())
+        if key not in self.known:
+            self.known[key] = self.rows(phi)[0]
+        return self.known[key]
+
+    def __call__(self):
+        """Return parts: maps, their noisy counts in rows, and the noise of these."""
+        steps = Steps(self.design, self.budget(), self.n_public)
+        return steps.run(self.exact(first_map(self.design)), self.exact)
+
+
+def adaptive_ratio(releases, pure):
+    """Return the log likelihood ratio of the counts of adaptive releases, of two worlds."""
+
+    def told(parts):
+        total = 0.0
+        for part in parts:
+            a, b = (np.abs(part.sums - one.exact(part.map) / GRID) / part.std for one in releases)
+            total += math.sqrt(2) * (b - a).sum() if pure else (b**2 - a**2).sum() / 2
+        return total
+
+    return told
 
 
 class TargetAgain:

@@ -2,26 +2,28 @@
 
 Each bound must stay below the claim at confidence 1 - 1e-9, and exceed it with an eighth of the
 noise; with a 64th (a 256th of 1,000 numbers) where a row's Laplace noise is spread over so many
-numbers that none shows much, and for learners, whose rows tell less at their default Lambda. "svt"
-and "threshold" for their default 1,000 queries are beyond any audit; with fewer, and for factors of
-two, see `test_learner_noise`, `test_release_audits` and `test_summary_noise`. Thorough audits are
-in `tests/long`.
+numbers that none shows much, for adaptive sketches, which take longer, and for learners, whose rows
+tell less at their default Lambda. "svt" and "threshold" for their default 1,000 queries are beyond
+any audit; with fewer, and for factors of two, see `test_learner_noise`, `test_release_audits` and
+`test_summary_noise`. Thorough audits are in `tests/long`.
 """
 
 import numpy as np
 import pytest
 from catalogue import DEFAULT_LEARNERS, DEFAULT_SKETCHES
 from releases import (
+    AdaptiveAgain,
     FeedbackAgain,
     Released,
     SketchAgain,
     TargetAgain,
+    adaptive_ratio,
     likelihood_ratio,
     seeded_noise,
 )
 from sklearn.base import clone
 
-from skdpsumm import TDDLClassifier, TDDLRegressor, audit_epsilon
+from skdpsumm import AdaptiveSketcher, TDDLClassifier, TDDLRegressor, audit_epsilon
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.audit._neighbours import sketcher_of
 from skdpsumm.privacy import GaussianDP
@@ -64,6 +66,9 @@ def test_sketches(name, parameters, noise):
     """Streamed in three blocks, after each of which the exact sums are still in memory."""
     sketcher, n_columns = sketcher_of(public(DEFAULT_SKETCHES[name]), 1)
     sketcher.set_params(**parameters)
+    if isinstance(sketcher, AdaptiveSketcher):
+        _test_adaptive(sketcher, n_columns, noise)
+        return
     pair = worst_case_neighbours(sketcher, n_features=n_columns)
     releases = [SketchAgain(sketcher, X, n_blocks=3) for X in pair]
     statistic = likelihood_ratio(releases, pure=sketcher.delta == 0)
@@ -72,6 +77,21 @@ def test_sketches(name, parameters, noise):
     for factor, caught in ((1, False), (1 / part, True)):
         noise(factor)
         assert refuted(releases, mechanism, sketcher.delta, statistic) is caught
+
+
+def _test_adaptive(sketcher, n_columns, noise):
+    """Counts of bins that are found anew in each release; choices are in `test_adaptive_audit`.
+
+    Of so many rows that some bins are found.
+    """
+    pair = worst_case_neighbours(sketcher, n_features=n_columns, n_samples=2000)
+    releases = [AdaptiveAgain(sketcher, X) for X in pair]
+    told = adaptive_ratio(releases, pure=sketcher.delta == 0)
+    shown = [lambda one=one: told(one()) for one in releases]
+    mechanism = releases[0].budget().mechanism
+    for factor, caught in ((1, False), (1 / 64, True)):
+        noise(factor)
+        assert refuted(shown, mechanism, sketcher.delta, n_trials=220) is caught
 
 
 @pytest.mark.parametrize("parameters", [{}, PURE | {"n_target": 20}], ids=["default", "pure"])

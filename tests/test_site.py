@@ -39,8 +39,8 @@ def api_entries(text):
     return [name for name in found if name.rpartition(".")[0] not in MISSING]
 
 
-# 60, and three for the schema: TableSchema, Numeric, Categorical. The vectorizer replaced a scaler.
-MOST_ENTRIES = 63
+# 60, three for the schema (TableSchema, Numeric, Categorical), and the sketcher that chooses.
+MOST_ENTRIES = 64
 ENTRIES = api_entries((ROOT / "docs/api.rst").read_text())
 
 

@@ -397,7 +397,7 @@ def cells(made, rng):
         n = float(len(made.frame))
         asked = [Asked(tuple(map(int, p)), columns, n * truth[p], n) for p in places]
         ask = lambda model, columns=columns, bins=bins: model.table(  # noqa: E731
-            [*columns], bins=bins, normalize=True
+            [*columns], bins=bins
         )
         found.append(Call("table cell", ask, asked))
     return found

@@ -14,10 +14,20 @@ import os
 import numpy as np
 import pytest
 from catalogue import DEFAULT_SKETCHES
-from releases import LEARNERS, FeedbackAgain, Released, SketchAgain, TargetAgain, likelihood_ratio
+from releases import (
+    LEARNERS,
+    AdaptiveAgain,
+    FeedbackAgain,
+    Released,
+    SketchAgain,
+    TargetAgain,
+    adaptive_ratio,
+    likelihood_ratio,
+)
 from sklearn.base import clone
 
 from skdpsumm import (
+    AdaptiveSketcher,
     PrivateMMDSummarizer,
     RACESketcher,
     TDDLClassifier,
@@ -90,10 +100,15 @@ SKETCHES = {
 def test_sketches(name, delta, adjacency, halve_the_noise):
     sketcher, n_columns = sketcher_of(SKETCHES[name], 1)
     sketcher.set_params(delta=delta, adjacency=adjacency)
-    pair = worst_case_neighbours(sketcher, n_features=n_columns)
-    releases = [SketchAgain(sketcher, X) for X in pair]
-    mechanism = releases[0].pending.privacy.mechanism
-    shown = projected(releases, likelihood_ratio(releases, pure=delta == 0))
+    pair = worst_case_neighbours(sketcher, n_features=n_columns, n_samples=2000)
+    if isinstance(sketcher, AdaptiveSketcher):
+        releases = [AdaptiveAgain(sketcher, X) for X in pair]
+        mechanism = releases[0].budget().mechanism
+        shown = projected(releases, adaptive_ratio(releases, pure=delta == 0))
+    else:
+        releases = [SketchAgain(sketcher, X) for X in pair]
+        mechanism = releases[0].pending.privacy.mechanism
+        shown = projected(releases, likelihood_ratio(releases, pure=delta == 0))
     assert bound(shown, mechanism, delta) <= 1.0
     halve_the_noise()
     found = bound(shown, mechanism, delta)

@@ -36,10 +36,14 @@ _FEW_ROWS = 256
 # Of the standard deviation inside a cell of several columns: how far the mean there may be from
 # that of rows that are spread as each column tells. Chosen by measurement.
 APART, TOGETHER = 0.5, 0.1
+# Standard errors from the unbiased estimate, at most: farther off are answers that the model's
+# want of negative counts has biased.
+_NEAR = 0.7
 # Tables of replicates that are kept.
 _MOST_KEPT = 8
 # Of the rows, what may hold a value at least.
 _LEAST_SHARE = 1e-9
+_HARDLY_CROWDED = 0.05
 
 
 class ModelAnswers:
@@ -134,6 +138,8 @@ class CellPart:
         values, gone = self._values()
         self.extremes = self._extremes(values)
         self.mean, self._present = self._mean(values, gone)
+        self._off_unbiased: Floats | float = 0.0
+        self.mean = self._near_the_unbiased(values, gone)
 
     def _values(self, ends: dict[int, int] | None = None) -> tuple[Floats, NDArray | None]:
         """Return what the function is at the rows, and where it is nothing; None: nowhere."""
@@ -167,6 +173,25 @@ class CellPart:
         mean = np.divide(total, share, out=middle, where=share > _LEAST_SHARE)
         return np.clip(mean, low, high), present
 
+    def _near_the_unbiased(self, values: Floats, gone: NDArray | None) -> Floats:
+        """Return the mean, moved to within `_NEAR` standard errors of the unbiased estimate.
+
+        A model has no negative counts. Of a single cell that lowers the error; over the many empty
+        cells of a long tail it adds up to a bias of several standard errors.
+        """
+        means = self._filled.in_cells(self._filled.means(self._over_all(values, gone)))
+        variance = self._answers.model.noise_variance(self.columns, means)
+        if variance is None:
+            return self.mean
+        residuals = self._answers.model.model.residuals
+        counts = residuals.marginal(self.columns).ravel()
+        flat = means.reshape(-1, means.shape[-1]) - self.mean
+        unbiased = self.mean + counts @ flat / max(residuals.n_rows, 1.0)
+        reach = _NEAR * np.sqrt(variance)
+        found = np.clip(np.clip(self.mean, unbiased - reach, unbiased + reach), *self.extremes)
+        self._off_unbiased = (found - unbiased) / 2
+        return found
+
     def _over_all(self, values: Floats, gone: NDArray | None) -> Floats:
         """Return values whose mean over all rows, and its error, are those of the present ones."""
         if gone is None:
@@ -189,22 +214,29 @@ class CellPart:
         values, gone = self._values()
         values = self._over_all(values, gone)
         means = self._filled.means(values)
-        in_cells = self._filled.in_cells(means)
-        noise = self._noise_of_counted(in_cells) if rough else self._noise(in_cells)
-        noise = noise + self._noise_of_shape(means, in_cells)
-        approximation = self._answers.model.approximation_std(self.columns, in_cells) ** 2
         spread = np.maximum(self._filled.means(values**2) - means**2, 0.0)
-        inside = self._apart(spread) + self._along_axes(values)
-        return Errors(noise, approximation, inside, *self._crowded(means, spread))
+        below, above, moved = self._crowded(means, spread)
+        # Where crowded rows decide, the noise is that of their number.
+        noise = np.max([self._noise_of(one, rough) for one in (means, *moved)], axis=0)
+        in_cells = self._filled.in_cells(means)
+        approximation = self._answers.model.approximation_std(self.columns, in_cells) ** 2
+        inside = self._apart(spread) + self._along_axes(values) + self._off_unbiased**2
+        return Errors(noise, approximation, inside, below, above)
+
+    def _noise_of(self, means: Floats, rough: bool = False) -> Floats:
+        """Return the variance of the noise in a mean, for the means in the units."""
+        in_cells = self._filled.in_cells(means)
+        found = self._noise_of_counted(in_cells) if rough else self._noise(in_cells)
+        return found + self._noise_of_shape(means, in_cells)
 
     def noise(self, *, counts: bool) -> Floats:
         """Return the variance of the noise in the mean, or in the number of rows."""
         values, gone = self._values()
         means = self._filled.means(self._over_all(values, gone))
+        if not counts:
+            return self._noise_of(means)
         in_cells = self._filled.in_cells(means)
         own = self._noise_of_shape(means, in_cells)
-        if not counts:
-            return self._noise(in_cells) + own
         return self._noise_of_counts(in_cells) + own * self._answers.n_rows**2
 
     def _noise(self, means: Floats) -> Floats:
@@ -285,29 +317,42 @@ class CellPart:
         others = tuple(axis for axis in range(len(self.columns)) if axis != k)
         return weighted.sum(axis=others)
 
-    def _crowded(self, means: Floats, spread: Floats) -> tuple[Floats, Floats]:
-        """Return how far the mean moves where crowded rows are all at the end of their atom."""
-        total = np.zeros((2, means.shape[1]))
+    def _crowded(self, means: Floats, spread: Floats) -> tuple[Floats, Floats, list[Floats]]:
+        """Return how far the mean moves where crowded rows are all at one place, and means there.
+
+        The place is an end of their atom, or wherever a function has such a value in it.
+        """
+        total, moved = np.zeros((2, means.shape[1])), [means, means]
         for k in range(len(self.columns)):
             crowded = self._filled.crowded(k)
             if not crowded.any():
                 continue
-            least, most = means - np.sqrt(spread), means + np.sqrt(spread)
-            for end in (0, 1):
-                values, gone = self._values({k: end})
-                there = self._filled.means(self._over_all(values, gone))
-                there = np.where(np.isnan(there), means, there)
-                least, most = np.minimum(least, there), np.maximum(most, there)
-            for side, moved in enumerate((means - least, most - means)):
-                # Of an atom that is hardly crowded an infinite end says nothing.
-                weight = crowded[:, None] if self._filled.by_atom else np.ones((1, 1))
-                moved = np.where(np.isfinite(moved) | (weight > 0.05), moved, 0.0)
-                reach = self._by_code(k, moved)
-                with np.errstate(invalid="ignore"):
-                    weighted = np.where(crowded[:, None] > 0, crowded[:, None] * reach, 0.0)
-                total[side] += np.sum(weighted**2, axis=0)
+            weight = self._by_unit(k, crowded)[:, None]
+            for side, reach in enumerate(self._to_ends(k, means, np.sqrt(spread))):
+                # Of units that are hardly crowded an infinite end says nothing.
+                known = np.isfinite(reach) | (weight > _HARDLY_CROWDED)
+                reach = np.where((weight > 0) & known, reach, 0.0)
+                reach = reach * np.where(weight > 0, weight, 0.0)
+                total[side] += np.sum(self._by_code(k, reach) ** 2, axis=0)
+                finite = np.where(np.isfinite(reach), reach, 0.0)
+                moved[side] = moved[side] + (finite if side else -finite)
         below, above = np.sqrt(total)
-        return below, above
+        return below, above, moved if np.any(total > 0) else []
+
+    def _to_ends(self, k: int, means: Floats, spread: Floats) -> tuple[Floats, Floats]:
+        """Return how far below and above its mean the function goes along an axis of a unit."""
+        least, most = means - spread, means + spread
+        for end in (0, 1):
+            values, gone = self._values({k: end})
+            there = self._filled.means(self._over_all(values, gone))
+            there = np.where(np.isnan(there), means, there)
+            least, most = np.minimum(least, there), np.maximum(most, there)
+        return means - least, most - means
+
+    def _by_unit(self, k: int, by_code: Floats) -> Floats:
+        """Return what is known of the cells of an axis for each unit."""
+        shape = [len(by_code) if axis == k else 1 for axis in range(len(self.columns))]
+        return np.broadcast_to(by_code.reshape(shape), self._filled.shape).ravel()
 
     def sampling(self) -> Floats:
         """Return the variance of the function over the rows."""

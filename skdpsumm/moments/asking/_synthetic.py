@@ -61,6 +61,7 @@ def _typed(cells: NDArray, schema: TableSchema, j: int) -> Any:
         given = {value: value for value in column.categories}
         return [given.get(cell) for cell in cells.tolist()]
     numbers = cells.astype(np.float64)
+    assert column.bounds is not None  # nothing is answered without
     low, high = column.bounds
     whole = column.step is not None and float(column.step).is_integer() and float(low).is_integer()
     if whole and not column.missing and max(abs(low), abs(high)) <= _LARGEST_WHOLE:
