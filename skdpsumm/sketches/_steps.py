@@ -465,6 +465,26 @@ def n_picks(design: Design, budget: StepBudget, n_rows: float, n_candidates: int
     return n_candidates if n_candidates <= _NEARLY_ALL * picks else picks
 
 
+def expected_noise(design: Design, budget: StepBudget, n_rows: float) -> tuple[float, float, int]:
+    """Return the noise of a cell of one column and of a group that is chosen, in rows.
+
+    And how many groups are chosen of so many rows.
+    """
+    picks = n_picks(design, budget, n_rows, len(design.candidates))
+    base, n_groups = base_share(design, budget, n_rows), picks + len(design.workload)
+    spare = 1 - (_FOR_BINS if design.searched else 0.0)
+    if not n_groups:
+        base = spare
+    spare -= base + (FOR_CHOICES if picks < len(design.candidates) else 0.0)
+    others = 1 if design.target is None else design.most_cells((design.target,))
+    single = budget.std(share=base, **design.distances(design.map(design.base))) * math.sqrt(others)
+    if not n_groups:
+        return single / GRID, math.nan, 0
+    one = design.distances(design.map([(0,)]))
+    together = {"l1": one["l1"] * n_groups, "l2": one["l2"] * math.sqrt(n_groups)}
+    return single / GRID, budget.std(share=spare, **together) / GRID, picks
+
+
 def check_noise(design: Design, budget: StepBudget) -> None:
     """Raise ValueError where the noise of some step would not fit into 64 bits, before any is paid.
 
