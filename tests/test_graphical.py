@@ -674,7 +674,7 @@ def test_margins_do_not_pay_for_cells_that_cannot_be_negative():
         missed = (model.marginal((0,)) - 1 / 20) * model.n_rows / (30 * np.sqrt(20))
         found.append(missed)
     assert np.sqrt(np.mean(np.square(found))) < 1.1
-    assert model.residuals.variances((0,)) == pytest.approx(20 * 30**2)
+    assert model.residuals.cell_variances((0,)) == pytest.approx(20 * 30**2)
 
 
 # ---- residuals
@@ -770,7 +770,7 @@ def test_variances_hold_where_noise_differs_between_cells():
         np.testing.assert_allclose(residuals.variance(group, weights), expected)
     units = np.eye(12).reshape(12, 3, 4)
     expected = [residuals.variance((0, 1), unit) for unit in units]
-    np.testing.assert_allclose(residuals.variances((0, 1)).ravel(), expected)
+    np.testing.assert_allclose(residuals.cell_variances((0, 1)).ravel(), expected)
 
 
 def test_subsets_are_all():

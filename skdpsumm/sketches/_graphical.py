@@ -1,13 +1,19 @@
 """A graphical model of noisy marginals: a junction tree, fitted by proportional fitting.
 
 Codes of d columns, column a with ``sizes[a]`` cells. The model is the distribution p of all columns
-that fits noisy counts y of groups of them best, and is as close to independence as these allow:
+that fits noisy counts of groups of them best, and is as close to independence as these allow:
 
-    min_p  sum_g sum_cells (N p_g - y_g)^2 / (2 sigma_g^2)  -  alpha H(p).
+    min_p  sum_g sum_cells (p_g - y_g)^2 / (2 sigma_g^2)  -  alpha H(p).
 
-Its solution has a potential theta for each counted cell, and factorises over the cliques of any
-triangulation of the groups: a `JunctionTree` holds it exactly, and gives every marginal of it. The
-dual is solved one group at a time, exactly (`GraphicalModel.fit`).
+y_g are the counts of group g as shares of the rows, made consistent with those of all others by
+`Residuals`, and sigma_g is their noise. The margins of groups are fitted beside the groups, more
+closely: sums of cells must not pay for cells that cannot be negative. The solution has a potential
+for each counted cell, and factorises over the cliques of any triangulation of the groups: a
+`JunctionTree` holds it exactly, and gives every marginal of it. `_raking.py` has the algorithm.
+
+Groups that would make the tree too large are left out of it, and used all the same: `table` has the
+tree's answer as the prior of what they tell, and `rake` gives weights to rows drawn from the tree.
+So `table` and rows may differ, on columns whose counts the tree does not hold.
 
 References
 ----------
