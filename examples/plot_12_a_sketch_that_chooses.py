@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsumm import AdaptiveSketcher, M2MEstimator, Numeric, TableSchema
+from skdpsumm.plotting import ColumnGraphDisplay
 
 plt.rc("font", size=8)
 
@@ -77,28 +78,16 @@ sketch = AdaptiveSketcher(schema=schema, epsilon=1.0, delta=1e-6).fit(people).sk
 sketch
 
 # %%
-# What was chosen is public, as it is a part of the release. A line is a pair that was counted; the
-# thicker, the earlier.
+# What was chosen is public, as it is a part of the release. The styles of the lines tell in which
+# step two columns were first counted together, their widths how far the two are from independent.
 
-rounds = [part.groups for part, _ in sketch.blocks() if any(len(g) > 1 for g in part.groups)]
-angles = np.linspace(0, 2 * np.pi, len(schema), endpoint=False)
-places = np.column_stack([np.cos(angles), np.sin(angles)])
-
-fig, ax = plt.subplots(figsize=(3.8, 3.4), layout="constrained")
-for k, groups in enumerate(rounds):
-    for a, b in groups:
-        ax.plot(*places[[a, b]].T, color="0.3", lw=3.2 - 0.8 * k, zorder=0)
-for name, (x, y) in zip(schema, places, strict=True):
-    ax.text(x, y, name, ha="center", va="center", bbox={"boxstyle": "round", "fc": "w", "ec": "k"})
-ax.set(xlim=(-1.3, 1.3), ylim=(-1.2, 1.2), aspect="equal")
-ax.axis("off")
+ColumnGraphDisplay.from_sketch(sketch)
 plt.show()
 
 # %%
-# *Pairs of columns that one release of 20,000 rows has counted, epsilon = 1, delta = 1e-6. The
-# thickest were chosen first.* Pairs that go together should be among the first. The budget
-# allows for more than those, so that late choices are of pairs that go together little or not at
-# all: harmless, and paid for.
+# *Columns that one release of 20,000 rows has counted together, epsilon = 1, delta = 1e-6.* Pairs
+# that go together should be among the first. The budget allows for more than these, so that
+# late choices are of pairs that go together little or not at all: harmless, and paid for.
 #
 # Answers
 # -------
