@@ -36,7 +36,7 @@ from skdpsumm import (
 )
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.features._feature_maps import GRID
-from skdpsumm.privacy import GaussianDP, _filter, _noise
+from skdpsumm.privacy import GaussianDP, _contract, _filter, _noise
 from skdpsumm.privacy._filter import StepBudget
 from skdpsumm.sketches import _adaptive, _steps
 from skdpsumm.sketches._residuals import Marginal
@@ -234,6 +234,24 @@ def test_so_it_does_of_groups(limit, adjacency):
     labels = np.arange(300) // 5
     other = np.arange(90) % 60
     replayed(model, (table(0, 300), labels), (table(1, 90), other))
+
+
+@pytest.mark.dask
+@pytest.mark.parametrize("limit", [None, 3, "average"])
+def test_partitions_are_counted_alike_in_all_passes(limit, monkeypatch):
+    """The same rows of a group, of which there are more than count; and nothing else is told."""
+    dd = pytest.importorskip("dask.dataframe")
+    monkeypatch.setattr(_contract, "secret_key", lambda _: bytes(32))
+    X = table(0, 200).assign(who=np.arange(200) // 5)
+    parts = dd.from_pandas(X, npartitions=3)
+    model, seen = sketcher(max_rows_per_group=limit), []
+    for whole in (X, parts):
+        wire = Wire(seen[0][0].draws if seen else None)
+        labels = None if limit is None else whole["who"]
+        seen.append((wire, wire.run(model, whole[[*SCHEMA]], labels)))
+    (one, published_one), (other, published_other) = seen
+    assert published_one[:2] == published_other[:2]
+    assert cost(one.draws, other.draws) == (0, 0)
 
 
 # ---------------------------------------------------------------------------- neighbours

@@ -1,5 +1,6 @@
 """Graphical models of noisy marginals, against brute force, least squares and private-pgm."""
 
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -7,9 +8,10 @@ import pytest
 from scipy.special import xlogy
 from scipy.stats import chi2
 
+from skdpsumm.sketches import _graphical
 from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, n_cells
 from skdpsumm.sketches._junction_tree import triangulate, within
-from skdpsumm.sketches._raking import solve_block
+from skdpsumm.sketches._raking import rake, solve_block, targets
 from skdpsumm.sketches._residuals import Marginal, Residuals, subsets
 
 
@@ -493,6 +495,188 @@ def test_a_block_is_solved_from_any_start(slack, scale):
     np.testing.assert_allclose(np.log(matched[kept]), told[kept], atol=1e-3)
 
 
+# ---- what the tree does not hold
+
+
+SIX = (5, 6, 4, 5, 6, 4)
+
+
+@cache
+def pairs_of_six(n_rows):
+    """Return the shares of the pairs of six columns that depend on each other."""
+    rng = np.random.default_rng(40)
+    rows = rng.normal(size=(n_rows, 6)) @ (rng.normal(size=(6, 6)) / 2 + np.eye(6))
+    codes = np.clip(((rows + 3) / 6 * SIX).astype(int), 0, np.array(SIX) - 1)
+    found = {}
+    for pair in combinations(range(6), 2):
+        found[pair] = np.zeros([SIX[a] for a in pair])
+        np.add.at(found[pair], tuple(codes[:, pair].T), 1 / n_rows)
+    return found
+
+
+def the_rest(seed=0, n_rows=20_000, std=30.0, zeros=()):
+    """Return a model whose tree leaves some pairs out, the truth and the counts."""
+    rng = np.random.default_rng(seed)
+    truth = pairs_of_six(n_rows)
+    marginals = [
+        Marginal(pair, p * n_rows + std * rng.standard_normal(p.shape), std)
+        for pair, p in truth.items()
+    ]
+    model = GraphicalModel(SIX, most_cells=2000, zeros=zeros).fit(marginals)
+    assert 3 <= len(model.left_out) <= 12
+    return model, truth, marginals
+
+
+def projected(counts):
+    """Return the distribution nearest to counts."""
+    shares = counts.ravel() / counts.sum()
+    falling = np.sort(shares)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
+    return np.maximum(shares - excess[falling > excess][-1], 0).reshape(counts.shape)
+
+
+def distance(p, q):
+    return 0.5 * np.abs(p - q).sum()
+
+
+@pytest.mark.parametrize("std", [100.0, 5.0])
+def test_tables_of_what_was_counted_are_as_good_as_its_counts(std):
+    missed = {True: [], False: []}
+    for seed in range(20):
+        model, truth, marginals = the_rest(seed, std=std)
+        for m in marginals:
+            own = min(
+                distance(projected(m.counts), truth[m.columns]),
+                distance(np.maximum(m.counts, 0) / np.maximum(m.counts, 0).sum(), truth[m.columns]),
+            )
+            table = model.table(m.columns)
+            np.testing.assert_allclose(table.sum(), 1)
+            missed[m.columns in model.left_out].append((distance(table, truth[m.columns]), own))
+    for those in missed.values():
+        ours, theirs = np.mean(those, axis=0)
+        assert ours < 1.02 * theirs
+    # Where there is little noise the tree alone is far off.
+    if std < 20:
+        tree = np.mean([distance(model.marginal(g), truth[g]) for g in model.left_out])
+        ours = np.mean([distance(model.table(g), truth[g]) for g in model.left_out])
+        assert ours < 0.5 * tree
+
+
+def test_tables_of_more_columns_have_the_pairs_that_were_counted():
+    model, truth, _ = the_rest(std=2.0)
+    a, b = model.left_out[0]
+    c = next(c for c in range(6) if c not in (a, b))
+    table = model.table((b, c, a))
+    assert table.shape == (model.sizes[b], model.sizes[c], model.sizes[a])
+    assert distance(table.sum(axis=1).T, truth[a, b]) < 0.3 * distance(
+        model.marginal((a, b)), truth[a, b]
+    )
+    np.testing.assert_array_equal(model.table((b, a)), model.table((b, a)))
+    np.testing.assert_allclose(model.table((b, a)), model.table((a, b)).T, atol=1e-3)
+    held = next(t.group for t in model.targets if t.counted and t.group not in model.left_out)
+    np.testing.assert_array_equal(model.table(held), model.marginal(held))
+
+
+def test_tables_keep_public_zeros():
+    possible = np.ones((6, 5), bool)
+    possible[5, 0] = possible[0, 4] = False
+    never = np.ones((6,), bool)
+    never[2] = False
+    model, _, _ = the_rest(zeros=[((1, 0), possible), ((4,), never)])
+    for group in [(0, 4), (4, 1), (0, 4, 1), *model.left_out]:
+        table = model.table(group)
+        if 4 in group:
+            assert np.all(np.moveaxis(table, group.index(4), 0)[2] == 0)
+        if {0, 1} <= set(group):
+            pair = table.sum(axis=tuple(k for k, a in enumerate(group) if a > 1))
+            pair = pair if group.index(0) < group.index(1) else pair.T
+            assert np.all(pair[~possible.T] == 0)
+
+
+def test_weights_of_rows_match_what_the_tree_does_not_hold():
+    model, truth, _ = the_rest(std=3.0)
+    codes = model.draw(30_000, np.random.default_rng(0))
+    weights = model.rake(codes)
+    assert np.all(weights >= 0)
+    np.testing.assert_allclose(weights.sum(), 1)
+    assert 1 / np.sum(weights**2) > 3000
+
+    def of(pair, weights):
+        shape = [model.sizes[a] for a in pair]
+        place = np.ravel_multi_index(codes[:, pair].T, shape)
+        return np.bincount(place, weights, np.prod(shape)).reshape(shape)
+
+    equal = np.full(len(codes), 1 / len(codes))
+    for pair in model.left_out:
+        drawn = distance(of(pair, equal), truth[pair])
+        assert distance(of(pair, weights), truth[pair]) < 0.5 * drawn
+    everything = np.mean([distance(of(pair, weights), truth[pair]) for pair in truth])
+    assert everything < 0.02
+    # Rows that were not drawn from the tree need weights of their own.
+    np.testing.assert_allclose(model.rake(codes, weights=3 * equal), weights, rtol=1e-6)
+    assert distance(model.rake(codes, weights=weights), weights) < 0.1
+
+
+def test_weights_are_equal_where_the_tree_holds_all():
+    rng = np.random.default_rng(42)
+    model = GraphicalModel((3, 4)).fit(measured(a_truth((3, 4), rng), [(0, 1)], rng))
+    codes = model.draw(10, rng)
+    np.testing.assert_array_equal(model.rake(codes), np.full(10, 0.1))
+    np.testing.assert_allclose(model.rake(codes, weights=np.arange(10.0)), np.arange(10) / 45)
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+def test_raking_solves_the_stated_problem(coarse):
+    rng = np.random.default_rng(43)
+    sizes = (4, 3, 2)
+    halves = {0: np.array([0, 1, 1, 0])} if coarse else {}
+    truth = a_truth(sizes, rng)
+    counts = summed(truth, (0, 1))
+    if coarse:
+        counts = np.stack([counts[[0, 3]].sum(axis=0), counts[1:3].sum(axis=0)])
+    counts = counts + 20 * rng.standard_normal(counts.shape)
+    marginals = [Marginal((0, 1), counts, 20.0, coarse=halves), *measured(truth, [(2,)], rng)]
+    told = targets(sizes, marginals, Residuals(sizes, marginals), 1000.0)
+    codes = np.indices(sizes).reshape(3, -1).T
+    prior, alpha = rng.dirichlet(np.ones(24)), 30.0
+    found = rake(codes, sizes, told, alpha, weights=prior, sweeps=500)
+    # At the solution the slope is the same in all cells.
+    slope = alpha * np.log(found / prior)
+    for t in told:
+        table = t.summed(summed(found.reshape(sizes), t.group))
+        missed = (table - t.share) / t.noise**2
+        shape = [n if a in t.group else 1 for a, n in enumerate(sizes)]
+        slope = slope + np.broadcast_to(t.spread(missed, shape), sizes).ravel()
+    assert np.ptp(slope) < 0.05 * alpha
+
+
+def test_raking_of_rows_that_are_not_in_every_cell():
+    rng = np.random.default_rng(44)
+    model, _, _ = the_rest()
+    codes = model.draw(40, rng)
+    with np.errstate(all="raise", under="ignore"):
+        weights = model.rake(codes)
+        alone = model.rake(codes[:1])
+    np.testing.assert_allclose(weights.sum(), 1)
+    np.testing.assert_array_equal(alone, [1.0])
+
+
+def test_margins_do_not_pay_for_cells_that_cannot_be_negative():
+    # Most cells are empty: what noise takes below zero adds up.
+    rng = np.random.default_rng(45)
+    truth = np.zeros((20, 20))
+    truth[np.arange(20), np.arange(20)] = 500
+    found = []
+    for _ in range(20):
+        noisy = Marginal((0, 1), truth + rng.normal(0, 30, truth.shape), 30.0)
+        model = GraphicalModel((20, 20)).fit([noisy])
+        # Of one cell of a column, in standard errors of 20 cells.
+        missed = (model.marginal((0,)) - 1 / 20) * model.n_rows / (30 * np.sqrt(20))
+        found.append(missed)
+    assert np.sqrt(np.mean(np.square(found))) < 1.1
+    assert model.residuals.cell_variances((0,)) == pytest.approx(20 * 30**2)
+
+
 # ---- residuals
 
 
@@ -584,7 +768,52 @@ def test_variances_hold_where_noise_differs_between_cells():
                 counts[k][cell] = 1
                 expected += (np.sum(weights * estimate(group, counts)) * noise[cell]) ** 2
         np.testing.assert_allclose(residuals.variance(group, weights), expected)
+    units = np.eye(12).reshape(12, 3, 4)
+    expected = [residuals.variance((0, 1), unit) for unit in units]
+    np.testing.assert_allclose(residuals.cell_variances((0, 1)).ravel(), expected)
 
 
 def test_subsets_are_all():
     assert list(subsets((3, 1))) == [(), (3,), (1,), (3, 1)]
+
+
+# ---- private-pgm: `mbi` of the extra `bench`
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_marginals_are_those_of_private_pgm(seed, monkeypatch):
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    mbi = pytest.importorskip("mbi")
+    # Its loss has no entropy.
+    monkeypatch.setattr(_graphical, "_ENTROPY", 0.02)
+    monkeypatch.setattr(_graphical, "_LEAST_ENTROPY", 0.0)
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(4, 6))
+    sizes = tuple(int(n) for n in rng.integers(2, 6, d))
+    pairs = list(combinations(range(d), 2))
+    groups = [pairs[k] for k in rng.choice(len(pairs), rng.integers(3, 7), replace=False)]
+    groups += [(int(rng.integers(d)),), tuple(range(d))[1:4]]
+    marginals = measured(a_truth(sizes, rng, 5000.0), groups, rng, float(rng.choice([3.0, 20.0])))
+    model = GraphicalModel(sizes).fit(marginals, sweeps=500)
+
+    n_rows, letters = model.n_rows, "abcdefg"[:d]
+    told = [
+        mbi.LinearMeasurement(
+            (t.share * n_rows).ravel(),
+            tuple(letters[a] for a in t.group),
+            float(t.noise.flat[0] * n_rows),
+        )
+        for t in model.targets
+    ]
+    estimator = mbi.estimation.MirrorDescent()
+    theirs = estimator.estimate(mbi.Domain(letters, sizes), told, known_total=n_rows, iters=20_000)
+    for target in model.targets:
+        if target.counted:
+            other = theirs.project(tuple(letters[a] for a in target.group)).datavector()
+            missed = model.marginal(target.group).ravel() - np.asarray(other) / n_rows
+            assert np.sqrt(np.mean(missed**2)) < 0.1 * target.noise.mean(), target.group
+    # So are those that nobody counted, to what the noise makes of them.
+    for pair in pairs:
+        other = np.asarray(theirs.project(tuple(letters[a] for a in pair)).datavector()) / n_rows
+        assert 0.5 * np.abs(model.marginal(pair).ravel() - other).sum() < 0.01

@@ -137,6 +137,7 @@ def is_law_of(found, weights):
 
 
 # Fails once in 1e11 runs for each kind. A sample is 7 standard errors from where arms would pass.
+@pytest.mark.statistical
 @pytest.mark.fresh_noise(2e-11)
 @pytest.mark.parametrize(("factor", "accepted"), ARMS)
 @pytest.mark.parametrize("kind", BUDGETS)
@@ -147,6 +148,7 @@ def test_choices_have_the_odds_calibrated_for(kind, factor, accepted):
     assert is_law_of(frequencies(kind), np.exp(places / scale / factor)) == accepted
 
 
+@pytest.mark.statistical
 @pytest.mark.fresh_noise(1e-11)
 def test_other_noisy_maxima_are_told_from_the_exponential_mechanism(monkeypatch):
     """The planted bug: noise of exponential law, with which OpenDP serves pure DP."""

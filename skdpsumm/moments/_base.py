@@ -21,6 +21,7 @@ from ..schema._columns import Categorical, Column, Numeric
 from ..schema._schema import TableSchema, allowed, as_schema
 from ..sketches import PrivateSketch
 from ..sketches._sketchers import BaseSketcher
+from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
 from ._default_sketcher import default_sketcher
 from .inferring._points import check_answerable
@@ -153,6 +154,10 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         """The parameters of the default sketcher that say how it protects."""
         return {name: getattr(self, name) for name in PROTECTION}
 
+    def _sketched_schema(self, known: TableSchema | None) -> TableSchema | None:
+        """Return the schema of the table that is sketched, as far as it is known without rows."""
+        return known
+
     def _made_sketcher(self, schema: Any, table: TableSchema, target: int | None = None) -> Any:
         """Return the sketcher of a fit: your own with this schema, or the default for a table."""
         if self._own_sketcher is not None:
@@ -166,9 +171,8 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         self._check_said_once()
         self._require_schema()
         self._check_inference()
-        known = as_schema(self.schema)
-        sketcher = self._made_sketcher(known, TableSchema((0, 1)))
-        sketcher.check_budget()
+        known = self._sketched_schema(as_schema(self.schema))
+        self._made_sketcher(known, TableSchema((0, 1))).check_budget()
 
     def _check_said_once(self) -> None:
         """Raise ValueError for a budget beside a sketcher, which has its own."""
@@ -245,6 +249,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         """Release a sketch of `table`, one charge, if it can be answered from."""
         self._is_graphical(feature_map)
         check_answerable(feature_map, feature_map.schema, self.prior)
+        check_possible(feature_map.schema)
         sketcher.fit(table, **({} if groups is None else {"groups": groups}))
         self.sketcher_ = sketcher
 

@@ -1,13 +1,19 @@
 """A graphical model of noisy marginals: a junction tree, fitted by proportional fitting.
 
 Codes of d columns, column a with ``sizes[a]`` cells. The model is the distribution p of all columns
-that fits noisy counts y of groups of them best, and is as close to independence as these allow:
+that fits noisy counts of groups of them best, and is as close to independence as these allow:
 
-    min_p  sum_g sum_cells (N p_g - y_g)^2 / (2 sigma_g^2)  -  alpha H(p).
+    min_p  sum_g sum_cells (p_g - y_g)^2 / (2 sigma_g^2)  -  alpha H(p).
 
-Its solution has a potential theta for each counted cell, and factorises over the cliques of any
-triangulation of the groups: a `JunctionTree` holds it exactly, and gives every marginal of it. The
-dual is solved one group at a time, exactly (`GraphicalModel.fit`).
+y_g are the counts of group g as shares of the rows, made consistent with those of all others by
+`Residuals`, and sigma_g is their noise. The margins of groups are fitted beside the groups, more
+closely: sums of cells must not pay for cells that cannot be negative. The solution has a potential
+for each counted cell, and factorises over the cliques of any triangulation of the groups: a
+`JunctionTree` holds it exactly, and gives every marginal of it. `_raking.py` has the algorithm.
+
+Groups that would make the tree too large are left out of it, and used all the same: `table` has the
+tree's answer as the prior of what they tell, and `rake` gives weights to rows drawn from the tree.
+So `table` and rows may differ, on columns whose counts the tree does not hold.
 
 References
 ----------
@@ -25,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._junction_tree import JunctionTree, n_cells, triangulate, within
-from ._raking import Factor, Key, Target, overlaps, rake, targets, update
+from ._raking import Anderson, Factor, Key, Target, overlaps, rake, targets, update
 from ._residuals import Floats, Group, Marginal, Residuals
 
 __all__ = ["GraphicalModel", "JunctionTree", "Marginal", "Residuals", "n_cells", "triangulate"]
@@ -35,9 +41,9 @@ MOST_CELLS = 2**20
 # Weight of the entropy in units of N / sigma, and what is added for tables of few rows. Chosen on
 # Adult, ACS and Covertype at epsilon .1 to 10, and on samples of a hundred rows and more.
 _ENTROPY, _LEAST_ENTROPY = 0.25, 40.0
-_SWEEPS, _WARM_SWEEPS = 20, 5
+_SWEEPS, _WARM_SWEEPS = 40, 5
 # Of the noise, what a fit may still miss on average.
-_TOLERANCE = 0.02
+_TOLERANCE = 0.05
 # How much the tree counts beside counts that it does not hold. The further it is from these, in
 # units of their noise, the less: the third root was best for tables and for weights of rows alike,
 # on Covertype, Adult and ACS at epsilon .1 to 10.
@@ -100,7 +106,7 @@ class GraphicalModel:
         Parameters
         ----------
         marginals : sequence of Marginal
-        sweeps : int, default=20
+        sweeps : int, default=40
             The largest number of rounds over all groups.
 
         Returns
@@ -112,6 +118,12 @@ class GraphicalModel:
         if held != self._held:
             self.tree, self._held = JunctionTree(self.sizes, held), held
         return self._fit(marginals, sweeps)
+
+    def check_possible(self) -> None:
+        """Raise ValueError where public zeros leave no row."""
+        self._held = tuple(group for group, _ in self.zeros)
+        self.tree = JunctionTree(self.sizes, self._held)
+        self._start([[] for _ in self.tree.cliques])
 
     def copy_with(
         self, marginals: Sequence[Marginal], *, sweeps: int = _WARM_SWEEPS
@@ -135,18 +147,18 @@ class GraphicalModel:
         self.left_out = list(dict.fromkeys(t.group for t in missing if t.counted))
         factors = self._factors(hosts)
         self._start(factors)
-        walk = self.tree.walk()
-        shared = overlaps(factor for hosted in factors for factor in hosted)
-        for _ in range(sweeps):
-            worst = self._update(0, factors[0])
-            for start, end in walk:
-                self._push(start, end)
-                if self.tree.parents[end] == start:
-                    worst = max(worst, self._update(end, factors[end]))
+        walk, flat = self.tree.walk(), [factor for hosted in factors for factor in hosted]
+        shared, ahead = overlaps(flat), Anderson(flat)
+        for sweep in range(sweeps):
+            before = ahead.flat(self._potentials)
+            worst = self._sweep(factors, walk)
             for overlap in shared:
                 overlap.share_out(self._potentials)
             if worst < _TOLERANCE:
                 break
+            # The first sweeps are unlike those that follow.
+            if sweep > 1 and ahead.accelerate(before, self._potentials):
+                self._start(factors)
         self._start(factors)  # which sweeps away what rounding has piled up
         return self
 
@@ -184,6 +196,15 @@ class GraphicalModel:
         self.tree.calibrate(potentials)
         tables = self.tree.probabilities
         self._shared = [tables[i].sum(axis=self.tree.up[i]) for i in range(len(tables))]
+
+    def _sweep(self, factors: list[list[_Hosted]], walk: list[tuple[int, int]]) -> float:
+        """Update all potentials on a walk through the tree; return the largest miss, in noise."""
+        worst = self._update(0, factors[0])
+        for start, end in walk:
+            self._push(start, end)
+            if self.tree.parents[end] == start:
+                worst = max(worst, self._update(end, factors[end]))
+        return worst
 
     def _update(self, i: int, factors: list[_Hosted]) -> float:
         """Solve for one group's potential after another; return the largest miss, in noise."""
@@ -254,7 +275,7 @@ class GraphicalModel:
         return possible
 
     def rake(
-        self, codes: NDArray[np.int64], *, weights: Floats | None = None, sweeps: int = _SWEEPS
+        self, codes: NDArray[np.int64], *, weights: Floats | None = None, sweeps: int = 20
     ) -> Floats:
         """Return weights of rows drawn from the tree that match all that was counted.
 

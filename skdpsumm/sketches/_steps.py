@@ -66,6 +66,8 @@ _MOST_CANDIDATES = 2**13
 _MEAN_NOISE = math.sqrt(2 / math.pi)
 # A half of a heavy bin has so many standard deviations of the base's noise.
 _WORTH_A_BIN = 4.0
+# That a release may tell: sums of 64 bits, in grid units.
+_MOST_ROWS = 2.0**48
 # Of rows, in grid units, that a model may expect.
 _LARGEST = 2**60
 
@@ -461,6 +463,55 @@ def n_picks(design: Design, budget: StepBudget, n_rows: float, n_candidates: int
     found = (n_rows * precision(design, budget) / _PICKS) ** (1 / power)
     picks = max(_LEAST_PICKS, design.schema.n_columns, math.floor(found))
     return n_candidates if n_candidates <= _NEARLY_ALL * picks else picks
+
+
+def check_noise(design: Design, budget: StepBudget) -> None:
+    """Raise ValueError where the noise of some step would not fit into 64 bits, before any is paid.
+
+    The steps that follow the base count so many groups, together, with what then is left; the
+    noise of each is theirs (`Steps._count_workload`, `Steps._count_rounds`).
+    """
+    if budget.is_silent:
+        return
+    base = base_share(design, budget, math.inf)
+    spare = 1 - _FOR_BINS - base_share(design, budget, 0.0) - FOR_CHOICES
+    picks = n_picks(design, budget, _MOST_ROWS, len(design.candidates))
+    n_groups = max(picks + len(design.workload), 1)
+    one = design.distances(design.map([(0,)]))
+    budget.std(share=_FOR_BINS, **design.distances(first_map(design)))
+    budget.std(share=base, **design.distances(design.map(design.base)))
+    budget.std(share=spare, l1=one["l1"] * n_groups, l2=one["l2"] * math.sqrt(n_groups))
+    budget.check_choice(sensitivity=design.score_sensitivity, share=FOR_CHOICES / max(picks, 1))
+
+
+def check_possible(schema: TableSchema) -> None:
+    """Raise ValueError where combinations that the schema rules out leave no row at all.
+
+    Cells are as few as tell the combinations apart. Where even a model of these is too large, it
+    holds some of the combinations, and so does that of a release.
+    """
+    if not schema.impossible:
+        return
+    bins: dict[int, Any] = {}
+    for j, column in enumerate(schema.columns):
+        if schema.values(j) is None:
+            low, high = schema.bound(j) or (0.0, 1.0)
+            bins[j] = (low, *schema.thresholds(j), high)
+            continue
+        taken = [set(codes) for one in schema.impossible for k, codes in one if k == j]
+        alike = [tuple(code in codes for codes in taken) for code in range(column.n_codes)]
+        place = {signs: k for k, signs in enumerate(dict.fromkeys(alike))}
+        bins[j] = tuple(place[signs] for signs in alike)
+    every = range(schema.n_columns)
+    cells = HistogramMap(schema, [1] * len(every), [(j,) for j in every], bins)
+    zeros = schema.possible_cells([cells.contents(j) for j in every], most_cells=MOST_CELLS)
+    try:
+        GraphicalModel(cells.n_bins, zeros=zeros).check_possible()
+    except ValueError:
+        raise ValueError(
+            "The schema leaves no row: together, its combinations of values that are never there "
+            "rule out every one. Take back one that holds for some rows."
+        ) from None
 
 
 def _summed(table: Floats, axis: int, cell: NDArray[np.int64], size: int) -> Floats:

@@ -183,7 +183,9 @@ def _atom_edges(schema: TableSchema, parts: Sequence[HistogramMap], j: int) -> F
     half = (schema.step(j) or 0.0) / 2
     ends = np.array([low - half, high + half])
     edges = np.unique(np.concatenate([ends, *(part.edges(j) for part in parts)]))
-    close = np.concatenate([[False], np.diff(edges) <= _SAME_EDGE * (high - low)])
+    # Of a wide range with a step, a bin of one value is narrower than that.
+    same = min(_SAME_EDGE * (high - low), half / 2 or np.inf)
+    close = np.concatenate([[False], np.diff(edges) <= same])
     return edges[~close]
 
 
@@ -312,9 +314,9 @@ def in_cells(group: Counted, cells: Sequence[ColumnCells]) -> Marginal | None:
         if not _refines(division, into):
             if not _refines(into, division):
                 return None
-            coarse[j] = _image(into, division)
+            coarse[j] = _image(into, division, column.n_cells)
             into = division
-        cell = _image(division, into)
+        cell = _image(division, into, counts.shape[axis])
         size = int(into.max()) + 1
         n_summed = np.multiply.outer(n_summed, np.bincount(cell, minlength=size))
         moved = np.moveaxis(counts, axis, 0)
@@ -326,8 +328,13 @@ def in_cells(group: Counted, cells: Sequence[ColumnCells]) -> Marginal | None:
     return Marginal(group.columns, counts, even, group.phase, coarse)
 
 
-def _image(fine: Codes, coarse: Codes) -> Codes:
-    """Return the cell of a coarse division that holds each cell of a fine one."""
-    found = np.zeros(fine.max() + 1, np.int64)
+def _image(fine: Codes, coarse: Codes, n_fine: int) -> Codes:
+    """Return the cell of a coarse division that holds each of so many cells of a fine one.
+
+    A bin too narrow for an atom of its own goes where its neighbour goes.
+    """
+    found = np.full(n_fine, -1, np.int64)
     found[fine] = coarse
-    return found
+    known = np.flatnonzero(found >= 0)
+    place = np.searchsorted(known, np.arange(n_fine), side="right") - 1
+    return found[known[np.maximum(place, 0)]]

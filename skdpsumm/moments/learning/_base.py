@@ -19,10 +19,10 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from ..._computing import progress, warn_caller
 from ...features._feature_maps import project_to_simplex
 from ...privacy._contract import columns_kept
-from ...schema._columns import Categorical, Column
+from ...schema._columns import Categorical, Column, Numeric
 from ...schema._reading import ReadRows, Table, exact_numbers, validate_table
 from ...schema._schema import TableSchema, as_schema
-from ...sketches import PrivateSketch
+from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, table_of, with_parts
 from ..asking._estimate import ROWS_OF_GROUPS, Estimate
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of
@@ -142,7 +142,15 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         inputs.require_bounds()
         table = _with_target(inputs, self._describe_target(y))
         _check_names(self._own_sketcher, table)
-        return self._seeded(self._made_sketcher(table, table, table.n_columns - 1), rng)
+        sketcher = self._made_sketcher(table, table, table.n_columns - 1)
+        if isinstance(sketcher, AdaptiveSketcher) and sketcher.target is None:
+            sketcher.target = table.n_columns - 1
+        return self._seeded(sketcher, rng)
+
+    def _sketched_schema(self, known: TableSchema | None) -> TableSchema | None:
+        if known is None or known.is_for_all or (known.keys is not None and known.names is None):
+            return known  # the number of columns is not known
+        return _with_target(known, Numeric(0, 1))
 
     def _check_parameters(self) -> None:
         own = self._own_sketcher
