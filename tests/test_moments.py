@@ -220,6 +220,15 @@ def test_predict_error_uses_no_data_and_spends_nothing():
     assert not hasattr(model, "sketch_")
 
 
+def test_errors_of_functions_are_not_planned_for_a_sketch_that_chooses():
+    for plan in ("predict_error", "calibrate"):
+        more = {"error": 0.1} if plan == "calibrate" else {}
+        with pytest.raises(ValueError, match=r"AdaptiveSketcher\(...\)\.predict_error"):
+            getattr(M2MEstimator(schema=[(0, 1)] * 2), plan)(
+                lambda X: X[:, 0], n_samples=100, **more
+            )
+
+
 def test_calibrate_inverts_predict_error():
     model = M2MEstimator(
         RFFSketcher(40, gamma=0.5), schema=[(0, 1)] * 2, n_synthetic=2000, random_state=0

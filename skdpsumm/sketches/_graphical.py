@@ -265,14 +265,13 @@ class GraphicalModel:
         return _TRUST / max(excess, _LEAST_EXCESS) ** (1 / 3)
 
     def _possible(self, group: Sequence[int]) -> NDArray[np.bool_]:
-        """Return where public zeros of a group let rows be."""
-        possible = np.ones([self.sizes[a] for a in group], bool)
-        for zeros, allowed in self.zeros:
-            if set(zeros) <= set(group):
-                order = sorted(range(len(zeros)), key=lambda k: group.index(zeros[k]))
-                shape = [n if a in zeros else 1 for a, n in zip(group, possible.shape, strict=True)]
-                possible &= np.transpose(allowed, order).reshape(shape)
-        return possible
+        """Return where public zeros of all groups let rows be."""
+        if not self.zeros:
+            return np.ones([self.sizes[a] for a in group], bool)
+        bare = copy.copy(self)
+        bare.tree = copy.copy(self.tree)
+        bare._start([[] for _ in self.tree.cliques])
+        return bare.marginal(group) > 0
 
     def rake(
         self, codes: NDArray[np.int64], *, weights: Floats | None = None, sweeps: int = 20
@@ -296,7 +295,7 @@ class GraphicalModel:
             They sum to one.
         """
         outside = [target for target in self.targets if target.group in self.left_out]
-        if not outside:
+        if not outside or not len(codes):
             weights = np.ones(len(codes)) if weights is None else weights
             return weights / weights.sum()
         alpha = self.alpha * self._trust(outside)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..inferring._points import absent
+from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
 from ._estimate import ROWS_OF_GROUPS, Estimate
 from ._filled_cells import MOST_CELLS, FilledCells, Inside, some_values
@@ -44,6 +45,7 @@ _MOST_KEPT = 8
 # Of the rows, what may hold a value at least.
 _LEAST_SHARE = 1e-9
 _HARDLY_CROWDED = 0.05
+_SMALLEST = 1e-300
 
 
 class ModelAnswers:
@@ -227,7 +229,7 @@ class CellPart:
         """Return the variance of the noise in a mean, for the means in the units."""
         in_cells = self._filled.in_cells(means)
         found = self._noise_of_counted(in_cells) if rough else self._noise(in_cells)
-        return found + self._noise_of_shape(means, in_cells)
+        return found + self._noise_of_shape(means)
 
     def noise(self, *, counts: bool) -> Floats:
         """Return the variance of the noise in the mean, or in the number of rows."""
@@ -236,7 +238,7 @@ class CellPart:
         if not counts:
             return self._noise_of(means)
         in_cells = self._filled.in_cells(means)
-        own = self._noise_of_shape(means, in_cells)
+        own = self._noise_of_shape(means)
         return self._noise_of_counts(in_cells) + own * self._answers.n_rows**2
 
     def _noise(self, means: Floats) -> Floats:
@@ -281,21 +283,20 @@ class CellPart:
             total += 0.0 if one is None else one
         return total
 
-    def _noise_of_shape(self, means: Floats, in_cells: Floats) -> Floats:
-        """Return the variance that noise in the shares of a single column's atoms gives."""
+    def _noise_of_shape(self, means: Floats) -> Floats:
+        """Return the variance from how a single column's cells are spread over their atoms."""
         if not self._filled.by_atom:
             return np.zeros(means.shape[1])
         column = self._filled.insides[0].column
-        cell = column.cell_of_atom
-        shares = np.maximum(self._answers.model.table(self.columns), 0.0)[cell]
-        return (shares * column.shares_std) ** 2 @ (means - in_cells[cell]) ** 2
+        shares = np.maximum(self._answers.model.table(self.columns), 0.0)
+        return shares**2 @ column.shape.variance(means)
 
     def _apart(self, spread: Floats) -> Floats:
         """Return the variance of means in units about those of evenly spread rows."""
         shares = self._shares
         by_chance = shares @ spread / self._answers.n_rows
         if self._filled.by_atom:
-            return by_chance + (shares**2 * self._filled.insides[0].ignorance) @ spread
+            return by_chance + shares**2 @ spread / PLACES
         together = TOGETHER * (shares @ np.sqrt(spread))
         return by_chance + APART**2 * (shares**2 @ spread) + together**2
 
@@ -322,6 +323,8 @@ class CellPart:
 
         The place is an end of their atom, or wherever a function has such a value in it.
         """
+        if self._filled.by_atom:
+            return self._crowded_pieces(means, spread)
         total, moved = np.zeros((2, means.shape[1])), [means, means]
         for k in range(len(self.columns)):
             crowded = self._filled.crowded(k)
@@ -338,6 +341,29 @@ class CellPart:
                 moved[side] = moved[side] + (finite if side else -finite)
         below, above = np.sqrt(total)
         return below, above, moved if np.any(total > 0) else []
+
+    def _crowded_pieces(self, means: Floats, spread: Floats) -> tuple[Floats, Floats, list[Floats]]:
+        """Return the same for a single column, whose pieces are known one by one."""
+        inside = self._filled.insides[0]
+        if not inside.crowded.any():
+            return np.zeros(means.shape[1]), np.zeros(means.shape[1]), []
+        piece = inside.column.piece_of_atom
+        starts = np.flatnonzero(np.diff(piece, prepend=-1))
+        weight = inside.crowded[:, None]
+        mass = np.bincount(piece, self._shares)[:, None]
+        share = inside.column.shares / np.maximum(inside.piece_shares, _SMALLEST)[piece]
+        own = np.add.reduceat(means * share[:, None], starts, axis=0)
+        ends = self._to_ends(0, means, np.sqrt(spread))
+        found, moved = [], []
+        for sign, reach, extreme in zip((-1, 1), ends, (np.minimum, np.maximum), strict=True):
+            farthest = extreme.reduceat(means + sign * reach, starts, axis=0)
+            # Of pieces that are hardly crowded an infinite end says nothing.
+            known = np.isfinite(farthest) | (weight > _HARDLY_CROWDED)
+            step = np.where((weight > 0) & known, sign * (farthest - own), 0.0)
+            step = step * np.where(weight > 0, weight, 0.0)
+            found.append(np.sqrt(np.sum((mass * step) ** 2, axis=0)))
+            moved.append(means + sign * np.where(np.isfinite(step), step, 0.0)[piece])
+        return found[0], found[1], moved
 
     def _to_ends(self, k: int, means: Floats, spread: Floats) -> tuple[Floats, Floats]:
         """Return how far below and above its mean the function goes along an axis of a unit."""
