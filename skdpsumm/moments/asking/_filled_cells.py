@@ -132,7 +132,9 @@ def _crowded(mass: Floats, width: Floats, noise: Floats) -> Floats:
                 found[a] *= min(d[near[0]] / d[near[1]], _STEEPEST)
         expected = np.maximum(expected, found[::sign])
     explained = expected * width + noise
-    return np.clip(1 - explained / np.maximum(mass, _SMALLEST), 0.0, 1.0)
+    found = np.clip(1 - explained / np.maximum(mass, _SMALLEST), 0.0, 1.0)
+    # Where most rows are a crowd, so may be the rest: noise alone does not explain it.
+    return np.minimum(found + found**3, 1.0)
 
 
 class FilledCells:
