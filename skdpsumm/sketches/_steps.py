@@ -48,7 +48,7 @@ _FOR_BINS, FOR_CHOICES = 0.08, 0.05
 _FOR_BASE, _FOR_BASE_WITH_TARGET = 0.15, 0.30
 # The same where rows are few for the noise: below so many standard deviations of a count.
 _FEW = 2000.0
-_FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.20, 0.50
+_FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.20, 0.80
 N_ROUNDS = 4
 _LEAST_PICKS = 16
 # Where so many times the picks are all candidates there are, all are counted and none is chosen.
@@ -64,8 +64,8 @@ _MOST_CANDIDATE_CELLS = 2**22
 _MOST_CANDIDATES = 2**13
 # Expected size of normal noise, in standard deviations.
 _MEAN_NOISE = math.sqrt(2 / math.pi)
-# A half of a heavy bin has so many standard deviations of the base's noise.
-_WORTH_A_BIN = 4.0
+# A half of a heavy bin has so many standard deviations of the base's noise; models want many bins.
+_WORTH_A_BIN = 1.0
 # Of rows, in grid units, that a model may expect.
 _LARGEST = 2**60
 
