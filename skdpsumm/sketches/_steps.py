@@ -48,7 +48,7 @@ _FOR_BINS, FOR_CHOICES = 0.08, 0.05
 _FOR_BASE, _FOR_BASE_WITH_TARGET = 0.15, 0.30
 # The same where rows are few for the noise: below so many standard deviations of a count.
 _FEW = 2000.0
-_FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.20, 0.50
+_FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.20, 0.80
 N_ROUNDS = 4
 _LEAST_PICKS = 16
 # Where so many times the picks are all candidates there are, all are counted and none is chosen.
@@ -64,8 +64,9 @@ _MOST_CANDIDATE_CELLS = 2**22
 _MOST_CANDIDATES = 2**13
 # Expected size of normal noise, in standard deviations.
 _MEAN_NOISE = math.sqrt(2 / math.pi)
-# A half of a heavy bin has so many standard deviations of the base's noise.
-_WORTH_A_BIN = 4.0
+# A half of a heavy bin has so many standard deviations of the base's noise; models of a target want
+# more bins than tables do.
+_WORTH_A_BIN, _WORTH_A_BIN_WITH_TARGET = 4.0, 1.0
 # That a release may tell: sums of 64 bits, in grid units.
 _MOST_ROWS = 2.0**48
 # Of rows, in grid units, that a model may expect.
@@ -258,7 +259,9 @@ class Steps:
 
     def _find_bins(self, exact: Sums) -> None:
         part = self._count(first_map(self.design), exact, _FOR_BINS)
-        least = _WORTH_A_BIN * self._base_std()
+        with_target = self.design.target is not None
+        worth = _WORTH_A_BIN_WITH_TARGET if with_target else _WORTH_A_BIN
+        least = worth * self._base_std()
         for j, table in zip(self.design.searched, part.tables(), strict=True):
             edges, n_present = self.design.fine[j], part.map.n_present(j)
             widths = np.diff(part.map.edges(j))
