@@ -67,7 +67,7 @@ class Inside:
         piece, cell = column.piece_of_atom, column.cell_of_atom
         self.cell_of_piece = np.zeros(piece.max() + 1, np.int64)
         self.cell_of_piece[piece] = cell
-        self.piece_shares = np.bincount(piece, column.shares)
+        self.piece_shares: Floats = np.bincount(piece, column.shares).astype(np.float64)
         self.exact = self._exact(model, j)
         self.crowded = np.zeros(len(self.piece_shares))
         if column.edges is not None:

@@ -605,11 +605,11 @@ class GraphicalAnswer:
         if own is not False:
             more = z * (np.abs(value - self._moved(self._mean)) if own is True else own)
             below, above = np.hypot(below, more), np.hypot(above, more)
-        ends = value - below.reshape(value.shape), value + above.reshape(value.shape)
-        if not self._unseen.any():
-            return ends
+        # Of what was seen nowhere the interval is all that is possible.
         unseen = self._unseen.reshape(value.shape)
-        return tuple(np.where(unseen, p, e) for p, e in zip(self.possible, ends, strict=True))
+        low = np.where(unseen, self.possible[0], value - below.reshape(value.shape))
+        high = np.where(unseen, self.possible[1], value + above.reshape(value.shape))
+        return low, high
 
     def sampling(self) -> Floats:
         """Return the standard deviation that a random choice of the rows gives to the answer."""
