@@ -133,7 +133,6 @@ def coarse(people, n_bins, inference):
 def test_a_threshold_inside_a_popular_bin(people):
     graphical = coarse(people, 8, "auto")
     answer, messages = said(lambda: graphical.count(lambda rows: rows["hours"] > 40))
-    assert z(answer, (people["hours"] > 40).sum()) > 8
     assert holds(answer, (people["hours"] > 40).sum())
     assert not messages
     m2m = coarse(people, 8, "points")
@@ -151,14 +150,7 @@ CUTS = [20.0, 37.0, 70.0]
 @pytest.mark.parametrize(
     ("ask", "about", "of"),
     [
-        pytest.param(
-            lambda m2m: m2m.variance(),
-            "the variance of 'hours'",
-            np.var,
-            marks=pytest.mark.xfail(
-                strict=True, reason="a peak at the edge of two wide bins is taken to be flat"
-            ),
-        ),
+        (lambda m2m: m2m.variance(), "the variance of 'hours'", np.var),
         (
             lambda m2m: m2m.quantile("hours", [0.3]),
             "the quantile hours 0.3",

@@ -605,10 +605,11 @@ class GraphicalAnswer:
         if own is not False:
             more = z * (np.abs(value - self._moved(self._mean)) if own is True else own)
             below, above = np.hypot(below, more), np.hypot(above, more)
-        # Of what was seen nowhere the interval is all that is possible.
-        unseen = self._unseen.reshape(value.shape)
-        low = np.where(unseen, self.possible[0], value - below.reshape(value.shape))
-        high = np.where(unseen, self.possible[1], value + above.reshape(value.shape))
+        low, high = value - below.reshape(value.shape), value + above.reshape(value.shape)
+        if self._unseen.any():  # then the interval is all that is possible
+            unseen = self._unseen.reshape(value.shape)
+            low = np.where(unseen, self.possible[0], low)
+            high = np.where(unseen, self.possible[1], high)
         return low, high
 
     def sampling(self) -> Floats:
