@@ -127,6 +127,12 @@ def sketchers(schema):
     }
 
 
+def adaptive(schema):
+    """Return adaptive sketchers by name; older code has none."""
+    make = partial(skdpsumm.AdaptiveSketcher, **schema)
+    return {"adaptive": make(), "adaptive to a target": make(target=0, workload=[[0, 1]])}
+
+
 DENOMINATORS = [
     *({"denominator": d} for d in ("auto", "row_sums", "budget")),
     {"denominator": 0.2},
@@ -479,6 +485,22 @@ def add_sketches():
             )
 
 
+def add_adaptive_sketches():
+    """Adaptive sketches of numbers and of a mixed frame, under every budget."""
+    if not hasattr(skdpsumm, "AdaptiveSketcher"):
+        return
+    tables = {"numbers": (numeric, MANY), "frame": (mixed, FRAME)}
+    for (table, (schema, rows)), name, budget in itertools.product(
+        tables.items(), adaptive(mixed()), BUDGETS
+    ):
+
+        def build(schema=schema, name=name, budget=budget):
+            given = SEEDS | BUDGETS[budget]
+            return adaptive(schema())[name].set_params(**given, ledger=ledger_of(given))
+
+        entry(f"sketch of {table}, {name}, {budget}", lambda b=build, r=rows: of_sketcher(b(), r))
+
+
 def add_other_tables():
     """A sketch of Dask blocks, of several sites together, and the public vectorizer."""
 
@@ -824,6 +846,7 @@ def add_prices():
 
 for add in (
     add_sketches,
+    add_adaptive_sketches,
     add_other_tables,
     add_moments,
     add_summaries,
