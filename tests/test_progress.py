@@ -101,7 +101,7 @@ def test_models_show_that_their_rows_are_sketched(capsys):
     M2MEstimator(schema=(0, 1), n_synthetic=50, verbose=1).fit(X)
     M2MClassifier(**M2M, verbose=1).fit(X, y)
     shown = [line.split(":")[0] for line in capsys.readouterr().err.strip().splitlines()]
-    assert shown[::2] == ["RFFSketcher.fit", "SketchUnion.fit", "RFFSketcher.fit"]
+    assert shown[::2] == ["RFFSketcher.fit", "AdaptiveSketcher.fit", "RFFSketcher.fit"]
     assert shown[1::2] == ["M2MEstimator", "M2MEstimator", "M2MClassifier"]
     assert M2M["sketcher"].verbose == 0  # it is a copy that shows them
 
