@@ -17,12 +17,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 from skdpsumm import (
-    HistogramSketcher,
+    M2MClassifier,
     M2MEstimator,
     PrivateMMDSummarizer,
     PublicVectorizer,
-    RFFSketcher,
-    SketchUnion,
     TableSchema,
     TDILClassifier,
     uniform_selection,
@@ -43,15 +41,23 @@ def load(folder, name):
 
 def sketch_once(train, epsilon):
     """Ask a table whatever one likes, for the price of one release."""
-    sketcher = SketchUnion([HistogramSketcher(n_bins=100), RFFSketcher()], epsilon=epsilon)
-    m2m = M2MEstimator(sketcher, schema=SCHEMA, random_state=0).fit(train)
+    m2m = M2MEstimator(schema=SCHEMA, epsilon=epsilon, random_state=0).fit(train)
+    print(m2m.sketch_)
     print(m2m.mean())
     print(m2m.missing_share())
-    print("above 60:", m2m.count(lambda rows: rows["age"] > 60))
+    print(m2m.table(["sex", "income"]))
+    print("women who work long:", m2m.count(works_long))
     print("truth:", train[["age", "gain", "hours"]].mean().round(1).to_dict())
     print("truth:", train.isna().mean().loc[lambda shares: shares > 0].round(4).to_dict())
-    print("truth:", int((train["age"] > 60).sum()))
+    print("truth:", pd.crosstab(train["sex"], train["income"]).to_numpy().tolist())
+    print("truth:", int(works_long(train).sum()))
+    print(m2m.sample(3))
     print(m2m.privacy_.badge)
+
+
+def works_long(rows):
+    """Return the indicator that is counted."""
+    return (rows["sex"] == "Female") & (rows["hours"] > 40)
 
 
 def choose_rows(train, test, epsilon):
@@ -73,12 +79,14 @@ def choose_rows(train, test, epsilon):
 
 
 def learn(train, test, epsilon):
-    """Train a model that may be given to everybody."""
+    """Train models that may be given to everybody: one from the rows, and one from a sketch."""
     X, y = train.drop(columns="income"), train["income"]
     model = TDILClassifier(schema=INPUTS, mechanism="objective", classes=CLASSES)
     for e in (epsilon, np.inf):
         model.set_params(epsilon=e).fit(X, y)
         print(f"AUC {auc(model, test):.3f}, {model.privacy_.badge}")
+    model = M2MClassifier(schema=INPUTS, classes=CLASSES, epsilon=epsilon, random_state=0).fit(X, y)
+    print(f"AUC {auc(model, test):.3f}, {model.privacy_.badge}")
 
 
 def auc(model, rows):

@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE / "notebooks"
 NOTEBOOKS = {
-    "sketches": (1, 2, 3, 9, 10, 11),
+    "sketches": (1, 2, 3, 9, 10, 11, 12),
     "summaries": (5, 6),
     "learners": (4, 7, 8),
 }

@@ -12,6 +12,10 @@ error bars, at no further cost.
 # -----------
 # A schema says what is public about each column: what such measurements can be in adults, not what
 # they are in this table. Numbers beyond the range would be clipped. Units are for the reader.
+#
+# 442 rows are few, and these are all numbers. For such a table Fourier features beside histograms
+# cost less than counts of pairs do. (The last example has a large table of all kinds, and needs no
+# sketcher by hand.)
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -50,8 +54,8 @@ sketch.privacy
 # %%
 # The analyst
 # -----------
-# An analyst who holds the sketch asks. Each answer comes with the standard deviation that the
-# privacy noise gives it.
+# An analyst who holds the sketch asks. Each answer comes with its standard error: of the privacy
+# noise, and of where in their bins the rows lie.
 
 m2m = M2MEstimator.from_sketch(sketch, n_synthetic=20_000, random_state=0)
 m2m.mean()
@@ -79,7 +83,9 @@ plt.show()
 
 # %%
 # *Correlations from the same sketch, each with its standard error.* Beside them,
-# the exact ones: a correlation that is smaller than twice its error should not be read as one.
+# the exact ones. Noise draws correlations of a small table towards 0; of Fourier features their
+# error is that of the noise alone, and does not show it. One that is smaller than twice its error
+# should not be read as one.
 
 found = m2m.correlation()
 pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]

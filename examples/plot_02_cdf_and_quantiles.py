@@ -10,8 +10,9 @@ asked after the release.
 # %%
 # One release of two columns
 # --------------------------
-# For questions about single columns, histograms alone are best. The ranges are public knowledge of
-# such measurements, the number of bins is a choice: more bins see finer, and have more noise.
+# For questions about single columns, histograms of these alone are best. The ranges are public
+# knowledge of such measurements, the number of bins is a choice: more bins see finer, and have more
+# noise.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -48,8 +49,9 @@ m2m.quantile("cholesterol", [0.25, 0.5, 0.75])
 
 # %%
 # The number of patients who are obese or have more than 240 mg/dl cannot be known from two
-# separate histograms. The estimate takes the columns as independent, and no error bar says so: for
-# such questions put Fourier features beside the histograms, as in the first example.
+# separate histograms. The estimate takes the columns as independent, and its error says how far off
+# that may be. For such questions have both columns counted together: give `marginals=2` here, or
+# leave the sketcher out, as in the last example.
 
 m2m.count(lambda rows: (rows[:, 0] > 30) | (rows[:, 1] > 240))
 

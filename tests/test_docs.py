@@ -141,4 +141,4 @@ def test_adult_runs_on_files_like_adults(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "age (years)" in printed
     assert "like mine" in printed
-    assert printed.count("(one row, add-remove)") == 4
+    assert printed.count("(one row, add-remove)") == 6

@@ -98,7 +98,7 @@ def test_the_matrix_is_not_formed_above_the_threshold(monkeypatch):
         FeatureBlocks, "gram", lambda self, *a: formed.append(self.n_features) or gram(self, *a)
     )
     sketch = released("pairs", 1.0)
-    model = M2MEstimator.from_sketch(sketch, n_synthetic=2000, random_state=0)
+    model = M2MEstimator.from_sketch(sketch, inference="points", n_synthetic=2000, random_state=0)
     assert np.all(model.mean().noise_std_error > 0)
     assert len(sketch.mean) > 300
     assert max(formed) < 100

@@ -39,8 +39,9 @@ def api_entries(text):
     return [name for name in found if name.rpartition(".")[0] not in MISSING]
 
 
-# 60, three for the schema (TableSchema, Numeric, Categorical), and the sketcher that chooses.
-MOST_ENTRIES = 64
+# 60, three for the schema (TableSchema, Numeric, Categorical), a sketcher that chooses, and its
+# picture.
+MOST_ENTRIES = 65
 ENTRIES = api_entries((ROOT / "docs/api.rst").read_text())
 
 

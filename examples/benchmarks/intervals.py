@@ -532,7 +532,7 @@ def summary(by_cell, rows, adjusted, told):
     print(f"\n{len(low)} of {len(rows)} cells lie significantly below {LEAST}")
     for side, goal in (("in", 1.5), ("out", 3.0)):
         over = [row[:3] for row in rows if row[-1][side] > goal]
-        middle = np.nanmedian([cell[side] for cell in found] or [np.nan])
+        middle = _median(np.array([cell[side] for cell in found]))
         where = "inside" if side == "in" else "outside"
         print(
             f"width over the oracle's, {where} measured groups: median of cells {middle:.2f}, "
@@ -722,16 +722,19 @@ def parse():
 
 def tasks(arguments, done):
     """Return what is left to do, a release of every cell before the next of any."""
+    import intervals  # by its name, so that other processes find it
+
     for number in range(arguments.releases):
         for epsilon in arguments.epsilons:
             if arguments.population:
                 if (epsilon, number) not in {(r["epsilon"], r["release"]) for r in done}:
-                    yield delayed(population_release)(arguments.data, epsilon, number)
+                    yield delayed(intervals.population_release)(arguments.data, epsilon, number)
                 continue
             for name in arguments.tables:
                 keys = {(r["table"], r["epsilon"], r["release"]) for r in done}
                 if (name, epsilon, number) not in keys:
-                    yield delayed(release)(name, arguments.data, epsilon, number, arguments.kinds)
+                    parts = (name, arguments.data, epsilon, number, arguments.kinds)
+                    yield delayed(intervals.release)(*parts)
 
 
 def main():

@@ -21,6 +21,7 @@ from ..schema._columns import Categorical, Column, Numeric
 from ..schema._schema import TableSchema, allowed, as_schema
 from ..sketches import PrivateSketch
 from ..sketches._sketchers import BaseSketcher
+from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
 from ._default_sketcher import default_sketcher
 from .inferring._points import check_answerable
@@ -248,6 +249,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         """Release a sketch of `table`, one charge, if it can be answered from."""
         self._is_graphical(feature_map)
         check_answerable(feature_map, feature_map.schema, self.prior)
+        check_possible(feature_map.schema)
         sketcher.fit(table, **({} if groups is None else {"groups": groups}))
         self.sketcher_ = sketcher
 

@@ -5,12 +5,14 @@ and a bar or a band is an interval at ``level``, .95 unless another is asked for
 """
 
 from ._privacy import LedgerDisplay, PrivacyProfileDisplay
+from ._sketches import ColumnGraphDisplay
 from ._statistics import CDFDisplay, CovarianceDisplay, MomentDisplay
 from ._summaries import OwnersDisplay, SummaryDisplay
 from ._utility import PrivacyUtilityDisplay
 
 __all__ = [
     "CDFDisplay",
+    "ColumnGraphDisplay",
     "CovarianceDisplay",
     "LedgerDisplay",
     "MomentDisplay",

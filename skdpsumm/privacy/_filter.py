@@ -230,6 +230,16 @@ class StepBudget:
             return int(np.argmax(scores))
         return exponential_choice(scores.astype(np.int64), scale, self._generator(step))
 
+    def check_choice(self, *, sensitivity: float, share: float) -> None:
+        """Raise ValueError where the noise of such a `choose` would not fit; nothing is spent.
+
+        Parameters
+        ----------
+        sensitivity : float
+        share : float
+        """
+        self._gumbel_scale(sensitivity, share)
+
     def cost_when_replaced(self, most_chosen: float) -> Mechanism:
         """Return what the steps cost between neighbours that differ in the values of one row.
 

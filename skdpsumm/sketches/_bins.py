@@ -30,7 +30,7 @@ _ATOM = 2.0**-20
 # Powers of ten that geometric cells span, of values without a step.
 _DECADES = 4.0
 # Standard deviations by which a part must be heavier or lighter than the rest of its stretch.
-_CHANGE = 3.5
+_CHANGE = 1.5
 # A bin of so many times its share of the rows is halved.
 _HEAVY = 1.5
 # Standard deviations at which a category is no longer rare.
@@ -105,7 +105,7 @@ def find_bins(counts: Floats, widths: Floats, std: float, *, least: float = 0.0)
     """Return the first fine cell of each bin, about `N_BINS` of them.
 
     Stretches are cut, best place first, where the part on the left departs most from an even spread
-    (by more than 3.5 standard deviations of the noise). Neighbours of like density are then joined
+    (by more than 1.5 standard deviations of the noise). Neighbours of like density are then joined
     while there are too many, and the heaviest halved while there are too few.
 
     Parameters

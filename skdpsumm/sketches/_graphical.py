@@ -1,13 +1,19 @@
 """A graphical model of noisy marginals: a junction tree, fitted by proportional fitting.
 
 Codes of d columns, column a with ``sizes[a]`` cells. The model is the distribution p of all columns
-that fits noisy counts y of groups of them best, and is as close to independence as these allow:
+that fits noisy counts of groups of them best, and is as close to independence as these allow:
 
-    min_p  sum_g sum_cells (N p_g - y_g)^2 / (2 sigma_g^2)  -  alpha H(p).
+    min_p  sum_g sum_cells (p_g - y_g)^2 / (2 sigma_g^2)  -  alpha H(p).
 
-Its solution has a potential theta for each counted cell, and factorises over the cliques of any
-triangulation of the groups: a `JunctionTree` holds it exactly, and gives every marginal of it. The
-dual is solved one group at a time, exactly (`GraphicalModel.fit`).
+y_g are the counts of group g as shares of the rows, made consistent with those of all others by
+`Residuals`, and sigma_g is their noise. The margins of groups are fitted beside the groups, more
+closely: sums of cells must not pay for cells that cannot be negative. The solution has a potential
+for each counted cell, and factorises over the cliques of any triangulation of the groups: a
+`JunctionTree` holds it exactly, and gives every marginal of it. `_raking.py` has the algorithm.
+
+Groups that would make the tree too large are left out of it, and used all the same: `table` has the
+tree's answer as the prior of what they tell, and `rake` gives weights to rows drawn from the tree.
+So `table` and rows may differ, on columns whose counts the tree does not hold.
 
 References
 ----------
@@ -112,6 +118,12 @@ class GraphicalModel:
         if held != self._held:
             self.tree, self._held = JunctionTree(self.sizes, held), held
         return self._fit(marginals, sweeps)
+
+    def check_possible(self) -> None:
+        """Raise ValueError where public zeros leave no row."""
+        self._held = tuple(group for group, _ in self.zeros)
+        self.tree = JunctionTree(self.sizes, self._held)
+        self._start([[] for _ in self.tree.cliques])
 
     def copy_with(
         self, marginals: Sequence[Marginal], *, sweeps: int = _WARM_SWEEPS
@@ -253,14 +265,13 @@ class GraphicalModel:
         return _TRUST / max(excess, _LEAST_EXCESS) ** (1 / 3)
 
     def _possible(self, group: Sequence[int]) -> NDArray[np.bool_]:
-        """Return where public zeros of a group let rows be."""
-        possible = np.ones([self.sizes[a] for a in group], bool)
-        for zeros, allowed in self.zeros:
-            if set(zeros) <= set(group):
-                order = sorted(range(len(zeros)), key=lambda k: group.index(zeros[k]))
-                shape = [n if a in zeros else 1 for a, n in zip(group, possible.shape, strict=True)]
-                possible &= np.transpose(allowed, order).reshape(shape)
-        return possible
+        """Return where public zeros of all groups let rows be."""
+        if not self.zeros:
+            return np.ones([self.sizes[a] for a in group], bool)
+        bare = copy.copy(self)
+        bare.tree = copy.copy(self.tree)
+        bare._start([[] for _ in self.tree.cliques])
+        return bare.marginal(group) > 0
 
     def rake(
         self, codes: NDArray[np.int64], *, weights: Floats | None = None, sweeps: int = 20
@@ -284,7 +295,7 @@ class GraphicalModel:
             They sum to one.
         """
         outside = [target for target in self.targets if target.group in self.left_out]
-        if not outside:
+        if not outside or not len(codes):
             weights = np.ones(len(codes)) if weights is None else weights
             return weights / weights.sum()
         alpha = self.alpha * self._trust(outside)

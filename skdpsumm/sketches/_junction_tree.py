@@ -394,7 +394,8 @@ def _stratified_codes(
 ) -> NDArray[np.int64]:
     """Return a column of `table` for each row of it that is asked for, by its probabilities."""
     n = len(place)
-    order = np.lexsort((rng.random(n), place))
+    # One integer to sort by: much faster than two keys.
+    order = np.argsort((place << 31) + (rng.random(n) * 2**31).astype(np.int64))
     counts = np.bincount(place, minlength=len(table))
     rank = np.empty(n)
     rank[order] = np.arange(n) - (np.cumsum(counts) - counts)[place[order]]

@@ -361,9 +361,12 @@ def solve_block(
     offset = np.log(np.maximum(now, _SMALLEST) / slack) + (share / slack - old)
     if possible is not None:
         offset = np.where(possible, offset, -np.inf)
-    # The sum falls with z and is convex: from the left Newton's method never passes the root.
-    # There, one cell alone would hold all.
-    z, left = 0.0, float(np.max(offset - 1 / slack + np.log(slack)))
+    # The sum falls with z and is convex: from the left Newton's method never passes the root. At
+    # the left end one cell alone would hold all, at the right end none holds more than a mean cell.
+    left = float(np.max(offset - 1 / slack + np.log(slack)))
+    mean = 1 / (slack * slack.size)
+    right = float(np.max(offset - mean - np.log(mean)))
+    z = min(max(0.0, left), right)
     for _ in range(100):
         omega = wrightomega(offset - z).real
         matched = slack * omega

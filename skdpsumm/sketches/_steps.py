@@ -64,8 +64,11 @@ _MOST_CANDIDATE_CELLS = 2**22
 _MOST_CANDIDATES = 2**13
 # Expected size of normal noise, in standard deviations.
 _MEAN_NOISE = math.sqrt(2 / math.pi)
-# A half of a heavy bin has so many standard deviations of the base's noise; models want many bins.
-_WORTH_A_BIN = 1.0
+# A half of a heavy bin has so many standard deviations of the base's noise; models of a target want
+# more bins than tables do.
+_WORTH_A_BIN, _WORTH_A_BIN_WITH_TARGET = 4.0, 1.0
+# That a release may tell: sums of 64 bits, in grid units.
+_MOST_ROWS = 2.0**48
 # Of rows, in grid units, that a model may expect.
 _LARGEST = 2**60
 
@@ -256,7 +259,9 @@ class Steps:
 
     def _find_bins(self, exact: Sums) -> None:
         part = self._count(first_map(self.design), exact, _FOR_BINS)
-        least = _WORTH_A_BIN * self._base_std()
+        with_target = self.design.target is not None
+        worth = _WORTH_A_BIN_WITH_TARGET if with_target else _WORTH_A_BIN
+        least = worth * self._base_std()
         for j, table in zip(self.design.searched, part.tables(), strict=True):
             edges, n_present = self.design.fine[j], part.map.n_present(j)
             widths = np.diff(part.map.edges(j))
@@ -461,6 +466,75 @@ def n_picks(design: Design, budget: StepBudget, n_rows: float, n_candidates: int
     found = (n_rows * precision(design, budget) / _PICKS) ** (1 / power)
     picks = max(_LEAST_PICKS, design.schema.n_columns, math.floor(found))
     return n_candidates if n_candidates <= _NEARLY_ALL * picks else picks
+
+
+def expected_noise(design: Design, budget: StepBudget, n_rows: float) -> tuple[float, float, int]:
+    """Return the noise of a cell of one column and of a group that is chosen, in rows.
+
+    And how many groups are chosen of so many rows.
+    """
+    picks = n_picks(design, budget, n_rows, len(design.candidates))
+    base, n_groups = base_share(design, budget, n_rows), picks + len(design.workload)
+    spare = 1 - (_FOR_BINS if design.searched else 0.0)
+    if not n_groups:
+        base = spare
+    spare -= base + (FOR_CHOICES if picks < len(design.candidates) else 0.0)
+    others = 1 if design.target is None else design.most_cells((design.target,))
+    single = budget.std(share=base, **design.distances(design.map(design.base))) * math.sqrt(others)
+    if not n_groups:
+        return single / GRID, math.nan, 0
+    one = design.distances(design.map([(0,)]))
+    together = {"l1": one["l1"] * n_groups, "l2": one["l2"] * math.sqrt(n_groups)}
+    return single / GRID, budget.std(share=spare, **together) / GRID, picks
+
+
+def check_noise(design: Design, budget: StepBudget) -> None:
+    """Raise ValueError where the noise of some step would not fit into 64 bits, before any is paid.
+
+    The steps that follow the base count so many groups, together, with what then is left; the
+    noise of each is theirs (`Steps._count_workload`, `Steps._count_rounds`).
+    """
+    if budget.is_silent:
+        return
+    base = base_share(design, budget, math.inf)
+    spare = 1 - _FOR_BINS - base_share(design, budget, 0.0) - FOR_CHOICES
+    picks = n_picks(design, budget, _MOST_ROWS, len(design.candidates))
+    n_groups = max(picks + len(design.workload), 1)
+    one = design.distances(design.map([(0,)]))
+    budget.std(share=_FOR_BINS, **design.distances(first_map(design)))
+    budget.std(share=base, **design.distances(design.map(design.base)))
+    budget.std(share=spare, l1=one["l1"] * n_groups, l2=one["l2"] * math.sqrt(n_groups))
+    budget.check_choice(sensitivity=design.score_sensitivity, share=FOR_CHOICES / max(picks, 1))
+
+
+def check_possible(schema: TableSchema) -> None:
+    """Raise ValueError where combinations that the schema rules out leave no row at all.
+
+    Cells are as few as tell the combinations apart. Where even a model of these is too large, it
+    holds some of the combinations, and so does that of a release.
+    """
+    if not schema.impossible:
+        return
+    bins: dict[int, Any] = {}
+    for j, column in enumerate(schema.columns):
+        if schema.values(j) is None:
+            low, high = schema.bound(j) or (0.0, 1.0)
+            bins[j] = (low, *schema.thresholds(j), high)
+            continue
+        taken = [set(codes) for one in schema.impossible for k, codes in one if k == j]
+        alike = [tuple(code in codes for codes in taken) for code in range(column.n_codes)]
+        place = {signs: k for k, signs in enumerate(dict.fromkeys(alike))}
+        bins[j] = tuple(place[signs] for signs in alike)
+    every = range(schema.n_columns)
+    cells = HistogramMap(schema, [1] * len(every), [(j,) for j in every], bins)
+    zeros = schema.possible_cells([cells.contents(j) for j in every], most_cells=MOST_CELLS)
+    try:
+        GraphicalModel(cells.n_bins, zeros=zeros).check_possible()
+    except ValueError:
+        raise ValueError(
+            "The schema leaves no row: together, its combinations of values that are never there "
+            "rule out every one. Take back one that holds for some rows."
+        ) from None
 
 
 def _summed(table: Floats, axis: int, cell: NDArray[np.int64], size: int) -> Floats:

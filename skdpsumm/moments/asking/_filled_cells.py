@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
 from ._positions import NamedRows
 
@@ -27,9 +28,7 @@ _N_ROWS, _FEWEST, _MOST = 2**17, 4, 32
 # Values that one question may have at all rows together.
 _MOST_VALUES = 2**24
 # Rows in all atoms of a single column together, and in one.
-_N_ROWS_OF_ONE, _FEWEST_PLACES, _MOST_PLACES = 2048, 8, 64
-# Rows of a smooth column are spread like so many places in an atom: chosen by measurement.
-_SMOOTH_PLACES = 12.0
+_N_ROWS_OF_ONE, _FEWEST_PLACES, _MOST_PLACES = 2048, 4, 64
 # A neighbour whose width is a smaller part of an atom's says nothing of its density.
 _COMPARABLE = 0.2
 # By this factor a density may grow from one atom to the next.
@@ -48,15 +47,16 @@ class Inside:
 
     Attributes
     ----------
+    column : ColumnCells
     exact : ndarray of bool, shape (n_atoms,)
         Atoms of a single value.
-    crowded : ndarray of shape (n_atoms,)
-        Share of the rows of an atom that its neighbours do not explain: they may all be at one
+    crowded : ndarray of shape (n_pieces,)
+        Share of the rows of a piece that its neighbours do not explain: they may all be at one
         place.
-    ignorance : ndarray of shape (n_atoms,)
-        Variance of the place of the rows' mean, in units of that of a single row.
+    piece_shares : ndarray of shape (n_pieces,)
+        Of each piece in its cell.
     in_cells : ndarray of shape (n_cells,)
-        The same of the model's cells.
+        Variance of the mean place of a cell's rows, in units of that of a single row.
     """
 
     def __init__(self, model: TableModel, j: int):
@@ -64,18 +64,29 @@ class Inside:
         shares = np.maximum(model.table((j,)), 0.0)
         noise = model.noise_variance((j,), np.eye(column.n_cells))
         spread = np.zeros(column.n_cells) if noise is None else np.sqrt(noise)
-        cell = column.cell_of_atom
-        self.mass = shares[cell] * column.shares
-        noise_of_atoms = shares[cell] * column.shares_std + spread[cell] * column.shares
+        piece, cell = column.piece_of_atom, column.cell_of_atom
+        self.cell_of_piece = np.zeros(piece.max() + 1, np.int64)
+        self.cell_of_piece[piece] = cell
+        self.piece_shares: Floats = np.bincount(piece, column.shares).astype(np.float64)
         self.exact = self._exact(model, j)
-        self.crowded = np.zeros(column.n_atoms)
+        self.crowded = np.zeros(len(self.piece_shares))
         if column.edges is not None:
             n = column.n_present
-            self.crowded[:n] = _crowded(self.mass[:n], np.diff(column.edges), noise_of_atoms[:n])
-        self.crowded[self.exact] = 0.0
-        self.ignorance = self.crowded**2 + (1 - self.crowded) ** 2 / _SMOOTH_PLACES
-        self.ignorance[self.exact] = 0.0
+            widths = np.bincount(piece[:n], np.diff(column.edges)).astype(np.float64)
+            mass = (shares[self.cell_of_piece] * self.piece_shares)[: len(widths)]
+            unsure = self._spread_of_pieces(shares, spread)[: len(widths)]
+            self.crowded[: len(widths)] = _crowded(mass, widths, unsure)
+        exact = np.bincount(piece, ~self.exact) == 0
+        self.crowded[exact & (np.bincount(piece) == 1)] = 0.0
         self.in_cells = self._of_cells()
+
+    def _spread_of_pieces(self, shares: Floats, spread: Floats) -> Floats:
+        """Return the standard deviation of the noise in the mass of each piece."""
+        column, n = self.column, len(self.piece_shares)
+        own = (column.piece_of_atom[:, None] == np.arange(n)).astype(np.float64)
+        cell = self.cell_of_piece
+        of_shape = np.sqrt(column.shape.variance(own)[cell, np.arange(n)])
+        return np.hypot(shares[cell] * of_shape, spread[cell] * self.piece_shares)
 
     def _exact(self, model: TableModel, j: int) -> NDArray[np.bool_]:
         column, step = self.column, model.schema.step(j)
@@ -89,20 +100,14 @@ class Inside:
 
     def _of_cells(self) -> Floats:
         """Return how far the mean place of a cell's rows may be off, in variances of a row's."""
-        column = self.column
-        cell, n = column.cell_of_atom, column.n_cells
+        column, cell = self.column, self.column.cell_of_atom
         order = np.argsort(cell, kind="stable")
         ends = np.cumsum(column.shares[order])
         middle = np.empty(column.n_atoms)
         middle[order] = ends - column.shares[order] / 2 - cell[order] - 0.5
-        shares = column.shares
-        within = np.bincount(cell, shares**2 * (shares**2 / 12) * self.ignorance, n)
-        between = np.bincount(cell, column.shares_std**2 * middle**2, n)
-        several = np.bincount(cell, minlength=n) > 1
-        told = np.bincount(cell, column.shares_std, n) > 0
-        found = np.minimum((within + between) * 12, 1.0)
-        # Of categories that were only counted together nothing is known.
-        return np.where(several & ~told & (column.edges is None), 1.0, found)
+        between = column.shape.variance(middle[:, None])[:, 0]
+        loose = np.where(self.exact, 0.0, column.shares**4 / PLACES)
+        return np.minimum(12 * between + np.bincount(cell, loose, column.n_cells), 1.0)
 
     @property
     def is_exact(self) -> bool:
@@ -127,7 +132,9 @@ def _crowded(mass: Floats, width: Floats, noise: Floats) -> Floats:
                 found[a] *= min(d[near[0]] / d[near[1]], _STEEPEST)
         expected = np.maximum(expected, found[::sign])
     explained = expected * width + noise
-    return np.clip(1 - explained / np.maximum(mass, _SMALLEST), 0.0, 1.0)
+    found = np.clip(1 - explained / np.maximum(mass, _SMALLEST), 0.0, 1.0)
+    # Where most rows are a crowd, so may be the rest: noise alone does not explain it.
+    return np.minimum(found + found**3, 1.0)
 
 
 class FilledCells:
@@ -224,37 +231,37 @@ class FilledCells:
         return self._at_end(k, atoms, ends[k])
 
     def _at_end(self, k: int, atoms: Codes, end: int) -> NDArray:
-        """Return the lowest or the highest value in the atom that may be crowded."""
+        """Return the lowest or the highest value in an atom, or in the crowded piece of a cell."""
         inside = self.insides[k]
         column = inside.column
         if column.edges is None:
             return column.values(atoms, np.full(len(atoms), 0.5))
+        first = last = atoms
         if not self.by_atom:
-            atoms = self.crowd(k)[column.cell_of_atom[atoms]]
+            pieces = self._crowd(k)[column.cell_of_atom[atoms]]
+            first = np.searchsorted(column.piece_of_atom, pieces)
+            last = np.searchsorted(column.piece_of_atom, pieces, side="right") - 1
+        atoms = last if end else first
         found = column.values(atoms, np.full(len(atoms), (1 - 1e-12) * end))
         if self.model.schema.step(self.columns[k]) is None:
             there = atoms < column.n_present
-            low = column.edges[np.where(there, atoms, 0)]
-            high = np.nextafter(column.edges[np.where(there, atoms, 0) + 1], -np.inf)
-            high = np.where(atoms == column.n_present - 1, column.edges[-1], high)
-            found = np.where(there, high if end else low, found)
+            known = np.where(there, atoms, 0)
+            high = np.nextafter(column.edges[known + 1], -np.inf)
+            high = np.where(known == column.n_present - 1, column.edges[-1], high)
+            found = np.where(there, high if end else column.edges[known], found)
         return found
 
-    def crowd(self, k: int) -> Codes:
-        """Return the atom of each cell whose rows are most likely to be at one place."""
+    def _crowd(self, k: int) -> Codes:
+        """Return the piece of each cell whose rows are most likely to be at one place."""
         inside = self.insides[k]
-        column = inside.column
-        order = np.lexsort((-inside.crowded * column.shares, column.cell_of_atom))
-        first = np.searchsorted(column.cell_of_atom[order], np.arange(column.n_cells))
-        return order[first]
+        order = np.lexsort((-inside.crowded * inside.piece_shares, inside.cell_of_piece))
+        cells = np.arange(inside.column.n_cells)
+        return order[np.searchsorted(inside.cell_of_piece[order], cells)]
 
     def crowded(self, k: int) -> Floats:
-        """Return the share of each unit's rows along an axis that may be at one place."""
-        inside = self.insides[k]
-        if self.by_atom:
-            return inside.crowded
-        atoms = self.crowd(k)
-        return inside.crowded[atoms] * inside.column.shares[atoms]
+        """Return the share of the rows of each cell of an axis that may be at one place."""
+        inside, pieces = self.insides[k], self._crowd(k)
+        return inside.crowded[pieces] * inside.piece_shares[pieces]
 
     def means(self, values: Floats) -> Floats:
         """Return the mean of values in each unit, shape (n_units, k)."""

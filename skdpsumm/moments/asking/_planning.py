@@ -20,6 +20,11 @@ from ._positions import NamedRows, evaluate_rows
 
 _EPSILON_RANGE = (1e-4, 1e4)
 _EPSILON_TOLERANCE = 1e-3
+_CHOOSES = (
+    "{0} chooses what it counts when it sees the rows, so that the error of one function is not "
+    "known before. Ask {0}(...).predict_error(n_samples=...) for the errors of counts, or give a "
+    "sketcher of what is counted, such as SketchUnion([HistogramSketcher(), RFFSketcher()])."
+)
 
 
 def _of_those_present(values: NDArray) -> NDArray[np.float64]:
@@ -49,6 +54,8 @@ class Plan:
         columns.require_bounds()
         self.sketcher = estimator._seeded(estimator._made_sketcher(estimator._known, columns), rng)
         self.sketcher._validate_params()
+        if not hasattr(self.sketcher, "_draw_map"):
+            raise ValueError(_CHOOSES.format(type(self.sketcher).__name__))
         self.map = self.sketcher._draw_map(columns, check_random_state(self.sketcher.random_state))
         prior = "uniform" if isinstance(estimator.prior, str) else estimator.prior
         empty = self._release(own_clone(self.sketcher))

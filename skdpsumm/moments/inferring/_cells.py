@@ -20,14 +20,13 @@ from ...features._histogram import HistogramMap
 from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
 from ...sketches._residuals import Marginal
+from ._shapes import Counts, Shape, expected_masses, fitted_shape, subdivided
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 # Of a range: edges so close are one, rounded in two ways.
 _SAME_EDGE = 1e-9
-# Standard deviations by which a noisy count must depart from an even spread to be believed.
-_BELIEVED = 2.5
 _SMALLEST = 1e-300
 
 
@@ -66,19 +65,27 @@ class ColumnCells:
     edges : ndarray or None
         Of the atoms of a numeric column, half a step beside its values where it has a step. None
         for categories, of which each is an atom. Missing values are the last atom of either.
-    cell_of_atom : ndarray of int, shape (n_atoms,)
-    shares : ndarray, shape (n_atoms,)
-        Probability of each atom within its cell.
-    shares_std : ndarray, shape (n_atoms,)
-        Standard deviation of the noise in `shares`; 0 where they are an even spread.
+    shape : Shape
+        Of the atoms in their cells.
+    piece_of_atom : ndarray of int, shape (n_atoms,)
+        What histograms did not divide is one piece.
     """
 
     schema: TableSchema
     column: int
     edges: Floats | None
-    cell_of_atom: Codes
-    shares: Floats
-    shares_std: Floats
+    shape: Shape
+    piece_of_atom: Codes
+
+    @property
+    def cell_of_atom(self) -> Codes:
+        """The cell of each atom."""
+        return self.shape.cell_of_atom
+
+    @property
+    def shares(self) -> Floats:
+        """Probability of each atom within its cell."""
+        return self.shape.shares
 
     @property
     def n_cells(self) -> int:
@@ -165,8 +172,7 @@ def column_cells(schema: TableSchema, groups: Sequence[Counted], j: int) -> Colu
     n_atoms = _n_atoms(schema, edges, j)
     joint = [d for d, group in zip(divisions, own, strict=True) if len(group.columns) > 1]
     cells = _chosen(joint or divisions, n_atoms)
-    shares, noise = _shape(schema, own, divisions, cells, edges, j)
-    return ColumnCells(schema, j, edges, cells, shares, noise)
+    return _with_shape(schema, own, divisions, cells, edges, j)
 
 
 def _atom_edges(schema: TableSchema, parts: Sequence[HistogramMap], j: int) -> Floats | None:
@@ -177,7 +183,9 @@ def _atom_edges(schema: TableSchema, parts: Sequence[HistogramMap], j: int) -> F
     half = (schema.step(j) or 0.0) / 2
     ends = np.array([low - half, high + half])
     edges = np.unique(np.concatenate([ends, *(part.edges(j) for part in parts)]))
-    close = np.concatenate([[False], np.diff(edges) <= _SAME_EDGE * (high - low)])
+    # Of a wide range with a step, a bin of one value is narrower than that.
+    same = min(_SAME_EDGE * (high - low), half / 2 or np.inf)
+    close = np.concatenate([[False], np.diff(edges) <= same])
     return edges[~close]
 
 
@@ -219,68 +227,78 @@ def _chosen(divisions: Sequence[Codes], n_atoms: int) -> Codes:
     return rank[inverse].astype(np.int64)
 
 
-def _shape(
+def _with_shape(
     schema: TableSchema,
     own: Sequence[Counted],
     divisions: Sequence[Codes],
     cells: Codes,
     edges: Floats | None,
     j: int,
-) -> tuple[Floats, Floats]:
-    """Return the shares of atoms in their cells, and the noise in them.
+) -> ColumnCells:
+    """Return cells with the shape of what is in them; pieces are divided into atoms."""
+    n = int(cells.max()) + 1
+    masses = _masses(own, divisions, cells, j)
+    piece = np.arange(len(cells))
+    if edges is None:
+        expected = np.ones(len(cells))
+    else:
+        missing = schema.missing(j)
+        edges, piece = subdivided(edges, schema.step(j))
+        present = cells[piece]
+        expected = expected_masses(edges, present, masses[:n])
+        if missing:
+            piece, expected = np.append(piece, len(cells) - 1), np.append(expected, 1.0)
+    counted = _finest(schema, own, divisions, cells, edges, piece, j)
+    shape = fitted_shape(cells[piece], piece, expected, masses, counted, numeric=edges is not None)
+    return ColumnCells(schema, j, edges, shape, piece)
 
-    Of the histograms that divide cells the one with the most bins speaks: a count that departs
-    from an even spread by more than noise does is believed, the rest of the cell is spread evenly.
+
+def _masses(own: Sequence[Counted], divisions: Sequence[Codes], cells: Codes, j: int) -> Floats:
+    """Return the rows of each cell, at least 0, by all histograms that tell them."""
+    total, precision = np.zeros(cells.max() + 1), _SMALLEST
+    for group, division in zip(own, divisions, strict=True):
+        if _refines(division, cells):
+            axes = tuple(k for k, a in enumerate(group.columns) if a != j)
+            found = group.counts.sum(axis=axes)
+            counts = np.bincount(_image(division, cells, len(found)), found, len(total))
+            weight = 1 / max(group.std**2 * _n_others(group, j) * len(division), _SMALLEST)
+            total, precision = total + weight * counts, precision + weight
+    return np.maximum(total / precision, 0.0)
+
+
+def _finest(
+    schema: TableSchema,
+    own: Sequence[Counted],
+    divisions: Sequence[Codes],
+    cells: Codes,
+    edges: Floats | None,
+    piece_of_atom: Codes,
+    j: int,
+) -> Counts | None:
+    """Return the counts of pieces of the histogram with the most bins, None if none divides cells.
+
+    In the order of atoms by their cells. A bin may be cut by a cell's edge: its rows are spread.
     """
-    size = _sizes(schema, edges, len(cells), j)
-    shares = size / np.bincount(cells, size)[cells]
-    noise = np.zeros(len(cells))
     finer = [k for k, d in enumerate(divisions) if d.max() > cells.max()]
     if not finer:
-        return shares, noise
+        return None
     best = max(finer, key=lambda k: (divisions[k].max(), -own[k].std * _n_others(own[k], j)))
     division, group = divisions[best], own[best]
     axes = tuple(k for k, a in enumerate(group.columns) if a != j)
-    counts, std = group.counts.sum(axis=axes), group.std * np.sqrt(_n_others(group, j))
-    # Pieces: where a bin of this histogram and a cell meet. A bin may be cut by a cell's edge.
-    piece = np.unique(np.stack([cells, division]), axis=1, return_inverse=True)[1]
-    cell = np.zeros(piece.max() + 1, np.int64)
-    cell[piece] = cells
-    of_bin = np.zeros(piece.max() + 1, np.int64)
-    of_bin[piece] = division
-    piece_size = np.bincount(piece, size)
-    part = piece_size / np.bincount(division, size)[of_bin]
-    found, spread = counts[of_bin] * part, std * part
-    total = np.maximum(np.bincount(cell, found), 0.0)
-    even = total[cell] * piece_size / np.bincount(cell, piece_size)[cell]
-    believed = np.abs(found - even) > _BELIEVED * spread
-    kept = np.where(believed, np.maximum(found, 0.0), 0.0)
-    rest = np.maximum(total - np.bincount(cell, kept), 0.0)
-    open_size = np.bincount(cell, np.where(believed, 0.0, piece_size))
-    filled = np.where(
-        believed, kept, rest[cell] * piece_size / np.maximum(open_size, _SMALLEST)[cell]
-    )
-    whole = np.bincount(cell, filled)
-    known = (whole > 0)[cell]
-    filled = np.where(known, filled / np.maximum(whole, _SMALLEST)[cell], 0.0)
-    filled = np.where(known, filled, piece_size / np.bincount(cell, piece_size)[cell])
-    alone = np.bincount(cell)[cell] == 1
-    unsure = np.where(alone, 0.0, spread / np.maximum(np.maximum(total[cell], spread), _SMALLEST))
-    inside = size / piece_size[piece]
-    return filled[piece] * inside, np.minimum(unsure[piece] * inside, 1.0)
+    counts, variance = group.counts.sum(axis=axes), group.std**2 * _n_others(group, j)
+    counts = np.bincount(_image(division, division, len(counts)), counts, len(counts))
+    sizes = np.ones(len(cells))
+    if edges is not None:
+        widths = np.bincount(piece_of_atom[: len(edges) - 1], np.diff(edges))
+        sizes[: len(widths)] = widths
+    part = sizes / np.bincount(division, sizes)[division]
+    order = np.argsort(cells, kind="stable")
+    return Counts((counts[division] * part)[order], (variance * part**2)[order])
 
 
 def _n_others(group: Counted, j: int) -> int:
     """Return the number of cells that a bin of column `j` is the sum of."""
     return group.counts.size // group.part.n_bins[j]
-
-
-def _sizes(schema: TableSchema, edges: Floats | None, n_atoms: int, j: int) -> Floats:
-    """Return the widths of atoms, or one for each category."""
-    if edges is None:
-        return np.ones(n_atoms)
-    widths = np.diff(edges)
-    return np.append(widths, widths.mean()) if schema.missing(j) else widths
 
 
 def in_cells(group: Counted, cells: Sequence[ColumnCells]) -> Marginal | None:
@@ -298,9 +316,9 @@ def in_cells(group: Counted, cells: Sequence[ColumnCells]) -> Marginal | None:
         if not _refines(division, into):
             if not _refines(into, division):
                 return None
-            coarse[j] = _image(into, division)
+            coarse[j] = _image(into, division, column.n_cells)
             into = division
-        cell = _image(division, into)
+        cell = _image(division, into, counts.shape[axis])
         size = int(into.max()) + 1
         n_summed = np.multiply.outer(n_summed, np.bincount(cell, minlength=size))
         moved = np.moveaxis(counts, axis, 0)
@@ -312,8 +330,13 @@ def in_cells(group: Counted, cells: Sequence[ColumnCells]) -> Marginal | None:
     return Marginal(group.columns, counts, even, group.phase, coarse)
 
 
-def _image(fine: Codes, coarse: Codes) -> Codes:
-    """Return the cell of a coarse division that holds each cell of a fine one."""
-    found = np.zeros(fine.max() + 1, np.int64)
+def _image(fine: Codes, coarse: Codes, n_fine: int) -> Codes:
+    """Return the cell of a coarse division that holds each of so many cells of a fine one.
+
+    A bin too narrow for an atom of its own goes where its neighbour goes.
+    """
+    found = np.full(n_fine, -1, np.int64)
     found[fine] = coarse
-    return found
+    known = np.flatnonzero(found >= 0)
+    place = np.searchsorted(known, np.arange(n_fine), side="right") - 1
+    return found[known[np.maximum(place, 0)]]

@@ -1,0 +1,335 @@
+"""Where in a cell of a column the rows lie: what fine counts and the neighbouring cells tell.
+
+A model counts rows in cells. Where in them they lie is known from finer counts, which are noisy,
+and from how rows go from cell to cell: the densities of neighbours tell how that of a cell tilts.
+Both are brought together in a binary tree for each cell: at each node the share of the rows on its
+left is a mean, by precision, of what the densities expect and of what was counted. Far from what is
+expected, the count is believed alone. What remains uncertain is kept at the nodes, so that the
+error of any function's mean follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+# Rows on the left of a node are expected as if a row's place were known of so many of them. Of a
+# column of categories that were counted together, nothing is known.
+PLACES, _OF_CATEGORIES = 12.0, 1.0
+# At a node what is expected has a spread of so many times that, with these chances; and it is worth
+# nothing with the last one.
+_SURE, _WORTHLESS = ((0.7, 1.0), (0.25, 3.0)), 0.05
+# Of a share p, p (1 - p) is taken to be so large at least.
+_LEAST_SPREAD = 0.03
+# Log densities grow by so much in a cell at most; of falling ones at an end of the range, the mean
+# is this part of the first.
+_STEEP, _STEEPEST, _LEVEL = float(np.log(40)), 60.0, 1e-6
+# A cell so many times as dense as its neighbours, and so much narrower, says nothing of them.
+_SPIKE, _NARROW = 5.0, 0.2
+# Rows that an empty cell is taken to have.
+_FEWEST = 0.5
+# Atoms of a column, and those of a piece that nobody divided.
+_MOST_ATOMS, _MOST_OF_PIECE = 512, 8
+_SMALLEST = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """How the rows of each cell are spread over its atoms, and how sure that is.
+
+    Atoms of a cell are taken in their order; a node divides some that follow one another.
+
+    Parameters
+    ----------
+    cell_of_atom : ndarray of int, shape (n_atoms,)
+    shares : ndarray of shape (n_atoms,)
+        Of each atom in its cell.
+    start, middle, end : ndarray of int, shape (n_nodes,)
+        Places of the atoms of each node, in the order of cells.
+    std : ndarray of shape (n_nodes,)
+        Standard deviation of the share of the cell's rows that is on the left of a node.
+    """
+
+    cell_of_atom: Codes
+    shares: Floats
+    start: Codes
+    middle: Codes
+    end: Codes
+    std: Floats
+
+    def variance(self, values: Floats) -> Floats:
+        """Return the variance of the mean of values of the atoms in each cell.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_atoms, k)
+
+        Returns
+        -------
+        ndarray of shape (n_cells, k)
+        """
+        order = np.argsort(self.cell_of_atom, kind="stable")
+        weights = self.shares[order] + _LEAST_WEIGHT
+        mass = np.concatenate([[0.0], np.cumsum(weights)])
+        sums = np.cumsum(weights[:, None] * values[order], axis=0)
+        sums = np.concatenate([np.zeros((1, values.shape[1])), sums])
+
+        def mean(start: Codes, end: Codes) -> Floats:
+            return (sums[end] - sums[start]) / (mass[end] - mass[start])[:, None]
+
+        step = mean(self.start, self.middle) - mean(self.middle, self.end)
+        found = np.zeros((int(self.cell_of_atom.max()) + 1, values.shape[1]))
+        cell = self.cell_of_atom[order][self.start]
+        np.add.at(found, cell, (self.std[:, None] * step) ** 2)
+        return found
+
+
+_LEAST_WEIGHT = 1e-12
+
+
+def subdivided(edges: Floats, step: float | None) -> tuple[Floats, Codes]:
+    """Return edges of atoms, several in each piece, and the piece of each atom.
+
+    Parameters
+    ----------
+    edges : ndarray
+        Of the pieces.
+    step : float or None
+        Of the column: atoms hold whole values.
+    """
+    n_pieces = len(edges) - 1
+    most = int(np.clip(_MOST_ATOMS // n_pieces, 1, _MOST_OF_PIECE))
+    counts = np.full(n_pieces, most)
+    if step is not None:
+        n_values = np.rint(np.diff(edges) / step).astype(np.int64)
+        counts = np.minimum(counts, np.maximum(n_values, 1))
+    else:  # what is as narrow as rounding stays whole
+        counts[np.diff(edges) < 1e-4 * (edges[-1] - edges[0])] = 1
+    piece = np.repeat(np.arange(n_pieces), counts)
+    rank = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
+    share = rank / counts[piece]
+    width = np.diff(edges)
+    if step is not None:
+        share = np.rint(share * n_values[piece]) / np.maximum(n_values[piece], 1)
+    starts = edges[piece] + share * width[piece]
+    return np.append(starts, edges[-1]), piece
+
+
+def expected_masses(edges: Floats, cell_of_atom: Codes, masses: Floats) -> Floats:
+    """Return the mass of each atom that the densities of neighbouring cells let expect.
+
+    In each cell the density is exponential, from what it is between the cell and its neighbour on
+    the left to what it is on the right. At an end of the range it falls as its mass says.
+
+    Parameters
+    ----------
+    edges : ndarray
+        Of the atoms, whose cells are intervals in their order.
+    cell_of_atom : ndarray of int
+    masses : ndarray of shape (n_cells,)
+        Rows of each cell, at least 0.
+    """
+    first = np.flatnonzero(np.diff(cell_of_atom, prepend=-1))
+    ends = np.append(edges[first], edges[-1])
+    own = masses[cell_of_atom[first]]
+    width = np.diff(ends)
+    tilt = _tilts(np.log(np.maximum(own, _FEWEST) / width), width)
+    at = np.searchsorted(first, np.arange(len(cell_of_atom)), side="right") - 1
+    low, high = ((one - ends[at]) / width[at] for one in (edges[:-1], edges[1:]))
+    steep = np.where(np.abs(tilt) < _LEVEL, _LEVEL, tilt)[at]
+    part = (np.exp(steep * high) - np.exp(steep * low)) / np.expm1(steep)
+    return np.maximum(own, _FEWEST)[at] * np.maximum(part, 1e-9 * (high - low))
+
+
+def _tilts(density: Floats, width: Floats) -> Floats:
+    """Return by how much the log density grows from the left to the right end of each cell."""
+    spiked = _spiked(density, width)
+    smooth = np.flatnonzero(~spiked)
+    tilt = np.zeros(len(density))
+    for place, k in enumerate(smooth.tolist()):
+        ends: list[float | None] = []
+        for other in (place - 1, place + 1):
+            if not 0 <= other < len(smooth):
+                ends.append(None)
+                continue
+            n = int(smooth[other])
+            gap = width[min(k, n) + 1 : max(k, n)].sum()
+            own, far = width[k] / 2, width[n] / 2 + gap
+            ends.append(float((density[k] * far + density[n] * own) / (own + far)))
+        tilt[k] = _tilt(density[k], *ends)
+    return tilt
+
+
+def _spiked(density: Floats, width: Floats) -> NDArray[np.bool_]:
+    """Return which cells are narrow, and far denser than both neighbours."""
+    found = np.zeros(len(density), np.bool_)
+    for k in range(len(density)):
+        near = [n for n in (k - 1, k + 1) if 0 <= n < len(density)]
+        if near:
+            denser = density[k] - max(density[n] for n in near) > np.log(_SPIKE)
+            found[k] = denser and width[k] < _NARROW * min(width[n] for n in near)
+    return found
+
+
+def _tilt(own: float, left: float | None, right: float | None) -> float:
+    if left is not None and right is not None:
+        return float(np.clip(right - left, -_STEEP, _STEEP))
+    if left is not None:
+        return _falling(own - left)
+    return 0.0 if right is None else -_falling(own - right)
+
+
+def _falling(log_ratio: float) -> float:
+    """Return the tilt of a density that begins at 1, whose mean is the exponential of this."""
+    if log_ratio > -1e-6:  # where a root could not be told from 0
+        return min(2 * log_ratio, _STEEP)
+    ratio = max(np.exp(log_ratio), 1 / _STEEPEST)
+    return brentq(lambda t: np.expm1(t) / t - ratio, -2 * _STEEPEST, -1e-9)
+
+
+class Counts:
+    """Noisy counts of pieces, of the finest histogram of a column.
+
+    Parameters
+    ----------
+    counts, variance : ndarray of shape (n_pieces,)
+    """
+
+    def __init__(self, counts: Floats, variance: Floats):
+        self.counts = np.concatenate([[0.0], np.cumsum(counts)])
+        self.variance = np.concatenate([[0.0], np.cumsum(variance)])
+
+    def of(self, start: int, end: int) -> tuple[float, float]:
+        """Return the count of pieces and its variance."""
+        return (
+            float(self.counts[end] - self.counts[start]),
+            float(self.variance[end] - self.variance[start]),
+        )
+
+
+def fitted_shape(
+    cell_of_atom: Codes,
+    piece_of_atom: Codes,
+    expected: Floats,
+    masses: Floats,
+    counted: Counts | None,
+    *,
+    numeric: bool,
+) -> Shape:
+    """Return the shape of all cells of a column.
+
+    Parameters
+    ----------
+    cell_of_atom, piece_of_atom : ndarray of int, shape (n_atoms,)
+    expected : ndarray of shape (n_atoms,)
+        In any unit.
+    masses : ndarray of shape (n_cells,)
+        Rows of each cell.
+    counted : Counts or None
+        Of the pieces, in the order of the atoms by cell; None where nobody divided cells.
+    numeric : bool
+    """
+    order = np.argsort(cell_of_atom, kind="stable")
+    pieces = _renumbered(piece_of_atom[order])
+    tree = _Tree(expected[order], pieces, counted, PLACES if numeric else _OF_CATEGORIES)
+    firsts = np.flatnonzero(np.diff(cell_of_atom[order], prepend=-1))
+    ends = np.append(firsts[1:], len(order))
+    for cell, (start, end) in enumerate(zip(firsts.tolist(), ends.tolist(), strict=True)):
+        tree.split(start, end, 1.0, max(float(masses[cell]), 0.0))
+    shares = np.empty(len(order))
+    shares[order] = tree.shares
+    nodes = np.array([node[:3] for node in tree.nodes], np.int64).reshape(-1, 3)
+    std = np.array([node[3] for node in tree.nodes])
+    return Shape(cell_of_atom, shares, nodes[:, 0], nodes[:, 1], nodes[:, 2], std)
+
+
+def _renumbered(pieces: Codes) -> Codes:
+    """Return pieces numbered in the order in which atoms have them."""
+    return np.cumsum(np.diff(pieces, prepend=pieces[:1]) != 0)
+
+
+class _Tree:
+    """Divides the rows of cells among their atoms, a node after the other."""
+
+    def __init__(self, expected: Floats, pieces: Codes, counted: Counts | None, places: float):
+        self._expected = np.concatenate([[0.0], np.cumsum(expected)])
+        self._pieces, self._counted, self._places = pieces, counted, places
+        self.shares = np.zeros(len(expected))
+        self.nodes: list[tuple[int, int, int, float]] = []
+
+    def split(self, start: int, end: int, share: float, rows: float) -> None:
+        """Divide a share of the cell's rows among the atoms from `start` to `end`."""
+        todo = [(start, end, share)]
+        while todo:
+            start, end, share = todo.pop()
+            if end - start == 1:
+                self.shares[start] = share
+                continue
+            middle = self._middle(start, end)
+            left, std = self._left(start, middle, end, share, rows)
+            self.nodes.append((start, middle, end, std))
+            todo += [(start, middle, left), (middle, end, share - left)]
+
+    def _middle(self, start: int, end: int) -> int:
+        """Return where to divide: between two pieces, as long as there are several."""
+        first, last = self._pieces[start], self._pieces[end - 1]
+        if first == last:
+            return (start + end) // 2
+        return int(np.searchsorted(self._pieces[start:end], (first + last + 1) // 2)) + start
+
+    def _left(
+        self, start: int, middle: int, end: int, share: float, rows: float
+    ) -> tuple[float, float]:
+        """Return the share of the cell's rows that is on the left, and its standard deviation."""
+        whole = self._expected[end] - self._expected[start]
+        part = (self._expected[middle] - self._expected[start]) / max(whole, _SMALLEST)
+        part = part if whole > 0 else 0.5
+        spread = share * np.sqrt(max(part * (1 - part), _LEAST_SPREAD) / self._places)
+        told = self._counted_left(start, middle, end, share, rows)
+        if told is None:
+            return share * part, float(spread)
+        count, variance = told
+        left, std = _brought_together(share * part, spread, count, variance, share)
+        return float(np.clip(left, 0.0, share)), float(min(std, share / 2))
+
+    def _counted_left(
+        self, start: int, middle: int, end: int, share: float, rows: float
+    ) -> tuple[float, float] | None:
+        """Return the counted share on the left and its variance, None where nobody counted it."""
+        first, cut, last = self._pieces[start], self._pieces[middle], self._pieces[end - 1] + 1
+        if self._counted is None or cut == self._pieces[middle - 1] or rows <= 0:
+            return None
+        left, of_left = self._counted.of(first, cut)
+        right, of_right = self._counted.of(cut, last)
+        other = share * rows - right  # what is not on the right
+        total = max(of_left + of_right, _SMALLEST)
+        count = (left * of_right + other * of_left) / total
+        return count / rows, of_left * of_right / total / rows**2
+
+
+def _brought_together(
+    expected: float, spread: float, count: float, variance: float, share: float
+) -> tuple[float, float]:
+    """Return the mean and the standard deviation of what was expected and then counted.
+
+    What is expected is as sure as `spread` says, or less sure (`_SURE`), or worth nothing.
+    """
+    variance = max(variance, _SMALLEST)
+    chances, means, variances = [], [], []
+    told = [(chance, factor * spread) for chance, factor in _SURE]
+    for chance, std in (*told, (_WORTHLESS, share / 2)):
+        wide = max(std**2, _SMALLEST)
+        total = wide + variance
+        off = (count - expected) ** 2 / total
+        chances.append(chance * np.exp(-off / 2) / np.sqrt(2 * np.pi * total) + _SMALLEST)
+        means.append((expected * variance + count * wide) / total)
+        variances.append(wide * variance / total)
+    weights = np.array(chances) / np.sum(chances)
+    mean = float(weights @ means)
+    return mean, float(np.sqrt(weights @ (np.array(variances) + (np.array(means) - mean) ** 2)))

@@ -1,0 +1,121 @@
+"""What an adaptive release cannot do is found before it is paid for; what is paid for is answered.
+
+Public facts alone decide it: epsilon, the schema, the limit of a group.
+"""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsumm import (
+    AdaptiveSketcher,
+    HistogramSketcher,
+    M2MEstimator,
+    Numeric,
+    PrivacyLedger,
+    TableSchema,
+)
+
+UNITS = [
+    ("add_remove", None),
+    ("add_remove", 50),
+    ("add_remove", "average"),
+    ("replace_one", None),
+]
+
+
+def refused(model, X, message, groups=None):
+    """Return whether a fit costs nothing."""
+    unit = "row" if groups is None else "group"
+    delta = 1e-3 * (model.delta > 0)
+    adjacency = model.adjacency
+    ledger = PrivacyLedger(epsilon=99, delta=delta, adjacency=adjacency, unit=unit)
+    with pytest.raises(ValueError, match=message):
+        model.set_params(ledger=ledger).fit(X, groups=groups)
+    return not ledger.entries()
+
+
+@pytest.mark.filterwarnings("ignore:noise_seed is set")
+@pytest.mark.parametrize(("adjacency", "limit"), UNITS)
+@pytest.mark.parametrize("delta", [0.0, 1e-100])
+def test_noise_that_some_step_could_not_have_costs_nothing(delta, adjacency, limit):
+    """The first count has less noise than those that follow it."""
+    X = np.random.default_rng(0).random((50, 4))
+    groups = None if limit is None else np.arange(50) // 3
+    outcomes = set()
+    for epsilon in 10.0 ** np.array([-11, -10.5, -10, -9.5, -9, -7]):
+        model = AdaptiveSketcher(
+            schema=(0, 1),
+            workload=[[0, 1, 2]],
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            max_rows_per_group=limit,
+            noise_seed=0,
+        )
+        try:
+            model.fit(X, groups=groups)
+        except ValueError:
+            outcomes.add("refused")
+            assert refused(model, X, "64-bit", groups)
+        else:
+            outcomes.add("released")
+    assert outcomes == {"refused", "released"}
+
+
+def all_ruled_out():
+    """Return schemas of which each combination leaves rows, and all of them none."""
+    square = TableSchema({"a": ["x", "y"], "b": ["u", "v"], "c": (0, 1)})
+    for one, other in itertools.product("xy", "uv"):
+        square = square.never({"a": [one], "b": [other]})
+    # No two of three columns may be alike, and there are two values.
+    cycle = TableSchema({"a": ["x", "y"], "b": ["x", "y"], "c": ["x", "y"]})
+    for (one, other), value in itertools.product(["ab", "bc", "ac"], "xy"):
+        cycle = cycle.never({one: [value], other: [value]})
+    ranges = TableSchema({"a": Numeric(0, 9, step=1), "b": ["u", "v"], "c": (0, 1)})
+    ranges = ranges.never({"a": [0, 4], "b": ["u", "v"]}).never({"a": [5, 9], "c": [0, 1]})
+    return {"square": square, "cycle": cycle, "ranges": ranges}
+
+
+def rows_of(schema, n=60):
+    rng = np.random.default_rng(0)
+    columns = zip(schema, schema.columns, strict=True)
+    return pd.DataFrame(
+        {
+            name: rng.integers(0, 2, n)
+            if isinstance(column, Numeric)
+            else rng.choice(column.categories, n)
+            for name, column in columns
+        }
+    )
+
+
+@pytest.mark.parametrize("name", ["square", "cycle", "ranges"])
+def test_a_schema_that_leaves_no_row_costs_nothing(name):
+    schema = all_ruled_out()[name]
+    X = rows_of(schema)
+    assert refused(AdaptiveSketcher(schema=schema), X, "leaves no row")
+    assert refused(M2MEstimator(schema=schema), X, "leaves no row")
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+    with pytest.raises(ValueError, match="leaves no row"):
+        M2MEstimator(HistogramSketcher(ledger=ledger), schema=schema).fit(X)
+    assert not ledger.entries()
+
+
+def test_one_combination_less_leaves_rows():
+    for schema in all_ruled_out().values():
+        some = schema.ruling_out(schema.impossible[:-1])
+        AdaptiveSketcher(schema=some, epsilon=9).fit(rows_of(some))
+
+
+def test_a_wide_range_with_a_step_is_answered():
+    """Where a bin of one value is less than a billionth of the range."""
+    X = np.column_stack([np.arange(400) % 2, np.arange(400) * (10**13 // 400)])
+    X[:40, 1], X[40:90, 1] = 0, 10**13
+    schema = [Numeric(0, 1, step=1), Numeric(0, 10**13, step=1)]
+    m2m = M2MEstimator(schema=schema, epsilon=100, random_state=0).fit(X)
+    found = np.asarray(m2m.estimate(lambda x: x[:, 1] == 0).value)
+    assert found == pytest.approx(0.1025, abs=0.02)
+    assert np.asarray(m2m.mean())[1] == pytest.approx(X[:, 1].mean(), rel=0.03)
