@@ -48,6 +48,22 @@ def default(people):
     return M2MEstimator(schema=SCHEMA, n_synthetic=20_000, random_state=0).fit(people)
 
 
+def of_single_columns(people, inference):
+    sketcher = HistogramSketcher(n_bins=100, noise_seed=0, schema=SCHEMA)
+    options = {"n_synthetic": 20_000, "random_state": 0, "inference": inference}
+    return M2MEstimator(sketcher, **options).fit(people)
+
+
+@pytest.fixture(scope="module")
+def singles(people):
+    return of_single_columns(people, "auto")
+
+
+@pytest.fixture(scope="module")
+def by_points(people):
+    return of_single_columns(people, "points")
+
+
 @pytest.fixture(scope="module")
 def pairs(people):
     groups = [["sex", "hours"], *([f"x{j}"] for j in range(N_COLUMNS))]
@@ -66,18 +82,37 @@ def said(ask):
     return answer, [str(w.message) for w in caught if issubclass(w.category, AnswerWarning)]
 
 
+def holds(answer, truth, level=0.95):
+    low, high = np.moveaxis(answer.interval(level), -1, 0)
+    return np.all((low <= truth) & (truth <= high))
+
+
 def z(answer, truth):
     return abs(float(answer) - truth) / float(answer.noise_std_error)
 
 
-def test_two_conditions_that_no_histogram_holds_together(people, default, pairs):
+def test_two_conditions_that_no_histogram_holds_together(people, singles, by_points, pairs):
     truth = both(people).sum()
-    answer, (message,) = said(lambda: default.count(both))
-    assert z(answer, truth) > 3  # about 7.5, give or take 1; an honest answer has 1
+    answer, (message,) = said(lambda: by_points.count(both))
+    assert z(answer, truth) > 3  # an honest answer has 1
     assert "explains only" in message
     assert "marginals" in message
     answer, messages = said(lambda: pairs.count(both))
     assert z(answer, truth) < 5
+    assert not messages
+    # A graphical model knows no more, and its interval says so. It is made for usual pairs of
+    # columns; these depend on each other more than most.
+    answer, messages = said(lambda: singles.count(both))
+    assert z(answer, truth) > 3
+    assert holds(answer, truth, 0.99)
+    assert not messages
+
+
+def test_the_default_holds_two_conditions(people, default):
+    """One in 10^6 for the noise, which nobody sets."""
+    answer, messages = said(lambda: default.count(both))
+    assert holds(answer, both(people).sum(), 0.999999)
+    assert np.ptp(answer.interval()) < 0.2 * len(people)
     assert not messages
 
 
@@ -88,9 +123,19 @@ def test_one_condition_on_an_edge_is_not_warned_of(people, default, pairs):
         assert not messages
 
 
+def coarse(people, n_bins, inference):
+    sketcher = HistogramSketcher(schema=(1, 99), n_bins=n_bins, noise_seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AnswerWarning)  # of the coarse bin
+        return M2MEstimator(sketcher, inference=inference, **RAW).fit(people[["hours"]])
+
+
 def test_a_threshold_inside_a_popular_bin(people):
-    sketcher = HistogramSketcher(schema=(1, 99), n_bins=8, noise_seed=0)
-    m2m = M2MEstimator(sketcher, **RAW).fit(people[["hours"]])
+    graphical = coarse(people, 8, "auto")
+    answer, messages = said(lambda: graphical.count(lambda rows: rows["hours"] > 40))
+    assert holds(answer, (people["hours"] > 40).sum())
+    assert not messages
+    m2m = coarse(people, 8, "points")
     answer, (message,) = said(lambda: m2m.count(lambda rows: rows["hours"] > 40))
     assert z(answer, (people["hours"] > 40).sum()) > 8
     assert "n_bins" in message
@@ -99,30 +144,43 @@ def test_a_threshold_inside_a_popular_bin(people):
     assert "13.25" not in message  # an edge
 
 
+CUTS = [20.0, 37.0, 70.0]
+
+
 @pytest.mark.parametrize(
-    ("ask", "about"),
+    ("ask", "about", "of"),
     [
-        (lambda m2m: m2m.variance(), "the variance of 'hours'"),
-        (lambda m2m: m2m.quantile("hours", [0.3]), "the quantile hours 0.3"),
-        (lambda m2m: m2m.histogram("hours", [20.0, 37.0, 70.0]), "hours in [20, 37)"),
+        (lambda m2m: m2m.variance(), "the variance of 'hours'", np.var),
+        (
+            lambda m2m: m2m.quantile("hours", [0.3]),
+            "the quantile hours 0.3",
+            lambda x: np.quantile(x, 0.3, method="inverted_cdf"),
+        ),
+        (
+            lambda m2m: m2m.histogram("hours", CUTS),
+            "hours in [20, 37)",
+            lambda x: np.histogram(x, CUTS)[0] / len(x),
+        ),
     ],
 )
-def test_what_bins_are_too_wide_for(people, ask, about):
+def test_what_bins_are_too_wide_for(people, ask, about, of):
+    """Points warn of it; the interval of a graphical model is so much wider."""
     table = people[["hours"]]
-    sketcher = HistogramSketcher(schema=(1, 99), n_bins=5, noise_seed=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AnswerWarning)  # of the coarse bin
-        coarse = M2MEstimator(sketcher, **RAW).fit(table)
-    _, (message,) = said(lambda: ask(coarse))
+    _, (message,) = said(lambda: ask(coarse(people, 5, "points")))
     assert about in message
-    sketcher = HistogramSketcher(schema=HOURS, n_bins=99, noise_seed=0)
-    _, messages = said(lambda: ask(M2MEstimator(sketcher, **RAW).fit(table)))
+    wide, messages = said(lambda: ask(coarse(people, 5, "auto")))
+    assert holds(wide, of(people["hours"].to_numpy()))
     assert not messages
+    for inference in ("auto", "points"):
+        sketcher = HistogramSketcher(schema=HOURS, n_bins=99, noise_seed=0)
+        fine = M2MEstimator(sketcher, inference=inference, **RAW).fit(table)
+        answer, messages = said(lambda fine=fine: ask(fine))
+        assert not messages
+        assert np.all(np.ptp(answer.interval(), axis=-1) < np.ptp(wide.interval(), axis=-1))
 
 
 def test_pictures_are_not_judged_point_by_point(people):
-    sketcher = HistogramSketcher(schema=(1, 99), n_bins=8, noise_seed=0)
-    m2m = M2MEstimator(sketcher, **RAW).fit(people[["hours"]])
+    m2m = coarse(people, 8, "points")
     for n_parts, expected in ((16, 1), (17, 0)):
         levels = np.linspace(0.05, 0.95, n_parts)
         assert len(said(partial(m2m.histogram, "hours", n_parts))[1]) == expected
@@ -130,13 +188,21 @@ def test_pictures_are_not_judged_point_by_point(people):
 
 
 @pytest.mark.parametrize("ask", ["covariance", "correlation"])
-def test_pairs_that_no_feature_tells(default, ask):
-    _, (message,) = said(getattr(default, ask))
+def test_pairs_that_no_feature_tells(people, singles, by_points, ask):
+    _, (message,) = said(getattr(by_points, ask))
     assert re.search(r"how 'hours' and 'x\d' go together", message)
+    numbers = people.drop(columns="sex")
+    truth = numbers.cov(ddof=0) if ask == "covariance" else numbers.corr()
+    answer, messages = said(getattr(singles, ask))
+    assert holds(answer, truth.to_numpy(), 0.999)
+    assert not messages
 
 
-def test_more_outputs_than_are_looked_at(default):
-    _, messages = said(lambda: default.count(lambda rows: np.repeat(both(rows)[:, None], 200, 1)))
+def test_more_outputs_than_are_looked_at(by_points):
+    def many(rows):
+        return np.repeat(both(rows)[:, None], 200, 1)
+
+    _, messages = said(lambda: by_points.count(many))
     assert len(messages) == 1
 
 
@@ -148,13 +214,40 @@ def test_count_refuses_numbers(default):
     assert float(halves) == pytest.approx(float(whole) / 2)
 
 
-def test_a_question_that_holds_nowhere_is_bounded_by_all_rows(default):
-    answer, messages = said(lambda: default.count(lambda rows: rows["sex"] == "F"))
-    assert "nowhere" in messages[0]
-    n = default.sketch_.n_samples
-    low, high = answer.interval(0.95)
-    assert low == 0
-    assert n <= high <= n + 3 * default.sketch_.n_noise_std
+NOWHERE = {
+    "misspelt": lambda rows: rows["sex"] == "F",
+    "one of few places": lambda rows: rows["x0"] == 0.123456789,
+    "one of two columns": lambda rows: (rows["sex"] == "F") & (rows["x0"] > 0.5),
+    "outside": lambda rows: rows["x0"] > 2,
+}
+
+
+@pytest.mark.parametrize("name", NOWHERE)
+def test_a_question_that_holds_nowhere_is_bounded_by_all_rows(by_points, singles, name):
+    for m2m in (by_points, singles):
+        for ask, most in ((m2m.count, m2m.sketch_.n_samples), (m2m.estimate, 1.0)):
+            answer, messages = said(lambda ask=ask: ask(NOWHERE[name]))
+            assert len(messages) == 1
+            assert "nowhere" in messages[0]
+            low, high = answer.interval(0.95)
+            assert float(answer) == low == 0
+            if "allows no other" in messages[0]:  # all values were asked
+                assert (m2m, name) == (singles, "misspelt")
+                assert high == 0
+            else:
+                assert most <= high <= most * (1 + 3 * m2m.sketch_.n_noise_std / N)
+
+
+def test_outputs_that_hold_nowhere_move_no_others(people, singles):
+    def three(rows):
+        return np.column_stack([rows["x0"] > 0.5, rows["x0"] == 0.123456789, rows["x0"] >= 0])
+
+    answer, (message,) = said(lambda: singles.estimate(three))
+    assert "everywhere or nowhere" in message
+    assert "[1, 2]" in message
+    low, high = answer.interval().T
+    assert np.array_equal([low[1:], high[1:]], [[0, 0], [1, 1]])
+    assert low[0] < (people["x0"] > 0.5).mean() < high[0] < low[0] + 0.1
 
 
 def test_models_may_scale_what_they_learn_from():
@@ -183,6 +276,8 @@ def test_what_a_release_shows_is_told_when_all_is_set(model):
     model = clone(model).set_params(
         sketcher=bins.set_params(ledger=ledger), schema=(0, 1), n_synthetic=1000, random_state=0
     )
+    if isinstance(model, M2MEstimator):  # what a graphical model cannot tell, its intervals hold
+        model = model.set_params(inference="points")
     with warnings.catch_warnings():
         warnings.simplefilter("error", AnswerWarning)
         with pytest.raises(AnswerWarning):

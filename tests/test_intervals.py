@@ -458,8 +458,13 @@ def test_a_target_by_its_own_name_is_told_what_it_is_called(sketcher):
 
 def test_one_column_is_asked_at_a_time():
     m2m = fitted(crowded(0.2, 100))
-    for ask in (m2m.histogram, lambda c: m2m.cdf(c, [0.5]), lambda c: m2m.quantile(c, 0.5)):
-        for columns in (["a", "b"], (0, 1), np.array([0, 1])):
+    array = np.array([0, 1])
+    for ask, several in (
+        (m2m.histogram, (array,)),  # of a list it is a table of both
+        (lambda c: m2m.cdf(c, [0.5]), (["a", "b"], (0, 1), array)),
+        (lambda c: m2m.quantile(c, 0.5), (["a", "b"], (0, 1), array)),
+    ):
+        for columns in several:
             with pytest.raises(ValueError, match="column must be one column"):
                 ask(columns)
 

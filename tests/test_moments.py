@@ -525,16 +525,19 @@ def test_labels_of_close_thresholds_differ():
     assert model.cdf(0, [500000.1, 500000.2, 6e5]).value.shape == (1, 3)
 
 
-def test_a_share_moved_to_zero_has_not_become_certain():
+@pytest.mark.parametrize("inference", ["graphical", "points"])
+def test_a_share_moved_to_zero_has_not_become_certain(inference):
     """Of 16 rare categories noise empties half; their errors are those of the others."""
     names = [f"kind {k}" for k in range(17)]
     X = pd.DataFrame({"kind": np.repeat(names, [2000] + 16 * [3])})
     ratios = []
     for seed in range(20):
         sketcher = HistogramSketcher(schema={"kind": names}, epsilon=0.3, noise_seed=seed)
-        model = M2MEstimator(sketcher, n_synthetic=5000, random_state=0).fit(X)
-        shares = model.histogram("kind")
-        assert np.asarray(shares).min() == 0
+        model = M2MEstimator(sketcher, n_synthetic=5000, random_state=0, inference=inference)
+        shares = model.fit(X).histogram("kind")
+        # The model's are no less than about 0; the points' are moved to it.
+        moved = 0.1 * shares.noise_std_error[1:].max() if inference == "graphical" else 0.0
+        assert 0 <= np.asarray(shares).min() <= moved
         assert shares.noise_std_error.min() > 0.5 * shares.noise_std_error[1:].max()
         truth = X["kind"].value_counts(normalize=True)[names].to_numpy()
         ratios.append((np.asarray(shares) - truth) / shares.noise_std_error)

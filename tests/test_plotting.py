@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
+    AdaptiveSketcher,
     Estimate,
     HistogramSketcher,
     M2MClassifier,
@@ -27,6 +28,7 @@ from skdpsumm import (
 )
 from skdpsumm.plotting import (
     CDFDisplay,
+    ColumnGraphDisplay,
     CovarianceDisplay,
     LedgerDisplay,
     MomentDisplay,
@@ -98,6 +100,7 @@ def examples():
     entries = [{"id": 1, "label": "ages", "dataset": "default", "epsilon": 0.5}]
     return [
         CDFDisplay([1, 2, 3], estimate([0.1, 0.5, 0.9])),
+        ColumnGraphDisplay(["a", "b", "c"], {("a", "b"): 2, ("b", "c"): 3}),
         CovarianceDisplay(estimate(np.eye(2)), names=["a", "b"]),
         LedgerDisplay(entries, spent=0.5, cap=1.0),
         MomentDisplay(estimate([1.0, 2.0]), [(0, 2), (0, 4)], names=["a", "b"]),
@@ -127,7 +130,7 @@ def test_draws_on_new_axes_and_again_on_given_ones(display):
     display.plot(ax=ax)
     assert display.ax_ is ax
     assert display.figure_ is figure is not first
-    assert ax.get_xlabel() or isinstance(display, CovarianceDisplay)
+    assert ax.get_xlabel() or isinstance(display, CovarianceDisplay | ColumnGraphDisplay)
 
 
 @KINDS
@@ -164,6 +167,7 @@ def given(sketch, m2m, choice):
     return {
         ("CDFDisplay", "from_estimator"): ((m2m, 0), {}),
         ("CDFDisplay", "from_sketch"): ((sketch, 0), {"random_state": 0}),
+        ("ColumnGraphDisplay", "from_sketch"): ((sketch,), {}),
         ("CovarianceDisplay", "from_estimator"): ((m2m,), {}),
         ("CovarianceDisplay", "from_sketch"): ((sketch,), {"random_state": 0}),
         ("LedgerDisplay", "from_estimator"): ((RFFSketcher(ledger=ledger.dataset("a")),), {}),
@@ -271,6 +275,35 @@ def test_nothing_relies_on_colour(display):
 
 
 # ---- each display
+
+
+def test_the_graph_of_columns_shows_what_was_counted_together():
+    """The later the step, the other the line; the more they depend, the wider."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 2, (2, 5000))
+    rows = np.column_stack([a, b, a ^ (rng.random(5000) < 0.1), b]).astype(float)
+    schema = Numeric(0, 1, step=1)
+    by_list = HistogramSketcher(schema=schema, marginals=[[0, 2], [1, 0, 3]], epsilon=np.inf)
+    display = ColumnGraphDisplay.from_sketch(by_list.fit(rows).sketch_)
+    widths = {pair: line.get_linewidth() for pair, line in display.lines_.items()}
+    assert set(widths) == {("x0", "x2"), ("x0", "x1"), ("x1", "x3"), ("x0", "x3")}
+    assert widths["x0", "x1"] < widths["x0", "x2"] < widths["x1", "x3"]
+    assert set(display.pairs.values()) == {1}
+    adaptive = AdaptiveSketcher(schema=schema, target=0, epsilon=np.inf).fit(rows).sketch_
+    display = ColumnGraphDisplay.from_sketch(adaptive)
+    assert display.pairs["x0", "x3"] == 1
+    assert display.pairs["x2", "x3"] == 2
+    styles = {line._unscaled_dash_pattern for line in display.lines_.values()}
+    assert len(styles) == 2
+    assert [t.get_text() for t in display.ax_.get_legend().get_texts()] == ["step 1", "step 2"]
+
+
+def test_a_sketch_that_counts_no_columns_together_has_no_graph(sketch):
+    alone = ColumnGraphDisplay.from_sketch(sketch)
+    assert not alone.lines_
+    fourier = RFFSketcher(8, schema=SCHEMA, epsilon=np.inf).fit(table()).sketch_
+    with pytest.raises(ValueError, match="no histogram"):
+        ColumnGraphDisplay.from_sketch(fourier)
 
 
 def test_cdf(m2m):

@@ -36,8 +36,8 @@ from ._steps import (
     base_share,
     check_noise,
     check_possible,
+    expected_noise,
     first_map,
-    n_picks,
 )
 
 _MOST_STEPS = 2**16
@@ -81,7 +81,10 @@ class AdaptiveSketcher(TableSketcher):
     {epsilon}
     delta : float, default=1e-6
         0 gives Laplace noise and pure DP; otherwise Gaussian noise, far less of it.
-    {adjacency...verbose}
+    {adjacency}
+    random_state : int, RandomState or None, default=None
+        Not used: nothing public is drawn.
+    {max_rows_per_group...verbose}
 
     Attributes
     ----------
@@ -91,11 +94,11 @@ class AdaptiveSketcher(TableSketcher):
 
     Notes
     -----
-    Of the budget (of mu^2 under Gaussian noise, of epsilon under pure DP) 5 per cent find bins, 10
+    Of the budget (of mu^2 under Gaussian noise, of epsilon under pure DP) 8 per cent find bins, 15
     count the base (30 with a target; 20 and 50 where rows are few for the noise), 5 pay for the
-    choices, and the rest counts what is chosen: about ``sqrt(n mu) / 4`` groups, 16 and one for
-    each column at least. Where that is most of the pairs, all are counted and nothing is chosen.
-    With ``epsilon=np.inf`` all pairs are counted.
+    choices, and the rest counts what is chosen: about ``0.4 sqrt(n mu)`` groups, but 16 at least,
+    and one for each column. Where there are hardly more, all are counted and nothing is chosen.
+    With ``epsilon=np.inf`` all pairs are counted. A group has at most 131,072 cells.
 
     Two such sketches have different maps, so `+` refuses them: release one sketch of all rows, or
     give each owner a `HistogramSketcher` with the same list of groups.
@@ -214,7 +217,8 @@ class AdaptiveSketcher(TableSketcher):
         dict
             "column": of a cell of one column, as a share of the rows. "pair": of a cell of a pair
             that is counted. Both are before all counts are brought together, which lowers them.
-            "pairs counted": how many pairs (and threes, with a target) are, and "of".
+            "n_pairs": how many pairs (and threes, with a target) are counted beside the base, and
+            "n_candidates": of how many.
         """
         self._check_parameters()
         known = as_schema(self.schema)
@@ -222,27 +226,16 @@ class AdaptiveSketcher(TableSketcher):
             raise ValueError(
                 "n_columns is missing: the schema is one range for all columns. Give their number."
             )
-        table = known if n_columns is None else known.for_table(n_columns)
+        table = known.for_table(n_columns) if known.is_for_all else known
         design = self._design(table)
-        budget = self._budget(design)
-        n_open = len(design.candidates)
-        picks = n_picks(design, budget, n_samples, n_open)
-        base = base_share(design, budget, n_samples)
-        spare = 1 - base - (0.05 if design.searched else 0) - (FOR_CHOICES if picks < n_open else 0)
-        n_rounds = picks + len(design.workload)
-        single = budget.std(share=base, **design.distances(design.map(design.base)))
-        others = 1 if design.target is None else design.most_cells((design.target,))
-        pair = (
-            budget.std(share=spare / n_rounds, **design.distances(design.map([(0,)])))
-            if n_rounds
-            else np.nan
-        )
-        rows = max(float(n_samples), 1.0) * GRID
+        rows = max(float(n_samples), 1.0)
+        column, pair, n_pairs = expected_noise(design, self._budget(design), rows)
+        n_candidates = len(design.candidates)
         return {
-            "column": single * np.sqrt(others) / rows,
+            "column": column / rows,
             "pair": pair / rows,
-            "pairs counted": picks,
-            "of": n_open,
+            "n_pairs": n_pairs,
+            "n_candidates": n_candidates,
         }
 
     # ---- what is public
@@ -260,6 +253,8 @@ class AdaptiveSketcher(TableSketcher):
         """Return what is public of a release, or raise ValueError for names of no column."""
         target = None if self.target is None else schema.index(self.target, "target")
         workload = tuple(self._group(schema, group) for group in self.workload or ())
+        if len({frozenset(group) for group in workload}) < len(workload):
+            raise ValueError(f"workload lists a group twice, {self.workload!r}; list it once.")
         design = Design(schema, target, workload, self.adjacency, self._limit)
         for group in workload:
             if design.most_cells(group) > MOST_CELLS:

@@ -48,7 +48,7 @@ _FOR_BINS, FOR_CHOICES = 0.08, 0.05
 _FOR_BASE, _FOR_BASE_WITH_TARGET = 0.15, 0.30
 # The same where rows are few for the noise: below so many standard deviations of a count.
 _FEW = 2000.0
-_FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.20, 0.50
+_FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.20, 0.80
 N_ROUNDS = 4
 _LEAST_PICKS = 16
 # Where so many times the picks are all candidates there are, all are counted and none is chosen.
@@ -64,8 +64,9 @@ _MOST_CANDIDATE_CELLS = 2**22
 _MOST_CANDIDATES = 2**13
 # Expected size of normal noise, in standard deviations.
 _MEAN_NOISE = math.sqrt(2 / math.pi)
-# A half of a heavy bin has so many standard deviations of the base's noise.
-_WORTH_A_BIN = 4.0
+# A half of a heavy bin has so many standard deviations of the base's noise; models of a target want
+# more bins than tables do.
+_WORTH_A_BIN, _WORTH_A_BIN_WITH_TARGET = 4.0, 1.0
 # That a release may tell: sums of 64 bits, in grid units.
 _MOST_ROWS = 2.0**48
 # Of rows, in grid units, that a model may expect.
@@ -258,7 +259,9 @@ class Steps:
 
     def _find_bins(self, exact: Sums) -> None:
         part = self._count(first_map(self.design), exact, _FOR_BINS)
-        least = _WORTH_A_BIN * self._base_std()
+        with_target = self.design.target is not None
+        worth = _WORTH_A_BIN_WITH_TARGET if with_target else _WORTH_A_BIN
+        least = worth * self._base_std()
         for j, table in zip(self.design.searched, part.tables(), strict=True):
             edges, n_present = self.design.fine[j], part.map.n_present(j)
             widths = np.diff(part.map.edges(j))
@@ -463,6 +466,26 @@ def n_picks(design: Design, budget: StepBudget, n_rows: float, n_candidates: int
     found = (n_rows * precision(design, budget) / _PICKS) ** (1 / power)
     picks = max(_LEAST_PICKS, design.schema.n_columns, math.floor(found))
     return n_candidates if n_candidates <= _NEARLY_ALL * picks else picks
+
+
+def expected_noise(design: Design, budget: StepBudget, n_rows: float) -> tuple[float, float, int]:
+    """Return the noise of a cell of one column and of a group that is chosen, in rows.
+
+    And how many groups are chosen of so many rows.
+    """
+    picks = n_picks(design, budget, n_rows, len(design.candidates))
+    base, n_groups = base_share(design, budget, n_rows), picks + len(design.workload)
+    spare = 1 - (_FOR_BINS if design.searched else 0.0)
+    if not n_groups:
+        base = spare
+    spare -= base + (FOR_CHOICES if picks < len(design.candidates) else 0.0)
+    others = 1 if design.target is None else design.most_cells((design.target,))
+    single = budget.std(share=base, **design.distances(design.map(design.base))) * math.sqrt(others)
+    if not n_groups:
+        return single / GRID, math.nan, 0
+    one = design.distances(design.map([(0,)]))
+    together = {"l1": one["l1"] * n_groups, "l2": one["l2"] * math.sqrt(n_groups)}
+    return single / GRID, budget.std(share=spare, **together) / GRID, picks
 
 
 def check_noise(design: Design, budget: StepBudget) -> None:

@@ -67,7 +67,7 @@ class Inside:
         piece, cell = column.piece_of_atom, column.cell_of_atom
         self.cell_of_piece = np.zeros(piece.max() + 1, np.int64)
         self.cell_of_piece[piece] = cell
-        self.piece_shares = np.bincount(piece, column.shares)
+        self.piece_shares: Floats = np.bincount(piece, column.shares).astype(np.float64)
         self.exact = self._exact(model, j)
         self.crowded = np.zeros(len(self.piece_shares))
         if column.edges is not None:
@@ -132,7 +132,9 @@ def _crowded(mass: Floats, width: Floats, noise: Floats) -> Floats:
                 found[a] *= min(d[near[0]] / d[near[1]], _STEEPEST)
         expected = np.maximum(expected, found[::sign])
     explained = expected * width + noise
-    return np.clip(1 - explained / np.maximum(mass, _SMALLEST), 0.0, 1.0)
+    found = np.clip(1 - explained / np.maximum(mass, _SMALLEST), 0.0, 1.0)
+    # Where most rows are a crowd, so may be the rest: noise alone does not explain it.
+    return np.minimum(found + found**3, 1.0)
 
 
 class FilledCells:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from ..inferring._points import absent
 from ..inferring._shapes import PLACES
@@ -220,10 +221,24 @@ class CellPart:
         below, above, moved = self._crowded(means, spread)
         # Where crowded rows decide, the noise is that of their number.
         noise = np.max([self._noise_of(one, rough) for one in (means, *moved)], axis=0)
+        if moved:
+            plain = self._biased(means)
+            below = below + np.maximum(plain - self._biased(moved[0]), 0.0)
+            above = above + np.maximum(self._biased(moved[1]) - plain, 0.0)
         in_cells = self._filled.in_cells(means)
         approximation = self._answers.model.approximation_std(self.columns, in_cells) ** 2
         inside = self._apart(spread) + self._along_axes(values) + self._off_unbiased**2
         return Errors(noise, approximation, inside, below, above)
+
+    def _biased(self, means: Floats) -> Floats:
+        """Return how far the unbiased estimate of a mean is above the model's, shape (k,)."""
+        model = self._answers.model
+        in_cells = self._filled.in_cells(means)
+        if model.noise_variance(self.columns, in_cells) is None:
+            return np.zeros(means.shape[1])
+        residuals, flat = model.model.residuals, in_cells.reshape(-1, means.shape[1])
+        flat = flat - model.table(self.columns).ravel() @ flat
+        return residuals.marginal(self.columns).ravel() @ flat / max(residuals.n_rows, 1.0)
 
     def _noise_of(self, means: Floats, rough: bool = False) -> Floats:
         """Return the variance of the noise in a mean, for the means in the units."""
@@ -388,10 +403,10 @@ class CellPart:
         square = self._shares @ self._filled.means(values**2)
         return np.maximum(square - mean**2, 0.0)
 
-    def is_constant(self) -> NDArray[np.bool_]:
-        """Return which outputs have one value at all rows, shape (k,)."""
-        low, high = self.extremes
-        return low == high
+    @property
+    def is_exact(self) -> bool:
+        """Whether all values that the columns can have were asked."""
+        return all(inside.is_exact for inside in self._filled.insides)
 
 
 class PointsPart:
@@ -403,6 +418,8 @@ class PointsPart:
     function : callable of rows
     checked : bool
     """
+
+    is_exact = False
 
     def __init__(self, answers: ModelAnswers, function: Callable[[Any], Any], checked: bool):
         self._answers, self._function, self._checked = answers, function, checked
@@ -516,6 +533,8 @@ class GraphicalAnswer:
         outputs = np.arange(n_outputs)
         first = self._n_outputs
         self._n_outputs += n_outputs
+        if checked and len(columns) > 1 and answers.model.n_cells(columns) <= MOST_CELLS:
+            columns = _that_matter(function, answers, columns, n_outputs)
         if answers.model.n_cells(columns) <= MOST_CELLS:
             part = CellPart(answers, function, columns, n_outputs, checked)
             self._parts.append((first + outputs, part))
@@ -579,15 +598,19 @@ class GraphicalAnswer:
     def ends(self, z: float) -> tuple[Floats, Floats]:
         """Return how far the answer reaches at `z` standard errors."""
         errors = self.errors
-        beyond = z**2 * errors.variance
-        below = self._moved(np.sqrt(beyond + errors.below**2))
-        above = self._moved(np.sqrt(beyond + errors.above**2))
+        below = self._moved(_reach(z, errors.variance, errors.below))
+        above = self._moved(_reach(z, errors.variance, errors.above))
         value = np.asarray(self.value)
         own = self._question.moved
         if own is not False:
             more = z * (np.abs(value - self._moved(self._mean)) if own is True else own)
             below, above = np.hypot(below, more), np.hypot(above, more)
-        return value - below.reshape(value.shape), value + above.reshape(value.shape)
+        low, high = value - below.reshape(value.shape), value + above.reshape(value.shape)
+        if self._unseen.any():  # then the interval is all that is possible
+            unseen = self._unseen.reshape(value.shape)
+            low = np.where(unseen, self.possible[0], low)
+            high = np.where(unseen, self.possible[1], high)
+        return low, high
 
     def sampling(self) -> Floats:
         """Return the standard deviation that a random choice of the rows gives to the answer."""
@@ -603,15 +626,32 @@ class GraphicalAnswer:
         low, high = (
             self._joined([part.extremes[side] for _, part in self._parts]) for side in (0, 1)
         )
+        low, high = np.where(self._unseen, 0.0, low), np.where(self._unseen, 1.0, high)
         return (low, high) if question.then is None else (0.0, 1.0)
+
+    @cached_property
+    def _constant(self) -> NDArray[np.bool_]:
+        """Outputs of a user's condition that hold at all rows that were asked, or at none."""
+        low, high = (self._joined([p.extremes[side] for _, p in self._parts]) for side in (0, 1))
+        is_condition = self._question.of_user and np.all(np.isin([low, high], (0, 1)))
+        return (low == high) & bool(is_condition)
+
+    @cached_property
+    def _unseen(self) -> NDArray[np.bool_]:
+        """Those of them that may be otherwise at rows that were not asked."""
+        told = self._joined([np.full(len(which), part.is_exact) for which, part in self._parts])
+        return self._constant & (told == 0)
 
     def _judge(self) -> None:
         """Warn of a condition that holds nowhere, and of an answer that tells next to nothing."""
         question = self._question
         if question.of_user:
-            ends = [self._joined([p.extremes[side] for _, p in self._parts]) for side in (0, 1)]
-            if np.all(np.isin(ends, (0, 1))):
-                warn_of_constants(np.stack(ends), np.zeros(self._n_outputs))
+            holds = self._joined([part.extremes[0] for _, part in self._parts])
+            for constant, certain in (
+                (self._unseen, False),
+                (self._constant & ~self._unseen, True),
+            ):
+                warn_of_constants(holds[None], ~constant, certain=certain)
         if question.judged is not None:
             warn_of_the_wide(
                 np.asarray(self.value), self.rough_ends(), self.possible, question.about
@@ -626,9 +666,9 @@ class GraphicalAnswer:
         """Return about how far the answer reaches at two errors, without simulated releases."""
         found = [part.errors(rough=True) for _, part in self._parts]
         joined = Errors(*(self._joined(one) for one in zip(*found, strict=True)))
-        shape, beyond = np.shape(self.value), 4 * joined.variance
+        shape = np.shape(self.value)
         below, above = (
-            self._moved(np.sqrt(beyond + side**2)).reshape(shape)
+            self._moved(_reach(2.0, joined.variance, side)).reshape(shape)
             for side in (joined.below, joined.above)
         )
         return self.value - below, self.value + above
@@ -658,6 +698,39 @@ def _taken(function: Callable, model: TableModel, checked: bool) -> tuple[Group,
         values, is_scalar = values_at(function, rows), False
     columns = tuple(sorted(rows.taken)) or (int(np.argmin(model.sizes)),)
     return columns, values.shape[1], is_scalar
+
+
+def _that_matter(
+    function: Callable, answers: ModelAnswers, columns: Group, n_outputs: int
+) -> Group:
+    """Return the columns on which a function depends: one of ``np.asarray(rows)`` takes all.
+
+    Along each axis the rows of all cells are given the values of their neighbours.
+    """
+    filled, schema = answers.filled(columns, n_outputs), answers.model.schema
+    n, rows = len(filled.unit), filled.rows()
+    known = {j: rows[:, j] for j in columns}
+    base = values_at(function, NamedRows(schema, n, known.__getitem__))
+    found = []
+    for axis, j in enumerate(columns):
+        grid = known[j].reshape(*filled.shape, -1)
+        other = known | {j: np.roll(grid, 1, axis=(axis, -1)).ravel()}
+        moved = values_at(function, NamedRows(schema, n, other.__getitem__))
+        if not np.array_equal(moved, base, equal_nan=True):
+            found.append(j)
+    return tuple(found) or columns
+
+
+def _reach(z: float, variance: Floats, beyond: Floats) -> Floats:
+    """Return how far an answer reaches that is off by an error and, at most, by `beyond`.
+
+    Where rows are crowded at an end of their bin the answer is off by all of `beyond`: the error
+    comes on top of it, on one side.
+    """
+    error = np.sqrt(variance)
+    one_sided = norm.isf(min(2 * norm.sf(z), 1.0))
+    on_top = beyond + error * max(float(one_sided), 0.0)
+    return np.maximum(np.hypot(z * error, beyond), on_top)
 
 
 def _depends(function: Callable, model: TableModel, columns: Group) -> dict[Group, NDArray]:

@@ -38,7 +38,7 @@ class AnswerWarning(UserWarning):
     """An answer may be off by more than its error bar says, and why can be told."""
 
 
-def warn_of_constants(truths: NDArray, hidden: NDArray) -> None:
+def warn_of_constants(truths: NDArray, hidden: NDArray, *, certain: bool = False) -> None:
     """Warn of a question that all synthetic points answer alike, wherever in their bins they are.
 
     It touches nothing private.
@@ -48,15 +48,22 @@ def warn_of_constants(truths: NDArray, hidden: NDArray) -> None:
     truths : ndarray of shape (n_synthetic, k)
     hidden : ndarray of shape (k,)
         The share of the points whose places in their bins decide.
+    certain : bool, default=False
+        Whether the points have all values that the schema allows.
     """
     constant = np.flatnonzero(np.all(truths == truths[0], axis=0) & (hidden == 0))
     if len(constant):
         which = "" if truths.shape[1] == 1 else f" (outputs {constant.tolist()})"
         held = sorted({"everywhere" if truths[0, k] else "nowhere" for k in constant})
+        then = (
+            "The schema allows no other rows."
+            if certain
+            else "If not, the sketch does not show such rows, or others, and `interval` reaches "
+            "from none to all of them."
+        )
         warn_caller(
             f"The question holds {' or '.join(held)} on the synthetic points{which}: is a category "
-            "misspelt, or a threshold outside the range? If not, the sketch does not show such "
-            "rows, or others, and `interval` reaches from none to all of them.",
+            f"misspelt, or a threshold outside the range? {then}",
             AnswerWarning,
         )
 

@@ -259,7 +259,8 @@ def _masses(own: Sequence[Counted], divisions: Sequence[Codes], cells: Codes, j:
     for group, division in zip(own, divisions, strict=True):
         if _refines(division, cells):
             axes = tuple(k for k, a in enumerate(group.columns) if a != j)
-            counts = np.bincount(_image(division, cells), group.counts.sum(axis=axes), len(total))
+            found = group.counts.sum(axis=axes)
+            counts = np.bincount(_image(division, cells, len(found)), found, len(total))
             weight = 1 / max(group.std**2 * _n_others(group, j) * len(division), _SMALLEST)
             total, precision = total + weight * counts, precision + weight
     return np.maximum(total / precision, 0.0)
@@ -285,6 +286,7 @@ def _finest(
     division, group = divisions[best], own[best]
     axes = tuple(k for k, a in enumerate(group.columns) if a != j)
     counts, variance = group.counts.sum(axis=axes), group.std**2 * _n_others(group, j)
+    counts = np.bincount(_image(division, division, len(counts)), counts, len(counts))
     sizes = np.ones(len(cells))
     if edges is not None:
         widths = np.bincount(piece_of_atom[: len(edges) - 1], np.diff(edges))

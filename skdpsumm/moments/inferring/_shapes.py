@@ -187,7 +187,7 @@ def _tilt(own: float, left: float | None, right: float | None) -> float:
 
 def _falling(log_ratio: float) -> float:
     """Return the tilt of a density that begins at 1, whose mean is the exponential of this."""
-    if log_ratio >= 0:
+    if log_ratio > -1e-6:  # where a root could not be told from 0
         return min(2 * log_ratio, _STEEP)
     ratio = max(np.exp(log_ratio), 1 / _STEEPEST)
     return brentq(lambda t: np.expm1(t) / t - ratio, -2 * _STEEPEST, -1e-9)

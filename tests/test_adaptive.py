@@ -1,0 +1,642 @@
+"""Adaptive sketches: what is counted, with which noise, and what may never cost anything."""
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from skdpsumm import (
+    AdaptiveSketcher,
+    BudgetExceededError,
+    Categorical,
+    HistogramSketcher,
+    M2MEstimator,
+    Numeric,
+    PrivacyLedger,
+    PrivateSketch,
+    SketchUnion,
+    TableSchema,
+)
+from skdpsumm.features._feature_maps import GRID
+from skdpsumm.sketches import _bins, _steps
+from skdpsumm.sketches._bins import (
+    N_BINS,
+    N_FINE,
+    begins_at,
+    bins_at,
+    find_bins,
+    fine_edges,
+    joined_categories,
+)
+from skdpsumm.sketches._steps import MOST_CELLS, Design, first_map
+
+pytestmark = pytest.mark.filterwarnings("ignore:noise_seed is set")
+
+SCHEMA = TableSchema(
+    {
+        "age": Numeric(17, 90, step=1),
+        "income": Numeric(0, 100_000, step=1),
+        "speed": Numeric(-3, 3, missing=True),
+        "job": Categorical([f"job{k}" for k in range(30)], missing=True),
+        "smokes": [False, True],
+        "y": ["no", "yes"],
+    }
+)
+
+
+def table(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(17, 91, n)
+    job = np.minimum(rng.geometric(0.3, n), 30) - 1
+    speed = np.where(rng.random(n) < 0.2, np.nan, rng.normal(age / 50 - 1, 0.5))
+    return pd.DataFrame(
+        {
+            "age": age,
+            "income": np.where(rng.random(n) < 0.7, 0, rng.exponential(8000, n).astype(int)),
+            "speed": speed,
+            "job": pd.array([None if k == 7 else f"job{k}" for k in job], dtype=object),
+            "smokes": rng.random(n) < np.where(age > 50, 0.8, 0.2),
+            "y": np.where(rng.random(n) < np.where(job < 2, 0.9, 0.1), "yes", "no"),
+        }
+    )
+
+
+X = table()
+
+
+def sketcher(**options):
+    return AdaptiveSketcher(**({"schema": SCHEMA, "noise_seed": 0} | options))
+
+
+def few_picks(monkeypatch, n=3):
+    monkeypatch.setattr(_steps, "_LEAST_PICKS", n)
+    monkeypatch.setattr(_steps, "_PICKS", 1e9)
+
+
+def groups_of(sketch):
+    return [part.groups for part in sketch.feature_map.parts()]
+
+
+def stds_of(sketch):
+    return [float(sketch.noise_std[where][0]) for _, where in sketch.blocks()]
+
+
+# ------------------------------------------------------------------------- what is counted
+
+
+def test_bins_come_first_then_columns_then_pairs():
+    sketch = sketcher().fit(X).sketch_
+    bins, base, pairs = groups_of(sketch)
+    assert bins == ((0,), (1,), (2,))
+    assert base == tuple((j,) for j in range(6))
+    assert len(pairs) == 15 == len(set(map(frozenset, pairs)))
+    fine, chosen = sketch.feature_map.parts()[:2]
+    assert fine.n_bins[:3] == (
+        74,
+        *(len(fine_edges(SCHEMA.columns[j])) - 1 + (j == 2) for j in (1, 2)),
+    )
+    assert all(chosen.n_bins[j] <= N_BINS + 1 for j in range(3))
+    assert len(np.unique(stds_of(sketch))) == 3
+
+
+def test_with_a_target_each_column_is_counted_with_it():
+    sketch = sketcher(target="y").fit(X).sketch_
+    _, base, *rounds = groups_of(sketch)
+    assert base == tuple((j, 5) for j in range(5))
+    for group in (group for part in rounds for group in part):
+        assert (5 in group) == (len(group) == 3)
+
+
+def test_rounds_choose_what_depends(monkeypatch):
+    """Of all pairs, the few that depend."""
+    few_picks(monkeypatch)
+    sketch = sketcher(epsilon=5.0).fit(X).sketch_
+    _, _, *rounds = groups_of(sketch)
+    chosen = [group for part in rounds for group in part]
+    assert len(chosen) == 6  # one a column, in four rounds
+    assert [len(part) for part in rounds] == [2, 2, 1, 1]
+    assert {(0, 2), (0, 4), (3, 5)} <= set(chosen)
+
+
+def test_a_pair_is_chosen_once_a_round(monkeypatch):
+    few_picks(monkeypatch)
+    _, _, *rounds = groups_of(sketcher(target="y", epsilon=5.0).fit(X).sketch_)
+    for part in rounds:
+        pairs = [frozenset(group) - {5} for group in part]
+        assert len(set(pairs)) == len(pairs)
+    chosen = [group for part in rounds for group in part]
+    assert len(set(chosen)) == len(chosen)
+
+
+def test_a_workload_is_counted_in_any_case(monkeypatch):
+    few_picks(monkeypatch)
+    workload = [["age", "job", "smokes"], ["income", "y"]]
+    sketch = sketcher(workload=workload).fit(X).sketch_
+    _, _, asked, *rounds = groups_of(sketch)
+    assert asked == ((0, 3, 4), (1, 5))
+    assert (1, 5) not in [group for part in rounds for group in part]
+    # In all categories, and with the noise of what is chosen.
+    assert sketch.feature_map.parts()[2].n_bins[3] == 31
+    stds = stds_of(sketch)
+    assert stds[2] == pytest.approx(stds[3], rel=0.02)
+
+
+def test_counts_are_those_of_the_rows():
+    """Without noise, all pairs are there, exactly."""
+    fitted = sketcher(epsilon=np.inf, noise_seed=None).fit(X)
+    sketch = fitted.sketch_
+    assert sketch.n_released == len(X)
+    assert not sketch.noise_std.any()
+    assert fitted.transform(X).sum(axis=0) == pytest.approx(sketch.sums)
+    pairs = groups_of(sketch)[-1]
+    assert set(map(frozenset, pairs)) == {frozenset((a, b)) for a in range(6) for b in range(a)}
+
+
+@pytest.mark.parametrize("target", [None, "y"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_noise_is_what_the_sketch_says(target, delta, adjacency):
+    """Counts of all phases, in units of their noise."""
+    options = {"target": target, "delta": delta, "adjacency": adjacency, "epsilon": 0.5}
+    fitted = sketcher(**options).fit(X)
+    sketch = fitted.sketch_
+    exact = fitted.transform(X).sum(axis=0, dtype=np.float64)
+    z = (sketch.sums - exact) / sketch.noise_std
+    for _, where in sketch.blocks():
+        n = where.stop - where.start
+        spread = 2.4 if delta == 0 else 2**0.5  # of the square of Laplace noise, and of normal
+        assert abs(np.mean(z[where] ** 2) - 1) < 5 * spread / math.sqrt(n)
+    if adjacency == "replace_one":
+        assert sketch.n_released == len(X)
+    else:
+        assert abs(sketch.n_released - len(X)) < 5 * sketch.n_noise_std
+        assert sketch.n_noise_std < 5 * sketch.noise_std.min()
+    assert sketch.n_from_sums == (adjacency == "add_remove")
+
+
+def test_the_whole_budget_is_spent_and_no_more(monkeypatch):
+    """Each group has the noise of its share: shares of mu^2 sum to one, choices included."""
+    for n, choices in ((3, _steps.FOR_CHOICES), (99, 0.0)):
+        few_picks(monkeypatch, n)
+        for target in (None, "y"):
+            fitted = sketcher(target=target).fit(X)
+            mu = fitted.privacy_.mechanism.mu
+            sketch = fitted.sketch_
+            parts = zip(groups_of(sketch), stds_of(sketch), strict=True)
+            counted = sum(len(groups) / std**2 for groups, std in parts) / mu**2
+            assert counted == pytest.approx(1 - choices, rel=1e-6)
+
+
+def test_replaced_rows_have_more_noise_and_a_fixed_number():
+    one, two = (
+        sketcher(adjacency=adjacency).fit(X).sketch_ for adjacency in ("add_remove", "replace_one")
+    )
+    assert stds_of(two)[0] == pytest.approx(math.sqrt(2) * stds_of(one)[0])
+
+
+def test_the_seed_of_the_noise_makes_it_again():
+    first, again = (sketcher(target="y").fit(X).sketch_ for _ in range(2))
+    other = sketcher(target="y", noise_seed=1).fit(X).sketch_
+    assert first.feature_map.same_as(again.feature_map)
+    assert np.array_equal(first.sums, again.sums)
+    assert not np.array_equal(first.sums[:50], other.sums[:50])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_threads_change_nothing(n_jobs):
+    assert np.array_equal(
+        sketcher(n_jobs=n_jobs).fit(X).sketch_.sums, sketcher().fit(X).sketch_.sums
+    )
+
+
+# ------------------------------------------------------------------------------ small tables
+
+
+@pytest.mark.parametrize("n", [1, 5, 40])
+@pytest.mark.parametrize("target", [None, "y"])
+def test_few_rows_drown(n, target):
+    sketch = sketcher(target=target, epsilon=0.1).fit(X[:n]).sketch_
+    assert sketch.is_drowned
+    assert np.isfinite(sketch.mean).all()
+
+
+def test_no_rows_are_refused_and_cost_nothing():
+    ledger = PrivacyLedger(epsilon=9, delta=1e-5)
+    with pytest.raises(ValueError, match="0 sample"):
+        sketcher(ledger=ledger).fit(X[:0])
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize(
+    "schema", [[Numeric(0, 1)], [Numeric(0, 1, step=1)], [["a", "b"]], [Numeric(edges=[0, 0.5, 1])]]
+)
+@pytest.mark.parametrize("target", [None, 0])
+def test_one_column_takes_all(schema, target):
+    rows = np.array(["a", "b"] * 50)[:, None] if schema == [["a", "b"]] else np.eye(100)[:, :1]
+    fitted = AdaptiveSketcher(schema=schema, target=target, noise_seed=0).fit(rows)
+    sketch, mu = fitted.sketch_, fitted.privacy_.mechanism.mu
+    assert sum(std**-2 for std in stds_of(sketch)) == pytest.approx(mu**2)
+    assert groups_of(sketch)[-1] == ((0,),)
+
+
+@pytest.mark.parametrize("target", [None, 1])
+def test_two_columns_are_counted_together(target):
+    sketch = AdaptiveSketcher(schema=(0, 1), target=target, noise_seed=0).fit(np.eye(2)).sketch_
+    assert groups_of(sketch)[-1] == ((0, 1),)
+
+
+def test_constant_columns():
+    rows = pd.DataFrame({name: [X[name].iloc[0]] * 200 for name in X})
+    fitted = sketcher(epsilon=5.0).fit(rows)
+    age = fitted.feature_map_.parts()[1]
+    counts = fitted.sketch_.sums[fitted.sketch_.blocks()[1][1]][age.row_groups()[0]]
+    assert age.edges(0)[:-1][np.argmax(counts)] == pytest.approx(rows["age"][0] - 0.5)
+
+
+@pytest.mark.parametrize("kind", ["words", "numbers"])
+def test_tables_of_one_kind(kind):
+    names = ["job", "smokes", "y"] if kind == "words" else ["age", "income", "speed"]
+    schema = {name: SCHEMA[name] for name in names}
+    sketch = AdaptiveSketcher(schema=schema, noise_seed=0).fit(X[names]).sketch_
+    assert len(groups_of(sketch)) == (2 if kind == "words" else 3)
+
+
+def test_groups_that_are_too_large_are_left_out_and_their_budget_is_not():
+    wide = [Categorical(range(1000)), Categorical(range(1001))]
+    rows = np.random.default_rng(0).integers(0, 1000, (500, 2)).astype(float)
+    fitted = AdaptiveSketcher(schema=wide, epsilon=30.0, noise_seed=0)
+    # So much budget that no category is rare.
+    sketch = fitted.fit(np.repeat(rows, 40, axis=0)).sketch_
+    assert groups_of(sketch) == [((0,), (1,)), ((0,), (1,))]
+    mu = fitted.privacy_.mechanism.mu
+    assert sum(2 / std**2 for std in stds_of(sketch)) == pytest.approx(mu**2)
+    with_target = AdaptiveSketcher(schema=wide, target=0, noise_seed=0).fit(rows).sketch_
+    assert groups_of(with_target)[0] == ((1,), (0,))
+
+
+# --------------------------------------------------------------------- what costs nothing
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"schema": None}, "schema is missing"),
+        ({"schema": {"age": Numeric(), "y": ["no", "yes"]}}, "no range in the schema"),
+        ({"target": "weight"}, "target names column 'weight'"),
+        ({"target": 17}, "target names column 17"),
+        ({"workload": [["age", "weight"]]}, "workload names column 'weight'"),
+        ({"workload": ["age"]}, "must list groups of columns"),
+        ({"workload": [[]]}, "must list groups of columns"),
+        ({"workload": [["age", "age"]]}, "a column twice"),
+        ({"workload": [["age", "y"], ["y", "age"]]}, "a group twice"),
+        ({"workload": [["age", "income", "speed", "job", "y"]]}, "at most 131,072"),
+        ({"workload": "age"}, "workload"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"adjacency": "replace_one", "max_rows_per_group": 2}, "number of rows"),
+    ],
+)
+def test_errors_cost_nothing(options, message):
+    ledger = PrivacyLedger(epsilon=9, delta=1e-5)
+    model = sketcher(ledger=ledger, **options)
+    with pytest.raises(ValueError, match=message):
+        model.check_budget()
+    with pytest.raises(ValueError, match=message):
+        model.fit(X)
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (X.assign(age="old"), "'age'"),
+        (X.assign(y="maybe"), "'y' holds a value that is not among its categories"),
+        (X.assign(age=np.nan), "'age' has missing values"),
+        (X.drop(columns="y"), "lacks column 'y'"),
+    ],
+)
+def test_bad_rows_cost_nothing(rows, message):
+    ledger = PrivacyLedger(epsilon=9, delta=1e-5)
+    model = sketcher(ledger=ledger)
+    with pytest.raises(ValueError, match=message):
+        model.fit(rows)
+    assert not ledger.entries()
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_one_range_for_all_columns():
+    rows = np.random.default_rng(0).random((300, 4))
+    assert groups_of(AdaptiveSketcher(schema=(0, 1), target=3).fit(rows).sketch_)
+    with pytest.raises(ValueError, match="target names column 4; the data have columns 0 to 3"):
+        AdaptiveSketcher(schema=(0, 1), target=4).fit(rows)
+
+
+def test_a_full_ledger_refuses_before_the_rows_are_read():
+    with pytest.raises(BudgetExceededError):
+        sketcher(ledger=PrivacyLedger(epsilon=0.5, delta=1e-5)).fit("no table")
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(("limit", "unit"), [(None, "row"), (3, "group"), ("average", "group")])
+def test_the_ledger_is_charged_what_is_claimed_once(delta, limit, unit):
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, unit=unit)
+    model = sketcher(ledger=ledger, delta=delta, max_rows_per_group=limit)
+    model.fit(X, groups=None if limit is None else np.arange(len(X)) // 4)
+    (entry,) = ledger.entries()
+    assert entry["label"] == "AdaptiveSketcher"
+    assert model.privacy_.epsilon(delta) == pytest.approx(1.0, rel=1e-5)
+    assert entry["mechanism"] == model.privacy_.mechanism.to_dict()
+    assert model.privacy_.unit == f"one {unit}"
+
+
+def test_a_ledger_of_replaced_rows_is_charged_more():
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, adjacency="replace_one")
+    model = sketcher(ledger=ledger).fit(X)
+    assert model.privacy_.adjacency == "add_remove"
+    small = PrivacyLedger(epsilon=1.2, delta=1e-6, adjacency="replace_one")
+    with pytest.raises(BudgetExceededError):
+        sketcher(ledger=small).fit("no table")
+    assert not small.entries()
+
+
+# ---------------------------------------------------------------------------------- persons
+
+
+def test_a_group_of_k_rows_has_k_times_the_noise():
+    groups = np.arange(len(X)) // 3
+    row = stds_of(sketcher(epsilon=2.0).fit(X).sketch_)
+    three = stds_of(sketcher(epsilon=2.0, max_rows_per_group=3).fit(X, groups=groups).sketch_)
+    average = sketcher(epsilon=2.0, max_rows_per_group="average").fit(X, groups=groups).sketch_
+    assert three[0] == pytest.approx(3 * row[0])
+    assert stds_of(average)[0] == pytest.approx(row[0])
+    assert average.n_released == pytest.approx(len(X) / 3, rel=0.2)
+
+
+def test_scores_move_by_what_a_unit_adds():
+    schema = SCHEMA.for_table(6, SCHEMA.names)
+    for limit, adjacency, rows in [
+        (None, "add_remove", 1),
+        (None, "replace_one", 2),
+        (4, "add_remove", 4),
+        ("average", "add_remove", 1),
+        ("average", "replace_one", 2),
+    ]:
+        design = Design(schema, None, (), adjacency, limit)
+        assert design.score_sensitivity == rows * GRID
+        # No unit moves the counts of a group by more, in L1.
+        assert design.distances(design.map([(0, 3)]))["l1"] == design.score_sensitivity
+
+
+def test_groups_keep_the_same_rows_in_every_pass():
+    """Rows beyond the limit are in no count: all totals are alike."""
+    groups = np.arange(len(X)) // 5
+    fitted = sketcher(epsilon=1e5, max_rows_per_group=2).fit(X, groups=groups)
+    sketch = fitted.sketch_
+    totals = [sketch.sums[place].sum() for place in sketch.feature_map.row_groups()]
+    assert totals == pytest.approx(np.full(len(totals), 2 * len(X) / 5), abs=1)
+    first, second, _ = (sketch.sums[where] for _, where in sketch.blocks())
+    fine, chosen = sketch.feature_map.parts()[:2]
+    ages = first[fine.row_groups()[0]]
+    starts = np.searchsorted(fine.edges(0), chosen.edges(0)[:-1])
+    assert np.add.reduceat(ages, starts) == pytest.approx(second[chosen.row_groups()[0]], abs=1)
+
+
+# --------------------------------------------------------------------------------- the rest
+
+
+@pytest.mark.parametrize("limit", [None, 2, "average"])
+def test_dask_gives_the_same_bits(limit):
+    dd = pytest.importorskip("dask.dataframe")
+    rows = X[:800].assign(person=np.arange(800) // 3)
+    frame = dd.from_pandas(rows, npartitions=3)
+    model = sketcher(target="y", max_rows_per_group=limit)
+    here = {} if limit is None else {"groups": rows["person"]}
+    there = {} if limit is None else {"groups": frame["person"]}
+    one = clone(model).fit(rows[list(X)], **here).sketch_
+    two = clone(model).fit(frame[list(X)], **there).sketch_
+    assert one.feature_map.same_as(two.feature_map)
+    assert np.array_equal(one.sums, two.sums)
+
+
+def test_faults_of_partitions_cost_nothing():
+    dd = pytest.importorskip("dask.dataframe")
+    ledger = PrivacyLedger(epsilon=9, delta=1e-5)
+    frame = dd.from_pandas(X[:300].assign(y="maybe"), npartitions=3)
+    with pytest.raises(ValueError, match="'y' holds a value"):
+        sketcher(ledger=ledger).fit(frame)
+    assert not ledger.entries()
+
+
+def test_files_and_pickles(tmp_path):
+    fitted = sketcher(target="y").fit(X)
+    fitted.sketch_.save(tmp_path / "sketch")
+    again = PrivateSketch.load(tmp_path / "sketch")
+    assert again.feature_map.same_as(fitted.feature_map_)
+    assert np.array_equal(again.sums, fitted.sketch_.sums)
+    assert again.schema == SCHEMA
+    assert "job x y" in repr(again)
+    copy = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(copy.transform(X[:9]), fitted.transform(X[:9]))
+    assert list(copy.get_feature_names_out()[:1]) == ["adaptivesketcher0"]
+
+
+def test_sketches_of_two_tables_are_not_added():
+    with pytest.raises(ValueError, match="agreed list"):
+        sketcher().fit(X).sketch_ + sketcher(noise_seed=1).fit(table(seed=1)).sketch_
+
+
+def test_there_is_no_partial_fit_and_it_says_why():
+    assert not hasattr(sketcher(), "partial_fit")
+    with pytest.raises(AttributeError) as error:
+        sketcher().partial_fit(X)
+    assert "HistogramSketcher" in str(error.value.__cause__)
+
+
+def test_a_union_takes_none():
+    with pytest.raises(TypeError, match="must be a sketcher"):
+        SketchUnion([sketcher(), HistogramSketcher()], schema=SCHEMA).fit(X)
+
+
+def test_what_is_public_can_be_seen_before():
+    model = sketcher()
+    singles = model.preview_map(6, list(X))
+    assert singles.groups == tuple((j,) for j in range(6))
+    assert model.sub_sketchers() == []
+    assert not hasattr(model, "sketch_")
+
+
+@pytest.mark.parametrize("target", [None, "y"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("schema", [SCHEMA, {"age": SCHEMA["age"], "y": ["no", "yes"]}])
+def test_errors_are_predicted(target, delta, schema, monkeypatch):
+    few_picks(monkeypatch)
+    model = sketcher(schema=schema, target=target, delta=delta)
+    told = model.predict_error(len(X))
+    sketch = model.fit(X[list(schema)]).sketch_
+    stds = np.array(stds_of(sketch)) / len(X)
+    others = 1 if target is None else 2
+    assert told["column"] == pytest.approx(stds[1] * math.sqrt(others))
+    chosen = sum(len(groups) for groups in groups_of(sketch)[2:])
+    assert told["n_pairs"] == chosen
+    if chosen:
+        assert told["pair"] == pytest.approx(stds[2], rel=0.02)
+    with pytest.raises(ValueError, match="n_columns is missing"):
+        AdaptiveSketcher(schema=(0, 1)).predict_error(100)
+    assert AdaptiveSketcher(schema=(0, 1)).predict_error(100, 5)["n_candidates"] == 10
+
+
+def test_it_answers():
+    m2m = M2MEstimator.from_sketch(sketcher(epsilon=5.0).fit(X).sketch_, random_state=0)
+    assert m2m.mean().value["age"] == pytest.approx(X["age"].mean(), rel=0.02)
+
+
+# ------------------------------------------------------------------------------------- bins
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        Numeric(17, 90, step=1),
+        Numeric(0, 99_999, step=1),
+        Numeric(-5, 1e6, step=1),
+        Numeric(0, 0.7, step=0.1),
+        Numeric(0, 1),
+        Numeric(-100, 100),
+        Numeric(-1e5, -3),
+        Numeric(1e9, 1e9 + 1e-3),
+        Numeric(1e9, np.nextafter(1e9, 2e9)),
+        Numeric(-1e300, 1e300),
+        Numeric(-1e-9, 5),
+        Numeric(0, 1e-290),
+    ],
+)
+def test_fine_cells(column):
+    edges = fine_edges(column)
+    assert (edges[0], edges[-1]) == (column.low, column.high)
+    cells = Numeric(column.low, column.high, step=column.step, edges=edges)  # which checks them
+    assert 1 <= len(edges) - 1 <= N_FINE + 3
+    if column.n_values is not None and column.n_values <= N_FINE:
+        assert len(edges) - 1 == column.n_values
+    assert cells.edges == edges
+
+
+@pytest.mark.parametrize("step", [None, 1.0])
+def test_ends_and_zero_have_cells_of_their_own(step):
+    column = Numeric(-50_000, 200_000, step=step)
+    edges = np.array(fine_edges(column))
+    width = 1e-6 * 250_000 if step is None else 1
+    for atom in (-50_000, 0, 200_000):
+        cell = min(np.searchsorted(edges, atom, side="right"), len(edges) - 1)
+        assert edges[cell] - edges[cell - 1] <= 2 * width
+    fine = [column.on_grid(np.array([e])) for e in edges]
+    assert len(fine) == len(edges)
+
+
+@pytest.mark.parametrize("step", [None, 1.0, 0.5])
+def test_thresholds_begin_cells(step):
+    column = Numeric(0, 1000, step=step)
+    thresholds = (14.0, 500.5, 981.0)
+    edges = fine_edges(column, thresholds)
+    for threshold in thresholds:
+        first = edges[begins_at(edges, threshold, step)]
+        lowest = first + (step or 0) / 2
+        assert threshold <= lowest < threshold + (step or 1e-9)
+
+
+def test_bins_are_where_density_changes():
+    density = np.repeat([1.0, 400.0, 3.0, 60.0, 0.0], [20, 1, 30, 10, 39])
+    rng = np.random.default_rng(0)
+    noisy = density + rng.normal(0, 3, len(density))
+    starts = find_bins(noisy, np.ones(len(density)), 3.0)
+    assert len(starts) <= N_BINS
+    assert starts[0] == 0
+    assert {20, 21, 51, 61} <= set(starts)
+
+
+def test_an_even_density_is_halved():
+    counts = np.full(128, 100.0)
+    starts = find_bins(counts, np.ones(128), 1.0)
+    assert len(starts) >= N_BINS / 2
+    rows = np.add.reduceat(counts, starts)
+    assert rows.max() <= 1.5 * counts.sum() / N_BINS or len(starts) == N_BINS
+    assert find_bins(counts, np.ones(128), 1.0, least=1e9) == [0]
+
+
+def test_wide_cells_of_an_even_density_are_no_change():
+    """Of values, not of cells, a density is even."""
+    widths = np.geomspace(1, 1000, 60)
+    starts = find_bins(10 * widths, widths, 1.0, least=1e9)
+    assert starts == [0]
+
+
+@pytest.mark.parametrize("scale", [0.0, -5.0])
+def test_bins_of_noise_alone(scale):
+    counts = np.random.default_rng(0).normal(scale, 50, 100)
+    starts = find_bins(counts, np.ones(100), 50.0, least=200)
+    assert 1 <= len(starts) <= N_BINS
+    assert starts == sorted(set(starts))
+
+
+def test_bins_of_exact_counts():
+    counts = np.zeros(50)
+    counts[[3, 20]] = 1000
+    starts = find_bins(counts, np.ones(50), 0.0)
+    assert {3, 4, 20, 21} <= set(starts)
+    assert find_bins(np.zeros(50), np.ones(50), 0.0) == [0]
+    assert bins_at((0.0, 1.0, 2.0, 5.0), [0, 2]) == (0.0, 2.0, 5.0)
+
+
+def test_rare_categories_make_one_cell():
+    counts = np.array([[500.0, 400], [3, 1], [80, 90], [-4, 2], [1, 1]])
+    assert joined_categories(counts, 5.0) == (0, 2, 1, 2, 2)
+    assert joined_categories(counts[:2], 5.0) is None
+    assert joined_categories(counts[[0, 2, 1]], 5.0) is None
+    # Two stay in any case.
+    assert max(joined_categories(np.arange(5.0)[:, None], 50.0)) == 2
+
+
+def test_bins_and_rare_categories_are_in_the_map(monkeypatch):
+    few_picks(monkeypatch)
+    sketch = sketcher(epsilon=0.3).fit(X).sketch_
+    parts = sketch.feature_map.parts()
+    assert parts[1].n_bins[3] == 31
+    assert parts[2].n_bins[3] < 31
+    assert parts[1].n_bins[:3] == parts[2].n_bins[:3]
+    assert parts[2].n_bins[0] >= 2
+
+
+def test_edges_of_the_schema_are_kept():
+    schema = {**dict(zip(SCHEMA, SCHEMA.columns, strict=True))}
+    schema["age"] = Numeric(17, 90, step=1, edges=[17, 30, 65, 90])
+    sketch = sketcher(schema=schema).fit(X).sketch_
+    bins, base, _ = sketch.feature_map.parts()
+    assert bins.groups == ((1,), (2,))
+    assert base.edges(0) == pytest.approx([16.5, 29.5, 64.5, 90.5])
+
+
+def test_impossible_rows_cut_bins():
+    schema = TableSchema({"age": Numeric(0, 99, step=1), "smokes": [False, True], "y": [0, 1]})
+    schema = schema.never({"age": [0, 13], "smokes": [True]})
+    rows = pd.DataFrame(
+        {
+            "age": np.arange(1000) % 100,
+            "smokes": (np.arange(1000) % 100 > 13) & (np.arange(1000) % 3 == 0),
+            "y": np.arange(1000) % 2,
+        }
+    )
+    sketch = AdaptiveSketcher(schema=schema, epsilon=0.5, noise_seed=0).fit(rows).sketch_
+    for part in sketch.feature_map.parts():
+        assert 13.5 in part.edges(0)
+
+
+def test_most_cells_bounds_what_bins_can_give():
+    design = Design(SCHEMA, None, (), "add_remove", None)
+    parts = sketcher(epsilon=np.inf, noise_seed=None).fit(X).feature_map_.parts()
+    for part in parts[1:]:
+        for group, size in zip(part.groups, part.sizes, strict=True):
+            assert size <= design.most_cells(group)
+    assert first_map(design).groups == ((0,), (1,), (2,))
+    assert MOST_CELLS == 2**17
+    assert _bins.N_BINS == N_BINS
