@@ -104,7 +104,7 @@ class Mechanism(ABC):
     ... class ApproximateDP(Mechanism):
     ...     epsilon0: float
     ...     delta0: float
-    ...     kind = "approximate"
+    ...     kind = "epsilon-delta"
     ...
     ...     def epsilon(self, delta):
     ...         return self.epsilon0 if delta >= self.delta0 else float("inf")

@@ -533,7 +533,9 @@ class GraphicalAnswer:
         outputs = np.arange(n_outputs)
         first = self._n_outputs
         self._n_outputs += n_outputs
-        if checked and len(columns) > 1 and answers.model.n_cells(columns) <= MOST_CELLS:
+        # A column that was asked for by itself matters, though only rare values of it may.
+        of_all = len(columns) == answers.model.schema.n_columns
+        if checked and of_all and len(columns) > 1 and answers.model.n_cells(columns) <= MOST_CELLS:
             columns = _that_matter(function, answers, columns, n_outputs)
         if answers.model.n_cells(columns) <= MOST_CELLS:
             part = CellPart(answers, function, columns, n_outputs, checked)
