@@ -1,36 +1,37 @@
-"""Owners' nodes, the curator's link, and the agreement.
+"""The commands of a federation.
 
 usage: python -m skdpsumm.federated COMMAND ...
 
-  agreement PATH   print the digest of the agreement in a pyproject.toml, and what it asks for
-  supernode ...    an owner's node: flower-supernode, with the app of this installation only
-  superlink ...    the curator's link: flower-superlink
-  flwr ...         flwr: register a node, start a run
-
-The last three take the options of Flower's commands, and run them with telemetry off.
+  new NAME ... [--epsilon E] [--host H]   make a party's folder: keys, and files to fill in
+  agreement FILE [FILE]                   print the digest and what is asked, or the difference
+  supernode OWNER.toml --superlink HOST:PORT --root-certificates FILE
+                                          an owner's node; takes Flower's other options, too
+  superlink CURATOR.toml [--host H] [--port P] [--ssl-certfile F --ssl-keyfile F]
+                                          the curator's link, and the gate that owners call
+  run CURATOR.toml                        start a run, and wait for its report
+  flwr CURATOR.toml ...                   Flower's own commands: supernode list, list, stop, log
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
-from ._agreement import Agreement
-from ._commands import flower, supernode
+from . import _commands
+
+_COMMANDS = ("new", "agreement", "supernode", "superlink", "run", "flwr")
 
 
 def main(arguments: list[str]) -> int:
     """Run one command and return its exit status."""
+    os.umask(0o077)  # whatever Flower writes is for this user's eyes alone, too
     match arguments:
-        case ["agreement", path]:
-            ours = Agreement.load(path)
-            print(f"sha256 {ours.digest}\n{ours.to_json()}")
-            return 0
-        case ["supernode", *rest]:
-            return supernode(rest)
-        case ["superlink", *rest]:
-            return flower("flower-superlink", rest)
-        case ["flwr", *rest]:
-            return flower("flwr", rest)
+        case [name, _, *_] if name in _COMMANDS:
+            try:
+                return getattr(_commands, name)(arguments[1:])
+            except (ValueError, OSError) as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                return 2
     print(__doc__)
     return 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import tomllib
@@ -21,7 +22,9 @@ from ..sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 from ..summaries import Pool, Propose
 from ..summaries._curator import CONSTRAINTS
 from ..summaries._mmd import Embedding, made_gamma
+from ._envelope import check_public
 
+CURATOR = "curator"  # the one party that is no owner
 LABEL_DTYPES = ("int64", "float64", "bool", "string")
 _PROTOCOLS: dict[str, type[Any]] = {"propose": Propose, "pool": Pool}
 _SKETCHERS: dict[str, type[Any]] = {
@@ -35,7 +38,7 @@ _PRIVATE = {*_RELEASE, "schema", "ledger", "max_rows_per_group", "n_jobs", "nois
 # What the agreement says of `Curator`; the rest is the curator's own affair.
 _CURATOR = (
     *("n_select", "gamma", "n_components", "epsilon", "delta"),
-    *("adjacency", "n_target", "random_state"),
+    *("adjacency", "n_target", "random_state", "shares"),
 )
 _ROWS = {**CONSTRAINTS, "gamma": [StrOptions({"auto"}), *CONSTRAINTS["gamma"]]}
 _RANGE = re.compile(r"^(.*)\{(\d+)\.\.(\d+)\}$")
@@ -53,19 +56,24 @@ class Agreement:
     Parameters
     ----------
     owners : list of str
-        Names, as the curator registered them with the SuperLink.
+        Their names.
     schema : TableSchema, or a mapping from name to what is known of a column
         Of all tables, those of the owners and the target. Columns are found by their names, and
         cells are read one by one, whatever dtypes a file has. What rows travel as follows from it,
         too: numbers, and the positions of categories in their lists.
+    keys : mapping from name to mapping
+        The public keys of each owner and of "curator": ``sign`` and ``seal``, as the command `new`
+        writes them, and of owners ``node``, by which Flower knows them. No message is opened that
+        another key has signed.
     labels : str or None, default=None
-        The column of labels that go with the rows.
+        The column of labels that go with the rows. Texts have 64 characters at most.
     labels_dtype : {"int64", "float64", "bool", "string"}, default="int64"
     rows : mapping or None, default=None
         What chooses rows: ``protocol`` ("propose", "pool", or a mapping with such a ``kind`` and
         its ``parsimony`` and ``explore``), and parameters of `PrivateMMDSummarizer`: ``n_select``,
         ``gamma`` ("auto", the default, or a number), ``n_components``, ``epsilon``, ``delta``,
-        ``adjacency``, ``n_target``, ``random_state`` (an int: the frequencies are public).
+        ``adjacency``, ``n_target``, ``random_state`` (an int: the frequencies are public) and
+        ``shares`` (a mapping from owner to a positive number; equal by default).
     sketch : mapping or None, default=None
         What each owner releases: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
         "histogram" or "race", and its parameters), ``epsilon``, ``delta``, ``adjacency``,
@@ -79,11 +87,13 @@ class Agreement:
     Examples
     --------
     >>> from skdpsumm.federated._agreement import Agreement
-    >>> ours = Agreement(["north", "south"], {"age": (17, 90), "job": ["clerk", "farmer"]},
+    >>> from skdpsumm.federated._envelope import Keys
+    >>> keys = {name: Keys().public for name in ("curator", "north", "south")}
+    >>> ours = Agreement(["north", "south"], {"age": (17, 90), "job": ["clerk", "farmer"]}, keys,
     ...                  rows={"protocol": "pool", "n_select": 10, "random_state": 0})
-    >>> ours.rows_per_owner
+    >>> ours.rows_asked("north")
     20
-    >>> theirs = Agreement(["north", "south"], {"age": (17, 80), "job": ["clerk", "farmer"]},
+    >>> theirs = Agreement(["north", "south"], {"age": (17, 80), "job": ["clerk", "farmer"]}, keys,
     ...                    rows=ours.rows)
     >>> ours.difference(theirs)
     'schema.columns.age.bounds[1]: 90.0 here, 80.0 there'
@@ -91,6 +101,7 @@ class Agreement:
 
     owners: list[str]
     schema: Any
+    keys: Mapping[str, Mapping[str, str]]
     labels: str | None = None
     labels_dtype: str = "int64"
     rows: Mapping[str, Any] | None = field(default=None)
@@ -99,6 +110,7 @@ class Agreement:
     def __post_init__(self):
         _set(self, "owners", _names("owners", self.owners))
         _set(self, "schema", _named(as_schema(self.schema)))
+        _check_keys(self.keys, self.owners)
         if self.labels_dtype not in LABEL_DTYPES or self.labels in self.schema.names:
             raise ValueError(
                 f"labels must be no column of the schema, and labels_dtype one of {LABEL_DTYPES}."
@@ -107,38 +119,37 @@ class Agreement:
             raise ValueError("An agreement needs `rows`, `sketch` or both: what will be asked.")
         if self.rows is not None:
             self.protocol()  # checks them
+            self.shares()
             self.schema.require_bounds()
         if self.sketch is not None:
             self.sketcher()
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Agreement:
-        """Read the table ``tool.skdpsumm.agreement`` of a pyproject.toml.
+        """Read an agreement.toml.
 
         Parameters
         ----------
         path : path-like
-            The file, or its folder. Its entry `schema` may be the path of a file that
-            `TableSchema.save` or a person wrote, which starts at that folder.
+            The file. Its entry `schema` may be the path of a file that `TableSchema.save` or a
+            person wrote, which starts at its folder.
         """
         path = Path(path).expanduser()
-        path = path / "pyproject.toml" if path.is_dir() else path
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-        ours = found.get("tool", {}).get("skdpsumm", {}).get("agreement")
-        if isinstance(ours, dict) and isinstance(ours.get("schema"), str):
+        ours = tomllib.loads(path.read_text(encoding="utf-8"))
+        if isinstance(ours.get("schema"), str):
             text = (path.parent / ours["schema"]).read_text(encoding="utf-8")
             ours["schema"] = tomllib.loads(text)
         return cls.from_dict(ours)
 
     @classmethod
-    def from_dict(cls, table: Any) -> Agreement:
-        """Return the agreement that a table of a TOML file describes."""
-        if not isinstance(table, dict):
-            raise ValueError("There is no table [tool.skdpsumm.agreement].")
+    def from_dict(cls, table: Mapping[str, Any]) -> Agreement:
+        """Return the agreement that the tables of a TOML file describe."""
         unknown = set(table) - set(cls.__dataclass_fields__)
-        if unknown or not {"owners", "schema"} <= set(table):
+        lacking = {"owners", "schema", "keys"} - set(table)
+        if unknown or lacking:
             raise ValueError(
-                f"The agreement has unknown entries {sorted(unknown)}, or lacks owners or schema."
+                f"The agreement has unknown entries {sorted(unknown)}, or lacks some: "
+                f"{sorted(lacking)}."
             )
         return cls(**{**table, "schema": _schema_from(table["schema"])})
 
@@ -195,10 +206,19 @@ class Agreement:
         """Of the kernel by which rows are chosen."""
         return made_gamma(self._table("rows").get("gamma", "auto"), self.schema)
 
-    @property
-    def rows_per_owner(self) -> int:
-        """How many rows each owner may be asked for."""
-        return self.protocol().rows_asked(self._table("rows")["n_select"], 1 / len(self.owners))
+    def shares(self) -> dict[str, float]:
+        """Return each owner's share of the rows; they sum to one."""
+        given = self._table("rows").get("shares") or dict.fromkeys(self.owners, 1)
+        named = isinstance(given, Mapping) and set(given) == set(self.owners)
+        if not named or not all(
+            isinstance(s, int | float) and 0 < s < math.inf for s in given.values()
+        ):
+            raise ValueError("rows.shares must have a positive number for each owner.")
+        return {owner: share / sum(given.values()) for owner, share in given.items()}
+
+    def rows_asked(self, owner: str) -> int:
+        """Return how many rows an owner may be asked for, in one run."""
+        return self.protocol().rows_asked(self._table("rows")["n_select"], self.shares()[owner])
 
     def embedding(self) -> Embedding:
         """Return the map that the curator will draw."""
@@ -255,11 +275,28 @@ def _names(parameter: str, names: Any) -> list[str]:
     return names
 
 
+def _check_keys(keys: Any, owners: list[str]) -> None:
+    if CURATOR in owners or not isinstance(keys, Mapping) or set(keys) != {CURATOR, *owners}:
+        raise ValueError(
+            "keys must have a table for the curator and for each owner, and for no others: "
+            "[keys.curator]. No owner is named curator."
+        )
+    for name, public in keys.items():
+        if not set(public) <= {"sign", "seal", "node"}:
+            raise ValueError(f"keys.{name} has unknown entries {sorted(public)}.")
+        try:
+            check_public(public)
+        except ValueError as error:
+            raise ValueError(f"keys.{name}: {error}") from None
+    if len({public["sign"] for public in keys.values()}) < len(keys):
+        raise ValueError("keys: two parties have the same key.")
+
+
 def _named(schema: TableSchema | None) -> TableSchema:
     if schema is None or schema.names is None:
         raise ValueError(
             "schema must name its columns, as the tables of all owners do: "
-            "[tool.skdpsumm.agreement.schema.columns.age], or a mapping from name to column."
+            "[schema.columns.age], or a mapping from name to column."
         )
     return schema
 
@@ -268,8 +305,7 @@ def _schema_from(tables: Any) -> TableSchema:
     """Return the schema of TOML tables; a key such as "px{0..63}" stands for 64 columns."""
     if not isinstance(tables, dict):
         raise ValueError(
-            "schema must be tables, such as [tool.skdpsumm.agreement.schema.columns.age], or the "
-            "path of a schema's file."
+            "schema must be tables, such as [schema.columns.age], or the path of a schema's file."
         )
     columns = tables.get("columns")
     if isinstance(columns, dict):

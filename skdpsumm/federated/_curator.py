@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import tempfile
+import traceback
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -14,7 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-from flwr.app import Context
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
@@ -22,15 +25,23 @@ from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger
 from ..sketches import PrivateSketch
 from ..summaries import Curator
-from ..summaries._protocol import Rows
-from ._agreement import Agreement
-from ._grid import Round, ask, find_nodes
+from ..summaries._protocol import COSTS_NOTHING, Rows
+from ._agreement import CURATOR, Agreement
+from ._envelope import Keys
+from ._files import close_files, load_settings, make_folder, write_file
+from ._grid import Desk, Round, find_nodes
 from ._owner_log import Refusal
 from ._table import cells_of, check_table, read_table, to_arrow, vectors_of
-from ._wire import message_content, rows_of
+from ._wire import empty_sketch, message_content, rows_of
+
+GENERIC = "the curator's side failed; error.txt in the folder of the result says why"
 
 # Puts questions of a kind to owners, by name, and returns the answers of those that gave one.
 _Put = Callable[[str, Mapping[str, Any]], dict[str, dict[str, Any]]]
+
+
+class RunEndedError(ValueError):
+    """Why a run ended early, in words that may be told: they hold nothing of any row."""
 
 
 @dataclass
@@ -92,21 +103,18 @@ class FederatedRun:
             self.left_out.setdefault(owner, f"{kind}: {fault}")
 
     def report(self) -> dict[str, Any]:
-        """Return what may be told of the run, as json.dumps takes it."""
-        chosen = [] if self.curator is None else [owner for owner, _ in self.curator.chosen]
+        """Return what may be told of the run, as json.dumps takes it: no number of any rows."""
         privacy = {} if self.curator is None else {"rows": repr(self.curator.privacy)}
         if self.sketch is not None:
             privacy["sketch"] = repr(self.sketch.privacy)
         return {
             "agreement": self.agreement.digest,
             "left_out": self.left_out,
-            "rows_by_owner": {owner: chosen.count(owner) for owner in self.agreement.owners},
             "sketches_of": list(self.sketches),
             "privacy": privacy,
             "rounds": [
                 {
                     "question": r.kind,
-                    "answers": len(r.answers),
                     "seconds": round(r.seconds, 2),
                     "bytes_sent": r.bytes_sent,
                     "bytes_received": r.bytes_received,
@@ -121,8 +129,7 @@ class FederatedRun:
         summary.parquet has the rows with their labels, summary.npz whose each is, and which of
         theirs.
         """
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = make_folder(folder)
         if self.curator is not None:
             chosen = self.curator.chosen  # may be none
             np.savez_compressed(
@@ -133,6 +140,7 @@ class FederatedRun:
             pyarrow.parquet.write_table(self.rows, folder / "summary.parquet")
         if self.sketch is not None:
             self.sketch.save(folder / "merged.sketch")
+        close_files(folder)
         _write_report(folder, self.report())
 
 
@@ -141,6 +149,8 @@ def run_over_grid(
     grid: Grid,
     curator: Curator | None = None,
     *,
+    keys: Keys,
+    run_id: int,
     timeout: float = 600.0,
     wait: float = 60.0,
     min_owners: int = 1,
@@ -155,6 +165,10 @@ def run_over_grid(
     curator : Curator or None
         Not opened yet, made with ``agreement.curator_parameters()``. It is opened, and the ledger
         of the target charged, once `min_owners` have signed.
+    keys : Keys
+        The curator's.
+    run_id : int
+        Flower's.
     timeout : float, default=600.0
         Seconds to wait for the answers to each question. Who is later, crashes or sends rubbish is
         left out from then on.
@@ -169,7 +183,7 @@ def run_over_grid(
 
     Raises
     ------
-    ValueError
+    RunEndedError
         If fewer than `min_owners` signed off, or none is left.
     """
     if curator is not None and curator.terms.max_rows_per_group is not None:
@@ -178,19 +192,21 @@ def run_over_grid(
             f"max_rows_per_group={curator.terms.max_rows_per_group!r} would get no answers. Make "
             "it with max_rows_per_group=None, to protect single rows."
         )
-    run = FederatedRun(agreement, curator)
+    if not keys.are(agreement.keys[CURATOR]):
+        raise RunEndedError("keys are not those that the agreement has of the curator.")
+    run, desk = FederatedRun(agreement, curator), Desk(agreement, keys, run_id)
     nodes = find_nodes(grid, agreement.owners, wait)
     run.leave_out("sign", {o: "is not connected" for o in agreement.owners if o not in nodes})
 
     def put(kind: str, questions: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        outcome = ask(grid, nodes, kind, questions, timeout)
+        outcome = desk.ask(grid, nodes, kind, questions, timeout)
         run.rounds.append(outcome)
         run.leave_out(kind, outcome.faults)
         return outcome.answers
 
     _sign(run, put)
     if len(run.active) < min_owners:
-        raise ValueError(
+        raise RunEndedError(
             f"{len(run.active)} of {len(agreement.owners)} owners signed off, fewer than "
             f"min_owners={min_owners}; nothing was spent. {run.left_out}"
         )
@@ -202,10 +218,9 @@ def run_over_grid(
 
 
 def _sign(run: FederatedRun, put: _Put) -> None:
-    question = {"agreement": run.agreement.to_json()}
-    for owner, content in put("sign", dict.fromkeys(run.active, question)).items():
+    for owner, content in put("sign", {owner: {} for owner in run.active}).items():
         wanted = {"kind": "SignOff", "owner": owner, "agreement": run.agreement.digest}
-        if content != wanted:  # the digest is over every entry: nothing else is signed by it
+        if content != wanted:
             run.leave_out("sign", {owner: "signed something else off"})
 
 
@@ -217,9 +232,7 @@ def _choose_rows(run: FederatedRun, curator: Curator, put: _Put) -> None:
         messages = curator.open()
         while messages:
             questions = {
-                owner: {"agreement": agreement.digest, **message_content(messages[owner])}
-                for owner in run.active
-                if owner in messages
+                owner: message_content(messages[owner]) for owner in run.active if owner in messages
             }
             sent: dict[str, Rows] = {}
             for owner, content in put("ask", questions).items():
@@ -229,7 +242,7 @@ def _choose_rows(run: FederatedRun, curator: Curator, put: _Put) -> None:
                 except ValueError as error:
                     run.leave_out("ask", {owner: str(error)})
             if not sent:
-                raise ValueError(f"No owner is left. {run.left_out}")
+                raise RunEndedError(f"No owner is left. {run.left_out}")
             vectors = {o: vectors_of(agreement.schema, rows.X) for o, rows in sent.items()}
             messages = curator.receive({o: replace(sent[o], X=X) for o, X in vectors.items()})
             run.leave_out("ask", curator.dropped_owners)
@@ -239,65 +252,124 @@ def _choose_rows(run: FederatedRun, curator: Curator, put: _Put) -> None:
 
 
 def _gather_sketches(run: FederatedRun, put: _Put) -> None:
-    questions = {owner: {"agreement": run.agreement.digest} for owner in run.active}
-    for owner, content in put("sketch", questions).items():
+    for owner, content in put("sketch", {owner: {} for owner in run.active}).items():
         try:
             run.sketches[owner] = sketch_of(content, run.agreement)
         except ValueError as error:
             run.leave_out("sketch", {owner: str(error)})
 
 
-def run_app(grid: Grid, context: Context) -> None:
-    """Do what the run configuration of a pyproject.toml says, and save the result.
+@dataclass(frozen=True, kw_only=True)
+class CuratorSite:
+    """What the curator has on the machine of the SuperLink. Holds private data.
 
     Parameters
     ----------
-    grid : Grid
-    context : Context
-        ``run_config`` has ``project`` (the folder of the pyproject.toml), ``result`` (a folder, in
-        which each run has its own) and, where rows are chosen, ``target`` (a table). It may have
-        ``timeout``, ``wait``, ``min-owners``, ``ledger`` and, for simulations, ``noise-seed``.
+    agreement : path-like
+    keys : path-like
+        The curator's private keys, as the command `new` writes them.
+    result : path-like
+        A folder, in which each run has its own.
+    target : path-like or None, default=None
+        A table with the columns of the agreement: needed where rows are chosen.
+    ledger : path-like or None, default=None
+        An existing `PrivacyLedger`, charged for the mean of the target.
+    timeout, wait : float, default=600.0, 60.0
+        Seconds to wait for the answers to each question, and for owners to connect.
+    min_owners : int, default=1
+        With fewer that sign off, nothing is asked and nothing spent.
+    noise_seed : int or None, default=None
+        For simulations only.
     """
-    config = context.run_config
-    agreement = Agreement.load(str(config["project"]))
-    folder = Path(str(config["result"])).expanduser() / str(context.run_id)
-    try:
+
+    holds_private_data = True
+
+    agreement: Path
+    keys: Path
+    result: Path
+    target: Path | None = None
+    ledger: Path | None = None
+    timeout: float = 600.0
+    wait: float = 60.0
+    min_owners: int = 1
+    noise_seed: int | None = None
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> CuratorSite:
+        """Read a curator's TOML file; relative paths in it start at its folder."""
+        files = {"agreement", "keys", "result", "target", "ledger"}
+        needed = {"agreement", "keys", "result"}
+        return load_settings(Path(path).expanduser().absolute(), cls, needed, files)
+
+    @property
+    def tickets(self) -> Path:
+        """The folder of the runs that this user has started, and nobody else can."""
+        return self.result / "tickets"
+
+    def run(self, grid: Grid, run_id: int, ticket: str) -> None:
+        """Carry a run out, and save its result, of which the logs of Flower are told nothing.
+
+        Raises
+        ------
+        RuntimeError
+            If it failed; error.txt in the folder of the result says why.
+        """
+        folder = self.result / str(run_id)
+        try:
+            (self.tickets / hashlib.sha256(ticket.encode()).hexdigest()).unlink()
+            make_folder(folder, new=True)  # no run is done twice
+        except OSError:
+            raise RuntimeError("This run was not started by the curator's `run`.") from None
+        try:
+            with (folder / "output.txt").open("x") as output:
+                with redirect_stdout(output), redirect_stderr(output):
+                    self._run(grid, run_id).save(folder)
+        except BaseException as error:
+            write_file(folder / "error.txt", traceback.format_exc())
+            close_files(folder)
+            _write_report(folder, {"error": _told(error)})
+            raise RuntimeError(GENERIC) from None
+
+    def _run(self, grid: Grid, run_id: int) -> FederatedRun:
+        agreement = Agreement.load(self.agreement)
         # A ledger that is too full is told here, before any owner is asked for anything.
-        curator = None if agreement.rows is None else _make_curator(agreement, config)
-        run = run_over_grid(
+        curator = None if agreement.rows is None else self._make_curator(agreement)
+        return run_over_grid(
             agreement,
             grid,
             curator,
-            timeout=float(config.get("timeout", 600)),
-            wait=float(config.get("wait", 60)),
-            min_owners=int(config.get("min-owners", 1)),
+            keys=Keys.load(self.keys),
+            run_id=run_id,
+            timeout=self.timeout,
+            wait=self.wait,
+            min_owners=self.min_owners,
         )
-    except (ValueError, BudgetExceededError) as error:
-        _write_report(folder, {"agreement": agreement.digest, "error": str(error)})
-        raise
-    run.save(folder)
-    print(json.dumps(run.report(), indent=2))
+
+    def _make_curator(self, agreement: Agreement) -> Curator:
+        if self.target is None:
+            raise RunEndedError("The agreement has rows chosen: set `target`, the table to match.")
+        # Before the target is read.
+        ledger = None if self.ledger is None else PrivacyLedger.open(self.ledger)
+        try:
+            check_table(self.target, agreement, labels=False)
+        except Refusal as refusal:
+            raise RunEndedError(f"The target does not fit the agreement: {refusal}.") from None
+        codes, _ = read_table(self.target, agreement, labels=False)
+        target, parameters = vectors_of(agreement.schema, codes), agreement.curator_parameters()
+        curator = Curator(target, ledger=ledger, noise_seed=self.noise_seed, **parameters)
+        if ledger is not None and curator.cost != COSTS_NOTHING:
+            ledger.check(curator.cost, adjacency=curator.terms.adjacency)
+        return curator
+
+
+def _told(error: BaseException) -> str:
+    """Return the text of an error for the report; those of others may hold values of the target."""
+    return str(error) if isinstance(error, RunEndedError | BudgetExceededError) else GENERIC
 
 
 def _write_report(folder: Path, report: Mapping[str, Any]) -> None:
     """Write it last of all, and in one step: a report that is there is complete."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.part").write_text(json.dumps(report, indent=2) + "\n")
-    (folder / "report.part").replace(folder / "report.json")
-
-
-def _make_curator(agreement: Agreement, config: Mapping[str, Any]) -> Curator:
-    ledger = None
-    if config.get("ledger") is not None:  # before the target is read
-        ledger = PrivacyLedger.open(Path(str(config["ledger"])).expanduser())
-    path = Path(str(config["target"])).expanduser()
-    try:
-        check_table(path, agreement, labels=False)
-    except Refusal as refusal:
-        raise ValueError(f"The target does not fit the agreement: {refusal}.") from None
-    codes, _ = read_table(path, agreement, labels=False)
-    target, parameters = vectors_of(agreement.schema, codes), agreement.curator_parameters()
-    return Curator(target, ledger=ledger, noise_seed=config.get("noise-seed"), **parameters)
+    write_file(make_folder(folder) / "report.json", json.dumps(report, indent=2) + "\n")
 
 
 def merge_sketches(sketches: Mapping[str, PrivateSketch]) -> PrivateSketch:
@@ -335,12 +407,7 @@ def sketch_of(content: Mapping[str, Any], agreement: Agreement) -> PrivateSketch
             sketch = PrivateSketch.load(path)
         except ValueError as error:
             raise ValueError("sent no sketch") from error
-    sketcher = agreement.sketcher()
-    schema = agreement.schema
-    pending = sketcher._prepare(sketcher.preview_map(schema.n_columns, schema.names))
-    # What a release of no rows at all would look like: its noise and its guarantee.
-    size = pending.feature_map.n_features + pending.counts_rows
-    ours = pending.to_sketch(np.zeros(size), 0, postprocess=bool(sketcher.postprocess))
+    ours = empty_sketch(agreement)
     if not sketch.feature_map.same_as(ours.feature_map):
         raise ValueError("sent a sketch with another feature map than agreed")
     if _claim(sketch.privacy) != _claim(ours.privacy) or not _same_noise(sketch, ours):

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 GENERIC = "the owner's side failed; the owner's log says why"
+# Lines about messages of strangers: whoever sends many of them fills no disk.
+MOST_STRANGERS = 1000
 
 
 class Refusal(Exception):
@@ -37,9 +39,13 @@ class Refusal(Exception):
 class OwnerLog:
     """One line of JSON per event; the file is the record and the memory, and is only added to.
 
-    Nothing is answered that is not on disk here first. Events: ``received`` (a question came),
-    ``granted`` (it will be answered; rows are counted here), ``sent`` and ``refused``, the last
-    with ``detail`` for the owner's eyes alone. Arrays stand as shape, dtype and SHA-256.
+    Nothing is answered that is not on disk here first. Events: ``received`` (a question of the
+    curator came), ``granted`` (it will be answered; rows are counted here), ``sent``, ``repeated``
+    and ``refused``, the last with ``detail`` for the owner's eyes alone; and ``stranger``, a message
+    that the curator did not sign. Arrays stand as shape, dtype and SHA-256.
+
+    A crash while a line is written leaves a part of it, and nothing was answered then: the part is
+    cut off, and what was granted before counts on.
 
     Parameters
     ----------
@@ -53,7 +59,7 @@ class OwnerLog:
     >>> from skdpsumm.federated._owner_log import OwnerLog
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = OwnerLog(Path(folder) / "log.jsonl")
-    ...     log.add("received", run=1, ask="sketch", question="ab12", content={})
+    ...     log.add_question(1, 0, ask="sketch", question="ab12", content={})
     ...     [entry["event"] for entry in log.entries()]
     ['received']
     """
@@ -65,6 +71,34 @@ class OwnerLog:
         """Write one event, to the disk."""
         with self._locked() as file:
             _write(file, event, entry)
+
+    def add_stranger(self, run: int, size: int) -> None:
+        """Note a message that the curator did not sign; of many, the first ones only."""
+        with self._locked() as file:
+            noted = sum(entry["event"] == "stranger" for entry in _read(file))
+            if noted < MOST_STRANGERS:
+                last = {"note": "no more of these are noted"} if noted == MOST_STRANGERS - 1 else {}
+                _write(file, "stranger", {"run": run, "bytes": size, **last})
+
+    def add_question(self, run: int, counter: int, **entry: Any) -> None:
+        """Write down that a question came.
+
+        Raises
+        ------
+        Refusal
+            If its counter is not beyond those of all questions of the run before.
+        """
+        with self._locked() as file:
+            seen = [
+                e["counter"] for e in _read(file) if e["event"] == "received" and e["run"] == run
+            ]
+            _write(file, "received", {"run": run, "counter": counter, **entry})
+            if counter <= max(seen, default=-1):
+                raise Refusal("counter: another question of this run had it, or one beyond it")
+
+    def rows_granted(self) -> int:
+        """Return how many rows were let go so far."""
+        return sum(entry["rows"] for entry in self.entries() if entry["event"] == "granted")
 
     def grant(self, run: int, ask: str, n_rows: int, max_rows: int) -> None:
         """Allow a run its one answer of a kind, and count the rows that it may take along.
@@ -110,22 +144,30 @@ class OwnerLog:
             Of "ask": what ``describe`` makes of the owner's part of `Curator.transcript`.
         """
         return [
-            {name: value for name, value in entry["content"].items() if name != "agreement"}
+            entry["content"]
             for entry in self.entries()
             if entry["event"] == "received" and entry["ask"] == kind and run in (None, entry["run"])
         ]
 
     @contextmanager
     def _locked(self) -> Iterator[Any]:
-        with self.path.open("a+", encoding="utf-8") as file:
+        handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(handle, "r+b") as file:
+            os.fchmod(handle, 0o600)
             fcntl.flock(file, fcntl.LOCK_EX)
             yield file
 
 
 def _read(file: Any) -> list[dict[str, Any]]:
+    """Return all entries; a last line that a crash has torn is cut off."""
     file.seek(0)
+    lines = file.read().splitlines(keepends=True)
+    if lines and not lines[-1].endswith(b"\n"):
+        torn = lines.pop()
+        file.truncate(file.tell() - len(torn))
+        _write(file, "repaired", {"bytes": len(torn)})
     try:
-        return [json.loads(line) for line in file]
+        return [json.loads(line) for line in lines]
     except ValueError as error:
         raise ValueError(
             "The owner's log is damaged, and what was granted cannot be counted. Move it away if "
@@ -135,6 +177,6 @@ def _read(file: Any) -> list[dict[str, Any]]:
 
 def _write(file: Any, event: str, entry: Mapping[str, Any]) -> None:
     line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **entry}
-    file.write(json.dumps(line) + "\n")
+    file.write(json.dumps(line).encode() + b"\n")
     file.flush()
     os.fsync(file.fileno())

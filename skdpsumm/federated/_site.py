@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import fcntl
+import hashlib
 import os
-import tomllib
+import tempfile
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +19,31 @@ import pandas as pd
 
 from .._computing import one_blas_thread
 from ..privacy import BudgetExceededError, PrivacyLedger
-from ..schema._schema import first_difference
 from ..sketches import PrivateSketch
 from ..summaries import DataOwner
 from ..summaries._protocol import ProposeRows
-from ._agreement import Agreement
+from ._agreement import CURATOR, Agreement
+from ._envelope import EnvelopeError, Keys, Letter, counter_of, seal, unseal
+from ._files import load_settings, make_folder, write_file
 from ._owner_log import GENERIC, OwnerLog, Refusal
 from ._table import cells_of, check_table, read_table, vectors_of
-from ._wire import describe, digest, message_of, rows_content
+from ._wire import (
+    LONGEST_LABEL,
+    Rooms,
+    decode,
+    describe,
+    empty_sketch,
+    encode,
+    message_of,
+    rows_content,
+)
 
+# What a message is answered with that the curator has not signed: nothing, whatever it is.
+NOT_TAKEN = b""
 _NO_LEDGER = "ledger: the owner has none, and no sketch is made without"
+_TOO_FULL = "ledger: the owner's budget cannot hold this release"
+# Which part of the agreement a question belongs to.
+_PARTS = {"ask": "rows", "sketch": "sketch"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +53,13 @@ class OwnerSite:
     Parameters
     ----------
     name : str
-        As the curator registered it.
+        As the agreement has it.
     table : path-like
         A Parquet or CSV file.
     agreement : path-like
-        The owner's own copy of the pyproject.toml, which they have read.
+        The owner's own copy, which they have read.
+    keys : path-like
+        The owner's private keys, as the command `new` writes them.
     log : path-like
         Of all that came and went: `OwnerLog`.
     max_rows : int, default=0
@@ -51,10 +71,10 @@ class OwnerSite:
 
     Examples
     --------
-    A site answers ``kind`` and content with content::
+    A site answers bytes with bytes::
 
         site = OwnerSite.load("owner.toml")
-        site.answer("sign", run, {"agreement": agreement.to_json()})
+        site.answer("sign", run, octets)
     """
 
     holds_private_data = True
@@ -62,6 +82,7 @@ class OwnerSite:
     name: str
     table: Path
     agreement: Path
+    keys: Path
     log: Path
     max_rows: int = 0
     ledger: Path | None = None
@@ -80,75 +101,152 @@ class OwnerSite:
         ValueError
             For entries that are unknown or missing.
         """
-        path = Path(path).expanduser().absolute()
-        given = tomllib.loads(path.read_text())
-        needed = {"name", "table", "agreement", "log"}
-        if not needed <= set(given) <= set(cls.__dataclass_fields__):
-            raise ValueError(
-                f"{path.name} must have {sorted(needed)}, and may have max_rows, ledger and seed; "
-                f"it has {sorted(given)}."
-            )
-        for key in {"table", "agreement", "log", "ledger"} & set(given):
-            given[key] = path.parent / Path(given[key]).expanduser()
-        return cls(**given)
+        files = {"table", "agreement", "keys", "log", "ledger"}
+        needed = {"name", *files} - {"ledger"}
+        return load_settings(Path(path).expanduser().absolute(), cls, needed, files)
 
-    def answer(self, kind: str, run: int, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what goes back for a question: an answer, or a refusal that tells nothing.
+    def check(self) -> Agreement:
+        """Return the agreement, if this owner and their keys are those that it names.
+
+        Raises
+        ------
+        ValueError
+            If not; and for an agreement or keys that cannot be read.
+        """
+        ours = self._agreed
+        if self.name not in ours.owners:
+            raise ValueError(f"The agreement names no owner {self.name!r}: {ours.owners}.")
+        if not Keys.load(self.keys).are(ours.keys[self.name]):
+            raise ValueError(
+                f"The agreement has other keys of {self.name!r} than {self.keys.name}."
+            )
+        return ours
+
+    def answer(self, kind: str, run: int, octets: bytes) -> bytes:
+        """Return what goes back for a question: sealed, and of the same length whatever it says.
+
+        The same question has the same answer, which is kept. What the curator has not signed under
+        this owner's copy of the agreement, for this run and this owner, gets `NOT_TAKEN`.
 
         Parameters
         ----------
         kind : {"sign", "ask", "sketch"}
         run : int
             Flower's id of the run.
-        content : mapping
-            Scalars and arrays by name.
+        octets : bytes
+            A sealed message.
 
         Returns
         -------
-        dict
-            Scalars and arrays by name.
+        bytes
         """
+        with self._alone():  # a second copy of a question waits for the answer to the first
+            folder = self.log.with_name(self.log.name + ".answers")
+            digest = hashlib.sha256(octets).hexdigest()
+            kept = folder / digest
+            if kept.exists():
+                OwnerLog(self.log).add("repeated", run=run, question=digest)
+                return kept.read_bytes()
+            try:
+                content = self._opened(kind, run, octets)
+            except EnvelopeError:
+                OwnerLog(self.log).add_stranger(run, len(octets))
+                return NOT_TAKEN
+            reply = self._reply(kind, run, counter_of(octets), digest, content)
+            sealed = self._sealed(kind, run, counter_of(octets), digest, reply)
+            write_file(make_folder(folder) / digest, sealed)
+            return sealed
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        handle = os.open(self.log.with_name(self.log.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        with os.fdopen(handle) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    @cached_property
+    def _agreed(self) -> Agreement:
+        return Agreement.load(self.agreement)
+
+    @cached_property
+    def _rooms(self) -> Rooms:
+        return Rooms(self._agreed, self.name)
+
+    def _opened(self, kind: str, run: int, octets: bytes) -> dict[str, Any]:
+        """Return a question of the curator, or raise EnvelopeError."""
+        ours = self._agreed
+        if kind not in _ANSWERS or (kind != "sign" and getattr(ours, _PARTS[kind]) is None):
+            raise EnvelopeError("Nobody asks this under the agreement.")
+        letter = Letter(ours.digest, run, counter_of(octets), kind, CURATOR, self.name)
+        room, keys = self._rooms.question(kind), Keys.load(self.keys)
+        return decode(unseal(letter, octets, room, keys, ours.keys[CURATOR]))
+
+    def _sealed(
+        self, kind: str, run: int, counter: int, digest: str, reply: dict[str, Any]
+    ) -> bytes:
+        ours = self._agreed
+        letter = Letter(ours.digest, run, counter, kind, self.name, CURATOR, digest)
+        room, keys = self._rooms.answer(kind), Keys.load(self.keys)
+        return seal(letter, encode(reply), room, keys, ours.keys[CURATOR])
+
+    def _reply(
+        self, kind: str, run: int, counter: int, digest: str, content: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the content of an answer, or a refusal that tells nothing."""
         log = OwnerLog(self.log)
-        question = digest({"kind": kind, **content})
-        log.add("received", run=run, ask=kind, question=question, content=describe(content))
         try:
-            reply = _ANSWERS[kind](self, run, dict(content))
+            log.add_question(run, counter, ask=kind, question=digest, content=describe(content))
+            reply = _ANSWERS[kind](self, run, content)
+            if len(encode(reply)) > self._rooms.answer(kind):
+                raise ValueError("The answer is longer than any that was agreed.")
         except Refusal as refusal:
             reason, detail = str(refusal), refusal.detail
         except BaseException:
             # The text of any other error may hold values of the table: it stays here.
             reason, detail = GENERIC, traceback.format_exc()
         else:
-            log.add("sent", run=run, question=question, content=describe(reply))
+            log.add("sent", run=run, question=digest, content=describe(reply))
             return reply
-        log.add("refused", run=run, question=question, reason=reason, detail=detail)
+        log.add("refused", run=run, question=digest, reason=reason, detail=detail)
         return {"kind": "Refusal", "reason": reason}
 
     def _sign(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
-        """Sign the agreement off, if it is the owner's own copy, and the table fits it."""
-        try:
-            theirs = json.loads(content["agreement"])
-        except Exception as error:
-            raise Refusal("the agreement cannot be read") from error
-        ours = Agreement.load(self.agreement)
-        # Compared as it is: to make what a stranger describes may take any memory.
-        difference = first_difference(json.loads(ours.to_json()), theirs)
-        if difference is not None:
-            entry = difference.split(": ")[0]
-            raise Refusal(f"the agreement differs from the owner's copy in {entry}", difference)
-        self._check(ours)
-        if ours.sketch is not None and self.ledger is None:
-            raise Refusal(_NO_LEDGER)
+        """Sign the agreement off, if this owner can keep to all of it: nothing is charged before.
+
+        The digest is not compared here: a question under another agreement is not even opened.
+        """
+        ours = self._agreed
+        check_table(self.table, ours)
+        if ours.rows is not None:
+            self._check_rows(ours)
+        if ours.sketch is not None:
+            self._check_ledger(ours)
+        _, y = read_table(self.table, ours)  # whose errors are told here, too
+        if y is not None and y.dtype.kind == "U" and y.dtype.itemsize > 4 * LONGEST_LABEL:
+            raise Refusal(f"labels: texts may have {LONGEST_LABEL} characters")
         return {"kind": "SignOff", "owner": self.name, "agreement": ours.digest}
+
+    def _check_rows(self, agreement: Agreement) -> None:
+        asked = agreement.rows_asked(self.name)
+        if OwnerLog(self.log).rows_granted() + asked > self.max_rows:
+            raise Refusal(f"max_rows: the owner does not let {asked} more rows go")
+
+    def _check_ledger(self, agreement: Agreement) -> None:
+        if self.ledger is None:
+            raise Refusal(_NO_LEDGER)
+        try:
+            PrivacyLedger.open(self.ledger).check(empty_sketch(agreement).privacy)
+        except BudgetExceededError as error:
+            raise Refusal(_TOO_FULL) from error
 
     def _ask(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Propose rows."""
-        ours = self._signed(content, "rows")
+        ours = self._agreed
         try:
             message = message_of(content)
         except ValueError as error:
             raise Refusal(str(error)) from error
-        _check_question(message, ours)
+        _check_question(message, ours, self.name)
         OwnerLog(self.log).grant(run, "ask", int(message.most_rows()), self.max_rows)
         codes, y = read_table(self.table, ours)
         with one_blas_thread():
@@ -158,17 +256,14 @@ class OwnerSite:
 
     def _sketch(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Release a sketch, whose noise is drawn here and whose price is charged here."""
-        ours = self._signed(content, "sketch")
         if self.ledger is None:
             raise Refusal(_NO_LEDGER)
-        folder = self.log.with_name(self.log.name + ".releases")
-        path = folder / f"{run}.sketch"
-        if not path.exists():  # what was paid for once is sent again, should it get lost
-            OwnerLog(self.log).grant(run, "sketch", 0, 0)
-            release = self._release(ours, self.ledger)
-            folder.mkdir(exist_ok=True)
-            release.save(path)
-        return {"kind": "Sketch", "file": np.frombuffer(path.read_bytes(), np.uint8)}
+        OwnerLog(self.log).grant(run, "sketch", 0, 0)
+        release = self._release(self._agreed, self.ledger)
+        with tempfile.TemporaryDirectory() as folder:
+            release.save(Path(folder) / "sketch")
+            octets = (Path(folder) / "sketch").read_bytes()
+        return {"kind": "Sketch", "file": np.frombuffer(octets, np.uint8)}
 
     def _release(self, agreement: Agreement, path: Path) -> PrivateSketch:
         ledger = PrivacyLedger.open(path)
@@ -179,22 +274,7 @@ class OwnerSite:
         try:
             return sketcher.fit(pd.DataFrame(dict(zip(schema.names, cells, strict=True)))).sketch_
         except BudgetExceededError as error:
-            raise Refusal("ledger: the owner's budget cannot hold this release") from error
-
-    def _signed(self, content: dict[str, Any], part: str) -> Agreement:
-        """Return the owner's copy of the agreement, if the question is asked under it."""
-        ours = Agreement.load(self.agreement)
-        if content.pop("agreement", None) != ours.digest:
-            raise Refusal("the question is asked under another agreement than the owner's copy")
-        if getattr(ours, part) is None:
-            raise Refusal(f"{part}: the agreement has no such part")
-        self._check(ours)
-        return ours
-
-    def _check(self, agreement: Agreement) -> None:
-        if self.name not in agreement.owners:
-            raise Refusal("owners: the agreement does not name this owner")
-        check_table(self.table, agreement)
+            raise Refusal(_TOO_FULL) from error
 
 
 _ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
@@ -204,9 +284,9 @@ _ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def _check_question(message: ProposeRows, agreement: Agreement) -> None:
+def _check_question(message: ProposeRows, agreement: Agreement, owner: str) -> None:
     """Raise Refusal, by name, if a question goes beyond the agreement."""
-    if message.most_rows() > agreement.rows_per_owner:
+    if message.most_rows() > agreement.rows_asked(owner):
         raise Refusal("n_select: more rows are asked for than agreed")
     if message.reveal != "rows":
         raise Refusal("reveal: rows are agreed, and nothing else")

@@ -1,36 +1,54 @@
-"""Messages of curator and owners on Flower's wire: named scalars and named arrays, no pickle."""
+"""Messages of curator and owners as bytes: named scalars and named arrays, no pickle."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import json
+import tempfile
 from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from flwr.app import Array, ArrayRecord, RecordDict
 from numpy.typing import NDArray
 
 from ..schema._schema import TableSchema
+from ..sketches import PrivateSketch
 from ..sketches._file import read_npy
 from ..summaries._mmd import Embedding
 from ..summaries._protocol import Message, ProposeRows, Rows
+from ._agreement import Agreement
 from ._table import check_codes
 
-_SCALARS, _ARRAYS = "scalars", "arrays"
+# Characters of a label that is a text.
+LONGEST_LABEL = 64
+_LONGEST_TEXT = 1000  # in a log
+_SEALED = "sealed"
+_LENGTH = 8
 
 
-def pack(content: Mapping[str, Any]) -> RecordDict:
-    """Return a record of scalars (str, int, float, bool) and arrays; None is left out."""
-    given = {name: value for name, value in content.items() if value is not None}
-    arrays = {name: Array(v) for name, v in given.items() if isinstance(v, np.ndarray)}
-    scalars = {name: v for name, v in given.items() if name not in arrays}
-    return RecordDict({_SCALARS: ConfigRecord(scalars), _ARRAYS: ArrayRecord(arrays)})
+# ---- bytes
 
 
-def unpack(record: RecordDict) -> dict[str, Any]:
-    """Return what `pack` was given; arrays are read without pickle.
+def encode(content: Mapping[str, Any]) -> bytes:
+    """Return scalars (str, int, float, bool) and arrays as bytes; None is left out."""
+    scalars, arrays = {}, {}
+    for name, value in content.items():
+        if isinstance(value, np.ndarray):
+            arrays[name] = _npy(value)
+        elif value is not None:
+            scalars[name] = value
+    head = {"scalars": scalars, "arrays": {name: len(part) for name, part in arrays.items()}}
+    text = json.dumps(head).encode()
+    return b"".join([len(text).to_bytes(_LENGTH, "big"), text, *arrays.values()])
+
+
+def decode(octets: bytes) -> dict[str, Any]:
+    """Return what `encode` was given; arrays are read without pickle.
 
     Raises
     ------
@@ -38,14 +56,106 @@ def unpack(record: RecordDict) -> dict[str, Any]:
         For anything else, in words that name no value.
     """
     try:
-        arrays = {n: read_npy(array.data) for n, array in record.array_records[_ARRAYS].items()}
-        scalars = dict(record.config_records[_SCALARS].items())
+        start = _LENGTH + int.from_bytes(octets[:_LENGTH], "big")
+        head = json.loads(octets[_LENGTH:start])
+        scalars, arrays = head["scalars"], {}
+        for name, length in head["arrays"].items():
+            arrays[name] = read_npy(octets[start : start + length])
+            start += length
+        sound = all(isinstance(value, str | int | float | bool) for value in scalars.values())
     except Exception as error:  # whatever arrives
         raise ValueError("The message cannot be read.") from error
-    sound = all(isinstance(value, str | int | float | bool) for value in scalars.values())
-    if set(record) != {_SCALARS, _ARRAYS} or set(arrays) & set(scalars) or not sound:
+    if start != len(octets) or set(arrays) & set(scalars) or not sound:
         raise ValueError("The message cannot be read.")
     return {**scalars, **arrays}
+
+
+def carried(octets: bytes) -> RecordDict:
+    """Return a sealed message as Flower carries it: an array of bytes, which it sends in pieces."""
+    sealed = Array("uint8", (len(octets),), "numpy.ndarray", octets)
+    return RecordDict({_SEALED: ArrayRecord({_SEALED: sealed})})
+
+
+def uncarried(record: RecordDict) -> bytes:
+    """Return what `carried` was given, or nothing where a record is another."""
+    try:
+        return record.array_records[_SEALED][_SEALED].data
+    except Exception:  # whatever arrives
+        return b""
+
+
+def _npy(array: NDArray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()
+
+
+# ---- how long they may be
+
+
+class Rooms:
+    """The most bytes that each question and each answer may have, from the agreement alone.
+
+    Messages are padded to it, and a message of another size is not looked at.
+
+    Parameters
+    ----------
+    agreement : Agreement
+    owner : str
+        Who is asked.
+    """
+
+    def __init__(self, agreement: Agreement, owner: str):
+        self._agreement, self._owner = agreement, owner
+
+    def question(self, kind: str) -> int:
+        """Return the bytes of the content of a question."""
+        phi = kind == "ask" and self._agreement.protocol().broadcasts_target()
+        return _rounded(self._bytes_of_phi if phi else 0)
+
+    def answer(self, kind: str) -> int:
+        """Return the bytes of the content of an answer."""
+        if kind == "ask":
+            return _rounded(self._agreement.rows_asked(self._owner) * self._bytes_of_row)
+        return _rounded(self._bytes_of_sketch if kind == "sketch" else 0)
+
+    @cached_property
+    def _bytes_of_phi(self) -> int:
+        phi = self._agreement.embedding()
+        offsets = 0 if phi.offsets is None else phi.offsets.size
+        return 8 * (phi.n_features + phi.frequencies.size + offsets)
+
+    @property
+    def _bytes_of_row(self) -> int:
+        texts = self._agreement.labels_dtype == "string"
+        label = 4 * LONGEST_LABEL if texts else 8
+        return 8 * (1 + self._agreement.schema.n_columns) + label
+
+    @cached_property
+    def _bytes_of_sketch(self) -> int:
+        """The most that its compressed file can have: a little more than all that is in it."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "empty"
+            empty_sketch(self._agreement).save(path)
+            with np.load(path) as parts:
+                sizes = [parts[name].nbytes for name in parts.files]
+        return sum(sizes) + sum(sizes) // 1000 + 1024 * len(sizes)
+
+
+def _rounded(size: int) -> int:
+    """Return room for so many bytes, and for what stands around them."""
+    return 4096 * (1 + (size + 2048) // 4096)
+
+
+def empty_sketch(agreement: Agreement) -> PrivateSketch:
+    """Return what a release of no rows at all would look like: its map, noise and guarantee."""
+    sketcher, schema = agreement.sketcher(), agreement.schema
+    pending = sketcher._prepare(sketcher.preview_map(schema.n_columns, schema.names))
+    size = pending.feature_map.n_features + pending.counts_rows
+    return pending.to_sketch(np.zeros(size), 0, postprocess=bool(sketcher.postprocess))
+
+
+# ---- contents
 
 
 def message_content(message: Message) -> dict[str, Any]:
@@ -140,16 +250,17 @@ def describe(message: Message | Mapping[str, Any]) -> dict[str, Any]:
     {'kind': 'ProposeRows', 'n_herd': 3, 'n_uniform': 1, 'reveal': 'rows'}
     """
     content = message_content(message) if isinstance(message, Message) else message
-    entries = {n: _summary(v) if isinstance(v, np.ndarray) else v for n, v in content.items()}
+    entries = {name: _summary(value) for name, value in content.items()}
     return dict(sorted((n, v) for n, v in entries.items() if v is not None))
 
 
-def digest(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of all that `describe` shows."""
-    return hashlib.sha256(json.dumps(describe(content), sort_keys=True).encode()).hexdigest()
+def _summary(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        return {"characters": len(value), "sha256": hashlib.sha256(value.encode()).hexdigest()}
+    return _summary_of(value) if isinstance(value, np.ndarray) else value
 
 
-def _summary(array: NDArray) -> dict[str, Any]:
+def _summary_of(array: NDArray) -> dict[str, Any]:
     whole = np.ascontiguousarray(array)
     return {
         "shape": list(array.shape),

@@ -1,0 +1,176 @@
+"""The one port that strangers reach: it passes the calls of owners' nodes, and nothing else.
+
+In Flower 1.41 nodes, runs and their control share one port of the SuperLink, and only the calls of
+nodes (``/v1/fleet``) ask for keys: whoever reaches the others starts runs. So the SuperLink listens
+on loopback, and this gate stands before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import re
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from ._files import write_file
+
+# Flower sends what is longer in pieces of 5 MB; a call of nodes is no longer than that and a bit.
+LARGEST_CALL = 8 * 2**20
+# Connections at a time, beyond which a caller is told to come back later.
+MOST_CALLERS = 256
+_SECONDS = 60
+# Words and hyphens only: nothing that another reader of paths might take for a step upwards.
+_FLEET = re.compile(rb"/v1/fleet(/[a-z][a-z0-9-]*)+")
+# Of one connection, and not of what goes through it.
+_HOP = {b"host", b"connection", b"transfer-encoding", b"keep-alive", b"content-length"}
+
+_Receive = Callable[[], Awaitable[Any]]
+_Send = Callable[[Any], Awaitable[None]]
+
+
+class Gate:
+    """An ASGI application that passes calls of the fleet on.
+
+    Parameters
+    ----------
+    upstream : str
+        URL of the SuperLink.
+    root : path-like
+        Its certificate.
+    """
+
+    def __init__(self, upstream: str, root: str | Path):
+        verify = ssl.create_default_context(cafile=str(root))
+        # Nothing of the environment, which may name a proxy.
+        self._client = httpx.AsyncClient(
+            base_url=upstream, verify=verify, timeout=None, trust_env=False
+        )
+
+    async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:
+        """Answer one call."""
+        path = scope["raw_path"]
+        if scope["method"] != "POST" or not _FLEET.fullmatch(path) or scope["query_string"]:
+            await _refuse(send, 403)
+            return
+        try:
+            async with asyncio.timeout(_SECONDS):
+                body = await _body(receive)
+        except TimeoutError:
+            await _refuse(send, 408)
+            return
+        if body is None:
+            await _refuse(send, 413)
+            return
+        try:
+            headers = [(k, v) for k, v in scope["headers"] if k not in _HOP]
+            reply = await self._client.post(path.decode(), content=body, headers=headers)
+        except httpx.HTTPError:  # Flower's nodes try again
+            await _refuse(send, 503)
+            return
+        kept = [(k.lower(), v) for k, v in reply.headers.raw]
+        kept = [(k, v) for k, v in kept if k not in _HOP | {b"content-encoding"}]
+        await _reply(send, reply.status_code, kept, reply.content)
+
+
+async def _body(receive: _Receive) -> bytes | None:
+    """Return the body of a call, or None as soon as it is too long."""
+    parts, size, more = [], 0, True
+    while more:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        more = message.get("more_body", False)
+        if size > LARGEST_CALL or message["type"] != "http.request":
+            return None
+    return b"".join(parts)
+
+
+async def _refuse(send: _Send, status: int) -> None:
+    await _reply(send, status, [(b"connection", b"close")], b"")
+
+
+async def _reply(
+    send: _Send, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes
+) -> None:
+    length = (b"content-length", b"%d" % len(body))
+    headers = [*headers, length]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def serve(
+    upstream: str, root: str | Path, host: str, port: int, certificate: str, key: str
+) -> uvicorn.Server:
+    """Return a server of the gate, over TLS; its `run` serves until it is told to end.
+
+    Parameters
+    ----------
+    upstream, root : see `Gate`
+    host, port : str, int
+        Where strangers call.
+    certificate, key : str
+        Paths of the certificate that owners know, and of its key.
+    """
+    config = uvicorn.Config(
+        Gate(upstream, root),
+        host=host,
+        port=port,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=MOST_CALLERS,
+    )
+    return uvicorn.Server(config)
+
+
+def write_certificate(folder: Path, hosts: Sequence[str], days: int = 365) -> None:
+    """Write server.pem and server.key: a certificate that vouches for itself.
+
+    Parameters
+    ----------
+    folder : Path
+    hosts : sequence of str
+        Names and IP addresses by which owners call this machine; not empty.
+    days : int, default=365
+        Until it expires.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, hosts[0])])
+    now = datetime.datetime.now(datetime.UTC)
+    public = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=max(1, 1 - 2 * days)))
+        .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(public, critical=False)
+        .add_extension(x509.SubjectAlternativeName([_host(h) for h in hosts]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    write_file(folder / "server.key", key.private_bytes(*form, serialization.NoEncryption()))
+    write_file(folder / "server.pem", certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _host(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
