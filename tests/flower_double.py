@@ -1,5 +1,6 @@
 """Flower's grid without Flower's processes: messages go through its wire format and its app."""
 
+import hashlib
 from types import SimpleNamespace
 
 import skdpsumm.federated  # isort: skip  # noqa: F401  (before flwr, whose telemetry it turns off)
@@ -8,6 +9,9 @@ from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 from flwr.supercore.task_identity import TaskIdentity
 
 from skdpsumm.federated import apps
+from skdpsumm.federated._envelope import counter_of
+from skdpsumm.federated._site import OwnerSite
+from skdpsumm.federated._wire import carried, uncarried
 
 
 class GridDouble:
@@ -17,14 +21,17 @@ class GridDouble:
     ----------
     homes : dict from owner to path of their owner.toml
     odd : dict from owner to callable
-        In the place of their app: takes the question's kind, and returns a reply's content, or an
-        `flwr.app.Error`, or None for no answer.
+        In the place of their app: takes the question's kind, and returns the content of an answer,
+        which is sealed as the owner's own are, or its bytes, or an `flwr.app.Error`, or None for no
+        answer, or NotImplemented for what the app would say.
     """
 
     def __init__(self, homes, odd=(), run_id=1):
         self.homes, self.odd, self.run_id = homes, dict(odd), run_id
         self.ids = {name: 100 + k for k, name in enumerate(homes)}
         self.replies = {}
+        self.questions = []  # as whoever holds the SuperLink sees them
+        self.answers = []
         self.asked = []
         # What every process of Flower knows of itself.
         TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = run_id, 1, 1
@@ -45,6 +52,7 @@ class GridDouble:
         message.metadata.__dict__["_message_id"] = f"{name}-{kind}-{len(self.asked)}"
         message.metadata.__dict__["_run_id"] = self.run_id
         message.content = wired(message.content)
+        self.questions.append((name, kind, uncarried(message.content)))
         reply = self._reply(name, kind, message)
         if reply is not None:
             self.replies[message.metadata.message_id] = reply
@@ -53,12 +61,24 @@ class GridDouble:
     def _reply(self, name, kind, message):
         if name in self.odd:
             content = self.odd[name](kind)
+            if isinstance(content, dict):
+                content = sealed_by(self.homes[name], kind, self.run_id, message, content)
+            if isinstance(content, bytes):
+                content = wired(carried(content))
             if content is not NotImplemented:
                 return None if content is None else Message(content, reply_to=message)
         context = Context(self.run_id, 1, {"owner": str(self.homes[name])}, RecordDict(), {})
         reply = apps.owner(message, context)
         reply.content = wired(reply.content)
+        self.answers.append((name, kind, uncarried(reply.content)))
         return reply
+
+
+def sealed_by(home, kind, run, question, content):
+    """Return what an owner sends who says something else than their app would."""
+    octets = uncarried(question.content)
+    digest = hashlib.sha256(octets).hexdigest()
+    return OwnerSite.load(home)._sealed(kind, run, counter_of(octets), digest, content)
 
 
 def wired(record):

@@ -1,10 +1,13 @@
 """Over Flower's wire: the same rows, nothing more said, nothing asked twice, and no one trusted."""
 
+import hashlib
 import importlib.util
 import io
 import json
 import pickle
+import tracemalloc
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -20,11 +23,12 @@ import skdpsumm.federated  # isort: skip  (before flwr, whose telemetry it turns
 import flwr.supercore.constant
 import flwr.supercore.telemetry
 import pandas as pd
-from flower_double import GridDouble, wired
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, RecordDict
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from flower_double import GridDouble
+from flwr.app import ConfigRecord, Error, RecordDict
 
 from skdpsumm import (
-    BudgetExceededError,
     Categorical,
     Numeric,
     PrivacyLeakWarning,
@@ -33,14 +37,24 @@ from skdpsumm import (
     PublicVectorizer,
     TableSchema,
 )
-from skdpsumm.federated import _commands
+from skdpsumm.federated import _commands, apps
 from skdpsumm.federated.__main__ import main
 from skdpsumm.federated._agreement import Agreement
-from skdpsumm.federated._curator import run_app, run_over_grid
+from skdpsumm.federated._curator import GENERIC as CURATOR_GENERIC
+from skdpsumm.federated._curator import CuratorSite, RunEndedError, run_over_grid
+from skdpsumm.federated._envelope import Keys, Letter, counter_of, seal, unseal
+from skdpsumm.federated._files import make_folder
 from skdpsumm.federated._owner_log import GENERIC, OwnerLog
-from skdpsumm.federated._site import OwnerSite
+from skdpsumm.federated._site import NOT_TAKEN, OwnerSite
 from skdpsumm.federated._table import cells_of, check_codes, read_table
-from skdpsumm.federated._wire import describe, message_content, message_of, pack, unpack
+from skdpsumm.federated._wire import (
+    Rooms,
+    decode,
+    describe,
+    encode,
+    message_content,
+    message_of,
+)
 from skdpsumm.summaries import Curator, DataOwner
 from skdpsumm.summaries._owners import run_protocol
 from skdpsumm.summaries._protocol import ProposeRows, SendBest
@@ -50,34 +64,47 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWar
 NAMES = ["north", "south", "east"]
 COLUMNS = ["a", "b", "c"]
 AGREEMENT = """
-[tool.skdpsumm.agreement]
 owners = ["north", "south", "east"]
 labels = "y"
 
-[tool.skdpsumm.agreement.schema]
+[schema]
 extra_columns = "drop"
-[tool.skdpsumm.agreement.schema.columns.a]
+[schema.columns.a]
 low = -6
 high = 6
-[tool.skdpsumm.agreement.schema.columns.b]
+[schema.columns.b]
 low = -6
 high = 6
-[tool.skdpsumm.agreement.schema.columns.c]
+[schema.columns.c]
 low = -6
 high = 6
 
-[tool.skdpsumm.agreement.rows]
+[rows]
 protocol = "propose"
 n_select = 6
 n_components = 40
 random_state = 3
 
-[tool.skdpsumm.agreement.sketch]
+[sketch]
 epsilon = 1.0
 delta = 1e-6
 random_state = 5
 sketchers = [{ kind = "histogram", n_bins = 4 }, { kind = "fourier", n_components = 10 }]
 """
+
+
+def fixed_keys(name):
+    """Return the same keys in every process, for texts with them are names of tests."""
+    raw = hashlib.sha256(name.encode()).digest()
+    return Keys(Ed25519PrivateKey.from_private_bytes(raw), X25519PrivateKey.from_private_bytes(raw))
+
+
+KEYS = {name: fixed_keys(name) for name in ("curator", *NAMES)}
+PUBLIC = {name: keys.public for name, keys in KEYS.items()}
+AGREEMENT += "".join(
+    f'[keys.{name}]\nsign = "{keys["sign"]}"\nseal = "{keys["seal"]}"\n'
+    for name, keys in PUBLIC.items()
+)
 TARGET = np.random.default_rng(9).normal(1.0, 1.0, (30, 3))
 
 
@@ -94,11 +121,13 @@ def frame(k):
 def make_home(folder, k, *, agreement=AGREEMENT, cap=2.5, max_rows=100):
     folder.mkdir()
     frame(k).to_parquet(folder / "table.parquet")
-    (folder / "pyproject.toml").write_text(agreement)
+    (folder / "agreement.toml").write_text(agreement)
+    KEYS[NAMES[k]].save(folder / "keys.pem")
     PrivacyLedger(folder / "ledger", epsilon=cap, delta=1e-5)
     (folder / "owner.toml").write_text(
-        f'name = "{NAMES[k]}"\ntable = "table.parquet"\nagreement = "pyproject.toml"\n'
-        f'log = "log.jsonl"\nledger = "ledger"\nmax_rows = {max_rows}\nseed = {k}\n'
+        f'name = "{NAMES[k]}"\ntable = "table.parquet"\nagreement = "agreement.toml"\n'
+        f'keys = "keys.pem"\nlog = "log.jsonl"\nledger = "ledger"\n'
+        f"max_rows = {max_rows}\nseed = {k}\n"
     )
     return folder / "owner.toml"
 
@@ -111,7 +140,7 @@ def homes(tmp_path):
 def agreed(text=AGREEMENT):
     import tomllib
 
-    return Agreement.from_dict(tomllib.loads(text)["tool"]["skdpsumm"]["agreement"])
+    return Agreement.from_dict(tomllib.loads(text))
 
 
 def vectors(X, agreement=None):
@@ -126,7 +155,44 @@ def run(homes, agreement=None, *, odd=(), run_id=1, rows=True, **options):
     agreement = agreed() if agreement is None else agreement
     grid = GridDouble(homes, odd, run_id)
     ours = curator(agreement) if rows and agreement.rows else None
-    return run_over_grid(agreement, grid, ours, **{"timeout": 0.05, "wait": 0.0, **options})
+    options = {"timeout": 0.05, "wait": 0.0, "keys": KEYS["curator"], "run_id": run_id, **options}
+    return run_over_grid(agreement, grid, ours, **options)
+
+
+class Post:
+    """What passes between the curator and one owner, without Flower."""
+
+    def __init__(self, path):
+        self.site, self.counter = OwnerSite.load(path), -1
+        self.ours = Agreement.load(self.site.agreement)
+        self.rooms = Rooms(self.ours, self.site.name)
+
+    def letter(self, kind, run_id, **changes):
+        place = {"agreement": self.ours.digest, "run": run_id, "counter": self.counter}
+        return Letter(
+            **{**place, "kind": kind, "sender": "curator", "receiver": self.site.name} | changes
+        )
+
+    def sealed(self, kind, run_id, content, *, room=None, keys=KEYS["curator"], to=None, **changes):
+        """Return a question, as the curator seals it or otherwise; each has a new counter."""
+        self.counter += 1
+        room = self.rooms.question(kind) if room is None else room
+        letter = self.letter(kind, run_id, **changes)
+        return seal(letter, encode(content), room, keys, PUBLIC[to or self.site.name])
+
+    def opened(self, kind, run_id, question, octets):
+        """Return what an answer says, after all that the curator checks."""
+        name, digest = self.site.name, hashlib.sha256(question).hexdigest()
+        counter = counter_of(question)
+        answer = {"sender": name, "receiver": "curator", "question": digest, "counter": counter}
+        letter = self.letter(kind, run_id, **answer)
+        room = self.rooms.answer(kind)
+        return decode(unseal(letter, octets, room, KEYS["curator"], PUBLIC[name]))
+
+    def ask(self, kind, run_id, content=None):
+        """Return an owner's answer to a question that is in order."""
+        question = self.sealed(kind, run_id, content or {})
+        return self.opened(kind, run_id, question, self.site.answer(kind, run_id, question))
 
 
 def in_process(agreement, without=()):
@@ -155,7 +221,7 @@ def pool_text():
 @pytest.mark.parametrize("text", [AGREEMENT, pool_text()], ids=["propose", "pool"])
 def test_the_same_rows_and_no_more_said(homes, text):
     for path in homes.values():
-        (path.parent / "pyproject.toml").write_text(text)
+        (path.parent / "agreement.toml").write_text(text)
     over, here = run(homes, agreed(text)), in_process(agreed(text))
     assert over.left_out == {}
     assert over.curator.chosen == here.chosen
@@ -202,25 +268,40 @@ def test_csv_gives_the_same_as_parquet(homes):
     np.testing.assert_allclose(after.curator.X, before.curator.X, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "entry"),
-    [
-        ("low = -6", "low = -5", "schema.columns.a.bounds[0]"),
-        ('"drop"', '"refuse"', "schema.extra_columns"),
-        ("columns.b", "columns.d", "schema.columns.b"),
-        ("random_state = 3", "random_state = 4", "rows.random_state"),
-        ("n_select = 6", "n_select = 60", "rows.n_select"),
-        ("epsilon = 1.0", "epsilon = 9.0", "sketch.epsilon"),
-        ("n_bins = 4", "n_bins = 5", "sketch.sketchers[0].n_bins"),
-    ],
-)
-def test_another_agreement_is_refused_by_name(homes, old, new, entry):
-    (home_of(homes, "south") / "pyproject.toml").write_text(AGREEMENT.replace(old, new))
+CHANGES = [
+    ("low = -6", "low = -5", "schema.columns.a.bounds[0]"),
+    ('"drop"', '"refuse"', "schema.extra_columns"),
+    ("columns.b", "columns.d", "schema.columns.b"),
+    ("random_state = 3", "random_state = 4", "rows.random_state"),
+    ("n_select = 6", "n_select = 60", "rows.n_select"),
+    ("epsilon = 1.0", "epsilon = 9.0", "sketch.epsilon"),
+    ("n_bins = 4", "n_bins = 5", "sketch.sketchers[0].n_bins"),
+    (PUBLIC["east"]["seal"], fixed_keys("another").public["seal"], "keys.east.seal"),
+]
+
+
+def test_another_agreement_is_not_even_opened(homes):
+    old, new, _ = CHANGES[0]
+    (home_of(homes, "south") / "agreement.toml").write_text(AGREEMENT.replace(old, new))
     over = run(homes)
-    reason = f"sign: refused: the agreement differs from the owner's copy in {entry}"
-    assert over.left_out == {"south": reason}
+    assert list(over.left_out) == ["south"]
+    assert "sign: did not open the question: their copy of the agreement" in over.left_out["south"]
     assert over.curator.chosen == in_process(agreed(), ["south"]).chosen
-    assert [kind for name, kind in received(homes, "south")] == ["sign"]
+    assert received(homes, "south") == []
+    strangers = [e for e in log_of(homes, "south").entries() if e["event"] == "stranger"]
+    assert len(strangers) == 1
+
+
+@pytest.mark.parametrize(("old", "new", "entry"), CHANGES)
+def test_a_command_names_the_entry_in_which_two_agreements_differ(
+    tmp_path, capsys, old, new, entry
+):
+    (tmp_path / "a").write_text(AGREEMENT)
+    (tmp_path / "b").write_text(AGREEMENT.replace(old, new))
+    assert main(["agreement", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
+    assert f"\n{entry}: " in capsys.readouterr().out
+    assert main(["agreement", str(tmp_path / "a"), str(tmp_path / "a")]) == 0
+    assert "is equal" in capsys.readouterr().out
 
 
 def test_agreements_carry_whole_schemas(tmp_path):
@@ -232,15 +313,17 @@ def test_agreements_carry_whole_schemas(tmp_path):
         }
     )
     sketch = {"random_state": 0, "sketchers": [{"kind": "histogram", "n_bins": 74}]}
-    ours = Agreement(["north"], schema, sketch=sketch)
+    keys = {name: PUBLIC[name] for name in ("curator", "north")}
+    ours = Agreement(["north"], schema, keys, sketch=sketch)
     released = ours.sketcher().preview_map(3, schema.names)
     assert released.schema == schema
     assert released.n_bins == (74, 5, 2)
-    text = '[tool.skdpsumm.agreement]\nowners = ["north"]\nschema = "adult.toml"\n'
+    text = 'owners = ["north"]\nschema = "adult.toml"\n'
     text += "sketch.random_state = 0\nsketch.sketchers = [{kind = 'histogram', n_bins = 74}]\n"
-    (tmp_path / "pyproject.toml").write_text(text)
+    text += "".join(f"keys.{n}.{k} = '{key}'\n" for n in keys for k, key in keys[n].items())
+    (tmp_path / "agreement.toml").write_text(text)
     schema.save(tmp_path / "adult.toml")
-    assert Agreement.load(tmp_path).digest == ours.digest
+    assert Agreement.load(tmp_path / "agreement.toml").digest == ours.digest
     changes = {
         "schema.columns.age.step": {"age": Numeric(17, 90, step=0.5, unit="years")},
         "schema.columns.age.unit": {"age": Numeric(17, 90, step=1)},
@@ -253,21 +336,22 @@ def test_agreements_carry_whole_schemas(tmp_path):
     }
     columns = dict(zip(schema.names, schema.columns, strict=True))
     for entry, change in changes.items():
-        theirs = Agreement(["north"], columns | change, sketch=sketch)
+        theirs = Agreement(["north"], columns | change, keys, sketch=sketch)
         assert ours.difference(theirs).startswith(f"{entry}: ")
         assert ours.digest != theirs.digest
-    turned = Agreement(["north"], dict(reversed(columns.items())), sketch=sketch)
+    turned = Agreement(["north"], dict(reversed(columns.items())), keys, sketch=sketch)
     assert ours.difference(turned) == "schema.order[0]: 'age' here, 'job' there"
     for given in ({"kind": "race", "schema": [0, 1]}, {"kind": "race", "max_rows_per_group": 2}):
         with pytest.raises(ValueError, match="unknown entries"):
-            Agreement(["north"], schema, sketch=sketch | {"sketchers": [given]})
+            Agreement(["north"], schema, keys, sketch=sketch | {"sketchers": [given]})
 
 
 def test_ranges_of_names_are_bounded_before_they_are_made():
     def named(*keys):
         columns = {key: {"low": 0, "high": 1} for key in keys}
         sketch = {"random_state": 0, "sketchers": [{"kind": "race"}]}
-        table = {"owners": ["a"], "schema": {"columns": columns}, "sketch": sketch}
+        table = {"owners": ["north"], "schema": {"columns": columns}, "sketch": sketch}
+        table["keys"] = {name: PUBLIC[name] for name in ("curator", "north")}
         return Agreement.from_dict(table).schema.names
 
     assert named("id", "px{9..11}") == ("id", "px9", "px10", "px11")
@@ -278,36 +362,118 @@ def test_ranges_of_names_are_bounded_before_they_are_made():
         named("px2", "px{0..3}")
 
 
+@pytest.fixture
+def home(tmp_path):
+    """Return the path of the curator's file."""
+    folder = tmp_path / "curator"
+    folder.mkdir()
+    pd.DataFrame(TARGET, columns=COLUMNS).to_parquet(folder / "target.parquet")
+    (folder / "agreement.toml").write_text(AGREEMENT)
+    KEYS["curator"].save(folder / "keys.pem")
+    (folder / "curator.toml").write_text(
+        'agreement = "agreement.toml"\nkeys = "keys.pem"\ntarget = "target.parquet"\n'
+        'result = "result"\nledger = "ledger"\ntimeout = 0.05\nwait = 0.0\n'
+    )
+    return folder / "curator.toml"
+
+
+def run_app(path, grid, run_id=1, ticket=None):
+    """Start the curator's app, as Flower does, with a ticket as the command `run` makes it."""
+    if ticket is None:
+        ticket = f"ticket {run_id}"
+        tickets = make_folder(CuratorSite.load(path).tickets)
+        (tickets / hashlib.sha256(ticket.encode()).hexdigest()).touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(apps.CURATOR_FILE, str(path))
+        apps.curator(grid, SimpleNamespace(run_config={"ticket": ticket}, run_id=run_id))
+
+
+def result_of(path, run_id=1):
+    folder = path.parent / "result" / str(run_id)
+    return folder, json.loads((folder / "report.json").read_text())
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 5.0])
-def test_the_curators_app_asks_its_ledger_before_any_owner(homes, tmp_path, epsilon):
-    pd.DataFrame(TARGET, columns=COLUMNS).to_parquet(tmp_path / "target.parquet")
-    (tmp_path / "pyproject.toml").write_text(AGREEMENT)
-    PrivacyLedger(tmp_path / "target.ledger", epsilon=epsilon, delta=1e-5)
-    files = {"project": ".", "result": "result", "target": "target.parquet"}
-    files["ledger"] = "target.ledger"
-    config = {name: str(tmp_path / path) for name, path in files.items()}
-    context = SimpleNamespace(run_config=config | {"timeout": 0.05, "wait": 0.0}, run_id=1)
+def test_the_curators_app_asks_its_ledger_before_any_owner(homes, home, epsilon):
+    ledger = PrivacyLedger(home.parent / "ledger", epsilon=epsilon, delta=1e-5)
     grid = GridDouble(homes)
     if epsilon < 1:
-        with pytest.raises(BudgetExceededError):
-            run_app(grid, context)
+        with pytest.raises(RuntimeError, match="the curator's side failed"):
+            run_app(home, grid)
         assert grid.asked == []
+        assert "BudgetExceededError" in (result_of(home)[0] / "error.txt").read_text()
     else:
-        run_app(grid, context)
+        run_app(home, grid)
         assert len(grid.asked) == 9
-    report = json.loads((tmp_path / "result" / "1" / "report.json").read_text())
-    assert ("error" in report) == (epsilon < 1)
-    spent = PrivacyLedger.open(tmp_path / "target.ledger").entries()
-    assert [entry["label"] for entry in spent] == ["summary by Propose"] * (epsilon > 1)
+    assert ("error" in result_of(home)[1]) == (epsilon < 1)
+    assert [entry["label"] for entry in ledger.entries()] == ["summary by Propose"] * (epsilon > 1)
+
+
+def test_a_run_that_the_curator_did_not_start_asks_nobody(homes, home):
+    """Whoever reaches Flower's port can start runs of the curator's app, and gets nothing."""
+    grid = GridDouble(homes)
+    ledger = PrivacyLedger(home.parent / "ledger", epsilon=5, delta=1e-5)
+    for ticket in ("", "None", "../keys.pem", "0" * 64):
+        with pytest.raises(RuntimeError, match="was not started by the curator"):
+            run_app(home, grid, ticket=ticket)
+    assert not list((home.parent).glob("result/*"))
+    run_app(home, grid)
+    with pytest.raises(RuntimeError, match="was not started by the curator"):
+        run_app(home, grid, run_id=2, ticket="ticket 1")  # is good for one run
+    with pytest.raises(RuntimeError, match="was not started by the curator"):
+        run_app(home, grid, run_id=1)  # nor is a run done twice
+    assert len(grid.asked) == 9
+    assert len(ledger.entries()) == 1
+
+
+def test_nothing_of_a_run_is_told_to_flowers_logs(homes, home, capfd):
+    PrivacyLedger(home.parent / "ledger", epsilon=50, delta=1e-3)
+    run_app(home, GridDouble(homes))
+    folder, report = result_of(home)
+    assert capfd.readouterr() == ("", "")
+    with np.load(folder / "summary.npz") as chosen:
+        counts = {name: int((chosen["owner"] == name).sum()) for name in NAMES}
+    assert sum(counts.values()) == 6
+    assert set(report) == {"agreement", "left_out", "sketches_of", "privacy", "rounds"}
+    for sent in report["rounds"]:
+        assert set(sent) == {"question", "seconds", "bytes_sent", "bytes_received"}
+    spoiled = pd.DataFrame(TARGET, columns=COLUMNS).astype(object)
+    spoiled.iloc[3, 0] = "SECRET-4711"
+    spoiled.astype(str).to_csv(home.parent / "target.csv", index=False)
+    home.write_text(home.read_text().replace("target.parquet", "target.csv"))
+    with pytest.raises(RuntimeError) as caught:
+        run_app(home, GridDouble(homes), run_id=2)
+    assert str(caught.value) == CURATOR_GENERIC
+    assert caught.value.__suppress_context__
+    assert result_of(home, 2)[1] == {"error": CURATOR_GENERIC}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_files_are_for_their_owners_eyes_alone(homes, home):
+    PrivacyLedger(home.parent / "ledger", epsilon=50, delta=1e-3)
+    run_app(home, GridDouble(homes))
+    made = [*(home.parent / "result").rglob("*")]
+    for path in homes.values():
+        made += [*path.parent.glob("log.jsonl*"), *(path.parent / "log.jsonl.answers").iterdir()]
+    assert len(made) > 15
+    for path in made:
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
 
 def test_agreements_name_a_protocol_as_an_object_does():
     def agreed_on(protocol, **rows):
         rows = {"n_select": 10, "random_state": 0, **rows}
-        return Agreement(["north", "south"], {"age": (17, 90)}, rows={"protocol": protocol, **rows})
+        keys = {name: PUBLIC[name] for name in ("curator", "north", "south")}
+        rows = {"protocol": protocol, **rows}
+        return Agreement(["north", "south"], {"age": (17, 90)}, keys, rows=rows)
 
-    assert agreed_on("propose").rows_per_owner == 20
-    assert agreed_on({"kind": "propose", "parsimony": 6.0}).rows_per_owner == 30
+    assert agreed_on("propose").rows_asked("north") == 20
+    assert agreed_on({"kind": "propose", "parsimony": 6.0}).rows_asked("south") == 30
+    shared = agreed_on("propose", shares={"north": 3, "south": 1})
+    assert [shared.rows_asked(name) for name in ("north", "south")] == [30, 10]
+    for shares in ({"north": 1}, {"north": 1, "south": 0}, {"north": 1, "south": "1"}, 2):
+        with pytest.raises(ValueError, match="shares"):
+            agreed_on("propose", shares=shares)
     assert agreed_on({"kind": "pool"}).protocol().explore == 1
     with pytest.raises(ValueError, match=r'kind = "propose", parsimony = 6.0 }'):
         agreed_on("propose", parsimony=6.0)  # as it was written before
@@ -326,12 +492,124 @@ def received(homes, name):
     return [(name, e["ask"]) for e in events if e["event"] == "received"]
 
 
-def test_a_question_under_another_agreement_is_refused(homes):
-    site = OwnerSite.load(homes["north"])
-    for kind in ("ask", "sketch"):
-        reply = site.answer(kind, 1, {"agreement": agreed(pool_text()).digest})
-        assert "another agreement" in reply["reason"]
-    assert site.answer("train", 1, {})["reason"] == GENERIC
+def test_what_the_curator_did_not_ask_this_owner_now_is_not_opened(homes):
+    """Other agreements, runs, kinds, receivers, senders, sizes and versions, and any change."""
+    post = Post(homes["north"])
+    told = question()
+    sound = post.sealed("ask", 1, told)
+    flipped = bytearray(sound)
+    flipped[-1] ^= 1
+    south = Post(homes["south"])
+    bad = {
+        "another agreement": post.sealed("ask", 1, told, agreement=agreed(pool_text()).digest),
+        "another run": post.sealed("ask", 2, told),
+        "another kind": post.sealed("sketch", 1, {}),
+        "for another owner": south.sealed("ask", 1, told),
+        "sent on to another owner": south.sealed("ask", 1, told, to="north"),
+        "of another owner": post.sealed("ask", 1, told, keys=KEYS["east"]),
+        "in an owner's name": post.sealed("ask", 1, told, keys=KEYS["east"], sender="east"),
+        "an answer": post.sealed("ask", 1, told, question="ab"),
+        "longer": post.sealed("ask", 1, told, room=post.rooms.question("ask") + 1),
+        "changed": bytes(flipped),
+        "of another place": (7).to_bytes(8, "big") + sound[8:],
+        "in the clear": encode(told),
+        "nothing": b"",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skdpsumm.federated._envelope._VERSION", "skdpsumm federated 0; none")
+        bad["of another version"] = post.sealed("ask", 1, told)
+    for what, octets in bad.items():
+        assert post.site.answer("ask", 1, octets) == NOT_TAKEN, what
+    assert post.site.answer("train", 1, sound) == NOT_TAKEN
+    log = OwnerLog(post.site.log)
+    assert [entry["event"] for entry in log.entries()] == ["stranger"] * (len(bad) + 1)
+    post.counter = 0
+    answer = post.opened("ask", 1, sound, post.site.answer("ask", 1, sound))
+    assert answer["kind"] == "Rows"
+
+
+def test_a_stranger_fills_no_disk_and_costs_no_memory(homes, monkeypatch):
+    post = Post(homes["north"])
+    monkeypatch.setattr("skdpsumm.federated._owner_log.MOST_STRANGERS", 3)
+    monkeypatch.setattr("skdpsumm.federated._site.decode", lambda _: pytest.fail("was parsed"))
+    columns = json.dumps({"columns": ["x{0..5000000}"]}).encode()
+    for octets in (columns, bytes(30_000_000), *([b"A" * 1000] * 20)):
+        tracemalloc.start()
+        assert post.site.answer("ask", 1, octets) == NOT_TAKEN
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+        tracemalloc.stop()
+    assert len(OwnerLog(post.site.log).entries()) == 3
+    assert post.site.log.stat().st_size < 1000
+    assert not post.site.log.with_name("log.jsonl.answers").exists()
+
+
+def test_whoever_carries_messages_learns_times_and_no_more(homes):
+    """Sizes follow from the agreement, whatever owners hold, say or refuse; contents are noise."""
+    frame(1).iloc[:2].to_parquet(home_of(homes, "south") / "table.parquet")
+    homes["east"].write_text(homes["east"].read_text().replace("= 100", "= 9"))
+    seen = []
+    for run_id in (1, 2):  # in the second, the east refuses to sign
+        grid = GridDouble(homes, run_id=run_id)
+        ours = curator(agreed())
+        run_over_grid(
+            agreed(), grid, ours, keys=KEYS["curator"], run_id=run_id, timeout=0.05, wait=0.0
+        )
+        seen.append(grid)
+    for kind in ("sign", "ask", "sketch"):
+        for at in ("questions", "answers"):
+            told = [octets for grid in seen for _, k, octets in getattr(grid, at) if k == kind]
+            assert len({len(octets) for octets in told}) == 1
+            assert len({octets[8:] for octets in told}) == len(told)
+    carried = b"".join(octets for grid in seen for *_, octets in grid.questions + grid.answers)
+    for word in (b"north", b"indices", b"max_rows", b"Refusal", agreed().digest.encode()):
+        assert word not in carried
+
+
+def test_the_same_question_has_the_same_answer_to_the_last_bit(homes):
+    ledger = PrivacyLedger.open(home_of(homes, "north") / "ledger")
+    homes["north"].write_text(homes["north"].read_text().replace("seed = 0", ""))
+    post = Post(homes["north"])
+    for kind, content in (("ask", question()), ("sketch", {})):
+        asked = post.sealed(kind, 1, content)
+        answers = {OwnerSite.load(homes["north"]).answer(kind, 1, asked) for _ in range(3)}
+        assert len(answers) == 1
+        assert post.opened(kind, 1, asked, *answers)["kind"] in ("Rows", "Sketch")
+        # Asked again in other words: refused.
+        assert "asked before" in post.ask(kind, 1, content)["reason"]
+    assert len(ledger.entries()) == 1
+    assert OwnerLog(post.site.log).rows_granted() == 8
+    post.counter = 0
+    assert "counter" in post.ask("sign", 1)["reason"]
+
+
+def test_two_copies_of_a_question_at_once_have_one_answer(homes):
+    """A flood of copies, each in a process of its own as Flower starts them."""
+    path = homes["north"]
+    path.write_text(path.read_text().replace("seed = 0", ""))
+    asked = Post(path).sealed("sketch", 1, {})
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(
+            pool.map(lambda _: OwnerSite.load(path).answer("sketch", 1, asked), range(8))
+        )
+    assert len(set(answers)) == 1
+    assert len(PrivacyLedger.open(path.parent / "ledger").entries()) == 1
+
+
+def test_an_answer_is_taken_for_its_own_question_only(homes):
+    """Whoever carries answers cannot exchange those of two owners, runs or questions."""
+    for path in homes.values():
+        PrivacyLedger(path.parent / "large", epsilon=50, delta=1e-5)
+        path.write_text(path.read_text().replace('"ledger"', '"large"'))
+    seen = {}
+    for run_id in (1, 2):
+        grid = GridDouble(homes, run_id=run_id)
+        options = {"keys": KEYS["curator"], "run_id": run_id, "timeout": 0.05, "wait": 0.0}
+        run_over_grid(agreed(), grid, None, **options)
+        seen[run_id] = {(name, kind): octets for name, kind, octets in grid.answers}
+    mistaken = [seen[1]["north", "sketch"], seen[1]["south", "sign"], seen[1]["south", "sketch"]]
+    for run_id, octets in enumerate(mistaken, start=3):
+        over = run(homes, odd={"south": at("sketch", octets)}, rows=False, run_id=run_id)
+        assert over.left_out == {"south": "sketch: sent what cannot be read"}
 
 
 @pytest.mark.parametrize(
@@ -362,24 +640,24 @@ def test_errors_in_the_data_stay_at_home(homes, fault):
     if fault == "gone":
         (home / "table.csv").unlink()
     over = run(homes)
-    stage = "sign" if fault == "gone" else "ask"
-    assert over.left_out == {"south": f"{stage}: refused: {GENERIC}"}
+    assert over.left_out == {"south": f"sign: refused: {GENERIC}"}  # before anything is charged
     assert "SECRET" not in json.dumps(over.report())
     refused = [e for e in log_of(homes, "south").entries() if e["event"] == "refused"]
     assert "Traceback" in refused[0]["detail"]
 
 
-def test_what_flower_would_tell_of_a_crash_is_not_told(homes):
+def test_what_flower_would_tell_of_a_crash_is_not_told(homes, capfd):
     homes["south"].write_text("name = SECRET")
     over = run(homes)
-    assert over.left_out == {"south": f"sign: refused: {GENERIC}"}
+    assert "sign: did not open the question" in over.left_out["south"]
+    assert "SECRET" not in json.dumps(over.report())
+    assert "Traceback" in capfd.readouterr().err  # at home
 
 
 def question(**changes):
     ours = agreed()
     plan = {"n_herd": 6, "n_uniform": 2, "direction": np.ones(40), "embedding": ours.embedding()}
-    message = ProposeRows(**{**plan, **changes})
-    return {"agreement": ours.digest, **message_content(message)}
+    return message_content(ProposeRows(**{**plan, **changes}))
 
 
 @pytest.mark.parametrize(
@@ -393,57 +671,59 @@ def question(**changes):
     ],
 )
 def test_questions_beyond_the_agreement_are_refused(homes, changes, reason):
-    site = OwnerSite.load(homes["north"])
-    assert reason in site.answer("ask", 1, question(**changes))["reason"]
-    assert site.answer("ask", 1, question())["kind"] == "Rows"
+    post = Post(homes["north"])
+    assert reason in post.ask("ask", 1, question(**changes))["reason"]
+    assert post.ask("ask", 1, question())["kind"] == "Rows"
 
 
 def test_a_pool_owner_takes_no_direction(homes):
-    (home_of(homes, "north") / "pyproject.toml").write_text(pool_text())
-    asked = question() | {"agreement": agreed(pool_text()).digest}
-    reply = OwnerSite.load(homes["north"]).answer("ask", 1, asked)
-    assert "protocol: 'pool'" in reply["reason"]
+    (home_of(homes, "north") / "agreement.toml").write_text(pool_text())
+    assert "protocol: 'pool'" in Post(homes["north"]).ask("ask", 1, question())["reason"]
 
 
 def test_rows_are_asked_for_once_and_counted_over_all_runs(homes):
     homes["north"].write_text(homes["north"].read_text().replace("= 100", "= 20"))
-    site = OwnerSite.load(homes["north"])
-    answers = [site.answer("ask", r, question()) for r in (1, 1, 2, 3)]
+    post = Post(homes["north"])
+    answers = [post.ask("ask", r, question()) for r in (1, 1, 2, 3)]
     assert [a["kind"] for a in answers] == ["Rows", "Refusal", "Rows", "Refusal"]
     assert "asked before" in answers[1]["reason"]
     assert "max_rows" in answers[3]["reason"]
-    other = site.answer("ask", 1, question(direction=np.zeros(40), n_herd=1))
+    other = post.ask("ask", 1, question(direction=np.zeros(40), n_herd=1))
     assert "asked before" in other["reason"]
 
 
 def test_a_crash_after_the_grant_does_not_give_a_second_answer(homes, monkeypatch):
-    site = OwnerSite.load(homes["north"])
+    post = Post(homes["north"])
     with monkeypatch.context() as patch:
         patch.setattr("skdpsumm.federated._site.read_table", lambda *_, **__: 1 / 0)
-        assert site.answer("ask", 1, question())["reason"] == GENERIC
-    assert "asked before" in site.answer("ask", 1, question())["reason"]
+        assert post.ask("ask", 1, question())["reason"] == GENERIC
+    assert "asked before" in post.ask("ask", 1, question())["reason"]
 
 
-def test_a_sketch_is_charged_once_per_run_and_never_drawn_twice(homes):
-    site, asked = OwnerSite.load(homes["north"]), {"agreement": agreed().digest}
+def test_a_kill_after_the_grant_does_not_give_a_second_answer(homes, monkeypatch):
+    """The very same question, whose answer was granted and never kept."""
+    post = Post(homes["north"])
+    asked = post.sealed("sketch", 1, {})
+    with monkeypatch.context() as patch:
+        patch.setattr("skdpsumm.federated._site.write_file", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            post.site.answer("sketch", 1, asked)
+    again = post.opened("sketch", 1, asked, post.site.answer("sketch", 1, asked))
+    assert again["kind"] == "Refusal"
+    assert len(PrivacyLedger.open(home_of(homes, "north") / "ledger").entries()) == 1
+
+
+def test_sketches_are_charged_by_run_up_to_the_cap(homes):
+    post = Post(homes["north"])
     ledger = PrivacyLedger.open(home_of(homes, "north") / "ledger")
-    first, again = (site.answer("sketch", 1, asked | more) for more in ({}, {"x": 1}))
-    np.testing.assert_array_equal(first["file"], again["file"])
-    assert len(ledger.entries()) == 1
-    kinds = []
-    for run_id in range(2, 12):
-        kinds.append(site.answer("sketch", run_id, dict(asked))["kind"])
-    n_charged = len(ledger.entries())
-    assert kinds == ["Sketch"] * (n_charged - 1) + ["Refusal"] * (11 - n_charged)
+    answers = [post.ask("sketch", run_id) for run_id in range(1, 12)]
+    kinds, n_charged = [answer["kind"] for answer in answers], len(ledger.entries())
+    assert kinds == ["Sketch"] * n_charged + ["Refusal"] * (11 - n_charged)
     assert 2 <= n_charged < 10
     assert ledger.spent.epsilon <= 2.5
-    assert not ledger_reason(site, asked).count("0.")  # how much is left is nobody's business
-
-
-def ledger_reason(site, asked):
-    reason = site.answer("sketch", 99, dict(asked))["reason"]
+    reason = answers[-1]["reason"]
     assert reason.startswith("ledger:")
-    return reason
+    assert "0." not in reason  # how much is left is nobody's business
 
 
 def test_no_ledger_no_sketch(homes):
@@ -452,17 +732,99 @@ def test_no_ledger_no_sketch(homes):
     assert "ledger" in run(homes).left_out["north"]
 
 
+def full_ledger(folder):
+    (folder / "ledger").unlink()
+    PrivacyLedger(folder / "ledger", epsilon=0.5, delta=1e-5)
+
+
+def long_labels(folder):
+    frame(1).assign(y="x" * 65).to_parquet(folder / "table.parquet")
+
+
+def wrong_cell(folder):
+    bad = frame(1).astype({"c": object})
+    bad.loc[7, "c"] = "SECRET"
+    bad.astype(str).to_csv(folder / "table.csv", index=False)
+    path = folder / "owner.toml"
+    path.write_text(path.read_text().replace("table.parquet", "table.csv"))
+
+
+def few_rows(folder):
+    path = folder / "owner.toml"
+    path.write_text(path.read_text().replace("max_rows = 100", "max_rows = 7"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (few_rows, "max_rows: the owner does not let 8 more rows go"),
+        (full_ledger, "ledger: the owner's budget cannot hold this release"),
+        (long_labels, "labels: texts may have 64 characters"),
+        (wrong_cell, GENERIC),
+    ],
+)
+def test_who_cannot_keep_to_the_agreement_does_not_sign_it(homes, tmp_path, fault, reason):
+    """Nothing is charged to anybody, where all owners are needed."""
+    text = AGREEMENT.replace('labels = "y"', 'labels = "y"\nlabels_dtype = "string"')
+    for k, path in enumerate(homes.values()):
+        (path.parent / "agreement.toml").write_text(text)
+        frame(k).astype({"y": str}).to_parquet(path.parent / "table.parquet")
+    fault(home_of(homes, "south"))
+    ledger = PrivacyLedger(tmp_path / "target.ledger", epsilon=10, delta=1e-3)
+    grid, ours = GridDouble(homes), curator(agreed(text), ledger=ledger)
+    options = {"keys": KEYS["curator"], "run_id": 1, "timeout": 0.05, "wait": 0.0}
+    with pytest.raises(RunEndedError, match="2 of 3 owners signed off") as caught:
+        run_over_grid(agreed(text), grid, ours, min_owners=3, **options)
+    assert f"sign: refused: {reason}" in str(caught.value)
+    ledgers = [ledger, *(PrivacyLedger.open(p.parent / "ledger") for p in homes.values())]
+    assert [ledger.entries() for ledger in ledgers] == [[]] * 4
+    assert {kind for _, kind in grid.asked} == {"sign"}
+
+
+def test_a_second_run_of_the_template_is_refused_before_it_costs_anything(homes):
+    """max_rows is what one run asks for: all signed, the target was charged, and all refused."""
+    for path in homes.values():
+        path.write_text(path.read_text().replace("max_rows = 100", "max_rows = 8"))
+    assert run(homes).left_out == {}
+    ledger = PrivacyLedger(epsilon=10, delta=1e-3)
+    with pytest.raises(RunEndedError, match="0 of 3 owners signed off"):
+        run_over_grid(
+            agreed(),
+            GridDouble(homes, run_id=2),
+            curator(agreed(), ledger=ledger),
+            keys=KEYS["curator"],
+            run_id=2,
+            timeout=0.05,
+            wait=0.0,
+        )
+    assert ledger.entries() == []
+
+
 def test_a_damaged_log_grants_nothing(homes):
-    site = OwnerSite.load(homes["north"])
-    assert site.answer("ask", 1, question())["kind"] == "Rows"
-    with site.log.open("a") as file:
+    post = Post(homes["north"])
+    assert post.ask("ask", 1, question())["kind"] == "Rows"
+    with post.site.log.open("a") as file:
         file.write("{ no json\n")
-    assert site.answer("ask", 2, question())["reason"] == GENERIC
+    assert post.ask("ask", 2, question())["reason"] == GENERIC
+
+
+@pytest.mark.parametrize("torn", ['{"time": "2026', '{"event": "granted", "rows": 100}', "\u20ac"])
+def test_a_torn_last_line_is_cut_off_and_what_was_granted_counts(homes, torn):
+    homes["north"].write_text(homes["north"].read_text().replace("= 100", "= 20"))
+    post = Post(homes["north"])
+    for run_id in (1, 2):
+        assert post.ask("ask", run_id, question())["kind"] == "Rows"
+    with post.site.log.open("ab") as file:  # a crash in the middle of a line, or of a letter
+        file.write(torn.encode()[:-1])
+    assert OwnerLog(post.site.log).rows_granted() == 16
+    assert "max_rows" in post.ask("ask", 3, question())["reason"]
+    repaired = [e for e in OwnerLog(post.site.log).entries() if e["event"] == "repaired"]
+    assert len(repaired) == 1
 
 
 def rows_reply(**changes):
     plan = {"kind": "Rows", "indices": np.arange(4), "X": np.ones((4, 3)), "y": np.arange(4)}
-    return pack({**plan, **changes})
+    return {**plan, **changes}
 
 
 def at(stage, content):
@@ -475,8 +837,10 @@ def at(stage, content):
     [
         (None, "did not answer within"),
         (Error(code=1, reason="SECRET"), "Flower says LOAD_CLIENT_APP_EXCEPTION"),
-        (RecordDict({"x": ConfigRecord({"a": 1})}), "cannot be read"),
-        (pack({"kind": "Rows"}), "sent no rows"),
+        (RecordDict({"x": ConfigRecord({"a": 1})}), "did not open the question"),
+        (b"", "did not open the question"),
+        (b"\0" * 1000, "sent what cannot be read"),
+        ({"kind": "Rows"}, "sent no rows"),
         (rows_reply(X=np.ones((4, 2))), "another shape"),
         (rows_reply(X=np.array(1.0)), "another shape"),
         (rows_reply(indices=np.array(1)), "without an index each"),
@@ -486,7 +850,7 @@ def at(stage, content):
         (rows_reply(y=np.array(list("abcd"))), "labels of another dtype"),
         (rows_reply(indices=np.zeros(4, int)), "a row twice"),
         (rows_reply(X=np.ones((9, 3)), indices=np.arange(9), y=np.arange(9)), "more rows"),
-        (pack({"kind": "Refusal", "reason": "no\x1b[2J"}), "refused: no[2J"),
+        ({"kind": "Refusal", "reason": "no\x1b[2J"}, "refused: no[2J"),
     ],
 )
 def test_who_sends_rubbish_or_nothing_is_left_out(homes, content, reason):
@@ -506,12 +870,30 @@ def test_a_pickle_is_not_opened():
 
     buffer = io.BytesIO()
     np.save(buffer, np.array([Trap()], object), allow_pickle=True)
-    array = Array("object", (1,), "numpy.ndarray", buffer.getvalue())
-    raw = Array("float64", (1,), "numpy.ndarray", pickle.dumps(Trap()))
-    for trap in (array, raw):
-        parts = {"scalars": ConfigRecord({"kind": "Rows"}), "arrays": ArrayRecord({"X": trap})}
+    for trap in (buffer.getvalue(), pickle.dumps(Trap())):
+        head = json.dumps({"scalars": {"kind": "Rows"}, "arrays": {"X": len(trap)}}).encode()
         with pytest.raises(ValueError, match="cannot be read"):
-            unpack(wired(RecordDict(parts)))
+            decode(len(head).to_bytes(8, "big") + head + trap)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"[]",
+        b"[" * 100_000,
+        b'{"scalars": {"a": null}, "arrays": {}}',
+        b'{"scalars": {"a": [1]}, "arrays": {}}',
+        b'{"scalars": {}, "arrays": {"X": -8}}',
+        b'{"scalars": {}, "arrays": {"X": 99999999999999}}',
+        b'{"scalars": {}, "arrays": {"X": "8"}}',
+        b'{"scalars": {}, "arrays": {}} ' + b"1" * 5000,
+    ],
+)
+def test_bytes_of_a_malicious_owner_are_read_or_refused(head):
+    for octets in (len(head).to_bytes(8, "big") + head, b"\xff" * 8 + head, head):
+        with pytest.raises(ValueError, match="cannot be read"):
+            decode(octets + b"rest")
 
 
 def sketch_bytes(tmp_path, text=AGREEMENT, change=None):
@@ -524,7 +906,7 @@ def sketch_bytes(tmp_path, text=AGREEMENT, change=None):
         patch.setattr("skdpsumm.sketches._file.check_consistent", lambda sketch: None)
         made.save(tmp_path / "made")
     octets = np.frombuffer((tmp_path / "made").read_bytes(), np.uint8)
-    return pack({"kind": "Sketch", "file": octets})
+    return {"kind": "Sketch", "file": octets}
 
 
 def spoil(sketch):
@@ -554,34 +936,26 @@ def test_a_sketch_that_was_not_agreed_is_not_added(homes, tmp_path, text, change
     over = run(homes, odd={"south": at("sketch", reply)})
     assert reason in over.left_out["south"]
     assert list(over.sketches) == ["north", "east"]
-    octets = pack({"kind": "Sketch", "file": np.arange(50, dtype=np.uint8)})
+    octets = {"kind": "Sketch", "file": np.arange(50, dtype=np.uint8)}
     assert (
         "no sketch" in run(homes, odd={"south": at("sketch", octets)}, run_id=2).left_out["south"]
     )
 
 
-def test_an_agreement_is_compared_before_anything_of_it_is_made(homes):
-    """A trillion columns in a line of text are no load for the owner."""
-    theirs = json.loads(agreed().to_json())
-    theirs["schema"]["order"] = ["px{0..999999999999}"]
-    site = OwnerSite.load(homes["north"])
-    reply = site.answer("sign", 1, {"agreement": json.dumps(theirs)})
-    assert reply["reason"] == "the agreement differs from the owner's copy in schema.order"
-
-
 def test_who_signs_something_else_or_for_another_is_left_out(homes):
     signed = {"kind": "SignOff", "owner": "east", "agreement": agreed().digest}
-    over = run(homes, odd={"south": at("sign", pack(signed))}, rows=False)
+    over = run(homes, odd={"south": at("sign", signed)}, rows=False)
     assert over.left_out == {"south": "sign: signed something else off"}
 
 
 def test_too_few_owners_spend_nothing(homes, tmp_path):
-    (home_of(homes, "south") / "pyproject.toml").write_text(pool_text())
+    (home_of(homes, "south") / "agreement.toml").write_text(pool_text())
     ledger = PrivacyLedger(tmp_path / "target.ledger", epsilon=10, delta=1e-3)
     grid, agreement = GridDouble(homes), agreed()
     ours = curator(agreement, ledger=ledger)
-    with pytest.raises(ValueError, match="2 of 3 owners signed off"):
-        run_over_grid(agreement, grid, ours, timeout=0.05, wait=0.0, min_owners=3)
+    options = {"keys": KEYS["curator"], "run_id": 1, "timeout": 0.05, "wait": 0.0}
+    with pytest.raises(RunEndedError, match="2 of 3 owners signed off"):
+        run_over_grid(agreement, grid, ours, min_owners=3, **options)
     assert ledger.entries() == []
     assert {kind for _, kind in grid.asked} == {"sign"}
 
@@ -590,7 +964,9 @@ def test_two_nodes_of_one_name_are_none(homes):
     grid = GridDouble(homes)
     twin = [*grid.get_nodes(), grid.get_nodes()[0]]
     grid.get_nodes = lambda: twin
-    over = run_over_grid(agreed(), grid, None, timeout=0.05, wait=0.0)
+    over = run_over_grid(
+        agreed(), grid, None, keys=KEYS["curator"], run_id=1, timeout=0.05, wait=0.0
+    )
     assert over.left_out == {"north": "sign: is not connected"}
 
 
@@ -598,7 +974,7 @@ def test_messages_come_out_as_they_went_in():
     sent = ProposeRows(
         n_herd=3, n_uniform=1, direction=np.arange(40.0) / 7, embedding=agreed().embedding()
     )
-    got = message_of(unpack(wired(pack(message_content(sent)))))
+    got = message_of(decode(encode(message_content(sent))))
     assert describe(got) == describe(sent)
     np.testing.assert_array_equal(got.direction, sent.direction)
     np.testing.assert_array_equal(got.embedding.frequencies, sent.embedding.frequencies)
@@ -647,24 +1023,57 @@ def test_bad_agreements_are_named(old, new, reason):
         agreed(AGREEMENT.replace(old, new, 1))
 
 
-def test_the_template_is_sound():
-    project = Path(__file__).resolve().parent.parent / "examples" / "federated"
-    ours = Agreement.load(project)
-    assert ours.rows_per_owner == 48
+def test_the_template_is_sound(tmp_path, monkeypatch):
+    text = (
+        Path(__file__).resolve().parent.parent / "examples/federated/agreement.toml"
+    ).read_text()
+    monkeypatch.chdir(tmp_path)
+    owners = ["north", "south", "east", "west", "centre"]
+    assert main(["new", "curator", *owners, "--epsilon", "2"]) == 0
+    keys = "".join(Path(name, "public.toml").read_text() for name in ("curator", *owners))
+    Path("agreement.toml").write_text(text + keys)
+    ours = Agreement.load("agreement.toml")
+    assert [ours.rows_asked(owner) for owner in owners] == [48] * 5
     assert ours.schema.names == tuple(f"px{j}" for j in range(64))
-    assert not list(project.glob("*.py")), "no code is to be sent to owners"
+    for path in tmp_path.rglob("*"):
+        if path.name != "agreement.toml":
+            assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600)
+    Path("north/agreement.toml").write_text(text + keys)
+    assert OwnerSite.load("north/owner.toml").check().digest == ours.digest
+    Path("south/agreement.toml").write_text(
+        text
+        + keys.replace("keys.north", "keys.swap")
+        .replace("keys.south", "keys.north")
+        .replace("keys.swap", "keys.south")
+    )
+    with pytest.raises(ValueError, match="has other keys of 'south'"):
+        OwnerSite.load("south/owner.toml").check()
+    assert main(["new", "north"]) == 2  # whose keys are there already
+
+
+def test_keys_that_others_can_read_are_not_used(homes):
+    (home_of(homes, "north") / "keys.pem").chmod(0o640)
+    with pytest.raises(ValueError, match=r"chmod 600 keys\.pem"):
+        OwnerSite.load(homes["north"]).check()
+
+
+def test_a_node_opens_no_port_to_others(homes, capsys):
+    for host in ("0.0.0.0", "192.0.2.10", "::", "example.org"):
+        assert main(["supernode", str(homes["north"]), "--host", host]) == 2
+        assert "is refused" in capsys.readouterr().err
 
 
 def test_a_flower_that_starts_apps_otherwise_is_not_run(monkeypatch):
     commands = {kind: "flwr-runtime" for kind in flwr.supercore.constant.TaskType}
     monkeypatch.setattr("flwr.supercore.constant.TASK_TYPE_TO_COMMAND", commands)
-    for start in (lambda: _commands.supernode([]), _commands.clientapp):
-        with pytest.raises(RuntimeError, match="might execute what the curator sends"):
+    starts = (_commands.clientapp, _commands.serverapp)
+    for start in (*starts, lambda: _commands.supernode([]), lambda: _commands.superlink([])):
+        with pytest.raises(RuntimeError, match="might execute what others send"):
             start()
 
 
 def test_the_digest_of_an_agreement_is_printed(homes, capsys):
-    assert main(["agreement", str(home_of(homes, "north"))]) == 0
+    assert main(["agreement", str(home_of(homes, "north") / "agreement.toml")]) == 0
     assert agreed().digest in capsys.readouterr().out
     assert main([]) == 2
 
@@ -677,40 +1086,40 @@ def test_telemetry_is_off():
 # ---- words, missing values and whole numbers
 
 CENSUS = """
-[tool.skdpsumm.agreement]
 owners = ["north", "south", "east"]
 labels = "income"
 labels_dtype = "string"
 
-[tool.skdpsumm.agreement.schema.columns.age]
+[schema.columns.age]
 low = 17
 high = 90
 step = 1
-[tool.skdpsumm.agreement.schema.columns.gain]
+[schema.columns.gain]
 low = 0
 high = 99_999
 missing = true
-[tool.skdpsumm.agreement.schema.columns.job]
+[schema.columns.job]
 categories = ["clerk", "farmer", "NA"]
 missing = true
-[tool.skdpsumm.agreement.schema.columns.zip]
+[schema.columns.zip]
 categories = [1, 2.5, 70001, "PO box"]
-[tool.skdpsumm.agreement.schema.columns.veteran]
+[schema.columns.veteran]
 categories = [true, false]
 
-[tool.skdpsumm.agreement.rows]
+[rows]
 protocol = "propose"
 n_select = 12
 n_components = 40
 epsilon = 20.0
 random_state = 3
 
-[tool.skdpsumm.agreement.sketch]
+[sketch]
 epsilon = 1.0
 delta = 1e-6
 random_state = 5
 sketchers = [{ kind = "histogram", n_bins = 4 }]
 """
+CENSUS += AGREEMENT[AGREEMENT.index("[keys.") :]
 
 
 def census(k, n=80):
@@ -753,15 +1162,18 @@ def census_target():
     return rows[(rows.age > 60) & (rows.job == "farmer")].drop(columns="income")
 
 
+def over_census(census_homes, text=CENSUS, ours=None, run_id=1):
+    options = {"keys": KEYS["curator"], "run_id": run_id, "timeout": 0.05, "wait": 0.0}
+    return run_over_grid(agreed(text), GridDouble(census_homes, run_id=run_id), ours, **options)
+
+
 def census_curator(ours):
     return Curator(vectors(census_target(), ours), noise_seed=7, **ours.curator_parameters())
 
 
 def test_raw_tables_are_read_cell_by_cell_and_come_out_as_they_were(census_homes, tmp_path):
     ours = agreed(CENSUS)
-    over = run_over_grid(
-        ours, GridDouble(census_homes), census_curator(ours), timeout=0.05, wait=0.0
-    )
+    over = over_census(census_homes, CENSUS, census_curator(ours))
     assert over.left_out == {}
     tables = {name: census(k) for k, name in enumerate(NAMES)}
     owners = {
@@ -797,7 +1209,7 @@ def test_the_kernel_is_that_of_one_process():
 
 def test_one_sketch_of_raw_tables_from_csv_and_parquet(census_homes):
     ours = agreed(CENSUS)
-    made = run_over_grid(ours, GridDouble(census_homes), None, timeout=0.05, wait=0.0).sketches
+    made = over_census(census_homes).sketches
     for k, name in enumerate(NAMES):
         whole = census(k).drop(columns="income")
         with warnings.catch_warnings():
@@ -850,17 +1262,16 @@ def test_a_row_more_changes_no_other_cell_of_a_csv_file(tmp_path):
 def test_extra_columns_are_refused_or_left_out_as_the_schema_says(census_homes):
     home = home_of(census_homes, "south")
     to_csv(census(1).assign(SECRET=1), home / "table.csv")
-    ours = agreed(CENSUS)
-    over = run_over_grid(ours, GridDouble(census_homes), None, timeout=0.05, wait=0.0)
+    over = over_census(census_homes)
     assert "some that the schema does not describe" in over.left_out["south"]
     assert "SECRET" not in json.dumps(over.report())
     assert "SECRET" in log_of(census_homes, "south").entries()[-1]["detail"]
-    start = "[tool.skdpsumm.agreement.schema.columns.age]"
-    dropping = '[tool.skdpsumm.agreement.schema]\nextra_columns = "drop"\n'
+    start = "[schema.columns.age]"
+    dropping = '[schema]\nextra_columns = "drop"\n'
     text = CENSUS.replace(start, dropping + start)
     for path in census_homes.values():
-        (path.parent / "pyproject.toml").write_text(text)
-    over = run_over_grid(agreed(text), GridDouble(census_homes), None, timeout=0.05, wait=0.0)
+        (path.parent / "agreement.toml").write_text(text)
+    over = over_census(census_homes, text, run_id=2)
     assert over.left_out == {}
 
 
@@ -868,7 +1279,7 @@ def test_a_table_with_two_columns_of_one_name_is_refused(census_homes):
     home = home_of(census_homes, "south")
     text = (home / "table.csv").read_text().replace("gain", "age", 1)
     (home / "table.csv").write_text(text)
-    over = run_over_grid(agreed(CENSUS), GridDouble(census_homes), None, timeout=0.05, wait=0.0)
+    over = over_census(census_homes)
     assert "columns: the table has more than one column 'age'" in over.left_out["south"]
 
 
@@ -905,12 +1316,12 @@ def test_codes_from_a_stranger_are_checked(column, code, sound):
             check_codes(schema, codes)
 
 
-def test_the_target_has_to_fit_the_agreement(homes, tmp_path):
-    pd.DataFrame(TARGET, columns=["a", "b", "d"]).to_parquet(tmp_path / "target.parquet")
-    (tmp_path / "pyproject.toml").write_text(AGREEMENT)
-    files = {"project": ".", "result": "result", "target": "target.parquet"}
-    config = {name: str(tmp_path / path) for name, path in files.items()}
+def test_the_target_has_to_fit_the_agreement(homes, home):
+    PrivacyLedger(home.parent / "ledger", epsilon=5, delta=1e-5)
+    pd.DataFrame(TARGET, columns=["a", "b", "d"]).to_parquet(home.parent / "target.parquet")
     grid = GridDouble(homes)
-    with pytest.raises(ValueError, match=r"The target does not fit .* no column 'c'"):
-        run_app(grid, SimpleNamespace(run_config=config, run_id=1))
+    with pytest.raises(RuntimeError):
+        run_app(home, grid)
+    assert "The target does not fit" in result_of(home)[1]["error"]
+    assert "no column 'c'" in result_of(home)[1]["error"]
     assert grid.asked == []

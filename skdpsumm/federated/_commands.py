@@ -3,8 +3,8 @@
 Flower sends the app of ``flwr run`` to every node, which installs and executes it, and executes it
 at the SuperLink too: whoever can start a run can read every table, and the target. So both start
 with a PATH that holds two commands only: Flower's executor, and one of ours in the place of
-``flwr-clientapp`` or ``flwr-serverapp``, which neither installs nor loads what was sent but runs the
-skdpsumm that is installed.
+``flwr-clientapp`` or ``flwr-serverapp``, which neither installs nor loads what was sent but runs
+the skdpsumm that is installed.
 """
 
 from __future__ import annotations
@@ -216,10 +216,11 @@ def _keep(command: list[str], environment: dict[str, str]) -> int:
     while True:
         start = time.monotonic()
         status = runner.run(command, environment)
-        if time.monotonic() - start > 2 * _PAUSE_SECONDS + 50:
+        if time.monotonic() - start > _START_SECONDS:
             lost = None  # it was connected for a while
         lost = time.monotonic() if lost is None else lost
-        if runner.stopped or status not in _LOST or time.monotonic() - lost > _PATIENCE_SECONDS:
+        crashed = status < 0 or status in _LOST
+        if runner.stopped or not crashed or time.monotonic() - lost > _PATIENCE_SECONDS:
             return status
         print("The SuperLink does not take this node yet; it is tried again.", flush=True)
         runner.pause(_PAUSE_SECONDS)

@@ -320,10 +320,10 @@ class CuratorSite:
             make_folder(folder, new=True)  # no run is done twice
         except OSError:
             raise RuntimeError("This run was not started by the curator's `run`.") from None
+        output = (folder / "output.txt").open("x")
         try:
-            with (folder / "output.txt").open("x") as output:
-                with redirect_stdout(output), redirect_stderr(output):
-                    self._run(grid, run_id).save(folder)
+            with output, redirect_stdout(output), redirect_stderr(output):
+                self._run(grid, run_id).save(folder)
         except BaseException as error:
             write_file(folder / "error.txt", traceback.format_exc())
             close_files(folder)

@@ -126,9 +126,7 @@ def check_public(public: Any) -> None:
     try:
         _public(public)
     except Exception as error:
-        raise ValueError(
-            "keys must have `sign` and `seal`, as the command `new` prints."
-        ) from error
+        raise ValueError("Give `sign` and `seal`, as the command `new` prints them.") from error
 
 
 def _public(public: Mapping[str, str]) -> tuple[Ed25519PublicKey, X25519PublicKey]:

@@ -128,10 +128,12 @@ def serve(
         ssl_certfile=certificate,
         ssl_keyfile=key,
         lifespan="off",
+        ws="none",
         access_log=False,
         log_level="warning",
         server_header=False,
         limit_concurrency=MOST_CALLERS,
+        timeout_graceful_shutdown=1,
     )
     return uvicorn.Server(config)
 

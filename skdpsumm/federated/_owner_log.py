@@ -41,8 +41,8 @@ class OwnerLog:
 
     Nothing is answered that is not on disk here first. Events: ``received`` (a question of the
     curator came), ``granted`` (it will be answered; rows are counted here), ``sent``, ``repeated``
-    and ``refused``, the last with ``detail`` for the owner's eyes alone; and ``stranger``, a message
-    that the curator did not sign. Arrays stand as shape, dtype and SHA-256.
+    and ``refused``, the last with ``detail`` for the owner's eyes alone; and ``stranger``, a
+    message that the curator did not sign. Arrays stand as shape, dtype and SHA-256.
 
     A crash while a line is written leaves a part of it, and nothing was answered then: the part is
     cut off, and what was granted before counts on.
@@ -89,11 +89,9 @@ class OwnerLog:
             If its counter is not beyond those of all questions of the run before.
         """
         with self._locked() as file:
-            seen = [
-                e["counter"] for e in _read(file) if e["event"] == "received" and e["run"] == run
-            ]
+            before = [e for e in _read(file) if e["event"] == "received" and e["run"] == run]
             _write(file, "received", {"run": run, "counter": counter, **entry})
-            if counter <= max(seen, default=-1):
+            if any(counter <= entry["counter"] for entry in before):
                 raise Refusal("counter: another question of this run had it, or one beyond it")
 
     def rows_granted(self) -> int:

@@ -1,0 +1,181 @@
+"""The gate passes what nodes call, and nothing else: neither by another name nor in any amount."""
+
+import contextlib
+import importlib.util
+import socket
+import ssl
+import threading
+import time
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow") is None:
+    pytest.skip("needs the extra flower", allow_module_level=True)
+
+import httpx
+import uvicorn
+
+from skdpsumm.federated import _gate
+from skdpsumm.federated._commands import free_port
+
+
+class SuperLink:
+    """Notes what reaches it, and repeats the body."""
+
+    def __init__(self):
+        self.called = []
+
+    async def __call__(self, scope, receive, send):
+        body = await _gate._body(receive)
+        self.called.append((scope["method"], scope["raw_path"], dict(scope["headers"]), len(body)))
+        headers = [(b"content-type", b"x/y"), (b"x-answer", b"1")]
+        await send({"type": "http.response.start", "status": 207, "headers": headers})
+        await send({"type": "http.response.body", "body": body[::-1]})
+
+
+class Serving:
+    def __init__(self, server, port):
+        self.server, self.thread = server, threading.Thread(target=server.run, daemon=True)
+        self.thread.start()
+        deadline = time.monotonic() + 20
+        while not server.started and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert server.started
+        self.port = port
+
+    def stop(self):
+        self.server.should_exit = True
+        self.thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def gate(tmp_path_factory):
+    """Yield a client of a gate, and the SuperLink behind it."""
+    inner, outer = tmp_path_factory.mktemp("inner"), tmp_path_factory.mktemp("outer")
+    for folder in (inner, outer):
+        _gate.write_certificate(folder, ["127.0.0.1"])
+    behind, ports = SuperLink(), (free_port(), free_port())
+    tls = {"ssl_certfile": inner / "server.pem", "ssl_keyfile": inner / "server.key"}
+    quiet = {
+        "lifespan": "off",
+        "ws": "none",
+        "log_level": "warning",
+        "timeout_graceful_shutdown": 1,
+    }
+    config = uvicorn.Config(behind, port=ports[0], **quiet, **tls)
+    upstream = f"https://127.0.0.1:{ports[0]}", inner / "server.pem"
+    at = "127.0.0.1", ports[1], str(outer / "server.pem"), str(outer / "server.key")
+    servers = [
+        Serving(uvicorn.Server(config), ports[0]),
+        Serving(_gate.serve(*upstream, *at), ports[1]),
+    ]
+    verify = ssl.create_default_context(cafile=str(outer / "server.pem"))
+    with httpx.Client(base_url=f"https://127.0.0.1:{ports[1]}", verify=verify) as client:
+        client.timeout = 60
+        yield client, behind, ports[1]
+    for server in reversed(servers):
+        server.stop()
+
+
+def test_a_call_of_a_node_passes_as_it_is(gate):
+    client, behind, _ = gate
+    reply = client.post("/v1/fleet/push-object", content=b"abc", headers={"x-signature": "s"})
+    assert (reply.status_code, reply.content, reply.headers["x-answer"]) == (207, b"cba", "1")
+    method, path, headers, size = behind.called[-1]
+    assert (method, path, size) == ("POST", b"/v1/fleet/push-object", 3)
+    assert headers[b"x-signature"] == b"s"
+
+
+PATHS = [
+    "/v1/control/start-run",
+    "/v1/control/register-node",
+    "/v1/runtime/pull-task-input",
+    "/v1/responses",
+    "/v1/fleet",
+    "/v1/fleet/",
+    "/v1/fleetx/pull-messages",
+    "/v1/fleet/../control/start-run",
+    "/v1/fleet/./pull-messages",
+    "/v1/fleet/%2e%2e/control/start-run",
+    "/v1/fleet/..%2fcontrol/start-run",
+    "/v1/fleet//control/start-run",
+    "/v1/fleet/pull-messages/../../control/start-run",
+    "/v1/fleet/pull-messages?x=/v1/control",
+    "/v1/fleet/pull-messages;/v1/control",
+    "/v1/fleet/pull-messages%0a",
+    "//v1/fleet/pull-messages",
+    "/V1/FLEET/pull-messages",
+    "/",
+    "/docs",
+    "https://127.0.0.1/v1/control/start-run",
+    "*",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_other_path_passes(gate, path):
+    _, behind, port = gate
+    before = len(behind.called)
+    for method in ("POST", "GET"):
+        assert status(port, f"{method} {path} HTTP/1.1") in (b"400", b"403")
+    assert status(port, "GET /v1/fleet/pull-messages HTTP/1.1") == b"403"
+    assert len(behind.called) == before
+
+
+def status(port, line, body=b"", headers=""):
+    """Return the status of a call, whose path no client has made better."""
+    context = ssl._create_unverified_context()
+    with (
+        socket.create_connection(("127.0.0.1", port), 20) as plain,
+        context.wrap_socket(plain) as call,
+    ):
+        head = f"{line}\r\nHost: x\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
+        call.sendall(head.encode() + body)
+        return call.recv(1000).split(b" ")[1]
+
+
+def test_a_request_cannot_hide_a_second_one(gate):
+    """Two readers of a request that disagree on its end would let the rest pass unseen."""
+    _, behind, port = gate
+    before = len(behind.called)
+    hidden = b"0\r\n\r\nPOST /v1/control/start-run HTTP/1.1\r\nHost: x\r\n\r\n"
+    status(port, "POST /v1/fleet/a HTTP/1.1", hidden, "Transfer-Encoding: chunked\r\n")
+    assert all(path == b"/v1/fleet/a" for _, path, *_ in behind.called[before:])
+
+
+def test_a_call_that_is_too_long_takes_no_memory(gate):
+    client, behind, _ = gate
+    before = len(behind.called)
+    parts = [bytes(2**20)] * 200
+    tracemalloc.start()
+    with contextlib.suppress(httpx.WriteError, httpx.ReadError):  # where the gate has hung up
+        assert client.post("/v1/fleet/push-object", content=iter(parts)).status_code == 413
+    assert tracemalloc.get_traced_memory()[1] < 5 * _gate.LARGEST_CALL
+    tracemalloc.stop()
+    assert len(behind.called) == before
+    whole = client.post("/v1/fleet/push-object", content=bytes(_gate.LARGEST_CALL))
+    assert whole.status_code == 207
+
+
+def test_a_flood_does_not_keep_a_node_out(gate):
+    client, _, port = gate
+    lines = ["POST /v1/control/start-run HTTP/1.1", "POST /v1/fleet/register-node HTTP/1.1"]
+    with ThreadPoolExecutor(8) as pool:
+        flood = [pool.submit(status, port, lines[k % 2], b"x" * 1000) for k in range(200)]
+        for _ in range(10):
+            assert client.post("/v1/fleet/pull-messages", content=b"abc").status_code == 207
+        assert {f.result() for f in flood} == {b"403", b"207"}
+
+
+def test_a_superlink_that_is_gone_is_said_to_be(tmp_path):
+    _gate.write_certificate(tmp_path, ["127.0.0.1", "curator.example"])
+    files = str(tmp_path / "server.pem"), str(tmp_path / "server.key")
+    port = free_port()
+    upstream = f"https://127.0.0.1:{free_port()}", files[0]
+    gate = Serving(_gate.serve(*upstream, "127.0.0.1", port, *files), port)
+    try:
+        assert status(port, "POST /v1/fleet/pull-messages HTTP/1.1") == b"503"
+    finally:
+        gate.stop()
