@@ -26,7 +26,7 @@ for library in ("OPENBLAS", "OMP", "MKL"):
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
-collect_ignore = []
+collect_ignore = ["tests/attacks"]  # apps that a test sends
 if importlib.util.find_spec("numba") is None:
     collect_ignore.append("skdpsumm/features/_engine_numba.py")
 if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow") is None:

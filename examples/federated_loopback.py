@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
-import ipaddress
 import json
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,12 +25,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
-from skdpsumm import PrivacyLedger, PublicVectorizer
+from skdpsumm import PublicVectorizer
 from skdpsumm.federated._agreement import Agreement
+from skdpsumm.federated._commands import free_port, new
+from skdpsumm.federated._envelope import Keys
 from skdpsumm.federated._owner_log import OwnerLog
 from skdpsumm.federated._wire import describe
 from skdpsumm.summaries import Curator, DataOwner
@@ -40,18 +37,8 @@ from skdpsumm.summaries._owners import run_protocol
 
 OWNERS = ["north", "south", "east", "west", "centre"]
 CSV_OWNER = "centre"  # the others have Parquet
-TEMPLATE = Path(__file__).parent / "federated" / "pyproject.toml"
+TEMPLATE = Path(__file__).parent / "federated" / "agreement.toml"
 START_SECONDS = 60
-# As `flwr supernode register <file> here --name <owner>` for each, but flwr is imported once.
-_REGISTER = """
-import os, sys
-os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
-from pathlib import Path
-from flwr.cli.app import app
-for path in sys.argv[1:]:
-    command = ["supernode", "register", path, "here", "--name", Path(path).stem]
-    app(command, standalone_mode=False)
-"""
 
 
 class Loopback:
@@ -64,25 +51,23 @@ class Loopback:
     tables : dict from owner to (X, y)
     target : ndarray
     replace : dict from str to str
-        Lines of the template's pyproject.toml, by what they begin with.
+        Lines of the template, by what they begin with.
     """
 
     def __init__(self, folder, tables, target, replace):
         self.folder, self.tables, self.target = Path(folder), tables, target
-        self.project = self.folder / "project"
+        self.curator = self.folder / "curator" / "curator.toml"
         self.port = free_port()
         self.processes = {}
-        self.environment = {
-            **os.environ,
-            "FLWR_HOME": str(self.folder / "flwr"),
-            "OPENBLAS_NUM_THREADS": "1",
-            "OMP_NUM_THREADS": "1",
-        }
-        self._write_project(replace)
-        write_certificates(self.folder)
+        self.environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        with contextlib.redirect_stdout(None):
+            new([str(self.folder / "curator")])
+            new([*(str(self.folder / owner) for owner in tables), "--epsilon", "2.5"])
         for k, owner in enumerate(tables):
-            self._write_owner(owner, k)
-        self.agree()
+            self._fill_in(owner, k)
+        write_table(self.folder / "curator" / "target.parquet", self.target)
+        self.set_curator(wait=30)
+        self.agree(self._template(replace))
 
     def __enter__(self):
         return self
@@ -91,76 +76,81 @@ class Loopback:
         for name in list(self.processes):
             self.kill(name)
 
-    def agree(self):
-        """Give each owner a copy of the curator's pyproject.toml."""
-        for owner in self.tables:
-            copy = self.folder / owner / "pyproject.toml"
-            copy.write_text((self.project / "pyproject.toml").read_text())
+    def agree(self, text):
+        """Give each party a copy of an agreement, with the keys of all."""
+        parties = ["curator", *self.tables]
+        keys = [(self.folder / party / "public.toml").read_text() for party in parties]
+        for party in parties:
+            (self.folder / party / "agreement.toml").write_text("\n".join([text, *keys]))
+        self.agreed = text
+
+    def set_curator(self, **settings):
+        """Write the curator's file."""
+        given = {"noise_seed": 7, **settings}
+        lines = [f"{name} = {json.dumps(value)}" for name, value in given.items()]
+        files = {"agreement": "agreement.toml", "keys": "keys.pem", "result": "result"}
+        files["target"] = "target.parquet"
+        lines += [f'{name} = "{path}"' for name, path in files.items()]
+        self.curator.write_text("\n".join(lines))
 
     def start_superlink(self):
-        """Start it with TLS and the authentication of nodes, and register all owners' keys."""
-        at = self.folder
-        self.start(
-            "superlink",
-            *("superlink", "--host", "127.0.0.1", "--port", str(self.port)),
-            *("--ssl-ca-certfile", at / "ca.pem", "--ssl-certfile", at / "server.pem"),
-            *("--ssl-keyfile", at / "server.key", "--enable-supernode-auth"),
-            "--disable-runtime-dependency-installation",
-        )
-        wait_until(lambda: is_open(self.port), "the SuperLink")
-        (at / "flwr").mkdir(exist_ok=True)
-        (at / "flwr" / "config.toml").write_text(
-            f'[superlink]\ndefault = "here"\n\n[superlink.here]\n'
-            f'address = "127.0.0.1:{self.port}"\nroot-certificates = "{at / "ca.pem"}"\n'
-        )
-        names = [str(at / f"{owner}.pub") for owner in self.tables]
-        self._call("-c", _REGISTER, *names)
+        """Start it, and wait until owners can call."""
+        self.start("superlink", "superlink", self.curator, "--port", str(self.port))
+        wait_until(lambda: "Owners call" in self.output("superlink"), "the SuperLink")
 
-    def start_supernode(self, owner, key=None):
-        """Start an owner's node, with its key or another."""
+    def start_supernode(self, owner, name=None, port=None, root=None):
+        """Start an owner's node, or that of somebody else in their name, or at another gate."""
         self.start(
-            owner,
-            *("supernode", "--superlink", f"127.0.0.1:{self.port}"),
-            *("--root-certificates", self.folder / "ca.pem", "--port", str(free_port())),
-            *("--auth-supernode-private-key", self.folder / f"{key or owner}.key"),
-            *("--node-config", f'owner="{self.folder / owner / "owner.toml"}"'),
+            name or owner,
+            *("supernode", self.folder / (name or owner) / "owner.toml"),
+            *("--superlink", f"127.0.0.1:{port or self.port}"),
+            *("--root-certificates", root or self.folder / "curator" / "server.pem"),
         )
 
-    def run(self, **config):
+    def run(self, **settings):
         """Start a run and return its id."""
-        given = [item for k, v in config.items() for item in ("-c", f"{k}={json.dumps(v)}")]
-        printed = self.flwr("run", self.project, "here", *given)
-        return int(printed.split("started run ")[1].split()[0])
+        self.set_curator(**{"wait": 30, **settings})
+        name = f"run {time.monotonic()}"
+        self.start(name, "run", self.curator)
+        found = wait_until(
+            lambda: re.match(r"Run (\d+)\n", self.output(name)), "the start of a run"
+        )
+        return int(found[1])
 
     def finish(self, run, seconds):
         """Wait for a run to end, and return its report."""
-        path = self.folder / "result" / str(run) / "report.json"
+        path = self.result(run) / "report.json"
         wait_until(path.exists, f"run {run}", seconds)
         return json.loads(path.read_text())
 
+    def result(self, run):
+        """Return the folder of a run's result."""
+        return self.curator.parent / "result" / str(run)
+
     def flwr(self, *arguments):
         """Run one of Flower's commands, and return what it printed."""
-        return self._call("-m", "skdpsumm.federated", "flwr", *arguments)
-
-    def _call(self, *arguments):
-        done = subprocess.run(
-            [sys.executable, *map(str, arguments)],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=START_SECONDS,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{arguments} failed:\n{done.stdout}\n{done.stderr}")
-        return done.stdout
+        command = [sys.executable, "-m", "skdpsumm.federated", "flwr", self.curator, *arguments]
+        options = {"env": self.environment, "capture_output": True, "text": True}
+        return subprocess.run([*map(str, command)], timeout=START_SECONDS, **options).stdout
 
     def start(self, name, *arguments):
+        """Start one of our commands."""
+        self._start(name, [sys.executable, "-m", "skdpsumm.federated", *map(str, arguments)])
+
+    def start_flower(self, name, port, home):
+        """Start a SuperLink of Flower's own, which runs whatever apps it is sent."""
+        tls = {"ca-certfile": "server.pem", "certfile": "server.pem", "keyfile": "server.key"}
+        options = [part for n, file in tls.items() for part in (f"--ssl-{n}", str(home / file))]
+        options += ["--disable-runtime-dependency-installation", "--enable-supernode-auth"]
+        scripts = Path(sys.executable).parent
+        self._start(name, [str(scripts / name), "--port", str(port), *options], PATH=str(scripts))
+
+    def _start(self, name, command, **environment):
         """Start a process in a group of its own, with its output in a file."""
-        command = [sys.executable, "-m", "skdpsumm.federated", *map(str, arguments)]
         with (self.folder / f"{name}.out").open("ab") as output:
             self.processes[name] = subprocess.Popen(
                 command,
-                env=self.environment,
+                env=self.environment | {"FLWR_HOME": str(self.folder / "flwr")} | environment,
                 cwd=self.folder,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -180,8 +170,12 @@ class Loopback:
 
     def chosen(self, run):
         """Return whose rows a run chose, and which, as `Curator.chosen`."""
-        with np.load(self.folder / "result" / str(run) / "summary.npz") as file:
+        with np.load(self.result(run) / "summary.npz") as file:
             return list(zip(file["owner"].tolist(), file["index"].tolist(), strict=True))
+
+    def keys(self, party):
+        """Return a party's private keys."""
+        return Keys.load(self.folder / party / "keys.pem")
 
     def output(self, name):
         """Return what a process has printed so far."""
@@ -189,7 +183,7 @@ class Loopback:
 
     def in_process(self, without=(), **parameters):
         """Return the finished curator of the same protocol in one process."""
-        agreement = Agreement.load(self.project)
+        agreement = Agreement.load(self.curator.parent / "agreement.toml")
         vectorizer = PublicVectorizer(agreement.schema)
         owners = {
             owner: _Absent()
@@ -206,55 +200,26 @@ class Loopback:
             )
             return run_protocol(curator, owners)
 
-    def _write_project(self, replace):
-        self.project.mkdir(parents=True)
-        own = {
-            "project": f'"{self.project}"',
-            "target": f'"{self.folder / "target.parquet"}"',
-            "result": f'"{self.folder / "result"}"',
-            "wait": "30",
-            **replace,
-        }
+    def _template(self, replace):
         lines = TEMPLATE.read_text().splitlines()
         for k, line in enumerate(lines):
             name = line.split(" =")[0]
-            lines[k] = f"{name} = {own[name]}" if name in own else line
+            lines[k] = f"{name} = {replace[name]}" if name in replace else line
             lines[k] = lines[k].replace("px{0..63}", f"px{{0..{self.target.shape[1] - 1}}}")
-        place = lines.index("[tool.flwr.app.config]") + 1
-        text = "\n".join([*lines[:place], "noise-seed = 7", *lines[place:]])
-        (self.project / "pyproject.toml").write_text(text)
-        (self.project / "HOWTO.md").write_text("A run on one machine.\n")
-        write_table(self.folder / "target.parquet", self.target)
+        return "\n".join(lines)
 
-    def _write_owner(self, owner, k):
+    def _fill_in(self, owner, k):
+        """Write a table, and what `new` leaves to the owner."""
         home = self.folder / owner
-        home.mkdir()
         table = "table.csv" if owner == CSV_OWNER else "table.parquet"
         write_table(home / table, *self.tables[owner])
-        (home / "owner.toml").write_text(
-            f'name = "{owner}"\ntable = "{table}"\nagreement = "pyproject.toml"\n'
-            f'log = "log.jsonl"\nledger = "ledger"\nmax_rows = 1000\nseed = {k}\n'
-        )
-        PrivacyLedger(home / "ledger", epsilon=2.5, delta=1e-5)
-        write_key(self.folder / f"{owner}.key", self.folder / f"{owner}.pub")
+        text = (home / "owner.toml").read_text().replace("max_rows = 0", "max_rows = 1000")
+        (home / "owner.toml").write_text(text.replace("table.parquet", table) + f"seed = {k}\n")
 
 
 class _Absent:
     def answer(self, message):
         raise TimeoutError
-
-
-def free_port():
-    """Return a port that nobody listens to just now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def is_open(port):
-    """Return whether somebody listens."""
-    with socket.socket() as caller:
-        return caller.connect_ex(("127.0.0.1", port)) == 0
 
 
 def wait_until(holds, what, seconds=START_SECONDS, pause=0.1):
@@ -273,48 +238,6 @@ def write_table(path, X, y=None):
     labels = {} if y is None else {"digit": y}
     write = pyarrow.csv.write_csv if path.suffix == ".csv" else pyarrow.parquet.write_table
     write(pa.table({**columns, **labels}), path)
-
-
-def write_key(private, public):
-    """Write a SuperNode's pair of keys, as ``ssh-keygen -t ecdsa -b 384`` does."""
-    key = ec.generate_private_key(ec.SECP384R1())
-    private.write_bytes(_pem(key, serialization.PrivateFormat.OpenSSH))
-    form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    public.write_bytes(key.public_key().public_bytes(*form))
-
-
-def write_certificates(folder):
-    """Write ca.pem, and server.pem and server.key for 127.0.0.1."""
-    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    authority = _certificate("skdpsumm test CA", ca_key, None, ca_key)
-    server = _certificate("127.0.0.1", key, authority, ca_key)
-    (folder / "ca.pem").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
-    (folder / "server.pem").write_bytes(server.public_bytes(serialization.Encoding.PEM))
-    pkcs8 = serialization.PrivateFormat.TraditionalOpenSSL
-    (folder / "server.key").write_bytes(_pem(key, pkcs8))
-
-
-def _pem(key, form):
-    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-
-
-def _certificate(name, key, issuer, issuer_key):
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject if issuer is None else issuer.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=2))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-    )
-    if issuer is not None:
-        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-        builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
-    return builder.sign(issuer_key, hashes.SHA256())
 
 
 def digits_tables():

@@ -1,6 +1,8 @@
 """Flower's grid without Flower's processes: messages go through its wire format and its app."""
 
 import hashlib
+import threading
+import time
 from types import SimpleNamespace
 
 import skdpsumm.federated  # isort: skip  # noqa: F401  (before flwr, whose telemetry it turns off)
@@ -84,3 +86,19 @@ def sealed_by(home, kind, run, question, content):
 def wired(record):
     """Return a record as it comes out at the other end."""
     return recorddict_from_proto(recorddict_to_proto(record))
+
+
+class Serving:
+    """A server of uvicorn's in a thread, until it is stopped."""
+
+    def __init__(self, server):
+        self.server, self.thread = server, threading.Thread(target=server.run, daemon=True)
+        self.thread.start()
+        deadline = time.monotonic() + 20
+        while not server.started and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert server.started
+
+    def stop(self):
+        self.server.should_exit = True
+        self.thread.join(20)

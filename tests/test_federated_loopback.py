@@ -1,7 +1,11 @@
-"""Flower's own processes on loopback: TLS, keys, crashes, and a curator who sends code."""
+"""Flower's own processes on loopback: five owners, kills, strangers, floods, and two attacks."""
 
 import importlib.util
+import json
 import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,23 +14,23 @@ import pytest
 if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow") is None:
     pytest.skip("needs the extra flower", allow_module_level=True)
 
+import httpx
 import pyarrow.parquet
+from flower_double import Serving
 
 from skdpsumm import PrivacyLedger, PrivateSketch
-from skdpsumm.federated._curator import merge_sketches
-from skdpsumm.federated._wire import describe
+from skdpsumm.federated import _commands, _gate
+from skdpsumm.federated._agreement import Agreement
+from skdpsumm.federated._curator import merge_sketches, sketch_of
+from skdpsumm.federated._envelope import Letter, seal, unseal
+from skdpsumm.federated._wire import Rooms, decode, describe, encode
 
 pytestmark = pytest.mark.flower
 
 ROOT = Path(__file__).resolve().parent.parent
-SPOILED = """
-import os
-from flwr.clientapp import ClientApp
-open({path!r}, "w").write("the curator's code ran here")
-owner = ClientApp()
-"""
+ATTACKS = ROOT / "tests" / "attacks"
 POOL = """
-[tool.skdpsumm.agreement.rows]
+[rows]
 protocol = "pool"
 n_select = 20
 gamma = 0.001
@@ -43,47 +47,103 @@ def loopback():
     return module
 
 
+MODULE = loopback()
+
+
 def test_a_federation_on_one_machine(tmp_path):
     """One test, for the processes take longer to start than all of it takes to run."""
-    module = loopback()
-    tables, target = module.digits_tables()
-    with module.Loopback(tmp_path, tables, target, {"min-owners": "2"}) as parties:
+    tables, target = MODULE.digits_tables()
+    with MODULE.Loopback(tmp_path, tables, target, {}) as parties:
         parties.start_superlink()
         for owner in tables:
             parties.start_supernode(owner)
         run = parties.run()
-        report = parties.finish(run, 300)
+        with flood(parties):
+            report = parties.finish(run, 300)
         all_owners_take_part(parties, run, report)
         telemetry_is_off(parties)
+        nothing_is_told(parties, run)
         slowest = max(r["seconds"] for r in report["rounds"])
-        crashes_and_strangers(parties, max(15, round(1.5 * slowest)), module.wait_until)
+        # What comes back by itself does so while strangers try.
+        for owner in ("north", "east", "centre"):
+            parties.kill(owner)
+        parties.start_supernode("north")
+        an_outsider_gets_nothing(parties, run)
+        kills_and_strangers(parties, max(15, round(1.5 * slowest)))
+
+
+class flood:
+    """Strangers call the gate, and send it more than it takes, as long as a run lasts."""
+
+    def __init__(self, parties):
+        self.url, self.over = f"https://127.0.0.1:{parties.port}", threading.Event()
+        self.thread = threading.Thread(target=self._call)
+        self.answers = set()
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+        # Not here, too much, no message of Flower's.
+        assert {403, 413} <= self.answers <= {403, 413, 415, 401}
+
+    def _call(self):
+        calls = [
+            ("control/start-run", 100),
+            ("fleet/pull-messages", 100),
+            ("fleet/push-object", 2**24),
+        ]
+        with httpx.Client(verify=False, base_url=self.url, timeout=60) as client:
+            while not self.over.wait(0.2):
+                for path, size in calls:
+                    try:
+                        reply = client.post(f"/v1/{path}", content=bytes(size))
+                        self.answers.add(reply.status_code)
+                    except httpx.TransportError:
+                        self.answers.add(413)  # it hung up while more came
 
 
 def all_owners_take_part(parties, run, report):
     assert report["left_out"] == {}
     here = parties.in_process()
     assert parties.chosen(run) == here.chosen
-    result = parties.folder / "result" / str(run)
+    result = parties.result(run)
     rows = pyarrow.parquet.read_table(result / "summary.parquet").to_pandas()
     np.testing.assert_array_equal(rows.pop("digit"), here.y)
     whose = [parties.tables[owner][0][index] for owner, index in here.chosen]
     np.testing.assert_array_equal(rows, whose)
-    made = []
     for owner in parties.tables:
         transcript = [describe(m) for m in here.transcript[owner]]
         assert parties.log(owner).received("ask", run) == transcript
-        home = parties.folder / owner
-        made += [PrivateSketch.load(path) for path in (home / "log.jsonl.releases").iterdir()]
-        assert len(PrivacyLedger.open(home / "ledger").entries()) == 1
+        assert len(PrivacyLedger.open(parties.folder / owner / "ledger").entries()) == 1
     merged = PrivateSketch.load(result / "merged.sketch")
-    expected = merge_sketches(dict(enumerate(made)))
+    expected = merge_sketches({owner: sent_sketch(parties, owner, run) for owner in parties.tables})
     np.testing.assert_allclose(merged.sums, expected.sums, rtol=1e-12)  # added in another order
     assert merged.privacy.epsilon(1e-6) <= 1.0
 
 
+def sent_sketch(parties, owner, run):
+    """Return what an owner sent, from the answer that they keep: only the curator can open it."""
+    ours = Agreement.load(parties.folder / owner / "agreement.toml")
+    room = Rooms(ours, owner).answer("sketch")
+    (question,) = (
+        e["question"]
+        for e in parties.log(owner).entries()
+        if e["event"] == "received" and e["ask"] == "sketch"
+    )
+    kept = (parties.folder / owner / "log.jsonl.answers" / question).read_bytes()
+    letter = Letter(ours.digest, run, 2, "sketch", owner, "curator", question)
+    content = unseal(letter, kept, room, parties.keys("curator"), ours.keys[owner])
+    return sketch_of(decode(content), ours)
+
+
 def telemetry_is_off(parties):
     """All processes named flower-... have it in their environment."""
-    for process in parties.processes.values():
+    for name, process in parties.processes.items():
+        if name.startswith("run "):
+            continue
         seen = [facts_of(pid) for pid in all_pids() if session(pid) == process.pid]
         engines = [environment for command, environment in seen if b"/flower-" in command]
         assert engines
@@ -109,42 +169,160 @@ def facts_of(pid):
         return b"", b""
 
 
-def crashes_and_strangers(parties, timeout, wait_until):
-    """In a "pool" two are killed, one comes with a wrong key, and the curator sends code."""
-    text = (parties.project / "pyproject.toml").read_text()
-    start = text.index("[tool.skdpsumm.agreement.rows]")
-    text = text[:start].replace("skdpsumm.federated.apps:owner", "spoiled:owner")
-    text = text.replace('["HOWTO.md"]', '["HOWTO.md", "spoiled.py"]')
-    (parties.project / "pyproject.toml").write_text(text + POOL)
-    evidence = parties.folder / "evidence"
-    (parties.project / "spoiled.py").write_text(SPOILED.format(path=str(evidence)))
-    parties.agree()
+def nothing_is_told(parties, run):
+    """Neither Flower's log of the run nor the processes' output has a word of it."""
+    listed = parties.flwr("supernode", "list")
+    for owner in parties.tables:
+        assert f"{owner}\tonline\t" in listed
+    log = parties.flwr("log", run, "ours", "--show")
+    told = log + parties.output("superlink") + (parties.result(run) / "report.json").read_text()
+    for word in ("chosen", "rows_by_owner", "indices", "n_herd", "Traceback"):
+        assert word not in told
+    for path in parties.curator.parent.rglob("result/**/*"):
+        assert path.stat().st_mode & 0o077 == 0
 
-    parties.kill("north")
-    parties.kill("east")
-    loopback().write_key(parties.folder / "stranger.key", parties.folder / "stranger.pub")
-    parties.start_supernode("east", key="stranger")
+
+def an_outsider_gets_nothing(parties, run):
+    """With the certificate and the address, through the gate and past it."""
+    stolen = parties.folder / "stolen"
+    stolen.mkdir()
+    config = {"curator": str(parties.curator.parent), "evidence": str(stolen)}
+    inner = parties.curator.parent / "flwr"
+    certificate = parties.curator.parent / "server.pem"
+    done = start_app(parties, "outsider", config, parties.port, certificate)
+    assert "success" in done.stdout + done.stderr or done.returncode
+    assert "403" in done.stdout + done.stderr
+    runs = parties.flwr("list", "--format", "json")
+    assert str(run) in runs
+    assert "outsider" not in runs
+    # On the curator's own machine, where the port of Flower's control can be reached.
+    done = start_app(parties, "outsider", config, inner_port(parties), inner / "server.pem")
+    theirs = str(json.loads(done.stdout)["run-id"])
+    MODULE.wait_until(
+        lambda: "was not started by the curator" in parties.flwr("log", theirs, "ours", "--show"),
+        "the end of the attack",
+    )
+    assert "STOLEN" not in parties.flwr("log", theirs, "ours", "--show")
+    assert not list(stolen.iterdir())
+    assert not parties.result(theirs).exists()
+
+
+def inner_port(parties):
+    text = (parties.curator.parent / "flwr" / "config.toml").read_text()
+    return int(text.split("127.0.0.1:")[1].split('"')[0])
+
+
+def start_app(parties, name, config, port, certificate):
+    """Run Flower's own `flwr run` with an app of the attacks, from a home of the attacker's."""
+    home = parties.folder / f"home of {name}"
+    home.mkdir(exist_ok=True)
+    connection = _commands._CONNECTION.format(port=port, root=certificate)
+    (home / "config.toml").write_text(connection)
+    given = [part for k, v in config.items() for part in ("-c", f"{k}={json.dumps(v)}")]
+    return subprocess.run(
+        [_commands._command("flwr"), "run", ATTACKS / name, "ours", "--format", "json", *given],
+        env={**parties.environment, "FLWR_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def kills_and_strangers(parties, timeout):
+    """One owner hangs and is killed, one has a wrong key, one meets an expired certificate."""
+    parties.agree(parties.agreed[: parties.agreed.index("[rows]")] + POOL)
+    impostor = parties.folder / "impostor"
+    impostor.mkdir(mode=0o700)
+    for path in (parties.folder / "east").glob("[!l]*"):  # all but log and ledger
+        (impostor / path.name).write_bytes(path.read_bytes())
+        (impostor / path.name).chmod(0o600)
+    (impostor / "node.key").unlink()
+    _commands._new_node_key(impostor / "node.key")
+    text = (impostor / "owner.toml").read_text().replace('ledger = "ledger"', "")
+    (impostor / "owner.toml").write_text(text)
+    parties.start_supernode("east", "impostor")
+    expired = parties.folder / "expired"
+    expired.mkdir()
+    _gate.write_certificate(expired, ["127.0.0.1"], days=-1)
+    files = [str(expired / name) for name in ("server.pem", "server.key")]
+    inner, port = parties.curator.parent / "flwr" / "server.pem", _commands.free_port()
+    upstream = f"https://127.0.0.1:{inner_port(parties)}"
+    gate = Serving(_gate.serve(upstream, inner, "127.0.0.1", port, *files))
+    parties.start_supernode("centre", port=port, root=expired / "server.pem")
+
+    # The north was killed and started again at once: it is taken when the SuperLink has missed it.
+    MODULE.wait_until(lambda: parties.output("north").count("SuperNode ID") == 2, "the north", 120)
     run = parties.run(timeout=timeout, wait=5)
 
     # The south has signed, and is to hang and be killed while it answers.
-    wait_until(lambda: events(parties, "south", run, "sent"), "south's signature", 300)
+    MODULE.wait_until(lambda: events(parties, "south", run, "sent"), "south's signature", 300)
     table = parties.folder / "south" / "table.parquet"
     os.mkfifo(parties.folder / "pipe")
     (parties.folder / "pipe").replace(table)
-    wait_until(lambda: parties.log("south").received("ask", run), "the question", 300)
+    MODULE.wait_until(lambda: parties.log("south").received("ask", run), "the question", 300)
     parties.kill("south")
 
     report = parties.finish(run, 300)
+    gate.stop()
     gone = ("did not answer", "is not connected")  # soon, or once Flower has missed them
-    for owner, question in {"north": "sign", "east": "sign", "south": "ask"}.items():
+    for owner, question in {"east": "sign", "centre": "sign", "south": "ask"}.items():
         assert report["left_out"][owner].removeprefix(f"{question}: ").startswith(gone)
-    assert set(report["left_out"]) == {"north", "south", "east"}
+    assert set(report["left_out"]) == {"east", "centre", "south"}
     assert parties.chosen(run) == parties.in_process(report["left_out"]).chosen
-    assert not events(parties, "east", run, "received")
-    assert "Failed to activate SuperNode" in parties.output("east")
-    assert "SuperNode ID" not in parties.output("east").split("Starting Flower SuperNode")[-1]
-    assert not evidence.exists()
+    for owner in ("east", "impostor", "centre"):
+        assert not events(parties, owner, run, "received")
+    assert "is tried again" in parties.output("impostor")
+    for owner in ("impostor", "centre"):
+        last = parties.output(owner).split("Starting Flower SuperNode")[-1]
+        assert "SuperNode ID" not in last
 
 
 def events(parties, owner, run, kind):
     return [e for e in parties.log(owner).entries() if e["event"] == kind and e["run"] == run]
+
+
+def test_an_insider_who_holds_the_superlink_gets_nothing(tmp_path):
+    """They run Flower as they like, and the other owner's node connects to it."""
+    tables, target = MODULE.digits_tables()
+    tables = {owner: tables[owner] for owner in ("north", "east")}
+    with MODULE.Loopback(tmp_path, tables, target, {"owners": '["north", "east"]'}) as parties:
+        home = parties.curator.parent
+        ours, port = Agreement.load(home / "agreement.toml"), _commands.free_port()
+        flwr = parties.folder / "flwr"
+        flwr.mkdir()
+        root = home / "server.pem"
+        (flwr / "config.toml").write_text(_commands._CONNECTION.format(port=port, root=root))
+        parties.start_flower("flower-superlink", port, home)
+        MODULE.wait_until(lambda: "Uvicorn running" in parties.output("flower-superlink"), "it")
+        register(parties, flwr)
+        parties.start_supernode("north", port=port)
+
+        letter = Letter(ours.digest, 4711, 0, "ask", "curator", "north")
+        room, keys = Rooms(ours, "north").question("ask"), parties.keys("curator")
+        captured = seal(letter, encode({}), room, keys, ours.keys["north"])
+        (parties.folder / "captured").write_bytes(captured)
+        evidence = parties.folder / "evidence"
+        config = {"home": parties.folder / "east", "captured": parties.folder / "captured"}
+        config = {name: str(path) for name, path in {**config, "evidence": evidence}.items()}
+        done = start_app(parties, "insider", config, port, root)
+        assert json.loads(done.stdout)["success"]
+        MODULE.wait_until(evidence.exists, "the end of the attack", 200)
+
+        got = json.loads(evidence.read_text())
+        assert sorted(got) == [["query.ask", 0, {}]] * 4 + [["query.sign", 0, {}]] * 2
+        entries = parties.log("north").entries()
+        assert {entry["event"] for entry in entries} == {"stranger"}
+        assert len(entries) == 6
+        assert (parties.folder / "north" / "log.jsonl").stat().st_size < 2000
+        assert PrivacyLedger.open(parties.folder / "north" / "ledger").entries() == []
+
+
+def register(parties, home):
+    """Register all nodes, in a process of its own: flwr reads its home when it is imported."""
+    code = (
+        "import sys; from pathlib import Path; from skdpsumm.federated import _commands as c; "
+        "c._register(c.Agreement.load(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    agreement = parties.curator.parent / "agreement.toml"
+    command = [sys.executable, "-c", code, agreement, home]
+    subprocess.run(command, env=parties.environment, check=True, timeout=60)

@@ -4,8 +4,6 @@ import contextlib
 import importlib.util
 import socket
 import ssl
-import threading
-import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,6 +14,7 @@ if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("pyarrow
 
 import httpx
 import uvicorn
+from flower_double import Serving
 
 from skdpsumm.federated import _gate
 from skdpsumm.federated._commands import free_port
@@ -33,21 +32,6 @@ class SuperLink:
         headers = [(b"content-type", b"x/y"), (b"x-answer", b"1")]
         await send({"type": "http.response.start", "status": 207, "headers": headers})
         await send({"type": "http.response.body", "body": body[::-1]})
-
-
-class Serving:
-    def __init__(self, server, port):
-        self.server, self.thread = server, threading.Thread(target=server.run, daemon=True)
-        self.thread.start()
-        deadline = time.monotonic() + 20
-        while not server.started and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert server.started
-        self.port = port
-
-    def stop(self):
-        self.server.should_exit = True
-        self.thread.join(20)
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +52,8 @@ def gate(tmp_path_factory):
     upstream = f"https://127.0.0.1:{ports[0]}", inner / "server.pem"
     at = "127.0.0.1", ports[1], str(outer / "server.pem"), str(outer / "server.key")
     servers = [
-        Serving(uvicorn.Server(config), ports[0]),
-        Serving(_gate.serve(*upstream, *at), ports[1]),
+        Serving(uvicorn.Server(config)),
+        Serving(_gate.serve(*upstream, *at)),
     ]
     verify = ssl.create_default_context(cafile=str(outer / "server.pem"))
     with httpx.Client(base_url=f"https://127.0.0.1:{ports[1]}", verify=verify) as client:
@@ -174,7 +158,7 @@ def test_a_superlink_that_is_gone_is_said_to_be(tmp_path):
     files = str(tmp_path / "server.pem"), str(tmp_path / "server.key")
     port = free_port()
     upstream = f"https://127.0.0.1:{free_port()}", files[0]
-    gate = Serving(_gate.serve(*upstream, "127.0.0.1", port, *files), port)
+    gate = Serving(_gate.serve(*upstream, "127.0.0.1", port, *files))
     try:
         assert status(port, "POST /v1/fleet/pull-messages HTTP/1.1") == b"503"
     finally:
