@@ -2,7 +2,8 @@
 
 usage: python -m skdpsumm.federated COMMAND ...
 
-  new NAME ... [--epsilon E] [--host H]   make a party's folder: keys, and files to fill in
+  new NAME ... [--epsilon E] [--max-rows N] [--host H]
+                                          make a party's folder: keys, and files to fill in
   agreement FILE [FILE]                   print the digest and what is asked, or the difference
   supernode OWNER.toml --superlink HOST:PORT --root-certificates FILE
                                           an owner's node; takes Flower's other options, too

@@ -13,6 +13,7 @@ import argparse
 import ipaddress
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -69,7 +70,8 @@ table = "table.parquet"       # or a .csv
 agreement = "agreement.toml"  # your copy, which you have read
 keys = "keys.pem"
 log = "log.jsonl"             # all that came, and all that left
-max_rows = 0                  # rows that may ever leave, over all runs
+# Rows that may ever leave, over all runs.
+max_rows = {max_rows}
 """
 _CURATOR = """# The curator's own file. Relative paths start at its folder.
 agreement = "agreement.toml"
@@ -107,13 +109,16 @@ def new(arguments: Sequence[str]) -> int:
     parser.add_argument("--host", action="append", help="by which owners call the curator")
     parser.add_argument("--epsilon", type=float, help="the most that an owner's ledger lets go")
     parser.add_argument("--delta", type=float, default=1e-5)
+    parser.add_argument(
+        "--max-rows", type=int, default=0, help="that an owner lets go, in all runs"
+    )
     given = parser.parse_args(arguments)
     for name in given.names:
         folder = make_folder(name, new=True)
         if folder.name == CURATOR:
             _new_curator(folder, given.host or ["127.0.0.1"])
         else:
-            _new_owner(folder, given.epsilon, given.delta)
+            _new_owner(folder, given)
         print((folder / "public.toml").read_text(), end="")
     return 0
 
@@ -126,12 +131,12 @@ def _new_curator(folder: Path, hosts: Sequence[str]) -> None:
     _write_keys(folder, {})
 
 
-def _new_owner(folder: Path, epsilon: float | None, delta: float) -> None:
+def _new_owner(folder: Path, given: argparse.Namespace) -> None:
     from ..privacy import PrivacyLedger
 
-    text = _OWNER.format(name=folder.name)
-    if epsilon is not None:
-        PrivacyLedger(folder / "ledger", epsilon=epsilon, delta=delta)
+    text = _OWNER.format(name=folder.name, max_rows=given.max_rows)
+    if given.epsilon is not None:
+        PrivacyLedger(folder / "ledger", epsilon=given.epsilon, delta=given.delta)
         (folder / "ledger").chmod(0o600)
         text += 'ledger = "ledger"             # charged before a sketch is made\n'
     write_file(folder / "owner.toml", text)
@@ -342,14 +347,14 @@ def _end_with(child: subprocess.Popen, gate: Any) -> None:
     gate.should_exit = True
 
 
-def _wait_for(port: int, child: subprocess.Popen) -> None:
+def _wait_for(port: int, child: subprocess.Popen | None = None) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    while child.poll() is None and time.monotonic() < deadline:
+    while (child is None or child.poll() is None) and time.monotonic() < deadline:
         with socket.socket() as caller:
             if caller.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.1)
-    raise RuntimeError("Flower's SuperLink did not start.")
+    raise ConnectionError("Flower's SuperLink does not run, or did not start: see what it says.")
 
 
 def _register(agreement: Agreement, home: Path) -> None:
@@ -428,6 +433,8 @@ def run(arguments: Sequence[str]) -> int:
 
     (path,) = map(Path, arguments)
     site, ticket = CuratorSite.load(path), secrets.token_hex(16)
+    connection = path.absolute().parent / "flwr" / "config.toml"
+    _wait_for(int(re.findall(r":(\d+)\"", connection.read_text())[0]))
     # What names a run that this user has started: Flower takes runs from all who reach its port.
     write_file(make_folder(site.tickets) / sha256(ticket.encode()).hexdigest(), "")
     with tempfile.TemporaryDirectory() as folder:
