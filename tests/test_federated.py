@@ -4,7 +4,11 @@ import hashlib
 import importlib.util
 import io
 import json
+import os
 import pickle
+import signal
+import sys
+import threading
 import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -1061,6 +1065,49 @@ def test_a_node_opens_no_port_to_others(homes, capsys):
     for host in ("0.0.0.0", "192.0.2.10", "::", "example.org"):
         assert main(["supernode", str(homes["north"]), "--host", host]) == 2
         assert "is refused" in capsys.readouterr().err
+
+
+@pytest.fixture
+def signals():
+    """Give back what a command takes: pytest itself is the process that would be told to end."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "n_starts", "told"),
+    [
+        ([49, 1, 0], 3, 0),  # not taken yet, and sent away once
+        ([-9, 0], 2, 0),  # killed
+        ([2], 1, 2),  # wrong options
+        ([49] * 50, 8, 49),  # another key: five minutes
+    ],
+)
+def test_a_node_is_started_again_until_it_is_taken(
+    tmp_path, monkeypatch, signals, statuses, n_starts, told
+):
+    monkeypatch.setattr(_commands, "_PAUSE_SECONDS", 0.0)
+    clock = iter(np.arange(0.0, 1e6, 15.0))  # is looked at three times a start
+    monkeypatch.setattr(_commands.time, "monotonic", lambda: next(clock))
+    ends, n_run = iter(statuses), []
+
+    def run(runner, command, environment):
+        n_run.append(command)
+        return next(ends)
+
+    monkeypatch.setattr(_commands._Runner, "run", run)
+    assert _commands._keep(["node"], {}) == told
+    assert len(n_run) == n_starts
+
+
+def test_a_node_that_is_told_to_end_is_not_started_again(signals):
+    code = "import time; print('up', flush=True); time.sleep(60)"
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    assert _commands._keep([sys.executable, "-c", code], dict(os.environ)) == -signal.SIGTERM
 
 
 def test_a_flower_that_starts_apps_otherwise_is_not_run(monkeypatch):

@@ -93,10 +93,10 @@ class flood:
         calls = [
             ("control/start-run", 100),
             ("fleet/pull-messages", 100),
-            ("fleet/push-object", 2**24),
+            ("fleet/push-object", 2**23 + 1),
         ]
         with httpx.Client(verify=False, base_url=self.url, timeout=60) as client:
-            while not self.over.wait(0.2):
+            while not self.over.wait(1.0):
                 for path, size in calls:
                     try:
                         reply = client.post(f"/v1/{path}", content=bytes(size))

@@ -94,7 +94,7 @@ _REPLACED = {
 # Flower's nodes end with these when they cannot connect, and when the SuperLink does not know them
 # any more. After a kill, the SuperLink takes them for connected for a minute.
 _LOST = {305 % 256, 1}
-_PAUSE_SECONDS = 5.0
+_PAUSE_SECONDS = 10.0
 _PATIENCE_SECONDS = 300.0
 _START_SECONDS = 60.0
 
@@ -283,8 +283,7 @@ def superlink(arguments: Sequence[str]) -> int:
     ----------
     arguments : sequence of str
         The curator's file; ``--host`` and ``--port`` of the gate; ``--ssl-certfile`` and
-        ``--ssl-keyfile``, by default server.pem and server.key beside the curator's file; and
-        Flower's ``--database``, ``--log-file`` and their like.
+        ``--ssl-keyfile``, by default server.pem and server.key beside the curator's file.
     """
     from . import _gate
     from ._curator import CuratorSite
@@ -297,10 +296,10 @@ def superlink(arguments: Sequence[str]) -> int:
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--ssl-certfile", type=Path)
     parser.add_argument("--ssl-keyfile", type=Path)
-    for name in ("--database", "--log-file"):
-        parser.add_argument(name)
     given = parser.parse_args(arguments)
     agreement = Agreement.load(CuratorSite.load(given.curator).agreement)
+    if any("node" not in agreement.keys[owner] for owner in agreement.owners):
+        raise ValueError("The agreement needs `node` among the keys of each owner.")
     home = given.curator.absolute().parent
     inner = make_folder(home / "flwr")
     _gate.write_certificate(inner, ["127.0.0.1"], days=3650)
@@ -311,8 +310,6 @@ def superlink(arguments: Sequence[str]) -> int:
         *("--host", "127.0.0.1", "--port", str(port), "--enable-supernode-auth"),
         *("--ssl-ca-certfile", str(root), "--ssl-certfile", str(root), "--ssl-keyfile", str(key)),
         "--disable-runtime-dependency-installation",
-        *(["--database", given.database] if given.database else []),
-        *(["--log-file", given.log_file] if given.log_file else []),
     ]
     gate = _gate.serve(
         f"https://127.0.0.1:{port}",
@@ -328,6 +325,7 @@ def superlink(arguments: Sequence[str]) -> int:
             "FLWR_HOME": str(inner),
             CURATOR_FILE: str(given.curator.absolute()),
         }
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # past what has to end with this
         child = subprocess.Popen(command, env=environment)
         threading.Thread(target=_end_with, args=(child, gate), daemon=True).start()
         try:
@@ -358,13 +356,12 @@ def _wait_for(port: int, child: subprocess.Popen | None = None) -> None:
 
 
 def _register(agreement: Agreement, home: Path) -> None:
-    """Tell the SuperLink whose key is whose; a name that it knows already stays."""
+    """Tell the SuperLink, which remembers nothing from before, whose key is whose."""
     from flwr.cli.supernode.register import try_load_public_key
     from flwr.proto.control_pb2 import RegisterNodeRequest
 
     with _control(home) as client:
-        known = {node.name for node in _nodes(client)}
-        for owner in [owner for owner in agreement.owners if owner not in known]:
+        for owner in agreement.owners:
             path = home / "node.pub"
             write_file(path, agreement.keys[owner]["node"])
             key = try_load_public_key(path)

@@ -159,7 +159,7 @@ def write_certificate(folder: Path, hosts: Sequence[str], days: int = 365) -> No
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=max(1, 1 - 2 * days)))
+        .not_valid_before(now - datetime.timedelta(days=2))
         .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(public, critical=False)
