@@ -55,6 +55,7 @@ from skdpsumm.federated._wire import (
     Rooms,
     decode,
     describe,
+    empty_sketch,
     encode,
     message_content,
     message_of,
@@ -547,6 +548,27 @@ def test_a_stranger_fills_no_disk_and_costs_no_memory(homes, monkeypatch):
     assert not post.site.log.with_name("log.jsonl.answers").exists()
 
 
+@pytest.mark.parametrize("kind", ["histogram", "fourier", "race"])
+@pytest.mark.parametrize("release", ["", "delta = 0.0\n", 'adjacency = "replace_one"\n'])
+def test_every_sketch_fits_into_its_room(homes, kind, release):
+    """Noise hardly compresses; and what is charged is what was looked for when signing."""
+    start = AGREEMENT.index("[sketch]")
+    text = AGREEMENT[:start] + "[sketch]\nepsilon = 1.0\nrandom_state = 5\n" + release
+    text += f'sketchers = [{{ kind = "{kind}" }}]\n' + AGREEMENT[AGREEMENT.index("[keys.") :]
+    path = homes["north"]
+    path.write_text(path.read_text().replace("seed = 0", "").replace('"ledger"', '"large"'))
+    adjacency = "replace_one" if "replace_one" in release else "add_remove"
+    ledger = PrivacyLedger(path.parent / "large", epsilon=50, delta=1e-5, adjacency=adjacency)
+    (path.parent / "agreement.toml").write_text(text)
+    post = Post(path)
+    assert post.ask("sign", 1)["kind"] == "SignOff"
+    file = post.ask("sketch", 1)["file"]
+    room = post.rooms.answer("sketch")
+    assert 0.1 * room < len(file) < room
+    promised = ledger.price(empty_sketch(post.ours).privacy).epsilon
+    assert ledger.spent.epsilon == pytest.approx(promised)
+
+
 def test_whoever_carries_messages_learns_times_and_no_more(homes):
     """Sizes follow from the agreement, whatever owners hold, say or refuse; contents are noise."""
     frame(1).iloc[:2].to_parquet(home_of(homes, "south") / "table.parquet")
@@ -584,6 +606,16 @@ def test_the_same_question_has_the_same_answer_to_the_last_bit(homes):
     assert OwnerLog(post.site.log).rows_granted() == 8
     post.counter = 0
     assert "counter" in post.ask("sign", 1)["reason"]
+
+
+def test_a_question_of_another_run_is_refused_though_it_was_answered(homes):
+    post = Post(homes["north"])
+    asked = post.sealed("sketch", 1, {})
+    assert post.site.answer("sketch", 1, asked) != NOT_TAKEN
+    for kind, run_id in (("sketch", 2), ("sign", 1), ("ask", 1)):
+        assert post.site.answer(kind, run_id, asked) == NOT_TAKEN
+    (home_of(homes, "north") / "agreement.toml").write_text(pool_text())
+    assert OwnerSite.load(homes["north"]).answer("sketch", 1, asked) == NOT_TAKEN
 
 
 def test_two_copies_of_a_question_at_once_have_one_answer(homes):

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -70,6 +71,7 @@ def test_a_federation_on_one_machine(tmp_path):
         parties.start_supernode("north")
         an_outsider_gets_nothing(parties, run)
         kills_and_strangers(parties, max(15, round(1.5 * slowest)))
+        nothing_outlives_a_kill(parties)
 
 
 class flood:
@@ -133,7 +135,8 @@ def sent_sketch(parties, owner, run):
         for e in parties.log(owner).entries()
         if e["event"] == "received" and e["ask"] == "sketch"
     )
-    kept = (parties.folder / owner / "log.jsonl.answers" / question).read_bytes()
+    name = f"{ours.digest[:16]}.{run}.sketch.{question}"
+    kept = (parties.folder / owner / "log.jsonl.answers" / name).read_bytes()
     letter = Letter(ours.digest, run, 2, "sketch", owner, "curator", question)
     content = unseal(letter, kept, room, parties.keys("curator"), ours.keys[owner])
     return sketch_of(decode(content), ours)
@@ -275,6 +278,18 @@ def kills_and_strangers(parties, timeout):
     for owner in ("impostor", "centre"):
         last = parties.output(owner).split("Starting Flower SuperNode")[-1]
         assert "SuperNode ID" not in last
+
+
+def nothing_outlives_a_kill(parties):
+    """Nor does Flower's open port, where a command is killed that has started it."""
+    for name in ("west", "superlink"):
+        process = parties.processes[name]
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        MODULE.wait_until(
+            lambda pid=process.pid: not [p for p in all_pids() if session(p) == pid],
+            f"end of {name}",
+        )
 
 
 def events(parties, owner, run, kind):

@@ -767,7 +767,7 @@ def test_owners_over_flower_are_not_asked_about_groups():
     ledger = PrivacyLedger(epsilon=9, delta=1e-3, unit="group")
     options = {"max_rows_per_group": 2, "target_groups": TARGET_LABELS, "ledger": ledger}
     with pytest.raises(ValueError, match="bound no groups"):
-        run_over_grid(None, None, Curator(TARGET, ["a"], **options))
+        run_over_grid(None, None, Curator(TARGET, ["a"], **options), keys=None, run_id=1)
     assert ledger.entries() == []
 
 

@@ -40,6 +40,14 @@ import sys
 from skdpsumm.federated._commands import {app}
 sys.exit({app}())
 """
+# Runs a command of Flower's, which ends when the process does that has started it.
+_CHILD = """
+import runpy, sys
+from flwr.supercore.app_utils import start_parent_process_monitor
+start_parent_process_monitor(int(sys.argv[1]))
+del sys.argv[:2]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 # What Flower asks of a project. Its text goes to all nodes and tells nothing; no code is in it.
 _PROJECT = """
 [project]
@@ -211,7 +219,7 @@ def supernode(arguments: Sequence[str], environment: dict[str, str] | None = Non
     with _path_of("flwr-clientapp", "clientapp") as path:
         environment = _environment(environment) | {"PATH": path}
         environment.setdefault("FLWR_SUPEREXEC_TASK_POLL_INTERVAL", "0.2")
-        return _keep([_command("flower-supernode"), *own, *rest], environment)
+        return _keep([*_child("flower-supernode"), *own, *rest], environment)
 
 
 def _keep(command: list[str], environment: dict[str, str]) -> int:
@@ -306,7 +314,7 @@ def superlink(arguments: Sequence[str]) -> int:
     root, key, port = inner / "server.pem", inner / "server.key", free_port()
     write_file(inner / "config.toml", _CONNECTION.format(port=port, root=root))
     command = [
-        _command("flower-superlink"),
+        *_child("flower-superlink"),
         *("--host", "127.0.0.1", "--port", str(port), "--enable-supernode-auth"),
         *("--ssl-ca-certfile", str(root), "--ssl-certfile", str(root), "--ssl-keyfile", str(key)),
         "--disable-runtime-dependency-installation",
@@ -329,7 +337,7 @@ def superlink(arguments: Sequence[str]) -> int:
         child = subprocess.Popen(command, env=environment)
         threading.Thread(target=_end_with, args=(child, gate), daemon=True).start()
         try:
-            _wait_for(port, child)
+            _wait_for(inner / "config.toml", child)
             _register(agreement, inner)
             print(f"agreement sha256 {agreement.digest}", flush=True)
             print(f"Owners call {given.host}:{given.port}.", flush=True)
@@ -345,12 +353,15 @@ def _end_with(child: subprocess.Popen, gate: Any) -> None:
     gate.should_exit = True
 
 
-def _wait_for(port: int, child: subprocess.Popen | None = None) -> None:
+def _wait_for(connection: Path, child: subprocess.Popen | None = None) -> None:
+    """Wait until Flower listens where the curator's connection says."""
     deadline = time.monotonic() + _START_SECONDS
     while (child is None or child.poll() is None) and time.monotonic() < deadline:
+        text = connection.read_text() if connection.exists() else ""
         with socket.socket() as caller:
-            if caller.connect_ex(("127.0.0.1", port)) == 0:
-                return
+            for port in re.findall(r"127\.0\.0\.1:(\d+)", text):
+                if caller.connect_ex(("127.0.0.1", int(port))) == 0:
+                    return
         time.sleep(0.1)
     raise ConnectionError("Flower's SuperLink does not run, or did not start: see what it says.")
 
@@ -430,8 +441,7 @@ def run(arguments: Sequence[str]) -> int:
 
     (path,) = map(Path, arguments)
     site, ticket = CuratorSite.load(path), secrets.token_hex(16)
-    connection = path.absolute().parent / "flwr" / "config.toml"
-    _wait_for(int(re.findall(r":(\d+)\"", connection.read_text())[0]))
+    _wait_for(path.absolute().parent / "flwr" / "config.toml")
     # What names a run that this user has started: Flower takes runs from all who reach its port.
     write_file(make_folder(site.tickets) / sha256(ticket.encode()).hexdigest(), "")
     with tempfile.TemporaryDirectory() as folder:
@@ -526,6 +536,10 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
+
+
+def _child(name: str) -> list[str]:
+    return [sys.executable, "-c", _CHILD, str(os.getpid()), _command(name)]
 
 
 def _command(name: str) -> str:

@@ -143,7 +143,8 @@ class OwnerSite:
         with self._alone():  # a second copy of a question waits for the answer to the first
             folder = self.log.with_name(self.log.name + ".answers")
             digest = hashlib.sha256(octets).hexdigest()
-            kept = folder / digest
+            # By its place, too: the same bytes in another run are another question, and refused.
+            kept = folder / f"{self._agreed.digest[:16]}.{run}.{kind}.{digest}"
             if kept.exists():
                 OwnerLog(self.log).add("repeated", run=run, question=digest)
                 return kept.read_bytes()
@@ -154,7 +155,8 @@ class OwnerSite:
                 return NOT_TAKEN
             reply = self._reply(kind, run, counter_of(octets), digest, content)
             sealed = self._sealed(kind, run, counter_of(octets), digest, reply)
-            write_file(make_folder(folder) / digest, sealed)
+            make_folder(folder)
+            write_file(kept, sealed)
             return sealed
 
     @contextmanager
