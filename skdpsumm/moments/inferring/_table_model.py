@@ -48,6 +48,9 @@ _LEAST_SHARE = 0.02
 _OF_PAIRS = 0.35
 # Noise, as the square of phi, below which one condition tells as much as another.
 _AS_GOOD = 0.003
+# Of what is missed of two columns of numbers, as squared by phi, this part is how they go up and
+# down together: their correlation by ranks. Measured on Adult, ACS, Covertype and three others.
+_ALIGNED = 0.5
 # The square of phi for two columns that go together as those of real tables often do.
 _TYPICAL_SQUARE = 0.04
 _SMALLEST = 1e-300
@@ -224,7 +227,9 @@ class TableModel:
 
         The function is decomposed by analysis of variance over independent columns. What depends
         on columns that were counted together has no such error; of any other set of columns the
-        error is phi times the standard deviation of its part.
+        error is phi times the standard deviation of its part. Of two columns of numbers, what is
+        missed is more than elsewhere how they go up and down together, and a function that does
+        so has a larger error than a condition.
 
         Parameters
         ----------
@@ -243,9 +248,39 @@ class TableModel:
             return total
         for part, spread in _variance_parts(means, margins):
             group = tuple(ordered[k] for k in part)
-            if len(part) > 1 and not covers(group):
-                total += spread * (self.phi[0] if len(part) == 2 else self.phi[1]) ** 2
+            if len(part) == 2 and not covers(group):
+                total += self.phi[0] ** 2 * self._of_pair(ordered, part, means, spread)
+            elif len(part) > 2 and not covers(group):
+                total += self.phi[1] ** 2 * spread
         return np.sqrt(total)
+
+    def _of_pair(
+        self, columns: Group, part: Sequence[int], means: Floats, spread: Floats
+    ) -> Floats:
+        """Return the error of what depends on a pair of the columns, in units of phi^2."""
+        a, b = (columns[k] for k in part)
+        if self.cells[a].edges is None or self.cells[b].edges is None:
+            return spread
+        aligned, told = means, 1.0
+        for axis in reversed(range(len(columns))):
+            margin = np.maximum(self.table((columns[axis],)), 0.0)
+            if axis in part:
+                score = self._ranks(columns[axis])
+                told *= float(np.mean((_conditions(margin) @ (margin * score)) ** 2))
+                margin = margin * score
+            aligned = np.tensordot(margin, aligned, axes=(0, axis))
+        aligned = np.minimum(aligned**2, spread)
+        # On average over conditions, which tell phi, it is phi as ever.
+        return _ALIGNED / told * aligned + (1 - _ALIGNED) / (1 - told) * (spread - aligned)
+
+    def _ranks(self, j: int) -> Floats:
+        """Return the ranks of a numeric column's cells, standardised; those of no value are 0."""
+        margin, n = np.maximum(self.table((j,)), 0.0), self.cells[j].n_cells
+        n -= self.schema.missing(j)
+        ranks = np.cumsum(margin) - margin / 2
+        ranks[:n] -= margin[:n] @ ranks[:n] / max(margin[:n].sum(), _SMALLEST)
+        ranks[n:] = 0.0
+        return ranks / max(np.sqrt(margin @ ranks**2), _SMALLEST)
 
     @cached_property
     def phi(self) -> tuple[float, float]:
