@@ -53,6 +53,8 @@ _AS_GOOD = 0.003
 _ALIGNED = 0.75
 # The square of phi for two columns that go together as those of real tables often do.
 _TYPICAL_SQUARE = 0.04
+# Of a group of columns, to be looked at by the points in its cells.
+_MANY_CELLS = 4096
 # Of a share of a cell's rows, what it may change by from the middle of the cell to an end of it.
 _STEEPEST = 0.9
 _SMALLEST = 1e-300
@@ -299,17 +301,56 @@ class TableModel:
         a, b = (columns[k] for k in part)
         if self.cells[a].edges is None or self.cells[b].edges is None:
             return spread
-        aligned, told = means, 1.0
+        aligned = means
         for axis in reversed(range(len(columns))):
             margin = np.maximum(self.table((columns[axis],)), 0.0)
             if axis in part:
-                score = self._ranks(columns[axis])
-                told *= float(np.mean((_conditions(margin) @ (margin * score)) ** 2))
-                margin = margin * score
+                margin = margin * self._ranks(columns[axis])
             aligned = np.tensordot(margin, aligned, axes=(0, axis))
-        aligned = np.minimum(aligned**2, spread)
-        # On average over conditions, which tell phi, it is phi as ever.
+        return self._weighted(aligned**2, spread, self._told(a) * self._told(b))
+
+    def _weighted(self, aligned: Floats, spread: Floats, told: float) -> Floats:
+        """Return a variance of which a part goes up and down with two columns, as phi sees it.
+
+        On average over conditions, which tell phi, it is the variance as ever.
+        """
+        aligned = np.minimum(aligned, spread)
         return _ALIGNED / told * aligned + (1 - _ALIGNED) / (1 - told) * (spread - aligned)
+
+    def _told(self, j: int) -> float:
+        """Return how much conditions on a numeric column tell of its ranks, as a mean square."""
+        margin = np.maximum(self.table((j,)), 0.0)
+        found = _conditions(margin) @ (margin * self._ranks(j))
+        return float(np.mean(found**2)) if len(found) else 0.5
+
+    def counted_together(self, columns: Group) -> list[Group]:
+        """Return the largest groups of some columns that were counted, or each by itself."""
+        found = {tuple(j for j in columns if j in m.columns) for m in self.marginals}
+        found = {g for g in found | {(j,) for j in columns} if g and self.n_cells(g) <= _MANY_CELLS}
+        return sorted(g for g in found if not any(set(g) < set(other) for other in found))
+
+    def of_pairs(self, columns: Group, rest: Floats, spread: Floats) -> Floats:
+        """Return the error of a function at the points, in units of phi^2, shape (k,).
+
+        Parameters
+        ----------
+        columns : tuple of int
+        rest : ndarray of shape (n_points, k)
+            The function, without what groups that were counted tell of it.
+        spread : ndarray of shape (k,)
+            Its variance.
+        """
+        numeric = [j for j in columns if self.cells[j].edges is not None]
+        total = spread * 0.0
+        left = spread
+        for a, b in combinations(numeric, 2):
+            if self.model.residuals.covers((a, b)):
+                continue
+            scores = self._ranks(a)[self.codes[:, a]] * self._ranks(b)[self.codes[:, b]]
+            aligned = np.minimum((self.weights @ (rest * scores[:, None])) ** 2, left)
+            left = left - aligned
+            total = total + self._weighted(aligned, aligned, self._told(a) * self._told(b))
+        return total + left
 
     def _ranks(self, j: int) -> Floats:
         """Return the ranks of a numeric column's cells, standardised; those of no value are 0."""

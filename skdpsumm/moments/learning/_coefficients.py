@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._computing import advance
+from ..._computing import advance, warn_caller
 from ...schema._columns import Categorical
 from ...schema._schema import TableSchema
 from ..asking._estimate import Estimate
@@ -31,6 +31,7 @@ from ..asking._filled_cells import MOST_CELLS
 from ..asking._graphical_answer import GraphicalAnswer, ModelAnswers
 from ..asking._positions import NamedRows
 from ..asking._question import Question
+from ..asking._warnings import AnswerWarning, first_of
 from ..inferring._points import absent
 
 Floats = NDArray[np.float64]
@@ -44,6 +45,8 @@ _FARTHEST = 3.0
 _SINGULAR = 1e-9
 # Of the mean weight, below which a row teaches nothing.
 _NOTHING = 1e-9
+# Rows that an indicator needs, each worth the variance of its label; fewer say nothing of it.
+_FEWEST_ROWS = 0.5
 
 
 class Design:
@@ -61,22 +64,25 @@ class Design:
 
     def __init__(self, schema: TableSchema, columns: Sequence[int]):
         self.schema, self.columns = schema, tuple(columns)
-        names, low, width = ["intercept"], [], []
+        names, low, width, indicators = ["intercept"], [], [], []
         for j in self.columns:
             own, name = schema.columns[j], schema.name(j)
             if isinstance(own, Categorical):
                 names += [f"{name}={value}" for value in own.categories[1:]]
                 low += [0.0] * (len(own.categories) - 1)
                 width += [1.0] * (len(own.categories) - 1)
+                indicators += [True] * (len(own.categories) - 1)
             else:
                 names.append(name)
                 low.append(own.bounds[0])
                 width.append(own.bounds[1] - own.bounds[0])
+                indicators.append(False)
             if own.missing:
                 names.append(f"{name} is missing")
                 low.append(0.0)
                 width.append(1.0)
-        self.names = names
+                indicators.append(True)
+        self.names, self.indicators = names, np.array(indicators, bool)
         self._low, self._width = np.array(low), np.array(width)
 
     def matrix(self, rows: Any) -> Floats:
@@ -152,9 +158,13 @@ class Regression:
         value, answer, names = self.value, self.influence, self._design.names
         moved = np.asarray(answer.value)
 
+        unknown = self._unknown()
+        self._warn_of(unknown)
+        beyond = np.where(unknown, np.inf, 0.0).reshape(value.shape)
+
         def ends(z: float) -> tuple[Floats, Floats]:
             low, high = (value + (end - moved).reshape(value.shape) for end in answer.ends(z))
-            return low, high
+            return low - beyond, high + beyond
 
         return Estimate(
             value,
@@ -192,6 +202,38 @@ class Regression:
         """Return intercepts and slopes for scaled inputs, shape (n_outputs, 1 + k)."""
         slopes = np.atleast_2d(estimator.coef_)
         return np.column_stack([np.broadcast_to(estimator.intercept_, len(slopes)), slopes])
+
+    def _unknown(self) -> NDArray[np.bool_]:
+        """Return which coefficients hang on rows that the release does not show.
+
+        They are those of indicators that hold for no rows, or for rows of one class alone. Their
+        true values may be anything, which no error to first order tells. A penalty decides them.
+        """
+        indicators, expected = self._design.indicators, self._predicted(self._inputs)
+        worth = np.ones((len(self._cells), 1))
+        if expected.shape[1] > 1:
+            worth = expected * (1 - expected)
+        if expected.shape[1] == 2:
+            worth = worth[:, 1:]
+        found = np.zeros((worth.shape[1], len(self._design.names)), bool)
+        if self._is_plain:
+            rows = (worth * self._weights[:, None]).T @ self._inputs
+            found[:, 1:] = indicators & (rows < _FEWEST_ROWS)
+        return found
+
+    def _warn_of(self, unknown: NDArray[np.bool_]) -> None:
+        names = [
+            repr(name)
+            for name, is_so in zip(self._design.names, unknown.any(axis=0), strict=True)
+            if is_so
+        ]
+        if names:
+            warn_caller(
+                f"The release does not tell the coefficients of {first_of(names)}: it shows no "
+                "rows of theirs, or none of some class. Their intervals are infinite. Leave these "
+                "columns out, take rare categories together, or give an estimator with a penalty.",
+                AnswerWarning,
+            )
 
     # ---- how rows move coefficients
 
