@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 
 # Weights of rows are tilted by so much along each score, to see how an estimator responds: enough
 # to be told from what its solver leaves, and little enough to be linear.
-_TILT = 0.02
+_TILT = 0.1
 # Standard deviations of a score, beyond which rows are tilted no more.
 _FARTHEST = 3.0
 # Of the largest: smaller singular values are those of combinations that do not matter.
