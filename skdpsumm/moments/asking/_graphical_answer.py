@@ -505,7 +505,8 @@ class PointsPart:
         rng = np.random.default_rng(0)  # public, and always the same
         drawn = {j: model.cells[j].draw(model.codes[:, j], rng) for j in self.columns}
         other = NamedRows(model.schema, len(model.codes), drawn.__getitem__)
-        moved = np.nan_to_num(values_at(self._function, other) - values_at(self._function, self._rows()))
+        moved = values_at(self._function, other) - values_at(self._function, self._rows())
+        moved = np.nan_to_num(moved)
         total = (TOGETHER * (model.weights @ np.abs(moved)) * np.sqrt(np.pi) / 2) ** 2
         for j in self.columns:
             inside = answers.inside(j)

@@ -359,7 +359,7 @@ class TableModel:
         ranks = np.cumsum(margin) - margin / 2
         ranks[:n] -= margin[:n] @ ranks[:n] / max(margin[:n].sum(), _SMALLEST)
         ranks[n:] = 0.0
-        return ranks / max(np.sqrt(margin @ ranks**2), _SMALLEST)
+        return ranks / max(float(np.sqrt(margin @ ranks**2)), _SMALLEST)
 
     @cached_property
     def phi(self) -> tuple[float, float]:

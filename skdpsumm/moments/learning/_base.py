@@ -310,7 +310,14 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Raises
         ------
         ValueError
-            If the release is not read by a graphical model, or if `columns` is empty.
+            If the release is not read by a graphical model, or if `columns` is empty or names an
+            input twice.
+
+        Warns
+        -----
+        AnswerWarning
+            Of categories of which the release shows no rows, or none of some class. Without a
+            penalty their coefficients may be anything, and their intervals are infinite.
 
         Notes
         -----
@@ -325,14 +332,17 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Examples
         --------
         >>> import numpy as np
-        >>> from skdpsumm import M2MClassifier
+        >>> from skdpsumm import M2MClassifier, Numeric
         >>> rng = np.random.default_rng(0)
         >>> X = rng.integers(0, 5, (20_000, 2))
         >>> y = rng.random(20_000) < 1 / (1 + np.exp(1 - X[:, 0] / 2))
-        >>> model = M2MClassifier(schema=[range(5), (0, 4)], random_state=0).fit(X, y)
->>> answer = model.coefficients()
-        >>> answer.shape
-        (6,)
+        >>> model = M2MClassifier(schema=[Numeric(0, 4, step=1)] * 2, random_state=0).fit(X, y)
+        >>> answer = model.coefficients()
+        >>> answer.labels
+        (('intercept', 'Column 0', 'Column 1'),)
+        >>> low, high = answer.interval(0.999999, covers="population")[1]
+        >>> bool(low < 0.5 < high)
+        True
         """
         check_is_fitted(self, "estimator_")
         table, target = self._table, self._target
@@ -373,7 +383,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             return clone(plain).fit(rows, learnt, sample_weight=weights)
         rng = check_random_state(self._seed)
         drawn = systematic(weights / weights.sum(), len(weights), rng)
-        return clone(plain).fit(*self._completed(rows[drawn], learnt[drawn], np.ones(len(drawn)))[:2])
+        rows, learnt, _ = self._completed(rows[drawn], learnt[drawn], np.ones(len(drawn)))
+        return clone(plain).fit(rows, learnt)
 
     @abstractmethod
     def _observed(self, cells: NDArray) -> NDArray:

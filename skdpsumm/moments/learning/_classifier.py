@@ -20,7 +20,6 @@ from ...schema._reading import validate_table
 from ...schema._schema import as_schema
 from ._base import BaseImplicitM2M, estimator_has
 
-
 # Of the gradient of the log-loss: coefficients are then known better than any release tells.
 _TOLERANCE = 1e-7
 

@@ -222,11 +222,8 @@ class Regression:
         return found
 
     def _warn_of(self, unknown: NDArray[np.bool_]) -> None:
-        names = [
-            repr(name)
-            for name, is_so in zip(self._design.names, unknown.any(axis=0), strict=True)
-            if is_so
-        ]
+        some = np.any(unknown, axis=0).tolist()
+        names = [repr(name) for name, is_so in zip(self._design.names, some, strict=True) if is_so]
         if names:
             warn_caller(
                 f"The release does not tell the coefficients of {first_of(names)}: it shows no "
@@ -238,7 +235,7 @@ class Regression:
     # ---- how rows move coefficients
 
     def _influence(self, rows: Any) -> Floats:
-        """Return how rows move the coefficients, shape (n, n_outputs * (1 + k)); NaN: not at all."""
+        """Return how rows move the coefficients, shape (n, n_outputs * (1 + k)), or NaN."""
         cells = rows[:, self._target]
         gone = absent(self._answers.model.schema, cells, self._target)
         scores = np.full((len(cells), len(self._inverse)), np.nan)
