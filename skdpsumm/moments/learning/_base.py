@@ -339,7 +339,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         >>> model = M2MClassifier(schema=[Numeric(0, 4, step=1)] * 2, random_state=0).fit(X, y)
         >>> answer = model.coefficients()
         >>> answer.labels
-        (('intercept', 'Column 0', 'Column 1'),)
+        (('intercept', 'x0', 'x1'),)
         >>> low, high = answer.interval(0.999999, covers="population")[1]
         >>> bool(low < 0.5 < high)
         True
