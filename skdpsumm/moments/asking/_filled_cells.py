@@ -34,6 +34,8 @@ _COMPARABLE = 0.2
 # By this factor a density may grow from one atom to the next.
 _STEEPEST = 3.0
 _SURE = 3.0
+# Of a range: a piece so narrow was cut for rows at one value.
+_NARROW = 1e-5
 _SMALLEST = 1e-300
 
 
@@ -108,6 +110,19 @@ class Inside:
         between = column.shape.variance(middle[:, None])[:, 0]
         loose = np.where(self.exact, 0.0, column.shares**4 / PLACES)
         return np.minimum(12 * between + np.bincount(cell, loose, column.n_cells), 1.0)
+
+    def places(self, low: float, high: float) -> tuple[Floats, Floats]:
+        """Return the ends of all pieces, and those where many rows may be at one value.
+
+        These are pieces that are crowded, and such as are cut out of a range for that.
+        """
+        column = self.column
+        assert column.edges is not None
+        first = np.flatnonzero(np.diff(column.piece_of_atom[: column.n_present], prepend=-1))
+        ends = np.clip(np.append(column.edges[first], column.edges[-1]), low, high)
+        spans = np.column_stack([ends[:-1], ends[1:]])
+        crowded = self.crowded[: len(spans)] > 0
+        return ends, spans[crowded | (np.diff(ends) < _NARROW * (high - low))]
 
     @property
     def is_exact(self) -> bool:
