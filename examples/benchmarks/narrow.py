@@ -78,9 +78,11 @@ def cancer(_seed, _):
     """Return thirty measurements, and if a tumour is benign."""
     data = load_breast_cancer(as_frame=True)
     widest = {c: (0.0, float(f"{1.1 * data.data[c].max():.1g}")) for c in data.data}
-    return data.data.clip(0, pd.Series({c: high for c, (_, high) in widest.items()}), axis=1), (
-        data.target == 1
-    ).to_numpy(), widest
+    return (
+        data.data.clip(0, pd.Series({c: high for c, (_, high) in widest.items()}), axis=1),
+        (data.target == 1).to_numpy(),
+        widest,
+    )
 
 
 def occupancy(_seed, folder):
@@ -184,7 +186,8 @@ def models(name, frame, label, ranges, budget, seed):
     )
     found = {"lr": model, "hgb": boosted}
     return {
-        score: roc_auc_score(y_test, one.predict_proba(X_test)[:, 1]) for score, one in found.items()
+        score: roc_auc_score(y_test, one.predict_proba(X_test)[:, 1])
+        for score, one in found.items()
     }
 
 
