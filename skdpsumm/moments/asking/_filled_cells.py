@@ -28,6 +28,8 @@ MOST_CELLS = 2**17
 _N_ROWS, _FEWEST, _MOST = 2**17, 4, 32
 # Values that one question may have at all rows together.
 _MOST_VALUES = 2**24
+# Values of a column that a question does not hang on.
+_FEW_VALUES = 256
 # Rows in all atoms of a single column together, and in one.
 _N_ROWS_OF_ONE, _FEWEST_PLACES, _MOST_PLACES = 2048, 4, 64
 # A neighbour whose width is a smaller part of an atom's says nothing of its density.
@@ -223,8 +225,8 @@ class FilledCells:
         return NamedRows(self.model.schema, len(self.unit), partial(self._column, ends or {}))
 
     def _column(self, ends: dict[int, int], j: int) -> NDArray:
-        if j not in self.columns:
-            return some_values(self.model, j, len(self.unit))
+        if j not in self.columns:  # which is not asked for, or changes nothing
+            return np.resize(some_values(self.model, j, _FEW_VALUES), len(self.unit))
         k = self.columns.index(j)
         atoms, place = self.places[k]
         if k not in ends:
