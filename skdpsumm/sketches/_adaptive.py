@@ -95,7 +95,7 @@ class AdaptiveSketcher(TableSketcher):
     Notes
     -----
     Of the budget (of mu^2 under Gaussian noise, of epsilon under pure DP) 8 per cent find bins, 15
-    count the base (30 with a target; 20 and 80 where rows are few for the noise), 5 pay for the
+    count the base (30 with a target; 35 and 80 where rows are few for the noise), 5 pay for the
     choices, and the rest counts what is chosen: about ``0.4 sqrt(n mu)`` groups, but 16 at least,
     and one for each column. Where there are hardly more, all are counted and nothing is chosen.
     With ``epsilon=np.inf`` all pairs are counted. A group has at most 131,072 cells.
