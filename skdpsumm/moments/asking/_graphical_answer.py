@@ -25,7 +25,7 @@ from ..inferring._points import absent
 from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
 from ._estimate import ROWS_OF_GROUPS, Estimate
-from ._filled_cells import MOST_CELLS, FilledCells, Inside, some_values
+from ._filled_cells import MOST_CELLS, FilledCells, Inside, some_values, values_anywhere
 from ._positions import NamedRows, evaluate_rows, values_at
 from ._question import ColumnCondition, Question
 from ._warnings import warn_of_constants, warn_of_the_wide
@@ -33,8 +33,8 @@ from ._warnings import warn_of_constants, warn_of_the_wide
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
 
-# Rows of which a function is asked what it takes.
-_FEW_ROWS = 256
+# Rows of which a function is asked what it takes, and of which several are, what each depends on.
+_FEW_ROWS, _MANY_ROWS = 256, 2**14
 # Of the standard deviation inside a cell of several columns: how far the mean there may be from
 # that of rows that are spread as each column tells. Chosen by measurement.
 APART, TOGETHER = 0.3, 0.05
@@ -757,20 +757,39 @@ def _that_matter(
 ) -> Group:
     """Return the columns on which a function depends: one of ``np.asarray(rows)`` takes all.
 
-    Along each axis the rows of all cells are given the values of their neighbours.
+    It is asked of rows that fill the cells, and of rows from anywhere. One column at a time is then
+    given the values of the neighbouring cells, and values from anywhere.
     """
-    filled, schema = answers.filled(columns, n_outputs), answers.model.schema
-    n, rows = len(filled.unit), filled.rows()
-    known = {j: rows[:, j] for j in columns}
-    base = values_at(function, NamedRows(schema, n, known.__getitem__))
+    model, filled = answers.model, answers.filled(columns, n_outputs)
+    rng, n, rows = np.random.default_rng(0), len(filled.unit), filled.rows()
+    filling = {j: rows[:, j] for j in columns}
+    anywhere = {j: values_anywhere(model, j, n, rng) for j in columns}
+    at = _at_rows(function, model, n)
+    of_filling, of_anywhere = at(filling), at(anywhere)
     found = []
     for axis, j in enumerate(columns):
-        grid = known[j].reshape(*filled.shape, -1)
-        other = known | {j: np.roll(grid, 1, axis=(axis, -1)).ravel()}
-        moved = values_at(function, NamedRows(schema, n, other.__getitem__))
-        if not np.array_equal(moved, base, equal_nan=True):
+        grid, other = filling[j].reshape(*filled.shape, -1), values_anywhere(model, j, n, rng)
+        next_cell = np.roll(grid, 1, axis=(axis, -1)).ravel()
+        if (
+            _differ(of_filling, at(filling | {j: next_cell})).any()
+            or _differ(of_filling, at(filling | {j: other})).any()
+            or _differ(of_anywhere, at(anywhere | {j: other})).any()
+        ):
             found.append(j)
     return tuple(found) or columns
+
+
+def _at_rows(
+    function: Callable, model: TableModel, n: int
+) -> Callable[[dict[int, NDArray]], Floats]:
+    """Return a function's values as a function of the n values of each column."""
+    return lambda known: values_at(function, NamedRows(model.schema, n, known.__getitem__))
+
+
+def _differ(values: Floats, others: Floats) -> NDArray[np.bool_]:
+    """Return which outputs differ at some row."""
+    same = (values == others) | (np.isnan(values) & np.isnan(others))
+    return ~np.all(same, axis=0)
 
 
 def _reach(z: float, errors: Errors) -> tuple[Floats, Floats]:
@@ -792,16 +811,14 @@ def _reach(z: float, errors: Errors) -> tuple[Floats, Floats]:
 
 def _depends(function: Callable, model: TableModel, columns: Group) -> dict[Group, NDArray]:
     """Return the outputs of a function by the columns that they depend on."""
-    n = 16 * _FEW_ROWS
-    rng = np.random.default_rng(0)
-    known = {j: some_values(model, j, n) for j in range(model.schema.n_columns)}
-    base = values_at(function, NamedRows(model.schema, n, known.__getitem__))
+    rng, at = np.random.default_rng(0), _at_rows(function, model, _MANY_ROWS)
+    every = range(model.schema.n_columns)
+    known = {j: values_anywhere(model, j, _MANY_ROWS, rng) for j in every}
+    base = at(known)
     changed = []
     for j in columns:
-        other = known | {j: known[j][rng.permutation(n)]}
-        moved = values_at(function, NamedRows(model.schema, n, other.__getitem__))
-        same = (moved == base) | (np.isnan(moved) & np.isnan(base))
-        changed.append(~np.all(same, axis=0))
+        other = known | {j: values_anywhere(model, j, _MANY_ROWS, rng)}
+        changed.append(_differ(base, at(other)))
     found: dict[Group, list[int]] = {}
     for k, of in enumerate(np.transpose(changed).tolist()):
         group = tuple(j for j, is_taken in zip(columns, of, strict=True) if is_taken)

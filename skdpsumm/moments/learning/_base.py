@@ -142,7 +142,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         inputs.require_bounds()
         table = _with_target(inputs, self._describe_target(y))
         _check_names(self._own_sketcher, table)
-        sketcher = self._made_sketcher(table, table, table.n_columns - 1)
+        sketcher = self._made_sketcher(table)
         if isinstance(sketcher, AdaptiveSketcher) and sketcher.target is None:
             sketcher.target = table.n_columns - 1
         return self._seeded(sketcher, rng)
