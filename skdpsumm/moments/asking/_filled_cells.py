@@ -231,6 +231,21 @@ class FilledCells:
                 u = ((order + self._rng.random((n, 1))) / m).ravel()
             self.places.append(inside.column.at(codes[k], u))
             self.ranks.append(u)
+        self._go_along(codes, loose)
+
+    def _go_along(self, codes: Sequence[Codes], loose: Sequence[bool]) -> None:
+        """Weight the rows of each cell, so that each column goes along with the others inside it.
+
+        The numbers of rows in the cells stay what they are.
+        """
+        for k, j in enumerate(self.columns):
+            if not loose[k] or self.insides[k].column.edges is None:
+                continue
+            for n, other in enumerate(self.columns):
+                if n != k:
+                    slope = self.model.slopes(j, other)[codes[k], codes[n]]
+                    self.weights *= 1 + slope * (self.ranks[k] - 0.5)
+        self.weights /= np.bincount(self.unit, self.weights)[self.unit]
 
     def rows(self, ends: dict[int, int] | None = None) -> NamedRows:
         """Return the rows; along some axes at the lower (0) or the upper (1) ends of their atoms.

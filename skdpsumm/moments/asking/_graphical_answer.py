@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.stats import norm
 
 from ..inferring._points import absent
@@ -26,7 +27,7 @@ from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
 from ._estimate import ROWS_OF_GROUPS, Estimate
 from ._filled_cells import MOST_CELLS, FilledCells, Inside, some_values, values_anywhere
-from ._positions import NamedRows, evaluate_rows, values_at
+from ._positions import NamedRows, column_of, evaluate_rows, values_at
 from ._question import ColumnCondition, Question
 from ._warnings import warn_of_constants, warn_of_the_wide
 
@@ -50,6 +51,8 @@ _MOST_KEPT = 8
 # Of the rows, what may hold a value at least.
 _LEAST_SHARE = 1e-9
 _HARDLY_CROWDED = 0.05
+# Rounds in which a function is divided into what counted groups tell of it and the rest.
+_SWEEPS = 4
 _SMALLEST = 1e-300
 
 
@@ -486,9 +489,12 @@ class PointsPart:
         self.mean = weights @ (values if gone is None else np.where(gone, 0.0, values))
         self.mean = self.mean / self._share
 
-    def _values(self) -> tuple[Floats, NDArray | None]:
+    def _rows(self) -> NamedRows:
         model = self._answers.model
-        rows = NamedRows.of(model.points, model.schema)
+        return NamedRows.of(model.points, model.schema)
+
+    def _values(self) -> tuple[Floats, NDArray | None]:
+        rows = self._rows()
         if self._checked:
             values = evaluate_rows(self._function, rows)[0]
         else:
@@ -510,7 +516,7 @@ class PointsPart:
         noise = self._variance(values) / len(values)
         if not rough:
             noise = noise + self._noise(values, counts=False)
-        return Errors(noise, self._approximation(values), zero, zero, zero, zero)
+        return Errors(noise, self._approximation(values), self._inside(values), zero, zero, zero)
 
     def noise(self, *, counts: bool) -> Floats:
         """Return the variance of the noise in the mean, or in the number of rows."""
@@ -529,15 +535,54 @@ class PointsPart:
         return np.maximum(weights @ values**2 - (weights @ values) ** 2, 0.0)
 
     def _approximation(self, values: Floats) -> Floats:
-        """Return the variance for what is no sum of functions of single columns."""
-        codes = self._answers.model.codes[:, list(self.columns)]
-        rest = values - values.mean(axis=0)
-        for _ in range(3):
-            for j in range(codes.shape[1]):
-                counts = np.maximum(np.bincount(codes[:, j]), 1)
-                for k in range(rest.shape[1]):
-                    rest[:, k] -= (np.bincount(codes[:, j], rest[:, k]) / counts)[codes[:, j]]
-        return self._variance(rest) * max(self._answers.model.phi) ** 2
+        """Return the variance for what is no sum of functions of columns counted together."""
+        model, rest, n_means = self._answers.model, values - values.mean(axis=0), 0
+        cells = [self._cells_of(group) for group in model.counted_together(self.columns)]
+        for _ in range(_SWEEPS):
+            for own in cells:
+                n_means += own.max() + 1
+                rest = rest - _means_by(own, rest)
+        # Means of few rows each take more away than what they tell.
+        taken = min(n_means / _SWEEPS / len(rest), 0.5)
+        spread = self._variance(rest) / (1 - taken)
+        return max(model.phi) ** 2 * model.of_pairs(self.columns, rest, spread)
+
+    def _cells_of(self, group: Group) -> NDArray[np.int64]:
+        """Return the cell of each point in the table of a group."""
+        model = self._answers.model
+        codes = tuple(model.codes[:, list(group)].T)
+        found = np.ravel_multi_index(codes, [model.sizes[j] for j in group])
+        return np.unique(found, return_inverse=True)[1]
+
+    def _inside(self, values: Floats) -> Floats:
+        """Return the variance for where in their cells the points lie."""
+        answers, model = self._answers, self._answers.model
+        rng = np.random.default_rng(0)  # public, and always the same
+        drawn = {j: model.cells[j].draw(model.codes[:, j], rng) for j in self.columns}
+        other = NamedRows(model.schema, len(model.codes), drawn.__getitem__)
+        moved = np.nan_to_num(
+            values_at(self._function, other) - values_at(self._function, self._rows())
+        )
+        total = (TOGETHER * (model.weights @ np.abs(moved)) * np.sqrt(np.pi) / 2) ** 2
+        for j in self.columns:
+            inside = answers.inside(j)
+            if inside.in_cells.any():
+                slope = np.sqrt(12) * (model.weights * (self._ranks(j) - 0.5))[:, None] * values
+                by_cell = _sums_by(model.codes[:, j], slope, model.sizes[j])
+                total += inside.in_cells @ by_cell**2
+        return total
+
+    def _ranks(self, j: int) -> Floats:
+        """Return how many of the points of the same cell lie below each point, as a share."""
+        model = self._answers.model
+        codes, column = model.codes[:, j], column_of(model.points, model.schema, j)
+        if model.cells[j].edges is None:
+            column = model.schema.code(model.points, j)
+        order = np.lexsort((np.random.default_rng(0).random(len(codes)), column, codes))
+        counts = np.bincount(codes, minlength=model.sizes[j])
+        ranks = np.empty(len(codes))
+        ranks[order] = np.arange(len(codes)) - (np.cumsum(counts) - counts)[codes[order]]
+        return (ranks + 0.5) / counts[codes]
 
     def sampling(self) -> Floats:
         """Return the variance of the function over the rows."""
@@ -724,6 +769,18 @@ class GraphicalAnswer:
         shape = np.shape(self.value)
         below, above = (self._moved(side).reshape(shape) for side in _reach(2.0, joined))
         return self.value - below, self.value + above
+
+
+def _means_by(codes: NDArray[np.int64], values: Floats) -> Floats:
+    """Return for each row the mean of the values of all rows with its code."""
+    n = int(codes.max()) + 1
+    return (_sums_by(codes, values, n) / np.maximum(np.bincount(codes), 1)[:, None])[codes]
+
+
+def _sums_by(codes: NDArray[np.int64], values: Floats, n: int) -> Floats:
+    """Return the sums of the values of all rows with the same code, shape (n, k)."""
+    which = csr_array((np.ones(len(codes)), codes, np.arange(len(codes) + 1)), (len(codes), n))
+    return which.T @ values
 
 
 def _of_rows(function: Any, schema: Any) -> Callable[[Any], Any]:
