@@ -286,26 +286,26 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     ) -> Estimate:
         """Return a regression of the target on some inputs: its coefficients, with their errors.
 
-                No rows are needed, and no privacy is spent.
+        No rows are needed, and no privacy is spent.
 
-                Parameters
-                ----------
-                columns : sequence of str or int, default=None
-                    The inputs, of those that the model has, at least one. None is all.
-                estimator : estimator, default=None
-                    Linear, with `coef_` and `intercept_` after `fit`. None: without a penalty,
-                    `LogisticRegression(C=np.inf)` for classes and `LinearRegression()` for numbers.
-                    Numbers are scaled to [0, 1] by their ranges for the fit; the coefficients are those of
-                    the columns' units. Of each column of categories the first one is left out: the others'
-                    coefficients say how they differ from it.
+        Parameters
+        ----------
+        columns : sequence of str or int, default=None
+            The inputs, of those that the model has, at least one. None is all.
+        estimator : estimator, default=None
+            Linear, with `coef_` and `intercept_` after `fit`. None: without a penalty,
+            `LogisticRegression(C=np.inf)` for classes and `LinearRegression()` for numbers.
+            Numbers are scaled to [0, 1] by their ranges for the fit; the coefficients are those of
+            the columns' units. Of each column of categories the first one is left out: the others'
+            coefficients say how they differ from it.
 
-                Returns
-                -------
-                Estimate
-                    Of shape (1 + k,), the intercept first; (n_classes, 1 + k) for more than two classes.
-                    ``interval(covers="population")`` is what a statistician reports: it holds the
-                    coefficient of the population of which the rows are a sample. The default interval is
-                    about the regression on the rows that were sketched.
+        Returns
+        -------
+        Estimate
+            Of shape (1 + k,), the intercept first; (n_classes, 1 + k) for more than two classes.
+            ``interval(covers="population")`` is what a statistician reports: it holds the
+            coefficient of the population of which the rows are a sample. The default interval is
+            about the regression on the rows that were sketched.
 
         Raises
         ------
@@ -319,15 +319,15 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             Of categories of which the release shows no rows, or none of some class. Without a
             penalty their coefficients may be anything, and their intervals are infinite.
 
-                Notes
-                -----
-                To first order a coefficient is a mean over rows, of the influence that each row has on it.
-                Its error is that of such a mean: noise, how columns go together where no group was
-                counted, and where in their cells rows lie; for "population" also the spread of the
-                influence over the rows, which is the sandwich estimator. For an `estimator` of your own
-                the influence is the gradient of squares, or of the log-loss of its `predict_proba`, times
-                how the estimator responds to it, for which it is fitted once for each coefficient. Other
-                losses, of a support vector machine for example, have a rougher error.
+        Notes
+        -----
+        To first order a coefficient is a mean over rows, of the influence that each row has on it.
+        Its error is that of such a mean: noise, how columns go together where no group was
+        counted, and where in their cells rows lie; for "population" also the spread of the
+        influence over the rows, which is the sandwich estimator. For an `estimator` of your own
+        the influence is the gradient of squares, or of the log-loss of its `predict_proba`, times
+        how the estimator responds to it, for which it is fitted once for each coefficient. Other
+        losses, of a support vector machine for example, have a rougher error.
 
         Examples
         --------
