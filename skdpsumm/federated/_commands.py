@@ -104,7 +104,9 @@ _REPLACED = {
 _LOST = {305 % 256, 1}
 _PAUSE_SECONDS = 10.0
 _PATIENCE_SECONDS = 300.0
-_START_SECONDS = 60.0
+# A node that ran for longer than this had been taken.
+_TAKEN_SECONDS = 60.0
+_START_SECONDS = 180.0
 
 
 # ---- making what a party needs
@@ -229,8 +231,8 @@ def _keep(command: list[str], environment: dict[str, str]) -> int:
     while True:
         start = time.monotonic()
         status = runner.run(command, environment)
-        if time.monotonic() - start > _START_SECONDS:
-            lost = None  # it was connected for a while
+        if time.monotonic() - start > _TAKEN_SECONDS:
+            lost = None
         lost = time.monotonic() if lost is None else lost
         crashed = status < 0 or status in _LOST
         if runner.stopped or not crashed or time.monotonic() - lost > _PATIENCE_SECONDS:
