@@ -37,6 +37,8 @@ _COMPARABLE = 0.2
 # By this factor a density may grow from one atom to the next.
 _STEEPEST = 3.0
 _SURE = 3.0
+# Of a range: a piece so narrow was cut for rows at one value.
+_NARROW = 1e-5
 _SMALLEST = 1e-300
 
 
@@ -111,6 +113,19 @@ class Inside:
         between = column.shape.variance(middle[:, None])[:, 0]
         loose = np.where(self.exact, 0.0, column.shares**4 / PLACES)
         return np.minimum(12 * between + np.bincount(cell, loose, column.n_cells), 1.0)
+
+    def places(self, low: float, high: float) -> tuple[Floats, Floats]:
+        """Return the ends of all pieces, and those where many rows may be at one value.
+
+        These are pieces that are crowded, and such as are cut out of a range for that.
+        """
+        column = self.column
+        assert column.edges is not None
+        first = np.flatnonzero(np.diff(column.piece_of_atom[: column.n_present], prepend=-1))
+        ends = np.clip(np.append(column.edges[first], column.edges[-1]), low, high)
+        spans = np.column_stack([ends[:-1], ends[1:]])
+        crowded = self.crowded[: len(spans)] > 0
+        return ends, spans[crowded | (np.diff(ends) < _NARROW * (high - low))]
 
     @property
     def is_exact(self) -> bool:
@@ -216,6 +231,21 @@ class FilledCells:
                 u = ((order + self._rng.random((n, 1))) / m).ravel()
             self.places.append(inside.column.at(codes[k], u))
             self.ranks.append(u)
+        self._go_along(codes, loose)
+
+    def _go_along(self, codes: Sequence[Codes], loose: Sequence[bool]) -> None:
+        """Weight the rows of each cell, so that each column goes along with the others inside it.
+
+        The numbers of rows in the cells stay what they are.
+        """
+        for k, j in enumerate(self.columns):
+            if not loose[k] or self.insides[k].column.edges is None:
+                continue
+            for n, other in enumerate(self.columns):
+                if n != k:
+                    slope = self.model.slopes(j, other)[codes[k], codes[n]]
+                    self.weights *= 1 + slope * (self.ranks[k] - 0.5)
+        self.weights /= np.bincount(self.unit, self.weights)[self.unit]
 
     def rows(self, ends: dict[int, int] | None = None) -> NamedRows:
         """Return the rows; along some axes at the lower (0) or the upper (1) ends of their atoms.
