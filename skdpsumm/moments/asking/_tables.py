@@ -24,6 +24,7 @@ from ._graphical_answer import APART, TOGETHER, ModelAnswers
 from ._warnings import warn_of_the_wide
 
 Floats = NDArray[np.float64]
+Group = tuple[int, ...]
 Codes = NDArray[np.int64]
 
 _SMALLEST = 1e-300
@@ -336,9 +337,25 @@ class TableAnswer:
         margins = [np.maximum(model.table((j,)), 0.0) for j in self.columns]
         for part in subsets(self.columns):
             if len(part) > 1 and not covers(part):
-                phi = model.phi[0] if len(part) == 2 else model.phi[1]
-                total += phi**2 * self._power(part, margins, centred=True)
+                power = self._power(part, margins, centred=True)
+                if len(part) == 2:
+                    aligned, size = self._of_pair(part, margins)
+                    power = model.of_pair(part, aligned, power, size)
+                total += model.phi[len(part) > 2] ** 2 * power
         return total
+
+    def _of_pair(self, part: Group, margins: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Return, of each entry, what goes up and down with two columns, and its size.
+
+        The first as a square, the other as the mean absolute value.
+        """
+        ranked, sizes = [], []
+        for margin, held, j in zip(margins, self._parts, self.columns, strict=True):
+            ranks = self._answers.model.ranks(j) if j in part else 1.0
+            ranked.append(((margin * ranks) @ held) ** 2)
+            mean = margin @ held
+            sizes.append(margin @ np.abs(held - mean) if j in part else mean)
+        return reduce(np.multiply.outer, ranked), reduce(np.multiply.outer, sizes)
 
     def _inside(self) -> Floats:
         """Return the variance for where in their cells rows are, in shares of all rows.
