@@ -26,7 +26,7 @@ from ...schema._schema import TableSchema, as_schema
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, table_of, with_parts
 from ..asking._estimate import Estimate
-from ..asking._graphical_answer import ModelAnswers
+from ..asking._parts import ModelAnswers
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of
 from ..inferring._points import (
     absent,
