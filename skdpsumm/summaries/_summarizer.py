@@ -27,8 +27,10 @@ from ._auction import Auction
 from ._curator import CONSTRAINTS, PROTOCOLS, Curator, check_target_groups, from_name
 from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
 from ._owners import DataOwner, PartitionOwners, rows_by_owner, run_protocol
+from ._private_summary import SketchDraft, ask_ledgers, check_sketches, draft_of, publish, warn_last
 from ._protocol import COSTS_NOTHING, Propose, Protocol
 from ._releases import RELEASES, OwnerValueRelease, OwnerValues
+from ._sketches import Sketches
 
 _NO_TARGET = (
     "X_target is missing, so X itself is the target. Pass the rows to match as X_target; where X "
@@ -40,6 +42,9 @@ _NO_LABELS = (
 )
 _ROUTED = ("X_target", "owners", "groups", "target_groups")
 _COINS, _VALUES = 10, 11  # keys of seeds, beside the curator's
+_OF_ROWS = ("sample_indices_", "owner_counts_", "owner_values_", "n_accessed_", "embedding_")
+_OF_SKETCHES = ("sketch_", "X_", "y_", "weights_", "effective_sample_size_")
+_OF_A_FIT = (*_OF_ROWS, *_OF_SKETCHES, "gamma_", "privacy_", "transcript_", "dropped_owners_")
 
 
 class _CuratorOfFit(Curator):
@@ -322,6 +327,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         X, y = indexable(X, y)
         labels = {"groups": groups, "target_groups": target_groups}
         self.fit(X, y, X_target=X_target, owners=owners, **labels)
+        if isinstance(self._made_protocol(), Sketches):
+            return self.X_ if y is None else (self.X_, self.y_)
         if self.reveal == "features":
             chosen = self.embedding_.features(self.vectors(X)[self.sample_indices_])
         else:
@@ -384,11 +391,12 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     @property
     def holds_private_data(self) -> bool:
         """True once fitted: which rows were chosen, and from whom, is private."""
-        return hasattr(self, "sample_indices_")
+        of_target = getattr(self, "privacy_", None) is not None and self.privacy_.target
+        return hasattr(self, "sample_indices_") or bool(of_target and of_target.epsilon() == np.inf)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._made_protocol()
+        check_sketches(self, self._made_protocol())
         from_name(self.release, RELEASES)
         check_gamma(self.gamma, self.schema)
         check_bounds(self.schema)
@@ -397,7 +405,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         return from_name(self.protocol, PROTOCOLS)
 
     def _ask_ledger(self) -> None:
-        if self._made_protocol().is_nominal(from_name(self.release, RELEASES)):
+        if isinstance(self._made_protocol(), Sketches):
+            ask_ledgers(self)
+        elif self._made_protocol().is_nominal(from_name(self.release, RELEASES)):
             super()._ask_ledger()
 
     def _draft(
@@ -408,7 +418,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         owners: Any,
         target_groups: Any = None,
         groups: Any = None,
-    ) -> _Draft:
+    ) -> Any:
+        if isinstance(self._made_protocol(), Sketches):
+            return draft_of(self, X, y, X_target, owners, groups)
         # Public facts alone decide: what is claimed and charged must not depend on a row.
         is_target = X_target is None or X_target is X
         of_owners = bool(self.target_is_owners) or is_target
@@ -506,10 +518,16 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         return rng.randint(2**31) if self.epsilon == np.inf else seed
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
-        if privacy.mechanism != COSTS_NOTHING:  # "pool" tells owners public numbers only
+        # Owners with ledgers of their own pay by themselves; "pool" tells owners public numbers only.
+        if not isinstance(self.ledger, dict) and privacy.mechanism != COSTS_NOTHING:
             super()._pay(privacy)
 
-    def _publish(self, draft: _Draft) -> None:
+    def _publish(self, draft: Any) -> None:
+        for name in _OF_A_FIT:  # nothing speaks of a fit before
+            self.__dict__.pop(name, None)
+        if isinstance(draft, SketchDraft):
+            publish(self, draft)
+            return
         curator, members = draft.curator, draft.members
         run_protocol(curator, draft.parties, n_jobs=self.n_jobs, verbose=self.verbose)
         chosen = curator.chosen
@@ -524,7 +542,10 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         self.embedding_, self.gamma_ = curator.embedding, curator.gamma
         self.schema_ = self._schema_of_table()
 
-    def _warn_last(self, draft: _Draft) -> None:
+    def _warn_last(self, draft: Any) -> None:
+        if isinstance(draft, SketchDraft):
+            warn_last(self, draft)
+            return
         draft.curator.warn_of_result()
         if len(self.sample_indices_) < self.n_select:
             warn_caller(
