@@ -173,6 +173,7 @@ def accuracies(problem, schema, epsilons, seed, protocol):
 
 def told(found, epsilons):
     """Print means, and paired differences."""
+
     def row(name, values):
         error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
         print(f"    {name:44}{values.mean():9.4f} +- {error:.4f}", flush=True)
@@ -180,11 +181,13 @@ def told(found, epsilons):
     by_name = {name: np.array([one[name] for one in found]) for name in found[0]}
     for name, values in by_name.items():
         row(name, values)
+    uniform = by_name["uniform rows"]
     for e in epsilons:
-        for kind in ("private summary", "model, weighted"):
-            other = "sketch, unweighted" if kind == "private summary" else "model, unweighted"
-            row(f"{kind} - {other}, {e:g}", by_name[f"{kind}, {e:g}"] - by_name[f"{other}, {e:g}"])
-            row(f"{kind} - uniform rows, {e:g}", by_name[f"{kind}, {e:g}"] - by_name["uniform rows"])
+        summary, plain = (by_name[f"{k}, {e:g}"] for k in ("private summary", "sketch, unweighted"))
+        row(f"private summary - unweighted, {e:g}", summary - plain)
+        row(f"private summary - uniform rows, {e:g}", summary - uniform)
+        weighted, plain = (by_name[f"model, {k}, {e:g}"] for k in ("weighted", "unweighted"))
+        row(f"model, weighted - unweighted, {e:g}", weighted - plain)
 
 
 def main():

@@ -13,9 +13,9 @@ from sklearn.utils.multiclass import type_of_target
 
 from .._computing import silence, warn_caller
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
-from ..moments.inferring._target import TargetEmbedding, unprotected_target
 from ..moments.inferring._points import systematic
 from ..moments.inferring._table_model import TableModel
+from ..moments.inferring._target import TargetEmbedding, unprotected_target
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
 from ..privacy._mechanisms import Unprotected
@@ -181,7 +181,7 @@ class RowParties:
         self._X, self._y = _read(summarizer, X, y)
         self.inputs, self.label = schema_of(summarizer), label_column(protocol, self._y)
         self._groups = None if groups is None else Groups.read(groups, len(self._X))
-        self._members = rows_by_owner(self._X, owners, summarizer.shares)
+        self._members = rows_by_owner(self._X, owners, summarizer.shares)  # type: ignore[arg-type]
         self.names = list(self._members)
         self.by_name: dict[Any, SketchOwner] = {}
 
@@ -240,7 +240,8 @@ class PartitionParties:
             for name in messages
         ]
         parts = [self._parts[name] for name in messages]
-        return dict(zip(messages, compute(on_partitions(_release, parts, shared, own)), strict=True))
+        answers = compute(on_partitions(_release, parts, shared, own))
+        return dict(zip(messages, answers, strict=True))
 
 
 def _check(rows: Any, shared: tuple[PartitionSchema, TableSchema], labels: Any) -> int:

@@ -32,7 +32,8 @@ from ._protocol import Conversation, Plan, Protocol
 # Rows that an owner is taken to have where nobody says it: the default groups follow from it.
 _TYPICAL_ROWS = 1_000
 # The noise of a cell that is worth counting, as a part of the rows in it if all cells were alike.
-_WORTH = 1.0
+# Of 0.05 to 1, 0.15 to 0.4 served both synthetic shifts at epsilon 1 and 3 (docs/summaries.md).
+_WORTH = 0.2
 # Of a numeric column: what is tried, the finest first.
 _BINS = (12, 8, 6, 4)
 _MOST_CELLS = 2**17
@@ -70,7 +71,7 @@ class ReleaseSketch:
         """Return the sketcher that an owner runs."""
         return HistogramSketcher(
             schema=self.schema,
-            n_bins=list(self.n_bins),
+            n_bins=list(self.n_bins),  # type: ignore[arg-type]
             marginals=[list(group) for group in self.groups],
             epsilon=self.epsilon,
             delta=self.delta,
@@ -218,7 +219,7 @@ class Sketches(Protocol):
         """
         schema.require_bounds()
         table = schema if label is None else with_label(schema, label)
-        budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+        budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
         budget["max_rows_per_group"] = max_rows_per_group
         n_bins, groups = public_groups(
             table,
@@ -247,8 +248,8 @@ def public_groups(
     """Return bins of numeric columns, and what to count: from public numbers alone.
 
     Each column is counted with the label, or by itself where there is none. Pairs (with the label)
-    are added, the smallest first, as long as the noise of a cell is below the rows that it would
-    have if all cells were alike. Each pair more makes the noise of all groups larger. Bins are the
+    are added, the smallest first, as long as the noise of a cell is below a fifth of the rows that
+    it would have if all cells were alike. Each pair more makes the noise of all groups larger. Bins are the
     finest at which as many pairs are carried as at any.
 
     Parameters
@@ -400,7 +401,7 @@ class SketchOwner:
         pending = message.prepared(ledger=self._ledger, noise_seed=self._noise_seed)
         check_groups("SketchOwner", message.max_rows_per_group, self._groups)
         table = labelled_table(self._X, self._y, message.schema)
-        pending.feature_map.check_values(table)
+        pending.feature_map.check_values(table)  # type: ignore[arg-type]
         groups = None if self._groups is None else Groups.read(self._groups, len(table))
         pending.check_room(len(table))
         if self._ledger is not None:

@@ -84,10 +84,13 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     ----------
     n_select : int, default=100
         p, how many rows to choose; fewer, with a UserWarning, where fewer were received.
-    protocol : {"propose", "pool", "posted", "ask_all", "auction"} or Protocol, default="propose"
+    protocol : {"propose", "pool", "posted", "ask_all", "auction", "sketches"} or Protocol, \
+default="propose"
         How curator and owners talk: `Propose`, `Pool`, `Posted`, `AskAll`, or `Auction`, which is
-        the paper's and has no valid guarantee. A name stands for the defaults of its class; an
-        object sets its parameters: ``Propose(parsimony=6)``, ``Posted(n_rounds=10)``.
+        the paper's and has no valid guarantee. With "sketches" (`Sketches`) no row leaves an owner:
+        each releases a private sketch of X and y, and the summary is synthetic rows. A name stands
+        for the defaults of its class; an object sets its parameters: ``Propose(parsimony=6)``,
+        ``Sketches(label=["no", "yes"])``.
     schema : TableSchema or what stands for one, default=None
         Public description of the columns. Tables are read through it as they come, with words and
         missing values where it says so, and rows are compared as vectors (`PublicVectorizer`); the
@@ -138,7 +141,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     noise_seed : int or None, default=None
         For simulations only: noise and coins from a seed.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges the costs for target and owners, added up.
+        Where `fit` charges the costs for target and owners, added up. With "sketches" it may be a
+        dict from owner to ledger: each owner then charges its own, once.
     n_jobs : int or None, default=None
         Owners that think at the same time, in threads. The result does not depend on it.
     verbose : int, default=0
@@ -166,6 +170,16 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         gamma, or what "auto" stands for; public.
     schema_ : TableSchema or None
         That of the columns of X that are used, in their order.
+    X_, y_ : array or frame of shape (n_select, n_features), ndarray of shape (n_select,)
+        With "sketches", which sets none of the attributes above that are of rows: synthetic rows
+        that match the target, and their labels (None without y).
+    weights_ : ndarray of shape (n_select,)
+        Their weights, which sum to one.
+    sketch_ : PrivateSketch
+        The owners' sketches, merged: it may be published. Its last column is the label, "target".
+    effective_sample_size_ : float
+        How many rows of equal weight those were worth, of `Sketches.n_synthetic`, among which X_
+        was chosen.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
@@ -264,7 +278,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             The rows of all owners. The partitions of a Dask collection are owners, named 0, 1, ...
             ("propose" and "pool" only); they answer where they are.
         y : array-like of shape (n_samples,), default=None
-            Labels play no part in the choice, but there must be as many as rows of X.
+            Labels play no part in the choice, but there must be as many as rows of X. With
+            "sketches" they are sketched with X; of a Dask collection, a Dask series or array.
         X_target : array-like or frame of shape (m, n_features), default=None
             D_v. None summarises X itself, with a UserWarning that ``target_is_owners=True``
             avoids. The claims then count the release of its mean against the owners' rows, as they
@@ -518,7 +533,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         return rng.randint(2**31) if self.epsilon == np.inf else seed
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
-        # Owners with ledgers of their own pay by themselves; "pool" tells owners public numbers only.
+        # Owners with ledgers of their own pay themselves; "pool" tells owners public numbers only.
         if not isinstance(self.ledger, dict) and privacy.mechanism != COSTS_NOTHING:
             super()._pay(privacy)
 

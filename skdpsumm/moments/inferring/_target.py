@@ -1,33 +1,27 @@
 """Synthetic rows weighted to match a target's rows, at home: covariate shift from a sketch.
 
-The embedding of the target is the mean, over its rows, of histograms of the columns and of random
-Fourier features. Synthetic rows are weighted so that theirs agrees with it as well as the target's
-own sampling error lets it, and are otherwise as equal as they can be. No noise is added: weights
-tell of the target's rows.
+The embedding of the target is the mean, over its rows, of histograms of the columns. Synthetic rows
+are weighted so that theirs agrees with it within the target's own sampling error, and are
+otherwise as equal as they can be. No noise is added: weights tell of the target's rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
-from ...features._feature_maps import FourierMap, UnionMap, auto_gamma
 from ...features._histogram import HistogramMap
 from ...privacy import PrivacyGuarantee
 from ...privacy._mechanisms import Unprotected
 from ...schema._reading import Table
-from ...schema._schema import TableSchema, public_points
+from ...schema._schema import TableSchema
 from ._points import maxent_weights
 from ._regression import FeatureBlocks
 
 # Of each numeric column. Of a few hundred rows finer bins hold too few to be matched.
 _N_BINS = 10
-# Of random Fourier features, which tell how the columns of the target go together.
-_N_FOURIER = 100
 # Root mean square of what the weights miss, in standard errors of the target's embedding, from
 # which on the synthetic rows do not reach the target. Weights that match it have about one.
 _MISSED = 2.0
@@ -41,14 +35,14 @@ class TargetEmbedding:
 
     Parameters
     ----------
-    feature_map : HistogramMap or UnionMap
-        phi, public.
+    feature_map : HistogramMap
+        phi, public: a histogram of each column.
     mean : ndarray of shape (m,)
     slack : ndarray of shape (m,)
         Variance of each entry of `mean` around the mean of the target's population.
     """
 
-    feature_map: Any
+    feature_map: HistogramMap
     mean: NDArray[np.float64]
     slack: NDArray[np.float64]
 
@@ -66,23 +60,16 @@ class TargetEmbedding:
         """Return the weights of points, which sum to one, whose embedding is that of the target."""
         return maxent_weights(FeatureBlocks(self.feature_map, points), self.mean, self.slack)
 
-    def missed(self, points: NDArray, weights: NDArray) -> float:
-        """Return by how many standard errors the embedding of weighted points is off (rms)."""
-        found = FeatureBlocks(self.feature_map, points).tdot(weights)
-        return float(np.sqrt(np.mean((found - self.mean) ** 2 / self.slack)))
-
     def is_out_of_reach(self, points: NDArray, weights: NDArray) -> bool:
         """Return whether no weights make the points look like the target."""
-        return self.missed(points, weights) > _MISSED
+        found = FeatureBlocks(self.feature_map, points).tdot(weights)
+        missed = np.sqrt(np.mean((found - self.mean) ** 2 / self.slack))
+        return bool(missed > _MISSED)
 
 
-def _target_map(schema: TableSchema) -> Any:
+def _target_map(schema: TableSchema) -> HistogramMap:
     """Return the public map of a target's embedding."""
-    singles = [(j,) for j in range(schema.n_columns)]
-    histograms = HistogramMap.build(schema, _N_BINS, singles)
-    gamma = auto_gamma(schema.encode(public_points(schema)), "rbf")
-    fourier = FourierMap.draw(schema, _N_FOURIER, gamma, "rbf", check_random_state(0))
-    return UnionMap([histograms, fourier])
+    return HistogramMap.build(schema, _N_BINS, [(j,) for j in range(schema.n_columns)])
 
 
 def unprotected_target(unit: str = "one row") -> PrivacyGuarantee:
