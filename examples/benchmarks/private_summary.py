@@ -1,7 +1,7 @@
 """Accuracy on a shifted target of models trained on the private summary, beside real rows.
 
-    python examples/benchmarks/private_summary.py [--data ACS.csv.gz] [--seeds 20]
-        [--epsilons 1 3] [--cases CASE ...] [--first-seed 0] [--bins N] [--rows-per-owner N]
+    python examples/benchmarks/private_summary.py [--data ACS.csv.gz] [--mnist mnist.npz]
+        [--seeds 20] [--first-seed 0] [--epsilons 1 3] [--cases CASE ...]
 
 Printed are means over paired seeds with standard errors, and what the private summary
 gains on the unweighted sketch and on uniform real rows. All models are logistic regressions on the
@@ -13,8 +13,9 @@ synthetic rows with their weights. Cases:
               lies where few rows are
     crossing  synthetic: the slope of a number depends on a category, which is rare but in the
               target
-    digits    scikit-learn's, pooled to 4 by 4 pixels: five owners of two digits each, a target of
-              threes, eights and zeros
+    digits    scikit-learn's, pooled to 4 by 4 pixels: five owners of two digits each (300 rows), a
+              target of threes, eights and zeros
+    mnist     (with --mnist, Keras's file) the same of MNIST: owners of 4,000 rows
     ACS       (with --data, the file of `examples/papers/summarization_acs.py`) 37 or 38 states are
               the owners: `state` is Hawaii, `asian`, `older` women of 55 and more with a degree,
               `young` men below 30 who work full time
@@ -103,15 +104,16 @@ def synthetic(case, seed):
     return X, _labels(rng, case, X), owners, target, held, _labels(rng, case, held)
 
 
-def digits(seed):
-    """Return the same of scikit-learn's digits."""
-    pixels, y = load_digits(return_X_y=True)
-    pooled = pixels.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
-    X = pd.DataFrame(pooled, columns=list(PIXELS))
+def digits(pixels, y, seed, n_target, n_held, n_rows):
+    """Return the same of pictures of digits, pooled to 4 by 4 public components from 0 to 16."""
+    width = round(pixels.shape[1] ** 0.5) // 4
+    pooled = pixels.reshape(-1, 4, width, 4, width).mean(axis=(2, 4)).reshape(-1, 16)
+    X = pd.DataFrame(pooled * 16 / pixels.max(), columns=list(PIXELS))
     rng = np.random.default_rng([11, seed])
     wanted = rng.permutation(np.flatnonzero(np.isin(y, [3, 8, 0])))
-    target, held = wanted[:100], wanted[100:300]
-    rest = np.setdiff1d(np.arange(len(y)), wanted[:300])
+    target, held = wanted[:n_target], wanted[n_target : n_target + n_held]
+    rest = np.setdiff1d(np.arange(len(y)), wanted[: n_target + n_held])
+    rest = rng.permutation(rest)[:n_rows]
     owners = np.array(["AABBCCDDEE"[digit] for digit in y[rest]])
     return X.iloc[rest], y[rest], owners, X.iloc[target], X.iloc[held], y[held]
 
@@ -134,13 +136,13 @@ def acs(table, case, seed):
     return X.iloc[rest], y[rest], owners, X.iloc[target], X.iloc[held], y[held]
 
 
-def accuracies(problem, schema, epsilons, seed, protocol):
+def accuracies(problem, schema, epsilons, seed, protocol, C):
     """Return accuracy on held-out rows of the target, by method."""
     X, y, owners, target, held, truth = problem
     found = {}
 
     def judge(name, rows, labels):
-        model = make_pipeline(PublicVectorizer(schema), LogisticRegression(max_iter=1000))
+        model = make_pipeline(PublicVectorizer(schema), LogisticRegression(C=C, max_iter=1000))
         if len(np.unique(labels)) < 2:
             found[name] = float(np.mean(truth == labels[0]))
             return
@@ -198,31 +200,35 @@ def main():
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 3.0])
     parser.add_argument("--cases", nargs="+")
-    parser.add_argument("--bins", type=int)
-    parser.add_argument("--rows-per-owner", type=int, default=1000)
+    parser.add_argument("--mnist")
     parser.add_argument("--json", help="append the figures of each seed to this file")
     given = parser.parse_args()
+    pictures = load_digits(return_X_y=True)
+    # What makes the rows, the schema, C (by uniform rows of other seeds), and rows of an owner.
     cases = {
-        "bend": (lambda seed: synthetic("bend", seed), SYNTHETIC),
-        "crossing": (lambda seed: synthetic("crossing", seed), SYNTHETIC),
-        "digits": (digits, PIXELS),
+        "bend": (lambda seed: synthetic("bend", seed), SYNTHETIC, 10, 1000),
+        "crossing": (lambda seed: synthetic("crossing", seed), SYNTHETIC, 10, 1000),
+        "digits": (lambda seed: digits(*pictures, seed, 100, 200, 1500), PIXELS, 100, 300),
     }
+    if given.mnist:
+        with np.load(given.mnist) as file:
+            mnist = file["x_train"].reshape(-1, 784).astype(float), file["y_train"]
+        make = lambda seed: digits(*mnist, seed, 300, 2000, 20_000)  # noqa: E731
+        cases["mnist"] = make, PIXELS, 100, 4000
     if given.data:
         table = pd.read_csv(given.data)
         table["OCCP"] //= 500
         for name in ("state", "asian", "older", "young"):
-            cases[name] = lambda seed, name=name: acs(table, name, seed), ACS
+            cases[name] = lambda seed, name=name: acs(table, name, seed), ACS, 10, 1000
     warnings.simplefilter("ignore", PrivacyLeakWarning)
     warnings.simplefilter("ignore", UserWarning)
     for name in given.cases or cases:
-        make, schema = cases[name]
-        classes = list(range(10)) if name == "digits" else [0, 1]
-        protocol = Sketches(
-            label=classes, n_bins=given.bins or "auto", rows_per_owner=given.rows_per_owner
-        )
+        make, schema, C, rows_per_owner = cases[name]
+        classes = list(range(10)) if schema is PIXELS else [0, 1]
+        protocol = Sketches(label=classes, rows_per_owner=rows_per_owner)
         found = []
         for seed in range(given.first_seed, given.first_seed + given.seeds):
-            found.append(accuracies(make(seed), schema, given.epsilons, seed, protocol))
+            found.append(accuracies(make(seed), schema, given.epsilons, seed, protocol, C))
             if given.json:
                 with open(given.json, "a") as file:
                     file.write(json.dumps({"case": name, "seed": seed, **found[-1]}) + "\n")
