@@ -423,7 +423,7 @@ def publish(summarizer: Any, draft: SketchDraft) -> None:
     summarizer.privacy_ = draft.claims
     summarizer.transcript_ = curator.transcript
     summarizer.dropped_owners_ = curator.dropped_owners
-    summarizer.schema_ = inputs
+    summarizer.schema_, summarizer.gamma_ = inputs, made_gamma(summarizer.gamma, inputs)
     rng = check_random_state(summarizer.random_state)
     seed = int(rng.randint(np.iinfo(np.int32).max))
     n_synthetic = max(int(summarizer._made_protocol().n_synthetic), int(summarizer.n_select))

@@ -363,7 +363,7 @@ default="propose"
         ndarray of shape (m, n_columns)
             What `embedding_` takes, and what distances such as `mmd2` with ``gamma=gamma_`` are of.
         """
-        check_is_fitted(self, "sample_indices_")
+        check_is_fitted(self, "gamma_")
         return read_rows(self, X, reset=False)
 
     def noisy_owner_values(self, epsilon: float) -> OwnerValues:
