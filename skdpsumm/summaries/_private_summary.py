@@ -323,14 +323,8 @@ def label_column(protocol: Sketches, labels: NDArray | None) -> Column | None:
     return Categorical(known_classes(labels, None).tolist())
 
 
-def check_sketches(summarizer: Any, protocol: Any) -> None:
+def check_sketches(summarizer: Any) -> None:
     """Raise ValueError for parameters that say nothing to a protocol of sketches."""
-    if not isinstance(protocol, Sketches):
-        if isinstance(summarizer.ledger, dict):
-            raise ValueError(
-                "Give one ledger: only protocol='sketches' has owners that each charge their own."
-            )
-        return
     if summarizer.schema is None:
         raise ValueError(
             "schema is missing: protocol='sketches' needs the public range of every numeric "

@@ -411,7 +411,12 @@ default="propose"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_sketches(self, self._made_protocol())
+        if isinstance(self._made_protocol(), Sketches):
+            check_sketches(self)
+        elif isinstance(self.ledger, dict):
+            raise ValueError(
+                "Give one ledger: only protocol='sketches' has owners that each charge their own."
+            )
         from_name(self.release, RELEASES)
         check_gamma(self.gamma, self.schema)
         check_bounds(self.schema)
