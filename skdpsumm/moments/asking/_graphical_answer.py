@@ -19,25 +19,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.stats import norm
 
 from ..inferring._points import absent
 from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
 from ._estimate import ROWS_OF_GROUPS, Estimate
-from ._filled_cells import MOST_CELLS, FilledCells, Inside, some_values
-from ._positions import NamedRows, evaluate_rows, values_at
+from ._filled_cells import MOST_CELLS, FilledCells, Inside, some_values, values_anywhere
+from ._positions import NamedRows, column_of, evaluate_rows, values_at
 from ._question import ColumnCondition, Question
 from ._warnings import warn_of_constants, warn_of_the_wide
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
 
-# Rows of which a function is asked what it takes.
-_FEW_ROWS = 256
+# Rows of which a function is asked what it takes, and of which several are, what each depends on.
+_FEW_ROWS, _MANY_ROWS = 256, 2**14
 # Of the standard deviation inside a cell of several columns: how far the mean there may be from
 # that of rows that are spread as each column tells. Chosen by measurement.
-APART, TOGETHER = 0.5, 0.1
+APART, TOGETHER = 0.3, 0.05
+# The same of what was expected of cells of one column, in all of them alike.
+ALIKE = 0.3
+# Of a step along an axis, its square by that of the closest line.
+_OF_STEPS = 4 / 3
 # Standard errors from the unbiased estimate, at most: farther off are answers that the model's
 # want of negative counts has biased.
 _NEAR = 0.7
@@ -46,6 +51,8 @@ _MOST_KEPT = 8
 # Of the rows, what may hold a value at least.
 _LEAST_SHARE = 1e-9
 _HARDLY_CROWDED = 0.05
+# Rounds in which a function is divided into what counted groups tell of it and the rest.
+_SWEEPS = 4
 _SMALLEST = 1e-300
 
 
@@ -98,13 +105,17 @@ class ModelAnswers:
 
 
 class Errors(NamedTuple):
-    """Parts of an error, each of shape (k,): variances, and how far crowded rows may reach."""
+    """Parts of an error, each of shape (k,): variances, how far crowded rows may reach, and bias.
+
+    `biased` is how far the answer is above an unbiased one, about which the noise is.
+    """
 
     noise: Floats
     approximation: Floats
     inside: Floats
     below: Floats
     above: Floats
+    biased: Floats
 
     @property
     def variance(self) -> Floats:
@@ -141,7 +152,7 @@ class CellPart:
         values, gone = self._values()
         self.extremes = self._extremes(values)
         self.mean, self._present = self._mean(values, gone)
-        self._off_unbiased: Floats | float = 0.0
+        self._biased = np.zeros_like(self.mean)
         self.mean = self._near_the_unbiased(values, gone)
 
     def _values(self, ends: dict[int, int] | None = None) -> tuple[Floats, NDArray | None]:
@@ -192,7 +203,7 @@ class CellPart:
         unbiased = self.mean + counts @ flat / max(residuals.n_rows, 1.0)
         reach = _NEAR * np.sqrt(variance)
         found = np.clip(np.clip(self.mean, unbiased - reach, unbiased + reach), *self.extremes)
-        self._off_unbiased = (found - unbiased) / 2
+        self._biased = found - unbiased
         return found
 
     def _over_all(self, values: Floats, gone: NDArray | None) -> Floats:
@@ -222,15 +233,18 @@ class CellPart:
         # Where crowded rows decide, the noise is that of their number.
         noise = np.max([self._noise_of(one, rough) for one in (means, *moved)], axis=0)
         if moved:
-            plain = self._biased(means)
-            below = below + np.maximum(plain - self._biased(moved[0]), 0.0)
-            above = above + np.maximum(self._biased(moved[1]) - plain, 0.0)
+            plain = self._unbiased(means)
+            below = below + np.maximum(plain - self._unbiased(moved[0]), 0.0)
+            above = above + np.maximum(self._unbiased(moved[1]) - plain, 0.0)
         in_cells = self._filled.in_cells(means)
         approximation = self._answers.model.approximation_std(self.columns, in_cells) ** 2
-        inside = self._apart(spread) + self._along_axes(values) + self._off_unbiased**2
-        return Errors(noise, approximation, inside, below, above)
+        inside = (
+            self._shapes(means, spread) if self._filled.by_atom else self._places(values, spread)
+        )
+        inside = inside + self._shares @ spread / self._answers.n_rows  # by chance
+        return Errors(noise, approximation, inside, below, above, self._biased)
 
-    def _biased(self, means: Floats) -> Floats:
+    def _unbiased(self, means: Floats) -> Floats:
         """Return how far the unbiased estimate of a mean is above the model's, shape (k,)."""
         model = self._answers.model
         in_cells = self._filled.in_cells(means)
@@ -306,32 +320,76 @@ class CellPart:
         shares = np.maximum(self._answers.model.table(self.columns), 0.0)
         return shares**2 @ column.shape.variance(means)
 
-    def _apart(self, spread: Floats) -> Floats:
-        """Return the variance of means in units about those of evenly spread rows."""
-        shares = self._shares
-        by_chance = shares @ spread / self._answers.n_rows
-        if self._filled.by_atom:
-            return by_chance + shares**2 @ spread / PLACES
-        together = TOGETHER * (shares @ np.sqrt(spread))
-        return by_chance + APART**2 * (shares**2 @ spread) + together**2
+    def _shapes(self, means: Floats, spread: Floats) -> Floats:
+        """Return the variance from where in the atoms of a single column its rows are.
 
-    def _along_axes(self, values: Floats) -> Floats:
-        """Return the variance from what is not known of each column, in all cells alike."""
+        What was expected of the cells may be off in the same direction in all of them.
+        """
+        found = self._shares**2 @ spread / PLACES
+        shape = self._filled.insides[0].column.shape
+        table = np.maximum(self._answers.model.table(self.columns), 0.0)
+        return found + (ALIKE * (table @ np.sqrt(shape.variance(means)))) ** 2
+
+    def _places(self, values: Floats, spread: Floats) -> Floats:
+        """Return the variance from where in the cells of several columns their rows are.
+
+        Each column tells how all rows of its cells are spread. In cells with other columns they may
+        be spread otherwise, some here and some there, but not all in the same way.
+        """
+        slopes = self._slopes(values)
         total = np.zeros(values.shape[1])
-        if self._filled.by_atom:
-            return total
+        known = np.zeros_like(spread)
+        for k, slope in slopes.items():
+            along = slope * self._of_one_axis(spread, slopes)
+            known += along**2
+            inside = self._filled.insides[k]
+            total += inside.in_cells @ self._by_code(k, slope) ** 2
+            total += APART**2 * self._apart(k, along) + (TOGETHER * self._together(k, along)) ** 2
+        rest = np.maximum(spread - known, 0.0)
+        return (
+            total
+            + APART**2 * (self._shares**2 @ rest)
+            + (TOGETHER * (self._shares @ np.sqrt(rest))) ** 2
+        )
+
+    def _slopes(self, values: Floats) -> dict[int, Floats]:
+        """Return how much the function changes in each unit with the place along an axis."""
+        found = {}
         for k, inside in enumerate(self._filled.insides):
             if inside.in_cells.any():
                 rank = (self._filled.ranks[k] - 0.5)[:, None]
-                slope = self._filled.means(values * rank) * np.sqrt(12)
-                total += inside.in_cells @ self._by_code(k, slope) ** 2
-        return total
+                found[k] = self._filled.means(values * rank) * np.sqrt(12)
+        return found
+
+    @staticmethod
+    def _of_one_axis(spread: Floats, slopes: dict[int, Floats]) -> Floats:
+        """Return by what to multiply slopes, so that they hold what steps along an axis spread."""
+        straight = np.maximum(np.sum([slope**2 for slope in slopes.values()], axis=0), _SMALLEST)
+        most = spread / straight
+        return np.sqrt(most if len(slopes) == 1 else np.minimum(most, _OF_STEPS))
+
+    def _apart(self, k: int, along: Floats) -> Floats:
+        """Return the variance where each unit has its own place, and the mean of all is known."""
+        squares: Any = self._shares[:, None] ** 2
+        whole = np.maximum(self._summed(k, squares), _SMALLEST)
+        found = self._summed(k, squares * along**2) - self._summed(k, squares * along) ** 2 / whole
+        return np.maximum(found, 0.0).sum(axis=0)
+
+    def _together(self, k: int, along: Floats) -> Floats:
+        """Return how far the mean moves where units on two sides are moved apart."""
+        whole = np.maximum(self._summed(k, self._shares[:, None]), _SMALLEST)
+        mean = self._by_code(k, along) / whole
+        codes = np.indices(self._filled.shape)[k].ravel()
+        return self._shares @ np.abs(along - mean[codes]) / 2
 
     def _by_code(self, k: int, means: Floats) -> Floats:
         """Return the sum of means, weighted by shares, for each cell of an axis."""
-        weighted = (self._shares[:, None] * means).reshape(*self._filled.shape, -1)
+        return self._summed(k, self._shares[:, None] * means)
+
+    def _summed(self, k: int, of_units: Floats) -> Floats:
+        """Return the sum over units for each cell of an axis, shape (n_cells, k)."""
         others = tuple(axis for axis in range(len(self.columns)) if axis != k)
-        return weighted.sum(axis=others)
+        return of_units.reshape(*self._filled.shape, -1).sum(axis=others)
 
     def _crowded(self, means: Floats, spread: Floats) -> tuple[Floats, Floats, list[Floats]]:
         """Return how far the mean moves where crowded rows are all at one place, and means there.
@@ -431,9 +489,12 @@ class PointsPart:
         self.mean = weights @ (values if gone is None else np.where(gone, 0.0, values))
         self.mean = self.mean / self._share
 
-    def _values(self) -> tuple[Floats, NDArray | None]:
+    def _rows(self) -> NamedRows:
         model = self._answers.model
-        rows = NamedRows.of(model.points, model.schema)
+        return NamedRows.of(model.points, model.schema)
+
+    def _values(self) -> tuple[Floats, NDArray | None]:
+        rows = self._rows()
         if self._checked:
             values = evaluate_rows(self._function, rows)[0]
         else:
@@ -455,7 +516,7 @@ class PointsPart:
         noise = self._variance(values) / len(values)
         if not rough:
             noise = noise + self._noise(values, counts=False)
-        return Errors(noise, self._approximation(values), zero, zero, zero)
+        return Errors(noise, self._approximation(values), self._inside(values), zero, zero, zero)
 
     def noise(self, *, counts: bool) -> Floats:
         """Return the variance of the noise in the mean, or in the number of rows."""
@@ -474,15 +535,53 @@ class PointsPart:
         return np.maximum(weights @ values**2 - (weights @ values) ** 2, 0.0)
 
     def _approximation(self, values: Floats) -> Floats:
-        """Return the variance for what is no sum of functions of single columns."""
-        codes = self._answers.model.codes[:, list(self.columns)]
-        rest = values - values.mean(axis=0)
-        for _ in range(3):
-            for j in range(codes.shape[1]):
-                counts = np.maximum(np.bincount(codes[:, j]), 1)
-                for k in range(rest.shape[1]):
-                    rest[:, k] -= (np.bincount(codes[:, j], rest[:, k]) / counts)[codes[:, j]]
-        return self._variance(rest) * max(self._answers.model.phi) ** 2
+        """Return the variance for what is no sum of functions of columns counted together."""
+        model, rest, n_means = self._answers.model, values - values.mean(axis=0), 0
+        cells = [self._cells_of(group) for group in model.counted_together(self.columns)]
+        for _ in range(_SWEEPS):
+            for own in cells:
+                n_means += own.max() + 1
+                rest = rest - _means_by(own, rest)
+        # Means of few rows each take more away than what they tell.
+        taken = min(n_means / _SWEEPS / len(rest), 0.5)
+        spread = self._variance(rest) / (1 - taken)
+        return max(model.phi) ** 2 * model.of_pairs(self.columns, rest, spread)
+
+    def _cells_of(self, group: Group) -> NDArray[np.int64]:
+        """Return the cell of each point in the table of a group."""
+        model = self._answers.model
+        codes = tuple(model.codes[:, list(group)].T)
+        found = np.ravel_multi_index(codes, [model.sizes[j] for j in group])
+        return np.unique(found, return_inverse=True)[1]
+
+    def _inside(self, values: Floats) -> Floats:
+        """Return the variance for where in their cells the points lie."""
+        answers, model = self._answers, self._answers.model
+        rng = np.random.default_rng(0)  # public, and always the same
+        drawn = {j: model.cells[j].draw(model.codes[:, j], rng) for j in self.columns}
+        other = NamedRows(model.schema, len(model.codes), drawn.__getitem__)
+        moved = values_at(self._function, other) - values_at(self._function, self._rows())
+        moved = np.nan_to_num(moved)
+        total = (TOGETHER * (model.weights @ np.abs(moved)) * np.sqrt(np.pi) / 2) ** 2
+        for j in self.columns:
+            inside = answers.inside(j)
+            if inside.in_cells.any():
+                slope = np.sqrt(12) * (model.weights * (self._ranks(j) - 0.5))[:, None] * values
+                by_cell = _sums_by(model.codes[:, j], slope, model.sizes[j])
+                total += inside.in_cells @ by_cell**2
+        return total
+
+    def _ranks(self, j: int) -> Floats:
+        """Return how many of the points of the same cell lie below each point, as a share."""
+        model = self._answers.model
+        codes, column = model.codes[:, j], column_of(model.points, model.schema, j)
+        if model.cells[j].edges is None:
+            column = model.schema.code(model.points, j)
+        order = np.lexsort((np.random.default_rng(0).random(len(codes)), column, codes))
+        counts = np.bincount(codes, minlength=model.sizes[j])
+        ranks = np.empty(len(codes))
+        ranks[order] = np.arange(len(codes)) - (np.cumsum(counts) - counts)[codes[order]]
+        return (ranks + 0.5) / counts[codes]
 
     def sampling(self) -> Floats:
         """Return the variance of the function over the rows."""
@@ -599,9 +698,7 @@ class GraphicalAnswer:
 
     def ends(self, z: float) -> tuple[Floats, Floats]:
         """Return how far the answer reaches at `z` standard errors."""
-        errors = self.errors
-        below = self._moved(_reach(z, errors.variance, errors.below))
-        above = self._moved(_reach(z, errors.variance, errors.above))
+        below, above = (self._moved(side) for side in _reach(z, self.errors))
         value = np.asarray(self.value)
         own = self._question.moved
         if own is not False:
@@ -669,11 +766,20 @@ class GraphicalAnswer:
         found = [part.errors(rough=True) for _, part in self._parts]
         joined = Errors(*(self._joined(one) for one in zip(*found, strict=True)))
         shape = np.shape(self.value)
-        below, above = (
-            self._moved(_reach(2.0, joined.variance, side)).reshape(shape)
-            for side in (joined.below, joined.above)
-        )
+        below, above = (self._moved(side).reshape(shape) for side in _reach(2.0, joined))
         return self.value - below, self.value + above
+
+
+def _means_by(codes: NDArray[np.int64], values: Floats) -> Floats:
+    """Return for each row the mean of the values of all rows with its code."""
+    n = int(codes.max()) + 1
+    return (_sums_by(codes, values, n) / np.maximum(np.bincount(codes), 1)[:, None])[codes]
+
+
+def _sums_by(codes: NDArray[np.int64], values: Floats, n: int) -> Floats:
+    """Return the sums of the values of all rows with the same code, shape (n, k)."""
+    which = csr_array((np.ones(len(codes)), codes, np.arange(len(codes) + 1)), (len(codes), n))
+    return which.T @ values
 
 
 def _of_rows(function: Any, schema: Any) -> Callable[[Any], Any]:
@@ -707,46 +813,68 @@ def _that_matter(
 ) -> Group:
     """Return the columns on which a function depends: one of ``np.asarray(rows)`` takes all.
 
-    Along each axis the rows of all cells are given the values of their neighbours.
+    It is asked of rows that fill the cells, and of rows from anywhere. One column at a time is then
+    given the values of the neighbouring cells, and values from anywhere.
     """
-    filled, schema = answers.filled(columns, n_outputs), answers.model.schema
-    n, rows = len(filled.unit), filled.rows()
-    known = {j: rows[:, j] for j in columns}
-    base = values_at(function, NamedRows(schema, n, known.__getitem__))
+    model, filled = answers.model, answers.filled(columns, n_outputs)
+    rng, n, rows = np.random.default_rng(0), len(filled.unit), filled.rows()
+    filling = {j: rows[:, j] for j in columns}
+    anywhere = {j: values_anywhere(model, j, n, rng) for j in columns}
+    at = _at_rows(function, model, n)
+    of_filling, of_anywhere = at(filling), at(anywhere)
     found = []
     for axis, j in enumerate(columns):
-        grid = known[j].reshape(*filled.shape, -1)
-        other = known | {j: np.roll(grid, 1, axis=(axis, -1)).ravel()}
-        moved = values_at(function, NamedRows(schema, n, other.__getitem__))
-        if not np.array_equal(moved, base, equal_nan=True):
+        grid, other = filling[j].reshape(*filled.shape, -1), values_anywhere(model, j, n, rng)
+        next_cell = np.roll(grid, 1, axis=(axis, -1)).ravel()
+        if (
+            _differ(of_filling, at(filling | {j: next_cell})).any()
+            or _differ(of_filling, at(filling | {j: other})).any()
+            or _differ(of_anywhere, at(anywhere | {j: other})).any()
+        ):
             found.append(j)
     return tuple(found) or columns
 
 
-def _reach(z: float, variance: Floats, beyond: Floats) -> Floats:
-    """Return how far an answer reaches that is off by an error and, at most, by `beyond`.
+def _at_rows(
+    function: Callable, model: TableModel, n: int
+) -> Callable[[dict[int, NDArray]], Floats]:
+    """Return a function's values as a function of the n values of each column."""
+    return lambda known: values_at(function, NamedRows(model.schema, n, known.__getitem__))
 
-    Where rows are crowded at an end of their bin the answer is off by all of `beyond`: the error
-    comes on top of it, on one side.
+
+def _differ(values: Floats, others: Floats) -> NDArray[np.bool_]:
+    """Return which outputs differ at some row."""
+    same = (values == others) | (np.isnan(values) & np.isnan(others))
+    return ~np.all(same, axis=0)
+
+
+def _reach(z: float, errors: Errors) -> tuple[Floats, Floats]:
+    """Return how far below and above an answer the truth may be.
+
+    Where rows are crowded at an end of their bin the answer is off by all that this makes: the
+    error comes on top of it, on one side. All is about the unbiased answer; the answer itself is
+    in any case a part of it.
     """
-    error = np.sqrt(variance)
+    error = np.sqrt(errors.variance)
     one_sided = norm.isf(min(2 * norm.sf(z), 1.0))
-    on_top = beyond + error * max(float(one_sided), 0.0)
-    return np.maximum(np.hypot(z * error, beyond), on_top)
+
+    def side(beyond: Floats, biased: Floats) -> Floats:
+        on_top = beyond + error * max(float(one_sided), 0.0)
+        return np.maximum(np.maximum(np.hypot(z * error, beyond), on_top) + biased, 0.0)
+
+    return side(errors.below, errors.biased), side(errors.above, -errors.biased)
 
 
 def _depends(function: Callable, model: TableModel, columns: Group) -> dict[Group, NDArray]:
     """Return the outputs of a function by the columns that they depend on."""
-    n = 16 * _FEW_ROWS
-    rng = np.random.default_rng(0)
-    known = {j: some_values(model, j, n) for j in range(model.schema.n_columns)}
-    base = values_at(function, NamedRows(model.schema, n, known.__getitem__))
+    rng, at = np.random.default_rng(0), _at_rows(function, model, _MANY_ROWS)
+    every = range(model.schema.n_columns)
+    known = {j: values_anywhere(model, j, _MANY_ROWS, rng) for j in every}
+    base = at(known)
     changed = []
     for j in columns:
-        other = known | {j: known[j][rng.permutation(n)]}
-        moved = values_at(function, NamedRows(model.schema, n, other.__getitem__))
-        same = (moved == base) | (np.isnan(moved) & np.isnan(base))
-        changed.append(~np.all(same, axis=0))
+        other = known | {j: values_anywhere(model, j, _MANY_ROWS, rng)}
+        changed.append(_differ(base, at(other)))
     found: dict[Group, list[int]] = {}
     for k, of in enumerate(np.transpose(changed).tolist()):
         group = tuple(j for j, is_taken in zip(columns, of, strict=True) if is_taken)

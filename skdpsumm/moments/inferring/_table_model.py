@@ -48,8 +48,15 @@ _LEAST_SHARE = 0.02
 _OF_PAIRS = 0.35
 # Noise, as the square of phi, below which one condition tells as much as another.
 _AS_GOOD = 0.003
+# Of what is missed of two columns of numbers, as squared by phi, this part is how they go up and
+# down together: their correlation by ranks. Measured on Adult, ACS, Covertype and three others.
+_ALIGNED = 0.75
 # The square of phi for two columns that go together as those of real tables often do.
 _TYPICAL_SQUARE = 0.04
+# Of a group of columns, to be looked at by the points in its cells.
+_MANY_CELLS = 4096
+# Of a share of a cell's rows, what it may change by from the middle of the cell to an end of it.
+_STEEPEST = 0.9
 _SMALLEST = 1e-300
 
 
@@ -101,6 +108,7 @@ class TableModel:
         # Combinations that the schema rules out are public zeros.
         self._zeros = schema.possible_cells([column.contents() for column in self.cells])
         self.model = self._fitted(self.marginals)
+        self._slopes: dict[Group, Floats] = {}
 
     def _generator(self, use: int) -> np.random.Generator:
         """Return a stream for each use, so that no answer depends on what was asked before."""
@@ -124,7 +132,15 @@ class TableModel:
             For more than `MOST_TABLE_CELLS` cells.
         """
         self._check_size(columns)
+        if self._is_silent and self.model.residuals.covers(columns):
+            # The counts themselves: the model is fitted to these as far as its tolerance.
+            counts = np.maximum(self.model.residuals.marginal(columns), 0.0)
+            return counts / max(counts.sum(), _SMALLEST)
         return self.model.table(tuple(columns))
+
+    @cached_property
+    def _is_silent(self) -> bool:
+        return not any(np.any(marginal.std) for marginal in self.marginals)
 
     def _check_size(self, columns: Sequence[int]) -> None:
         if self.n_cells(columns) > MOST_TABLE_CELLS:
@@ -133,6 +149,41 @@ class TableModel:
                 f"A table of {names} has {self.n_cells(columns):,} cells, more than "
                 f"{MOST_TABLE_CELLS:,}. Ask for fewer columns."
             )
+
+    def slopes(self, j: int, other: int) -> Floats:
+        """Return how another column goes along inside the cells of a numeric one.
+
+        Between the middles of two cells the shares of the other column's cells change evenly, as
+        the rows do, from what they are in the one to what they are in the next.
+
+        Parameters
+        ----------
+        j : int
+            A column of numbers.
+        other : int
+
+        Returns
+        -------
+        ndarray of shape (n_cells of j, n_cells of the other)
+            By what part of itself a share grows from the lowest to the highest row of a cell.
+        """
+        if (j, other) not in self._slopes:
+            self._slopes[j, other] = self._sloped(j, other)
+        return self._slopes[j, other]
+
+    def _sloped(self, j: int, other: int) -> Floats:
+        table = np.maximum(self.table((j, other)), 0.0)
+        n = self.sizes[j] - self.schema.missing(j)
+        mass = table[:n].sum(axis=1) + _SMALLEST
+        shares = table[:n] / mass[:, None]
+        middle = np.cumsum(mass) - mass / 2
+        before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
+        apart = np.maximum(middle[after] - middle[before], _SMALLEST)
+        step = np.minimum(mass / apart, 1.0)[:, None] * (shares[after] - shares[before])
+        found = np.zeros(table.shape)
+        most = 2 * _STEEPEST
+        found[:n] = np.clip(step / np.maximum(shares, _SMALLEST), -most, most)
+        return found
 
     @cached_property
     def codes(self) -> NDArray[np.int64]:
@@ -224,7 +275,9 @@ class TableModel:
 
         The function is decomposed by analysis of variance over independent columns. What depends
         on columns that were counted together has no such error; of any other set of columns the
-        error is phi times the standard deviation of its part.
+        error is phi times the standard deviation of its part. Of two columns of numbers, what is
+        missed is more than elsewhere how they go up and down together, and a function that does
+        so has a larger error than a condition.
 
         Parameters
         ----------
@@ -243,9 +296,78 @@ class TableModel:
             return total
         for part, spread in _variance_parts(means, margins):
             group = tuple(ordered[k] for k in part)
-            if len(part) > 1 and not covers(group):
-                total += spread * (self.phi[0] if len(part) == 2 else self.phi[1]) ** 2
+            if len(part) == 2 and not covers(group):
+                total += self.phi[0] ** 2 * self._of_pair(ordered, part, means, spread)
+            elif len(part) > 2 and not covers(group):
+                total += self.phi[1] ** 2 * spread
         return np.sqrt(total)
+
+    def _of_pair(
+        self, columns: Group, part: Sequence[int], means: Floats, spread: Floats
+    ) -> Floats:
+        """Return the error of what depends on a pair of the columns, in units of phi^2."""
+        a, b = (columns[k] for k in part)
+        if self.cells[a].edges is None or self.cells[b].edges is None:
+            return spread
+        aligned = means
+        for axis in reversed(range(len(columns))):
+            margin = np.maximum(self.table((columns[axis],)), 0.0)
+            if axis in part:
+                margin = margin * self._ranks(columns[axis])
+            aligned = np.tensordot(margin, aligned, axes=(0, axis))
+        return self._weighted(aligned**2, spread, self._told(a) * self._told(b))
+
+    def _weighted(self, aligned: Floats, spread: Floats, told: float) -> Floats:
+        """Return a variance of which a part goes up and down with two columns, as phi sees it.
+
+        On average over conditions, which tell phi, it is the variance as ever.
+        """
+        aligned = np.minimum(aligned, spread)
+        return _ALIGNED / told * aligned + (1 - _ALIGNED) / (1 - told) * (spread - aligned)
+
+    def _told(self, j: int) -> float:
+        """Return how much conditions on a numeric column tell of its ranks, as a mean square."""
+        margin = np.maximum(self.table((j,)), 0.0)
+        found = _conditions(margin) @ (margin * self._ranks(j))
+        return float(np.mean(found**2)) if len(found) else 0.5
+
+    def counted_together(self, columns: Group) -> list[Group]:
+        """Return the largest groups of some columns that were counted, or each by itself."""
+        found = {tuple(j for j in columns if j in m.columns) for m in self.marginals}
+        found = {g for g in found | {(j,) for j in columns} if g and self.n_cells(g) <= _MANY_CELLS}
+        return sorted(g for g in found if not any(set(g) < set(other) for other in found))
+
+    def of_pairs(self, columns: Group, rest: Floats, spread: Floats) -> Floats:
+        """Return the error of a function at the points, in units of phi^2, shape (k,).
+
+        Parameters
+        ----------
+        columns : tuple of int
+        rest : ndarray of shape (n_points, k)
+            The function, without what groups that were counted tell of it.
+        spread : ndarray of shape (k,)
+            Its variance.
+        """
+        numeric = [j for j in columns if self.cells[j].edges is not None]
+        total = spread * 0.0
+        left = spread
+        for a, b in combinations(numeric, 2):
+            if self.model.residuals.covers((a, b)):
+                continue
+            scores = self._ranks(a)[self.codes[:, a]] * self._ranks(b)[self.codes[:, b]]
+            aligned = np.minimum((self.weights @ (rest * scores[:, None])) ** 2, left)
+            left = left - aligned
+            total = total + self._weighted(aligned, aligned, self._told(a) * self._told(b))
+        return total + left
+
+    def _ranks(self, j: int) -> Floats:
+        """Return the ranks of a numeric column's cells, standardised; those of no value are 0."""
+        margin, n = np.maximum(self.table((j,)), 0.0), self.cells[j].n_cells
+        n -= self.schema.missing(j)
+        ranks = np.cumsum(margin) - margin / 2
+        ranks[:n] -= margin[:n] @ ranks[:n] / max(margin[:n].sum(), _SMALLEST)
+        ranks[n:] = 0.0
+        return ranks / max(float(np.sqrt(margin @ ranks**2)), _SMALLEST)
 
     @cached_property
     def phi(self) -> tuple[float, float]:
