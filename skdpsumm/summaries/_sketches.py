@@ -21,7 +21,7 @@ from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._contract import check_groups, estimator
 from ..privacy._noise import derived_seed, secret_key
-from ..schema._columns import Column
+from ..schema._columns import Column, told
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, Table, validate_table
 from ..schema._schema import TableSchema
@@ -232,11 +232,20 @@ class Sketches(Protocol):
             n_bins=None if isinstance(self.n_bins, str) else int(self.n_bins),
             **budget,
         )
-        if not isinstance(self.groups, str):
-            groups = tuple(
-                tuple(table.index(key, "groups") for key in group) for group in self.groups
-            )
+        if not (isinstance(self.groups, str) and self.groups == "auto"):
+            groups = _own_groups(table, self.groups)
         return ReleaseSketch(table, groups, n_bins, **budget)
+
+
+def _own_groups(table: TableSchema, given: Any) -> tuple[tuple[int, ...], ...]:
+    """Return groups of columns as positions, or raise ValueError for what are none."""
+    listed = isinstance(given, list | tuple) and len(given) > 0
+    if not listed or not all(isinstance(group, list | tuple) and group for group in given):
+        raise ValueError(
+            'groups must be "auto", or lists of columns such as [["age", "target"], ["sex"]], got '
+            f"{told(given)}."
+        )
+    return tuple(tuple(table.index(key, "groups") for key in group) for group in given)
 
 
 def public_groups(
