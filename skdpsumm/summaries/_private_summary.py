@@ -208,7 +208,8 @@ class RowParties:
 class PartitionParties:
     """One owner per partition of a Dask collection, named 0, 1, ...: each adds its own noise.
 
-    Rows are read twice: once to check them, before anything is charged, and once to release.
+    Rows are read twice: once to check them, before anything is charged, and once to release. A task
+    that Dask runs again draws other noise; one result of each comes back, and no more leaves.
     """
 
     def __init__(self, summarizer: Any, X: Any, y: Any, owners: Any, protocol: Sketches):
