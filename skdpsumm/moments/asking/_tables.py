@@ -24,6 +24,7 @@ from ._graphical_answer import APART, TOGETHER, ModelAnswers
 from ._warnings import warn_of_the_wide
 
 Floats = NDArray[np.float64]
+Group = tuple[int, ...]
 Codes = NDArray[np.int64]
 
 _SMALLEST = 1e-300
@@ -336,9 +337,19 @@ class TableAnswer:
         margins = [np.maximum(model.table((j,)), 0.0) for j in self.columns]
         for part in subsets(self.columns):
             if len(part) > 1 and not covers(part):
-                phi = model.phi[0] if len(part) == 2 else model.phi[1]
-                total += phi**2 * self._power(part, margins, centred=True)
+                power = self._power(part, margins, centred=True)
+                if len(part) == 2:
+                    power = model.of_pair(part, self._aligned(part, margins), power)
+                total += model.phi[len(part) > 2] ** 2 * power
         return total
+
+    def _aligned(self, part: Group, margins: Sequence[Floats]) -> Floats:
+        """Return how much each entry goes up and down with two columns, as a square."""
+        scores = []
+        for k, j in enumerate(self.columns):
+            ranks = self._answers.model.ranks(j) if j in part else 1.0
+            scores.append(((margins[k] * ranks) @ self._parts[k]) ** 2)
+        return reduce(np.multiply.outer, scores)
 
     def _inside(self) -> Floats:
         """Return the variance for where in their cells rows are, in shares of all rows.
