@@ -35,8 +35,8 @@ from ._sketches import ReleaseSketch, SketchCurator, Sketches, SketchOwner, labe
 _OWNERS = 20  # key of the seeds of owners' noise
 # Candidates for each row of a summary, drawn from the weighted rows.
 _CANDIDATES_A_ROW, _MOST_CANDIDATES = 8, 8_000
-# Fewer synthetic rows of equal weight for each column of X train no model.
-_ROWS_A_COLUMN = 10
+# Fewer synthetic rows of equal weight for each input of a model train none (`M2MClassifier`).
+_ROWS_AN_INPUT = 10
 _OWN_ROWS = "weights follow rows of the target without noise, and these are the owners' own"
 
 
@@ -460,14 +460,14 @@ def warn_last(summarizer: Any, draft: SketchDraft) -> None:
     """Warn where the merged sketch has few rows like the target's, or none."""
     if draft.target is None:
         return
-    worth, n_columns = summarizer.effective_sample_size_, draft.inputs.n_columns
-    if not (summarizer._out_of_reach or worth < _ROWS_A_COLUMN * n_columns):
+    worth, n_inputs = summarizer.effective_sample_size_, draft.inputs.n_encoded
+    if not (summarizer._out_of_reach or worth < _ROWS_AN_INPUT * (n_inputs + 1)):
         return
     few = "no" if summarizer._out_of_reach else "few"
     warn_caller(
         "Ask more owners, whose rows are more like X_target, or describe the target by fewer "
         f"columns: the merged sketch has {few} rows there. The weighted synthetic rows are worth "
-        f"{worth:.0f} of equal weight (effective_sample_size_), so models trained on the summary "
-        "may be near chance.",
+        f"{worth:.0f} of equal weight (effective_sample_size_), for {n_inputs} inputs of a model, "
+        "so models trained on the summary may be near chance.",
         UserWarning,
     )
