@@ -271,6 +271,16 @@ def test_an_owner_releases_once():
     assert ledger.spent.epsilon == pytest.approx(first.privacy.epsilon(1e-4), rel=1e-4)
 
 
+def test_an_owner_answers_what_it_signed_off():
+    ledger = PrivacyLedger(epsilon=1e9, delta=1e-4)
+    owner = SketchOwner(*people(0), agreed=AGREED, ledger=ledger)
+    for change in ({"epsilon": 100.0}, {"n_bins": (3, 3)}, {"groups": ((0,), (0, 1))}):
+        with pytest.raises(ValueError, match="signed off"):
+            owner.answer(replace(AGREED, **change))
+    assert not ledger.entries()
+    assert owner.answer(AGREED).privacy.epsilon(1e-6) == pytest.approx(1.0, rel=1e-4)
+
+
 def test_an_owner_that_cannot_pay_or_does_not_fit_releases_nothing():
     ledger = PrivacyLedger(epsilon=0.5, delta=1e-4)
     with pytest.raises(BudgetExceededError):

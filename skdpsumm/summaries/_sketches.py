@@ -361,6 +361,9 @@ class SketchOwner:
     y : array-like of shape (n,), default=None
     groups : array-like of shape (n,), default=None
         Whose each row is, where the agreement protects groups.
+    agreed : ReleaseSketch, default=None
+        What this owner has signed off: any other message is refused. Give it wherever the curator
+        is another party. None takes the first message that comes.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Charged once, before the release.
     noise_seed : int, default=None
@@ -390,10 +393,12 @@ class SketchOwner:
         y: Any = None,
         *,
         groups: Any = None,
+        agreed: ReleaseSketch | None = None,
         ledger: Any = None,
         noise_seed: int | None = None,
     ):
         self._X, self._y, self._groups = X, y, groups
+        self._agreed = None if agreed is None else agreed.digest
         self._ledger, self._noise_seed = ledger, noise_seed
         self._sent: tuple[str, PrivateSketch] | None = None
         self._lock = threading.Lock()  # two threads that ask at once must not get two releases
@@ -421,6 +426,10 @@ class SketchOwner:
         """
         if not isinstance(message, ReleaseSketch):
             raise TypeError(f"An owner cannot answer {type(message).__name__}.")
+        if self._agreed not in (None, message.digest):
+            raise ValueError(
+                "Ask for what this owner signed off: the message differs from it (see `digest`)."
+            )
         with self._lock:
             if self._sent is None:
                 self._sent = message.digest, self._release(message)
