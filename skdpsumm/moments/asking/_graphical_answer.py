@@ -40,7 +40,7 @@ _FEW_ROWS, _MANY_ROWS = 256, 2**14
 # that of rows that are spread as each column tells. Chosen by measurement.
 APART, TOGETHER = 0.3, 0.05
 # The same of what was expected of cells of one column, in all of them alike.
-ALIKE = 0.3
+ALIKE = 0.5
 # Of a step along an axis, its square by that of the closest line.
 _OF_STEPS = 4 / 3
 # Standard errors from the unbiased estimate, at most: farther off are answers that the model's

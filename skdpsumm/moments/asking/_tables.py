@@ -339,17 +339,23 @@ class TableAnswer:
             if len(part) > 1 and not covers(part):
                 power = self._power(part, margins, centred=True)
                 if len(part) == 2:
-                    power = model.of_pair(part, self._aligned(part, margins), power)
+                    aligned, size = self._of_pair(part, margins)
+                    power = model.of_pair(part, aligned, power, size)
                 total += model.phi[len(part) > 2] ** 2 * power
         return total
 
-    def _aligned(self, part: Group, margins: Sequence[Floats]) -> Floats:
-        """Return how much each entry goes up and down with two columns, as a square."""
-        scores = []
-        for k, j in enumerate(self.columns):
+    def _of_pair(self, part: Group, margins: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Return, of each entry, what goes up and down with two columns, and its size.
+
+        The first as a square, the other as the mean absolute value.
+        """
+        ranked, sizes = [], []
+        for margin, held, j in zip(margins, self._parts, self.columns, strict=True):
             ranks = self._answers.model.ranks(j) if j in part else 1.0
-            scores.append(((margins[k] * ranks) @ self._parts[k]) ** 2)
-        return reduce(np.multiply.outer, scores)
+            ranked.append(((margin * ranks) @ held) ** 2)
+            mean = margin @ held
+            sizes.append(margin @ np.abs(held - mean) if j in part else mean)
+        return reduce(np.multiply.outer, ranked), reduce(np.multiply.outer, sizes)
 
     def _inside(self) -> Floats:
         """Return the variance for where in their cells rows are, in shares of all rows.

@@ -46,6 +46,9 @@ _FEWEST_CHOSEN = 4
 _LEAST_SHARE = 0.02
 # Of three and more columns together nothing may have been counted: a part of how pairs go together.
 _OF_PAIRS = 0.35
+# A mean absolute value, in standard deviations: of conditions that phi is known from. By how much
+# the square of what hangs on fewer rows is larger, at most.
+_EVEN, _MOST_UNEVEN = 0.4, 10.0
 # Noise, as the square of phi, below which one condition tells as much as another.
 _AS_GOOD = 0.003
 # Of what is missed of two columns of numbers, as squared by phi, this part is how they go up and
@@ -58,6 +61,8 @@ _TYPICAL_SQUARE = 0.04
 _MANY_CELLS = 4096
 # Of a share of a cell's rows, what it may change by from the middle of the cell to an end of it.
 _STEEPEST = 0.9
+# Of pairs that were not counted, on Adult and tables like it, where the last found next to nothing.
+_UNSEEN_SQUARE = 0.025**2
 _SMALLEST = 1e-300
 
 
@@ -307,23 +312,34 @@ class TableModel:
         self, columns: Group, part: Sequence[int], means: Floats, spread: Floats
     ) -> Floats:
         """Return the error of what depends on a pair of the columns, in units of phi^2."""
-        aligned = means
-        for axis in reversed(range(len(columns))):
+        values, pair = means, tuple(columns[k] for k in part)
+        for axis in reversed([k for k in range(len(columns)) if k not in part]):
             margin = np.maximum(self.table((columns[axis],)), 0.0)
-            if axis in part:
-                margin = margin * self.ranks(columns[axis])
-            aligned = np.tensordot(margin, aligned, axes=(0, axis))
-        return self.of_pair(tuple(columns[k] for k in part), aligned**2, spread)
+            values = np.tensordot(margin, values, axes=(0, axis))
+        left, right = (np.maximum(self.table((j,)), 0.0) for j in pair)
+        ranked = left * self.ranks(pair[0]), right * self.ranks(pair[1])
+        aligned = np.einsum("i,j,ijk->k", *ranked, values)
+        values = values - np.tensordot(left, values, axes=(0, 0))
+        values = values - np.einsum("j,ijk->ik", right, values)[:, None]
+        size = np.einsum("i,j,ijk->k", left, right, np.abs(values))
+        return self.of_pair(pair, aligned**2, spread, size)
 
-    def of_pair(self, pair: Group, aligned: Floats, spread: Floats) -> Floats:
+    def of_pair(self, pair: Group, aligned: Floats, spread: Floats, size: Floats) -> Floats:
         """Return the error of what depends on a pair, in units of phi^2.
+
+        Groups are counted where many rows are elsewhere than the model has them. What hangs on few
+        rows may be off by more than conditions on many rows are, from which phi is known.
 
         Parameters
         ----------
         pair : tuple of two int
         aligned, spread : ndarray
             Variance of what goes up and down with both columns, and of all.
+        size : ndarray
+            Mean absolute value of what depends on the pair.
         """
+        few = _EVEN * np.sqrt(spread) / np.maximum(size, _SMALLEST)
+        spread = spread * np.clip(few, 1.0, _MOST_UNEVEN)
         a, b = pair
         if self.cells[a].edges is None or self.cells[b].edges is None:
             return spread
@@ -332,10 +348,11 @@ class TableModel:
     def _weighted(self, aligned: Floats, spread: Floats, told: float) -> Floats:
         """Return a variance of which a part goes up and down with two columns, as phi sees it.
 
-        On average over conditions, which tell phi, it is the variance as ever.
+        Conditions, which tell phi, hold so much of that part as `told` says; what was missed on
+        real tables was that part for `_ALIGNED` of it.
         """
         aligned = np.minimum(aligned, spread)
-        return _ALIGNED / told * aligned + (1 - _ALIGNED) / (1 - told) * (spread - aligned)
+        return max(_ALIGNED / told, 1.0) * aligned + (spread - aligned)
 
     def _told(self, j: int) -> float:
         """Return how much conditions on a numeric column tell of its ranks, as a mean square."""
@@ -400,7 +417,8 @@ class TableModel:
             return pairs, pairs
         if chosen:
             # The worst of each round: half of these are worse than nearly all that was not chosen.
-            square = float(np.median(found)) + found.std() / math.sqrt(len(found))
+            square = max(float(np.median(found)) + found.std() / math.sqrt(len(found)), 0.0)
+            square += _UNSEEN_SQUARE  # but among many pairs are some of which it took no notice
         else:
             square = found.mean() + found.std() / math.sqrt(len(found)) + unknown
         phi = math.sqrt(max(square, 0.0))
