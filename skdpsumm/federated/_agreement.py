@@ -21,6 +21,7 @@ from ..sketches import HistogramSketcher, RACESketcher, RFFSketcher, SketchUnion
 from ..summaries import Pool, Propose
 from ..summaries._curator import CONSTRAINTS
 from ..summaries._mmd import Embedding, made_gamma
+from ._private_summary import SummarySketcher
 
 LABEL_DTYPES = ("int64", "float64", "bool", "string")
 _PROTOCOLS: dict[str, type[Any]] = {"propose": Propose, "pool": Pool}
@@ -28,6 +29,7 @@ _SKETCHERS: dict[str, type[Any]] = {
     "fourier": RFFSketcher,
     "histogram": HistogramSketcher,
     "race": RACESketcher,
+    "summary": SummarySketcher,
 }
 # Of the parameters of sketchers, those that are not for the owner alone to set.
 _RELEASE = ("epsilon", "delta", "adjacency", "random_state", "denominator")
@@ -68,8 +70,8 @@ class Agreement:
         ``adjacency``, ``n_target``, ``random_state`` (an int: the frequencies are public).
     sketch : mapping or None, default=None
         What each owner releases: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
-        "histogram" or "race", and its parameters), ``epsilon``, ``delta``, ``adjacency``,
-        ``random_state`` and ``denominator``.
+        "histogram", "race" or "summary", and its parameters), ``epsilon``, ``delta``,
+        ``adjacency``, ``random_state`` and ``denominator``.
 
     Raises
     ------
