@@ -44,7 +44,7 @@ from skdpsumm.learners import (
     PolynomialKernel,
     SparseVector,
 )
-from skdpsumm.summaries import AskAll, MWEMRelease, Posted
+from skdpsumm.summaries import AskAll, MWEMRelease, Posted, Sketches
 
 BUDGET = ("epsilon", "delta", "adjacency", "noise_seed", "ledger")
 
@@ -129,6 +129,9 @@ SUMMARIZERS = {
     "posted": PrivateMMDSummarizer(protocol=Posted(n_rounds=3), **_FEW),
     "ask_all": PrivateMMDSummarizer(protocol=AskAll(n_rounds=3), **_FEW),
     "auction": PrivateMMDSummarizer(protocol="auction", **_FEW),
+    "sketches": PrivateMMDSummarizer(
+        n_select=5, protocol=Sketches(label=(-100, 100), n_synthetic=200), **BOX
+    ),
     "mwem": PrivateMMDSummarizer(
         release=MWEMRelease(n_steps=3), reveal="features", n_target=24, **_FEW
     ),

@@ -12,7 +12,8 @@ from skdpsumm import (
     SketchUnion,
     TableSchema,
 )
-from skdpsumm.moments.asking._graphical_answer import ModelAnswers, _depends, _that_matter
+from skdpsumm.moments.asking._graphical_answer import _depends, _that_matter
+from skdpsumm.moments.asking._parts import ModelAnswers
 from skdpsumm.moments.inferring._cells import column_cells, counted_groups, in_cells
 from skdpsumm.moments.inferring._table_model import TableModel
 

@@ -23,6 +23,7 @@ from ..summaries import Pool, Propose
 from ..summaries._curator import CONSTRAINTS
 from ..summaries._mmd import Embedding, made_gamma
 from ._envelope import check_public
+from ._private_summary import SummarySketcher
 
 CURATOR = "curator"  # the one party that is no owner
 LABEL_DTYPES = ("int64", "float64", "bool", "string")
@@ -31,6 +32,7 @@ _SKETCHERS: dict[str, type[Any]] = {
     "fourier": RFFSketcher,
     "histogram": HistogramSketcher,
     "race": RACESketcher,
+    "summary": SummarySketcher,
 }
 # Of the parameters of sketchers, those that are not for the owner alone to set.
 _RELEASE = ("epsilon", "delta", "adjacency", "random_state", "denominator")
@@ -76,8 +78,8 @@ class Agreement:
         ``shares`` (a mapping from owner to a positive number; equal by default).
     sketch : mapping or None, default=None
         What each owner releases: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
-        "histogram" or "race", and its parameters), ``epsilon``, ``delta``, ``adjacency``,
-        ``random_state`` and ``denominator``.
+        "histogram", "race" or "summary", and its parameters), ``epsilon``, ``delta``,
+        ``adjacency``, ``random_state`` and ``denominator``.
 
     Raises
     ------

@@ -6,9 +6,11 @@ from ._curator import Curator
 from ._mmd import mmd2
 from ._owners import DataOwner
 from ._posted import Posted
+from ._private_summary import PrivateSummaryPrivacy
 from ._protocol import Pool, Propose
 from ._releases import MWEMRelease
 from ._selection import greedy_mmd_selection, uniform_selection
+from ._sketches import SketchCurator, Sketches, SketchOwner
 from ._summarized import SummarizedEstimator
 from ._summarizer import PrivateMMDSummarizer
 
@@ -21,7 +23,11 @@ __all__ = [
     "Pool",
     "Posted",
     "PrivateMMDSummarizer",
+    "PrivateSummaryPrivacy",
     "Propose",
+    "SketchCurator",
+    "SketchOwner",
+    "Sketches",
     "SummarizedEstimator",
     "greedy_mmd_selection",
     "mmd2",

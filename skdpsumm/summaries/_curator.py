@@ -32,6 +32,7 @@ from ._posted import Posted
 from ._protocol import COSTS_NOTHING, Bid, Message, Plan, Pool, Propose, Protocol, Terms
 from ._releases import RELEASES, TargetRelease, state_privacy
 from ._selection import exact_search, feature_search
+from ._sketches import Sketches
 
 PROTOCOLS: dict[str, type[Protocol]] = {
     "propose": Propose,
@@ -39,6 +40,7 @@ PROTOCOLS: dict[str, type[Protocol]] = {
     "posted": Posted,
     "ask_all": AskAll,
     "auction": Auction,
+    "sketches": Sketches,
 }
 # Of the parameters that the curator shares with the estimator.
 CONSTRAINTS: dict[str, Any] = {

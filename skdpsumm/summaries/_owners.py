@@ -19,7 +19,7 @@ from ..privacy._noise import secret_key
 from ..schema._groups import Groups
 from ..schema._listed import check_listed, positions
 from ..schema._reading import NoEstimator, is_missing, read_labels, validate_table
-from ._curator import CONSTRAINTS, Curator
+from ._curator import CONSTRAINTS
 from ._mmd import Embedding, PartitionRows, grid_scores
 from ._protocol import (
     Bid,
@@ -338,18 +338,18 @@ def _owner_codes(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
 
 
 def run_protocol(
-    curator: Curator,
+    curator: Any,
     owners: Mapping[Any, DataOwner] | Any,
     *,
     n_jobs: int | None = None,
     timeout: float | None = None,
     verbose: int = 0,
-) -> Curator:
+) -> Any:
     """Carry messages between a curator and owners until the curator has chosen.
 
     Parameters
     ----------
-    curator : Curator
+    curator : Curator or SketchCurator
         Not opened yet.
     owners : mapping from name to DataOwner
         Anything with a method `answer` will do, and so will one object, an iterable of names, with

@@ -25,6 +25,7 @@ from ..privacy._contract import PrivacyReprMixin, estimator
 from ..schema._reading import beside_X, unwrap
 from ..schema._schema import allowed
 from ._mmd import RowReader, mmd2
+from ._private_summary import PrivateSummaryPrivacy
 from ._summarizer import PrivateMMDSummarizer
 
 # The distance between all pairs of target rows is part of `mmd_`.
@@ -100,7 +101,8 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         MMD of the chosen rows to the target (to 10,000 rows of it at most), exact: for the curator
         alone. Of rows, also where groups are protected.
     privacy_ : SummaryPrivacy
-        That of the summarizer, and that the model was trained on real rows.
+        That of the summarizer, and that the model was trained on real rows (with "sketches":
+        synthetic ones).
     classes_ : ndarray, for classifiers
         The classes among the chosen rows.
     n_features_in_ : int
@@ -202,6 +204,8 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
                 self.summarizer_ = summarizer
                 for name in ("estimator_", "mmd_", "_holdout"):  # of the fit before
                     self.__dict__.pop(name, None)
+        if not hasattr(summarizer, "sample_indices_"):
+            return self._fit_synthetic(X, X_target, holdout, params)
         chosen = summarizer.sample_indices_
         rows = _safe_indexing(X, chosen)
         labels = None if y is None else _safe_indexing(y, chosen)
@@ -209,6 +213,20 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         estimator = clone(self.estimator).fit(_model_input(summarizer, rows), labels, **params)
         target = X if X_target is None else unwrap(X_target)
         self.mmd_ = _distance(summarizer, rows, target)
+        self.estimator_, self._holdout = estimator, holdout
+        return self
+
+    def _fit_synthetic(self, X: Any, X_target: Any, holdout: Any, params: dict[str, Any]) -> Any:
+        """Train on the synthetic rows of a private summary, which no row of X stands behind."""
+        summarizer = self.summarizer_
+        if params:
+            raise ValueError(
+                f"Leave out {sorted(params)}: with protocol='sketches' the estimator is trained on "
+                "synthetic rows, which no parameter of rows of X belongs to."
+            )
+        estimator = clone(self.estimator).fit(summarizer.X_, summarizer.y_)
+        target = X if X_target is None else unwrap(X_target)
+        self.mmd_ = _distance(summarizer, summarizer.X_, target)
         self.estimator_, self._holdout = estimator, holdout
         return self
 
@@ -252,7 +270,9 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
     def privacy_(self):
         """The summarizer's guarantees, and that the model was trained on real rows."""
         check_is_fitted(self, "summarizer_")
-        return replace(self.summarizer_.privacy_, use=_TRAINED_ON_ROWS)
+        told = self.summarizer_.privacy_
+        is_synthetic = isinstance(told, PrivateSummaryPrivacy)
+        return told if is_synthetic else replace(told, use=_TRAINED_ON_ROWS)
 
     @property
     def n_features_in_(self):

@@ -27,8 +27,10 @@ from ._auction import Auction
 from ._curator import CONSTRAINTS, PROTOCOLS, Curator, check_target_groups, from_name
 from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
 from ._owners import DataOwner, PartitionOwners, rows_by_owner, run_protocol
+from ._private_summary import SketchDraft, ask_ledgers, check_sketches, draft_of, publish, warn_last
 from ._protocol import COSTS_NOTHING, Propose, Protocol
 from ._releases import RELEASES, OwnerValueRelease, OwnerValues
+from ._sketches import Sketches
 
 _NO_TARGET = (
     "X_target is missing, so X itself is the target. Pass the rows to match as X_target; where X "
@@ -40,6 +42,9 @@ _NO_LABELS = (
 )
 _ROUTED = ("X_target", "owners", "groups", "target_groups")
 _COINS, _VALUES = 10, 11  # keys of seeds, beside the curator's
+_OF_ROWS = ("sample_indices_", "owner_counts_", "owner_values_", "n_accessed_", "embedding_")
+_OF_SKETCHES = ("sketch_", "X_", "y_", "weights_", "effective_sample_size_")
+_OF_A_FIT = (*_OF_ROWS, *_OF_SKETCHES, "gamma_", "privacy_", "transcript_", "dropped_owners_")
 
 
 class _CuratorOfFit(Curator):
@@ -79,10 +84,13 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     ----------
     n_select : int, default=100
         p, how many rows to choose; fewer, with a UserWarning, where fewer were received.
-    protocol : {"propose", "pool", "posted", "ask_all", "auction"} or Protocol, default="propose"
+    protocol : {"propose", "pool", "posted", "ask_all", "auction", "sketches"} or Protocol, \
+default="propose"
         How curator and owners talk: `Propose`, `Pool`, `Posted`, `AskAll`, or `Auction`, which is
-        the paper's and has no valid guarantee. A name stands for the defaults of its class; an
-        object sets its parameters: ``Propose(parsimony=6)``, ``Posted(n_rounds=10)``.
+        the paper's and has no valid guarantee. With "sketches" (`Sketches`) no row leaves an owner:
+        each releases a private sketch of X and y, and the summary is synthetic rows. A name stands
+        for the defaults of its class; an object sets its parameters: ``Propose(parsimony=6)``,
+        ``Sketches(label=["no", "yes"])``.
     schema : TableSchema or what stands for one, default=None
         Public description of the columns. Tables are read through it as they come, with words and
         missing values where it says so, and rows are compared as vectors (`PublicVectorizer`); the
@@ -133,7 +141,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     noise_seed : int or None, default=None
         For simulations only: noise and coins from a seed.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges the costs for target and owners, added up.
+        Where `fit` charges the costs for target and owners, added up. With "sketches" it may be a
+        dict from owner to ledger: each owner then charges its own, once.
     n_jobs : int or None, default=None
         Owners that think at the same time, in threads. The result does not depend on it.
     verbose : int, default=0
@@ -161,6 +170,16 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         gamma, or what "auto" stands for; public.
     schema_ : TableSchema or None
         That of the columns of X that are used, in their order.
+    X_, y_ : array or frame of shape (n_select, n_features), ndarray of shape (n_select,)
+        With "sketches", which sets none of the attributes above that are of rows: synthetic rows
+        that match the target, and their labels (None without y).
+    weights_ : ndarray of shape (n_select,)
+        Their weights, which sum to one.
+    sketch_ : PrivateSketch
+        The owners' sketches, merged: it may be published. Its last column is the label, "target".
+    effective_sample_size_ : float
+        How many rows of equal weight those were worth, of `Sketches.n_synthetic`, among which X_
+        was chosen.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
@@ -259,7 +278,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
             The rows of all owners. The partitions of a Dask collection are owners, named 0, 1, ...
             ("propose" and "pool" only); they answer where they are.
         y : array-like of shape (n_samples,), default=None
-            Labels play no part in the choice, but there must be as many as rows of X.
+            Labels play no part in the choice, but there must be as many as rows of X. With
+            "sketches" they are sketched with X; of a Dask collection, a Dask series or array.
         X_target : array-like or frame of shape (m, n_features), default=None
             D_v. None summarises X itself, with a UserWarning that ``target_is_owners=True``
             avoids. The claims then count the release of its mean against the owners' rows, as they
@@ -322,6 +342,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         X, y = indexable(X, y)
         labels = {"groups": groups, "target_groups": target_groups}
         self.fit(X, y, X_target=X_target, owners=owners, **labels)
+        if isinstance(self._made_protocol(), Sketches):
+            return self.X_ if y is None else (self.X_, self.y_)
         if self.reveal == "features":
             chosen = self.embedding_.features(self.vectors(X)[self.sample_indices_])
         else:
@@ -341,7 +363,7 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         ndarray of shape (m, n_columns)
             What `embedding_` takes, and what distances such as `mmd2` with ``gamma=gamma_`` are of.
         """
-        check_is_fitted(self, "sample_indices_")
+        check_is_fitted(self, "gamma_")
         return read_rows(self, X, reset=False)
 
     def noisy_owner_values(self, epsilon: float) -> OwnerValues:
@@ -384,11 +406,17 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     @property
     def holds_private_data(self) -> bool:
         """True once fitted: which rows were chosen, and from whom, is private."""
-        return hasattr(self, "sample_indices_")
+        of_target = getattr(self, "privacy_", None) is not None and self.privacy_.target
+        return hasattr(self, "sample_indices_") or bool(of_target and of_target.epsilon() == np.inf)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._made_protocol()
+        if isinstance(self._made_protocol(), Sketches):
+            check_sketches(self)
+        elif isinstance(self.ledger, dict):
+            raise ValueError(
+                "Give one ledger: only protocol='sketches' has owners that each charge their own."
+            )
         from_name(self.release, RELEASES)
         check_gamma(self.gamma, self.schema)
         check_bounds(self.schema)
@@ -397,7 +425,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         return from_name(self.protocol, PROTOCOLS)
 
     def _ask_ledger(self) -> None:
-        if self._made_protocol().is_nominal(from_name(self.release, RELEASES)):
+        if isinstance(self._made_protocol(), Sketches):
+            ask_ledgers(self)
+        elif self._made_protocol().is_nominal(from_name(self.release, RELEASES)):
             super()._ask_ledger()
 
     def _draft(
@@ -408,7 +438,9 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         owners: Any,
         target_groups: Any = None,
         groups: Any = None,
-    ) -> _Draft:
+    ) -> Any:
+        if isinstance(self._made_protocol(), Sketches):
+            return draft_of(self, X, y, X_target, owners, groups)
         # Public facts alone decide: what is claimed and charged must not depend on a row.
         is_target = X_target is None or X_target is X
         of_owners = bool(self.target_is_owners) or is_target
@@ -506,10 +538,16 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         return rng.randint(2**31) if self.epsilon == np.inf else seed
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
-        if privacy.mechanism != COSTS_NOTHING:  # "pool" tells owners public numbers only
+        # Owners with ledgers of their own pay themselves; "pool" tells owners public numbers only.
+        if not isinstance(self.ledger, dict) and privacy.mechanism != COSTS_NOTHING:
             super()._pay(privacy)
 
-    def _publish(self, draft: _Draft) -> None:
+    def _publish(self, draft: Any) -> None:
+        for name in _OF_A_FIT:  # nothing speaks of a fit before
+            self.__dict__.pop(name, None)
+        if isinstance(draft, SketchDraft):
+            publish(self, draft)
+            return
         curator, members = draft.curator, draft.members
         run_protocol(curator, draft.parties, n_jobs=self.n_jobs, verbose=self.verbose)
         chosen = curator.chosen
@@ -524,7 +562,10 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
         self.embedding_, self.gamma_ = curator.embedding, curator.gamma
         self.schema_ = self._schema_of_table()
 
-    def _warn_last(self, draft: _Draft) -> None:
+    def _warn_last(self, draft: Any) -> None:
+        if isinstance(draft, SketchDraft):
+            warn_last(self, draft)
+            return
         draft.curator.warn_of_result()
         if len(self.sample_indices_) < self.n_select:
             warn_caller(

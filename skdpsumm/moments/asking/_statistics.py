@@ -16,7 +16,8 @@ from ...schema._schema import TableSchema
 from ..inferring._points import absent
 from ..inferring._table_model import TableModel
 from ._estimate import Estimate
-from ._graphical_answer import GraphicalAnswer, ModelAnswers
+from ._graphical_answer import GraphicalAnswer
+from ._parts import ModelAnswers
 from ._points_answer import PointsAnswer
 from ._positions import Positions
 from ._quantiles import InverseCDF, monotone

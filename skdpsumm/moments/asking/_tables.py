@@ -20,7 +20,7 @@ from ...schema._schema import TableSchema
 from ...sketches._residuals import subsets
 from ..inferring._table_model import TableModel
 from ._estimate import Estimate
-from ._graphical_answer import APART, TOGETHER, ModelAnswers
+from ._parts import APART, TOGETHER, ModelAnswers
 from ._warnings import warn_of_the_wide
 
 Floats = NDArray[np.float64]

@@ -21,12 +21,19 @@ from ..._computing import progress, warn_caller
 from ...features._feature_maps import project_to_simplex
 from ...privacy._contract import columns_kept
 from ...schema._columns import Categorical, Column, Numeric
-from ...schema._reading import ReadRows, Table, exact_numbers, validate_table
+from ...schema._reading import (
+    ReadRows,
+    Table,
+    beside_X,
+    exact_numbers,
+    unwrap,
+    validate_table,
+)
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, table_of, with_parts
 from ..asking._estimate import Estimate
-from ..asking._graphical_answer import ModelAnswers
+from ..asking._parts import ModelAnswers
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of
 from ..inferring._points import (
     absent,
@@ -38,7 +45,9 @@ from ..inferring._points import (
     systematic,
 )
 from ..inferring._regression import MomentRegression
+from ..inferring._target import TargetEmbedding
 from ._coefficients import Design, Regression
+from ._targeted import TargetedPrivacy
 
 # Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
 # 0.73 that were 0.9 to 0.99 with other sketches of the same rows; at 25 and more that happened
@@ -178,8 +187,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         n_synthetic=100_000,
         random_state=None,
         verbose=0,
+        X_target=None,
     ):
-        """Return a model trained from a release alone.
+        """Return a model trained from a release, and from what you know of a target.
 
         Parameters
         ----------
@@ -192,6 +202,11 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             As in `M2MEstimator.from_sketch`: of all columns of the sketch, the target included.
         estimator, inference, weights, prior, n_synthetic, random_state, verbose :
             As in the constructor.
+        X_target : array-like or frame of shape (m, n_features), default=None
+            Rows of the population that the model is for, without labels, where that is another
+            than the sketched one (covariate shift). Synthetic rows are weighted to look like them.
+            This costs no privacy of the rows that were sketched. The target is not protected from
+            whoever gets the model: `privacy_.target` says so, and `holds_private_data` is True.
 
         Raises
         ------
@@ -205,7 +220,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             Where the release shows that the model is weak: the sketch does not tell of most inputs
             how the target goes with them (docs/m2m.md), or noise drowns it.
         UserWarning
-            Where `effective_sample_size_` is small.
+            Where `effective_sample_size_` is small; of a target, where the sketch has few or no
+            rows like it.
         """
         model = cls(
             estimator=estimator,
@@ -220,14 +236,34 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         which = columns.n_columns - 1 if target is None else columns.index(target, "target")
         model._read_by = _all_but(columns, which)
         model._set_inputs(model._read_by)
-        return model._train(sketch, columns, which, check_random_state(random_state))
+        embedding = None if X_target is None else model._embedded(X_target)
+        return model._train(sketch, columns, which, check_random_state(random_state), embedding)
 
-    def _train(self, sketch: PrivateSketch, columns: TableSchema, target: int, rng):
+    def _embedded(self, X_target: Any) -> TargetEmbedding:
+        """Return the embedding of the rows that the model is for."""
+        with beside_X("X_target"), columns_kept(self):
+            rows = validate_table(self, unwrap(X_target), schema=self._read_by, reset=False)
+            self._read_by.check(rows)
+        return TargetEmbedding.of(rows, self._read_by)
+
+    @property
+    def holds_private_data(self) -> bool:
+        """True where the model follows a target's rows, which nothing protects."""
+        return isinstance(getattr(self, "privacy_", None), TargetedPrivacy)
+
+    def _train(
+        self,
+        sketch: PrivateSketch,
+        columns: TableSchema,
+        target: int,
+        rng,
+        embedding: TargetEmbedding | None = None,
+    ):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
         for name in ("estimator_", "effective_sample_size_"):
             self.__dict__.pop(name, None)
         self.sketch_ = sketch
-        self.privacy_ = sketch.privacy
+        self.privacy_ = sketch.privacy if embedding is None else TargetedPrivacy(sketch.privacy)
         self._set_target(columns, target)
         self._table, self._target = columns, target
         self._seed = int(rng.randint(np.iinfo(np.int32).max))
@@ -244,11 +280,16 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
                 )
             points, weights = points[known], weights[known] / weights[known].sum()
         self._columns = _all_but(columns, target)
+        if embedding is not None:
+            points, weights = _towards(embedding, points, weights, target, rng)
         inputs = self._encoded(np.delete(points, target, axis=1))
         learnt = self._training_target(points[:, target])
         self.estimator_ = self._trained(inputs, learnt, weights, rng)
         self.effective_sample_size_ = float(weights.sum() ** 2 / np.sum(weights**2))
-        if not graphical:
+        if embedding is not None:
+            rows = np.delete(points, target, axis=1)
+            self._warn_of_target(embedding.is_out_of_reach(rows, weights), inputs.shape[1])
+        elif not graphical:
             self._warn_of_few_points(columns, inputs.shape[1] + 1)
         warn_of_invisible_inputs(sketch, columns, target, self.prior, graphical=graphical)
         return self
@@ -345,6 +386,11 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         True
         """
         check_is_fitted(self, "estimator_")
+        if self.holds_private_data:
+            raise ValueError(
+                "coefficients are those of the rows that were sketched, and this model is for "
+                "X_target: call from_sketch without it."
+            )
         table, target = self._table, self._target
         if not self._is_graphical(self.sketch_.feature_map):
             raise ValueError(
@@ -424,6 +470,19 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             UserWarning,
         )
 
+    def _warn_of_target(self, out_of_reach: bool, n_inputs: int) -> None:
+        """Warn where the sketch has few rows like the target's, or none."""
+        worth = self.effective_sample_size_
+        if out_of_reach or worth < _POINTS_A_PARAMETER * (n_inputs + 1):
+            few = "no" if out_of_reach else "few"
+            warn_caller(
+                "Add a sketch of rows that are more like X_target, or describe the target by fewer "
+                f"columns: the sketch has {few} rows there. The weighted synthetic rows are worth "
+                f"{worth:.0f} of equal weight (effective_sample_size_), for {n_inputs} inputs, so "
+                "the model may be near chance.",
+                UserWarning,
+            )
+
     def _training_target(self, target: NDArray) -> NDArray:
         return target
 
@@ -476,6 +535,15 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def _towards(
+    embedding: TargetEmbedding, points: NDArray, weights: NDArray, target: int, rng: Any
+) -> tuple[NDArray, NDArray]:
+    """Return points with weights by which their inputs look like the target's rows."""
+    if np.ptp(weights):  # weights are closest to uniform ones
+        points = points[systematic(weights, len(points), rng)]
+    return points, embedding.weights(np.delete(points, target, axis=1))
 
 
 def _check_names(sketcher: Any, table: TableSchema) -> None:

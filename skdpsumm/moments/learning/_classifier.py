@@ -68,7 +68,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     estimator_ : the trained classifier
     sketch_ : PrivateSketch
         The release, of the columns of X and the label.
-    privacy_ : PrivacyGuarantee
+    privacy_ : PrivacyGuarantee or TargetedPrivacy
+        With `X_target` in `from_sketch`, two claims: `privacy_.sketch`, of the rows that were
+        sketched, and `privacy_.target`, of the target's, with epsilon = inf.
     effective_sample_size_ : float
         Number of equally weighted points that the weights are worth: `n_synthetic` where rows are
         drawn from a graphical model. Training warns where they are fewer than ten for each input,

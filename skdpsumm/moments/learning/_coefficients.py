@@ -28,7 +28,8 @@ from ...schema._columns import Categorical
 from ...schema._schema import TableSchema
 from ..asking._estimate import Estimate
 from ..asking._filled_cells import MOST_CELLS
-from ..asking._graphical_answer import GraphicalAnswer, ModelAnswers
+from ..asking._graphical_answer import GraphicalAnswer
+from ..asking._parts import ModelAnswers
 from ..asking._positions import NamedRows
 from ..asking._question import Question
 from ..asking._warnings import AnswerWarning, first_of

@@ -41,7 +41,9 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     estimator_ : the trained regressor
     sketch_ : PrivateSketch
         The release, of the columns of X and the target.
-    privacy_ : PrivacyGuarantee
+    privacy_ : PrivacyGuarantee or TargetedPrivacy
+        With `X_target` in `from_sketch`, two claims: `privacy_.sketch`, of the rows that were
+        sketched, and `privacy_.target`, of the target's, with epsilon = inf.
     effective_sample_size_ : float
         As in `M2MClassifier`.
     n_features_in_ : int

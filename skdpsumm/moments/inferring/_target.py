@@ -1,0 +1,86 @@
+"""Synthetic rows weighted to match a target's rows, at home: covariate shift from a sketch.
+
+The embedding of the target is the mean, over its rows, of histograms of the columns. Synthetic rows
+are weighted so that theirs agrees with it within the target's own sampling error, and are
+otherwise as equal as they can be. No noise is added: weights tell of the target's rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...features._histogram import HistogramMap
+from ...privacy import PrivacyGuarantee
+from ...privacy._mechanisms import Unprotected
+from ...schema._reading import Table
+from ...schema._schema import TableSchema
+from ._points import maxent_weights
+from ._regression import FeatureBlocks
+
+# Of each numeric column. Of a few hundred rows finer bins hold too few to be matched.
+_N_BINS = 10
+# Root mean square of what the weights miss, in standard errors of the target's embedding, from
+# which on the synthetic rows do not reach the target. Weights that match it have about one.
+_MISSED = 2.0
+
+UNPROTECTED = "the weights follow its rows without noise"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TargetEmbedding:
+    """The mean embedding of a target's rows, and its sampling error. Holds private data.
+
+    Parameters
+    ----------
+    feature_map : HistogramMap
+        phi, public: a histogram of each column.
+    mean : ndarray of shape (m,)
+    slack : ndarray of shape (m,)
+        Variance of each entry of `mean` around the mean of the target's population.
+    """
+
+    feature_map: HistogramMap
+    mean: NDArray[np.float64]
+    slack: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: NDArray | Table, schema: TableSchema) -> TargetEmbedding:
+        """Embed rows, checked, of a table; the map follows from the schema alone."""
+        feature_map = _target_map(schema)
+        features = FeatureBlocks(feature_map, rows)  # type: ignore[arg-type]
+        mean, n = features.mean(), features.n_points
+        # What no row of few has may still be there: its share is below some 1 / n.
+        variance = np.maximum(features.mean_square() - mean**2, 1 / n)
+        return cls(feature_map, mean, variance / n)
+
+    def weights(self, points: NDArray) -> NDArray[np.float64]:
+        """Return the weights of points, which sum to one, whose embedding is that of the target."""
+        return maxent_weights(FeatureBlocks(self.feature_map, points), self.mean, self.slack)
+
+    def is_out_of_reach(self, points: NDArray, weights: NDArray) -> bool:
+        """Return whether no weights make the points look like the target."""
+        found = FeatureBlocks(self.feature_map, points).tdot(weights)
+        missed = np.sqrt(np.mean((found - self.mean) ** 2 / self.slack))
+        return bool(missed > _MISSED)
+
+
+def _target_map(schema: TableSchema) -> HistogramMap:
+    """Return the public map of a target's embedding."""
+    return HistogramMap.build(schema, _N_BINS, [(j,) for j in range(schema.n_columns)])
+
+
+def unprotected_target(unit: str = "one row") -> PrivacyGuarantee:
+    """Return what is claimed for the rows of a target that weights follow: nothing."""
+    return PrivacyGuarantee(
+        Unprotected(UNPROTECTED),
+        protects="the target",
+        against=(
+            "whoever receives the weighted rows or a model trained on them; nobody else learns "
+            "anything of it"
+        ),
+        unit=unit,
+        given="nothing",
+    )

@@ -1,0 +1,78 @@
+"""The private summary over Flower: what the agreement fixes, and what comes of the sum."""
+
+import importlib.util
+
+import numpy as np
+import pandas as pd
+import pytest
+
+if importlib.util.find_spec("flwr") is None:
+    pytest.skip("needs the extra flower", allow_module_level=True)
+
+from skdpsumm import Categorical, M2MClassifier, PrivacyLedger, TableSchema
+from skdpsumm.federated._agreement import Agreement
+from skdpsumm.federated._envelope import Keys
+from skdpsumm.summaries import Sketches
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
+SCHEMA = {"a": (0, 1), "b": (0, 1), "ill": [0, 1]}
+KEYS = {name: Keys().public for name in ("curator", "north", "south")}
+BUDGET = {"epsilon": 3.0, "delta": 1e-6, "random_state": 0}
+
+
+def agreement(**options):
+    part = {"kind": "summary", "target": "ill", "n_owners": 2, **options}
+    return Agreement(["north", "south"], SCHEMA, KEYS, sketch={"sketchers": [part], **BUDGET})
+
+
+def table(seed, n=4000):
+    rng = np.random.default_rng(seed)
+    a, b = rng.random((2, n))
+    return pd.DataFrame({"a": a, "b": b, "ill": ((b > 0.5) == (a > 0.5)).astype(int)})
+
+
+def test_the_agreement_fixes_the_groups_of_the_protocol():
+    ours = agreement()
+    found = ours.sketcher().preview_map(3, list(SCHEMA))
+    inputs = TableSchema({"a": (0, 1), "b": (0, 1)})
+    protocol = Sketches().agreement(inputs, Categorical([0, 1]), 2, epsilon=3.0)
+    assert found.groups == protocol.groups
+    assert tuple(found.n_bins)[:2] == protocol.n_bins[:2]
+    assert ours.digest != agreement(rows_per_owner=50).digest
+    few = agreement(rows_per_owner=20).sketcher().preview_map(3, list(SCHEMA))
+    assert few.groups == ((0, 2), (1, 2))
+
+
+def test_owners_release_once_each_and_the_consumer_weighs_at_home():
+    ours, sketches = agreement(), []
+    for k in range(2):
+        ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
+        sketches.append(ours.sketcher(ledger=ledger, noise_seed=k).fit(table(k)).sketch_)
+        assert len(ledger.entries()) == 1
+        assert ledger.spent.epsilon == pytest.approx(sketches[-1].privacy.epsilon(1e-5), rel=1e-4)
+    merged = sketches[0] + sketches[1]
+    assert merged.privacy.epsilon(1e-6) == pytest.approx(3.0, rel=1e-4)
+    held = table(8)
+    held = held[held.a > 0.8]
+    options = {"target": "ill", "n_synthetic": 5000, "random_state": 0}
+    target = table(9)[["a", "b"]]
+    models = (
+        M2MClassifier.from_sketch(merged, X_target=rows, **options)
+        for rows in (target[target.a > 0.8], None)
+    )
+    weighted, plain = (model.score(held[["a", "b"]], held.ill) for model in models)
+    assert weighted > 0.85 > 0.7 > plain
+
+
+@pytest.mark.parametrize(
+    ("part", "match"),
+    [
+        ({"target": None}, "target is missing"),
+        ({"target": "no such"}, "target"),
+        ({"n_owners": 0}, "n_owners"),
+        ({"ledger": "mine"}, "unknown entries"),
+    ],
+)
+def test_what_cannot_be_agreed_is_refused(part, match):
+    with pytest.raises(ValueError, match=match):
+        agreement(**part)
