@@ -99,12 +99,11 @@ class DataOwner:
             raise ValueError("X and y have different numbers of rows.")
         self._coins = np.random.default_rng(seed)
         self._bound = max_rows_per_group
-        self._remaining = self._kept(groups, seed)
+        self._takes_part = self._kept(groups, seed)
         self._embedding: Embedding | None = None
         self._grid: NDArray | None = None
         self._reveal = "rows"
-        self._last_bid = -1
-        self._n_above = self._n_sent = 0
+        self.restart()
 
     def _kept(self, labels: Any, seed: Any) -> NDArray[np.bool_]:
         """Return which rows take part: k of each group, by coins of this owner's own."""
@@ -196,10 +195,28 @@ class DataOwner:
     def _(self, message: HandOver) -> Rows:
         return self._hand_over([self._last_bid] if self._last_bid >= 0 else [])
 
+    def restart(self, seed: Any = None) -> None:
+        """Begin anew, for another run: rows that were handed over may be handed over again.
+
+        What is known of phi of the rows is kept, where the next curator has the same map.
+
+        Parameters
+        ----------
+        seed : int or SeedSequence, default=None
+            Of the coins from here on, for simulations. None goes on with those at hand.
+        """
+        if seed is not None:
+            self._coins = np.random.default_rng(seed)
+        self._remaining = self._takes_part.copy()
+        self._last_bid = -1
+        self._n_above = self._n_sent = 0
+
     def _propose(self, message: ProposeRows, n_matched: int, n_uniform: int) -> Rows:
         matched = self._matched(message.direction, message.noise, n_matched)
         rest = np.setdiff1d(np.flatnonzero(self._remaining), matched)
-        return self._hand_over([*matched, *self._coins.permutation(rest)[:n_uniform]])
+        # As those that are matched where the noise is all: in simulations, the same coins count.
+        uniform = draw_tilted(np.zeros(len(rest)), n_uniform, self._coins)
+        return self._hand_over([*matched, *rest[uniform]])
 
     def _matched(
         self, direction: NDArray | None, noise: float | None, n: int
@@ -218,6 +235,8 @@ class DataOwner:
         most = max(n, _MOST_BYTES // (4 * embedding.n_features))
         if len(candidates) > most:  # phi of all would not fit, and a sample does
             candidates = np.sort(self._coins.choice(candidates, most, replace=False))
+        if self._grid is None and 4 * len(self._X) * embedding.n_features <= _MOST_BYTES:
+            self._grid = self._grid_of(np.arange(len(self._X)))
         features = self._grid_of(candidates) * np.float32(embedding.unit)
         if not noise:
             search = feature_search(features, direction, n)

@@ -150,7 +150,7 @@ def rows_by_owner(
 
 def _owner_codes(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
     """Return the names of the owners in order, and whose each row is, by position."""
-    cells = owners.tolist()
+    cells = list(dict.fromkeys(owners.tolist()))
     kinds = {isinstance(cell, str) for cell in cells}
     if len(kinds) > 1 or any(map(is_missing, cells)):
         raise ValueError(
@@ -158,5 +158,5 @@ def _owner_codes(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
             "rows without an owner a name of their own, fillna('unknown')."
         )
     # Sorted, so that an owner's number, and with it the seed of its coins, hangs on no row's place.
-    labels = sorted(check_listed("owners", list(dict.fromkeys(cells))))
+    labels = sorted(check_listed("owners", cells))
     return labels, positions(owners, labels)

@@ -296,12 +296,12 @@ class Quotas:
         """Take note that these rows are chosen, and no others."""
         self._left = self.most - np.bincount(self.codes[chosen], minlength=len(self.most))
 
-    def full(self, spare: int | None = None) -> NDArray[np.bool_]:
-        """Return which rows' owners are at their bound, once row `spare` is given up."""
+    def full(self, spare: int | None = None) -> NDArray[np.bool_] | None:
+        """Return which rows' owners are at their bound, once row `spare` is given up; or None."""
         full = self._left == 0
         if spare is not None:
             full[self.codes[spare]] = False
-        return full[self.codes]
+        return full[self.codes] if full.any() else None
 
 
 class SubsetSearch:
@@ -396,9 +396,8 @@ class SubsetSearch:
 
     def _closed(self, spare: int | None = None) -> NDArray[np.bool_]:
         """Return which rows cannot be chosen, if row `spare` is given up for one."""
-        if self.quotas is None:
-            return self.is_chosen
-        return self.is_chosen | self.quotas.full(spare)
+        full = None if self.quotas is None else self.quotas.full(spare)
+        return self.is_chosen if full is None else self.is_chosen | full
 
     def _put(self, slot: int, row: int) -> None:
         if self.quotas is not None:

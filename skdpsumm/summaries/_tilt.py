@@ -16,7 +16,7 @@ _MOST_STRICT = 1000.0
 _LEAST_RIDGE = 1e-5
 _MOST_STEPS = 60
 # The fit needs no more rows than these, its spectrum no more than those.
-_ROWS_OF_FIT, _ROWS_OF_SPECTRUM = 4096, 512
+_ROWS_OF_FIT, _ROWS_OF_SPECTRUM = 4096, 128
 
 
 def tilted_scores(
@@ -85,7 +85,9 @@ def _strictness(
     """
     some = features[:: -(-len(features) // _ROWS_OF_SPECTRUM)]
     centred = some - mean.astype(np.float32)
-    of_pairs = np.mean(np.square(centred @ centred.T), dtype=np.float64)  # tr C^2
+    products = np.square(centred @ centred.T)
+    n_pairs = max(len(some) * (len(some) - 1), 1)
+    of_pairs = (products.sum(dtype=np.float64) - np.trace(products)) / n_pairs  # tr C^2
     of_rows = 1 - mean @ mean  # tr C
     scores = features @ residual.astype(np.float32)
     signal = np.var(scores, dtype=np.float64) - noise_std**2 * of_rows
@@ -96,4 +98,6 @@ def _strictness(
 
 def draw_tilted(scores: NDArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw n rows without replacement, each time with probability in proportion to exp(score)."""
+    if n == 0:
+        return np.empty(0, np.int64)
     return np.argsort(-(scores + rng.gumbel(size=len(scores))), kind="stable")[:n]
