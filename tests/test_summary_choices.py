@@ -101,6 +101,14 @@ def test_many_rows_are_weighed_by_a_sample_of_them(scene):
     assert found.reshape(6, 1000)[:, 900:].sum() > 0.8 * found.sum()
 
 
+@pytest.mark.parametrize("n", [2, 50])
+def test_rows_that_are_all_alike_are_drawn_at_random(n):
+    phi = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(0))
+    target = phi.features(points(50)).mean(axis=0)
+    scores = tilted_scores(phi.features(np.ones((n, 2))), target, 0.1, np.random.default_rng(0))
+    assert np.ptp(scores) < 1e-6
+
+
 @pytest.mark.statistical
 def test_draws_follow_the_weights():
     """One of three rows; each count is within six standard errors: fails with 6e-9."""

@@ -45,10 +45,14 @@ def tilted_scores(
     Returns
     -------
     ndarray of shape (n,)
-        ``<b, phi_i>``, up to what is the same for all rows.
+        Up to what is the same for all rows.
 
     Notes
     -----
+    kappa is 20, and more where the rows show that the target differs from them by less. Then the
+    rows need variety rather than weights, and only the part ``20 / kappa`` of them is drawn with
+    these weights, the others at random: what is returned are the logarithms of the mixture.
+
     The dual is smooth and has d unknowns: ``min log mean exp <b, phi_i> - <b, g~> + kappa sigma^2
     |b|^2 / 2``. It is the maximum entropy density ratio of an exponential family (Dudik, Phillips
     and Schapire 2007; Tsuboi et al. 2009).
@@ -71,7 +75,12 @@ def tilted_scores(
 
     options = {"maxiter": _MOST_STEPS, "maxcor": 10}
     b = minimize(dual, np.zeros(len(mean)), jac=True, method="L-BFGS-B", options=options).x
-    return (features @ b.astype(np.float32)).astype(np.float64)
+    scores = (features @ b.astype(np.float32)).astype(np.float64)
+    part = _STRICTNESS / strictness
+    if part == 1:
+        return scores
+    weights = np.exp(scores - scores.max())
+    return np.log(part * weights / weights.sum() + (1 - part) / len(weights))
 
 
 def _strictness(
@@ -79,21 +88,25 @@ def _strictness(
 ) -> float:
     """Return kappa: more where the target shows no difference from these rows beyond the noise.
 
-    If ``b`` had variance ``1 / kappa`` in units of the rows' covariance C, the scores of the rows
-    by what the target differs in would have the variance ``tr C^2 / kappa``, and
-    ``sigma^2 tr C`` from the noise.
+    If the log-weights of the rows had the variance ``1 / kappa`` in every direction of phi, the
+    scores of the rows by what the target differs in would have the variance ``tr C^2 / kappa``,
+    with C the covariance of phi, and ``sigma^2 tr C`` more from the noise, give or take ``sigma^2
+    sqrt(2 tr C^2)``.
     """
     some = features[:: -(-len(features) // _ROWS_OF_SPECTRUM)]
     centred = some - mean.astype(np.float32)
     products = np.square(centred @ centred.T)
     n_pairs = max(len(some) * (len(some) - 1), 1)
     of_pairs = (products.sum(dtype=np.float64) - np.trace(products)) / n_pairs  # tr C^2
+    if of_pairs <= 0:  # rows that are all alike
+        return _STRICTNESS
     of_rows = 1 - mean @ mean  # tr C
     scores = features @ residual.astype(np.float32)
-    signal = np.var(scores, dtype=np.float64) - noise_std**2 * of_rows
-    if signal * _MOST_STRICT <= of_pairs:
-        return _MOST_STRICT
-    return max(of_pairs / signal, _STRICTNESS)
+    found = (np.var(scores, dtype=np.float64) - noise_std**2 * of_rows) / of_pairs
+    # Its standard error, against what is thought before: the noisier it is, the less it counts.
+    error, prior = noise_std**2 * np.sqrt(2 / of_pairs), 1 / _STRICTNESS
+    trust = prior**2 / (prior**2 + error**2)
+    return 1 / np.clip(trust * found + (1 - trust) * prior, 1 / _MOST_STRICT, prior)
 
 
 def draw_tilted(scores: NDArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
