@@ -596,10 +596,15 @@ def test_two_nodes_of_one_name_are_none(homes):
 
 def test_messages_come_out_as_they_went_in():
     sent = ProposeRows(
-        n_herd=3, n_uniform=1, direction=np.arange(40.0) / 7, embedding=agreed().embedding()
+        n_herd=3,
+        n_uniform=1,
+        direction=np.arange(40.0) / 7,
+        noise=0.25,
+        embedding=agreed().embedding(),
     )
     got = message_of(unpack(wired(pack(message_content(sent)))))
     assert describe(got) == describe(sent)
+    assert got.noise == 0.25
     np.testing.assert_array_equal(got.direction, sent.direction)
     np.testing.assert_array_equal(got.embedding.frequencies, sent.embedding.frequencies)
     with pytest.raises(ValueError, match="SendBest does not go over Flower"):
@@ -617,6 +622,9 @@ def test_messages_come_out_as_they_went_in():
         {"direction": np.array([np.inf])},
         {"direction": np.ones(3, np.float32)},
         {"reveal": "all"},
+        {"noise": 0.0},
+        {"noise": np.inf},
+        {"noise": True},
     ],
 )
 def test_messages_with_other_entries_are_refused(change):

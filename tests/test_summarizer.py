@@ -92,7 +92,7 @@ def test_fitted_attributes(protocol):
 def test_default_matches_the_target():
     X, _, owners, target, _ = problem()
     s = summarizer().fit(X, X_target=target, owners=owners)
-    assert s.n_accessed_ == 160
+    assert s.n_accessed_ == 320
     assert s.owner_counts_["south"] >= 16
     found = mmd2(X[s.sample_indices_], target, gamma=0.5)
     assert found < 0.1 * mmd2(X[::30], target, gamma=0.5)
@@ -321,7 +321,7 @@ def test_owners_named_by_shares_may_be_empty():
     s = summarizer(shares={"north": 1, "south": 1, "east": 2})
     s.fit(X, X_target=target, owners=owners)
     assert s.owner_counts_["east"] == 0
-    assert s.n_accessed_ == 80
+    assert s.n_accessed_ == 160
 
 
 # -------------------------------------------------------------------------- summarised estimators

@@ -52,9 +52,7 @@ GROUPS = {
 OTHERS = {
     "Utah": lambda t: t["ST"] == "UT",
     "Black": lambda t: t["RAC1P"] == 2,
-    "men below 30, full time": lambda t: (
-        (t["SEX"] == 1) & (t["AGEP"] < 30) & (t["WKHP"] >= 35)
-    ),
+    "men below 30, full time": lambda t: (t["SEX"] == 1) & (t["AGEP"] < 30) & (t["WKHP"] >= 35),
 }
 N_HELD, MOST_TARGET = 400, 1000
 
@@ -125,6 +123,7 @@ def main():
     )
     parser.add_argument("--data", required=True, help="acs_income_2018_small_1000_per_state.csv.gz")
     parser.add_argument("--others", action="store_true", help="the groups of the choice itself")
+    parser.add_argument("--groups", nargs="+", help="some of them, by name")
     parser.add_argument("--targets", type=int, nargs="+", default=[30, 100, 300, 1000], help="m")
     parser.add_argument("--sizes", type=int, nargs="+", default=[50, 200, 500], help="p")
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.3, 1.0])
@@ -137,13 +136,13 @@ def main():
     epsilons = arguments.epsilons
     print(f"{'':<26}{'m':>5}{'p':>5}{'pool':>9}" + "".join(f"{e:>9g}" for e in epsilons))
     medians = []
-    for name, is_member in (OTHERS if arguments.others else GROUPS).items():
-        group = Group(X, table, is_member)
+    groups = OTHERS if arguments.others else GROUPS
+    for name in arguments.groups or groups:
+        group = Group(X, table, groups[name])
         for m in arguments.targets:
             for p in arguments.sizes:
                 runs = [
-                    ratios(group, X, m, p, seed, gamma, epsilons)
-                    for seed in range(arguments.seeds)
+                    ratios(group, X, m, p, seed, gamma, epsilons) for seed in range(arguments.seeds)
                 ]
                 medians.append(np.median(runs, axis=0))
                 line = "".join(f"{ratio:>9.2f}" for ratio in medians[-1])

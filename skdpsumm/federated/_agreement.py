@@ -35,7 +35,7 @@ _PRIVATE = {*_RELEASE, "schema", "ledger", "max_rows_per_group", "n_jobs", "nois
 # What the agreement says of `Curator`; the rest is the curator's own affair.
 _CURATOR = (
     *("n_select", "gamma", "n_components", "epsilon", "delta"),
-    *("adjacency", "n_target", "random_state"),
+    *("adjacency", "n_target", "max_share_per_owner", "random_state"),
 )
 _ROWS = {**CONSTRAINTS, "gamma": [StrOptions({"auto"}), *CONSTRAINTS["gamma"]]}
 _RANGE = re.compile(r"^(.*)\{(\d+)\.\.(\d+)\}$")
@@ -65,7 +65,8 @@ class Agreement:
         What chooses rows: ``protocol`` ("propose", "pool", or a mapping with such a ``kind`` and
         its ``parsimony`` and ``explore``), and parameters of `PrivateMMDSummarizer`: ``n_select``,
         ``gamma`` ("auto", the default, or a number), ``n_components``, ``epsilon``, ``delta``,
-        ``adjacency``, ``n_target``, ``random_state`` (an int: the frequencies are public).
+        ``adjacency``, ``n_target``, ``max_share_per_owner``, ``random_state`` (an int: the
+        frequencies are public).
     sketch : mapping or None, default=None
         What each owner releases: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
         "histogram" or "race", and its parameters), ``epsilon``, ``delta``, ``adjacency``,
@@ -82,7 +83,7 @@ class Agreement:
     >>> ours = Agreement(["north", "south"], {"age": (17, 90), "job": ["clerk", "farmer"]},
     ...                  rows={"protocol": "pool", "n_select": 10, "random_state": 0})
     >>> ours.rows_per_owner
-    20
+    80
     >>> theirs = Agreement(["north", "south"], {"age": (17, 80), "job": ["clerk", "farmer"]},
     ...                    rows=ours.rows)
     >>> ours.difference(theirs)

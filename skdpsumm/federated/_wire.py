@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -80,8 +81,9 @@ def message_of(content: Mapping[str, Any]) -> ProposeRows:
     counts = [given.get("n_herd"), given.get("n_uniform")]
     arrays = [a for a in (frequencies, offsets, given.get("direction")) if a is not None]
     if (
-        not set(given) <= {"n_herd", "n_uniform", "direction", "reveal"}
+        not set(given) <= {"n_herd", "n_uniform", "direction", "noise", "reveal"}
         or not all(type(n) is int and n >= 0 for n in counts)
+        or not _is_noise(given.get("noise"))
         or given.get("reveal") not in ("rows", "features")
         or not all(_is_real(array) for array in arrays)
     ):
@@ -156,6 +158,10 @@ def _summary(array: NDArray) -> dict[str, Any]:
         "dtype": array.dtype.str,
         "sha256": hashlib.sha256(whole.tobytes()).hexdigest(),
     }
+
+
+def _is_noise(noise: Any) -> bool:
+    return noise is None or (type(noise) is float and 0 < noise < math.inf)
 
 
 def _is_real(array: Any) -> bool:

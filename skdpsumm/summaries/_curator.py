@@ -733,9 +733,7 @@ class ReceivedRows:
         except ValueError:
             raise UnusableAnswerError("sent labels that are missing or of no one kind") from None
 
-    def _rows_fault(
-        self, owner: Any, message: Message, X: NDArray, indices: NDArray
-    ) -> str | None:
+    def _rows_fault(self, owner: Any, message: Message, X: NDArray, indices: NDArray) -> str | None:
         # Shapes and types come first, for what follows computes with them.
         if X.ndim != 2 or X.shape[1] != self._width[message.reveal] or X.dtype not in _DTYPES:
             return "sent rows of another shape or type"

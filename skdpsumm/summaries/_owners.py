@@ -19,8 +19,8 @@ from ..privacy._noise import secret_key
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, validate_table
 from ._curator import CONSTRAINTS, Curator
-from ._mmd import Embedding, PartitionRows, grid_scores
 from ._labels import read_label_column
+from ._mmd import Embedding, PartitionRows, grid_scores
 from ._protocol import (
     Bid,
     CallForBids,
@@ -218,9 +218,7 @@ class DataOwner:
         uniform = draw_tilted(np.zeros(len(rest)), n_uniform, self._coins)
         return self._hand_over([*matched, *rest[uniform]])
 
-    def _matched(
-        self, direction: NDArray | None, noise: float | None, n: int
-    ) -> NDArray[np.int64]:
+    def _matched(self, direction: NDArray | None, noise: float | None, n: int) -> NDArray[np.int64]:
         """Return remaining rows whose mean embedding is close to `direction`.
 
         By kernel herding where it has no noise; else they are drawn, with weights that match it as

@@ -50,8 +50,9 @@ class RunningSums:
     Notes
     -----
     A change by u in round l moves the releases of rounds l, l + 1, ... by ``c_0 u, c_1 u, ...``:
-    all together by at most ``||c|| |u|``; changes in several rounds add up. Sources: Fichtenberger, Henzinger and Upadhyay (2023);
-    Denisov et al. (2022) for streams chosen adaptively.
+    all together by at most ``||c|| |u|``; changes in several rounds add up. Sources:
+    Fichtenberger, Henzinger and Upadhyay (2023); Denisov et al. (2022) for streams chosen
+    adaptively.
     """
 
     def __init__(

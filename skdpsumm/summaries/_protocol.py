@@ -281,9 +281,10 @@ class Propose(Protocol):
 
     Parameters
     ----------
-    parsimony : float, default=8.0
+    parsimony : float, default=16.0
         Rows that the curator receives for each row that it keeps, at most. Nothing else helps as
-        much: going from 4 to 8 halves MMD^2, whatever epsilon is. Lower it where rows are dear.
+        much, whatever epsilon is, and rows that are not kept have been seen by the curator: lower
+        it where rows are dear.
     explore : float, default=0.0
         Part of each owner's proposals that is drawn uniformly at random, whatever the target. The
         default follows from the noise, which is public: an owner draws rows with weights that are
@@ -293,8 +294,8 @@ class Propose(Protocol):
     Notes
     -----
     *What each party sees.* An owner: the public embedding phi, the noisy mean embedding of D_v, the
-    size of its noise and how many rows to propose, all in one message. The curator: D_v and all proposals. The consumer:
-    the summary, real rows.
+    size of its noise and how many rows to propose, all in one message. The curator: D_v and all
+    proposals. The consumer: the summary, real rows.
 
     *Guarantee.* (1) The number of rows asked of an owner, ``parsimony p share_k``, is public; the
     size of the noise is that of the mechanism, over the number of rows that it released.
@@ -316,7 +317,7 @@ class Propose(Protocol):
         "explore": [Interval(Real, 0, 1, closed="both")],
     }
 
-    parsimony: float = field(default=8.0, kw_only=False)
+    parsimony: float = field(default=16.0, kw_only=False)
     explore: float = field(default=0.0, kw_only=False)
 
     def broadcasts_target(self) -> bool:
@@ -360,7 +361,7 @@ class Pool(Propose):
 
     Parameters
     ----------
-    parsimony : float, default=8.0
+    parsimony : float, default=16.0
         As in `Propose`.
 
     Notes
@@ -375,5 +376,5 @@ class Pool(Propose):
 
     explore = 1.0  # all proposals are random
 
-    def __init__(self, parsimony=8.0):
+    def __init__(self, parsimony=16.0):
         self.parsimony = parsimony

@@ -83,9 +83,7 @@ def tilted_scores(
     return np.log(part * weights / weights.sum() + (1 - part) / len(weights))
 
 
-def _strictness(
-    features: NDArray, mean: NDArray, residual: NDArray, noise_std: float
-) -> float:
+def _strictness(features: NDArray, mean: NDArray, residual: NDArray, noise_std: float) -> float:
     """Return kappa: more where the target shows no difference from these rows beyond the noise.
 
     If the log-weights of the rows had the variance ``1 / kappa`` in every direction of phi, the
