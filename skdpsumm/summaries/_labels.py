@@ -87,5 +87,5 @@ def _fitted(labels: NDArray | None, kind: str) -> NDArray | None:
         return None
     if kind == "U":
         return labels
-    cast = labels.astype(_DTYPES[kind])
+    cast: NDArray = labels.astype(_DTYPES[kind])
     return cast if np.array_equal(cast, labels) else None

@@ -288,11 +288,11 @@ class Embedding:
 
     def same_as(self, other: Embedding | None) -> bool:
         """Whether the other map gives every row the same phi."""
-        return other is not None and (
-            np.array_equal(self.frequencies, other.frequencies)
-            and (self.offsets is None) == (other.offsets is None)
-            and (self.offsets is None or np.array_equal(self.offsets, other.offsets))
-        )
+        if other is None or not np.array_equal(self.frequencies, other.frequencies):
+            return False
+        if self.offsets is None or other.offsets is None:
+            return self.offsets is other.offsets
+        return np.array_equal(self.offsets, other.offsets)
 
     def grid(self, X: NDArray) -> NDArray[np.float32]:
         """Return cosines (and sines) in whole units of 2**-15, shape (n, d).

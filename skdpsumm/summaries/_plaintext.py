@@ -50,7 +50,7 @@ class OwnersTables:
     members: dict[Any, NDArray[np.int64]]
     faults: dict[Any, str]
     n_rows: int
-    whole: NDArray | None
+    whole: Any
 
 
 def read_owners(estimator: Any, X: Any, owners: Any, *, as_one: bool) -> OwnersTables:
