@@ -74,7 +74,7 @@ schema = TableSchema(
 # First it finds bins for each number, then it counts each column, and then, in four rounds, pairs
 # that the counts so far explain worst. All of it is one release, with one guarantee.
 
-sketch = AdaptiveSketcher(schema=schema, epsilon=1.0, delta=1e-6).fit(people).sketch_
+sketch = AdaptiveSketcher(schema, epsilon=1.0, delta=1e-6).fit(people).sketch_
 sketch
 
 # %%

@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .schema._reading import NoEstimator, is_dask, validate_table
+from .schema._reading import (
+    NoEstimator,
+    is_dask,
+    some_rows,
+    validate_table,
+)
 
 # Results that one task brings together: the reduction is a tree of this width.
 _WIDTH = 32
@@ -90,11 +95,11 @@ class PartitionSchema:
 
 
 def check_columns(estimator: Any, X: Any, *, schema: Any) -> None:
-    """Check X as far as it is in memory, and set the estimator's columns."""
+    """Check the columns of X, and set the estimator's; of a frame's rows one is looked at."""
     if is_dask(X):
         PartitionSchema.of(estimator, X, schema=schema)
     else:
-        validate_table(estimator, X, schema=schema)
+        validate_table(estimator, some_rows(X, slice(1)), schema=schema)
 
 
 def _example(X: Any) -> Any:

@@ -21,7 +21,8 @@ from skdpsumm import (
     TableSchema,
 )
 from skdpsumm.features._feature_maps import GRID
-from skdpsumm.sketches import _bins, _steps
+from skdpsumm.schema import _reading
+from skdpsumm.sketches import _adaptive, _bins, _steps
 from skdpsumm.sketches._bins import (
     N_BINS,
     N_FINE,
@@ -324,6 +325,38 @@ def test_bad_rows_cost_nothing(rows, message):
         model.fit(rows)
     assert not ledger.entries()
     assert not hasattr(model, "n_features_in_")
+
+
+@pytest.mark.parametrize("limit", [None, 2, "average"])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_are_read_in_blocks_and_give_the_same_bits(library, limit, monkeypatch):
+    frame = X if library == "pandas" else pytest.importorskip("polars").from_pandas(X)
+    persons = None if limit is None else np.arange(len(X)) // 3
+    whole = sketcher(max_rows_per_group=limit).fit(frame, groups=persons)
+    read, read_table = [], _reading.read_table
+    monkeypatch.setattr(_adaptive, "_ROWS_PER_BATCH", 1000)
+    monkeypatch.setattr(_reading, "read_table", lambda X: read.append(len(X)) or read_table(X))
+    blocks = sketcher(max_rows_per_group=limit).fit(frame, groups=persons)
+    np.testing.assert_array_equal(blocks.sketch_.sums, whole.sketch_.sums)
+    assert read == [1, 1000, 1000, 1000]
+
+
+@pytest.mark.parametrize("column", ["speed", "job"])
+def test_bad_cells_of_the_last_block_cost_nothing(column, monkeypatch):
+    monkeypatch.setattr(_adaptive, "_ROWS_PER_BATCH", 100)
+    ledger = PrivacyLedger(epsilon=1, delta=1e-6)
+    rows = X.assign(**{column: X[column].astype(object)})
+    rows.loc[rows.index[-1], column] = {"speed": np.inf, "job": "secret"}[column]
+    with pytest.raises(ValueError, match=column) as error:
+        sketcher(ledger=ledger).fit(rows)
+    assert not ledger.entries()
+    assert "secret" not in str(error.value)
+
+
+def test_the_schema_may_come_by_position():
+    assert AdaptiveSketcher((0, 1)).get_params() == AdaptiveSketcher(schema=(0, 1)).get_params()
+    with pytest.raises(TypeError):
+        AdaptiveSketcher((0, 1), "y")
 
 
 def test_one_range_for_all_columns():

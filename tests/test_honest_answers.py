@@ -195,7 +195,11 @@ def test_pairs_that_no_feature_tells(people, singles, by_points, ask):
     truth = numbers.cov(ddof=0) if ask == "covariance" else numbers.corr()
     answer, messages = said(getattr(singles, ask))
     assert holds(answer, truth.to_numpy(), 0.999)
-    assert not messages
+    if ask == "covariance":
+        assert not messages
+    else:  # which single columns leave open from -1 to 1, nearly
+        (message,) = messages
+        assert re.search("tells next to nothing of how 'hours' and 'x0' go together", message)
 
 
 def test_more_outputs_than_are_looked_at(by_points):

@@ -4,7 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsumm import Categorical, HistogramSketcher, Numeric, SketchUnion, TableSchema
+from skdpsumm import (
+    Categorical,
+    HistogramSketcher,
+    M2MEstimator,
+    Numeric,
+    SketchUnion,
+    TableSchema,
+)
+from skdpsumm.moments.asking._graphical_answer import _depends, _that_matter
+from skdpsumm.moments.asking._parts import ModelAnswers
 from skdpsumm.moments.inferring._cells import column_cells, counted_groups, in_cells
 from skdpsumm.moments.inferring._table_model import TableModel
 
@@ -157,3 +166,57 @@ def test_a_drowned_release_gives_an_even_table():
     assert np.all(table >= 0)  # nor NaN
     assert np.isclose(table.sum(), 1)
     assert len(model.points) == 100
+
+
+# ---------------------------------------------------------- functions of whole arrays of rows
+
+
+WHERE = {
+    "in the top of the last cell": lambda r: r[:, 0] > 0.9995,
+    "at the bottom of the first": lambda r: r[:, 0] < 0.0005,
+    "its very end": lambda r: r[:, 0] >= 1.0,
+    "inside a cell": lambda r: (r[:, 0] > 0.41) & (r[:, 0] < 0.42),
+    "in two corners": lambda r: (r[:, 0] > 0.9995) & (r[:, 1] > 0.9995),
+    "next to two edges": lambda r: (r[:, 0] >= 0.2501) & (r[:, 0] < 0.5) & (r[:, 1] < 0.2501),
+    "one whole number": lambda r: (r[:, 2] == 17) & (r[:, 1] > 0.999),
+    "its words": lambda r: np.where(r[:, 0] > 0.5, r[:, 2] == 39, r[:, 1] > 0.7),
+}
+DEPENDS = {"in two corners": (0, 1), "next to two edges": (0, 1), "its words": (0, 1, 2)}
+DEPENDS |= {"one whole number": (1, 2)}
+
+
+@pytest.fixture(scope="module")
+def answers_of_arrays():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random((2000, 2)), rng.integers(0, 40, 2000)])
+    schema = [(0, 1), (0, 1), Numeric(0, 39, step=1)]
+    sketcher = HistogramSketcher(schema=schema, marginals=2, n_bins=4, epsilon=np.inf)
+    return ModelAnswers(TableModel(sketcher.fit(X).sketch_, sketcher.feature_map_.schema))
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_what_a_function_of_whole_arrays_depends_on_is_found(answers_of_arrays, where):
+    """Thresholds inside cells and at ends of ranges, too, where no cell's middle tells."""
+    of_array = lambda rows: WHERE[where](np.asarray(rows)) * 1.0  # noqa: E731
+    columns = DEPENDS.get(where, (0,))
+    assert _that_matter(of_array, answers_of_arrays, (0, 1, 2), 1) == columns
+    two = lambda rows: np.column_stack([of_array(rows), np.ones(len(rows))])  # noqa: E731
+    found = _depends(two, answers_of_arrays.model, (0, 1, 2))
+    assert [group for group, which in found.items() if 0 in which] == [columns]
+
+
+def test_without_noise_what_was_counted_together_is_exact():
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 8, 5000)
+    X = pd.DataFrame({"a": a, "b": np.minimum(a + rng.integers(0, 3, 5000), 9)})
+    X["c"] = np.where(rng.random(5000) < a / 10, "x", "y")
+    schema = {"a": Numeric(0, 9, step=1), "b": Numeric(0, 9, step=1), "c": ["x", "y"]}
+    model = M2MEstimator(schema=schema, epsilon=np.inf).fit(X)
+    ends = [0, 2, 5, 8, 9]
+    counted = np.histogram2d(X["a"], X["b"], bins=[[0, 2, 5, 8, 10]] * 2)[0]
+    table = np.asarray(model.table(["a", "b"], bins={"a": ends, "b": ends}))
+    np.testing.assert_allclose(table.reshape(4, 4), counted, atol=1e-8)
+    product = float(model.estimate(lambda rows: rows["a"] * rows["b"]))
+    assert product == pytest.approx((X["a"] * X["b"]).mean(), rel=1e-12)
+    both = model.count(lambda rows: (rows["a"] > 3) & (rows["c"] == "x"))
+    assert float(both) == pytest.approx(((X["a"] > 3) & (X["c"] == "x")).sum(), rel=1e-12)

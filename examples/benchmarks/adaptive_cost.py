@@ -9,7 +9,7 @@ has a process of its own, with one BLAS thread.
 
 Prints, for each size, medians of
 
-    release     CPU seconds of ``AdaptiveSketcher(schema=...).fit(frame)``: all that reads rows
+    release     CPU seconds of ``AdaptiveSketcher(schema).fit(frame)``: all that reads rows
     fit         CPU seconds of ``M2MEstimator(schema, epsilon).fit(frame)``, which makes the same
                 release and prepares to answer
     first, next CPU seconds of ``count`` with its interval: the first one, and one after it
@@ -77,7 +77,7 @@ def measure(what, size, epsilon):
     if what == "release":
         from skdpsumm import AdaptiveSketcher
 
-        estimator = AdaptiveSketcher(schema=schema, epsilon=epsilon, random_state=0)
+        estimator = AdaptiveSketcher(schema, epsilon=epsilon, random_state=0)
     else:
         estimator = M2MEstimator(schema=schema, epsilon=epsilon, random_state=0)
     warnings.simplefilter("ignore")

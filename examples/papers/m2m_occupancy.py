@@ -4,7 +4,8 @@
 
 FOLDER holds datatraining.txt, datatest.txt and datatest2.txt of UCI data set 357 (Occupancy
 Detection). 90 per cent of the 20,560 rows are sketched, AUC is measured on the rest; medians,
-and the lowest, over seeds. The columns' ranges are what such sensors can read, not the data's.
+and the lowest, over seeds. "adaptive" is the default of `M2MClassifier`. The columns' ranges are
+what such sensors can read, not the data's.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from skdpsumm import (
+    AdaptiveSketcher,
     HistogramSketcher,
     M2MClassifier,
     RACESketcher,
@@ -32,6 +34,7 @@ SKETCHES = {
     "RFF": RFFSketcher(200, gamma=2.0),
     "RACE": RACESketcher(80, n_buckets=80, bandwidth=0.5),
     "HIST + RFF": SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(200, gamma=2.0)]),
+    "adaptive": AdaptiveSketcher(),  # the default, which has no points to weigh
 }
 
 
@@ -60,6 +63,8 @@ def main():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epsilons", default="0.1,0.3,1,3")
     parser.add_argument("--n-synthetic", type=int, default=40_000)
+    parser.add_argument("--sketches", nargs="+", choices=list(SKETCHES), default=list(SKETCHES))
+    parser.add_argument("--deltas", nargs="+", type=float, default=[1e-6, 0.0])
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     X, y = load(arguments.data)
@@ -70,9 +75,10 @@ def main():
     print(
         f"{'sketch':<12}{'weights':<9}{'delta':>7}{'epsilon':>9}{'median':>9}{'lowest':>9}{'s':>6}"
     )
-    for name, sketcher in SKETCHES.items():
-        for weights in ("maxent", "ridge"):
-            for delta in (1e-6, 0.0):
+    for name in arguments.sketches:
+        sketcher = SKETCHES[name]
+        for weights in ("maxent",) if name == "adaptive" else ("maxent", "ridge"):
+            for delta in arguments.deltas:
                 for epsilon in (float(e) for e in arguments.epsilons.split(",")):
                     sketcher.set_params(epsilon=epsilon, delta=delta)
                     start, found = time.perf_counter(), []

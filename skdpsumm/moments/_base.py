@@ -19,11 +19,10 @@ from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, PrivateFit, check_groups, estimator
 from ..schema._columns import Categorical, Column, Numeric
 from ..schema._schema import TableSchema, allowed, as_schema
-from ..sketches import PrivateSketch
+from ..sketches import AdaptiveSketcher, PrivateSketch
 from ..sketches._sketchers import BaseSketcher
 from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
-from ._default_sketcher import default_sketcher
 from .inferring._points import check_answerable
 
 _NO_SCHEMA = (
@@ -158,12 +157,12 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         """Return the schema of the table that is sketched, as far as it is known without rows."""
         return known
 
-    def _made_sketcher(self, schema: Any, table: TableSchema, target: int | None = None) -> Any:
-        """Return the sketcher of a fit: your own with this schema, or the default for a table."""
+    def _made_sketcher(self, schema: Any) -> Any:
+        """Return the sketcher of a fit with this schema: your own, or the default one."""
+        # One default for all tables: examples/benchmarks/narrow.py says why.
         if self._own_sketcher is not None:
             return with_schema(self._own_sketcher, schema)
-        made = default_sketcher(table, target)
-        return made.set_params(schema=schema, **self._protection)
+        return AdaptiveSketcher(schema, **self._protection)
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""
@@ -172,7 +171,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         self._require_schema()
         self._check_inference()
         known = self._sketched_schema(as_schema(self.schema))
-        self._made_sketcher(known, TableSchema((0, 1))).check_budget()
+        self._made_sketcher(known).check_budget()
 
     def _check_said_once(self) -> None:
         """Raise ValueError for a budget beside a sketcher, which has its own."""

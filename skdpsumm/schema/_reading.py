@@ -104,12 +104,24 @@ def read_table(X: Any) -> NDArray | Table:
     check_computed(X)
     if isinstance(X, Table):
         return X
-    if hasattr(X, "columns") and len(getattr(X, "shape", ())) == 2:
+    if is_frame(X):
         columns = [read_column(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1])]
         return Table(columns)
     if isinstance(X, list | tuple):
         return _read_rows(X)
     return _unmasked(np.asanyarray(X))
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a frame, whose columns have dtypes of their own."""
+    # Of a frame that is not computed yet `columns` is slow to ask for, and it has no shape.
+    is_table = len(getattr(X, "shape", ())) == 2 and not isinstance(X, Table)
+    return is_table and hasattr(X, "columns")
+
+
+def some_rows(X: Any, rows: slice) -> Any:
+    """Return these rows of a frame, of which reading makes a copy; of all others, all rows."""
+    return _safe_indexing(X, rows) if is_frame(X) else X
 
 
 def _unmasked(array: NDArray) -> NDArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from ..privacy import PrivacyGuarantee
 from ..privacy._contract import columns_kept, estimator
 from ..privacy._filter import StepBudget
 from ..schema._groups import Groups
-from ..schema._reading import is_dask
+from ..schema._reading import is_dask, is_frame, some_rows
 from ..schema._schema import TableSchema, as_schema, schema_of
 from ._partitions import sum_partitions
 from ._private_sketch import Counted, PrivateSketch, rows_from_sums, sums_of
@@ -95,7 +95,7 @@ class AdaptiveSketcher(TableSketcher):
     Notes
     -----
     Of the budget (of mu^2 under Gaussian noise, of epsilon under pure DP) 8 per cent find bins, 15
-    count the base (30 with a target; 20 and 80 where rows are few for the noise), 5 pay for the
+    count the base (30 with a target; 35 and 80 where rows are few for the noise), 5 pay for the
     choices, and the rest counts what is chosen: about ``0.4 sqrt(n mu)`` groups, but 16 at least,
     and one for each column. Where there are hardly more, all are counted and nothing is chosen.
     With ``epsilon=np.inf`` all pairs are counted. A group has at most 131,072 cells.
@@ -115,7 +115,7 @@ class AdaptiveSketcher(TableSketcher):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.random((5000, 3))
     >>> X[:, 1] = X[:, 0] ** 2
-    >>> sketcher = AdaptiveSketcher(schema=(0, 1)).fit(X)
+    >>> sketcher = AdaptiveSketcher((0, 1)).fit(X)
     >>> [sorted(part.groups) for part in sketcher.feature_map_.parts()]
     [[(0,), (1,), (2,)], [(0,), (1,), (2,)], [(0, 1), (0, 2), (1, 2)]]
     >>> round(sketcher.privacy_.epsilon(1e-6), 3)
@@ -128,6 +128,7 @@ class AdaptiveSketcher(TableSketcher):
         "workload": [None, list, tuple],
     }
 
+    schema: Any = field(default=None, kw_only=False)
     target: Any = None
     workload: Any = None
 
@@ -326,15 +327,28 @@ class AdaptiveSketcher(TableSketcher):
         self, X: Any, groups: Any, known: TableSchema | None
     ) -> tuple[Design, Callable[[HistogramMap], tuple[Sums, int]]]:
         """Return checked rows: what is wrong with them is found before they are paid for."""
-        X = self._validate(X, known, reset=True)
-        design = self._design(schema_of(self))
-        labels = None if groups is None else Groups.read(groups, len(X))
+        first = self._validate(some_rows(X, slice(1)), known, reset=True)
+        # Of a frame the first row alone, which says what columns there are.
+        table = X if is_frame(X) else first
+        design, n_rows = self._design(schema_of(self)), len(table)
+        labels = None if groups is None else Groups.read(groups, n_rows)
         fine = design.singles
-        codes = _coded(X, fine)
+        codes = self._coded(table, fine, known)
         key = b"" if labels is None else self._group_key()
-        counted = Counted.of(len(X), self._limit, labels, key)
+        counted = Counted.of(n_rows, self._limit, labels, key)
         n_threads = effective_n_jobs(self.n_jobs)
         return design, _Rows(codes, fine, counted, bool(self.epsilon == np.inf), n_threads)
+
+    def _coded(self, X: Any, fine: HistogramMap, known: TableSchema | None) -> NDArray[Any]:
+        """Return the code of each cell of a table; of a frame no more than a block is read."""
+        columns, framed = range(fine.schema.n_columns), is_frame(X)
+        codes = np.empty((len(X), len(columns)), np.min_scalar_type(max(fine.n_bins)))
+        for rows in gen_batches(len(X), _ROWS_PER_BATCH):
+            part = some_rows(X, rows)
+            block: Any = self._validate(part, known, reset=False) if framed else X[rows]
+            for j in columns:
+                codes[rows, j] = fine.column_codes(block, j)
+        return codes
 
     def _read_partitions(
         self, X: Any, groups: Any, known: TableSchema | None
@@ -379,16 +393,6 @@ class _MapOfCodes(HistogramMap):
 
     def column_codes(self, X: NDArray, j: int) -> NDArray[np.int64]:
         return self._cells[j][X[:, j]]
-
-
-def _coded(X: Any, fine: HistogramMap) -> NDArray[Any]:
-    """Return the code of each cell of a table."""
-    columns = range(fine.schema.n_columns)
-    codes = np.empty((len(X), len(columns)), np.min_scalar_type(max(fine.n_bins)))
-    for rows in gen_batches(len(X), _ROWS_PER_BATCH):
-        for j in columns:
-            codes[rows, j] = fine.column_codes(X[rows], j)
-    return codes
 
 
 @dataclass(frozen=True, eq=False, repr=False)

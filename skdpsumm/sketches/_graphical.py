@@ -24,8 +24,9 @@ References
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,8 @@ _TOLERANCE = 0.05
 # units of their noise, the less: the third root was best for tables and for weights of rows alike,
 # on Covertype, Adult and ACS at epsilon .1 to 10.
 _TRUST, _LEAST_EXCESS = 10.0, 1 / 8
+# Of a clique's cells: those of a block are so few that they cost next to nothing.
+_OF_CLIQUE, _FEW_CELLS = 16, 4096
 # Of a cell, so that counts can say that there is somebody after all.
 _LEAST_PRIOR = 1e-12
 _SMALLEST = 1e-300
@@ -55,10 +58,20 @@ _SMALLEST = 1e-300
 
 @dataclass
 class _Hosted(Factor):
-    """A factor at the clique that hosts its group."""
+    """A factor at the block of columns that hosts its group."""
 
-    shape: tuple[int, ...] = ()  # of the group's cells in the clique
+    shape: tuple[int, ...] = ()  # of the group's cells in the block
+    axes: tuple[int, ...] = ()  # of the block, to be summed out
+
+
+@dataclass
+class _Block:
+    """Few columns of a clique, and the factors of these: they need not go through all its cells."""
+
+    columns: Group
+    shape: tuple[int, ...] = ()  # of the block's cells in the clique
     axes: tuple[int, ...] = ()  # of the clique, to be summed out
+    factors: list[_Hosted] = field(default_factory=list)
 
 
 class GraphicalModel:
@@ -145,42 +158,71 @@ class GraphicalModel:
         hosts = [self.tree.host(target.group) for target in self.targets]
         missing = [t for t, host in zip(self.targets, hosts, strict=True) if host is None]
         self.left_out = list(dict.fromkeys(t.group for t in missing if t.counted))
-        factors = self._factors(hosts)
-        self._start(factors)
-        walk, flat = self.tree.walk(), [factor for hosted in factors for factor in hosted]
-        shared, ahead = overlaps(flat), Anderson(flat)
+        blocks = self._blocks(hosts)
+        self._start(blocks)
+        flat = [factor for hosted in blocks for block in hosted for factor in block.factors]
+        walk, shared, ahead = self.tree.walk(), overlaps(flat), Anderson(flat)
         for sweep in range(sweeps):
             before = ahead.flat(self._potentials)
-            worst = self._sweep(factors, walk)
+            worst = self._sweep(blocks, walk)
             for overlap in shared:
                 overlap.share_out(self._potentials)
             if worst < _TOLERANCE:
                 break
             # The first sweeps are unlike those that follow.
             if sweep > 1 and ahead.accelerate(before, self._potentials):
-                self._start(factors)
-        self._start(factors)  # which sweeps away what rounding has piled up
+                self._start(blocks)
+        self._start(blocks)  # which sweeps away what rounding has piled up
         return self
 
-    def _factors(self, hosts: Sequence[int | None]) -> list[list[_Hosted]]:
-        """Return the factors of each clique, and set potentials where there are none yet."""
-        factors: list[list[_Hosted]] = [[] for _ in self.tree.cliques]
+    def _blocks(self, hosts: Sequence[int | None]) -> list[list[_Block]]:
+        """Return the blocks of each clique, and set potentials where there are none yet."""
+        hosted: list[list[Target]] = [[] for _ in self.tree.cliques]
         for target, host in zip(self.targets, hosts, strict=True):
-            if host is None:
-                continue
-            shape = self.tree.shape_in(host, target.group)
-            axes = self.tree.axes_outside(host, target.group)
-            slack = self.alpha * target.noise**2
-            factors[host].append(_Hosted(target, slack, None, shape, axes))
-            self._potentials.setdefault(target.key, np.zeros(target.share.shape))
+            if host is not None:
+                hosted[host].append(target)
+                self._potentials.setdefault(target.key, np.zeros(target.share.shape))
         if self.zeros:
-            self._start([[] for _ in factors])
-            for table, hosted in zip(self.tree.probabilities, factors, strict=True):
-                for factor in hosted:
-                    factor.possible = factor.target.summed(table.sum(axis=factor.axes)) > 0
-        return factors
+            self._start([[] for _ in hosted])
+        return [self._blocks_of(i, targets) for i, targets in enumerate(hosted)]
 
-    def _start(self, factors: list[list[_Hosted]]) -> None:
+    def _blocks_of(self, i: int, targets: Sequence[Target]) -> list[_Block]:
+        """Return the blocks of a clique: as many groups in each as its few cells have room for."""
+        clique = self.tree.cliques[i]
+        most = max(math.prod(self.tree.shapes[i]) // _OF_CLIQUE, _FEW_CELLS)
+        columns: list[set[int]] = []
+        for group in sorted((set(t.group) for t in targets), key=len, reverse=True):
+            room = [c for c in columns if math.prod(self.sizes[a] for a in c | group) <= most]
+            room = [c for c in columns if group <= c] or room
+            if room:
+                min(room, key=lambda c: len(group - c)).update(group)
+            else:
+                columns.append(group)
+        blocks = [
+            _Block(
+                tuple(a for a in clique if a in held),
+                self.tree.shape_in(i, held),
+                self.tree.axes_outside(i, held),
+            )
+            for held in columns
+        ]
+        for target in targets:
+            block = next(b for b in blocks if set(target.group) <= set(b.columns))
+            block.factors.append(self._hosted(target, block, i))
+        return blocks
+
+    def _hosted(self, target: Target, block: _Block, i: int) -> _Hosted:
+        """Return the factor of a target in a block of clique `i`."""
+        group = set(target.group)
+        shape = tuple(self.sizes[a] if a in group else 1 for a in block.columns)
+        axes = tuple(k for k, a in enumerate(block.columns) if a not in group)
+        possible = None
+        if self.zeros:
+            table = self.tree.probabilities[i].sum(axis=block.axes).sum(axis=axes)
+            possible = target.summed(table) > 0
+        return _Hosted(target, self.alpha * target.noise**2, possible, shape, axes)
+
+    def _start(self, blocks: list[list[_Block]]) -> None:
         """Calibrate the tree by the potentials of some factors, and public zeros."""
         potentials = [np.zeros(shape) for shape in self.tree.shapes]
         for group, possible in self.zeros:
@@ -189,33 +231,40 @@ class GraphicalModel:
             order = sorted(range(len(group)), key=group.__getitem__)
             forbidden = np.where(np.transpose(possible, order), 0.0, -np.inf)
             potentials[host] += forbidden.reshape(self.tree.shape_in(host, group))
-        for i, hosted in enumerate(factors):
-            for factor in hosted:
-                theta = self._potentials[factor.target.key]
-                potentials[i] += factor.target.spread(theta, factor.shape)
+        for i, hosted in enumerate(blocks):
+            for block in hosted:
+                told = np.zeros([self.sizes[a] for a in block.columns])
+                for factor in block.factors:
+                    told += factor.target.spread(self._potentials[factor.target.key], factor.shape)
+                potentials[i] += told.reshape(block.shape)
         self.tree.calibrate(potentials)
         tables = self.tree.probabilities
         self._shared = [tables[i].sum(axis=self.tree.up[i]) for i in range(len(tables))]
 
-    def _sweep(self, factors: list[list[_Hosted]], walk: list[tuple[int, int]]) -> float:
+    def _sweep(self, blocks: list[list[_Block]], walk: list[tuple[int, int]]) -> float:
         """Update all potentials on a walk through the tree; return the largest miss, in noise."""
-        worst = self._update(0, factors[0])
+        worst = self._update(0, blocks[0])
         for start, end in walk:
             self._push(start, end)
             if self.tree.parents[end] == start:
-                worst = max(worst, self._update(end, factors[end]))
+                worst = max(worst, self._update(end, blocks[end]))
         return worst
 
-    def _update(self, i: int, factors: list[_Hosted]) -> float:
+    def _update(self, i: int, blocks: list[_Block]) -> float:
         """Solve for one group's potential after another; return the largest miss, in noise."""
         table, worst = self.tree.probabilities[i], 0.0
-        for factor in factors:
-            key = factor.target.key
-            now = factor.target.summed(table.sum(axis=factor.axes))
-            step, self._potentials[key], missed = update(factor, now, self._potentials[key])
-            table *= factor.target.spread(step, factor.shape)
-            table /= table.sum()
-            worst = max(worst, missed)
+        for block in blocks:
+            part = table.sum(axis=block.axes)
+            moved = np.ones_like(part)
+            for factor in block.factors:
+                key = factor.target.key
+                now = factor.target.summed((part * moved).sum(axis=factor.axes))
+                step, self._potentials[key], missed = update(factor, now, self._potentials[key])
+                step = np.where(now > 0, step, 1.0)  # where nobody is, nothing moves
+                moved *= factor.target.spread(step, factor.shape)
+                moved /= np.vdot(part, moved)
+                worst = max(worst, missed)
+            table *= moved.reshape(block.shape)
         return worst
 
     def _push(self, start: int, end: int) -> None:

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inferring._cells import ColumnCells
 from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
 from ._positions import NamedRows
@@ -27,6 +28,8 @@ MOST_CELLS = 2**17
 _N_ROWS, _FEWEST, _MOST = 2**17, 4, 32
 # Values that one question may have at all rows together.
 _MOST_VALUES = 2**24
+# Values of a column that a question does not hang on.
+_FEW_VALUES = 256
 # Rows in all atoms of a single column together, and in one.
 _N_ROWS_OF_ONE, _FEWEST_PLACES, _MOST_PLACES = 2048, 4, 64
 # A neighbour whose width is a smaller part of an atom's says nothing of its density.
@@ -34,6 +37,8 @@ _COMPARABLE = 0.2
 # By this factor a density may grow from one atom to the next.
 _STEEPEST = 3.0
 _SURE = 3.0
+# Of a range: a piece so narrow was cut for rows at one value.
+_NARROW = 1e-5
 _SMALLEST = 1e-300
 
 
@@ -108,6 +113,19 @@ class Inside:
         between = column.shape.variance(middle[:, None])[:, 0]
         loose = np.where(self.exact, 0.0, column.shares**4 / PLACES)
         return np.minimum(12 * between + np.bincount(cell, loose, column.n_cells), 1.0)
+
+    def places(self, low: float, high: float) -> tuple[Floats, Floats]:
+        """Return the ends of all pieces, and those where many rows may be at one value.
+
+        These are pieces that are crowded, and such as are cut out of a range for that.
+        """
+        column = self.column
+        assert column.edges is not None
+        first = np.flatnonzero(np.diff(column.piece_of_atom[: column.n_present], prepend=-1))
+        ends = np.clip(np.append(column.edges[first], column.edges[-1]), low, high)
+        spans = np.column_stack([ends[:-1], ends[1:]])
+        crowded = self.crowded[: len(spans)] > 0
+        return ends, spans[crowded | (np.diff(ends) < _NARROW * (high - low))]
 
     @property
     def is_exact(self) -> bool:
@@ -213,6 +231,21 @@ class FilledCells:
                 u = ((order + self._rng.random((n, 1))) / m).ravel()
             self.places.append(inside.column.at(codes[k], u))
             self.ranks.append(u)
+        self._go_along(codes, loose)
+
+    def _go_along(self, codes: Sequence[Codes], loose: Sequence[bool]) -> None:
+        """Weight the rows of each cell, so that each column goes along with the others inside it.
+
+        The numbers of rows in the cells stay what they are.
+        """
+        for k, j in enumerate(self.columns):
+            if not loose[k] or self.insides[k].column.edges is None:
+                continue
+            for n, other in enumerate(self.columns):
+                if n != k:
+                    slope = self.model.slopes(j, other)[codes[k], codes[n]]
+                    self.weights *= 1 + slope * (self.ranks[k] - 0.5)
+        self.weights /= np.bincount(self.unit, self.weights)[self.unit]
 
     def rows(self, ends: dict[int, int] | None = None) -> NamedRows:
         """Return the rows; along some axes at the lower (0) or the upper (1) ends of their atoms.
@@ -222,8 +255,8 @@ class FilledCells:
         return NamedRows(self.model.schema, len(self.unit), partial(self._column, ends or {}))
 
     def _column(self, ends: dict[int, int], j: int) -> NDArray:
-        if j not in self.columns:
-            return some_values(self.model, j, len(self.unit))
+        if j not in self.columns:  # which is not asked for, or changes nothing
+            return np.resize(some_values(self.model, j, _FEW_VALUES), len(self.unit))
         k = self.columns.index(j)
         atoms, place = self.places[k]
         if k not in ends:
@@ -234,22 +267,13 @@ class FilledCells:
         """Return the lowest or the highest value in an atom, or in the crowded piece of a cell."""
         inside = self.insides[k]
         column = inside.column
-        if column.edges is None:
-            return column.values(atoms, np.full(len(atoms), 0.5))
         first = last = atoms
-        if not self.by_atom:
+        if not self.by_atom and column.edges is not None:
             pieces = self._crowd(k)[column.cell_of_atom[atoms]]
             first = np.searchsorted(column.piece_of_atom, pieces)
             last = np.searchsorted(column.piece_of_atom, pieces, side="right") - 1
         atoms = last if end else first
-        found = column.values(atoms, np.full(len(atoms), (1 - 1e-12) * end))
-        if self.model.schema.step(self.columns[k]) is None:
-            there = atoms < column.n_present
-            known = np.where(there, atoms, 0)
-            high = np.nextafter(column.edges[known + 1], -np.inf)
-            high = np.where(known == column.n_present - 1, column.edges[-1], high)
-            found = np.where(there, high if end else column.edges[known], found)
-        return found
+        return _ends_of_atoms(column, atoms, np.full(len(atoms), bool(end)))
 
     def _crowd(self, k: int) -> Codes:
         """Return the piece of each cell whose rows are most likely to be at one place."""
@@ -286,6 +310,35 @@ class FilledCells:
         found = np.zeros((column.n_cells, means.shape[1]))
         np.add.at(found, column.cell_of_atom, means * column.shares[:, None])
         return found
+
+
+def _ends_of_atoms(column: ColumnCells, atoms: Codes, upper: NDArray[np.bool_]) -> NDArray:
+    """Return the lowest or, where `upper` says so, the highest value of each atom."""
+    found = column.values(atoms, np.where(upper, 1 - 1e-12, 0.0))
+    if column.edges is None or column.schema.step(column.column) is not None:
+        return found
+    there = atoms < column.n_present
+    known = np.where(there, atoms, 0)
+    high = np.nextafter(column.edges[known + 1], -np.inf)
+    high = np.where(known == column.n_present - 1, column.edges[-1], high)
+    return np.where(there, np.where(upper, high, column.edges[known]), found)
+
+
+def values_anywhere(model: TableModel, j: int, n: int, rng: np.random.Generator) -> NDArray:
+    """Return values of a column to find what depends on it, whatever is likely.
+
+    A quarter each are ends of its range, ends of cells, ends of atoms, and places in atoms.
+    """
+    column, kind = model.cells[j], rng.integers(4, size=n)
+    upper, cells = rng.random(n) < 0.5, rng.integers(column.n_cells, size=n)
+    by_cell = np.argsort(column.cell_of_atom, kind="stable")
+    firsts = np.searchsorted(column.cell_of_atom[by_cell], np.arange(column.n_cells + 1))
+    of_cells = by_cell[np.where(upper, firsts[cells + 1] - 1, firsts[cells])]
+    of_range = np.where(upper, column.n_present - 1, 0)
+    atoms = rng.integers(column.n_atoms, size=n)
+    atoms = np.where(kind == 0, of_range, np.where(kind == 1, of_cells, atoms))
+    inside = column.values(atoms, rng.random(n) * (1 - 1e-12))
+    return np.where(kind == 3, inside, _ends_of_atoms(column, atoms, upper))
 
 
 def some_values(model: TableModel, j: int, n: int) -> NDArray:

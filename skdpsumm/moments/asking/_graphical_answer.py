@@ -1,31 +1,24 @@
 """Answers from the graphical model of a sketch's histograms, and the whole of their error.
 
-A question is asked of rows that fill the cells of the columns that it takes (`FilledCells`). Its
-mean in each cell, weighted by what the model says of the cells, is the answer. That may be off
-
-- by the noise: in closed form where the groups that were counted determine the answer, else as far
-  as the answers of simulated releases are from it;
-- by how columns go together where no group tells: `TableModel.approximation_std`;
-- by where in its cell a row lies (`Inside`). Rows of a crowded atom may all be at one place; the
-  others are spread like a few places in each atom; and how they are spread in a cell of several
-  columns may differ from what each column tells.
+A question is a function of rows, or several. Each is asked of the columns that it depends on, as a
+`CellPart` or a `PointsPart`; here their answers and errors come together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ..inferring._points import absent
-from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
-from ._estimate import ROWS_OF_GROUPS, Estimate
-from ._filled_cells import MOST_CELLS, FilledCells, Inside, some_values
+from ._estimate import Estimate
+from ._filled_cells import MOST_CELLS, some_values, values_anywhere
+from ._parts import CellPart, Errors, ModelAnswers, PointsPart
 from ._positions import NamedRows, evaluate_rows, values_at
 from ._question import ColumnCondition, Question
 from ._warnings import warn_of_constants, warn_of_the_wide
@@ -33,460 +26,8 @@ from ._warnings import warn_of_constants, warn_of_the_wide
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
 
-# Rows of which a function is asked what it takes.
-_FEW_ROWS = 256
-# Of the standard deviation inside a cell of several columns: how far the mean there may be from
-# that of rows that are spread as each column tells. Chosen by measurement.
-APART, TOGETHER = 0.5, 0.1
-# Standard errors from the unbiased estimate, at most: farther off are answers that the model's
-# want of negative counts has biased.
-_NEAR = 0.7
-# Tables of replicates that are kept.
-_MOST_KEPT = 8
-# Of the rows, what may hold a value at least.
-_LEAST_SHARE = 1e-9
-_HARDLY_CROWDED = 0.05
-_SMALLEST = 1e-300
-
-
-class ModelAnswers:
-    """What all questions to one model share.
-
-    Parameters
-    ----------
-    model : TableModel
-    """
-
-    def __init__(self, model: TableModel):
-        self.model = model
-        self._insides: dict[int, Inside] = {}
-        self._tables: dict[Group, Floats] = {}
-
-    @property
-    def n_rows(self) -> float:
-        """Private number of rows."""
-        return self.model.n_rows
-
-    @property
-    def no_sampling(self) -> str | None:
-        """Why the sampling error of the rows is not known, None where it is."""
-        return None if self.model.sketch.privacy.unit == "one row" else ROWS_OF_GROUPS
-
-    def inside(self, j: int) -> Inside:
-        """Return how well is known where in the cells of a column its rows lie."""
-        if j not in self._insides:
-            self._insides[j] = Inside(self.model, j)
-        return self._insides[j]
-
-    def filled(self, columns: Group, n_outputs: int = 1) -> FilledCells:
-        """Return rows that fill the cells of some columns."""
-        return FilledCells(self.model, columns, [self.inside(j) for j in columns], n_outputs)
-
-    def tables_of_replicates(self, columns: Group) -> Floats:
-        """Return the tables of simulated releases, shape (B, n_cells)."""
-        if columns not in self._tables:
-            if len(self._tables) >= _MOST_KEPT:
-                self._tables.pop(next(iter(self._tables)))
-            found = [one.table(columns).ravel() for one in self.model.replicates]
-            self._tables[columns] = np.array(found)
-        return self._tables[columns]
-
-    @cached_property
-    def rows_of_replicates(self) -> Floats:
-        """Return the numbers of rows of simulated releases, shape (B,)."""
-        return np.array([one.n_rows for one in self.model.replicates])
-
-
-class Errors(NamedTuple):
-    """Parts of an error, each of shape (k,): variances, and how far crowded rows may reach."""
-
-    noise: Floats
-    approximation: Floats
-    inside: Floats
-    below: Floats
-    above: Floats
-
-    @property
-    def variance(self) -> Floats:
-        """Of all but what crowded rows do."""
-        return self.noise + self.approximation + self.inside
-
-
-class CellPart:
-    """A function of few columns, in their cells.
-
-    Parameters
-    ----------
-    answers : ModelAnswers
-    function : callable of rows
-    columns : tuple of int
-    n_outputs : int
-    checked : bool
-        Whether NaN and infinite values of the function are refused, as those of a user's.
-    """
-
-    def __init__(
-        self,
-        answers: ModelAnswers,
-        function: Callable[[Any], Any],
-        columns: Group,
-        n_outputs: int,
-        checked: bool,
-    ):
-        self._answers, self._function = answers, function
-        self.columns, self._checked = columns, checked
-        self._filled = answers.filled(columns, n_outputs)
-        table = answers.model.table(columns)
-        self._shares = self._filled.probabilities(np.maximum(table, 0.0))
-        values, gone = self._values()
-        self.extremes = self._extremes(values)
-        self.mean, self._present = self._mean(values, gone)
-        self._off_unbiased: Floats | float = 0.0
-        self.mean = self._near_the_unbiased(values, gone)
-
-    def _values(self, ends: dict[int, int] | None = None) -> tuple[Floats, NDArray | None]:
-        """Return what the function is at the rows, and where it is nothing; None: nowhere."""
-        rows = self._filled.rows(ends)
-        if self._checked and not ends:
-            values = evaluate_rows(self._function, rows)[0]
-        else:
-            values = values_at(self._function, rows)
-        gone = np.isnan(values)
-        return values, gone if gone.any() else None
-
-    def _extremes(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return the least and the largest value, at the rows and where their atoms end."""
-        axes = range(len(self.columns))
-        found = [values]
-        for pattern in range(2 if self._filled.by_atom else 4):
-            found.append(self._values({k: (pattern ^ (k & pattern >> 1)) & 1 for k in axes})[0])
-        low = np.min([np.fmin.reduce(v, axis=0) for v in found], axis=0)
-        high = np.max([np.fmax.reduce(v, axis=0) for v in found], axis=0)
-        return low, high
-
-    def _mean(self, values: Floats, gone: NDArray | None) -> tuple[Floats, Floats | None]:
-        """Return the mean over rows that hold a value, and the share of these in each unit."""
-        if gone is None:
-            return self._shares @ self._filled.means(values), None
-        present = self._filled.means(1.0 - gone)
-        share = self._shares @ present
-        total = self._shares @ self._filled.means(np.where(gone, 0.0, values))
-        low, high = self.extremes
-        middle = np.where(np.isfinite(low + high), low / 2 + high / 2, 0.0)
-        mean = np.divide(total, share, out=middle, where=share > _LEAST_SHARE)
-        return np.clip(mean, low, high), present
-
-    def _near_the_unbiased(self, values: Floats, gone: NDArray | None) -> Floats:
-        """Return the mean, moved to within `_NEAR` standard errors of the unbiased estimate.
-
-        A model has no negative counts. Of a single cell that lowers the error; over the many empty
-        cells of a long tail it adds up to a bias of several standard errors.
-        """
-        means = self._filled.in_cells(self._filled.means(self._over_all(values, gone)))
-        variance = self._answers.model.noise_variance(self.columns, means)
-        if variance is None:
-            return self.mean
-        residuals = self._answers.model.model.residuals
-        counts = residuals.marginal(self.columns).ravel()
-        flat = means.reshape(-1, means.shape[-1]) - self.mean
-        unbiased = self.mean + counts @ flat / max(residuals.n_rows, 1.0)
-        reach = _NEAR * np.sqrt(variance)
-        found = np.clip(np.clip(self.mean, unbiased - reach, unbiased + reach), *self.extremes)
-        self._off_unbiased = (found - unbiased) / 2
-        return found
-
-    def _over_all(self, values: Floats, gone: NDArray | None) -> Floats:
-        """Return values whose mean over all rows, and its error, are those of the present ones."""
-        if gone is None:
-            return values
-        return np.where(gone, self.mean, self.mean + (values - self.mean) / self._share)
-
-    @cached_property
-    def _share(self) -> Floats:
-        """Of the rows, what holds a value: where noise is large the least that it may be."""
-        assert self._present is not None
-        share = self._shares @ self._present
-        noise = np.sqrt(self._noise(self._filled.in_cells(self._present)))
-        least = np.maximum(share, np.maximum(noise, _LEAST_SHARE))
-        return np.maximum(share - noise, least / 2)
-
-    # ---- errors
-
-    def errors(self, *, rough: bool = False) -> Errors:
-        """Return the parts of the error of the mean; `rough`: without simulated releases."""
-        values, gone = self._values()
-        values = self._over_all(values, gone)
-        means = self._filled.means(values)
-        spread = np.maximum(self._filled.means(values**2) - means**2, 0.0)
-        below, above, moved = self._crowded(means, spread)
-        # Where crowded rows decide, the noise is that of their number.
-        noise = np.max([self._noise_of(one, rough) for one in (means, *moved)], axis=0)
-        if moved:
-            plain = self._biased(means)
-            below = below + np.maximum(plain - self._biased(moved[0]), 0.0)
-            above = above + np.maximum(self._biased(moved[1]) - plain, 0.0)
-        in_cells = self._filled.in_cells(means)
-        approximation = self._answers.model.approximation_std(self.columns, in_cells) ** 2
-        inside = self._apart(spread) + self._along_axes(values) + self._off_unbiased**2
-        return Errors(noise, approximation, inside, below, above)
-
-    def _biased(self, means: Floats) -> Floats:
-        """Return how far the unbiased estimate of a mean is above the model's, shape (k,)."""
-        model = self._answers.model
-        in_cells = self._filled.in_cells(means)
-        if model.noise_variance(self.columns, in_cells) is None:
-            return np.zeros(means.shape[1])
-        residuals, flat = model.model.residuals, in_cells.reshape(-1, means.shape[1])
-        flat = flat - model.table(self.columns).ravel() @ flat
-        return residuals.marginal(self.columns).ravel() @ flat / max(residuals.n_rows, 1.0)
-
-    def _noise_of(self, means: Floats, rough: bool = False) -> Floats:
-        """Return the variance of the noise in a mean, for the means in the units."""
-        in_cells = self._filled.in_cells(means)
-        found = self._noise_of_counted(in_cells) if rough else self._noise(in_cells)
-        return found + self._noise_of_shape(means)
-
-    def noise(self, *, counts: bool) -> Floats:
-        """Return the variance of the noise in the mean, or in the number of rows."""
-        values, gone = self._values()
-        means = self._filled.means(self._over_all(values, gone))
-        if not counts:
-            return self._noise_of(means)
-        in_cells = self._filled.in_cells(means)
-        own = self._noise_of_shape(means)
-        return self._noise_of_counts(in_cells) + own * self._answers.n_rows**2
-
-    def _noise(self, means: Floats) -> Floats:
-        """Return the variance of the noise in the mean of a function, shape (k,)."""
-        found = self._answers.model.noise_variance(self.columns, means)
-        if found is not None:
-            return found
-        flat = means.reshape(-1, means.shape[-1])
-        shift = self._answers.tables_of_replicates(self.columns) @ flat
-        shift -= self._answers.model.table(self.columns).ravel() @ flat
-        return np.mean(shift**2, axis=0)
-
-    def _noise_of_counts(self, means: Floats) -> Floats:
-        """Return the variance of the noise in the number of rows, shape (k,)."""
-        answers, sketch = self._answers, self._answers.model.sketch
-        mean = answers.model.table(self.columns).ravel() @ means.reshape(-1, means.shape[-1])
-        if not sketch.n_from_sums:  # the number of rows has a noise of its own, or none
-            own = (mean * sketch.n_noise_std) ** 2
-            return self._noise(means) * answers.n_rows**2 + own
-        found = answers.model.model.residuals.variances(self.columns, means)
-        if found is not None:
-            return found
-        flat = means.reshape(-1, means.shape[-1])
-        counts = answers.tables_of_replicates(self.columns) @ flat
-        counts *= answers.rows_of_replicates[:, None]
-        return np.mean((counts - mean * answers.n_rows) ** 2, axis=0)
-
-    def _noise_of_counted(self, means: Floats) -> Floats:
-        """Return about the variance of the noise, of what was counted alone."""
-        model = self._answers.model
-        found = model.noise_variance(self.columns, means)
-        if found is not None:
-            return found
-        total = np.zeros(means.shape[-1])
-        for k, j in enumerate(self.columns):
-            others = tuple(axis for axis in range(len(self.columns)) if axis != k)
-            rest = [np.maximum(model.table((self.columns[axis],)), 0.0) for axis in others]
-            projected = means
-            for axis, margin in sorted(zip(others, rest, strict=True), reverse=True):
-                projected = np.tensordot(margin, projected, axes=(0, axis))
-            one = model.noise_variance((j,), projected)
-            total += 0.0 if one is None else one
-        return total
-
-    def _noise_of_shape(self, means: Floats) -> Floats:
-        """Return the variance from how a single column's cells are spread over their atoms."""
-        if not self._filled.by_atom:
-            return np.zeros(means.shape[1])
-        column = self._filled.insides[0].column
-        shares = np.maximum(self._answers.model.table(self.columns), 0.0)
-        return shares**2 @ column.shape.variance(means)
-
-    def _apart(self, spread: Floats) -> Floats:
-        """Return the variance of means in units about those of evenly spread rows."""
-        shares = self._shares
-        by_chance = shares @ spread / self._answers.n_rows
-        if self._filled.by_atom:
-            return by_chance + shares**2 @ spread / PLACES
-        together = TOGETHER * (shares @ np.sqrt(spread))
-        return by_chance + APART**2 * (shares**2 @ spread) + together**2
-
-    def _along_axes(self, values: Floats) -> Floats:
-        """Return the variance from what is not known of each column, in all cells alike."""
-        total = np.zeros(values.shape[1])
-        if self._filled.by_atom:
-            return total
-        for k, inside in enumerate(self._filled.insides):
-            if inside.in_cells.any():
-                rank = (self._filled.ranks[k] - 0.5)[:, None]
-                slope = self._filled.means(values * rank) * np.sqrt(12)
-                total += inside.in_cells @ self._by_code(k, slope) ** 2
-        return total
-
-    def _by_code(self, k: int, means: Floats) -> Floats:
-        """Return the sum of means, weighted by shares, for each cell of an axis."""
-        weighted = (self._shares[:, None] * means).reshape(*self._filled.shape, -1)
-        others = tuple(axis for axis in range(len(self.columns)) if axis != k)
-        return weighted.sum(axis=others)
-
-    def _crowded(self, means: Floats, spread: Floats) -> tuple[Floats, Floats, list[Floats]]:
-        """Return how far the mean moves where crowded rows are all at one place, and means there.
-
-        The place is an end of their atom, or wherever a function has such a value in it.
-        """
-        if self._filled.by_atom:
-            return self._crowded_pieces(means, spread)
-        total, moved = np.zeros((2, means.shape[1])), [means, means]
-        for k in range(len(self.columns)):
-            crowded = self._filled.crowded(k)
-            if not crowded.any():
-                continue
-            weight = self._by_unit(k, crowded)[:, None]
-            for side, reach in enumerate(self._to_ends(k, means, np.sqrt(spread))):
-                # Of units that are hardly crowded an infinite end says nothing.
-                known = np.isfinite(reach) | (weight > _HARDLY_CROWDED)
-                reach = np.where((weight > 0) & known, reach, 0.0)
-                reach = reach * np.where(weight > 0, weight, 0.0)
-                total[side] += np.sum(self._by_code(k, reach) ** 2, axis=0)
-                finite = np.where(np.isfinite(reach), reach, 0.0)
-                moved[side] = moved[side] + (finite if side else -finite)
-        below, above = np.sqrt(total)
-        return below, above, moved if np.any(total > 0) else []
-
-    def _crowded_pieces(self, means: Floats, spread: Floats) -> tuple[Floats, Floats, list[Floats]]:
-        """Return the same for a single column, whose pieces are known one by one."""
-        inside = self._filled.insides[0]
-        if not inside.crowded.any():
-            return np.zeros(means.shape[1]), np.zeros(means.shape[1]), []
-        piece = inside.column.piece_of_atom
-        starts = np.flatnonzero(np.diff(piece, prepend=-1))
-        weight = inside.crowded[:, None]
-        mass = np.bincount(piece, self._shares)[:, None]
-        share = inside.column.shares / np.maximum(inside.piece_shares, _SMALLEST)[piece]
-        own = np.add.reduceat(means * share[:, None], starts, axis=0)
-        ends = self._to_ends(0, means, np.sqrt(spread))
-        found, moved = [], []
-        for sign, reach, extreme in zip((-1, 1), ends, (np.minimum, np.maximum), strict=True):
-            farthest = extreme.reduceat(means + sign * reach, starts, axis=0)
-            # Of pieces that are hardly crowded an infinite end says nothing.
-            known = np.isfinite(farthest) | (weight > _HARDLY_CROWDED)
-            step = np.where((weight > 0) & known, sign * (farthest - own), 0.0)
-            step = step * np.where(weight > 0, weight, 0.0)
-            found.append(np.sqrt(np.sum((mass * step) ** 2, axis=0)))
-            moved.append(means + sign * np.where(np.isfinite(step), step, 0.0)[piece])
-        return found[0], found[1], moved
-
-    def _to_ends(self, k: int, means: Floats, spread: Floats) -> tuple[Floats, Floats]:
-        """Return how far below and above its mean the function goes along an axis of a unit."""
-        least, most = means - spread, means + spread
-        for end in (0, 1):
-            values, gone = self._values({k: end})
-            there = self._filled.means(self._over_all(values, gone))
-            there = np.where(np.isnan(there), means, there)
-            least, most = np.minimum(least, there), np.maximum(most, there)
-        return means - least, most - means
-
-    def _by_unit(self, k: int, by_code: Floats) -> Floats:
-        """Return what is known of the cells of an axis for each unit."""
-        shape = [len(by_code) if axis == k else 1 for axis in range(len(self.columns))]
-        return np.broadcast_to(by_code.reshape(shape), self._filled.shape).ravel()
-
-    def sampling(self) -> Floats:
-        """Return the variance of the function over the rows."""
-        values, gone = self._values()
-        values = self._over_all(values, gone)
-        mean = self._shares @ self._filled.means(values)
-        square = self._shares @ self._filled.means(values**2)
-        return np.maximum(square - mean**2, 0.0)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all values that the columns can have were asked."""
-        return all(inside.is_exact for inside in self._filled.insides)
-
-
-class PointsPart:
-    """A function of many columns, at the model's points.
-
-    Parameters
-    ----------
-    answers : ModelAnswers
-    function : callable of rows
-    checked : bool
-    """
-
-    is_exact = False
-
-    def __init__(self, answers: ModelAnswers, function: Callable[[Any], Any], checked: bool):
-        self._answers, self._function, self._checked = answers, function, checked
-        values, gone = self._values()
-        weights = answers.model.weights
-        self.extremes = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-        there = np.ones_like(values) if gone is None else 1.0 - gone
-        self._share = np.maximum(weights @ there, _LEAST_SHARE)
-        self.mean = weights @ (values if gone is None else np.where(gone, 0.0, values))
-        self.mean = self.mean / self._share
-
-    def _values(self) -> tuple[Floats, NDArray | None]:
-        model = self._answers.model
-        rows = NamedRows.of(model.points, model.schema)
-        if self._checked:
-            values = evaluate_rows(self._function, rows)[0]
-        else:
-            values = values_at(self._function, rows)
-        self.columns: Group = tuple(sorted(rows.taken))
-        gone = np.isnan(values)
-        return values, gone if gone.any() else None
-
-    def _over_all(self) -> Floats:
-        values, gone = self._values()
-        if gone is None:
-            return values
-        return np.where(gone, self.mean, self.mean + (values - self.mean) / self._share)
-
-    def errors(self, *, rough: bool = False) -> Errors:
-        """Return the parts of the error of the mean; `rough`: without simulated releases."""
-        values = self._over_all()
-        zero = np.zeros(values.shape[1])
-        noise = self._variance(values) / len(values)
-        if not rough:
-            noise = noise + self._noise(values, counts=False)
-        return Errors(noise, self._approximation(values), zero, zero, zero)
-
-    def noise(self, *, counts: bool) -> Floats:
-        """Return the variance of the noise in the mean, or in the number of rows."""
-        return self._noise(self._over_all(), counts=counts)
-
-    def _noise(self, values: Floats, *, counts: bool) -> Floats:
-        answers = self._answers
-        found = np.array([one.weights @ values for one in answers.model.replicates])
-        n_rows = 1.0
-        if counts:
-            found, n_rows = found * answers.rows_of_replicates[:, None], answers.n_rows
-        return np.mean((found - n_rows * (answers.model.weights @ values)) ** 2, axis=0)
-
-    def _variance(self, values: Floats) -> Floats:
-        weights = self._answers.model.weights
-        return np.maximum(weights @ values**2 - (weights @ values) ** 2, 0.0)
-
-    def _approximation(self, values: Floats) -> Floats:
-        """Return the variance for what is no sum of functions of single columns."""
-        codes = self._answers.model.codes[:, list(self.columns)]
-        rest = values - values.mean(axis=0)
-        for _ in range(3):
-            for j in range(codes.shape[1]):
-                counts = np.maximum(np.bincount(codes[:, j]), 1)
-                for k in range(rest.shape[1]):
-                    rest[:, k] -= (np.bincount(codes[:, j], rest[:, k]) / counts)[codes[:, j]]
-        return self._variance(rest) * max(self._answers.model.phi) ** 2
-
-    def sampling(self) -> Floats:
-        """Return the variance of the function over the rows."""
-        return self._variance(self._over_all())
+# Rows of which a function is asked what it takes, and of which several are, what each depends on.
+_FEW_ROWS, _MANY_ROWS = 256, 2**14
 
 
 class GraphicalAnswer:
@@ -599,9 +140,7 @@ class GraphicalAnswer:
 
     def ends(self, z: float) -> tuple[Floats, Floats]:
         """Return how far the answer reaches at `z` standard errors."""
-        errors = self.errors
-        below = self._moved(_reach(z, errors.variance, errors.below))
-        above = self._moved(_reach(z, errors.variance, errors.above))
+        below, above = (self._moved(side) for side in _reach(z, self.errors))
         value = np.asarray(self.value)
         own = self._question.moved
         if own is not False:
@@ -669,10 +208,7 @@ class GraphicalAnswer:
         found = [part.errors(rough=True) for _, part in self._parts]
         joined = Errors(*(self._joined(one) for one in zip(*found, strict=True)))
         shape = np.shape(self.value)
-        below, above = (
-            self._moved(_reach(2.0, joined.variance, side)).reshape(shape)
-            for side in (joined.below, joined.above)
-        )
+        below, above = (self._moved(side).reshape(shape) for side in _reach(2.0, joined))
         return self.value - below, self.value + above
 
 
@@ -707,46 +243,68 @@ def _that_matter(
 ) -> Group:
     """Return the columns on which a function depends: one of ``np.asarray(rows)`` takes all.
 
-    Along each axis the rows of all cells are given the values of their neighbours.
+    It is asked of rows that fill the cells, and of rows from anywhere. One column at a time is then
+    given the values of the neighbouring cells, and values from anywhere.
     """
-    filled, schema = answers.filled(columns, n_outputs), answers.model.schema
-    n, rows = len(filled.unit), filled.rows()
-    known = {j: rows[:, j] for j in columns}
-    base = values_at(function, NamedRows(schema, n, known.__getitem__))
+    model, filled = answers.model, answers.filled(columns, n_outputs)
+    rng, n, rows = np.random.default_rng(0), len(filled.unit), filled.rows()
+    filling = {j: rows[:, j] for j in columns}
+    anywhere = {j: values_anywhere(model, j, n, rng) for j in columns}
+    at = _at_rows(function, model, n)
+    of_filling, of_anywhere = at(filling), at(anywhere)
     found = []
     for axis, j in enumerate(columns):
-        grid = known[j].reshape(*filled.shape, -1)
-        other = known | {j: np.roll(grid, 1, axis=(axis, -1)).ravel()}
-        moved = values_at(function, NamedRows(schema, n, other.__getitem__))
-        if not np.array_equal(moved, base, equal_nan=True):
+        grid, other = filling[j].reshape(*filled.shape, -1), values_anywhere(model, j, n, rng)
+        next_cell = np.roll(grid, 1, axis=(axis, -1)).ravel()
+        if (
+            _differ(of_filling, at(filling | {j: next_cell})).any()
+            or _differ(of_filling, at(filling | {j: other})).any()
+            or _differ(of_anywhere, at(anywhere | {j: other})).any()
+        ):
             found.append(j)
     return tuple(found) or columns
 
 
-def _reach(z: float, variance: Floats, beyond: Floats) -> Floats:
-    """Return how far an answer reaches that is off by an error and, at most, by `beyond`.
+def _at_rows(
+    function: Callable, model: TableModel, n: int
+) -> Callable[[dict[int, NDArray]], Floats]:
+    """Return a function's values as a function of the n values of each column."""
+    return lambda known: values_at(function, NamedRows(model.schema, n, known.__getitem__))
 
-    Where rows are crowded at an end of their bin the answer is off by all of `beyond`: the error
-    comes on top of it, on one side.
+
+def _differ(values: Floats, others: Floats) -> NDArray[np.bool_]:
+    """Return which outputs differ at some row."""
+    same = (values == others) | (np.isnan(values) & np.isnan(others))
+    return ~np.all(same, axis=0)
+
+
+def _reach(z: float, errors: Errors) -> tuple[Floats, Floats]:
+    """Return how far below and above an answer the truth may be.
+
+    Where rows are crowded at an end of their bin the answer is off by all that this makes: the
+    error comes on top of it, on one side. All is about the unbiased answer; the answer itself is
+    in any case a part of it.
     """
-    error = np.sqrt(variance)
+    error = np.sqrt(errors.variance)
     one_sided = norm.isf(min(2 * norm.sf(z), 1.0))
-    on_top = beyond + error * max(float(one_sided), 0.0)
-    return np.maximum(np.hypot(z * error, beyond), on_top)
+
+    def side(beyond: Floats, biased: Floats) -> Floats:
+        on_top = beyond + error * max(float(one_sided), 0.0)
+        return np.maximum(np.maximum(np.hypot(z * error, beyond), on_top) + biased, 0.0)
+
+    return side(errors.below, errors.biased), side(errors.above, -errors.biased)
 
 
 def _depends(function: Callable, model: TableModel, columns: Group) -> dict[Group, NDArray]:
     """Return the outputs of a function by the columns that they depend on."""
-    n = 16 * _FEW_ROWS
-    rng = np.random.default_rng(0)
-    known = {j: some_values(model, j, n) for j in range(model.schema.n_columns)}
-    base = values_at(function, NamedRows(model.schema, n, known.__getitem__))
+    rng, at = np.random.default_rng(0), _at_rows(function, model, _MANY_ROWS)
+    every = range(model.schema.n_columns)
+    known = {j: values_anywhere(model, j, _MANY_ROWS, rng) for j in every}
+    base = at(known)
     changed = []
     for j in columns:
-        other = known | {j: known[j][rng.permutation(n)]}
-        moved = values_at(function, NamedRows(model.schema, n, other.__getitem__))
-        same = (moved == base) | (np.isnan(moved) & np.isnan(base))
-        changed.append(~np.all(same, axis=0))
+        other = known | {j: values_anywhere(model, j, _MANY_ROWS, rng)}
+        changed.append(_differ(base, at(other)))
     found: dict[Group, list[int]] = {}
     for k, of in enumerate(np.transpose(changed).tolist()):
         group = tuple(j for j, is_taken in zip(columns, of, strict=True) if is_taken)

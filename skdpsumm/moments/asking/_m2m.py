@@ -137,8 +137,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         with columns_kept(self):
             check_columns(self, X, schema=known)
             names = getattr(self, "feature_names_in_", None)
-            table = known.for_table(self.n_features_in_, names)
-            sketcher = self._seeded(self._made_sketcher(known, table), rng)
+            sketcher = self._seeded(self._made_sketcher(known), rng)
             feature_map = sketcher.preview_map(self.n_features_in_, names)
             self._release(sketcher, X, feature_map, groups)
         self._frame = library_of(X) or (None if names is None else "auto")
@@ -327,8 +326,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         return own or as_schema(self.schema)
 
     def _build_sketcher(self, rng, n_features, y=None):
-        sketcher = self._made_sketcher(self._known, self._known.for_table(n_features))
-        return self._seeded(sketcher, rng)
+        return self._seeded(self._made_sketcher(self._known), rng)
 
     def _prepare(self, sketch, columns, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.

@@ -52,7 +52,7 @@ class Plan:
             known = known.for_table(n_features or by_position)
         columns = known
         columns.require_bounds()
-        self.sketcher = estimator._seeded(estimator._made_sketcher(estimator._known, columns), rng)
+        self.sketcher = estimator._seeded(estimator._made_sketcher(estimator._known), rng)
         self.sketcher._validate_params()
         if not hasattr(self.sketcher, "_draw_map"):
             raise ValueError(_CHOOSES.format(type(self.sketcher).__name__))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,9 @@ class InverseCDF:
     on_grid : callable
         Moves quantiles to values that the column can have.
     column : int
+    places : ndarray of shape (n, 2), default=()
+        From where to where many rows may be at one value. An end that lies there is moved to the
+        end of the place.
     """
 
     grid: Floats
@@ -40,6 +43,7 @@ class InverseCDF:
     levels: Floats
     on_grid: Callable[[NDArray], NDArray]
     column: int
+    places: Floats = field(default_factory=lambda: np.zeros((0, 2)))
 
     @property
     def cuts(self) -> Floats:
@@ -53,6 +57,14 @@ class InverseCDF:
         invert = _values_reached if self.exact else _interpolated
         found = np.array([invert(curve, self.grid, self.levels) for curve in flat])
         return self.on_grid(found).reshape(*np.shape(curves)[:-1], len(self.levels))
+
+    def _outwards(self, values: Floats, side: int) -> Floats:
+        """Return values, those at a place of many rows moved to its lower or its upper end."""
+        moved = values
+        for low, high in self.places:
+            there = (low <= values) & (values <= high)
+            moved = np.where(there, (np.minimum, np.maximum)[side](moved, (low, high)[side]), moved)
+        return moved
 
     def estimate(
         self,
@@ -74,7 +86,7 @@ class InverseCDF:
             uppers = [np.minimum.accumulate(upper[::-1])[::-1] for _, upper in found]
             low = np.array([self(upper) for upper in uppers])
             high = np.array([self(np.maximum.accumulate(lower)) for lower, _ in found])
-            return low.reshape(shape), high.reshape(shape)
+            return self._outwards(low, 0).reshape(shape), self._outwards(high, 1).reshape(shape)
 
         def half(error: Callable[[Any], NDArray]) -> NDArray:
             def ends(answer: Any) -> tuple[NDArray, NDArray]:
@@ -104,8 +116,12 @@ def monotone(curves: NDArray) -> Floats:
 
 
 def _interpolated(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:
-    distinct = np.concatenate([[True], np.diff(curve) > 0])
-    return np.interp(levels, curve[distinct], grid[distinct])
+    """Return where a curve reaches the levels: of a flat stretch the first, or past it the last."""
+    after = np.searchsorted(curve, levels)
+    before = np.maximum(after - 1, 0)
+    step = curve[after] - curve[before]
+    part = np.divide(levels - curve[before], step, out=np.zeros_like(step), where=step > 0)
+    return grid[before] + np.clip(part, 0.0, 1.0) * (grid[after] - grid[before])
 
 
 def _values_reached(curve: NDArray, grid: NDArray, levels: NDArray) -> NDArray:

@@ -16,7 +16,8 @@ from ...schema._schema import TableSchema
 from ..inferring._points import absent
 from ..inferring._table_model import TableModel
 from ._estimate import Estimate
-from ._graphical_answer import GraphicalAnswer, ModelAnswers
+from ._graphical_answer import GraphicalAnswer
+from ._parts import ModelAnswers
 from ._points_answer import PointsAnswer
 from ._positions import Positions
 from ._quantiles import InverseCDF, monotone
@@ -528,10 +529,15 @@ class StatisticsMixin:
     def _inverse(self, j: int, levels: NDArray, n_steps: int) -> InverseCDF:
         (low, high), schema = self._bound(j), self.schema_
         grid = np.unique(schema.on_grid(np.linspace(low, high, n_steps + 1), j))
+        places = np.zeros((0, 2))
+        if self._model_answers is not None and schema.step(j) is None:
+            ends, places = self._model_answers.inside(j).places(low, high)
+            grid = np.union1d(grid, ends)
         exact = len(grid) == schema.n_values(j)
         # Of a continuous column nothing lies at the lower bound.
         first = 0 if schema.step(j) is not None else 1
-        return InverseCDF(grid, first, exact, levels, lambda values: schema.on_grid(values, j), j)
+        on_grid = lambda values: schema.on_grid(values, j)  # noqa: E731
+        return InverseCDF(grid, first, exact, levels, on_grid, j, places)
 
     def _quantiles_of_model(
         self, inverse: InverseCDF, axis: Axis | None, names: list[str], about: list[str]

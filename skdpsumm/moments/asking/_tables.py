@@ -6,7 +6,7 @@ error: they are computed by column, and never for one cell after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import product
@@ -20,10 +20,11 @@ from ...schema._schema import TableSchema
 from ...sketches._residuals import subsets
 from ..inferring._table_model import TableModel
 from ._estimate import Estimate
-from ._graphical_answer import APART, TOGETHER, ModelAnswers
+from ._parts import APART, TOGETHER, ModelAnswers
 from ._warnings import warn_of_the_wide
 
 Floats = NDArray[np.float64]
+Group = tuple[int, ...]
 Codes = NDArray[np.int64]
 
 _SMALLEST = 1e-300
@@ -336,33 +337,62 @@ class TableAnswer:
         margins = [np.maximum(model.table((j,)), 0.0) for j in self.columns]
         for part in subsets(self.columns):
             if len(part) > 1 and not covers(part):
-                phi = model.phi[0] if len(part) == 2 else model.phi[1]
-                total += phi**2 * self._power(part, margins, centred=True)
+                power = self._power(part, margins, centred=True)
+                if len(part) == 2:
+                    aligned, size = self._of_pair(part, margins)
+                    power = model.of_pair(part, aligned, power, size)
+                total += model.phi[len(part) > 2] ** 2 * power
         return total
+
+    def _of_pair(self, part: Group, margins: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Return, of each entry, what goes up and down with two columns, and its size.
+
+        The first as a square, the other as the mean absolute value.
+        """
+        ranked, sizes = [], []
+        for margin, held, j in zip(margins, self._parts, self.columns, strict=True):
+            ranks = self._answers.model.ranks(j) if j in part else 1.0
+            ranked.append(((margin * ranks) @ held) ** 2)
+            mean = margin @ held
+            sizes.append(margin @ np.abs(held - mean) if j in part else mean)
+        return reduce(np.multiply.outer, ranked), reduce(np.multiply.outer, sizes)
 
     def _inside(self) -> Floats:
-        """Return the variance for where in their cells rows are, in shares of all rows."""
+        """Return the variance for where in their cells rows are, in shares of all rows.
+
+        As `CellPart` has it: each column tells how all rows of its cells are spread, and in cells
+        with other columns they may be spread otherwise, but not all in the same way.
+        """
         p, squares = self._table, [m.share**2 for m in self._members]
-        spread = self._sum(p**2, self._parts) - self._sum(p**2, squares)
+        spread = np.maximum(self._sum(p**2, self._parts) - self._sum(p**2, squares), 0.0)
         loose = np.maximum(self._sum(p, self._parts) - self._sum(p, squares), 0.0)
-        total = APART**2 * np.maximum(spread, 0.0) + loose / self._answers.n_rows
-        roots = [np.sqrt(np.maximum(m.share * (1 - m.share), 0.0)) for m in self._members]
-        for k in range(len(self.columns)):
+        total, apart, known = loose / self._answers.n_rows, np.zeros(1), np.zeros(1)
+        for k, members in enumerate(self._members):
             told = self._answers.inside(self.columns[k])
-            along = [r if axis == k else m for axis, (r, m) in enumerate(self._of(roots))]
-            total += (TOGETHER * self._sum(p, along)) ** 2
-            slope = self._by_code(k, self._members[k].slope)
-            total += np.tensordot(told.in_cells, slope**2, axes=(0, 0))
-        return total
+            slope = self._by_code(p, k, members.slope)
+            total = total + np.tensordot(told.in_cells, slope**2, axes=(0, 0))
+            own = members.share * (1 - members.share)
+            steps = self._by_code(p**2, k, own, squares)
+            common = self._by_code(p**2, k, np.sqrt(own)) ** 2 / self._all_by_code(p**2, k)
+            apart = apart + np.maximum(steps - common, 0.0).sum(axis=0)
+            known = known + steps.sum(axis=0)
+            here = self._by_code(p, k, np.ones_like(own)) / self._all_by_code(p, k)
+            together = self._by_code(p, k, np.sqrt(own)) * np.maximum(1 - here, 0.0)
+            total = total + (TOGETHER * together.sum(axis=0)) ** 2
+        return total + APART**2 * (apart + np.maximum(spread - known, 0.0))
 
-    def _of(self, other: Sequence[Floats]) -> Iterator[tuple[Floats, Floats]]:
-        return zip(other, self._parts, strict=True)
+    def _all_by_code(self, table: Floats, k: int) -> Floats:
+        """Return the sum of a table for each cell of an axis, to divide by."""
+        others = tuple(axis for axis in range(table.ndim) if axis != k)
+        return np.maximum(table.sum(axis=others), _SMALLEST).reshape(-1, *[1] * table.ndim)
 
-    def _by_code(self, k: int, own: Floats) -> Floats:
+    def _by_code(
+        self, table: Floats, k: int, own: Floats, parts: Sequence[Floats] | None = None
+    ) -> Floats:
         """Return sums over all cells of the other axes, shape (n_cells of the axis, *shape)."""
-        table = np.moveaxis(self._table, k, 0)
-        others = [m for axis, m in enumerate(self._parts) if axis != k]
-        found = np.array([self._sum(one, others) for one in table])
+        parts = self._parts if parts is None else parts
+        others = [m for axis, m in enumerate(parts) if axis != k]
+        found = np.array([self._sum(one, others) for one in np.moveaxis(table, k, 0)])
         # (cells, *others) times (cells, places), which goes to its own axis.
         shape = [len(own), *([1] * k), own.shape[1], *([1] * (len(self.columns) - 1 - k))]
         return np.expand_dims(found, k + 1) * own.reshape(shape)
@@ -378,7 +408,7 @@ class TableAnswer:
                 continue
             cut = (members.share > 0) & (members.share < 1)
             for side, own in enumerate((members.share, 1 - members.share)):
-                reach = self._by_code(k, np.where(cut, own, 0.0) * crowded[:, None])
+                reach = self._by_code(self._table, k, np.where(cut, own, 0.0) * crowded[:, None])
                 total[side] += np.sum(reach**2, axis=0)
         below, above = np.sqrt(total) * self._scale / self._whole
         return below, above

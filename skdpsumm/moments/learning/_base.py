@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,8 @@ from ...schema._reading import ReadRows, Table, exact_numbers, validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, table_of, with_parts
-from ..asking._estimate import ROWS_OF_GROUPS, Estimate
+from ..asking._estimate import Estimate
+from ..asking._parts import ModelAnswers
 from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of
 from ..inferring._points import (
     absent,
@@ -36,7 +38,7 @@ from ..inferring._points import (
     systematic,
 )
 from ..inferring._regression import MomentRegression
-from ._coefficients import Design, Refits
+from ._coefficients import Design, Regression
 
 # Fewer equally weighted points for each input train no model: at 1 to 8 of them AUCs were 0.5 to
 # 0.73 that were 0.9 to 0.99 with other sketches of the same rows; at 25 and more that happened
@@ -142,7 +144,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         inputs.require_bounds()
         table = _with_target(inputs, self._describe_target(y))
         _check_names(self._own_sketcher, table)
-        sketcher = self._made_sketcher(table, table, table.n_columns - 1)
+        sketcher = self._made_sketcher(table)
         if isinstance(sketcher, AdaptiveSketcher) and sketcher.target is None:
             sketcher.target = table.n_columns - 1
         return self._seeded(sketcher, rng)
@@ -284,14 +286,12 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     ) -> Estimate:
         """Return a regression of the target on some inputs: its coefficients, with their errors.
 
-        The regression is fitted to rows of the sketch's graphical model, and again to rows of
-        models of other releases, and to samples of these rows: see Notes. No rows are needed, and
-        no privacy is spent.
+        No rows are needed, and no privacy is spent.
 
         Parameters
         ----------
         columns : sequence of str or int, default=None
-            The inputs, of those that the model has. None is all.
+            The inputs, of those that the model has, at least one. None is all.
         estimator : estimator, default=None
             Linear, with `coef_` and `intercept_` after `fit`. None: without a penalty,
             `LogisticRegression(C=np.inf)` for classes and `LinearRegression()` for numbers.
@@ -310,14 +310,39 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Raises
         ------
         ValueError
-            If the release is not read by a graphical model.
+            If the release is not read by a graphical model, or if `columns` is empty or names an
+            input twice.
+
+        Warns
+        -----
+        AnswerWarning
+            Of categories of which the release shows no rows, or none of some class. Without a
+            penalty their coefficients may be anything, and their intervals are infinite.
 
         Notes
         -----
-        Variances add up: of 30 simulated releases, of 20 samples of as many rows as were sketched
-        ("population"), and of the synthetic rows (`n_synthetic`), beside the square of how far
-        noise pulls a coefficient. How the inputs go together is known where the sketch has counted
-        them together, or nearly so; what was not counted at all has no part in the error.
+        To first order a coefficient is a mean over rows, of the influence that each row has on it.
+        Its error is that of such a mean: noise, how columns go together where no group was
+        counted, and where in their cells rows lie; for "population" also the spread of the
+        influence over the rows, which is the sandwich estimator. For an `estimator` of your own
+        the influence is the gradient of squares, or of the log-loss of its `predict_proba`, times
+        how the estimator responds to it, for which it is fitted once for each coefficient. Other
+        losses, of a support vector machine for example, have a rougher error.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsumm import M2MClassifier, Numeric
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.integers(0, 5, (20_000, 2))
+        >>> y = rng.random(20_000) < 1 / (1 + np.exp(1 - X[:, 0] / 2))
+        >>> model = M2MClassifier(schema=[Numeric(0, 4, step=1)] * 2, random_state=0).fit(X, y)
+        >>> answer = model.coefficients()
+        >>> answer.labels
+        (('intercept', 'x0', 'x1'),)
+        >>> low, high = answer.interval(0.999999, covers="population")[1]
+        >>> bool(low < 0.5 < high)
+        True
         """
         check_is_fitted(self, "estimator_")
         table, target = self._table, self._target
@@ -329,29 +354,41 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         inputs = [j for j in range(table.n_columns) if j != target]
         if columns is not None:
             chosen = [self._columns.index(key, "columns") for key in columns]
+            if not chosen or len(set(chosen)) < len(chosen):
+                raise ValueError(
+                    f"columns must name at least one input, each once, got {list(columns)!r}."
+                )
             inputs = [inputs[k] for k in chosen]
-        plain = self._plain_estimator() if estimator is None else estimator
-
-        def fit(rows: NDArray, cells: NDArray) -> Any:
-            learnt = self._training_target(cells)
-            return clone(plain).fit(*self._completed(rows, learnt, np.ones(len(rows)))[:2])
-
-        model = fitted_model(self.sketch_, table, self.n_synthetic, check_random_state(self._seed))
-        assert model is not None
-        design = Design(table, inputs)
-        refits = Refits(model, design, target, fit, self.n_synthetic, self._seed)
+        rng = check_random_state(self._seed)
         with progress(f"{type(self).__name__}.coefficients", self.verbose):
-            value = refits.value
-        of_rows = self.privacy_.unit == "one row"
+            model = fitted_model(self.sketch_, table, self.n_synthetic, rng)
+            assert model is not None  # `_is_graphical` has seen its histograms
+            plain = self._plain_estimator() if estimator is None else estimator
+            regression = Regression(
+                ModelAnswers(model),
+                Design(table, inputs),
+                target,
+                partial(self._regressed, plain),
+                self._observed,
+                is_plain=estimator is None,
+            )
         classes = [str(label) for label in getattr(self, "classes_", ())]
-        return Estimate(
-            value,
-            refits.noise,
-            std_error=refits.error,
-            sampling=refits.sampling if of_rows else ROWS_OF_GROUPS,
-            labels=[design.names] if value.ndim == 1 else [classes, design.names],
-            frame="auto" if table.names is not None else None,
-        )
+        return regression.to_estimate(classes, "auto" if table.names is not None else None)
+
+    def _regressed(self, plain: Any, rows: NDArray, cells: NDArray, weights: NDArray) -> Any:
+        """Return an estimator, fitted to weighted rows; to drawn ones if it takes no weights."""
+        learnt = self._training_target(cells)
+        if has_fit_parameter(plain, "sample_weight"):
+            rows, learnt, weights = self._completed(rows, learnt, weights)
+            return clone(plain).fit(rows, learnt, sample_weight=weights)
+        rng = check_random_state(self._seed)
+        drawn = systematic(weights / weights.sum(), len(weights), rng)
+        rows, learnt, _ = self._completed(rows[drawn], learnt[drawn], np.ones(len(drawn)))
+        return clone(plain).fit(rows, learnt)
+
+    @abstractmethod
+    def _observed(self, cells: NDArray) -> NDArray:
+        """Return cells of the target as numbers, (n, 1), or as indicators, (n, n_classes)."""
 
     @abstractmethod
     def _plain_estimator(self) -> BaseEstimator:

@@ -20,6 +20,9 @@ from ...schema._reading import validate_table
 from ...schema._schema import as_schema
 from ._base import BaseImplicitM2M, estimator_has
 
+# Of the gradient of the log-loss: coefficients are then known better than any release tells.
+_TOLERANCE = 1e-7
+
 
 @inherited_docs
 @estimator
@@ -116,7 +119,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         return make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=1000))
 
     def _plain_estimator(self):
-        return LogisticRegression(C=np.inf, max_iter=1000)
+        return LogisticRegression(C=np.inf, tol=_TOLERANCE, max_iter=10_000)
 
     def _describe_target(self, y):
         return Categorical(known_classes(y, self.classes).tolist())
@@ -130,11 +133,17 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
                 "the last one); it must have been sketched as a Categorical. "
                 "M2MRegressor learns numbers."
             )
-        self.classes_ = np.array(known)
+        self.classes_ = np.unique(np.array(known))  # as those of `estimator_`
 
     def _training_target(self, target):
+        return self.classes_[self._codes(target)]
+
+    def _observed(self, cells):
+        return np.eye(len(self.classes_))[self._codes(cells)]
+
+    def _codes(self, cells):
         codes = {value: k for k, value in enumerate(self.classes_.tolist())}
-        return self.classes_[[codes[v] for v in target.tolist()]]
+        return [codes[value] for value in cells.tolist()]
 
     def _completed(self, inputs, learnt, weights):
         # An estimator must see every class: of one without rows some other row is taken.

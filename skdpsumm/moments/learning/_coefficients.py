@@ -1,19 +1,16 @@
 """The coefficients of a regression on a release, with errors that a statistician can report.
 
-The regression is fitted to rows of the graphical model. Its error has three parts, each of which is
-seen by fitting it again:
-
-- to rows of models of other releases, which this model would have given (parametric bootstrap):
-  their spread is that of the noise, and their mean tells how far noise pulls a coefficient;
-- to samples of as many rows as were sketched: their spread is the sampling error;
-- of that, the part which is due to a finite number of synthetic rows.
-
-It is noise-aware inference with many synthetic data sets, as in [1]_: the variance between releases
-and that between samples add up, as in Rubin's rules.
+A coefficient is, to first order, a mean over the rows: each row moves it by its influence, which is
+the inverse of the curvature of the loss times the score of the row [1]_. So what a release leaves
+open of a coefficient is what it leaves open of the mean of a function of rows: noise, how columns
+go together where nobody counted them together, where in their cells rows lie. And the spread of
+the influence over the rows gives the sampling error, that of the sandwich estimator. The variances
+add up, as in Rubin's rules; [2]_ does it for releases whose error is noise alone.
 
 References
 ----------
-.. [1] Raisa, Jalko, Kaski and Honkela (2023), "Noise-aware statistical inference with
+.. [1] van der Vaart (1998), "Asymptotic Statistics", theorem 5.21.
+.. [2] Raisa, Jalko, Kaski and Honkela (2023), "Noise-aware statistical inference with
        differentially private synthetic data", AISTATS.
 """
 
@@ -26,18 +23,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._computing import advance
+from ..._computing import advance, warn_caller
 from ...schema._columns import Categorical
 from ...schema._schema import TableSchema
+from ..asking._estimate import Estimate
+from ..asking._filled_cells import MOST_CELLS
+from ..asking._graphical_answer import GraphicalAnswer
+from ..asking._parts import ModelAnswers
+from ..asking._positions import NamedRows
+from ..asking._question import Question
+from ..asking._warnings import AnswerWarning, first_of
 from ..inferring._points import absent
-from ..inferring._table_model import TableModel
 
 Floats = NDArray[np.float64]
 
-# Rows of each refit: those of all models are drawn by the same random numbers, so that what the
-# choice of rows does to them is the same, and cancels in their spread.
-_ROWS_A_REFIT = 30_000
-_N_SAMPLES = 20
+# Weights of rows are tilted by so much along each score, to see how an estimator responds: enough
+# to be told from what its solver leaves, and little enough to be linear.
+_TILT = 0.1
+# Standard deviations of a score, beyond which rows are tilted no more.
+_FARTHEST = 3.0
+# Of the largest: smaller singular values are those of combinations that do not matter.
+_SINGULAR = 1e-9
+# Of the mean weight, below which a row teaches nothing.
+_NOTHING = 1e-9
+# Rows that an indicator needs, each worth the variance of its label; fewer say nothing of it.
+_FEWEST_ROWS = 0.5
 
 
 class Design:
@@ -55,29 +65,32 @@ class Design:
 
     def __init__(self, schema: TableSchema, columns: Sequence[int]):
         self.schema, self.columns = schema, tuple(columns)
-        names, low, width = ["intercept"], [], []
+        names, low, width, indicators = ["intercept"], [], [], []
         for j in self.columns:
             own, name = schema.columns[j], schema.name(j)
             if isinstance(own, Categorical):
                 names += [f"{name}={value}" for value in own.categories[1:]]
                 low += [0.0] * (len(own.categories) - 1)
                 width += [1.0] * (len(own.categories) - 1)
+                indicators += [True] * (len(own.categories) - 1)
             else:
                 names.append(name)
                 low.append(own.bounds[0])
                 width.append(own.bounds[1] - own.bounds[0])
+                indicators.append(False)
             if own.missing:
                 names.append(f"{name} is missing")
                 low.append(0.0)
                 width.append(1.0)
-        self.names = names
+                indicators.append(True)
+        self.names, self.indicators = names, np.array(indicators, bool)
         self._low, self._width = np.array(low), np.array(width)
 
-    def matrix(self, rows: NDArray) -> Floats:
+    def matrix(self, rows: Any) -> Floats:
         """Return the inputs of rows of the table, shape (n, k)."""
         return np.column_stack([part for j in self.columns for part in self._encoded(rows, j)])
 
-    def _encoded(self, rows: NDArray, j: int) -> list[NDArray]:
+    def _encoded(self, rows: Any, j: int) -> list[NDArray]:
         own = self.schema.columns[j]
         if isinstance(own, Categorical):
             codes = self.schema.code(rows, j)
@@ -88,85 +101,201 @@ class Design:
         scaled = np.where(gone, 0.0, (numbers - low) / (high - low))
         return [scaled, gone.astype(np.float64)] if own.missing else [scaled]
 
-    def in_units(self, estimator: Any) -> Floats:
-        """Return intercept and slopes of a fitted estimator, shape (1 + k,) or (classes, 1 + k)."""
-        slopes = np.atleast_2d(estimator.coef_) / self._width
-        start = np.ravel(estimator.intercept_) - slopes @ self._low
-        found = np.column_stack([start, slopes])
-        return found[0] if len(found) == 1 else found
+    def in_units(self, scaled: Floats) -> Floats:
+        """Return intercepts and slopes, on the last axis, in the units of the columns."""
+        slopes = scaled[..., 1:] / self._width
+        start = scaled[..., :1] - (slopes @ self._low)[..., None]
+        return np.concatenate([start, slopes], axis=-1)
 
 
-class Refits:
-    """A regression, and what it is when it is fitted again to other rows.
+class Regression:
+    """A regression on what a model tells of a table.
 
     Parameters
     ----------
-    model : TableModel
+    answers : ModelAnswers
     design : Design
     target : int
+        Column of the table.
     fit : callable
-        Takes inputs and cells of the target, and returns a fitted linear estimator.
-    n_rows : int
-        Number of synthetic rows.
-    seed : int
+        Takes inputs, cells of the target and weights of rows, and returns a fitted linear
+        estimator.
+    observed : callable
+        Takes cells of the target and returns numbers, shape (n, 1), or indicators of the classes,
+        shape (n, n_classes).
+    is_plain : bool
+        Whether the estimator has no penalty: squares for numbers, log-loss for classes.
     """
 
     def __init__(
         self,
-        model: TableModel,
+        answers: ModelAnswers,
         design: Design,
         target: int,
-        fit: Callable[[Floats, NDArray], Any],
-        n_rows: int,
-        seed: int,
+        fit: Callable[[Floats, NDArray, Floats], Any],
+        observed: Callable[[NDArray], Floats],
+        *,
+        is_plain: bool,
     ):
-        self._model, self._design, self._target, self._fit = model, design, target, fit
-        self._n_rows, self._seed = n_rows, seed
+        self._answers, self._design, self._target = answers, design, target
+        self._fit, self._observed, self._is_plain = fit, observed, is_plain
+        self._inputs, self._cells, self._weights = self._rows()
+        self._estimator = self._fitted(self._weights)
+        self._inverse = self._inverse_curvature()
 
-    def _drawn(self, n_rows: int, model: Any = None) -> tuple[Floats, NDArray]:
-        rows = self._model.sample(n_rows, np.random.default_rng(self._seed), model)
-        known = ~absent(self._model.schema, rows[:, self._target], self._target)
-        return self._design.matrix(rows[known]), rows[known, self._target]
-
-    def _fitted(self, inputs: Floats, learnt: NDArray) -> Floats:
-        advance()
-        return self._design.in_units(self._fit(inputs, learnt))
-
-    @cached_property
-    def _rows(self) -> tuple[Floats, NDArray]:
-        return self._drawn(self._n_rows)
-
-    @cached_property
+    @property
     def value(self) -> Floats:
-        """The coefficients."""
-        return self._fitted(*self._rows)
+        """The coefficients, shape (1 + k,), or (n_classes, 1 + k) for more than two classes."""
+        found = self._design.in_units(self._scaled(self._estimator))
+        return found[0] if len(found) == 1 else found
 
     @cached_property
-    def _other_releases(self) -> Floats:
-        n_rows = min(_ROWS_A_REFIT, self._n_rows)
-        first = self._fitted(*self._drawn(n_rows))
-        found = [self._fitted(*self._drawn(n_rows, r.model)) for r in self._model.replicates]
-        return np.array(found) - first
+    def influence(self) -> GraphicalAnswer:
+        """The mean of the rows' influence on the coefficients, which is about 0."""
+        return GraphicalAnswer(Question(function=self._influence), self._answers)
 
-    def noise(self) -> Floats:
-        """Return the standard deviation that noise gives to the coefficients."""
-        return np.std(self._other_releases, axis=0, ddof=1)
+    def to_estimate(self, classes: Sequence[str], frame: str | None) -> Estimate:
+        """Return the coefficients as users see them."""
+        value, answer, names = self.value, self.influence, self._design.names
+        moved = np.asarray(answer.value)
 
-    def error(self) -> Floats:
-        """Return the standard error of the table's coefficients: noise, its pull, and few rows."""
-        pull = np.mean(self._other_releases, axis=0)
-        drawn = self.sampling() * np.sqrt(self._model.n_rows / self._n_rows)
-        return np.sqrt(self.noise() ** 2 + pull**2 + drawn**2)
+        unknown = self._unknown()
+        self._warn_of(unknown)
+        beyond = np.where(unknown, np.inf, 0.0).reshape(value.shape)
 
-    def sampling(self) -> Floats:
-        """Return the standard deviation that the choice of the rows gives to the coefficients."""
-        return self._sampling
+        def ends(z: float) -> tuple[Floats, Floats]:
+            low, high = (value + (end - moved).reshape(value.shape) for end in answer.ends(z))
+            return low - beyond, high + beyond
 
-    @cached_property
-    def _sampling(self) -> Floats:
-        rng, (inputs, learnt) = np.random.default_rng(self._seed), self._rows
-        n_rows = self._model.n_rows
-        size = int(np.clip(n_rows, 2, _ROWS_A_REFIT))
-        chosen = (rng.integers(len(inputs), size=size) for _ in range(_N_SAMPLES))
-        found = [self._fitted(inputs[which], learnt[which]) for which in chosen]
-        return np.std(found, axis=0, ddof=1) * np.sqrt(size / n_rows)
+        return Estimate(
+            value,
+            answer.noise_std_error,
+            ends=ends,
+            sampling=answer.no_sampling or answer.sampling,
+            labels=[names] if value.ndim == 1 else [classes, names],
+            frame=frame,
+        )
+
+    def _rows(self) -> tuple[Floats, NDArray, Floats]:
+        """Return inputs, cells of the target and weights of the rows that stand for the table.
+
+        Of few columns these fill all cells, as for any question.
+        """
+        model, columns = self._answers.model, tuple(sorted((*self._design.columns, self._target)))
+        if model.n_cells(columns) <= MOST_CELLS:
+            filled = self._answers.filled(columns, len(self._design.names))
+            shares = np.maximum(model.table(columns), 0.0).ravel()
+            rows, weights = filled.rows(), shares[filled.unit] * filled.weights
+        else:
+            rows, weights = NamedRows.of(model.points, model.schema), model.weights
+        cells = rows[:, self._target]
+        kept = ~absent(model.schema, cells, self._target)
+        kept &= weights > _NOTHING * weights.mean()
+        # As many rows as the table has: what a penalty does depends on their number.
+        weights = weights[kept] / weights[kept].sum() * self._answers.n_rows
+        return self._design.matrix(rows)[kept], cells[kept], weights
+
+    def _fitted(self, weights: Floats) -> Any:
+        advance()
+        return self._fit(self._inputs, self._cells, weights)
+
+    def _scaled(self, estimator: Any) -> Floats:
+        """Return intercepts and slopes for scaled inputs, shape (n_outputs, 1 + k)."""
+        slopes = np.atleast_2d(estimator.coef_)
+        return np.column_stack([np.broadcast_to(estimator.intercept_, len(slopes)), slopes])
+
+    def _unknown(self) -> NDArray[np.bool_]:
+        """Return which coefficients hang on rows that the release does not show.
+
+        They are those of indicators that hold for no rows, or for rows of one class alone. Their
+        true values may be anything, which no error to first order tells. A penalty decides them.
+        """
+        indicators, expected = self._design.indicators, self._predicted(self._inputs)
+        worth = np.ones((len(self._cells), 1))
+        if expected.shape[1] > 1:
+            worth = expected * (1 - expected)
+        if expected.shape[1] == 2:
+            worth = worth[:, 1:]
+        found = np.zeros((worth.shape[1], len(self._design.names)), bool)
+        if self._is_plain:
+            rows = (worth * self._weights[:, None]).T @ self._inputs
+            found[:, 1:] = indicators & (rows < _FEWEST_ROWS)
+        return found
+
+    def _warn_of(self, unknown: NDArray[np.bool_]) -> None:
+        some = np.any(unknown, axis=0).tolist()
+        names = [repr(name) for name, is_so in zip(self._design.names, some, strict=True) if is_so]
+        if names:
+            warn_caller(
+                f"The release does not tell the coefficients of {first_of(names)}: it shows no "
+                "rows of theirs, or none of some class. Their intervals are infinite. Leave these "
+                "columns out, take rare categories together, or give an estimator with a penalty.",
+                AnswerWarning,
+            )
+
+    # ---- how rows move coefficients
+
+    def _influence(self, rows: Any) -> Floats:
+        """Return how rows move the coefficients, shape (n, n_outputs * (1 + k)), or NaN."""
+        cells = rows[:, self._target]
+        gone = absent(self._answers.model.schema, cells, self._target)
+        scores = np.full((len(cells), len(self._inverse)), np.nan)
+        inputs = self._design.matrix(rows)
+        if not gone.all():
+            scores[~gone] = self._scores(inputs[~gone], cells[~gone])
+        moved = scores @ self._inverse
+        shape = len(moved), -1, len(self._design.names)
+        return self._design.in_units(moved.reshape(shape)).reshape(len(moved), -1)
+
+    def _scores(self, inputs: Floats, cells: NDArray) -> Floats:
+        """Return residuals times inputs, shape (n, n_outputs * (1 + k))."""
+        observed = self._observed(cells)
+        rest = observed - self._predicted(inputs)
+        if rest.shape[1] == 2:
+            rest = rest[:, 1:]
+        return (rest[:, :, None] * _with_ones(inputs)[:, None, :]).reshape(len(inputs), -1)
+
+    def _predicted(self, inputs: Floats) -> Floats:
+        """Return what the regression expects where `_observed` says what is."""
+        if hasattr(self._estimator, "predict_proba"):
+            return self._estimator.predict_proba(inputs)
+        return self._observed(self._estimator.predict(inputs))
+
+    def _inverse_curvature(self) -> Floats:
+        """Return the matrix that makes influences of scores, of scaled inputs."""
+        if not self._is_plain:
+            return self._response()
+        weights = self._weights / self._weights.sum()
+        expected = self._predicted(self._inputs)
+        n_outputs = expected.shape[1]
+        slope = np.ones((len(weights), 1, 1))
+        if n_outputs > 1:
+            slope = expected[:, :, None] * (np.eye(n_outputs) - expected[:, None, :])
+        if n_outputs == 2:
+            slope = slope[:, 1:, 1:]
+        rows = _with_ones(self._inputs)
+        blocks = [
+            [(rows * (weights * one)[:, None]).T @ rows for one in by_class]
+            for by_class in slope.transpose(1, 2, 0)
+        ]
+        return np.linalg.pinv(np.block(blocks), rcond=_SINGULAR, hermitian=True)
+
+    def _response(self) -> Floats:
+        """Return the same for any estimator: how it responds where scores are moved a little."""
+        scores = self._scores(self._inputs, self._cells)
+        weights = self._weights / self._weights.sum()
+        tilts = scores - weights @ scores
+        tilts /= np.maximum(_FARTHEST * np.sqrt(weights @ tilts**2), np.finfo(float).tiny)
+        tilts = np.clip(tilts, -1.0, 1.0)
+        tilts -= weights @ tilts
+        first = self._scaled(self._estimator).ravel()
+        found = [
+            self._scaled(self._fitted(self._weights * (1 + _TILT * tilt))).ravel() - first
+            for tilt in tilts.T
+        ]
+        moved = _TILT * (tilts * weights[:, None]).T @ scores
+        return np.linalg.lstsq(moved, np.array(found), rcond=_SINGULAR)[0]
+
+
+def _with_ones(inputs: Floats) -> Floats:
+    return np.column_stack([np.ones(len(inputs)), inputs])

@@ -98,3 +98,6 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
 
     def _training_target(self, target):
         return target.astype(np.float64)
+
+    def _observed(self, cells):
+        return np.asarray(cells, dtype=np.float64)[:, None]

@@ -1,0 +1,438 @@
+"""Coefficients of regressions on a release: their values, and intervals that hold."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import Lars, LinearRegression, LogisticRegression, Ridge
+from sklearn.utils import check_random_state
+
+from skdpsumm import (
+    AnswerWarning,
+    Categorical,
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    M2MRegressor,
+    Numeric,
+    RFFSketcher,
+    TableSchema,
+)
+from skdpsumm.moments.asking._filled_cells import FilledCells, Inside
+from skdpsumm.moments.inferring._points import fitted_model
+from skdpsumm.moments.inferring._table_model import _conditions
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning"),
+]
+Z95 = 1.959964
+SMALL = {"n_synthetic": 5_000, "random_state": 0}
+
+
+def released(frame, schema, marginals, *, epsilon=np.inf, seed=0, **options):
+    """Return the sketch of agreed groups."""
+    sketcher = HistogramSketcher(
+        schema=schema,
+        marginals=marginals,
+        epsilon=epsilon,
+        noise_seed=None if np.isinf(epsilon) else seed,
+        random_state=0,
+        **options,
+    )
+    return sketcher.fit(frame).sketch_
+
+
+def shop(n, seed):
+    """Return rows of a made-up shop, for which no constant was chosen, and its coefficients."""
+    rng = np.random.default_rng(seed)
+    visits = np.minimum(rng.geometric(0.25, n), 20).astype(float)
+    city = rng.choice(["north", "port", "south"], n, p=[0.5, 0.2, 0.3])
+    distance = np.clip(rng.gamma(2, 8, n) + 10 * (city == "south"), 0, 100)
+    eta = -1.5 + 0.25 * visits - 0.03 * distance + 0.7 * (city == "port")
+    buys = np.where(rng.random(n) < 1 / (1 + np.exp(-eta)), "yes", "no")
+    frame = pd.DataFrame({"visits": visits, "distance": distance, "city": city})
+    return frame, buys
+
+
+SHOP = {
+    "visits": Numeric(1, 20, step=1),
+    "distance": Numeric(0, 100),
+    "city": ["north", "port", "south"],
+}
+SHOP_TRUTH = np.array([-1.5, 0.25, -0.03, 0.7, 0.0])
+
+
+def shop_model(seed, *, n=4000, epsilon=1.0):
+    frame, buys = shop(n, seed)
+    model = M2MClassifier(
+        schema=SHOP, epsilon=epsilon, classes=["no", "yes"], noise_seed=seed, **SMALL
+    )
+    return model.fit(frame, buys)
+
+
+@pytest.fixture(scope="module")
+def one_shop():
+    return shop_model(0)
+
+
+def sandwich(inputs, score, slope):
+    """Return what a statistician reports: standard errors that hold for wrong models, too."""
+    rows = np.column_stack([np.ones(len(inputs)), inputs])
+    inverse = np.linalg.inv((rows * slope[:, None]).T @ rows)
+    moved = score[:, None] * rows
+    return np.sqrt(np.diag(inverse @ (moved.T @ moved) @ inverse))
+
+
+# ------------------------------------------------------------------ without noise
+
+
+def words(n=3000):
+    """Return a table of which all is counted, and its design."""
+    rng = np.random.default_rng(5)
+    grade, colour = rng.integers(0, 4, n), rng.choice(["blue", "red"], n)
+    eta = 0.5 * grade - 0.8 * (colour == "red") - 0.3
+    label = np.where(rng.random(n) < 1 / (1 + np.exp(-eta)), "won", "lost")
+    frame = pd.DataFrame({"grade": grade.astype(float), "colour": colour, "label": label})
+    schema = {
+        "grade": Numeric(0, 3, step=1, edges=[0, 1, 2, 2.5, 3]),
+        "colour": ["blue", "red"],
+        "label": ["lost", "won"],
+    }
+    return frame, TableSchema(schema), np.column_stack([grade, colour == "red"]).astype(float)
+
+
+def test_logistic_coefficients_and_their_interval_are_the_statisticians():
+    frame, schema, inputs = words()
+    sketch = released(frame, schema, [["grade", "colour", "label"]])
+    answer = M2MClassifier.from_sketch(sketch, **SMALL).coefficients()
+    won = (frame["label"] == "won").to_numpy()
+    exact = LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000).fit(inputs, won)
+    expected = np.concatenate([exact.intercept_, exact.coef_[0]])
+    np.testing.assert_allclose(np.asarray(answer), expected, rtol=1e-4, atol=1e-5)
+    assert np.all(answer.noise_std_error < 1e-9)
+    share = exact.predict_proba(inputs)[:, 1]
+    errors = sandwich(inputs, won - share, share * (1 - share))
+    half = np.diff(answer.interval(covers="population"))[:, 0] / 2
+    np.testing.assert_allclose(half, Z95 * errors, rtol=0.02)
+
+
+def test_least_squares_coefficients_and_their_interval_are_the_statisticians():
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 4, (3000, 2)).astype(float)
+    y = np.clip(np.rint(X[:, 0] - 0.5 * X[:, 1] + rng.normal(0, 1 + X[:, 0] / 3)), -4, 6)
+    whole = [Numeric(0, 3, step=1)] * 2 + [Numeric(-4, 6, step=1)]
+    sketch = released(np.column_stack([X, y]), whole, [[0, 1, 2]], n_bins=[4, 4, 11])
+    answer = M2MRegressor.from_sketch(sketch, **SMALL).coefficients()
+    exact = LinearRegression().fit(X, y)
+    expected = np.concatenate([[exact.intercept_], exact.coef_])
+    np.testing.assert_allclose(np.asarray(answer), expected, rtol=2e-3)
+    errors = sandwich(X, y - exact.predict(X), np.ones(len(X)))
+    half = np.diff(answer.interval(covers="population"))[:, 0] / 2
+    np.testing.assert_allclose(half, Z95 * errors, rtol=0.02)
+    assert np.all(np.diff(answer.interval()) < 0.1 * np.diff(answer.interval(covers="population")))
+
+
+# ------------------------------------------------------------------ coverage
+
+
+def test_the_interval_of_the_population_holds_on_a_table_that_it_was_not_tuned_on():
+    """All but a few of 6 releases x 5 coefficients, and it is not wide for nothing."""
+    hit, width, wrong = [], [], []
+    for seed in range(100, 106):
+        answer = shop_model(seed).coefficients()
+        low, high = answer.interval(covers="population").T
+        hit.append((low <= SHOP_TRUTH) & (high >= SHOP_TRUTH))
+        width.append(high - low)
+        wrong.append(np.asarray(answer) - SHOP_TRUTH)
+    assert np.mean(hit) >= 0.92
+    oracle = 2 * Z95 * np.sqrt(np.mean(np.square(wrong), axis=0))
+    assert np.median(np.median(width, axis=0) / oracle) < 3
+
+
+def test_an_interval_of_the_population_is_the_widest(one_shop):
+    answer = one_shop.coefficients()
+    noise, table, population = (
+        np.diff(answer.interval(covers=covers))[:, 0] for covers in ("noise", "table", "population")
+    )
+    assert np.all(noise < table)
+    assert np.all(table < population)
+    sampling = np.sqrt(population**2 - table**2) / (2 * Z95)
+    frame, buys = shop(4000, 0)
+    inputs = np.column_stack([frame.iloc[:, :2], frame["city"] == "port", frame["city"] == "south"])
+    yes = (buys == "yes").astype(float)
+    fit = LogisticRegression(C=np.inf, max_iter=10_000).fit(inputs.astype(float), yes)
+    share = fit.predict_proba(inputs.astype(float))[:, 1]
+    usual = sandwich(inputs.astype(float), yes - share, share * (1 - share))
+    np.testing.assert_allclose(sampling, usual, rtol=0.25)
+
+
+def test_inputs_that_were_not_counted_together_have_a_wider_interval():
+    """Their correlation decides the coefficients, and noise is not what is unknown of it."""
+    rng = np.random.default_rng(3)
+    both = rng.normal(size=(6000, 1))
+    X = np.clip(0.5 + 0.12 * (both + rng.normal(size=(6000, 2))), 0, 1)
+    label = (rng.random(6000) < 1 / (1 + np.exp(6 - 9 * X[:, 0] - 3 * X[:, 1]))).astype(int)
+    schema = [Numeric(0, 1), Numeric(0, 1), [0, 1]]
+    table = np.column_stack([X, label])
+    apart = released(table, schema, [[0, 2], [1, 2]], epsilon=3.0, n_bins=12)
+    together = released(table, schema, [[0, 2], [1, 2], [0, 1]], epsilon=3.0, n_bins=12)
+    truth = LogisticRegression(C=np.inf, max_iter=10_000).fit(X, label).coef_[0]
+    apart, together = (
+        M2MClassifier.from_sketch(sketch, **SMALL).coefficients() for sketch in (apart, together)
+    )
+    for answer in (apart, together):
+        low, high = answer.interval()[1:].T
+        assert np.all((low <= truth) & (truth <= high))
+    low, high = apart.interval(covers="noise")[1:].T
+    assert not np.all((low <= truth) & (truth <= high))
+    assert np.all(apart.std_error[1:] > 1.5 * together.std_error[1:])
+
+
+def test_coefficients_of_many_columns_have_the_errors_of_those_of_few(one_shop, monkeypatch):
+    """Beyond so many cells, synthetic rows stand for the table; that adds to the error."""
+    few = one_shop.coefficients()
+    monkeypatch.setattr("skdpsumm.moments.asking._graphical_answer.MOST_CELLS", 10)
+    monkeypatch.setattr("skdpsumm.moments.learning._coefficients.MOST_CELLS", 10)
+    many = one_shop.coefficients()
+    assert np.all(np.abs(np.asarray(many) - np.asarray(few)) < few.std_error)
+    ratio = many.std_error / few.std_error
+    assert np.all((ratio > 0.6) & (ratio < 3))
+
+
+# ------------------------------------------------------------------ estimators
+
+
+def test_an_estimator_of_ones_own_has_the_error_that_its_penalty_leaves(one_shop):
+    plain = one_shop.coefficients()
+    same = one_shop.coefficients(estimator=LogisticRegression(C=1e8, tol=1e-7, max_iter=10_000))
+    np.testing.assert_allclose(np.asarray(same), np.asarray(plain), rtol=0.01, atol=0.01)
+    np.testing.assert_allclose(same.std_error, plain.std_error, rtol=0.05)
+    firm = one_shop.coefficients(estimator=LogisticRegression(C=1e-3))
+    assert np.all(firm.std_error[1:] < 0.3 * plain.std_error[1:])
+
+
+def test_a_penalty_counts_rows_of_the_table_not_synthetic_ones():
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 2, (500, 1)).astype(float)
+    y = np.rint(X[:, 0] * 3 + rng.normal(size=500)).clip(-4, 7)
+    schema = [Numeric(0, 1, step=1), Numeric(-4, 7, step=1)]
+    sketch = released(np.column_stack([X, y]), schema, [[0, 1]], n_bins=[2, 12])
+    answer = M2MRegressor.from_sketch(sketch, **SMALL).coefficients(estimator=Ridge(200.0))
+    exact = Ridge(200.0).fit(X, y)
+    np.testing.assert_allclose(np.asarray(answer)[1], exact.coef_[0], rtol=1e-4)
+
+
+def test_an_estimator_that_takes_no_weights_is_fitted_to_drawn_rows():
+    rng = np.random.default_rng(2)
+    X = rng.random((2000, 2))
+    y = np.clip(X[:, 0] + 0.3 * rng.normal(size=2000), -1, 2)
+    model = M2MRegressor(schema=(0, 1), y_bounds=(-1, 2), epsilon=3.0, noise_seed=0, **SMALL)
+    model.fit(X, y)
+    plain, drawn = model.coefficients(), model.coefficients(estimator=Lars())
+    assert np.all(np.abs(np.asarray(plain) - np.asarray(drawn)) < 0.3 * plain.std_error)
+    np.testing.assert_allclose(drawn.std_error, plain.std_error, rtol=0.3)
+
+
+# ------------------------------------------------------------------ names, classes, refusals
+
+
+def test_entries_are_called_what_they_are_of(one_shop):
+    answer = one_shop.coefficients()
+    assert answer.labels == (("intercept", "visits", "distance", "city=port", "city=south"),)
+    assert list(answer.value.index) == list(answer.labels[0])
+    assert answer["visits"].shape == ()
+    some = one_shop.coefficients(["city", "visits"])
+    assert some.labels == (("intercept", "city=port", "city=south", "visits"),)
+    assert one_shop.coefficients([2]).labels == (("intercept", "city=port", "city=south"),)
+
+
+def test_missing_cells_have_an_indicator_and_missing_targets_teach_nothing():
+    rng = np.random.default_rng(4)
+    x, label = rng.integers(0, 3, 3000).astype(float), rng.integers(0, 2, 3000).astype(object)
+    lost = rng.random(3000) < 0.2
+    label[lost & (x > 1)] = None
+    known = np.array([value is not None for value in label])
+    y = np.array([value == 1 for value in label[known]])
+    x_seen = np.where(rng.random(3000) < 0.3, np.nan, x)
+    schema = TableSchema(
+        {
+            "x": Numeric(0, 2, step=1, missing=True),
+            "y": Categorical([0, 1], missing=True),
+        }
+    )
+    frame = pd.DataFrame({"x": x_seen, "y": label})
+    sketch = released(frame, schema, [["x", "y"]], n_bins=3)
+    answer = M2MClassifier.from_sketch(sketch, **SMALL).coefficients()
+    assert answer.labels == (("intercept", "x", "x is missing"),)
+    gone = np.isnan(x_seen)[known]
+    inputs = np.column_stack([np.where(gone, 0, x_seen[known]), gone])
+    exact = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(inputs, y)
+    np.testing.assert_allclose(
+        np.asarray(answer), [*exact.intercept_, *exact.coef_[0]], rtol=1e-3, atol=1e-4
+    )
+    share = exact.predict_proba(inputs)[:, 1]
+    errors = sandwich(inputs, y - share, share * (1 - share))
+    half = np.diff(answer.interval(covers="population"))[:, 0] / 2
+    np.testing.assert_allclose(half, Z95 * errors, rtol=0.03)
+
+
+@pytest.fixture(scope="module")
+def three_classes():
+    """Return a sketch of a label whose classes are not listed in their order."""
+    rng = np.random.default_rng(6)
+    x = rng.integers(0, 4, 6000).astype(float)
+    utility = np.column_stack([0 * x, 0.8 * x - 1, 0.5 - 0.6 * x])
+    label = np.array(["b", "c", "a"])[np.argmax(utility + rng.gumbel(size=utility.shape), axis=1)]
+    frame = pd.DataFrame({"x": x, "label": label})
+    schema = {"x": Numeric(0, 3, step=1), "label": ["c", "a", "b"]}
+    return frame, released(frame, schema, [["x", "label"]], n_bins=4)
+
+
+def test_each_of_several_classes_has_its_coefficients(three_classes):
+    frame, sketch = three_classes
+    answer = M2MClassifier.from_sketch(sketch, **SMALL).coefficients()
+    assert answer.labels == (("a", "b", "c"), ("intercept", "x"))
+    exact = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(
+        frame[["x"]].to_numpy(), frame["label"]
+    )
+    expected = np.column_stack([exact.intercept_, exact.coef_])
+    np.testing.assert_allclose(np.asarray(answer), expected, rtol=1e-3, atol=1e-3)
+    # Errors are those of the form in which they sum to zero: of 100 samples of as many rows.
+    rng, found = np.random.default_rng(0), []
+    for _ in range(100):
+        some = frame.iloc[rng.integers(len(frame), size=len(frame))]
+        fit = LogisticRegression(C=np.inf, max_iter=1000).fit(some[["x"]].to_numpy(), some["label"])
+        found.append(np.column_stack([fit.intercept_, fit.coef_]))
+    half = np.diff(answer.interval(covers="population"))[..., 0] / 2
+    np.testing.assert_allclose(half, Z95 * np.std(found, axis=0), rtol=0.25)
+
+
+def test_probabilities_are_in_the_order_of_the_classes(three_classes):
+    frame, sketch = three_classes
+    model = M2MClassifier.from_sketch(sketch, **SMALL)
+    assert list(model.classes_) == ["a", "b", "c"]
+    found = model.predict_proba(frame[["x"]]).mean(axis=0)
+    np.testing.assert_allclose(
+        found, [np.mean(frame["label"] == c) for c in model.classes_], atol=0.02
+    )
+
+
+def test_a_category_of_which_the_release_shows_nothing_has_an_infinite_interval():
+    frame, _, _ = words()
+    frame.loc[frame["colour"] == "red", "label"] = "won"
+    schema = {"colour": ["blue", "green", "red"], "label": ["lost", "won"]}
+    sketch = released(frame[["colour", "label"]], schema, [["colour", "label"]])
+    model = M2MClassifier.from_sketch(sketch, **SMALL)
+    with pytest.warns(AnswerWarning, match="does not tell the coefficients of 'colour=green', 'c"):
+        answer = model.coefficients()
+    for covers in ("table", "population"):
+        low, high = answer.interval(covers=covers)[1:].T
+        assert np.all(np.isneginf(low))
+        assert np.all(np.isposinf(high))
+    assert np.isfinite(answer.std_error[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AnswerWarning)
+        firm = model.coefficients(estimator=LogisticRegression(C=1.0))
+    assert np.all(np.isfinite(firm.interval()))
+
+
+@pytest.mark.parametrize("columns", [[], ["visits", "visits"], [0, "visits"]])
+def test_inputs_are_some_columns_each_once(one_shop, columns):
+    with pytest.raises(ValueError, match="columns must name at least one input, each once"):
+        one_shop.coefficients(columns)
+
+
+def test_a_column_that_is_no_input_is_refused(one_shop):
+    for name in ("weight", "target"):
+        with pytest.raises(ValueError, match=name):
+            one_shop.coefficients([name])
+
+
+def test_a_sketch_without_histograms_has_no_coefficients():
+    rng = np.random.default_rng(0)
+    X = rng.random((500, 2))
+    model = M2MRegressor(
+        RFFSketcher(10, gamma=1.0, epsilon=10.0, random_state=0),
+        schema=(0, 1),
+        y_bounds=(0, 1),
+        **SMALL,
+    )
+    with pytest.raises(ValueError, match="coefficients needs a sketch of histograms"):
+        model.fit(X, X[:, 0]).coefficients()
+
+
+def test_of_protected_persons_there_is_no_population():
+    frame, buys = shop(1500, 0)
+    model = M2MClassifier(
+        schema=SHOP, classes=["no", "yes"], max_rows_per_group=2, noise_seed=0, **SMALL
+    )
+    answer = model.fit(frame, buys, groups=np.arange(1500) // 2).coefficients(["visits"])
+    assert np.all(np.isfinite(answer.interval()))
+    with pytest.raises(ValueError, match="rows of one group are no independent sample"):
+        answer.interval(covers="population")
+
+
+# ------------------------------------------------------------------ what they are made of
+
+
+def test_inside_wide_bins_the_label_goes_along_with_a_number():
+    """Four bins would take a tenth off the slope, if rows of a bin were all alike."""
+    rng = np.random.default_rng(8)
+    x = rng.random(20_000)
+    label = (rng.random(20_000) < 1 / (1 + np.exp(3 - 6 * x))).astype(int)
+    sketch = released(np.column_stack([x, label]), [Numeric(0, 1), [0, 1]], [[0, 1]], n_bins=[4, 2])
+    answer = M2MClassifier.from_sketch(sketch, **SMALL).coefficients()
+    truth = LogisticRegression(C=np.inf).fit(x[:, None], label).coef_[0, 0]
+    assert abs(float(answer[1]) / truth - 1) < 0.05
+    low, high = answer.interval()[1]
+    assert low < truth < high
+
+
+def model_of_shop():
+    frame, buys = shop(4000, 1)
+    table = frame.assign(buys=buys)
+    schema = TableSchema(SHOP | {"buys": ["no", "yes"]})
+    groups = [["visits", "buys"], ["distance", "buys"], ["city", "buys"], ["city", "visits"]]
+    sketch = released(table, schema, groups, epsilon=1.0, n_bins=6)
+    return fitted_model(sketch, schema, 1000, check_random_state(0))
+
+
+def test_going_along_moves_no_row_to_another_cell():
+    model = model_of_shop()
+    columns = (0, 1, 2, 3)
+    filled = FilledCells(model, columns, [Inside(model, j) for j in columns])
+    assert np.all(filled.weights > 0)
+    np.testing.assert_allclose(np.bincount(filled.unit, filled.weights), 1.0)
+    assert np.ptp(filled.weights) > 0.01
+
+
+def test_over_conditions_two_columns_miss_phi_and_correlations_more():
+    model = model_of_shop()
+    left, right = (_conditions(np.maximum(model.table((j,)), 0.0)) for j in (0, 1))
+    asked = np.einsum("ia,jb->abij", left, right).reshape(model.sizes[0], model.sizes[1], -1)
+    missed = model.approximation_std((0, 1), asked)
+    phi = model.phi[0]
+    assert phi < np.sqrt(np.mean(missed**2)) < 2 * phi
+    ranks = [model.ranks(j) for j in (0, 1)]
+    for j, own in enumerate(ranks):
+        share = np.maximum(model.table((j,)), 0.0)
+        assert abs(share @ own) < 1e-9
+        assert share @ own**2 == pytest.approx(1.0)
+    together = model.approximation_std((0, 1), np.multiply.outer(*ranks)[..., None])
+    assert 1.2 * phi < together < 5 * phi
+
+
+def test_means_of_the_population_have_the_usual_interval_without_noise():
+    rng = np.random.default_rng(9)
+    X = rng.integers(0, 4, (2000, 2)).astype(float)
+    schema = [Numeric(0, 3, step=1)] * 2
+    sketch = released(X, schema, [[0, 1]], n_bins=4)
+    model = M2MEstimator.from_sketch(sketch, random_state=0)
+    half = np.diff(model.mean().interval(covers="population"))[:, 0] / 2
+    np.testing.assert_allclose(half, Z95 * X.std(axis=0) / np.sqrt(2000), rtol=1e-6)
+    count = model.count(lambda rows: rows[:, 0] > 1)
+    share = np.mean(X[:, 0] > 1)
+    low, high = count.interval(covers="population")
+    assert (high - low) / 2 == pytest.approx(Z95 * np.sqrt(2000 * share * (1 - share)), rel=1e-6)
