@@ -306,7 +306,7 @@ def test_agreements_name_a_protocol_as_an_object_does():
         rows = {"n_select": 10, "random_state": 0, **rows}
         return Agreement(["north", "south"], {"age": (17, 90)}, rows={"protocol": protocol, **rows})
 
-    assert agreed_on("propose").rows_per_owner == 20
+    assert agreed_on("propose").rows_per_owner == 80
     assert agreed_on({"kind": "propose", "parsimony": 6.0}).rows_per_owner == 30
     assert agreed_on({"kind": "pool"}).protocol().explore == 1
     with pytest.raises(ValueError, match=r'kind = "propose", parsimony = 6.0 }'):
@@ -385,7 +385,7 @@ def question(**changes):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"n_herd": 7}, "n_select: more rows"),
+        ({"n_herd": 1000}, "n_select: more rows"),
         ({"reveal": "features"}, "reveal"),
         ({"direction": None}, "protocol: 'propose' sends"),
         ({"direction": np.ones(39)}, "another length"),
