@@ -485,7 +485,7 @@ def at(stage, content):
         (rows_reply(X=np.full((4, 3), np.nan)), "column 'a' of the schema does not take"),
         (rows_reply(y=np.array(list("abcd"))), "labels of another dtype"),
         (rows_reply(indices=np.zeros(4, int)), "a row twice"),
-        (rows_reply(X=np.ones((9, 3)), indices=np.arange(9), y=np.arange(9)), "more rows"),
+        (rows_reply(X=np.ones((99, 3)), indices=np.arange(99), y=np.arange(99)), "more rows"),
         (pack({"kind": "Refusal", "reason": "no\x1b[2J"}), "refused: no[2J"),
     ],
 )
