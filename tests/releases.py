@@ -184,8 +184,8 @@ class TargetAgain:
 class FeedbackAgain:
     """All noisy sums of rows received that a protocol broadcasts, as one vector.
 
-    Under "posted" one row more is received in the first round; under "ask_all" it is kept from the
-    first round on, instead of another.
+    Under "posted" one row more is received in the first round, instead of another; under "ask_all"
+    it is kept from the first round on, instead of another.
     """
 
     def __init__(self, rows, **parameters):
@@ -196,8 +196,8 @@ class FeedbackAgain:
         sums = curator._plan.release
         self.noise = sums._noise if posted else sums
         counts = sums.coefficients if posted else np.ones(len(self.noise.blocks), np.int64)
-        row = self.phi.sums(near if rows else far) * int(rows or not posted)
-        one = np.append(row, rows * _count_unit(self.phi)) if posted else row
+        row = self.phi.sums(near if rows else far)
+        one = np.append(row, _count_unit(self.phi)) if posted else row
         self.values = [int(count) * one for count in counts]
 
     def __call__(self):

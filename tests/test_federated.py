@@ -472,10 +472,10 @@ def test_agreements_name_a_protocol_as_an_object_does():
         rows = {"protocol": protocol, **rows}
         return Agreement(["north", "south"], {"age": (17, 90)}, keys, rows=rows)
 
-    assert agreed_on("propose").rows_asked("north") == 20
+    assert agreed_on("propose").rows_asked("north") == 80
     assert agreed_on({"kind": "propose", "parsimony": 6.0}).rows_asked("south") == 30
     shared = agreed_on("propose", shares={"north": 3, "south": 1})
-    assert [shared.rows_asked(name) for name in ("north", "south")] == [30, 10]
+    assert [shared.rows_asked(name) for name in ("north", "south")] == [120, 40]
     for shares in ({"north": 1}, {"north": 1, "south": 0}, {"north": 1, "south": "1"}, 2):
         with pytest.raises(ValueError, match="shares"):
             agreed_on("propose", shares=shares)
@@ -699,7 +699,7 @@ def question(**changes):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"n_herd": 7}, "n_select: more rows"),
+        ({"n_herd": 1000}, "n_select: more rows"),
         ({"reveal": "features"}, "reveal"),
         ({"direction": None}, "protocol: 'propose' sends"),
         ({"direction": np.ones(39)}, "another length"),
@@ -885,7 +885,7 @@ def at(stage, content):
         (rows_reply(X=np.full((4, 3), np.nan)), "column 'a' of the schema does not take"),
         (rows_reply(y=np.array(list("abcd"))), "labels of another dtype"),
         (rows_reply(indices=np.zeros(4, int)), "a row twice"),
-        (rows_reply(X=np.ones((9, 3)), indices=np.arange(9), y=np.arange(9)), "more rows"),
+        (rows_reply(X=np.ones((99, 3)), indices=np.arange(99), y=np.arange(99)), "more rows"),
         ({"kind": "Refusal", "reason": "no\x1b[2J"}, "refused: no[2J"),
     ],
 )
@@ -1008,10 +1008,15 @@ def test_two_nodes_of_one_name_are_none(homes):
 
 def test_messages_come_out_as_they_went_in():
     sent = ProposeRows(
-        n_herd=3, n_uniform=1, direction=np.arange(40.0) / 7, embedding=agreed().embedding()
+        n_herd=3,
+        n_uniform=1,
+        direction=np.arange(40.0) / 7,
+        noise=0.25,
+        embedding=agreed().embedding(),
     )
     got = message_of(decode(encode(message_content(sent))))
     assert describe(got) == describe(sent)
+    assert got.noise == 0.25
     np.testing.assert_array_equal(got.direction, sent.direction)
     np.testing.assert_array_equal(got.embedding.frequencies, sent.embedding.frequencies)
     with pytest.raises(ValueError, match="SendBest does not go over Flower"):
@@ -1029,6 +1034,9 @@ def test_messages_come_out_as_they_went_in():
         {"direction": np.array([np.inf])},
         {"direction": np.ones(3, np.float32)},
         {"reveal": "all"},
+        {"noise": 0.0},
+        {"noise": np.inf},
+        {"noise": True},
     ],
 )
 def test_messages_with_other_entries_are_refused(change):

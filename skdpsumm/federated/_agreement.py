@@ -40,7 +40,7 @@ _PRIVATE = {*_RELEASE, "schema", "ledger", "max_rows_per_group", "n_jobs", "nois
 # What the agreement says of `Curator`; the rest is the curator's own affair.
 _CURATOR = (
     *("n_select", "gamma", "n_components", "epsilon", "delta"),
-    *("adjacency", "n_target", "random_state", "shares"),
+    *("adjacency", "n_target", "max_share_per_owner", "random_state", "shares"),
 )
 _ROWS = {**CONSTRAINTS, "gamma": [StrOptions({"auto"}), *CONSTRAINTS["gamma"]]}
 _RANGE = re.compile(r"^(.*)\{(\d+)\.\.(\d+)\}$")
@@ -74,8 +74,9 @@ class Agreement:
         What chooses rows: ``protocol`` ("propose", "pool", or a mapping with such a ``kind`` and
         its ``parsimony`` and ``explore``), and parameters of `PrivateMMDSummarizer`: ``n_select``,
         ``gamma`` ("auto", the default, or a number), ``n_components``, ``epsilon``, ``delta``,
-        ``adjacency``, ``n_target``, ``random_state`` (an int: the frequencies are public) and
-        ``shares`` (a mapping from owner to a positive number; equal by default).
+        ``adjacency``, ``n_target``, ``max_share_per_owner``, ``random_state`` (an int: the
+        frequencies are public) and ``shares`` (a mapping from owner to a positive number; equal by
+        default).
     sketch : mapping or None, default=None
         What each owner releases: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
         "histogram", "race" or "summary", and its parameters), ``epsilon``, ``delta``,
@@ -94,7 +95,7 @@ class Agreement:
     >>> ours = Agreement(["north", "south"], {"age": (17, 90), "job": ["clerk", "farmer"]}, keys,
     ...                  rows={"protocol": "pool", "n_select": 10, "random_state": 0})
     >>> ours.rows_asked("north")
-    20
+    80
     >>> theirs = Agreement(["north", "south"], {"age": (17, 80), "job": ["clerk", "farmer"]}, keys,
     ...                    rows=ours.rows)
     >>> ours.difference(theirs)

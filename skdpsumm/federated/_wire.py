@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import math
 import tempfile
 from collections.abc import Mapping
 from functools import cached_property
@@ -190,8 +191,9 @@ def message_of(content: Mapping[str, Any]) -> ProposeRows:
     counts = [given.get("n_herd"), given.get("n_uniform")]
     arrays = [a for a in (frequencies, offsets, given.get("direction")) if a is not None]
     if (
-        not set(given) <= {"n_herd", "n_uniform", "direction", "reveal"}
+        not set(given) <= {"n_herd", "n_uniform", "direction", "noise", "reveal"}
         or not all(type(n) is int and n >= 0 for n in counts)
+        or not _is_noise(given.get("noise"))
         or given.get("reveal") not in ("rows", "features")
         or not all(_is_real(array) for array in arrays)
     ):
@@ -267,6 +269,10 @@ def _summary_of(array: NDArray) -> dict[str, Any]:
         "dtype": array.dtype.str,
         "sha256": hashlib.sha256(whole.tobytes()).hexdigest(),
     }
+
+
+def _is_noise(noise: Any) -> bool:
+    return noise is None or (type(noise) is float and 0 < noise < math.inf)
 
 
 def _is_real(array: Any) -> bool:

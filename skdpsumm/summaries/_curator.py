@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
+from .._computing import warn_caller
 from ..features._feature_maps import GRID
 from ..privacy._contract import PrivateFit, warn_of_seed
 from ..privacy._mechanisms import Mechanism
@@ -27,11 +28,12 @@ from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, validate_table
 from ._ask_all import AskAll
 from ._auction import Auction
+from ._labels import common_labels, read_label_column
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
 from ._posted import Posted
-from ._protocol import COSTS_NOTHING, Bid, Message, Plan, Pool, Propose, Protocol, Terms
+from ._protocol import COSTS_NOTHING, Bid, Message, Plan, Pool, Propose, Protocol, Rows, Terms
 from ._releases import RELEASES, TargetRelease, state_privacy
-from ._selection import exact_search, feature_search
+from ._selection import Quotas, SubsetSearch, exact_search, feature_search
 from ._sketches import Sketches
 
 PROTOCOLS: dict[str, type[Protocol]] = {
@@ -53,9 +55,15 @@ CONSTRAINTS: dict[str, Any] = {
     "n_target": [None, Interval(Integral, 1, None, closed="left")],
     "reveal": [StrOptions({"rows", "features"})],
     "shares": [None, dict],
+    "max_share_per_owner": [None, Interval(Real, 0, 1, closed="right")],
     "target_is_owners": ["boolean"],
 }
-_NO_ANSWER = "did not answer"
+_NO_ANSWER = object()
+_REACHED = (
+    "An owner has as many rows of the summary as max_share_per_owner allows, and sent more: where "
+    "you trust the owners, and one of them may hold all that is like the target, raise it, at most "
+    "to 1."
+)
 _ROWS_PER_BATCH = 1024
 # Keys of seeds: what is released of the target, what protocols release, their coins, and those by
 # which rows of the target's groups stay.
@@ -99,6 +107,11 @@ class Curator:
     shares : mapping from owner to positive number, default=None
         Each owner's public share of the rows asked for; None is equal shares. Never derive it from
         private sizes.
+    max_share_per_owner : float, default=None
+        The largest part of the summary that may be one owner's rows: the most harm that an owner
+        does who sends what it likes. None is 2.5 times the owner's share, 1 / K with equal shares,
+        and at least 0.25. Where one honest owner has all that is like the target, a bound costs
+        much, and a UserWarning says that it was reached; 1 is no bound.
     target_is_owners : bool, default=False
         Whether rows of the target are the owners' own, be it some of them. The release of its mean
         then counts against their guarantee, too, and the budget is shared. With False the claims
@@ -124,12 +137,15 @@ class Curator:
     privacy : SummaryPrivacy
     target_mean : ndarray of shape (d,) or None
         The noisy mean embedding that is broadcast, after `open`.
+    target_noise : float or None
+        The standard deviation of the noise of its entries, which is public; None where there is
+        none.
     pool : ReceivedRows
         The rows received so far.
     chosen : list of (owner, index)
         The summary, in the order chosen, once no messages are left.
     X, y : ndarray
-        Its rows (or features) and labels.
+        Its rows (or features) and labels, in the kind that most owners sent.
     transcript : dict from owner to list of Message
         All that each owner has seen.
     dropped_owners : dict from owner to str
@@ -177,6 +193,7 @@ class Curator:
         n_target: int | None = None,
         reveal: str = "rows",
         shares: Mapping[Any, float] | None = None,
+        max_share_per_owner: float | None = None,
         target_is_owners: bool = False,
         max_rows_per_group: Any = None,
         target_groups: Any = None,
@@ -197,6 +214,7 @@ class Curator:
             from_name(release, RELEASES),
             n_target,
             max_rows_per_group,
+            max_share_per_owner,
         )
         check_target_groups(max_rows_per_group, target_groups)
         self.gamma, self.reveal, self._noise_seed = gamma, reveal, noise_seed
@@ -215,14 +233,17 @@ class Curator:
         )
         self.coins = np.random.default_rng(self._coins_seed())
         self.release_seed = self._seed(_RELEASE)
-        self.target_mean: Any = None  # until `open`, and where nothing is broadcast
-        self.pool = ReceivedRows(list(self.shares), self.embedding)
+        # Until `open`, and where nothing is broadcast.
+        self.target_mean: Any = None
+        self.target_noise: float | None = None
+        self.pool = ReceivedRows(self._rows_agreed(), self.embedding)
         self.transcript: dict[Any, list[Message]] = {owner: [] for owner in self.shares}
         self.dropped_owners: dict[Any, str] = {}
         self._conversation: Any = None
         self._pid = os.getpid()  # a fork would draw noise of its own for the same charge
         self._asked: dict[Any, Message] = {}
         self._chosen: NDArray | None = None
+        self._quotas_reached = False
 
     def _begin(self) -> None:
         """Warn, and ask the ledger: all that has to come before the target is read."""
@@ -264,6 +285,7 @@ class Curator:
             of_groups = () if self._target_groups is None else (self._target_groups,)
             released = self._plan.target.release(self._X_target, self._seed(_TARGET), *of_groups)
             self.target_mean = unchangeable(released)
+            self.target_noise = self._plan.target.noise_std or None
         self._conversation = self.protocol.converse(self, self._plan)
         return self._go_on(None)
 
@@ -285,13 +307,10 @@ class Curator:
         accepted = {}
         # Whoever was not asked has no say: an answer out of turn is not even looked at.
         for owner, message in self._asked.items():
-            fault = (
-                self.pool.fault(owner, message, answers[owner]) if owner in answers else _NO_ANSWER
-            )
-            if fault is None:
-                accepted[owner] = answers[owner]
-            else:
-                self.dropped_owners[owner] = fault
+            try:
+                accepted[owner] = self.pool.read(owner, message, answers.get(owner, _NO_ANSWER))
+            except UnusableAnswerError as fault:
+                self.dropped_owners[owner] = str(fault)
         return self._go_on(accepted)
 
     @property
@@ -316,9 +335,9 @@ class Curator:
 
     @property
     def y(self) -> NDArray | None:
-        """The labels of the summary, None if some owner sent none."""
-        labels = self.pool.y
-        return None if labels is None else labels[self._finished()]
+        """The labels of the summary, None if most owners sent none."""
+        labels = self.pool.labels_at(self._finished())
+        return None if labels is None else np.asarray(labels)
 
     def owner_values(self) -> dict[Any, float]:
         """Return what the rows of each owner added to J when they were chosen.
@@ -360,21 +379,36 @@ class Curator:
             raise ValueError(
                 f"All {len(self.dropped_owners)} owners were left out; see dropped_owners."
             )
-        if len(self.pool) == 0:
-            return np.empty(0, np.int64)
-        candidates = self.pool.X
+        # It is the end: who sent labels of another kind than most is told so now, and tells nobody.
+        self.dropped_owners |= self.pool.settle_labels()
+        places = self.pool.usable_places()
+        if len(places) == 0:
+            return places
+        search = self._search(self.pool.X[places], self._quotas(places))
+        chosen = places[search.run(True, "auto", self.rng)]
+        self._quotas_reached = search.quotas is not None and search.quotas.are_reached
+        return chosen
+
+    def _search(self, candidates: NDArray, quotas: Quotas | None) -> SubsetSearch:
         # The true target, without noise: what is done with it here reaches no owner.
+        p = self.terms.n_select
         if self.reveal == "features":
-            search = feature_search(candidates, self._mean_of_target(), self.terms.n_select)
-        else:
-            search = exact_search(
-                candidates,
-                self._X_target,
-                self.terms.n_select,
-                self.gamma,
-                self._weights,
-            )
-        return search.run(True, "auto", self.rng)
+            return feature_search(candidates, self._mean_of_target(), p, quotas)
+        return exact_search(candidates, self._X_target, p, self.gamma, self._weights, quotas)
+
+    def _quotas(self, places: NDArray) -> Quotas | None:
+        """Return how many rows of each owner may be chosen, None where that is no bound."""
+        most = np.array([self.terms.most_chosen(share) for share in self.shares.values()])
+        if most.min() >= self.terms.n_select:
+            return None
+        position = {owner: k for k, owner in enumerate(self.shares)}
+        codes = np.array([position[self.pool.origins[place][0]] for place in places])
+        return Quotas(codes, most)
+
+    def _rows_agreed(self) -> dict[Any, int]:
+        """Return how many rows each owner may hand over in the whole run; public."""
+        p = self.terms.n_select
+        return {o: self.protocol.rows_agreed(p, share) for o, share in self.shares.items()}
 
     @property
     def _weights(self) -> NDArray | None:
@@ -423,6 +457,8 @@ class Curator:
         """
         if self._plan.target is not None:
             self._plan.target.warn_of_result()
+        if self._quotas_reached:
+            warn_caller(_REACHED, UserWarning)
 
     def _check_is_ours(self) -> None:
         if self._pid != os.getpid():
@@ -575,13 +611,17 @@ _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 _LARGEST_INDEX = np.iinfo(np.int64).max
 
 
+class UnusableAnswerError(Exception):
+    """What an owner sent is no answer; the text says why, and names no value."""
+
+
 class ReceivedRows:
     """Rows that owners have handed over, in the order of their arrival.
 
     Parameters
     ----------
-    owners : list
-        Names.
+    agreed : mapping from owner to int
+        How many rows each may hand over in the whole run.
     embedding : Embedding
         For tables like those of the owners.
 
@@ -591,13 +631,14 @@ class ReceivedRows:
         Whose each row is, and which of theirs.
     """
 
-    def __init__(self, owners: list[Any], embedding: Embedding):
-        self._embedding = embedding
+    def __init__(self, agreed: Mapping[Any, int], embedding: Embedding):
+        self._agreed, self._embedding = agreed, embedding
         self._width = {"rows": embedding.n_columns, "features": embedding.n_features}
-        self._known: dict[Any, set[int]] = {owner: set() for owner in owners}
+        self._known: dict[Any, set[int]] = {owner: set() for owner in agreed}
         self._parts: list[NDArray] = []
         self._starts: list[int] = []
-        self._labels: list[Any] = []
+        self._labels: list[NDArray | None] = []
+        self._fitting: list[NDArray | None] | None = None
         self.origins: list[tuple[Any, int]] = []
 
     def __len__(self) -> int:
@@ -613,35 +654,88 @@ class ReceivedRows:
         pairs = zip(self._starts, self._parts, strict=True)
         return [part for start, part in pairs if start >= place]
 
-    @property
-    def y(self) -> NDArray | None:
-        """Their labels, None if some owner sent none."""
-        if not self._labels or any(labels is None for labels in self._labels):
-            return None
-        return np.concatenate(self._labels)
+    def settle_labels(self) -> dict[Any, str]:
+        """Bring labels to the kind that most owners sent; return who sent others, and so is out."""
+        answers: dict[Any, list[int]] = {}
+        for k, start in enumerate(self._starts):
+            answers.setdefault(self.origins[start][0], []).append(k)
+        columns = {owner: [self._labels[k] for k in ks] for owner, ks in answers.items()}
+        fitting = common_labels(columns)
+        self._fitting = list(self._labels)
+        for owner, parts in fitting.items():
+            for k, part in zip(answers[owner], parts, strict=True):
+                self._fitting[k] = part
+        self._misfits = set(answers) - set(fitting)
+        return dict.fromkeys(self._misfits, "sent labels of another kind than most owners")
 
-    def fault(self, owner: Any, message: Message, reply: Any) -> str | None:
-        """Return why `reply` is no answer to `message`, or None if it is; names no value."""
+    def usable_places(self) -> NDArray[np.int64]:
+        """Return the places of the rows that may be chosen, once labels are settled."""
+        usable = [owner not in self._misfits for owner, _ in self.origins]
+        return np.flatnonzero(usable)
+
+    def labels_at(self, places: NDArray) -> NDArray | None:
+        """Return the labels of usable rows, None where most owners sent none."""
+        labels = self._labels if self._fitting is None else self._fitting
+        parts = np.searchsorted(self._starts, places, side="right") - 1
+        found = [
+            None if labels[k] is None else labels[k][place - self._starts[k]]
+            for k, place in zip(parts, places, strict=True)
+        ]
+        return None if not found or found[0] is None else np.array(found)
+
+    def read(self, owner: Any, message: Message, reply: Any) -> Rows | Bid:
+        """Return a copy of `reply`, to which no owner can write, if it answers `message`.
+
+        Raises
+        ------
+        UnusableAnswerError
+            If it does not.
+        """
+        if reply is _NO_ANSWER:
+            raise UnusableAnswerError("did not answer")
         if isinstance(reply, BaseException):
-            return f"raised {type(reply).__name__}"
+            raise UnusableAnswerError(f"raised {type(reply).__name__}")
         if not isinstance(reply, message.answer):
-            return f"answered with {type(reply).__name__}, not {message.answer.__name__}"
+            kinds = type(reply).__name__, message.answer.__name__
+            raise UnusableAnswerError("answered with {}, not {}".format(*kinds))
         try:
-            return (
-                self._bid_fault(reply)
-                if isinstance(reply, Bid)
-                else self._rows_fault(owner, message, reply)
-            )
+            fault = self._bid_fault(reply) if isinstance(reply, Bid) else None
+            own = reply if isinstance(reply, Bid) else self._copy(owner, message, reply)
+        except UnusableAnswerError:
+            raise
         except Exception:  # whatever it is, it must not end the run of the others
-            return "sent what cannot be read"
+            fault = "sent what cannot be read"
+        if fault is not None:
+            raise UnusableAnswerError(fault)
+        return own
 
     def _bid_fault(self, reply: Any) -> str | None:
         if not isinstance(reply.score, Real) or math.isnan(reply.score):
             return "made a bid that is no number"
         return None if isinstance(reply.index, Integral) else "made a bid without an index"
 
-    def _rows_fault(self, owner: Any, message: Message, reply: Any) -> str | None:
-        X, indices = np.asarray(reply.X), np.asarray(reply.indices)
+    def _copy(self, owner: Any, message: Message, reply: Any) -> Rows:
+        # Before they are copied, which takes memory.
+        if len(reply.X) > message.most_rows():
+            raise UnusableAnswerError("sent more rows than asked for")
+        # What is checked is what is kept: the owner may write to its own arrays at any time.
+        X, indices = np.array(reply.X, subok=False), np.array(reply.indices, subok=False)
+        fault = self._rows_fault(owner, message, X, indices)
+        if fault is not None:
+            raise UnusableAnswerError(fault)
+        return Rows(indices, X, self._copy_labels(reply.y, len(X)))
+
+    def _copy_labels(self, y: Any, n_rows: int) -> NDArray | None:
+        if y is None:
+            return None
+        if np.shape(y) != (n_rows,):
+            raise UnusableAnswerError("sent another number of labels than rows")
+        try:
+            return read_label_column(y)
+        except ValueError:
+            raise UnusableAnswerError("sent labels that are missing or of no one kind") from None
+
+    def _rows_fault(self, owner: Any, message: Message, X: NDArray, indices: NDArray) -> str | None:
         # Shapes and types come first, for what follows computes with them.
         if X.ndim != 2 or X.shape[1] != self._width[message.reveal] or X.dtype not in _DTYPES:
             return "sent rows of another shape or type"
@@ -649,11 +743,10 @@ class ReceivedRows:
             return "sent rows without an index each"
         if len(X) and not 0 <= indices.min() <= indices.max() <= _LARGEST_INDEX:
             return "sent an index that no row has"
-        if reply.y is not None and np.asarray(reply.y).shape != (len(X),):
-            return "sent another number of labels than rows"
-        if len(X) > message.most_rows():
-            return "sent more rows than asked for"
-        if len(self._known[owner].union(indices.tolist())) < len(self._known[owner]) + len(X):
+        known = self._known[owner]
+        if len(known) + len(X) > self._agreed[owner]:
+            return "sent more rows than agreed"
+        if len(known.union(indices.tolist())) < len(known) + len(X):
             return "sent a row twice"
         if not np.isfinite(X).all():
             return "sent rows that are not finite"
@@ -661,12 +754,12 @@ class ReceivedRows:
         return None if honest else "sent features that no row has"
 
     def add(self, owner: Any, reply: Any) -> None:
-        """Take the rows of a valid answer."""
+        """Take the rows of an answer that was read."""
         if isinstance(reply, Bid) or len(reply.X) == 0:
             return
-        indices = np.asarray(reply.indices).tolist()
-        self._parts.append(np.asarray(reply.X))
+        indices = reply.indices.tolist()
+        self._parts.append(reply.X)
         self._starts.append(len(self))
-        self._labels.append(None if reply.y is None else np.asarray(reply.y))
+        self._labels.append(reply.y)
         self._known[owner].update(indices)
         self.origins += [(owner, index) for index in indices]

@@ -286,6 +286,14 @@ class Embedding:
         offsets = None if kind == "pairs" else rng.uniform(0, 2 * np.pi, size=p)
         return cls(frequencies, offsets)
 
+    def same_as(self, other: Embedding | None) -> bool:
+        """Whether the other map gives every row the same phi."""
+        if other is None or not np.array_equal(self.frequencies, other.frequencies):
+            return False
+        if self.offsets is None or other.offsets is None:
+            return self.offsets is other.offsets
+        return np.array_equal(self.offsets, other.offsets)
+
     def grid(self, X: NDArray) -> NDArray[np.float32]:
         """Return cosines (and sines) in whole units of 2**-15, shape (n, d).
 

@@ -17,13 +17,14 @@ from .._computing import one_blas_thread, progress
 from .._dask import compute, on_partitions, partitions, sound
 from ..privacy._noise import secret_key
 from ..schema._groups import Groups
-from ..schema._listed import check_listed, positions
-from ..schema._reading import NoEstimator, is_missing, read_labels, validate_table
+from ..schema._reading import NoEstimator, validate_table
 from ._curator import CONSTRAINTS
+from ._labels import read_label_column
 from ._mmd import Embedding, PartitionRows, grid_scores
 from ._protocol import (
     Bid,
     CallForBids,
+    FillUp,
     HandOver,
     Message,
     ProposeRows,
@@ -32,6 +33,7 @@ from ._protocol import (
     SendBest,
 )
 from ._selection import feature_search
+from ._tilt import draw_tilted, tilted_scores
 
 # Features of all rows are kept between messages up to so many bytes, and computed anew beyond.
 _MOST_BYTES = 2**30
@@ -50,7 +52,8 @@ class DataOwner:
         Numbers as the kernel is to see them: of other tables, the vectors that
         `PublicVectorizer` makes. float32 stays float32.
     y : array-like of shape (n,), default=None
-        Labels that go with the rows that are handed over. They play no part in the choice.
+        Labels that go with the rows that are handed over, all words or all numbers, and none
+        missing. They play no part in the choice.
     groups : array-like of shape (n,), default=None
         Whose each row is: the person's, say. Needed with `max_rows_per_group`, which says how many
         rows of a group take part.
@@ -65,8 +68,9 @@ class DataOwner:
     Raises
     ------
     ValueError
-        If X is no finite table of numbers, or of `groups` and `max_rows_per_group` one is given
-        without the other. The message names no value.
+        If X is no finite table of numbers, if labels are missing or of several kinds, or of
+        `groups` and `max_rows_per_group` one is given without the other. The message names no
+        value.
 
     Examples
     --------
@@ -90,16 +94,16 @@ class DataOwner:
         seed: Any = None,
     ):
         self._X = validate_table(NoEstimator(), X, keep_float32=True, ensure_min_samples=0)
-        self._y = None if y is None else np.asarray(y)
+        self._y = None if y is None else read_label_column(y)
         if self._y is not None and len(self._y) != len(self._X):
             raise ValueError("X and y have different numbers of rows.")
         self._coins = np.random.default_rng(seed)
         self._bound = max_rows_per_group
-        self._remaining = self._kept(groups, seed)
+        self._takes_part = self._kept(groups, seed)
         self._embedding: Embedding | None = None
         self._grid: NDArray | None = None
         self._reveal = "rows"
-        self._last_bid = -1
+        self.restart()
 
     def _kept(self, labels: Any, seed: Any) -> NDArray[np.bool_]:
         """Return which rows take part: k of each group, by coins of this owner's own."""
@@ -140,8 +144,8 @@ class DataOwner:
         """
         if getattr(message, "max_rows_per_group", None) != self._bound:
             raise ValueError("max_rows_per_group of the curator is not that of this owner.")
-        if message.embedding is not None:  # what was computed by another map is of no use
-            self._embedding, self._grid = message.embedding, None
+        if message.embedding is not None and not message.embedding.same_as(self._embedding):
+            self._embedding, self._grid = message.embedding, None  # of no use by another map
         self._reveal = message.reveal
         return self._answer(message)
 
@@ -151,16 +155,24 @@ class DataOwner:
 
     @_answer.register
     def _(self, message: ProposeRows) -> Rows:
-        herded = self._herd(message.direction, message.n_herd)
-        rest = np.setdiff1d(np.flatnonzero(self._remaining), herded)
-        return self._hand_over([*herded, *self._coins.permutation(rest)[: message.n_uniform]])
+        return self._propose(message, message.n_herd, message.n_uniform)
+
+    @_answer.register
+    def _(self, message: FillUp) -> Rows:
+        n_matched = max(message.n_herd - self._n_sent, 0)
+        missing = max(message.n_herd + message.n_uniform - self._n_sent, 0)
+        return self._propose(message, n_matched, missing - n_matched)
 
     @_answer.register
     def _(self, message: SendAbove) -> Rows:
         # One coin for every row, sent or not: a row's coin must not depend on other rows.
-        tossed = self._coins.random(len(self._X)) < message.rate
+        coins = self._coins.random(len(self._X))
         above = self._scores(message.direction) >= message.threshold
-        return self._hand_over(np.flatnonzero(self._remaining & tossed & above))
+        rows = np.flatnonzero(self._remaining & (coins < message.rate) & above)
+        # In the order of their coins, so that a row more puts out the last one, and no other.
+        rows = rows[np.argsort(coins[rows], kind="stable")][: max(message.n - self._n_above, 0)]
+        self._n_above += len(rows)
+        return self._hand_over(rows)
 
     @_answer.register
     def _(self, message: SendBest) -> Rows:
@@ -183,18 +195,52 @@ class DataOwner:
     def _(self, message: HandOver) -> Rows:
         return self._hand_over([self._last_bid] if self._last_bid >= 0 else [])
 
-    def _herd(self, direction: NDArray | None, n_herd: int) -> NDArray[np.int64]:
-        """Return remaining rows whose mean embedding is close to `direction` (kernel herding)."""
+    def restart(self, seed: Any = None) -> None:
+        """Begin anew, for another run: rows that were handed over may be handed over again.
+
+        What is known of phi of the rows is kept, where the next curator has the same map.
+
+        Parameters
+        ----------
+        seed : int or SeedSequence, default=None
+            Of the coins from here on, for simulations. None goes on with those at hand.
+        """
+        if seed is not None:
+            self._coins = np.random.default_rng(seed)
+        self._remaining = self._takes_part.copy()
+        self._last_bid = -1
+        self._n_above = self._n_sent = 0
+
+    def _propose(self, message: ProposeRows, n_matched: int, n_uniform: int) -> Rows:
+        matched = self._matched(message.direction, message.noise, n_matched)
+        rest = np.setdiff1d(np.flatnonzero(self._remaining), matched)
+        # As those that are matched where the noise is all: in simulations, the same coins count.
+        uniform = draw_tilted(np.zeros(len(rest)), n_uniform, self._coins)
+        return self._hand_over([*matched, *rest[uniform]])
+
+    def _matched(self, direction: NDArray | None, noise: float | None, n: int) -> NDArray[np.int64]:
+        """Return remaining rows whose mean embedding is close to `direction`.
+
+        By kernel herding where it has no noise; else they are drawn, with weights that match it as
+        far as the noise warrants.
+        """
         candidates = np.flatnonzero(self._remaining)
-        if n_herd == 0 or direction is None or len(candidates) == 0:
+        if n == 0 or direction is None or len(candidates) == 0:
             return np.empty(0, np.int64)
+        if len(candidates) <= n:
+            return candidates
         embedding = self._require_embedding()
-        most = max(n_herd, _MOST_BYTES // (4 * embedding.n_features))
-        if len(candidates) > most:  # phi of all would not fit; herding needs no more than a sample
+        most = max(n, _MOST_BYTES // (4 * embedding.n_features))
+        if len(candidates) > most:  # phi of all would not fit, and a sample does
             candidates = np.sort(self._coins.choice(candidates, most, replace=False))
+        if self._grid is None and 4 * len(self._X) * embedding.n_features <= _MOST_BYTES:
+            self._grid = self._grid_of(np.arange(len(self._X)))
         features = self._grid_of(candidates) * np.float32(embedding.unit)
-        search = feature_search(features, direction, n_herd)
-        return candidates[search.run(False, 0, np.random.RandomState(0))]
+        if not noise:
+            search = feature_search(features, direction, n)
+            return candidates[search.run(False, 0, np.random.RandomState(0))]
+        scores = tilted_scores(features, direction, noise, self._coins)
+        return candidates[draw_tilted(scores, n, self._coins)]
 
     def _scores(self, direction: NDArray) -> NDArray[np.float64]:
         """Return ``<direction, phi(x)>`` for all rows, each a function of its row alone."""
@@ -222,6 +268,7 @@ class DataOwner:
     def _hand_over(self, rows: Any) -> Rows:
         rows = np.asarray(rows, np.int64)
         self._remaining[rows] = False
+        self._n_sent += len(rows)
         X = self._X[rows]
         if self._reveal == "features":
             X = self._require_embedding().features(X)
@@ -293,48 +340,6 @@ def _answer(rows: Any, shared: tuple[PartitionRows, dict[int, Message]], own: An
     name, seed = own
     # A Fault in its place is no answer to any message, so the curator leaves this owner out.
     return DataOwner(table.check(rows), seed=seed).answer(messages[name])
-
-
-def rows_by_owner(
-    X: NDArray, owners: Any, shares: Mapping[Any, float] | None
-) -> dict[Any, NDArray[np.int64]]:
-    """Return the positions of each owner's rows, for all owners that `shares` names.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_columns)
-    owners : array-like of shape (n,) or None
-        Whose each row is. None is one owner, named "X".
-    shares : mapping from owner to float, or None
-        None takes the owners that occur.
-    """
-    if owners is None:
-        labels, codes = ["X"], np.zeros(len(X), np.int64)
-    else:
-        owners = read_labels(owners)
-        if owners.shape != (len(X),):
-            raise ValueError("owners must hold one label per row of X.")
-        labels, codes = _owner_codes(owners)
-    members = {name: np.flatnonzero(codes == k) for k, name in enumerate(labels)}
-    if shares is None:
-        return members
-    if not set(labels) <= set(shares):
-        raise ValueError("shares has no entry for some of the owners; name all of them.")
-    return {name: members.get(name, np.empty(0, np.int64)) for name in shares}
-
-
-def _owner_codes(owners: NDArray) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the names of the owners in order, and whose each row is, by position."""
-    cells = owners.tolist()
-    kinds = {isinstance(cell, str) for cell in cells}
-    if len(kinds) > 1 or any(map(is_missing, cells)):
-        raise ValueError(
-            "owners must be labels of one kind, all strings or all numbers, and none missing: give "
-            "rows without an owner a name of their own, fillna('unknown')."
-        )
-    # Sorted, so that an owner's number, and with it the seed of its coins, hangs on no row's place.
-    labels = sorted(check_listed("owners", list(dict.fromkeys(cells))))
-    return labels, positions(owners, labels)
 
 
 def run_protocol(

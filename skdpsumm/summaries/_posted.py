@@ -16,7 +16,7 @@ from ..privacy._contract import estimator
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import Block, IntegerNoise
 from ._mmd import Embedding
-from ._protocol import Conversation, Plan, Protocol, SendAbove
+from ._protocol import Conversation, FillUp, Plan, Protocol, SendAbove, rows_of_share
 
 if TYPE_CHECKING:
     from ._curator import Curator
@@ -43,15 +43,16 @@ class RunningSums:
     size : int
         Length of the vectors in the stream.
     l1, l2 : float
-        By how much one round's integer vector may change, in one round of the stream only.
+        By how much the integer vectors of the stream may change: the sum of their norms.
     epsilon, delta : float
         Of all rounds together, also where the stream depends on earlier releases.
 
     Notes
     -----
     A change by u in round l moves the releases of rounds l, l + 1, ... by ``c_0 u, c_1 u, ...``:
-    all together by at most ``||c|| |u|``. Sources: Fichtenberger, Henzinger and Upadhyay (2023);
-    Denisov et al. (2022) for streams chosen adaptively.
+    all together by at most ``||c|| |u|``; changes in several rounds add up. Sources:
+    Fichtenberger, Henzinger and Upadhyay (2023); Denisov et al. (2022) for streams chosen
+    adaptively.
     """
 
     def __init__(
@@ -104,30 +105,36 @@ class Posted(Protocol):
     """R rounds of a posted threshold: owners send what lies above it, feedback is noisy sums.
 
     Each round posts a direction, in which rows are still missing, and a threshold. Every owner
-    sends every row above it that it has not sent, each with probability `rate`. At the end the
-    curator chooses exactly among what it received.
+    sends every row above it that it has not sent, each with probability `rate`, until it has sent
+    its share. A last question fills up what is missing to half of that, as `Propose` does. At the
+    end the curator chooses exactly among what it received.
 
     Parameters
     ----------
-    parsimony : float, default=4.0
-        Rows to receive per row kept, aimed at by the thresholds; no promise.
+    parsimony : float, default=8.0
+        Rows that the curator receives for each row that it keeps, at most, and half of them at
+        least: an owner with share s hands over no more than ``parsimony p s`` rows in the whole
+        run, and no fewer than half of that, if it has them. The thresholds aim at half.
     n_rounds : int, default=30
         R, fixed in advance.
 
     Notes
     -----
-    *What each party sees.* An owner: phi, R directions and thresholds. The curator: D_v and the
-    rows sent. *Guarantee.* (1) Given the broadcasts, whether a row is sent, and when, depends on
-    that row and its own coin alone; there are no ranks, caps or displacements. (2) So a row more
-    changes the stream of received sums in exactly one round, by (phi(x), s), in the view of any
-    coalition that does not hold it. (3) Broadcasts are post-processing of the noisy prefix sums of
-    that stream and of the release of D_v. (4) Prefix sums by matrix factorisation are one Gaussian
-    mechanism with sensitivity ``||c|| sqrt(1 + s^2)``, also for adaptive streams; twice that under
-    replace-one, and k times that for a group of which k rows take part, whatever their rounds. (5)
-    So the view is (epsilon, delta)-DP for the rows of all others, and, by a budget of its own, for
-    D_v. Scores are exact (`Embedding.quantise`): no row's status hangs on another's rounding.
+    *What each party sees.* An owner: phi, R directions and thresholds, and the noisy mean of D_v.
+    The curator: D_v and the rows sent. *Guarantee.* (1) Fix the broadcasts. In which round a row
+    would be sent depends on that row and its own coins alone, and so does its place among those of
+    the same round. An owner sends the first n of its rows in that order. (2) So a row more of an
+    owner outside the coalition adds (phi(x), s) to the stream of received sums in one round, and
+    takes away the row that was the n-th, (phi(z), s), in the same or a later one. (3) Broadcasts
+    are post-processing of the noisy prefix sums of that stream and of the release of D_v; what
+    answers the last question enters no sum. (4) Prefix sums by matrix factorisation are one
+    Gaussian mechanism, also for adaptive streams, with sensitivity ``2 ||c||``, as s is at most 1;
+    the same under replace-one, and k times that for a group of which k rows take part. (5) So the
+    view is (epsilon, delta)-DP for the rows of all others, and, by a budget of its own, for D_v.
+    Scores are exact (`Embedding.quantise`): no row's status hangs on another's rounding.
 
-    *Cost.* About ``parsimony p`` rows whatever K is; R messages per owner; R rounds.
+    *Cost.* From ``parsimony p / 2`` to ``parsimony p`` rows, and at most one more per owner for
+    rounding up; R + 1 messages per owner; R + 1 rounds.
 
     Proof: docs/summaries.md, "What a row more changes".
     """
@@ -138,28 +145,24 @@ class Posted(Protocol):
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
     }
 
-    parsimony: float = field(default=4.0, kw_only=False)
+    parsimony: float = field(default=8.0, kw_only=False)
     n_rounds: int = field(default=30, kw_only=False)
 
     def plan(self, embedding: Embedding, terms: Terms) -> Plan:
-        l1, l2 = embedding.sensitivity(1)
-        count = _count_unit(embedding)
-        # A replaced row is one that is gone from one round and one that is new in another. Those of
-        # a group come in any rounds, and move the stream most if all come in one.
-        rows = terms.rows_moved
-        sums = RunningSums(
-            int(self.n_rounds),
-            embedding.n_features + 1,
-            rows * (l1 + count),
-            rows * math.hypot(l2, count),
-            epsilon=terms.epsilon,
-            delta=terms.delta,
-        )
+        l1, l2 = stream_sensitivity(embedding, terms)
+        size = embedding.n_features + 1
+        budget = {"epsilon": terms.epsilon, "delta": terms.delta}
+        sums = RunningSums(int(self.n_rounds), size, l1, l2, **budget)
         return Plan(self.plan_target(embedding, terms), sums.mechanism, sums)
 
+    def rows_agreed(self, n_select: int, share: float) -> int:
+        return rows_of_share(self.parsimony * n_select, share)
+
     def converse(self, curator: Curator, plan: Plan) -> Conversation:
-        embedding, sums = curator.embedding, plan.release
-        posting = _Posting(self.parsimony * curator.terms.n_select, int(self.n_rounds))
+        embedding, sums, p = curator.embedding, plan.release, curator.terms.n_select
+        # Half of what may be sent, so that owners whose rows are wanted may send more than others.
+        wanted = self.parsimony * p / 2
+        posting = _Posting(wanted, int(self.n_rounds))
         received = np.zeros(embedding.n_features + 1, np.int64)
         energy = 0.0 if plan.target is None else plan.target.noise_energy
         start = 0
@@ -181,13 +184,42 @@ class Posted(Protocol):
                     direction=direction,
                     threshold=typical - posting.margin * float(np.linalg.norm(direction)),
                     rate=posting.rate,
+                    n=self.rows_agreed(p, curator.shares[owner]),
                 )
                 for owner in curator.active_owners
             }
             grid = curator.received_grid(start).astype(np.float64)
             received = np.append(grid.sum(axis=0), len(grid) * _count_unit(embedding)).astype(int)
             start = len(curator.pool)
+        yield {
+            owner: curator.message(
+                FillUp,
+                n_herd=rows_of_share(wanted, curator.shares[owner]),
+                n_uniform=0,
+                direction=curator.target_mean,
+                noise=curator.target_noise,
+            )
+            for owner in curator.active_owners
+        }
         return curator.best_of_pool()
+
+
+def stream_sensitivity(embedding: Embedding, terms: Terms) -> tuple[float, float]:
+    """Return by how much neighbours' streams of received sums differ, in L1 and L2, without C.
+
+    At most k rows come and at most k go, each in a round of its own, where k is 1, or how many rows
+    of a group take part: a row that comes may put out the last one of its owner, and one that goes
+    lets the next one in. This is so for a row that is replaced, too: the new one is out if the old
+    one was in, or the other way round, as others are put out from the end only. In a round, what
+    comes adds (phi, s), and what goes takes it away. With A and B the sums of the columns of C in
+    which rows come and go, of norms up to k |c|, the square of the change is at most
+    ``|A + B|^2 + s^2 |A - B|^2``, as |phi| is 1; and that, for s up to 1 and nonnegative columns,
+    at most ``4 k^2 |c|^2``.
+    """
+    bound = terms.max_rows_per_group
+    k = 1 if bound is None or terms.averages else int(bound)
+    l1, l2 = embedding.sensitivity(1)
+    return 2 * k * (l1 + _count_unit(embedding)), 2 * k * l2
 
 
 def _feedback(noisy_sum: NDArray, n_received: float, noise_norm: float) -> NDArray:

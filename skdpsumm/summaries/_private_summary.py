@@ -27,7 +27,8 @@ from ..schema._reading import Table, beside_X, is_dask, unwrap, validate_table
 from ..schema._schema import TableSchema, as_schema, schema_of
 from ..schema._vectorizer import vectorize
 from ._mmd import made_gamma
-from ._owners import rows_by_owner, run_protocol
+from ._owners import run_protocol
+from ._plaintext import rows_by_owner
 from ._releases import NO_SHARED_ROW, SummaryPrivacy
 from ._selection import exact_search
 from ._sketches import ReleaseSketch, SketchCurator, Sketches, SketchOwner, labelled_table
@@ -181,7 +182,7 @@ class RowParties:
         self._X, self._y = _read(summarizer, X, y)
         self.inputs, self.label = schema_of(summarizer), label_column(protocol, self._y)
         self._groups = None if groups is None else Groups.read(groups, len(self._X))
-        self._members = rows_by_owner(self._X, owners, summarizer.shares)  # type: ignore[arg-type]
+        self._members = rows_by_owner(len(self._X), owners, summarizer.shares)
         self.names = list(self._members)
         self.by_name: dict[Any, SketchOwner] = {}
 

@@ -77,23 +77,40 @@ class Message:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProposeRows(Message):
-    """Hand over `n_herd` rows that match `direction` together, and `n_uniform` others at random."""
+    """Hand over `n_herd` rows that match `direction` together, and `n_uniform` others at random.
+
+    `noise` is the standard deviation of the noise of each entry of `direction`; None says that it
+    has none.
+    """
 
     n_herd: int
     n_uniform: int
     direction: NDArray | None = None
+    noise: float | None = None
 
     def most_rows(self) -> float:
         return self.n_herd + self.n_uniform
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class FillUp(ProposeRows):
+    """The last question: hand over rows as `ProposeRows` says, less those handed over so far."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SendAbove(Message):
-    """Hand over each row with ``<direction, phi(x)> >= threshold``, with probability `rate`."""
+    """Hand over each row with ``<direction, phi(x)> >= threshold``, with probability `rate`.
+
+    Of all such messages together, hand over at most `n` rows: the first ones.
+    """
 
     direction: NDArray
     threshold: float
     rate: float
+    n: int
+
+    def most_rows(self) -> float:
+        return self.n
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -123,6 +140,11 @@ class HandOver(Message):
         return 1
 
 
+# By default no owner has more of a summary than so many times its share of the rows asked for, nor
+# less than this part.
+_MAX_SHARES, _LEAST_MAX_SHARE = 2.5, 0.25
+
+
 @dataclass(frozen=True)
 class Terms:
     """The public numbers that a protocol is planned with; see `Curator` for their meaning."""
@@ -135,6 +157,14 @@ class Terms:
     release: TargetRelease
     n_target: int | None
     max_rows_per_group: Any = None
+    max_share_per_owner: float | None = None
+
+    def most_chosen(self, share: float) -> int:
+        """Return how many rows of the summary may be those of an owner with this share."""
+        most = self.max_share_per_owner
+        if most is None:
+            most = max(_LEAST_MAX_SHARE, _MAX_SHARES * share)
+        return min(self.n_select, math.ceil(most * self.n_select - 1e-9))
 
     @property
     def is_private(self) -> bool:
@@ -207,6 +237,10 @@ class Protocol(BaseEstimator):
             return ExactMean(embedding)
         return terms.release.plan(embedding, terms)
 
+    def rows_agreed(self, n_select: int, share: float) -> int:
+        """Return how many rows an owner with this share hands over at most, in the whole run."""
+        return n_select
+
     @abstractmethod
     def converse(self, curator: Curator, plan: Plan) -> Conversation:
         """Yield messages, receive answers, and return the places of the chosen rows."""
@@ -247,22 +281,24 @@ class Propose(Protocol):
 
     Parameters
     ----------
-    parsimony : float, default=4.0
-        Rows that the curator receives for each row that it keeps. From 2 to 4 halved MMD^2, from 4
-        to 6 took a fifth off it.
-    explore : float, default=0.25
-        Part of each owner's proposals that is drawn uniformly at random. The rest is chosen by
-        kernel herding towards the noisy target. With 1 nothing is broadcast at all (`Pool`). The
-        default was never far from the best (docs/summaries.md has the study): more is better where
-        noise is large and the target common among the owners' rows, less where it is rare.
+    parsimony : float, default=16.0
+        Rows that the curator receives for each row that it keeps, at most. Nothing else helps as
+        much, whatever epsilon is, and rows that are not kept have been seen by the curator: lower
+        it where rows are dear.
+    explore : float, default=0.0
+        Part of each owner's proposals that is drawn uniformly at random, whatever the target. The
+        default follows from the noise, which is public: an owner draws rows with weights that are
+        tilted towards the noisy target no further than its noise warrants (`tilted_scores`). Where
+        noise is large, that is at random anyhow. With 1 nothing is broadcast at all (`Pool`).
 
     Notes
     -----
-    *What each party sees.* An owner: the public embedding phi, the noisy mean embedding of D_v and
-    how many rows to propose, all in one message. The curator: D_v and all proposals. The consumer:
-    the summary, real rows.
+    *What each party sees.* An owner: the public embedding phi, the noisy mean embedding of D_v, the
+    size of its noise and how many rows to propose, all in one message. The curator: D_v and all
+    proposals. The consumer: the summary, real rows.
 
-    *Guarantee.* (1) The number of rows asked of an owner, ``parsimony p share_k``, is public.
+    *Guarantee.* (1) The number of rows asked of an owner, ``parsimony p share_k``, is public; the
+    size of the noise is that of the mechanism, over the number of rows that it released.
     (2) So all that any coalition of owners receives is one release of D_v and public numbers: it is
     independent of the other owners' rows, 0-DP for them, whatever the coalition does. (3) The
     release is one Gaussian (or Laplace, or MWEM) mechanism on the sum of phi over D_v, so the view
@@ -281,16 +317,18 @@ class Propose(Protocol):
         "explore": [Interval(Real, 0, 1, closed="both")],
     }
 
-    parsimony: float = field(default=4.0, kw_only=False)
-    explore: float = field(default=0.25, kw_only=False)
+    parsimony: float = field(default=16.0, kw_only=False)
+    explore: float = field(default=0.0, kw_only=False)
 
     def broadcasts_target(self) -> bool:
         return self.explore < 1
 
     def rows_asked(self, n_select: int, share: float) -> int:
         """Return how many rows an owner with this share is asked for."""
-        # Whole numbers stay what they are: a third of three shares is one row, and not two.
-        return math.ceil(self.parsimony * n_select * share - 1e-9)
+        return rows_of_share(self.parsimony * n_select, share)
+
+    def rows_agreed(self, n_select: int, share: float) -> int:
+        return self.rows_asked(n_select, share)
 
     def converse(self, curator: Curator, plan: Plan) -> Conversation:
         asked = {}
@@ -302,9 +340,16 @@ class Propose(Protocol):
                 n_herd=n - n_uniform,
                 n_uniform=n_uniform,
                 direction=curator.target_mean,
+                noise=curator.target_noise,
             )
         yield asked
         return curator.best_of_pool()
+
+
+def rows_of_share(n_rows: float, share: float) -> int:
+    """Return how many of so many rows an owner is asked for: its share, rounded up."""
+    # Whole numbers stay what they are: a third of three shares is one row, and not two.
+    return math.ceil(n_rows * share - 1e-9)
 
 
 class Pool(Propose):
@@ -316,7 +361,7 @@ class Pool(Propose):
 
     Parameters
     ----------
-    parsimony : float, default=4.0
+    parsimony : float, default=16.0
         As in `Propose`.
 
     Notes
@@ -331,5 +376,5 @@ class Pool(Propose):
 
     explore = 1.0  # all proposals are random
 
-    def __init__(self, parsimony=4.0):
+    def __init__(self, parsimony=16.0):
         self.parsimony = parsimony

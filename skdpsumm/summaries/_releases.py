@@ -46,10 +46,14 @@ class TargetMean(ABC):
     noise_energy : float
         After `release`, what noise adds to the squared norm of the mean on average, as far as it
         is known.
+    noise_std : float
+        After `release`, the standard deviation of the noise of an entry of the mean, and of a
+        score ``<mean, phi(x)>``, as far as it is known. 0 is none.
     """
 
     mechanism: Mechanism
     noise_energy: float = 0.0
+    noise_std: float = 0.0
 
     @abstractmethod
     def release(
@@ -143,6 +147,7 @@ class GaussianMean(TargetMean):
             self._n = self.n_target
         unit = self.embedding.unit / self._n
         self.noise_energy = float(np.sum((self._noise.std[: len(sums)] * unit) ** 2))
+        self.noise_std = math.sqrt(self.noise_energy / len(sums))
         self._mean = noisy * unit
         return self._mean
 
@@ -183,6 +188,9 @@ class MWEMMean(TargetMean):
         else:  # only the auction quantises, which takes no groups
             sums = self.embedding.group_sums(X, groups)
         means, _ = self.mwem.release(sums, self.n_target, MWEMNoise(noise_seed))
+        # That of a measurement; entries that are never measured err otherwise.
+        one = math.sqrt(2) * self.mwem.sensitivity / self.mwem.epsilon_measure
+        self.noise_std = one / self.n_target * self.embedding.scale
         return means * self.embedding.scale
 
 

@@ -233,7 +233,12 @@ def unit_features(feature_map: FourierMap, X: NDArray) -> NDArray:
 
 
 def exact_search(
-    X: NDArray, X_target: NDArray, n_select: int, gamma: float, weights: NDArray | None = None
+    X: NDArray,
+    X_target: NDArray,
+    n_select: int,
+    gamma: float,
+    weights: NDArray | None = None,
+    quotas: Quotas | None = None,
 ) -> SubsetSearch:
     """Return a search with the exact Gaussian kernel; weights of the target's rows sum to one."""
     X, X_target = centred(X, X_target)
@@ -242,16 +247,61 @@ def exact_search(
         lambda i: kernel_column(X, squares, i, gamma),
         mean_kernel(X, X_target, gamma, weights).astype(X.dtype),
         n_select,
+        quotas,
     )
 
 
-def feature_search(features: NDArray, target_mean: NDArray, n_select: int) -> SubsetSearch:
+def feature_search(
+    features: NDArray, target_mean: NDArray, n_select: int, quotas: Quotas | None = None
+) -> SubsetSearch:
     """Return a search with the kernel ``<phi(x), phi(y)>`` of features with one norm.
 
     The target is its mean embedding, which may be noisy: this is kernel herding.
     """
     target = features @ target_mean.astype(features.dtype)
-    return SubsetSearch(lambda i: features @ features[i], target, n_select)
+    return SubsetSearch(lambda i: features @ features[i], target, n_select, quotas)
+
+
+class Quotas:
+    """How many rows of each owner may be chosen, and how many are.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n,)
+        Whose each row is: 0, 1, ...
+    most : ndarray of int, shape (n_owners,)
+        How many of whose rows may be chosen.
+    """
+
+    def __init__(self, codes: NDArray, most: NDArray):
+        self.codes, self.most = codes, np.minimum(most, np.bincount(codes, minlength=len(most)))
+        self._left = self.most.copy()
+
+    @property
+    def total(self) -> int:
+        """How many rows may be chosen of all owners together."""
+        return int(self.most.sum())
+
+    @property
+    def are_reached(self) -> bool:
+        """Whether an owner is at its bound that has more rows than may be chosen."""
+        more = np.bincount(self.codes, minlength=len(self.most)) > self.most
+        return bool(np.any(more & (self._left == 0)))
+
+    def count(self, row: int, change: int) -> None:
+        """Take note of a row that is chosen (1), or given up (-1)."""
+        self._left[self.codes[row]] -= change
+
+    def reset(self, chosen: NDArray) -> None:
+        """Take note that these rows are chosen, and no others."""
+        self._left = self.most - np.bincount(self.codes[chosen], minlength=len(self.most))
+
+    def full(self, spare: int | None = None) -> NDArray[np.bool_] | None:
+        """Return which rows' owners are at their bound, once row `spare` is given up; or None."""
+        full = self._left == 0
+        if spare is not None:
+            full[self.codes[spare]] = False
+        return full[self.codes] if full.any() else None
 
 
 class SubsetSearch:
@@ -269,6 +319,8 @@ class SubsetSearch:
         mu, the mean kernel to the target (or an estimate of it).
     n_select : int
         p.
+    quotas : Quotas, default=None
+        How many rows may be chosen of each owner. None sets no bound.
 
     Attributes
     ----------
@@ -276,9 +328,15 @@ class SubsetSearch:
         The rows of S, in order.
     """
 
-    def __init__(self, column: Callable[[int], NDArray], target: NDArray, n_select: int):
-        self.column, self.target = column, target
-        self.n_select = min(n_select, len(target))
+    def __init__(
+        self,
+        column: Callable[[int], NDArray],
+        target: NDArray,
+        n_select: int,
+        quotas: Quotas | None = None,
+    ):
+        self.column, self.target, self.quotas = column, target, quotas
+        self.n_select = min(n_select, len(target) if quotas is None else quotas.total)
         self.sums = np.zeros_like(target)
         self.is_chosen = np.zeros(len(target), bool)
         self.chosen = np.empty(0, np.int64)
@@ -332,11 +390,18 @@ class SubsetSearch:
         """Put the row into `slot` that raises J most beside `n_others` rows, but none `barred`."""
         losses = self.sums / (n_others + 1)
         losses -= self.target
-        losses[self.is_chosen] = np.inf
+        losses[self._closed()] = np.inf
         losses[np.asarray(barred, np.int64)] = np.inf
         self._put(slot, int(losses.argmin()))
 
+    def _closed(self, spare: int | None = None) -> NDArray[np.bool_]:
+        """Return which rows cannot be chosen, if row `spare` is given up for one."""
+        full = None if self.quotas is None else self.quotas.full(spare)
+        return self.is_chosen if full is None else self.is_chosen | full
+
     def _put(self, slot: int, row: int) -> None:
+        if self.quotas is not None:
+            self.quotas.count(row, 1)
         column = self.column(row)
         self.chosen[slot] = row
         self.is_chosen[row] = True
@@ -345,6 +410,8 @@ class SubsetSearch:
             self._columns[slot] = column
 
     def _take(self, slot: int) -> None:
+        if self.quotas is not None:
+            self.quotas.count(self.chosen[slot], -1)
         self.is_chosen[self.chosen[slot]] = False
         self.sums -= self._columns[slot]
 
@@ -358,7 +425,7 @@ class SubsetSearch:
                 losses = self.sums - self._columns[slot]
                 losses -= wanted
                 own = losses[row]
-                losses[self.is_chosen] = np.inf
+                losses[self._closed(row)] = np.inf
                 best = int(losses.argmin())
                 # The first exchange that helps is made: to look for the best takes a pass each.
                 if losses[best] < own - _LEAST_GAIN:
@@ -383,6 +450,8 @@ class SubsetSearch:
             self._fill(slot, self.n_select - _N_DROPPED + k, barred)
         self._swap(rng.permutation(self.n_select))
         if not self._objective() > before:
+            if self.quotas is not None:
+                self.quotas.reset(chosen)
             self._columns, self.chosen, self.sums = columns, chosen, sums
             self.is_chosen[:] = False
             self.is_chosen[chosen] = True

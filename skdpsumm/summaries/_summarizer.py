@@ -26,7 +26,8 @@ from ..schema._vectorizer import n_vector
 from ._auction import Auction
 from ._curator import CONSTRAINTS, PROTOCOLS, Curator, check_target_groups, from_name
 from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
-from ._owners import DataOwner, PartitionOwners, rows_by_owner, run_protocol
+from ._owners import DataOwner, PartitionOwners, run_protocol
+from ._plaintext import AbsentOwner, faults_of_labels, read_owners
 from ._private_summary import SketchDraft, ask_ledgers, check_sketches, draft_of, publish, warn_last
 from ._protocol import COSTS_NOTHING, Propose, Protocol
 from ._releases import RELEASES, OwnerValueRelease, OwnerValues
@@ -39,6 +40,10 @@ _NO_TARGET = (
 _NO_LABELS = (
     "X and y have different numbers of rows. y stands for labels of X, which play no part in the "
     "choice; did you mean X_target=?"
+)
+_LEFT_OUT = (
+    "{} of {} owners take no part: their rows cannot be read, or their labels are missing or of "
+    "another kind than those of most owners. dropped_owners_ tells which; mend their rows."
 )
 _ROUTED = ("X_target", "owners", "groups", "target_groups")
 _COINS, _VALUES = 10, 11  # keys of seeds, beside the curator's
@@ -64,6 +69,7 @@ class _Draft:
     curator: _CuratorOfFit
     parties: Any
     members: dict[Any, Any]  # positions in X of each owner's rows
+    faults: dict[Any, str] = field(default_factory=dict)  # owners that take no part, and why
 
     @property
     def privacy(self) -> PrivacyGuarantee:
@@ -128,6 +134,12 @@ default="propose"
     shares : mapping from owner to positive number, default=None
         Public shares of the rows asked of each owner. None is equal shares among the owners that
         occur, whose names then count as public; a mapping must name all, also those without rows.
+    max_share_per_owner : float, default=None
+        The largest part of the summary that may be one owner's rows, in (0, 1]: the most harm that
+        an owner does who sends copies, false labels or rows made for the purpose. None is 2.5
+        times the owner's share, 1 / K where all K owners have equal shares, and at least 0.25. An
+        honest owner that alone holds what is like the target is held back, too; a UserWarning says
+        where the bound was reached, and 1 is no bound.
     target_is_owners : bool, default=False
         Say True where rows of the target are the owners' own, be it some of them: in a copy, in
         another order, or behind a pipeline, which makes two tables of one. Releases about the
@@ -163,7 +175,8 @@ default="propose"
     transcript_ : dict from owner to list of Message
         All that each owner saw.
     dropped_owners_ : dict from owner to str
-        Owners that failed, and why.
+        Owners that failed, and why: those of X whose rows cannot be read, or whose labels are
+        missing or of another kind than those of most owners, among them.
     embedding_ : Embedding
         phi, public; of the vectors where there is a schema.
     gamma_ : float
@@ -201,7 +214,7 @@ default="propose"
     >>> summarizer = PrivateMMDSummarizer(20, gamma=0.5, random_state=0)
     >>> summarizer = summarizer.fit(X, X_target=rng.normal(3, 1, (200, 2)), owners=owners)
     >>> summarizer.owner_counts_["south"] > 15, summarizer.n_accessed_
-    (True, 80)
+    (True, 320)
     >>> round(summarizer.privacy_.target.epsilon(1e-6), 3), summarizer.privacy_.owners.epsilon()
     (1.0, 0.0)
 
@@ -241,6 +254,7 @@ default="propose"
     n_target: Any = None
     reveal: Any = "rows"
     shares: Any = None
+    max_share_per_owner: Any = None
     target_is_owners: bool = False
     n_jobs: Any = None
     verbose: int = 0
@@ -267,6 +281,7 @@ default="propose"
             "release": "mwem",
             "adjacency": "replace_one",
             "delta": 1e-4,
+            "max_share_per_owner": 1.0,
         }
 
     def fit(self, X, y=None, *, X_target=None, owners=None, groups=None, target_groups=None):
@@ -345,7 +360,7 @@ default="propose"
         if isinstance(self._made_protocol(), Sketches):
             return self.X_ if y is None else (self.X_, self.y_)
         if self.reveal == "features":
-            chosen = self.embedding_.features(self.vectors(X)[self.sample_indices_])
+            chosen = self.embedding_.features(self.vectors(_safe_indexing(X, self.sample_indices_)))
         else:
             chosen = _safe_indexing(X, self.sample_indices_)
         return chosen if y is None else (chosen, _safe_indexing(y, self.sample_indices_))
@@ -449,24 +464,28 @@ default="propose"
             return self._draft_of_partitions(X, X_target, owners, of_owners)
         if X_target is None and not (self.target_is_owners or in_a_search()):
             warn_caller(_NO_TARGET, UserWarning)
-        X = read_rows(self, X, keep_float32=True)
-        if y is not None and np.shape(unwrap(y))[:1] != X.shape[:1]:
+        tables = read_owners(self, X, owners, as_one=is_target)
+        members, faults = tables.members, dict(tables.faults)
+        if y is not None and np.shape(unwrap(y))[:1] != (tables.n_rows,):
             raise ValueError(_NO_LABELS)
-        labels = None if groups is None else Groups.read(groups, len(X))
-        target = X if X_target is None else self._target_rows(X_target)
-        members = rows_by_owner(X, owners, self.shares)
+        labels = None if groups is None else Groups.read(groups, tables.n_rows)
+        target = tables.whole if is_target else self._target_rows(X_target)
+        faults |= faults_of_labels(y, members)
+        if faults:
+            warn_caller(_LEFT_OUT.format(len(faults), len(members)), UserWarning)
         rng = check_random_state(self.random_state)
         curator = self._make_curator(target, list(members), of_owners, rng, target_groups)
-        parties = {
-            name: DataOwner(
-                X[rows],
-                groups=None if labels is None else [labels.labels[k] for k in labels.codes[rows]],
-                max_rows_per_group=self.max_rows_per_group,
-                seed=self._coins_seed(k, rng),
+        parties: dict[Any, Any] = {}
+        for k, (name, rows) in enumerate(members.items()):
+            seed = self._coins_seed(k, rng)
+            own = None if labels is None else [labels.labels[k] for k in labels.codes[rows]]
+            bound = {"groups": own, "max_rows_per_group": self.max_rows_per_group}
+            parties[name] = (
+                AbsentOwner()
+                if name in faults
+                else DataOwner(tables.rows[name], seed=seed, **bound)
             )
-            for k, (name, rows) in enumerate(members.items())
-        }
-        return _Draft(curator, parties, members)
+        return _Draft(curator, parties, members, faults)
 
     def _groups_of_target(self, is_target: bool, groups: Any, target_groups: Any) -> Any:
         """Return whose the rows of the target are; raise ValueError where nobody says so."""
@@ -558,7 +577,7 @@ default="propose"
         self.n_accessed_ = len(curator.pool)
         self.privacy_ = curator.privacy
         self.transcript_ = curator.transcript
-        self.dropped_owners_ = curator.dropped_owners
+        self.dropped_owners_ = curator.dropped_owners | draft.faults
         self.embedding_, self.gamma_ = curator.embedding, curator.gamma
         self.schema_ = self._schema_of_table()
 
@@ -569,7 +588,8 @@ default="propose"
         draft.curator.warn_of_result()
         if len(self.sample_indices_) < self.n_select:
             warn_caller(
-                f"n_select={self.n_select} is more than the rows received; lower it, or raise the "
+                f"n_select={self.n_select} is more than the rows received that "
+                "max_share_per_owner lets be chosen; lower it, or raise max_share_per_owner or the "
                 "protocol's parsimony: protocol=Propose(parsimony=...).",
                 UserWarning,
             )

@@ -168,8 +168,8 @@ def test_feedback(protocol, adjacency, halve_the_noise):
     assert bound(shown, mechanism, 1e-6, n_trials=n_trials) <= 1.0
     halve_the_noise()
     found = bound(shown, mechanism, 1e-6, n_trials=n_trials)
-    # These worlds are as far apart as may be for a row added to "posted" alone.
-    tight = isinstance(protocol, Posted) and adjacency == "add_remove"
+    # Two rows whose phi are at right angles move "posted" by 0.7 of what its noise is for.
+    tight = isinstance(protocol, Posted)
     assert found > 1.0 or n_trials < 33_000 or not tight
 
 

@@ -1,0 +1,495 @@
+"""Defaults that follow from the noise, and owners that are not honest."""
+
+import warnings
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsumm import PrivacyLeakWarning, PrivateMMDSummarizer, mmd2
+from skdpsumm.privacy import gdp_mu
+from skdpsumm.summaries import AskAll, Auction, Curator, DataOwner, Pool, Posted, Propose
+from skdpsumm.summaries._labels import common_labels, read_label_column
+from skdpsumm.summaries._mmd import Embedding
+from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._protocol import FillUp, ProposeRows, Rows, SendAbove
+from skdpsumm.summaries._selection import Quotas, exact_search
+from skdpsumm.summaries._tilt import draw_tilted, tilted_scores
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
+    pytest.mark.filterwarnings("ignore:An owner has as many rows"),
+]
+SIMULATED = {"noise_seed": 0, "random_state": 0, "n_components": 200, "gamma": 0.5}
+
+
+def points(n, centre=0.0, seed=0):
+    return np.random.default_rng(seed).normal(centre, 1.0, (n, 2))
+
+
+def run(parties, X_target=None, **options):
+    target = points(100, 2.0, seed=9) if X_target is None else X_target
+    curator = Curator(target, list(parties), **{**SIMULATED, "n_select": 20, **options})
+    return run_protocol(curator, parties)
+
+
+# ------------------------------------------------------------------------- weights from the noise
+
+
+@pytest.fixture(scope="module")
+def scene():
+    """Return phi of an owner's rows, of which a tenth is like the target, and the target's mean."""
+    X = np.vstack([points(900), points(100, 3.0, seed=1)])
+    phi = Embedding.draw(2, 400, 0.5, "pairs", np.random.RandomState(0))
+    target = phi.features(points(500, 3.0, seed=2)).mean(axis=0, dtype=np.float64)
+    return phi.features(X), target
+
+
+def weights(scene, noise_std, seed=0):
+    features, target = scene
+    noise = np.random.default_rng(seed).normal(0, noise_std, target.shape)
+    scores = tilted_scores(features, target + noise, noise_std, np.random.default_rng(0))
+    found = np.exp(scores - scores.max())
+    return found / found.sum()
+
+
+def test_without_much_noise_weights_match_the_target(scene):
+    features, target = scene
+    found = weights(scene, 1e-3)
+    assert found[900:].sum() > 0.9
+    assert np.linalg.norm(found @ features - target) < 0.3 * np.linalg.norm(
+        features.mean(axis=0) - target
+    )
+
+
+def test_with_much_noise_weights_are_equal(scene):
+    found = weights(scene, 3.0)
+    assert 1 / np.square(found).sum() > 900  # of 1,000 rows
+
+
+def test_weights_solve_the_problem_that_is_stated(scene):
+    """The dual's solution: where the gradient vanishes, b is the residual over the ridge."""
+    features, target = scene
+    few = features[::5]
+    noise_std = 0.1
+    scores = tilted_scores(few, target, noise_std, np.random.default_rng(0))
+    found = np.exp(scores - scores.max())
+    residual = target - found / found.sum() @ few
+    # Scores are <b, phi>, with b in the direction of the residual; the ridge is kappa sigma^2.
+    slope, _ = np.polyfit(few @ residual, scores, 1)
+    np.testing.assert_allclose(
+        scores - scores.mean(),
+        slope * (few - few.mean(axis=0)) @ residual,
+        atol=0.02 * np.ptp(scores),
+    )
+    assert 20 * (1 - 0.02) <= 1 / (slope * noise_std**2) <= 1000
+
+
+def test_a_target_like_the_owners_rows_is_not_chased():
+    """What differs by chance alone is not fitted: kappa grows, and weights stay nearly equal."""
+    phi = Embedding.draw(2, 400, 0.5, "pairs", np.random.RandomState(0))
+    features = phi.features(points(1000))
+    target = phi.features(points(5000, seed=1)).mean(axis=0, dtype=np.float64)
+    noise = np.random.default_rng(0).normal(0, 0.02, target.shape)
+    scores = tilted_scores(features, target + noise, 0.02, np.random.default_rng(0))
+    found = np.exp(scores - scores.max())
+    assert found.sum() ** 2 / np.square(found).sum() > 500
+
+
+def test_many_rows_are_weighed_by_a_sample_of_them(scene):
+    features, target = scene
+    many = np.tile(features, (6, 1))
+    scores = tilted_scores(many, target, 0.01, np.random.default_rng(0))
+    found = np.exp(scores - scores.max())
+    assert found.reshape(6, 1000)[:, 900:].sum() > 0.8 * found.sum()
+
+
+@pytest.mark.parametrize("n", [2, 50])
+def test_rows_that_are_all_alike_are_drawn_at_random(n):
+    phi = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(0))
+    target = phi.features(points(50)).mean(axis=0)
+    scores = tilted_scores(phi.features(np.ones((n, 2))), target, 0.1, np.random.default_rng(0))
+    assert np.ptp(scores) < 1e-6
+
+
+@pytest.mark.statistical
+def test_draws_follow_the_weights():
+    """One of three rows; each count is within six standard errors: fails with 6e-9."""
+    p = np.array([0.2, 0.3, 0.5])
+    rng = np.random.default_rng()
+    counts = np.bincount([draw_tilted(np.log(p), 1, rng)[0] for _ in range(20_000)], minlength=3)
+    assert np.all(np.abs(counts - 20_000 * p) < 6 * np.sqrt(20_000 * p * (1 - p)))
+
+
+def test_the_size_of_the_noise_is_told_and_public():
+    owners = {k: DataOwner(points(100, seed=k), seed=k) for k in range(2)}
+    curator = run(owners, n_target=100)
+    message = curator.transcript[0][0]
+    assert message.noise == pytest.approx(1 / (gdp_mu(1.0, 1e-6) * 100), rel=1e-3)
+    assert run(owners, epsilon=np.inf, noise_seed=None).transcript[0][0].noise is None
+    assert run(owners, protocol="pool").transcript[0][0].noise is None
+
+
+def test_with_hopeless_noise_propose_is_pool():
+    """The same coins draw nearly the same rows where the target is drowned."""
+
+    def chosen(**options):
+        owners = {k: DataOwner(points(200, seed=k), seed=k) for k in range(4)}
+        return set(run(owners, n_target=100, **options).pool.origins)
+
+    drowned, pool = chosen(epsilon=1e-3), chosen(protocol="pool")
+    assert len(drowned) == len(pool) == 320
+    assert len(drowned & pool) > 305
+
+
+# ----------------------------------------------------------------------- posted: a floor and a stop
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 50.0])
+def test_posted_receives_half_of_what_was_agreed_at_least_and_never_more(epsilon):
+    for seed in range(3):
+        owners = {k: DataOwner(points(300, float(k % 2), seed=k), seed=k) for k in range(5)}
+        curator = run(
+            owners, epsilon=epsilon, protocol=Posted(parsimony=6, n_rounds=8), noise_seed=seed
+        )
+        counts = pd.Series([owner for owner, _ in curator.pool.origins]).value_counts()
+        assert counts.max() <= 24  # parsimony p / K
+        assert counts.min() >= 12
+        assert len(curator.chosen) == 20
+
+
+def test_who_has_fewer_rows_than_asked_for_sends_them_all():
+    owners = {"a": DataOwner(points(3), seed=0), "b": DataOwner(points(300, seed=1), seed=1)}
+    curator = run(owners, protocol=Posted(n_rounds=4))
+    assert sum(owner == "a" for owner, _ in curator.pool.origins) == 3
+    assert curator.dropped_owners == {}
+
+
+def test_fill_up_counts_what_was_sent_before():
+    phi = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(0))
+    owner = DataOwner(points(100), seed=0)
+    direction = phi.quantise(np.ones(64))
+    first = owner.answer(
+        SendAbove(direction=direction, threshold=-99.0, rate=1.0, n=7, embedding=phi)
+    )
+    again = owner.answer(SendAbove(direction=direction, threshold=-99.0, rate=1.0, n=7))
+    last = owner.answer(FillUp(direction=direction, noise=0.1, n_herd=10, n_uniform=2))
+    assert [len(rows.indices) for rows in (first, again, last)] == [7, 0, 5]
+    assert len(owner.answer(FillUp(n_herd=12, n_uniform=0)).indices) == 0
+
+
+# ------------------------------------------------------------------------------- a dishonest owner
+
+
+class Flood(DataOwner):
+    """Sends all it has, with flipped labels, at the first question."""
+
+    def answer(self, message):
+        rows = super().answer(message)
+        if self._n_sent > len(rows.indices):
+            return Rows(rows.indices[:0], rows.X[:0], rows.y[:0])
+        return Rows(np.arange(len(self._X)), self._X, 1 - self._y)
+
+
+class Copies(DataOwner):
+    """Sends copies of one row that is just like the target."""
+
+    def answer(self, message):
+        rows = super().answer(message)
+        return Rows(rows.indices, np.full_like(rows.X, 2.0), 1 - rows.y)
+
+
+def labelled(n, centre, seed, kind=DataOwner):
+    X = points(n, centre, seed)
+    return kind(X, (X[:, 0] > centre).astype(int), seed=seed)
+
+
+@pytest.mark.parametrize("protocol", [Propose(), Pool(), Posted(n_rounds=5), AskAll(4)])
+def test_who_sends_more_than_agreed_is_left_out(protocol):
+    owners = {k: labelled(100, 2.0, k) for k in range(9)}
+    owners["bad"] = labelled(3000, 2.0, 9, Flood)
+    curator = run(owners, protocol=protocol)
+    assert "more rows" in curator.dropped_owners["bad"]
+    assert "bad" not in {owner for owner, _ in curator.chosen}
+
+
+@pytest.mark.parametrize("protocol", [Propose(), Pool(), Posted(n_rounds=5), AskAll(4)])
+@pytest.mark.parametrize("reveal", ["rows", "features"])
+def test_no_owner_has_more_than_its_part_of_the_summary(protocol, reveal):
+    """One of ten holds all that is like the target: a quarter is the most it may have."""
+    owners = {k: labelled(100, -4.0, k) for k in range(9)}
+    owners["special"] = labelled(300, 2.0, 9)
+    options = {"protocol": protocol, "reveal": reveal, "epsilon": 50.0, "n_select": 20}
+    bounded, free = run(owners, **options), None
+    assert sum(owner == "special" for owner, _ in bounded.chosen) == 5
+    assert len(bounded.chosen) == len(set(bounded.chosen)) == 20
+    owners = {k: labelled(100, -4.0, k) for k in range(9)}
+    owners["special"] = labelled(300, 2.0, 9)
+    free = run(owners, **options, max_share_per_owner=1.0)
+    assert sum(owner == "special" for owner, _ in free.chosen) > 5
+
+
+def test_copies_are_no_more_than_the_bound():
+    owners = {k: labelled(100, 2.0, k) for k in range(9)}
+    owners["bad"] = labelled(300, 2.0, 9, Copies)
+    curator = run(owners, max_share_per_owner=0.1)
+    assert sum(owner == "bad" for owner, _ in curator.chosen) <= 2
+
+
+def test_a_bound_that_is_reached_is_told():
+    owners = {k: labelled(100, -4.0, k) for k in range(9)}
+    owners["special"] = labelled(300, 2.0, 9)
+    with pytest.warns(UserWarning, match="max_share_per_owner"):
+        run(owners, epsilon=50.0)
+    owners = {k: labelled(100, 2.0, k) for k in range(10)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        run(owners, epsilon=50.0)
+
+
+@pytest.mark.parametrize(
+    ("n_owners", "share", "most"),
+    [(1, 1, 20), (2, 0.5, 20), (4, 0.25, 13), (5, 0.2, 10), (10, 0.1, 5), (40, 0.025, 5)],
+)
+def test_the_default_bound_is_a_public_number(n_owners, share, most):
+    terms = Curator(points(5), range(n_owners), n_select=20, gamma=1.0).terms
+    assert terms.most_chosen(share) == most
+
+
+@pytest.mark.parametrize("share", [0, -0.1, 1.1, "half"])
+def test_bounds_that_are_none_are_refused(share):
+    with pytest.raises(ValueError, match="max_share_per_owner"):
+        Curator(points(5), ["a"], gamma=1.0, max_share_per_owner=share)
+
+
+def test_quotas_are_kept_through_swaps_and_restarts():
+    X, target = points(300), points(50, 1.0, seed=1)
+    codes = (X[:, 0] > 0).astype(int)
+    free = exact_search(X, target, 20, 0.5).run(True, 20, np.random.RandomState(0))
+    assert np.bincount(codes[free])[1] > 12
+    for most in ([20, 12], [5, 12], [20, 0]):
+        quotas = Quotas(codes, np.array(most))
+        search = exact_search(X, target, 20, 0.5, quotas=quotas)
+        chosen = search.run(True, 20, np.random.RandomState(0))
+        assert len(set(chosen.tolist())) == len(chosen) == min(20, sum(most))
+        assert np.all(np.bincount(codes[chosen], minlength=2) <= most)
+        assert quotas.are_reached
+    loose = exact_search(X, target, 20, 0.5, quotas=Quotas(codes, np.array([20, 20])))
+    np.testing.assert_array_equal(loose.run(True, 20, np.random.RandomState(0)), free)
+
+
+def test_swaps_improve_under_quotas():
+    X, target = points(300), points(50, 1.0, seed=1)
+    codes = (X[:, 0] > 0).astype(int)
+    found = [
+        mmd2(
+            X[
+                exact_search(X, target, 20, 0.5, quotas=Quotas(codes, np.array([20, 8]))).run(
+                    refine, 20, np.random.RandomState(0)
+                )
+            ],
+            target,
+            gamma=0.5,
+        )
+        for refine in (False, True)
+    ]
+    assert found[1] < found[0]
+
+
+# ------------------------------------------------------------------------------------------ labels
+
+BAD_LABELS = {
+    "missing": np.full(20, np.nan),
+    "infinite": np.full(20, np.inf),
+    "words": np.full(20, "1"),
+    "halves": np.full(20, 0.5),
+    "objects": np.array([object()] * 20),
+    "mixed": np.array(["a", 1] * 10, dtype=object),
+    "none": None,
+    "times": np.zeros(20, "M8[s]"),
+    "complex": np.ones(20, complex),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_LABELS)
+@pytest.mark.parametrize("first", [True, False])
+def test_labels_that_would_spoil_those_of_others_are_left_out(kind, first):
+    class Bad(DataOwner):
+        def answer(self, message):
+            rows = super().answer(message)
+            labels = BAD_LABELS[kind]
+            return Rows(rows.indices, rows.X, None if labels is None else labels[: len(rows.X)])
+
+    bad = {"bad": Bad(points(100, 2.0), np.zeros(100, int), seed=0)}
+    good = {k: labelled(100, 2.0, k) for k in range(8)}
+    curator = run({**bad, **good} if first else {**good, **bad})
+    assert list(curator.dropped_owners) == ["bad"]
+    assert "labels" in curator.dropped_owners["bad"]
+    assert len(curator.chosen) == 20
+    assert curator.y.dtype == np.int64
+    for (owner, index), row, label in zip(curator.chosen, curator.X, curator.y, strict=True):
+        assert owner != "bad"
+        np.testing.assert_array_equal(good[owner]._X[index], row)
+        assert good[owner]._y[index] == label
+
+
+def test_labels_of_one_meaning_are_brought_to_one_kind():
+    one, two, other = np.array([0, 1]), np.array([0.0, 1.0], np.float32), np.array([True, False])
+    found = common_labels({"a": [one], "b": [two], "c": [other], "d": [one, one]})
+    assert set(found) == set("abcd")
+    assert {part.dtype for parts in found.values() for part in parts} == {np.dtype(np.int64)}
+    assert common_labels({"a": [None], "b": [None], "c": [one]}) == {"a": [None], "b": [None]}
+    assert list(common_labels({"a": [one, None], "b": [one]})) == ["b"]
+    assert common_labels({}) == {}
+    numbers = common_labels({"a": [np.array([0.5])], "b": [np.array([2])], "c": [np.array([1.5])]})
+    assert {part.dtype for parts in numbers.values() for part in parts} == {np.dtype(float)}
+    huge = np.array([2**64 - 1], np.uint64)  # no int64 has it
+    assert list(common_labels({"a": [one], "b": [huge], "c": [one]})) == ["a", "c"]
+
+
+@pytest.mark.parametrize("kind", ["missing", "infinite", "objects", "mixed", "times", "complex"])
+def test_an_owner_with_bad_labels_learns_it_before_a_run(kind):
+    with pytest.raises(ValueError, match="one label for each row") as error:
+        DataOwner(points(20), BAD_LABELS[kind])
+    assert "nan" not in str(error.value)
+
+
+def test_columns_of_words_and_numbers_are_labels():
+    assert read_label_column(np.array(["a", "b"], dtype=object)).dtype.kind == "U"
+    assert read_label_column(pd.Series([1, 2], dtype=object)).dtype.kind == "i"
+    column = np.arange(3)
+    assert not np.shares_memory(read_label_column(column), column)
+
+
+# ------------------------------------------------------------------------- arrays that are shared
+
+
+@pytest.mark.parametrize("protocol", [Propose(), Posted(n_rounds=4), AskAll(4)])
+def test_an_owner_cannot_write_to_what_it_has_sent(protocol):
+    class Writer(DataOwner):
+        sent: ClassVar[list[Rows]] = []
+
+        def answer(self, message):
+            for rows in self.sent:  # of the rounds before
+                rows.X[...], rows.y[...], rows.indices[...] = np.nan, -7, 0
+            rows = super().answer(message)
+            self.sent.append(Rows(rows.indices.copy(), rows.X.copy(), rows.y.copy()))
+            return self.sent[-1]
+
+    writer = labelled(200, 2.0, 0, Writer)
+    curator = run({"writer": writer, "other": labelled(200, 2.0, 1)}, protocol=protocol)
+    for rows in Writer.sent:
+        rows.X[...], rows.y[...] = np.nan, -7
+    assert np.isfinite(curator.X).all()
+    assert set(curator.y.tolist()) <= {0, 1}
+    assert curator.dropped_owners == {}
+
+
+# ----------------------------------------------------------------- one table with all owners' rows
+
+
+def table(n=240):
+    X = np.vstack([points(n, 2.0, seed=k) for k in range(3)])
+    return X, (X[:, 0] > 2).astype(int), np.repeat(["a", "b", "c"], n)
+
+
+def summarizer(**options):
+    return PrivateMMDSummarizer(20, **{**SIMULATED, **options})
+
+
+@pytest.mark.parametrize("protocol", ["propose", "pool", "posted"])
+@pytest.mark.parametrize("cell", [np.nan, np.inf, "word", None])
+def test_one_owners_bad_cell_leaves_that_owner_out(cell, protocol):
+    X, y, owners = table()
+    spoilt = X.astype(object) if isinstance(cell, str | None) else X.copy()
+    spoilt[300, 1] = cell
+    target = points(100, 2.0, seed=9)
+    s = summarizer(protocol=protocol)
+    with pytest.warns(UserWarning, match="1 of 3 owners take no part"):
+        s.fit(spoilt, y, X_target=target, owners=owners)
+    assert s.dropped_owners_ == {"b": "has rows that cannot be read"}
+    assert set(owners[s.sample_indices_]) == {"a", "c"}
+    # What others see and send is what they would if the owner had not answered.
+    absent = summarizer(protocol=protocol, shares=dict.fromkeys("abc", 1.0))
+    others = owners != "b"
+    if protocol != "posted":  # whose thresholds follow from how much was received
+        absent.fit(X[others], X_target=target, owners=owners[others])
+        chosen = np.flatnonzero(others)[absent.sample_indices_]
+        np.testing.assert_array_equal(s.sample_indices_, chosen)
+
+
+def test_rows_are_handed_out_where_one_owner_is_left_out():
+    X, y, owners = table()
+    frame = pd.DataFrame(X, columns=["u", "v"])
+    frame.loc[5, "v"] = np.nan
+    for reveal in ("rows", "features"):
+        with pytest.warns(UserWarning, match="take no part"):
+            rows, labels = summarizer(reveal=reveal).fit_resample(
+                frame, y, X_target=frame.iloc[500:], owners=owners
+            )
+        assert len(rows) == len(labels) == 20
+        assert np.isfinite(np.asarray(rows)).all()
+
+
+def test_a_table_that_nobody_can_read_is_refused_and_costs_nothing():
+    X, _, owners = table()
+    target = points(10)
+    with pytest.raises(ValueError, match="NaN"):
+        summarizer().fit(np.full_like(X, np.nan), X_target=target, owners=owners)
+    X[0, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):  # one owner, and nobody else to go on with
+        summarizer().fit(X, X_target=target)
+    with pytest.raises(ValueError, match="NaN"):  # all rows are the target
+        summarizer().fit(X, X_target=X, owners=owners)
+
+
+@pytest.mark.parametrize("label", [np.nan, "yes", None])
+def test_one_owners_bad_labels_leave_that_owner_out(label):
+    X, y, owners = table()
+    labels = y.astype(object if isinstance(label, str | None) else float)
+    labels[[300, 310]] = label
+    s = summarizer()
+    with pytest.warns(UserWarning, match="1 of 3"):
+        s.fit(X, labels, X_target=points(100, 2.0, seed=9), owners=owners)
+    assert list(s.dropped_owners_) == ["b"]
+    assert "labels" in s.dropped_owners_["b"]
+
+
+def test_labels_that_are_missing_everywhere_are_meant_so():
+    X, _, owners = table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        s = summarizer().fit(
+            X, np.full(len(X), np.nan), X_target=points(100, 2.0, seed=9), owners=owners
+        )
+        s.fit(X, np.zeros((len(X), 2)), X_target=points(100, 2.0, seed=9), owners=owners)
+    assert s.dropped_owners_ == {}
+
+
+# ------------------------------------------------------------------------ starting anew
+
+
+def test_owners_start_anew_and_keep_their_features():
+    owner = DataOwner(points(50), seed=0)
+    phi = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(0))
+    again = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(0))
+    other = Embedding.draw(2, 64, 0.5, "pairs", np.random.RandomState(1))
+    message = {"n_herd": 40, "n_uniform": 0, "direction": np.zeros(64), "noise": 0.1}
+    assert len(owner.answer(ProposeRows(embedding=phi, **message)).indices) == 40
+    assert len(owner.answer(ProposeRows(**message)).indices) == 10
+    grid = owner._grid
+    owner.restart()
+    assert len(owner.answer(ProposeRows(embedding=again, **message)).indices) == 40
+    assert owner._grid is grid
+    owner.restart()
+    owner.answer(ProposeRows(embedding=other, **message))
+    assert owner._grid is not grid
+
+
+def test_the_paper_has_no_bound():
+    paper = PrivateMMDSummarizer(**PrivateMMDSummarizer.paper_parameters())
+    assert isinstance(paper.protocol, Auction)
+    assert paper.max_share_per_owner == 1.0
