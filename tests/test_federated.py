@@ -47,7 +47,7 @@ from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._curator import GENERIC as CURATOR_GENERIC
 from skdpsumm.federated._curator import CuratorSite, RunEndedError, run_over_grid
 from skdpsumm.federated._envelope import Keys, Letter, counter_of, seal, unseal
-from skdpsumm.federated._files import make_folder
+from skdpsumm.federated._files import make_folder, write_file
 from skdpsumm.federated._owner_log import GENERIC, OwnerLog
 from skdpsumm.federated._site import NOT_TAKEN, OwnerSite
 from skdpsumm.federated._table import cells_of, check_codes, read_table
@@ -59,10 +59,12 @@ from skdpsumm.federated._wire import (
     encode,
     message_content,
     message_of,
+    rows_content,
+    rows_of,
 )
 from skdpsumm.summaries import Curator, DataOwner
 from skdpsumm.summaries._owners import run_protocol
-from skdpsumm.summaries._protocol import ProposeRows, SendBest
+from skdpsumm.summaries._protocol import ProposeRows, Rows, SendBest
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 
@@ -858,6 +860,57 @@ def test_a_torn_last_line_is_cut_off_and_what_was_granted_counts(homes, torn):
     assert len(repaired) == 1
 
 
+def test_a_torn_line_spoils_none_that_is_written_next(homes):
+    """What comes next may be no question, and be written without a look at what is there."""
+    post = Post(homes["north"])
+    octets = post.sealed("ask", 1, question())
+    answer = post.site.answer("ask", 1, octets)
+    with post.site.log.open("ab") as file:
+        file.write(b'{"time": "2026", "event": "repe')
+    assert post.site.answer("ask", 1, octets) == answer
+    events = [e["event"] for e in log_of(homes, "north").entries()]
+    assert events[-2:] == ["repaired", "repeated"]
+    assert OwnerLog(post.site.log).rows_granted() == 8
+
+
+def test_what_a_killed_process_left_stands_in_nobodys_way(tmp_path, monkeypatch):
+    """In a container, every process may have the same number."""
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during, pytest.raises(KeyboardInterrupt):
+        during.setattr(os, "fsync", killed)
+        write_file(tmp_path / "answer", b"half")
+    write_file(tmp_path / "answer", b"whole")
+    assert (tmp_path / "answer").read_bytes() == b"whole"
+
+
+STRANGE_LABELS = [
+    np.full(4, "a", ">U1"),
+    np.full(4, 2**31 - 1, "<u4").view("<U1"),  # beyond Unicode
+    np.full(4, "\ud800"),
+    np.full(4, "a" * 65),
+]
+
+
+@pytest.mark.parametrize("labels", STRANGE_LABELS, ids=["swapped", "beyond", "surrogate", "long"])
+def test_labels_that_no_file_holds_are_refused(labels):
+    content = rows_reply(y=labels)
+    with pytest.raises(ValueError, match="no text"):
+        rows_of(content, agreed().schema, "string", 4)
+
+
+def test_labels_tell_nothing_of_rows_that_are_not_sent():
+    """The type of an array of texts holds the length of the longest in all the table."""
+    X, y = np.zeros((4, 3)), np.array(["a", "b" * 37, "c", "d"])
+    sent = rows_content(Rows(np.array([0, 2]), X[[0, 2]], y[[0, 2]]))
+    assert encode(sent) == encode({**sent, "y": np.array(["a", "c"])})
+    assert rows_of(sent, agreed().schema, "string", 2).y.tolist() == ["a", "c"]
+    none = rows_content(Rows(np.arange(0), X[:0], y[:0]))
+    assert rows_of(none, agreed().schema, "string", 2).y.tolist() == []
+
+
 def rows_reply(**changes):
     plan = {"kind": "Rows", "indices": np.arange(4), "X": np.ones((4, 3)), "y": np.arange(4)}
     return {**plan, **changes}
@@ -885,8 +938,9 @@ def at(stage, content):
         (rows_reply(X=np.full((4, 3), np.nan)), "column 'a' of the schema does not take"),
         (rows_reply(y=np.array(list("abcd"))), "labels of another dtype"),
         (rows_reply(indices=np.zeros(4, int)), "a row twice"),
-        (rows_reply(X=np.ones((99, 3)), indices=np.arange(99), y=np.arange(99)), "more rows"),
+        (rows_reply(X=np.ones((80, 3)), indices=np.arange(80), y=np.arange(80)), "more rows"),
         ({"kind": "Refusal", "reason": "no\x1b[2J"}, "refused: no[2J"),
+        ({"kind": np.arange(2)}, "sent what cannot be read"),
     ],
 )
 def test_who_sends_rubbish_or_nothing_is_left_out(homes, content, reason):
@@ -981,6 +1035,9 @@ def test_a_sketch_that_was_not_agreed_is_not_added(homes, tmp_path, text, change
 def test_who_signs_something_else_or_for_another_is_left_out(homes):
     signed = {"kind": "SignOff", "owner": "east", "agreement": agreed().digest}
     over = run(homes, odd={"south": at("sign", signed)}, rows=False)
+    assert over.left_out == {"south": "sign: signed something else off"}
+    signed["owner"] = np.array(["south", "east"])  # of which numpy makes no one truth
+    over = run(homes, odd={"south": at("sign", signed)}, run_id=2, rows=False)
     assert over.left_out == {"south": "sign: signed something else off"}
 
 

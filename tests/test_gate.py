@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import socket
 import ssl
+import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
@@ -153,13 +154,59 @@ def test_a_flood_does_not_keep_a_node_out(gate):
         assert {f.result() for f in flood} == {b"403", b"207"}
 
 
-def test_a_superlink_that_is_gone_is_said_to_be(tmp_path):
-    _gate.write_certificate(tmp_path, ["127.0.0.1", "curator.example"])
-    files = str(tmp_path / "server.pem"), str(tmp_path / "server.key")
+@contextlib.contextmanager
+def alone(folder):
+    """Yield the port of a gate with no SuperLink behind it."""
+    _gate.write_certificate(folder, ["127.0.0.1", "curator.example"])
+    files = str(folder / "server.pem"), str(folder / "server.key")
     port = free_port()
     upstream = f"https://127.0.0.1:{free_port()}", files[0]
     gate = Serving(_gate.serve(*upstream, "127.0.0.1", port, *files))
     try:
-        assert status(port, "POST /v1/fleet/pull-messages HTTP/1.1") == b"503"
+        yield port
     finally:
         gate.stop()
+
+
+def test_a_superlink_that_is_gone_is_said_to_be(tmp_path):
+    with alone(tmp_path) as port:
+        assert status(port, "POST /v1/fleet/pull-messages HTTP/1.1") == b"503"
+
+
+@contextlib.contextmanager
+def call_to(port):
+    context = ssl._create_unverified_context()
+    with (
+        socket.create_connection(("127.0.0.1", port), 20) as plain,
+        context.wrap_socket(plain) as call,
+    ):
+        yield call
+
+
+def test_who_says_nothing_holds_no_place_for_good(tmp_path, monkeypatch):
+    """Neither from the start, nor in the middle of a head, nor after a call."""
+    monkeypatch.setattr(_gate, "MOST_CALLERS", 6)
+    monkeypatch.setattr(_gate, "_SECONDS_OF_HEAD", 1.0)
+    refused = "GET /x HTTP/1.1"
+    heads = [b"", b"POST /v1/fleet/a HTTP/1.1\r\nHost:", b"GET /x HTTP/1.1\r\nHost: x\r\n\r\nGET"]
+    with alone(tmp_path) as port, contextlib.ExitStack() as held:
+        for k in range(6):
+            held.enter_context(call_to(port)).sendall(heads[k % 3])
+        time.sleep(0.2)
+        assert status(port, refused) == b"503"
+        deadline = time.monotonic() + 20
+        while (got := status(port, refused)) != b"403" and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert got == b"403"
+
+
+def test_a_head_that_is_too_long_takes_no_memory(tmp_path):
+    line = b"x-a: " + b"a" * 2**20 + b"\r\n"
+    with alone(tmp_path) as port, call_to(port) as call:
+        tracemalloc.start()
+        with contextlib.suppress(OSError):  # where the gate has hung up
+            call.sendall(b"POST /v1/fleet/a HTTP/1.1\r\nHost: x\r\n")
+            for _ in range(30):
+                call.sendall(line)
+        assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
+        tracemalloc.stop()

@@ -124,7 +124,8 @@ class Keys:
 def check_public(public: Any) -> None:
     """Raise ValueError unless `public` has both public keys of a party."""
     try:
-        _public(public)
+        # Keys of low order are refused here, and not when something is to be sealed for them.
+        X25519PrivateKey.generate().exchange(_public(public)[1])
     except Exception as error:
         raise ValueError("Give `sign` and `seal`, as the command `new` prints them.") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tomllib
 from collections.abc import Collection
 from pathlib import Path
@@ -21,7 +22,8 @@ def make_folder(path: str | os.PathLike, *, new: bool = False) -> Path:
 def write_file(path: str | os.PathLike, content: bytes | str) -> None:
     """Write a file in one step: whoever finds it finds all of it."""
     path = Path(path)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    # By chance, and not by process: what a killed one has left stands in nobody's way.
+    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
         file.flush()

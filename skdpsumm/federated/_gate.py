@@ -21,6 +21,7 @@ import uvicorn
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ._files import write_file
 
@@ -29,6 +30,8 @@ LARGEST_CALL = 8 * 2**20
 # Connections at a time, beyond which a caller is told to come back later.
 MOST_CALLERS = 256
 _SECONDS = 60
+# For the head of a call, from the moment that it may come.
+_SECONDS_OF_HEAD = 10.0
 # Words and hyphens only: nothing that another reader of paths might take for a step upwards.
 _FLEET = re.compile(rb"/v1/fleet(/[a-z][a-z0-9-]*)+")
 # Of one connection, and not of what goes through it.
@@ -82,6 +85,40 @@ class Gate:
         await _reply(send, reply.status_code, kept, reply.content)
 
 
+class _Head(H11Protocol):
+    """Reads HTTP, and hangs up on who has not sent the head of a call in time.
+
+    Whoever says nothing would hold one of the places for good. h11 bounds the length of a head.
+    """
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._late is not None:
+            self._late.cancel()
+
+    def _watch(self) -> None:
+        waits = self.cycle is None or self.cycle.response_complete
+        if waits and self._late is None:
+            self._late = self.loop.call_later(_SECONDS_OF_HEAD, self.transport.abort)
+        elif not waits and self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
 async def _body(receive: _Receive) -> bytes | None:
     """Return the body of a call, or None as soon as it is too long."""
     parts, size, more = [], 0, True
@@ -127,6 +164,7 @@ def serve(
         port=port,
         ssl_certfile=certificate,
         ssl_keyfile=key,
+        http=_Head,
         lifespan="off",
         ws="none",
         access_log=False,

@@ -144,6 +144,8 @@ class Desk:
             octets = _octets(replies[0])
             outcome.bytes_received += len(octets)
             content = decode(self._unseal(outcome.kind, owner, question, octets))
+            if not isinstance(content.get("kind"), str):  # an array has no one truth when compared
+                raise ValueError("The answer is of no kind.")
         except httpx.HTTPError:
             raise  # the SuperLink's, not the owner's
         except _FlowerError as error:

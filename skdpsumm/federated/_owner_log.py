@@ -70,6 +70,7 @@ class OwnerLog:
     def add(self, event: str, **entry: Any) -> None:
         """Write one event, to the disk."""
         with self._locked() as file:
+            _repair(file)  # or this line would hang on a torn one, and spoil it for good
             _write(file, event, entry)
 
     def add_stranger(self, run: int, size: int) -> None:
@@ -158,12 +159,7 @@ class OwnerLog:
 
 def _read(file: Any) -> list[dict[str, Any]]:
     """Return all entries; a last line that a crash has torn is cut off."""
-    file.seek(0)
-    lines = file.read().splitlines(keepends=True)
-    if lines and not lines[-1].endswith(b"\n"):
-        torn = lines.pop()
-        file.truncate(file.tell() - len(torn))
-        _write(file, "repaired", {"bytes": len(torn)})
+    lines = _repair(file)
     try:
         return [json.loads(line) for line in lines]
     except ValueError as error:
@@ -171,6 +167,17 @@ def _read(file: Any) -> list[dict[str, Any]]:
             "The owner's log is damaged, and what was granted cannot be counted. Move it away if "
             "you accept that counting starts anew."
         ) from error
+
+
+def _repair(file: Any) -> list[bytes]:
+    """Return all whole lines; cut the last one off if a crash has torn it."""
+    file.seek(0)
+    lines = file.read().splitlines(keepends=True)
+    if lines and not lines[-1].endswith(b"\n"):
+        torn = lines.pop()
+        file.truncate(file.tell() - len(torn))
+        _write(file, "repaired", {"bytes": len(torn)})
+    return lines
 
 
 def _write(file: Any, event: str, entry: Mapping[str, Any]) -> None:

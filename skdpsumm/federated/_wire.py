@@ -204,7 +204,11 @@ def message_of(content: Mapping[str, Any]) -> ProposeRows:
 
 def rows_content(rows: Rows) -> dict[str, Any]:
     """Return an owner's rows, as codes, as arrays by name."""
-    return {"kind": "Rows", "indices": rows.indices, "X": rows.X, "y": rows.y}
+    y = rows.y
+    if y is not None and y.dtype.kind == "U":
+        # Numpy's type of texts tells the length of the longest: of these, and not of the table.
+        y = np.array(y.tolist(), np.str_)
+    return {"kind": "Rows", "indices": rows.indices, "X": rows.X, "y": y}
 
 
 def rows_of(
@@ -231,6 +235,8 @@ def rows_of(
     check_codes(schema, arrays["X"])
     if labels_dtype and not _label_fits(arrays["y"], labels_dtype):
         raise ValueError("sent labels of another dtype than agreed")
+    if labels_dtype == "string" and not _is_text(arrays["y"]):
+        raise ValueError("sent labels that are no text")
     if labels_dtype == "float64" and not np.isfinite(arrays["y"]).all():
         raise ValueError("sent labels that are not finite")
     return Rows(**arrays)
@@ -282,6 +288,14 @@ def _is_real(array: Any) -> bool:
         and array.ndim in (1, 2)
         and bool(np.isfinite(array).all())
     )
+
+
+def _is_text(labels: NDArray) -> bool:
+    """Return whether labels are text that files hold: numpy's may be beyond Unicode."""
+    if not labels.dtype.isnative or not 0 < labels.dtype.itemsize <= 4 * LONGEST_LABEL:
+        return False
+    points = labels.ravel().view(np.uint32)  # Python would end in a SystemError
+    return bool(np.all((points < 0xD800) | ((points > 0xDFFF) & (points <= 0x10FFFF))))
 
 
 def _label_fits(labels: NDArray, dtype: str) -> bool:
