@@ -31,6 +31,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from flower_double import GridDouble
 from flwr.app import ConfigRecord, Error, RecordDict
+from flwr.common.config import parse_config_args
 
 from skdpsumm import (
     Categorical,
@@ -633,6 +634,55 @@ def test_two_copies_of_a_question_at_once_have_one_answer(homes):
     assert len(PrivacyLedger.open(path.parent / "ledger").entries()) == 1
 
 
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_ticket_is_shown_to_nobody_and_dies_with_a_run_that_did_not_start(
+    home, monkeypatch, status
+):
+    seen = []
+
+    def flwr(path, arguments, **options):
+        config = Path(arguments[-1])
+        assert config.stat().st_mode & 0o077 == config.parent.stat().st_mode & 0o077 == 0
+        (text,) = parse_config_args([str(config)]).values()
+        (stub,) = CuratorSite.load(home).tickets.iterdir()
+        assert stub.name == hashlib.sha256(text.encode()).hexdigest()
+        seen.append(text)
+        assert not any(text in argument for argument in arguments)
+        assert not any(text in p.read_text() for p in Path(arguments[1]).iterdir())
+        return SimpleNamespace(
+            stdout=b'{"success": false}' if not status else b"", returncode=status
+        )
+
+    monkeypatch.setattr(_commands, "_flwr", flwr)
+    monkeypatch.setattr(_commands, "_wait_for", lambda _: None)
+    assert _commands.run([str(home)]) == 1
+    assert len(seen[0]) == 32
+    assert list(CuratorSite.load(home).tickets.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["north.west", 'a"b', "x]\n[rows", "mine too", "../.."])
+def test_names_of_parties_are_names_in_toml(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "south", name]) == 2
+    assert "no name of a party" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_agreement_does_not_steer_the_terminal(homes, tmp_path, capsys):
+    trap = "\x1b[2K\ris equal"
+    ours, theirs = tmp_path / "ours.toml", tmp_path / "theirs.toml"
+    for path, high in ((ours, 1), (theirs, 2)):
+        column = f"[schema.columns.{json.dumps(trap)}]\nlow = 0\nhigh = {high}\n"
+        path.write_text(AGREEMENT.replace("[rows]", column + "[rows]", 1))
+    assert main(["agreement", str(ours), str(theirs)]) == 1
+    theirs.write_text(theirs.read_text() + f"[{json.dumps(trap)}]\n")
+    assert main(["agreement", str(ours), str(theirs)]) == 2
+    told = capsys.readouterr()
+    assert "[2Kis equal" in told.out
+    assert "unknown entries" in told.err
+    assert "\x1b" not in told.out + told.err
+
+
 def test_an_answer_is_taken_for_its_own_question_only(homes):
     """Whoever carries answers cannot exchange those of two owners, runs or questions."""
     for path in homes.values():
@@ -879,9 +929,10 @@ def test_what_a_killed_process_left_stands_in_nobodys_way(tmp_path, monkeypatch)
     def killed(*_):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as during, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as during:
         during.setattr(os, "fsync", killed)
-        write_file(tmp_path / "answer", b"half")
+        with pytest.raises(KeyboardInterrupt):
+            write_file(tmp_path / "answer", b"half")
     write_file(tmp_path / "answer", b"whole")
     assert (tmp_path / "answer").read_bytes() == b"whole"
 

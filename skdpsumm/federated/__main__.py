@@ -19,6 +19,7 @@ import os
 import sys
 
 from . import _commands
+from ._files import printable
 
 _COMMANDS = ("new", "agreement", "supernode", "superlink", "run", "flwr")
 
@@ -31,7 +32,7 @@ def main(arguments: list[str]) -> int:
             try:
                 return getattr(_commands, name)(arguments[1:])
             except (ValueError, OSError) as error:
-                print(f"{name}: {error}", file=sys.stderr)
+                print(printable(f"{name}: {error}"), file=sys.stderr)
                 return 2
     print(__doc__)
     return 2

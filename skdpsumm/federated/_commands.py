@@ -33,7 +33,7 @@ from typing import Any
 
 from ._agreement import CURATOR, Agreement
 from ._envelope import Keys
-from ._files import make_folder, write_file
+from ._files import make_folder, printable, write_file
 
 _SCRIPT = """#!{python}
 import sys
@@ -124,6 +124,12 @@ def new(arguments: Sequence[str]) -> int:
     )
     given = parser.parse_args(arguments)
     for name in given.names:
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", Path(name).name):
+            raise ValueError(
+                f"{name!r} is no name of a party: take letters, digits, hyphens and underscores, "
+                "for it is a name in TOML files, too."
+            )
+    for name in given.names:
         folder = make_folder(name, new=True)
         if folder.name == CURATOR:
             _new_curator(folder, given.host or ["127.0.0.1"])
@@ -178,7 +184,7 @@ def agreement(arguments: Sequence[str]) -> int:
     ours, *others = [Agreement.load(path) for path in arguments]
     print(f"sha256 {ours.digest}")
     for other in others:
-        print(ours.difference(other) or "is equal")
+        print(printable(ours.difference(other) or "is equal"))
     if not others:
         print(ours.to_json())
     return int(any(ours.digest != other.digest for other in others))
@@ -445,14 +451,18 @@ def run(arguments: Sequence[str]) -> int:
     site, ticket = CuratorSite.load(path), secrets.token_hex(16)
     _wait_for(path.absolute().parent / "flwr" / "config.toml")
     # What names a run that this user has started: Flower takes runs from all who reach its port.
-    write_file(make_folder(site.tickets) / sha256(ticket.encode()).hexdigest(), "")
+    stub = make_folder(site.tickets) / sha256(ticket.encode()).hexdigest()
+    write_file(stub, "")
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "pyproject.toml").write_text(_PROJECT.format(ticket=""))
-        Path(folder, "README.md").write_text("A run of skdpsumm.\n")
-        arguments = ["run", folder, "ours", "--format", "json", "-c", f'ticket="{ticket}"']
+        project, config = make_folder(Path(folder, "run")), Path(folder, "ticket.toml")
+        (project / "pyproject.toml").write_text(_PROJECT.format(ticket=""))
+        (project / "README.md").write_text("A run of skdpsumm.\n")
+        write_file(config, f'ticket = "{ticket}"\n')  # all users can read arguments
+        arguments = ["run", str(project), "ours", "--format", "json", "-c", str(config)]
         done = _flwr(path, arguments, stdout=subprocess.PIPE)
-    started = json.loads(done.stdout)
-    if done.returncode or not started.get("success"):
+    started = {} if done.returncode else json.loads(done.stdout)
+    if not started.get("success"):
+        stub.unlink(missing_ok=True)  # or whoever has learned of it could start a run with it
         print(done.stdout.decode(), file=sys.stderr)
         return 1
     report = site.result / str(started["run-id"]) / "report.json"

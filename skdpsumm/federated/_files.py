@@ -31,6 +31,11 @@ def write_file(path: str | os.PathLike, content: bytes | str) -> None:
     part.replace(path)
 
 
+def printable(text: str) -> str:
+    """Return a text of others for a terminal: what would steer it is taken out."""
+    return "".join(c for c in text if c.isprintable())
+
+
 def close_files(folder: Path) -> None:
     """Take from others what a library has let them read."""
     for path in folder.rglob("*"):

@@ -15,6 +15,7 @@ from flwr.serverapp import Grid
 
 from ._agreement import CURATOR, Agreement
 from ._envelope import Keys, Letter, seal, unseal
+from ._files import printable
 from ._wire import Rooms, carried, decode, encode, uncarried
 
 _LATE = "did not answer within {:g} s"
@@ -187,5 +188,4 @@ def _octets(reply: Message) -> bytes:
 
 
 def _printable(reason: Any) -> str:
-    text = "".join(c for c in str(reason) if c.isprintable())
-    return text[:300] or "no reason given"
+    return printable(str(reason))[:300] or "no reason given"
