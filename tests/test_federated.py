@@ -1104,6 +1104,17 @@ def test_too_few_owners_spend_nothing(homes, tmp_path):
     assert {kind for _, kind in grid.asked} == {"sign"}
 
 
+def test_with_no_owner_nothing_is_spent(homes):
+    ledger = PrivacyLedger(epsilon=10, delta=1e-3)
+    options = {"keys": KEYS["curator"], "run_id": 1, "timeout": 0.05, "wait": 0.0}
+    odd = {name: at("sign", None) for name in NAMES}
+    for fewest in (0, -1, 1):
+        ours = curator(agreed(), ledger=ledger)
+        with pytest.raises(RunEndedError, match="min_owners"):
+            run_over_grid(agreed(), GridDouble(homes, odd), ours, min_owners=fewest, **options)
+    assert ledger.entries() == []
+
+
 def test_two_nodes_of_one_name_are_none(homes):
     grid = GridDouble(homes)
     twin = [*grid.get_nodes(), grid.get_nodes()[0]]

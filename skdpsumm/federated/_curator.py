@@ -192,6 +192,8 @@ def run_over_grid(
             f"max_rows_per_group={curator.terms.max_rows_per_group!r} would get no answers. Make "
             "it with max_rows_per_group=None, to protect single rows."
         )
+    if not min_owners >= 1:  # with none, the target would be charged and nobody asked
+        raise RunEndedError(f"min_owners must be at least 1, got {min_owners}.")
     if not keys.are(agreement.keys[CURATOR]):
         raise RunEndedError("keys are not those that the agreement has of the curator.")
     run, desk = FederatedRun(agreement, curator), Desk(agreement, keys, run_id)
