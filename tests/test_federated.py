@@ -713,6 +713,15 @@ def test_another_table_is_refused_by_name(homes, change, reason):
     assert run(homes).left_out == ({"south": f"sign: refused: {reason}"} if reason else {})
 
 
+def test_a_refusal_fits_into_its_room_whatever_columns_are_called(homes):
+    """It would not be sent, and the owner be said to have another agreement."""
+    home = home_of(homes, "north")
+    name = "\N{GRINNING FACE}" * 2000
+    column = f'[schema.columns."{name}"]\nlow = 0\nhigh = 1\n[rows]'
+    (home / "agreement.toml").write_text(AGREEMENT.replace("[rows]", column, 1))
+    assert "has no column" in Post(homes["north"]).ask("sign", 1)["reason"]
+
+
 @pytest.mark.parametrize("fault", ["words", "missing", "gone", "label"])
 def test_errors_in_the_data_stay_at_home(homes, fault):
     home = home_of(homes, "south")

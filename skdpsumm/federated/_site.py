@@ -42,6 +42,8 @@ from ._wire import (
 NOT_TAKEN = b""
 _NO_LEDGER = "ledger: the owner has none, and no sketch is made without"
 _TOO_FULL = "ledger: the owner's budget cannot hold this release"
+# Names of columns may be longer than the room for an answer.
+_LONGEST_REASON = 300
 # Which part of the agreement a question belongs to.
 _PARTS = {"ask": "rows", "sketch": "sketch"}
 
@@ -210,7 +212,7 @@ class OwnerSite:
             log.add("sent", run=run, question=digest, content=describe(reply))
             return reply
         log.add("refused", run=run, question=digest, reason=reason, detail=detail)
-        return {"kind": "Refusal", "reason": reason}
+        return {"kind": "Refusal", "reason": reason[:_LONGEST_REASON]}
 
     def _sign(self, run: int, content: dict[str, Any]) -> dict[str, Any]:
         """Sign the agreement off, if this owner can keep to all of it: nothing is charged before.
