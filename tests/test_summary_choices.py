@@ -457,6 +457,25 @@ def test_one_owners_bad_labels_leave_that_owner_out(label):
     assert "labels" in s.dropped_owners_["b"]
 
 
+def test_who_takes_part_hangs_on_no_label_of_somebody_else():
+    X, _, owners = table()
+    labels = np.ones(len(X), object)
+    labels[owners == "c"] = 0.5
+    seen = []
+    for label, dropped in ((1, ["c"]), (1.5, [])):  # of one row of "b"
+        labels[np.flatnonzero(owners == "b")[0]] = label
+        s = summarizer(protocol=Posted(8, n_rounds=5))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            s.fit(X, labels, X_target=points(100, 2.0, seed=9), owners=owners)
+        assert list(s.dropped_owners_) == dropped
+        assert any("1 of 3" in str(w.message) for w in caught) == bool(dropped)
+        assert "c" in owners[s.sample_indices_] or dropped
+        seen.append([message.rate for message in s.transcript_["a"][:-1]])
+        assert len(s.transcript_["c"]) == len(s.transcript_["a"])
+    assert seen[0] == seen[1]
+
+
 def test_labels_that_are_missing_everywhere_are_meant_so():
     X, _, owners = table()
     with warnings.catch_warnings():

@@ -59,6 +59,7 @@ CONSTRAINTS: dict[str, Any] = {
     "target_is_owners": ["boolean"],
 }
 _NO_ANSWER = object()
+OTHER_LABELS = "sent labels of another kind than most owners"
 _REACHED = (
     "An owner has as many rows of the summary as max_share_per_owner allows, and sent more: where "
     "you trust the owners, and one of them may hold all that is like the target, raise it, at most "
@@ -666,7 +667,7 @@ class ReceivedRows:
             for k, part in zip(answers[owner], parts, strict=True):
                 self._fitting[k] = part
         self._misfits = set(answers) - set(fitting)
-        return dict.fromkeys(self._misfits, "sent labels of another kind than most owners")
+        return dict.fromkeys(self._misfits, OTHER_LABELS)
 
     def usable_places(self) -> NDArray[np.int64]:
         """Return the places of the rows that may be chosen, once labels are settled."""

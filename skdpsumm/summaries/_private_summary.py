@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,14 @@ class PrivateSummaryPrivacy(SummaryPrivacy):
         """Return what is claimed for a person who has a row with so many owners at most.
 
         Each of these owners' releases tells of the person, so they compose.
+
+        Raises
+        ------
+        ValueError
+            Unless `n_owners` is a whole number of at least 1.
         """
+        if not isinstance(n_owners, Integral) or n_owners < 1:
+            raise ValueError(f"n_owners must be a whole number of at least 1, got {n_owners!r}.")
         own = self.released
         unit = "the rows of one person, one with each owner"
         unit = unit if own.unit == "one row" else "the groups of one person, one with each owner"
@@ -138,6 +146,7 @@ def draft_of(
         parties: Any = PartitionParties(summarizer, X, y, owners, protocol)
     else:
         parties = RowParties(summarizer, X, y, owners, groups, protocol)
+    _check_ledgers(summarizer.ledger, parties.names)
     agreed = protocol.agreement(
         parties.inputs,
         parties.label,
@@ -352,9 +361,19 @@ def ask_ledgers(summarizer: Any) -> None:
             ledger.check(claim, adjacency=summarizer.adjacency, unit=unit)
 
 
+def _check_ledgers(ledger: Any, names: list[Any]) -> None:
+    """Raise ValueError where an owner would release at nobody's expense, for want of its name."""
+    missing = [name for name in names if name not in ledger] if isinstance(ledger, dict) else []
+    if missing:
+        raise ValueError(
+            f"ledger has no entry for owner {missing[0]!r}: name all owners, and give None for one "
+            "that keeps no ledger."
+        )
+
+
 def own_ledger(ledger: Any, name: Any) -> Any:
     """Return an owner's own ledger, None where one ledger is charged for all."""
-    return ledger.get(name) if isinstance(ledger, dict) else None
+    return ledger[name] if isinstance(ledger, dict) else None
 
 
 def _target_rows(summarizer: Any, X_target: Any, inputs: TableSchema) -> Table:
@@ -403,6 +422,8 @@ def drawn_and_weighted(
 def chosen_rows(drawn: Drawn, table: TableSchema, n_select: int, seed: int) -> NDArray:
     """Return few of the weighted rows that have the same mean embedding, with equal weights."""
     rng = check_random_state(seed)
+    if n_select >= _MOST_CANDIDATES:  # so many are alike without a search
+        return drawn.rows[systematic(drawn.weights, n_select, rng)]
     n = min(_MOST_CANDIDATES, max(_CANDIDATES_A_ROW * n_select, 1000), len(drawn.rows))
     candidates = drawn.rows[systematic(drawn.weights, n, rng)]
     vectors = vectorize(table, candidates).astype(np.float32)
