@@ -256,6 +256,9 @@ def test_a_ledger_that_is_too_full_stops_all_before_anything_is_charged():
         ({"protocol": {"label": "word"}}, "describes no column"),
         ({"protocol": {"label": [0, 2]}}, "holds a"),
         ({"y": "numbers"}, "label is missing"),
+        ({"y": "one label"}, r"Sketches\(label="),
+        ({"n_select": 10**13}, "10,000,000 at most"),
+        ({"protocol": {"n_synthetic": 10**13}}, "10,000,000 at most"),
     ],
 )
 def test_bad_input_costs_nothing_and_names_no_value(change, match):
@@ -263,13 +266,17 @@ def test_bad_input_costs_nothing_and_names_no_value(change, match):
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-4)
     options = {k: v for k, v in change.items() if k in ("schema", "reveal", "protocol")}
     s = make(ledger=ledger, noise_seed=None, **options)
+    s.set_params(n_select=change.get("n_select", 60))
     if change.get("X"):
         X = X.astype(object)
         X[7, 1] = "secret"
     if change.get("target"):
         target = target.astype(object)
         target[7, 1] = "secret"
-    y = {"short": y[:-1], "numbers": y + 0.5 * X[:, 0].astype(float)}.get(change.get("y"), y)
+    one = np.zeros_like(y)
+    y = {"one label": one, "short": y[:-1], "numbers": y + 0.5 * X[:, 0].astype(float)}.get(
+        change.get("y"), y
+    )
     owners = owners[:-1] if change.get("owners") else owners
     groups = {"groups": np.arange(len(X))} if change.get("groups") else {}
     with pytest.raises(ValueError, match=match) as caught:

@@ -476,6 +476,13 @@ def test_who_takes_part_hangs_on_no_label_of_somebody_else():
     assert seen[0] == seen[1]
 
 
+def test_shares_are_parts_of_one_however_large_they_are():
+    for size in (1e-300, 1.0, 1e308):
+        shares = {"a": size, "b": size}
+        curator = Curator(points(10), ["a", "b"], gamma=1.0, n_components=10, shares=shares)
+        assert curator.shares == {"a": 0.5, "b": 0.5}
+
+
 def test_labels_that_are_missing_everywhere_are_meant_so():
     X, _, owners = table()
     with warnings.catch_warnings():

@@ -603,8 +603,9 @@ def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, 
     values = [float(v) for v in shares.values()]
     if not all(0 < v < np.inf for v in values):
         raise ValueError(f"shares must be positive numbers, got {values}.")
+    parts = [value / max(values) for value in values]  # whose sum is finite
     # In the order of `shares`, which is public, as is that of messages.
-    return {owner: value / sum(values) for owner, value in zip(shares, values, strict=True)}
+    return {owner: part / sum(parts) for owner, part in zip(shares, parts, strict=True)}
 
 
 # Grid values depend on the dtype a little, so rows are never converted.

@@ -37,6 +37,7 @@ from ._sketches import ReleaseSketch, SketchCurator, Sketches, SketchOwner, labe
 _OWNERS = 20  # key of the seeds of owners' noise
 # Candidates for each row of a summary, drawn from the weighted rows.
 _CANDIDATES_A_ROW, _MOST_CANDIDATES = 8, 8_000
+_MOST_DRAWN = 10_000_000
 # Fewer synthetic rows of equal weight for each input of a model train none (`M2MClassifier`).
 _ROWS_AN_INPUT = 10
 _OWN_ROWS = "weights follow rows of the target without noise, and these are the owners' own"
@@ -331,6 +332,11 @@ def label_column(protocol: Sketches, labels: NDArray | None) -> Column | None:
             "label is missing: y holds numbers, and nothing is read off them. Give their public "
             "range, protocol=Sketches(label=(low, high))."
         )
+    if len(set(labels.tolist())) < 2:
+        raise ValueError(
+            "label is missing: y holds one label only. List all that there can be, "
+            "protocol=Sketches(label=[...])."
+        )
     return Categorical(known_classes(labels, None).tolist())
 
 
@@ -346,6 +352,12 @@ def check_sketches(summarizer: Any) -> None:
         raise ValueError(
             "Leave reveal='rows' with protocol='sketches': owners hand over neither rows nor "
             "features, and synthetic rows are the consumer's own."
+        )
+    drawn = max(int(summarizer.n_select), int(summarizer._made_protocol().n_synthetic))
+    if drawn > _MOST_DRAWN:
+        raise ValueError(
+            f"n_select={summarizer.n_select} and n_synthetic of Sketches may be {_MOST_DRAWN:,} at "
+            "most: so many rows tell all that a sketch does, and more may not fit in memory."
         )
     summarizer._check_rows_public()
 

@@ -566,7 +566,7 @@ class SketchCurator:
         for owner in self.shares:
             try:
                 # What is checked is what is kept: the owner may write to its arrays at any time.
-                reply = _own_copy(answers[owner]) if owner in answers else None
+                reply: Any = _own_copy(answers[owner]) if owner in answers else None
                 fault = self._fault(reply) if owner in answers else _NO_ANSWER
             except Exception:  # whatever it is, it must not end the run of the others
                 fault = "sent what cannot be read"
