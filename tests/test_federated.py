@@ -793,7 +793,7 @@ def few_rows(folder):
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        (few_rows, "max_rows: the owner does not let 8 more rows go"),
+        (few_rows, "max_rows: the owner does not let 32 more rows go"),
         (full_ledger, "ledger: the owner's budget cannot hold this release"),
         (long_labels, "labels: texts may have 64 characters"),
         (wrong_cell, GENERIC),
@@ -820,7 +820,7 @@ def test_who_cannot_keep_to_the_agreement_does_not_sign_it(homes, tmp_path, faul
 def test_a_second_run_of_the_template_is_refused_before_it_costs_anything(homes):
     """max_rows is what one run asks for: all signed, the target was charged, and all refused."""
     for path in homes.values():
-        path.write_text(path.read_text().replace("max_rows = 100", "max_rows = 8"))
+        path.write_text(path.read_text().replace("max_rows = 100", "max_rows = 32"))
     assert run(homes).left_out == {}
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     with pytest.raises(RunEndedError, match="0 of 3 owners signed off"):
@@ -885,7 +885,7 @@ def at(stage, content):
         (rows_reply(X=np.full((4, 3), np.nan)), "column 'a' of the schema does not take"),
         (rows_reply(y=np.array(list("abcd"))), "labels of another dtype"),
         (rows_reply(indices=np.zeros(4, int)), "a row twice"),
-        (rows_reply(X=np.ones((99, 3)), indices=np.arange(99), y=np.arange(99)), "more rows"),
+        (rows_reply(X=np.ones((33, 3)), indices=np.arange(33), y=np.arange(33)), "more rows"),
         ({"kind": "Refusal", "reason": "no\x1b[2J"}, "refused: no[2J"),
     ],
 )

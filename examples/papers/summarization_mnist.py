@@ -114,13 +114,13 @@ def methods(problem, p, epsilon, seed):
             ),
         )
         yield "uniform", lambda: (uniform_selection(len(problem.X), p, random_state=seed), p)
-        yield "pool, parsimony 4", lambda: select(problem, p, seed, protocol="pool")
+        yield "pool, parsimony 16", lambda: select(problem, p, seed, protocol="pool")
         yield (
             "pool, parsimony 6",
             lambda: select(problem, p, seed, protocol=Pool(parsimony=6)),
         )
         return
-    for parsimony in (4, 6):
+    for parsimony in (6, 16):
         yield (
             f"propose, parsimony {parsimony}",
             lambda parsimony=parsimony: select(

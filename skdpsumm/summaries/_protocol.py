@@ -164,7 +164,7 @@ class Terms:
         most = self.max_share_per_owner
         if most is None:
             most = max(_LEAST_MAX_SHARE, _MAX_SHARES * share)
-        return min(self.n_select, math.ceil(most * self.n_select - 1e-9))
+        return min(self.n_select, max(math.ceil(most * self.n_select - 1e-9), 1))
 
     @property
     def is_private(self) -> bool:
