@@ -161,7 +161,8 @@ default="propose"
         For simulations only: noise and coins from a seed.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges the costs for target and owners, added up. With "sketches" it may be a
-        dict from owner to ledger: each owner then charges its own, once.
+        dict from owner to ledger: each owner then charges its own, once. It names all owners; None
+        stands for no ledger.
     n_jobs : int or None, default=None
         Owners that think at the same time, in threads. The result does not depend on it.
     verbose : int, default=0
