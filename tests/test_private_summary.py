@@ -126,8 +126,19 @@ def test_a_summarised_estimator_is_trained_on_synthetic_rows():
     held = np.column_stack([np.linspace(0.8, 1, 500), np.random.default_rng(9).random(500)])
     assert model.score(X_holdout=held, y_holdout=held[:, 1] > held[:, 0] ** 2) > 0.8
     assert "synthetic" in model.privacy_.use
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-4)
+    model.set_params(summarizer__ledger=ledger)
     with pytest.raises(ValueError, match="Leave out"):
         model.fit(X, y, X_target=target, owners=owners, sample_weight=np.ones(len(X)))
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize("n_select", [1, 8001])
+def test_as_many_rows_come_as_were_asked_for(n_select):
+    X, y, owners, target = rows_of(n=300)
+    s = make().set_params(n_select=n_select)
+    s.fit(X, y, X_target=target, owners=owners)
+    assert len(s.X_) == len(s.y_) == len(s.weights_) == n_select
 
 
 def test_another_fit_leaves_nothing_of_this_one():
@@ -157,6 +168,12 @@ def test_the_claims(fitted):
     assert fitted.holds_private_data
     assert fitted.sketch_.privacy.epsilon(1e-6) == pytest.approx(3.0, rel=1e-4)
     assert "the set of labels in y" in fitted.sketch_.privacy.given
+
+
+@pytest.mark.parametrize("n_owners", [0, -1, 1.9, "3", np.nan])
+def test_a_claim_is_for_a_whole_number_of_owners(fitted, n_owners):
+    with pytest.raises(ValueError, match="n_owners must be"):
+        fitted.privacy_.across(n_owners)
 
 
 def test_labels_that_are_given_are_not_taken_from_y():
@@ -205,6 +222,17 @@ def test_each_owner_charges_its_own_ledger_once():
         assert ledger.spent.epsilon == pytest.approx(claimed, rel=1e-4)
 
 
+def test_no_owner_releases_for_want_of_its_name_among_the_ledgers():
+    X, y, owners, target = rows_of()
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-4)
+    with pytest.raises(ValueError, match="no entry for owner 2"):
+        make(ledger={0: ledger, 1: None}).fit(X, y, X_target=target, owners=owners)
+    assert not ledger.entries()
+    s = make(ledger={0: ledger, 1: None, 2: None, 3: ledger}, noise_seed=None)
+    s.fit(X, y, X_target=target, owners=owners)
+    assert len(ledger.entries()) == 1
+
+
 def test_a_ledger_that_is_too_full_stops_all_before_anything_is_charged():
     X, y, owners, target = rows_of()
     ledgers = {k: PrivacyLedger(epsilon=10.0 if k else 1.0, delta=1e-4) for k in range(3)}
@@ -228,6 +256,9 @@ def test_a_ledger_that_is_too_full_stops_all_before_anything_is_charged():
         ({"protocol": {"label": "word"}}, "describes no column"),
         ({"protocol": {"label": [0, 2]}}, "holds a"),
         ({"y": "numbers"}, "label is missing"),
+        ({"y": "one label"}, r"Sketches\(label="),
+        ({"n_select": 10**13}, "10,000,000 at most"),
+        ({"protocol": {"n_synthetic": 10**13}}, "10,000,000 at most"),
     ],
 )
 def test_bad_input_costs_nothing_and_names_no_value(change, match):
@@ -235,13 +266,17 @@ def test_bad_input_costs_nothing_and_names_no_value(change, match):
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-4)
     options = {k: v for k, v in change.items() if k in ("schema", "reveal", "protocol")}
     s = make(ledger=ledger, noise_seed=None, **options)
+    s.set_params(n_select=change.get("n_select", 60))
     if change.get("X"):
         X = X.astype(object)
         X[7, 1] = "secret"
     if change.get("target"):
         target = target.astype(object)
         target[7, 1] = "secret"
-    y = {"short": y[:-1], "numbers": y + 0.5 * X[:, 0].astype(float)}.get(change.get("y"), y)
+    one = np.zeros_like(y)
+    y = {"one label": one, "short": y[:-1], "numbers": y + 0.5 * X[:, 0].astype(float)}.get(
+        change.get("y"), y
+    )
     owners = owners[:-1] if change.get("owners") else owners
     groups = {"groups": np.arange(len(X))} if change.get("groups") else {}
     with pytest.raises(ValueError, match=match) as caught:
@@ -269,6 +304,13 @@ def test_an_owner_releases_once():
         pickle.dumps(owner)
     assert len(ledger.entries()) == 1
     assert ledger.spent.epsilon == pytest.approx(first.privacy.epsilon(1e-4), rel=1e-4)
+
+
+def test_a_fork_of_an_owner_releases_nothing():
+    owner = SketchOwner(*people(0))
+    owner._pid += 1  # as it is in a child of the process that made the owner
+    with pytest.raises(RuntimeError, match="fork"):
+        owner.answer(AGREED)
 
 
 def test_an_owner_answers_what_it_signed_off():
@@ -452,6 +494,25 @@ def test_a_curator_takes_what_was_agreed_and_nothing_else(bug):
     assert curator.sketch.privacy.protects == "the rows of each owner"
 
 
+def test_an_owner_cannot_change_or_end_the_sum_of_others():
+    good, bad = (SketchOwner(*people(seed)).answer(AGREED) for seed in range(2))
+    curator = SketchCurator(["north", "south"], AGREED)
+    curator.open()
+    curator.receive({"north": good, "south": bad})
+    before = curator.sketch.sums
+    bad.sums[:] = np.nan
+    np.testing.assert_array_equal(curator.sketch.sums, before)
+    huge = replace(good, sums=np.full_like(good.sums, 2.0**64))
+    broken = replace(good)
+    object.__setattr__(broken, "noise_std", None)
+    for reply in (huge, replace(good, n_released=-(2.0**64)), broken):
+        curator = SketchCurator(["north", "south"], AGREED)
+        curator.open()
+        curator.receive({"north": good, "south": reply})
+        assert list(curator.dropped_owners) == ["south"]
+        np.testing.assert_array_equal(curator.sketch.sums, good.sums)
+
+
 def test_if_nobody_answers_the_error_says_so():
     curator = SketchCurator(["north"], AGREED)
     curator.open()
@@ -571,7 +632,10 @@ def test_a_model_for_a_target_beats_one_for_all_rows(sketch):
     assert model.holds_private_data
     assert not plain.holds_private_data
     assert model.privacy_.target.epsilon(1e-6) == np.inf
-    assert model.privacy_.sketch == sketch.privacy == plain.privacy_
+    assert plain.privacy_ == sketch.privacy
+    # Whoever is in both tables is as unprotected as the target is.
+    assert "share no row" in model.privacy_.sketch.given
+    assert replace(model.privacy_.sketch, given=sketch.privacy.given) == sketch.privacy
     assert model.privacy_.epsilon(1e-6) == np.inf
     assert "target: no guarantee" in model.privacy_.badge
     assert "epsilon=inf" in repr(model.privacy_)

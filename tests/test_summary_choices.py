@@ -8,7 +8,9 @@ import pandas as pd
 import pytest
 
 from skdpsumm import PrivacyLeakWarning, PrivateMMDSummarizer, mmd2
+from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import gdp_mu
+from skdpsumm.privacy._noise import IntegerNoise
 from skdpsumm.summaries import AskAll, Auction, Curator, DataOwner, Pool, Posted, Propose
 from skdpsumm.summaries._labels import common_labels, read_label_column
 from skdpsumm.summaries._mmd import Embedding
@@ -455,6 +457,63 @@ def test_one_owners_bad_labels_leave_that_owner_out(label):
         s.fit(X, labels, X_target=points(100, 2.0, seed=9), owners=owners)
     assert list(s.dropped_owners_) == ["b"]
     assert "labels" in s.dropped_owners_["b"]
+
+
+def test_who_takes_part_hangs_on_no_label_of_somebody_else():
+    X, _, owners = table()
+    labels = np.ones(len(X), object)
+    labels[owners == "c"] = 0.5
+    seen = []
+    for label, dropped in ((1, ["c"]), (1.5, [])):  # of one row of "b"
+        labels[np.flatnonzero(owners == "b")[0]] = label
+        s = summarizer(protocol=Posted(8, n_rounds=5))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            s.fit(X, labels, X_target=points(100, 2.0, seed=9), owners=owners)
+        assert list(s.dropped_owners_) == dropped
+        assert any("1 of 3" in str(w.message) for w in caught) == bool(dropped)
+        assert "c" in owners[s.sample_indices_] or dropped
+        seen.append([message.rate for message in s.transcript_["a"][:-1]])
+        assert len(s.transcript_["c"]) == len(s.transcript_["a"])
+    assert seen[0] == seen[1]
+
+
+def test_shares_are_parts_of_one_however_large_they_are():
+    for size in (1e-300, 1.0, 1e308):
+        shares = {"a": size, "b": size}
+        curator = Curator(points(10), ["a", "b"], gamma=1.0, n_components=10, shares=shares)
+        assert curator.shares == {"a": 0.5, "b": 0.5}
+
+
+@pytest.mark.parametrize("protocol", ["propose", "pool", "posted", "ask_all"])
+@pytest.mark.parametrize(
+    "options", [{}, {"target_is_owners": True}, {"adjacency": "replace_one", "n_target": 90}]
+)
+def test_messages_follow_from_releases_alone(monkeypatch, protocol, options):
+    def pinned(self, index, values, noise_seed):
+        if len(values) == 1:  # the number of rows of the target
+            return np.full(1, 100.0 * GRID)
+        return np.random.default_rng(index).normal(size=len(values)) * 10 * GRID
+
+    monkeypatch.setattr(IntegerNoise, "add_block", pinned)
+    X, y, owners = table()
+    few = (owners == "a") | (np.arange(len(X)) % 20 == 0)  # of the others', other rows
+    others = np.where((owners == "a")[:, None], X, points(len(X), 5.0, seed=7))
+    one = X, y, points(100), owners
+    other = others[few], y[few] == 0, points(37, 3.0, seed=8), owners[few]
+    seen, n_accessed = [], []
+    for rows, labels, target, whose in (one, other):
+        s = summarizer(protocol=protocol, **options)
+        s.fit(rows, labels, X_target=target, owners=whose)
+        seen.append([_content(message) for message in s.transcript_["a"]])
+        n_accessed.append(s.n_accessed_)
+    assert seen[0] == seen[1]
+    assert min(n_accessed) >= 40
+
+
+def _content(message):
+    told = {k: v for k, v in vars(message).items() if k != "embedding"}
+    return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in told.items()}
 
 
 def test_labels_that_are_missing_everywhere_are_meant_so():

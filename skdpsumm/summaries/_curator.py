@@ -59,6 +59,7 @@ CONSTRAINTS: dict[str, Any] = {
     "target_is_owners": ["boolean"],
 }
 _NO_ANSWER = object()
+OTHER_LABELS = "sent labels of another kind than most owners"
 _REACHED = (
     "An owner has as many rows of the summary as max_share_per_owner allows, and sent more: where "
     "you trust the owners, and one of them may hold all that is like the target, raise it, at most "
@@ -602,8 +603,9 @@ def _shares(owners: list[Any], shares: Mapping[Any, float] | None) -> dict[Any, 
     values = [float(v) for v in shares.values()]
     if not all(0 < v < np.inf for v in values):
         raise ValueError(f"shares must be positive numbers, got {values}.")
+    parts = [value / max(values) for value in values]  # whose sum is finite
     # In the order of `shares`, which is public, as is that of messages.
-    return {owner: value / sum(values) for owner, value in zip(shares, values, strict=True)}
+    return {owner: part / sum(parts) for owner, part in zip(shares, parts, strict=True)}
 
 
 # Grid values depend on the dtype a little, so rows are never converted.
@@ -666,7 +668,7 @@ class ReceivedRows:
             for k, part in zip(answers[owner], parts, strict=True):
                 self._fitting[k] = part
         self._misfits = set(answers) - set(fitting)
-        return dict.fromkeys(self._misfits, "sent labels of another kind than most owners")
+        return dict.fromkeys(self._misfits, OTHER_LABELS)
 
     def usable_places(self) -> NDArray[np.int64]:
         """Return the places of the rows that may be chosen, once labels are settled."""

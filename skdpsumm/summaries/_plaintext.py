@@ -13,11 +13,11 @@ from sklearn.utils.validation import _num_samples
 
 from ..schema._listed import check_listed, positions
 from ..schema._reading import is_missing, read_labels, unwrap
-from ._labels import common_labels, read_label_column
+from ._labels import read_label_column
 from ._mmd import read_rows
 
 _UNREADABLE = "has rows that cannot be read"
-_BAD_LABELS = "has labels that are missing, or of another kind than most owners"
+_BAD_LABELS = "has labels that are missing or of no one kind"
 
 
 class AbsentOwner:
@@ -100,23 +100,26 @@ def _read_one_by_one(estimator: Any, X: Any, owners: Any) -> OwnersTables:
     return OwnersTables(rows, members, dict.fromkeys(errors, _UNREADABLE), _num_samples(X), None)
 
 
-def faults_of_labels(y: Any, members: Mapping[Any, NDArray]) -> dict[Any, str]:
-    """Return the owners whose labels would spoil those of all others.
+def read_owners_labels(
+    y: Any, members: Mapping[Any, NDArray]
+) -> tuple[dict[Any, NDArray], dict[Any, str]]:
+    """Return the labels of each owner that has sound ones, and which owners have others.
 
-    Where no owner has sound labels, that is how they are meant, and the answer is empty.
+    Each owner is judged by its own labels. Which kind most owners have is the curator's to tell,
+    once no message follows: who takes part must not hang on a label of somebody else. Where no
+    owner has sound labels, that is how they are meant, and both answers are empty.
     """
     y = unwrap(y)
     if y is None or np.ndim(y) != 1:
-        return {}
-    columns: dict[Any, list[NDArray | None]] = {}
+        return {}, {}
+    labels: dict[Any, NDArray] = {}
     owners = [name for name, own in members.items() if len(own)]
     for name in owners:
         try:
-            columns[name] = [read_label_column(_safe_indexing(y, members[name]))]
+            labels[name] = read_label_column(_safe_indexing(y, members[name]))
         except (ValueError, TypeError):
             continue
-    sound = common_labels(columns)
-    return {name: _BAD_LABELS for name in owners if name not in sound} if sound else {}
+    return labels, {name: _BAD_LABELS for name in owners if name not in labels} if labels else {}
 
 
 def rows_by_owner(

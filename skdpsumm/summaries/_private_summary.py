@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from ._sketches import ReleaseSketch, SketchCurator, Sketches, SketchOwner, labe
 _OWNERS = 20  # key of the seeds of owners' noise
 # Candidates for each row of a summary, drawn from the weighted rows.
 _CANDIDATES_A_ROW, _MOST_CANDIDATES = 8, 8_000
+_MOST_DRAWN = 10_000_000
 # Fewer synthetic rows of equal weight for each input of a model train none (`M2MClassifier`).
 _ROWS_AN_INPUT = 10
 _OWN_ROWS = "weights follow rows of the target without noise, and these are the owners' own"
@@ -70,7 +72,14 @@ class PrivateSummaryPrivacy(SummaryPrivacy):
         """Return what is claimed for a person who has a row with so many owners at most.
 
         Each of these owners' releases tells of the person, so they compose.
+
+        Raises
+        ------
+        ValueError
+            Unless `n_owners` is a whole number of at least 1.
         """
+        if not isinstance(n_owners, Integral) or n_owners < 1:
+            raise ValueError(f"n_owners must be a whole number of at least 1, got {n_owners!r}.")
         own = self.released
         unit = "the rows of one person, one with each owner"
         unit = unit if own.unit == "one row" else "the groups of one person, one with each owner"
@@ -138,6 +147,7 @@ def draft_of(
         parties: Any = PartitionParties(summarizer, X, y, owners, protocol)
     else:
         parties = RowParties(summarizer, X, y, owners, groups, protocol)
+    _check_ledgers(summarizer.ledger, parties.names)
     agreed = protocol.agreement(
         parties.inputs,
         parties.label,
@@ -322,6 +332,11 @@ def label_column(protocol: Sketches, labels: NDArray | None) -> Column | None:
             "label is missing: y holds numbers, and nothing is read off them. Give their public "
             "range, protocol=Sketches(label=(low, high))."
         )
+    if len(set(labels.tolist())) < 2:
+        raise ValueError(
+            "label is missing: y holds one label only. List all that there can be, "
+            "protocol=Sketches(label=[...])."
+        )
     return Categorical(known_classes(labels, None).tolist())
 
 
@@ -338,6 +353,12 @@ def check_sketches(summarizer: Any) -> None:
             "Leave reveal='rows' with protocol='sketches': owners hand over neither rows nor "
             "features, and synthetic rows are the consumer's own."
         )
+    drawn = max(int(summarizer.n_select), int(summarizer._made_protocol().n_synthetic))
+    if drawn > _MOST_DRAWN:
+        raise ValueError(
+            f"n_select={summarizer.n_select} and n_synthetic of Sketches may be {_MOST_DRAWN:,} at "
+            "most: so many rows tell all that a sketch does, and more may not fit in memory."
+        )
     summarizer._check_rows_public()
 
 
@@ -352,9 +373,19 @@ def ask_ledgers(summarizer: Any) -> None:
             ledger.check(claim, adjacency=summarizer.adjacency, unit=unit)
 
 
+def _check_ledgers(ledger: Any, names: list[Any]) -> None:
+    """Raise ValueError where an owner would release at nobody's expense, for want of its name."""
+    missing = [name for name in names if name not in ledger] if isinstance(ledger, dict) else []
+    if missing:
+        raise ValueError(
+            f"ledger has no entry for owner {missing[0]!r}: name all owners, and give None for one "
+            "that keeps no ledger."
+        )
+
+
 def own_ledger(ledger: Any, name: Any) -> Any:
     """Return an owner's own ledger, None where one ledger is charged for all."""
-    return ledger.get(name) if isinstance(ledger, dict) else None
+    return ledger[name] if isinstance(ledger, dict) else None
 
 
 def _target_rows(summarizer: Any, X_target: Any, inputs: TableSchema) -> Table:
@@ -403,6 +434,8 @@ def drawn_and_weighted(
 def chosen_rows(drawn: Drawn, table: TableSchema, n_select: int, seed: int) -> NDArray:
     """Return few of the weighted rows that have the same mean embedding, with equal weights."""
     rng = check_random_state(seed)
+    if n_select >= _MOST_CANDIDATES:  # so many are alike without a search
+        return drawn.rows[systematic(drawn.weights, n_select, rng)]
     n = min(_MOST_CANDIDATES, max(_CANDIDATES_A_ROW * n_select, 1000), len(drawn.rows))
     candidates = drawn.rows[systematic(drawn.weights, n, rng)]
     vectors = vectorize(table, candidates).astype(np.float32)

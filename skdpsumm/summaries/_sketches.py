@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, Table, validate_table
 from ..schema._schema import TableSchema
 from ..sketches import HistogramSketcher, PrivateSketch
-from ..sketches._private_sketch import Counted, PendingRelease
+from ..sketches._private_sketch import LARGEST_SUM, Counted, PendingRelease
 from ._protocol import Conversation, Plan, Protocol
 
 # Rows that an owner is taken to have where nobody says it: the default groups follow from it.
@@ -401,6 +402,7 @@ class SketchOwner:
         self._agreed = None if agreed is None else agreed.digest
         self._ledger, self._noise_seed = ledger, noise_seed
         self._sent: tuple[str, PrivateSketch] | None = None
+        self._pid = os.getpid()  # a fork would release once more, with noise of its own
         self._lock = threading.Lock()  # two threads that ask at once must not get two releases
 
     def answer(self, message: ReleaseSketch) -> PrivateSketch:
@@ -426,6 +428,11 @@ class SketchOwner:
         """
         if not isinstance(message, ReleaseSketch):
             raise TypeError(f"An owner cannot answer {type(message).__name__}.")
+        if self._pid != os.getpid():
+            raise RuntimeError(
+                "This process is a fork of the one that made the owner. Answer there: each process "
+                "would release a sketch of its own."
+            )
         if self._agreed not in (None, message.digest):
             raise ValueError(
                 "Ask for what this owner signed off: the message differs from it (see `digest`)."
@@ -490,6 +497,13 @@ def labelled_table(X: Any, y: Any, schema: TableSchema) -> Table:
     return table
 
 
+def _own_copy(reply: Any) -> Any:
+    """Return a sketch to which no owner can write; anything else as it is."""
+    if not isinstance(reply, PrivateSketch):
+        return reply
+    return replace(reply, sums=reply.sums.copy(), noise_std=reply.noise_std.copy())
+
+
 def _limit(bound: Any) -> Any:
     return bound if bound is None or isinstance(bound, str) else int(bound)
 
@@ -550,9 +564,14 @@ class SketchCurator:
             raise ValueError("No answers are awaited: call open first, and receive once.")
         self._is_open = False
         for owner in self.shares:
-            fault = self._fault(answers[owner]) if owner in answers else _NO_ANSWER
+            try:
+                # What is checked is what is kept: the owner may write to its arrays at any time.
+                reply: Any = _own_copy(answers[owner]) if owner in answers else None
+                fault = self._fault(reply) if owner in answers else _NO_ANSWER
+            except Exception:  # whatever it is, it must not end the run of the others
+                fault = "sent what cannot be read"
             if fault is None:
-                self.sketches[owner] = answers[owner]
+                self.sketches[owner] = reply
             else:
                 self.dropped_owners[owner] = fault
         return {}
@@ -576,6 +595,10 @@ class SketchCurator:
             or claims != (noise.privacy.adjacency, noise.privacy.unit, noise.privacy.mechanism)
         ):
             return "sent a sketch with other noise or another guarantee than agreed"
+        # No release comes near it, and with larger numbers the sum of all would be no sketch.
+        most = LARGEST_SUM / (2 * len(self.shares))
+        if max(np.abs(reply.sums).max(), abs(reply.n_released)) > most:
+            return "sent sums that no table has"
         return None
 
     @property

@@ -26,6 +26,7 @@ from ..schema._reading import beside_X, unwrap
 from ..schema._schema import allowed
 from ._mmd import RowReader, mmd2
 from ._private_summary import PrivateSummaryPrivacy
+from ._sketches import Sketches
 from ._summarizer import PrivateMMDSummarizer
 
 # The distance between all pairs of target rows is part of `mmd_`.
@@ -41,6 +42,12 @@ _TRAINED_ON_ROWS = "the model was trained on real rows of the owners, which it m
 
 def _schema(summarizer: Any) -> Any:
     return getattr(summarizer, "schema", None)
+
+
+def _is_synthetic(summarizer: Any) -> bool:
+    """Return whether the estimator will be trained on synthetic rows."""
+    protocol = getattr(summarizer, "protocol", None)
+    return isinstance(protocol, Sketches) or (isinstance(protocol, str) and protocol == "sketches")
 
 
 def _holdout_pair(X: Any, y: Any, schema: Any, like: Any = None) -> tuple[Any, Any] | None:
@@ -190,6 +197,11 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
             name = type(self.estimator).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         holdout = _holdout_pair(X_holdout, y_holdout, _schema(self.summarizer), X)
+        if params and _is_synthetic(self.summarizer):
+            raise ValueError(
+                f"Leave out {sorted(params)}: with protocol='sketches' the estimator is trained on "
+                "synthetic rows, which no parameter of rows of X belongs to."
+            )
         if _routing_enabled():
             params = process_routing(self, "fit", **params).estimator.fit
         X, y = indexable(X, y)
@@ -205,7 +217,7 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
                 for name in ("estimator_", "mmd_", "_holdout"):  # of the fit before
                     self.__dict__.pop(name, None)
         if not hasattr(summarizer, "sample_indices_"):
-            return self._fit_synthetic(X, X_target, holdout, params)
+            return self._fit_synthetic(X, X_target, holdout)
         chosen = summarizer.sample_indices_
         rows = _safe_indexing(X, chosen)
         labels = None if y is None else _safe_indexing(y, chosen)
@@ -216,14 +228,9 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         self.estimator_, self._holdout = estimator, holdout
         return self
 
-    def _fit_synthetic(self, X: Any, X_target: Any, holdout: Any, params: dict[str, Any]) -> Any:
+    def _fit_synthetic(self, X: Any, X_target: Any, holdout: Any) -> Any:
         """Train on the synthetic rows of a private summary, which no row of X stands behind."""
         summarizer = self.summarizer_
-        if params:
-            raise ValueError(
-                f"Leave out {sorted(params)}: with protocol='sketches' the estimator is trained on "
-                "synthetic rows, which no parameter of rows of X belongs to."
-            )
         estimator = clone(self.estimator).fit(summarizer.X_, summarizer.y_)
         target = X if X_target is None else unwrap(X_target)
         self.mmd_ = _distance(summarizer, summarizer.X_, target)

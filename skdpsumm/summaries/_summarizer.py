@@ -24,10 +24,17 @@ from ..schema._reading import beside_X, is_dask, unwrap
 from ..schema._schema import TableSchema, allowed, as_schema, schema_of
 from ..schema._vectorizer import n_vector
 from ._auction import Auction
-from ._curator import CONSTRAINTS, PROTOCOLS, Curator, check_target_groups, from_name
+from ._curator import (
+    CONSTRAINTS,
+    OTHER_LABELS,
+    PROTOCOLS,
+    Curator,
+    check_target_groups,
+    from_name,
+)
 from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
 from ._owners import DataOwner, PartitionOwners, run_protocol
-from ._plaintext import AbsentOwner, faults_of_labels, read_owners
+from ._plaintext import AbsentOwner, read_owners, read_owners_labels
 from ._private_summary import SketchDraft, ask_ledgers, check_sketches, draft_of, publish, warn_last
 from ._protocol import COSTS_NOTHING, Propose, Protocol
 from ._releases import RELEASES, OwnerValueRelease, OwnerValues
@@ -154,7 +161,8 @@ default="propose"
         For simulations only: noise and coins from a seed.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges the costs for target and owners, added up. With "sketches" it may be a
-        dict from owner to ledger: each owner then charges its own, once.
+        dict from owner to ledger: each owner then charges its own, once. It names all owners; None
+        stands for no ledger.
     n_jobs : int or None, default=None
         Owners that think at the same time, in threads. The result does not depend on it.
     verbose : int, default=0
@@ -468,9 +476,10 @@ default="propose"
         members, faults = tables.members, dict(tables.faults)
         if y is not None and np.shape(unwrap(y))[:1] != (tables.n_rows,):
             raise ValueError(_NO_LABELS)
-        labels = None if groups is None else Groups.read(groups, tables.n_rows)
+        groups_read = None if groups is None else Groups.read(groups, tables.n_rows)
         target = tables.whole if is_target else self._target_rows(X_target)
-        faults |= faults_of_labels(y, members)
+        labels, bad_labels = read_owners_labels(y, members)
+        faults |= bad_labels
         if faults:
             warn_caller(_LEFT_OUT.format(len(faults), len(members)), UserWarning)
         rng = check_random_state(self.random_state)
@@ -478,12 +487,14 @@ default="propose"
         parties: dict[Any, Any] = {}
         for k, (name, rows) in enumerate(members.items()):
             seed = self._coins_seed(k, rng)
-            own = None if labels is None else [labels.labels[k] for k in labels.codes[rows]]
+            own = None
+            if groups_read is not None:
+                own = [groups_read.labels[code] for code in groups_read.codes[rows]]
             bound = {"groups": own, "max_rows_per_group": self.max_rows_per_group}
             parties[name] = (
                 AbsentOwner()
                 if name in faults
-                else DataOwner(tables.rows[name], seed=seed, **bound)
+                else DataOwner(tables.rows[name], labels.get(name), seed=seed, **bound)
             )
         return _Draft(curator, parties, members, faults)
 
@@ -586,6 +597,9 @@ default="propose"
             warn_last(self, draft)
             return
         draft.curator.warn_of_result()
+        misfits = list(draft.curator.dropped_owners.values()).count(OTHER_LABELS)
+        if misfits:
+            warn_caller(_LEFT_OUT.format(misfits, len(draft.members)), UserWarning)
         if len(self.sample_indices_) < self.n_select:
             warn_caller(
                 f"n_select={self.n_select} is more than the rows received that "

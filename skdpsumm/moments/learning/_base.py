@@ -205,8 +205,9 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         X_target : array-like or frame of shape (m, n_features), default=None
             Rows of the population that the model is for, without labels, where that is another
             than the sketched one (covariate shift). Synthetic rows are weighted to look like them.
-            This costs no privacy of the rows that were sketched. The target is not protected from
-            whoever gets the model: `privacy_.target` says so, and `holds_private_data` is True.
+            This costs no privacy of the rows that were sketched, if none of them is a row of the
+            target. The target is not protected from whoever gets the model: `privacy_.target` says
+            so, and `holds_private_data` is True.
 
         Raises
         ------
@@ -263,7 +264,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         for name in ("estimator_", "effective_sample_size_"):
             self.__dict__.pop(name, None)
         self.sketch_ = sketch
-        self.privacy_ = sketch.privacy if embedding is None else TargetedPrivacy(sketch.privacy)
+        self.privacy_ = sketch.privacy if embedding is None else TargetedPrivacy.of(sketch.privacy)
         self._set_target(columns, target)
         self._table, self._target = columns, target
         self._seed = int(rng.randint(np.iinfo(np.int32).max))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...privacy import PrivacyGuarantee
 from ..inferring._target import unprotected_target
+
+# Weights follow the target's rows without noise, so one that was sketched, too, is unprotected.
+_APART = "the target and the rows that were sketched share no row"
 
 
 @dataclass(frozen=True, repr=False)
@@ -15,13 +18,19 @@ class TargetedPrivacy:
     Parameters
     ----------
     sketch : PrivacyGuarantee
-        Of the rows that were sketched. Weighting costs them nothing more.
+        Of the rows that were sketched. Weighting costs them nothing more, given that none of them
+        is a row of the target.
     target : PrivacyGuarantee
         Of the target's rows: epsilon is infinite against whoever receives the model.
     """
 
     sketch: PrivacyGuarantee
     target: PrivacyGuarantee = field(default_factory=unprotected_target)
+
+    @classmethod
+    def of(cls, sketch: PrivacyGuarantee) -> TargetedPrivacy:
+        """Return the claims of a model that was trained from a release, for a target's rows."""
+        return cls(replace(sketch, given=f"{sketch.given}; {_APART}"))
 
     @property
     def badge(self) -> str:
