@@ -12,12 +12,11 @@ from skdpsumm.features._feature_maps import GRID
 from skdpsumm.privacy import gdp_mu
 from skdpsumm.privacy._noise import IntegerNoise
 from skdpsumm.summaries import AskAll, Auction, Curator, DataOwner, Pool, Posted, Propose
-from skdpsumm.summaries._labels import common_labels, read_label_column
-from skdpsumm.summaries._mmd import Embedding
+from skdpsumm.summaries._mmd import Embedding, draw_tilted, tilted_scores
 from skdpsumm.summaries._owners import run_protocol
+from skdpsumm.summaries._parties import common_labels, read_label_column
 from skdpsumm.summaries._protocol import FillUp, ProposeRows, Rows, SendAbove
 from skdpsumm.summaries._selection import Quotas, exact_search
-from skdpsumm.summaries._tilt import draw_tilted, tilted_scores
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),

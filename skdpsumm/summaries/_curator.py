@@ -28,8 +28,8 @@ from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, validate_table
 from ._ask_all import AskAll
 from ._auction import Auction
-from ._labels import common_labels, read_label_column
 from ._mmd import Embedding, centred, kernel_matrix, mean_kernel, unchangeable
+from ._parties import common_labels, read_label_column
 from ._posted import Posted
 from ._protocol import COSTS_NOTHING, Bid, Message, Plan, Pool, Propose, Protocol, Rows, Terms
 from ._releases import RELEASES, TargetRelease, state_privacy

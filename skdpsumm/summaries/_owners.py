@@ -19,8 +19,8 @@ from ..privacy._noise import secret_key
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, validate_table
 from ._curator import CONSTRAINTS
-from ._labels import read_label_column
-from ._mmd import Embedding, PartitionRows, grid_scores
+from ._mmd import Embedding, PartitionRows, draw_tilted, grid_scores, tilted_scores
+from ._parties import read_label_column
 from ._protocol import (
     Bid,
     CallForBids,
@@ -33,7 +33,6 @@ from ._protocol import (
     SendBest,
 )
 from ._selection import feature_search
-from ._tilt import draw_tilted, tilted_scores
 
 # Features of all rows are kept between messages up to so many bytes, and computed anew beyond.
 _MOST_BYTES = 2**30

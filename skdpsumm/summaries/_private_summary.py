@@ -29,7 +29,7 @@ from ..schema._schema import TableSchema, as_schema, schema_of
 from ..schema._vectorizer import vectorize
 from ._mmd import made_gamma
 from ._owners import run_protocol
-from ._plaintext import rows_by_owner
+from ._parties import rows_by_owner
 from ._releases import NO_SHARED_ROW, SummaryPrivacy
 from ._selection import exact_search
 from ._sketches import ReleaseSketch, SketchCurator, Sketches, SketchOwner, labelled_table

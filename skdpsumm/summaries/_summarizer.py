@@ -34,7 +34,7 @@ from ._curator import (
 )
 from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
 from ._owners import DataOwner, PartitionOwners, run_protocol
-from ._plaintext import AbsentOwner, read_owners, read_owners_labels
+from ._parties import AbsentOwner, read_owners, read_owners_labels
 from ._private_summary import SketchDraft, ask_ledgers, check_sketches, draft_of, publish, warn_last
 from ._protocol import COSTS_NOTHING, Propose, Protocol
 from ._releases import RELEASES, OwnerValueRelease, OwnerValues
