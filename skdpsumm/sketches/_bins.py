@@ -31,8 +31,10 @@ _ATOM = 2.0**-20
 _DECADES = 4.0
 # Standard deviations by which a part must be heavier or lighter than the rest of its stretch.
 _CHANGE = 1.5
-# A bin of so many times its share of the rows is halved.
-_HEAVY = 1.5
+# A bin of so many times its share of the rows is halved, if there are bins left; of so many times
+# also in place of a cut that moves no more than this part of its rows, if there are enough rows for
+# the noise: so many standard deviations of a count (Adult at epsilon 0.1 lost by it).
+_HEAVY, _HEAVIEST, _WORTH_HALVING, _SURE = 1.5, 2.0, 0.03, 60.0
 # Standard deviations at which a category is no longer rare.
 _RARE = 3.0
 
@@ -122,17 +124,17 @@ def find_bins(counts: Floats, widths: Floats, std: float, *, least: float = 0.0)
     table = _Stretches(counts, widths, std)
     parts = _cut(table)
     while len(parts) > N_BINS:
-        joined = [table.contrast(*pair) for pair in pairwise(parts)]
-        k = int(np.argmin(joined))
-        parts[k : k + 2] = [(parts[k][0], parts[k + 1][1])]
-    heavy = max(_HEAVY * max(float(table.mass[-1]), 1.0) / N_BINS, 2 * least)
-    while len(parts) < N_BINS:
-        wide = [part for part in parts if part[1] - part[0] > 1 and table.rows(part) > heavy]
-        if not wide:
+        table.join(parts)
+    share = max(float(table.mass[-1]), 1.0) / N_BINS
+    heavy = max(_HEAVY * share, 2 * least)
+    while len(parts) < N_BINS and table.halve(parts, heavy):
+        pass
+    # Where next to nothing changes, noise has made cuts, and left half of the rows in one bin.
+    for _ in range(N_BINS):
+        if not table.pays(parts, max(_HEAVIEST * share, heavy, _SURE * std)):
             break
-        k = parts.index(max(wide, key=table.rows))
-        middle = table.middle(parts[k])
-        parts[k : k + 1] = [(parts[k][0], middle), (middle, parts[k][1])]
+        table.join(parts)
+        table.halve(parts, heavy)
     return [start for start, _ in parts]
 
 
@@ -169,6 +171,39 @@ class _Stretches:
         wide = [float(self.width[b] - self.width[a]) for a, b in (left, right)]
         moved = self.rows(left) * wide[1] - self.rows(right) * wide[0]
         return abs(moved) / sum(wide)
+
+    def cheapest(self, parts: list[Part]) -> tuple[float, int]:
+        """Return the least contrast of two neighbours, and which."""
+        found = [self.contrast(*pair) for pair in pairwise(parts)]
+        k = int(np.argmin(found))
+        return found[k], k
+
+    def join(self, parts: list[Part]) -> None:
+        """Join the two neighbours whose densities differ least."""
+        _, k = self.cheapest(parts)
+        parts[k : k + 2] = [(parts[k][0], parts[k + 1][1])]
+
+    def halve(self, parts: list[Part], heavy: float) -> bool:
+        """Halve the heaviest part, if it can be halved and is heavier than so many rows."""
+        part = self.heaviest(parts)
+        if part is None or self.rows(part) <= heavy:
+            return False
+        k, middle = parts.index(part), self.middle(part)
+        parts[k : k + 1] = [(part[0], middle), (middle, part[1])]
+        return True
+
+    def heaviest(self, parts: Sequence[Part]) -> Part | None:
+        """Return the heaviest part of several cells."""
+        return max((p for p in parts if p[1] - p[0] > 1), key=self.rows, default=None)
+
+    def pays(self, parts: list[Part], heavy: float) -> bool:
+        """Whether to halve the heaviest part, in place of a cut that moves few rows."""
+        part = self.heaviest(parts)
+        if part is None or len(parts) < 3 or self.rows(part) <= heavy:
+            return False
+        cost, k = self.cheapest(parts)
+        together = self.rows((parts[k][0], parts[k + 1][1]))
+        return cost < _WORTH_HALVING * self.rows(part) and together < self.rows(part) / 2
 
     def middle(self, part: Part) -> int:
         """Return the place that halves the rows of a part."""
