@@ -199,7 +199,7 @@ default="propose"
     sketch_ : PrivateSketch
         The owners' sketches, merged: it may be published. Its last column is the label, "target".
     effective_sample_size_ : float
-        How many rows of equal weight those were worth, of `Sketches.n_synthetic`, among which X_
+        How many rows of equal weight those were worth, of `Sketches.n_synthetic`, among which `X_`
         was chosen.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
