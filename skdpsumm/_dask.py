@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .schema._reading import (
-    NoEstimator,
-    is_dask,
-    some_rows,
-    validate_table,
-)
+from .schema._reading import NoEstimator, is_dask, some_rows, validate_table
 
 # Results that one task brings together: the reduction is a tree of this width.
 _WIDTH = 32

@@ -27,7 +27,7 @@ class SummaryDisplay(Display):
     """The MMD between the first s chosen rows and a public target, against s.
 
     Chosen rows are real rows, without any guarantee against whoever sees them. So the picture is
-    for the consumer, who has them, and for those to whom he may hand them on. The summarizer's
+    for the consumer, who has them, and for those to whom they may hand them on. The summarizer's
     own target is private, and no picture is drawn of it: give public rows like it.
 
     Parameters

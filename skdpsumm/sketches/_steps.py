@@ -47,7 +47,7 @@ Exact = Callable[[HistogramMap], Sums]
 _FOR_BINS, FOR_CHOICES = 0.08, 0.05
 _FOR_BASE, _FOR_BASE_WITH_TARGET = 0.15, 0.30
 # The same where rows are few for the noise: below so many standard deviations of a count. On ACS at
-# epsilon .1 pairs have a total variation of .083 with .35, and of .087 with .20 (16 seeds).
+# epsilon 0.1 pairs have a total variation of 0.082 with 0.35, and of 0.085 with 0.20 (6 seeds).
 _FEW = 2000.0
 _FOR_BASE_OF_FEW, _FOR_BASE_OF_FEW_WITH_TARGET = 0.35, 0.80
 N_ROUNDS = 4

@@ -216,7 +216,7 @@ def stream_sensitivity(embedding: Embedding, terms: Terms) -> tuple[float, float
     ``|A + B|^2 + s^2 |A - B|^2``, as |phi| is 1; and that, for s up to 1 and nonnegative columns,
     at most ``4 k^2 |c|^2``.
     """
-    bound = terms.max_rows_per_group
+    bound = terms.max_rows_per_group  # "average" is planned, and then refused
     k = 1 if bound is None or terms.averages else int(bound)
     l1, l2 = embedding.sensitivity(1)
     return 2 * k * (l1 + _count_unit(embedding)), 2 * k * l2
