@@ -29,10 +29,9 @@ import pandas as pd
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from summary_gamma import ACS  # the census, as it is described there
 
 from skdpsumm import (
-    Categorical,
-    Numeric,
     PrivacyLeakWarning,
     PrivateMMDSummarizer,
     PublicVectorizer,
@@ -43,20 +42,6 @@ from skdpsumm.moments.inferring._target import TargetEmbedding
 from skdpsumm.summaries import Sketches
 
 N_SELECT = 500
-ACS = TableSchema(
-    {
-        "AGEP": Numeric(16, 95, step=1),
-        "SCHL": Numeric(1, 24, step=1),
-        "WKHP": Numeric(1, 99, step=1),
-        "COW": Categorical(range(1, 9)),
-        "MAR": Categorical([1, 2]),
-        "RELP": Categorical(range(18)),
-        "SEX": Categorical([1, 2]),
-        "RAC1P": Categorical(range(1, 6)),
-        "OCCP": Categorical(range(20)),  # of 500 codes each
-    },
-    extra_columns="drop",
-)
 PIXELS = TableSchema({f"px{k}": (0, 16) for k in range(16)})
 SYNTHETIC = TableSchema(
     {
