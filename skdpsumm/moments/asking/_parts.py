@@ -35,7 +35,7 @@ Group = tuple[int, ...]
 # that of rows that are spread as each column tells. Chosen by measurement.
 APART, TOGETHER = 0.3, 0.05
 # The same of what was expected of cells of one column, in all of them alike.
-ALIKE = 0.5
+_ALIKE = 0.5
 # Of a step along an axis, its square by that of the closest line.
 _OF_STEPS = 4 / 3
 # Standard errors from the unbiased estimate, at most: farther off are answers that the model's
@@ -323,7 +323,7 @@ class CellPart:
         found = self._shares**2 @ spread / PLACES
         shape = self._filled.insides[0].column.shape
         table = np.maximum(self._answers.model.table(self.columns), 0.0)
-        return found + (ALIKE * (table @ np.sqrt(shape.variance(means)))) ** 2
+        return found + (_ALIKE * (table @ np.sqrt(shape.variance(means)))) ** 2
 
     def _places(self, values: Floats, spread: Floats) -> Floats:
         """Return the variance from where in the cells of several columns their rows are.
