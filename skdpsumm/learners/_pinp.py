@@ -37,7 +37,7 @@ class BasePINP(BaseKernelLearner):
 
     Parameters
     ----------
-    mechanism : str or mechanism object, default="functional"
+    mechanism : str or mechanism object, default="auto"
         "functional" (`FunctionalMechanism`): all answers lie on one path of a Gaussian process
         around the minimiser, with noise of at most ``Delta_w |phi(z)| / mu``, for any number of
         queries. With explicit features `fit` releases the whole function. "svt" (`SparseVector`)
