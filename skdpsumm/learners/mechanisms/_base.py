@@ -30,10 +30,22 @@ class Plan(Protocol):
         The cost, as the ledger is charged.
     idealised : bool
         Whether the noise is in floating point.
+    score_noise : float
+        Standard deviation of the noise on one score of a row with |phi| = R, in the units of the
+        scores: 1 is a margin, or half the interval of y. Public, and 0 without noise.
+    noise_is_exact : bool
+        Whether that is so for any data: then noise moves the scores of rows with features phi by a
+        Gaussian (or radial) vector of covariance ``(score_noise / R)^2 phi phi^T``. Else it is an
+        upper bound, below which rows, or what is made of answers, may bring the noise.
     """
 
     mechanism: Mechanism
     idealised: bool
+    noise_is_exact: ClassVar[bool]
+
+    @property
+    def score_noise(self) -> float:
+        """See above."""
 
     def release(self, problem: Problem) -> Minimizer:
         """Minimise, and return what is released."""

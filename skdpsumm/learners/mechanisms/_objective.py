@@ -30,6 +30,7 @@ from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
 from ._base import LearnerMechanism
+from ._planning import Curvature
 
 # The solver's tolerance on the gradient, in units of the noise, but no less than so many times what
 # it is sure to keep.
@@ -169,6 +170,38 @@ class ObjectivePlan:
             f"epsilon={self.terms.epsilon!r} is too small for so many features under "
             "mechanism='objective': raise it, or take 'functional'."
         )
+
+    noise_is_exact = False
+
+    @property
+    def score_noise(self) -> float:
+        """The most that it is, for any rows: their curvature divides the noise, too.
+
+        The minimiser is a function of the linear term that is Lipschitz with 1 / Lambda, so a score
+        has at most (sigma R / Lambda)^2 of its variance (Poincare's inequality for Gaussians); the
+        noise on the output comes on top.
+        """
+        if not self.terms.is_private:
+            return 0.0
+        linear = self.noise_scale / self.terms.regularization
+        size = math.prod(self._shape) + 1 if self.idealised else 1
+        return math.hypot(linear, self.output_scale) * math.sqrt(size) * self.space.radius
+
+    def expected_score_noise(self, curvature: Curvature, n_samples: float) -> float:
+        """Return what `score_noise` comes to for so many rows of an expected shape.
+
+        Parameters
+        ----------
+        curvature : Curvature
+            What is expected of a row, from public numbers.
+        n_samples : float
+        """
+        terms, bound = self.terms, self.score_noise
+        linear = self.noise_scale / terms.regularization
+        if linear == 0:
+            return bound
+        output = bound * self.output_scale / math.hypot(linear, self.output_scale)
+        return curvature.divided(bound, output, n_samples, terms)
 
     @property
     def demands(self) -> dict[str, float]:
