@@ -84,13 +84,13 @@ class Curvature:
 
     Attributes
     ----------
-    shares : ndarray
-        Eigenvalues of the mean of phi phi^T over public rows, as parts of their sum.
+    sizes : ndarray
+        Eigenvalues of the mean of phi phi^T over public rows; their sum is the mean of |phi|^2.
     codes : ndarray of shape (K, q)
         What labels can be.
     """
 
-    shares: Floats
+    sizes: Floats
     codes: Floats
 
     @classmethod
@@ -98,16 +98,16 @@ class Curvature:
         """Return that of rows of the schema, or of rows that are spread over all directions."""
         if places is None:
             n_features = space.n_features or 1
-            return cls(np.full(n_features, 1 / n_features), codes)
-        sizes = np.maximum(np.linalg.eigvalsh(space.gram(places, places)), 0.0)
-        return cls(sizes / sizes.sum(), codes)
+            return cls(np.full(n_features, space.radius**2 / n_features), codes)
+        gram = space.gram(places, places)
+        return cls(np.maximum(np.linalg.eigvalsh(gram), 0.0) / len(gram), codes)
 
     def divided(self, bound: float, output: float, n_samples: float, terms: Terms) -> float:
-        """Return the noise on a score of an expected row of norm R.
+        """Return the noise on a score of an expected row, times R over its norm.
 
-        A direction with a part p of |phi|^2 is bent by n c R^2 p, where c is the mean curvature of
-        the loss at scores that are noise alone: those that fit, near the margin, are bent more. How
-        large the noise is and how much it bends follow from each other; the sequence falls.
+        n rows bend a direction of size s by n c s, where c is the mean curvature of the loss at
+        scores that are noise alone: those that fit, near the margin, are bent more. How large the
+        noise is and how much it bends follow from each other; the sequence falls.
 
         Parameters
         ----------
@@ -121,12 +121,15 @@ class Curvature:
         rng = np.random.default_rng(0)
         unit = rng.standard_normal((_N_DRAWN, terms.n_scores))
         codes = self.codes[np.arange(_N_DRAWN) % len(self.codes)]
-        noise = bound
+        total, noise = float(self.sizes.sum()), bound
+        if total == 0:  # no row has features, and so none bends anything
+            return bound
         for _ in range(_N_STEPS):
-            root = terms.loss.hessian_root(noise * unit, codes)
+            scores = noise * math.sqrt(total) / terms.radius * unit
+            root = terms.loss.hessian_root(scores, codes)
             curvature = float(np.mean(np.sum(root**2, axis=(1, 2)))) / terms.n_scores
-            bent = n_samples * curvature * terms.radius**2 * self.shares / terms.regularization
-            left = float(np.sum(self.shares / (1 + bent) ** 2))
+            bent = n_samples * curvature * self.sizes / terms.regularization
+            left = float(np.sum(self.sizes / (1 + bent) ** 2)) / total
             before, noise = noise, math.sqrt((bound**2 - output**2) * left + output**2)
             if before - noise <= 1e-3 * noise:
                 break
