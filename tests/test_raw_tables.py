@@ -11,6 +11,7 @@ from skdpsumm import (
     HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
+    NoiseWarning,
     Numeric,
     PrivateMMDSummarizer,
     PublicVectorizer,

@@ -72,6 +72,7 @@ class ObjectivePerturbation(LearnerMechanism):
     learners = ("TDIL",)
     needs_features = True
     pays_for_curvature = True
+    default_losses = ("soft_hinge", "huberized_hinge")
 
     def plan(self, space, terms, public):
         return ObjectivePlan(space, terms)
@@ -196,22 +197,25 @@ class ObjectivePlan:
             What is expected of a row, from public numbers.
         n_samples : float
         """
-        terms, bound = self.terms, self.score_noise
-        linear = self.noise_scale / terms.regularization
-        if linear == 0:
-            return bound
-        output = bound * self.output_scale / math.hypot(linear, self.output_scale)
-        return curvature.divided(bound, output, n_samples, terms)
+        bound, ridge = self.score_noise, self.terms.regularization
+        if bound == 0:
+            return 0.0
+        output = self.output_scale / math.hypot(self.noise_scale / ridge, self.output_scale)
 
-    @property
-    def demands(self) -> dict[str, float]:
-        """What is asked of the solver: how large the linear term may be, and how close it gets.
+        def noise_of(bent: Floats) -> Floats:
+            return bound * np.hypot((1 - output**2) ** 0.5 / (1 + bent / ridge), output)
 
-        The term is larger with a probability of less than exp(-50).
+        return curvature.settled(noise_of, n_samples, self.terms)
+
+    def check(self, problem: Problem) -> None:
+        """Check that the solver gets as close as is asked, however large the linear term is.
+
+        It is larger than this with a probability of less than exp(-50).
         """
         if not self.terms.is_private:
-            return {}
-        return {"tilt": self._largest_tilt(self.noise_scale), "tolerance": self._tolerance}
+            return problem.check()
+        tilt = self._largest_tilt(self.noise_scale)
+        return problem.check(tilt=tilt, tolerance=self._tolerance)
 
     def _sure_tolerance(self, tilt: float) -> float:
         if not self.terms.is_private:

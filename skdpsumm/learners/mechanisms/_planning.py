@@ -20,6 +20,7 @@ themselves are judged, which is the same for rows that are spread over all direc
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,7 +103,13 @@ class Curvature:
         gram = space.gram(places, places)
         return cls(np.maximum(np.linalg.eigvalsh(gram), 0.0) / len(gram), codes)
 
-    def divided(self, bound: float, output: float, n_samples: float, terms: Terms) -> float:
+    def settled(
+        self,
+        noise_of: Callable[[Floats], Floats],
+        n_samples: float,
+        terms: Terms,
+        clip: float = math.inf,
+    ) -> float:
         """Return the noise on a score of an expected row, times R over its norm.
 
         n rows bend a direction of size s by n c s, where c is the mean curvature of the loss at
@@ -111,26 +118,27 @@ class Curvature:
 
         Parameters
         ----------
-        bound : float
-            Noise on a score without any curvature, of which
-        output : float
-            is added after the minimum.
+        noise_of : callable
+            Of how much rows bend the objective in each direction; returns the noise of a row of
+            norm R in that direction.
         n_samples : float
         terms : Terms
+        clip : float, default=inf
+            Of slopes; longer ones bend nothing.
         """
-        rng = np.random.default_rng(0)
-        unit = rng.standard_normal((_N_DRAWN, terms.n_scores))
-        codes = self.codes[np.arange(_N_DRAWN) % len(self.codes)]
-        total, noise = float(self.sizes.sum()), bound
+        total = float(self.sizes.sum())
+        noise = float(noise_of(np.zeros(1))[0])
         if total == 0:  # no row has features, and so none bends anything
-            return bound
+            return noise
+        rng = np.random.default_rng(0)
+        unit = math.sqrt(total) / terms.radius * rng.standard_normal((_N_DRAWN, terms.n_scores))
+        codes = self.codes[np.arange(_N_DRAWN) % len(self.codes)]
         for _ in range(_N_STEPS):
-            scores = noise * math.sqrt(total) / terms.radius * unit
-            root = terms.loss.hessian_root(scores, codes)
-            curvature = float(np.mean(np.sum(root**2, axis=(1, 2)))) / terms.n_scores
-            bent = n_samples * curvature * self.sizes / terms.regularization
-            left = float(np.sum(self.sizes / (1 + bent) ** 2)) / total
-            before, noise = noise, math.sqrt((bound**2 - output**2) * left + output**2)
+            root = terms.loss.hessian_root(noise * unit, codes)
+            bends = np.linalg.norm(terms.loss.gradient(noise * unit, codes), axis=1) <= clip
+            curvature = float(np.mean(bends * np.sum(root**2, axis=(1, 2)))) / terms.n_scores
+            found = noise_of(n_samples * curvature * self.sizes)
+            before, noise = noise, math.sqrt(float(self.sizes @ found**2) / total)
             if before - noise <= 1e-3 * noise:
                 break
         return noise
