@@ -521,7 +521,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if n_known is None or not hasattr(plan, "expected_score_noise"):
             return
         needed = _planning.rows_needed(plan, problem.space, terms, 1)
-        if n_known < needed:
+        if n_known < _planning.FEW * needed:
             epsilon = _planning.epsilon_for(terms, needed / n_known)
             warn_caller(
                 f"{n_known} rows are few for epsilon={terms.epsilon:g}: the model will be mostly "
@@ -730,22 +730,30 @@ def _known_rows(learner: BaseKernelLearner, problem: Problem) -> int | None:
 
 def _noise_of(draft: _Draft, released: Minimizer | None) -> _planning.ReleasedNoise:
     """Return what a release, and public numbers, tell of its noise."""
-    plan, terms, half = draft.plan, draft.problem.terms, draft.coding.half
+    plan: Any = draft.plan
+    terms, half = draft.problem.terms, draft.coding.half
     found = _planning.ReleasedNoise(
         noise=half * plan.score_noise,
-        is_exact=plan.noise_is_exact,
+        kind="exact" if plan.noise_is_exact else "largest",
         size=half,
         unit=draft.coding.unit,
     )
-    if released is None or not (terms.is_private and plan.noise_is_exact):
+    n_counted = getattr(plan, "n_counted", None)
+    if released is None or not terms.is_private:
         return found
     try:
+        if plan.noise_is_exact:
+            return found.judged(*_planning.spread(plan, terms, released, draft.places), terms)
+        if n_counted is None:
+            return found
+        curvature = _planning.Curvature.of(plan.space, draft.places, draft.coding.codes)
+        noise = half * plan.expected_score_noise(curvature, n_counted)
+        found = replace(found, noise=noise, kind="expected")
         seen = _planning.spread(plan, terms, released, draft.places)
-    except (
-        ValueError
-    ):  # a function of the user's fails at a public point, and the model is paid for
+        few = n_counted < _planning.FEW * _planning.rows_needed(plan, plan.space, terms, 1)
+        return found.judged(*seen, terms, may_drown=few)
+    except ValueError:  # a user's function fails at a public point, and the model is paid for
         return found
-    return found.judged(*seen, terms, half)
 
 
 def _check_size(n_rows: int, terms: Terms) -> None:

@@ -110,7 +110,7 @@ class BasePINP(BaseKernelLearner):
         if plan is None:
             return
         found = spread(plan, plan.terms, answers.hypothesis(), answers.points)
-        noise = self.noise_.judged(*found, plan.terms, self.noise_.size)
+        noise = self.noise_.judged(*found, plan.terms)
         if noise.is_drowned:
             warn_caller(noise.advice, NoiseWarning)
 
