@@ -355,12 +355,12 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         dict
             "noise": standard deviation of the noise on a prediction for a row with the largest
             norm, on a score or in the units of y. Where data help against noise ("gradient",
-            "objective") that which is expected for so many rows of the schema; with mechanisms that
-            are shown for comparison, the most that it can be. "size": what a prediction can be, 1 for the margin of a class and
-            half of the interval `y_bounds`. "n_samples": rows from which on the model is likely to
-            be more than noise, at this epsilon. "epsilon": the epsilon at which the rows that you
-            expect are enough. The last two are rules of thumb (docs/learners.md), and good to a
-            factor of two.
+            "objective") that which is expected for so many rows of the schema; with mechanisms
+            that are shown for comparison, the most that it can be. "size": what a prediction can
+            be, 1 for the margin of a class and half of the interval `y_bounds`. "n_samples": rows
+            from which on the model is likely to be more than noise, at this epsilon. "epsilon":
+            the epsilon at which the rows that you expect are enough. The last two are rules of
+            thumb (docs/learners.md), and good to a factor of two or three.
 
         Raises
         ------
