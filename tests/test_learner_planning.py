@@ -191,19 +191,20 @@ def _asked(public):
 
 @pytest.mark.statistical
 @ARMS
+@pytest.mark.parametrize("mechanism", ["objective", GradientDescent(n_steps=150)], ids=str)
 @pytest.mark.parametrize("n", [300, 3000])
-def test_rows_divide_the_noise_of_objective_perturbation(n, factor, accepted, noise):
+def test_rows_divide_the_noise(n, mechanism, factor, accepted, noise):
     """Of even rows and labels by coins, whose scores are noise alone, as the plan assumes."""
     noise(factor)
     own = np.random.default_rng(1)
     table, labels = own.uniform(-1, 1, (n, 3)), own.integers(0, 2, n)
-    model = TDILClassifier(schema=(-1, 1), mechanism="objective", loss="logistic")
+    model = TDILClassifier(schema=(-1, 1), mechanism=mechanism, loss="logistic")
     expected = model.expected_noise(n, n_features=3)["noise"]
     assert expected < 0.6 * model.expected_noise(1, n_features=3)["noise"]
     release = Released(model, table, labels)
     places = own.uniform(-1, 1, (200, 3))
     rows = release.model._read(places, release.model._reading)
-    scores = [release().predictor_.scores(rows)[:, 0] for _ in range(60)]
+    scores = [release().predictor_.scores(rows)[:, 0] for _ in range(50)]
     # Of a row of norm R: rows of this schema are shorter.
     typical = float(np.sqrt(np.mean(np.sum(release.problem.space.features(rows) ** 2, axis=1))))
     found = np.sqrt(np.mean(np.var(scores, axis=0, ddof=1))) / typical

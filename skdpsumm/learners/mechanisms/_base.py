@@ -24,6 +24,10 @@ class Plan(Protocol):
     have ``open(problem)``, which returns `AnsweredQueries`. A plan that asks something else than
     `Problem.check` of a problem has a ``check(problem)`` of its own, called before the charge.
 
+    A plan whose noise rows divide has ``expected_score_noise(curvature, n_samples)``, which returns
+    what `score_noise` comes to for so many rows (`Curvature`). One that releases the number of rows,
+    with noise or where it is public, has it as `n_counted` after `release`.
+
     Attributes
     ----------
     mechanism : Mechanism
