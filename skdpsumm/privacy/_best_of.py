@@ -10,30 +10,32 @@ top set of mass s under Q with probability ``H(s) = 1 - f(1 - s)``. So its densi
 that of Q, taken at the mass S of all better results. h falls from h(0) = E[K].
 
 *Exact profile of mu-GDP runs.* Neighbours have the runs Q and Q', and the searches P and P'. For
-mu-GDP runs, ``Q'(A) >= g(Q(A))`` and ``Q'(A) <= G(Q(A))`` for every set A of results, with
-``g(q) = Phi(Phi^-1(q) - mu)``, ``G(n) = Phi(Phi^-1(n) + mu)``. Take an event E. Going down from the
-top, let q and n be the masses under Q of what has been met in E and outside of it, and q', n' those
-under Q'. Then
+mu-GDP runs, ``g(Q(A)) <= Q'(A) <= G(Q(A))`` for every set A of results, with
+``g(q) = Phi(Phi^-1(q) - mu)`` and ``G(n) = Phi(Phi^-1(n) + mu)``. Take an event E. Going down from
+the top, let q and n be the masses under Q of what has been met in E and outside of it, and q', n'
+those under Q'. Let h(s) be h(1) for s > 1. Then
 
     P(E)  = int h(q + n) dq,
-    P'(E) = int h(q' + n') dq' >= int h(g(q) + G(n)) dg(q).
+    P'(E) = int h(q' + n') dq' >= int h(q' + G(n)) dq' >= int h(g(q) + G(n)) dg(q).
 
-For n' <= G(n), where h falls; and by parts ``int h(q' + m) dq' = H(q' + m)|_end - int h(q' + m) dm``
-for ``m = G(n)``, which grows with q' at any place. So for every real epsilon
+First, h falls and n' <= G(n). Second, with m = G(n) and by parts,
+``int h(a + m) da = H(a + m) at the end - int h(a + m) dm``; both terms grow if a path a grows
+everywhere, and q' is nowhere below g(q). So for every real epsilon
 
     P(E) - exp(epsilon) P'(E) <= D(epsilon) = int_0^1 max_n w(q, n)_+ dq,
     w(q, n) = h(q + n) - exp(epsilon) g'(q) h(g(q) + G(n)),     0 <= n <= 1 - q.
 
-*No smaller one holds.* Let Q be N(mu, 1) and Q' be N(0, 1), let E be the results above x, n*(q) the
-largest maximiser of w, and put the lowest results on top, as many as n*(q) says, before the highest.
-This is an order where n* grows with q, and then the search has ``P(E) - exp(epsilon) P'(E) = D``.
-It does grow: up to the n where ``log h(q + n) - log h(g + G)`` is largest, w has one maximum in n;
-w is negative beyond; and the mixed derivative of w is positive there for epsilon >= 0.
+*No smaller one holds*, for epsilon >= 0. Let Q be N(mu, 1) and Q' be N(0, 1). Going down, rank the
+largest results, which are E, and before each of them so many of the smallest as maximise w, n*(q).
+If n* grows with q, this is an order, and its search has ``P(E) - exp(epsilon) P'(E) = D``. It does:
+w has one maximum in n up to where ``log h(q + n) - log h(g + G)`` is largest, and is negative
+beyond if it is negative there; and at the maximum the mixed derivative of w is positive. (The tests
+build this search and compute its divergence.)
 
 *In closed form* it is at most ``E[K] delta(epsilon - c)``, where delta is that of a run and c the
-largest of log h(S) / h(S'). For a truncated negative binomial K (eta > -1, 0 < gamma < 1), h is
-proportional to ``(o + s)^-(1 + eta)`` with ``o = gamma / (1 - gamma)``. As S' <= exp(e) S + delta(e),
-c = (1 + eta) e where e >= 0 solves
+largest of log(h(S) / h(S')). For a truncated negative binomial K (eta > -1, 0 < gamma < 1), h is
+proportional to ``(o + s)^-(1 + eta)`` with ``o = gamma / (1 - gamma)``. As
+``S' <= exp(e) S + delta(e)``, it is c = (1 + eta) e where e >= 0 solves
 
     (1 - gamma) delta(e) = gamma (exp(e) - 1).
 
@@ -71,12 +73,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, log_ndtr, ndtr
+from scipy.special import expit, log_ndtr, ndtr, ndtri
 
 from ._bisect import bisect
 from ._mechanisms import (
@@ -90,6 +92,7 @@ from ._mechanisms import (
     gdp_delta,
     gdp_epsilon,
 )
+from ._shifted_gaussian import ShiftedGaussianDP
 
 # The root of an equation is raised by this, which keeps an inequality.
 _MARGIN = 1e-9
@@ -100,7 +103,9 @@ _CELLS = 256
 # Of the lengths that the integral is cut to; what is beyond is counted in full.
 _REACH = 9.0
 # Ends of a bisection for a normal quantile, and how often it is halved.
-_LOWEST, _HALVINGS = -37.0, 32
+_LOWEST, _HALVINGS = -37.0, 28
+# How often the end of the integral is looked for among 33 points.
+_NARROWINGS = 3
 # Floating-point sums of positive numbers are right up to this part of them.
 _ROUNDING = 1e-14
 # Beyond these, only the closed form is used: normal tails underflow.
@@ -396,7 +401,7 @@ class BestOf(NearIdeal):
             return math.inf
         if self._ideal_delta(0.0) <= delta:
             return 0.0
-        high = self._shift + gdp_epsilon(self.mu, delta / self.law.largest)
+        high = _shift(self.law, self.mu) + gdp_epsilon(self.mu, delta / self.law.largest)
         if math.isinf(high):
             return high
         near = brentq(lambda e: self._ideal_delta(e) - delta, 0.0, high, xtol=1e-13, rtol=1e-11)
@@ -404,10 +409,6 @@ class BestOf(NearIdeal):
         if near < high and self._ideal_delta(near) <= delta:
             return near
         return bisect(lambda e: self._ideal_delta(e) <= delta, high, 0.0, tolerance=1e-12)
-
-    @cached_property
-    def _shift(self) -> float:
-        return self.law.shift(GaussianDP(self.mu))
 
     def to_dict(self) -> dict[str, Any]:
         law = {"kind": self.law.kind, **asdict(self.law)}  # type: ignore[call-overload]
@@ -450,7 +451,12 @@ def _delta(law: Stopping, mu: float, epsilon: float) -> float:
 
 
 def _closed_delta(law: Stopping, mu: float, epsilon: float) -> float:
-    return law.largest * gdp_delta(mu, epsilon - law.shift(GaussianDP(mu)))
+    return law.largest * gdp_delta(mu, epsilon - _shift(law, mu))
+
+
+@lru_cache(maxsize=512)
+def _shift(law: Stopping, mu: float) -> float:
+    return law.shift(GaussianDP(mu))
 
 
 def worst_case(law: Stopping, mu: float, epsilon: float) -> tuple[float, float, Floats, Floats]:
@@ -473,30 +479,35 @@ def worst_case(law: Stopping, mu: float, epsilon: float) -> tuple[float, float, 
 
     Notes
     -----
-    In a cell the search meets its results after the same n others, so that its part of the integral
-    is a difference of H: that is a search, and its sum is the number from below. The maximum of w is
-    higher by a part that falls to one side and the other of where this n is the best, as the mixed
-    derivative of w is positive; so it is largest at an end of the cell. Twice that is counted.
+    Where all results of a cell are met after the same n others, its part of the integral is a
+    difference of H. That is a search, and its sum is the number from below. What the maximum of w
+    exceeds it by is zero where this n is the best, and grows to both sides, as the mixed derivative
+    of w is positive. So it is largest at an end of the cell. Twice that is counted.
     """
-    x = np.linspace(0.0, 1.0, _CELLS + 1)
-    last = _last(law, mu, epsilon)
+    # Down to where w is surely negative, whatever was ranked before.
+    last = mu / 2 + max(0.0, epsilon - _shift(law, mu)) / mu
     highest = max(last, mu) + _REACH
-    x = highest - (highest - last) * x
+    last = _last_gain(law, mu, epsilon, highest, last)
+    x = highest - (highest - last) * np.linspace(0.0, 1.0, _CELLS + 1)
     best = _best_others(law, mu, epsilon, x)
     lowest = (best[1:] + best[:-1]) / 2
     q, g = ndtr(mu - x), ndtr(-x)
     n, G = ndtr(lowest - mu), ndtr(lowest)
     won = law.won(q[:-1] + n, np.diff(q))
     lost = math.exp(epsilon) * law.won(g[:-1] + G, np.diff(g))
+    inside = won > lost
 
     def missed(end: slice) -> Floats:
-        there = _gain(law, mu, epsilon, x[end], best[end]) - _gain(law, mu, epsilon, x[end], lowest)
-        return np.maximum(there, 0.0)
+        most = np.maximum(_gain(law, mu, epsilon, x[end], best[end]), 0.0)
+        counted = np.where(inside, _gain(law, mu, epsilon, x[end], lowest), 0.0)
+        return np.maximum(most - counted, 0.0)
 
     more = 2 * np.diff(q) * np.maximum(missed(slice(0, -1)), missed(slice(1, None)))
-    below = float(np.sum(won - lost))
-    rest = law.largest * float(q[0]) + _ROUNDING * float(np.sum(won + lost))
-    return below + float(np.sum(more)) + rest, below, np.append(math.inf, x[1:]), lowest
+    below = float(np.sum((won - lost)[inside]))
+    rest = law.largest * float(q[0]) + _ROUNDING * float(np.sum((won + lost)[inside]))
+    count = int(np.sum(inside))  # w falls through zero once
+    cells = np.append(math.inf, x[1 : count + 1])
+    return below + float(np.sum(more)) + rest, below, cells, lowest[:count]
 
 
 def _gain(law: Stopping, mu: float, epsilon: float, x: Floats, lowest: Floats) -> Floats:
@@ -504,6 +515,17 @@ def _gain(law: Stopping, mu: float, epsilon: float, x: Floats, lowest: Floats) -
     ours = law.log_density(ndtr(mu - x) + ndtr(lowest - mu))
     theirs = law.log_density(ndtr(-x) + ndtr(lowest))
     return np.exp(ours) - np.exp(epsilon + mu * (mu / 2 - x) + theirs)
+
+
+def _last_gain(law: Stopping, mu: float, epsilon: float, high: float, low: float) -> float:
+    """Return an x next to where w falls through zero, on the way down, and at or below it."""
+    for _ in range(_NARROWINGS):
+        x = np.linspace(high, low, 33)
+        gains = np.flatnonzero(_gain(law, mu, epsilon, x, _best_others(law, mu, epsilon, x)) > 0)
+        if not gains.size or gains[-1] == 32:
+            break
+        high, low = float(x[gains[-1]]), float(x[gains[-1] + 1])
+    return low
 
 
 def _others_of_largest_ratio(law: Stopping, mu: float, x: Floats) -> Floats:
@@ -543,22 +565,6 @@ def _root(falling: Callable[[Floats], Floats], high: Floats) -> Floats:
     return (low + high) / 2
 
 
-def _last(law: Stopping, mu: float, epsilon: float) -> float:
-    """Return the x down to which w can be positive: there its logarithms are equal."""
-
-    def excess(x: float) -> float:
-        at = np.array([x])
-        ours, theirs = _masses(mu, at, _others_of_largest_ratio(law, mu, at))
-        ratio = law.log_density(ours) - law.log_density(theirs)
-        return float(ratio[0]) - (epsilon + mu * (mu / 2 - x))
-
-    low = mu / 2
-    high = mu / 2 + epsilon / mu
-    # No ratio at the lower end, where all results are met; a positive one at the upper end.
-    root = brentq(excess, low, high, xtol=1e-9) if excess(low) < 0 < excess(high) else low
-    return root - 1e-8
-
-
 # ---- the Gaussian that dominates
 
 
@@ -567,18 +573,31 @@ def _dominating_mu(law: Stopping, mu: float) -> float:
     """Return a mu whose curve is nowhere below D, and no larger than it must be by 1e-3."""
     if mu == 0 or math.isinf(mu):
         return mu
-    found = max(_least_mu(law, mu), mu * (1 + _STEP))
+    start, found = _start(law, mu) if mu <= _LARGEST_MU else (0.0, math.inf)
     for _ in range(_MOST_STEPS):
-        if _dominates(found, law, mu):
+        if found < math.inf and _dominates(found, law, mu, start):
             return found
         found *= 1 + _STEP
-    raise ArithmeticError(f"No Gaussian was found that dominates {BestOf(law, mu)!r}.")
+    # The closed form has a Gaussian that dominates it, if a larger one.
+    return ShiftedGaussianDP(((law.largest, mu, _shift(law, mu)),)).dominating_mu()
 
 
-def _least_mu(law: Stopping, mu: float) -> float:
-    """Return a mu below which some epsilon refutes it."""
-    tries = np.linspace(0.0, 6 * mu + 2 * mu * mu, 25).tolist()
-    return max(_mu_at(_delta(law, mu, e), e) for e in tries)
+def _start(law: Stopping, mu: float) -> tuple[float, float]:
+    """Return an epsilon up to which a mu, and any larger one, dominates; and that mu.
+
+    It is 0 unless D(0) is too near 1 to tell. Then the claims at an epsilon bound the curve below
+    it: see the small epsilons of `ShiftedGaussianDP`.
+    """
+    tries = np.linspace(0.0, _shift(law, mu) + 6 * mu + 2 * mu * mu, 33).tolist()
+    deltas = [_delta(law, mu, e) for e in tries]
+    least = max(map(_mu_at, deltas, tries))
+    least = max(least, mu * (1 + _STEP))
+    if deltas[0] <= _NEARLY_ALL:
+        return 0.0, least
+    known = [(e, d) for e, d in zip(tries, deltas, strict=True) if d <= _NEARLY_ALL]
+    height, start = max(((1 - d) * float(expit(-e)), e) for e, d in known)
+    diagonal = -2 * float(ndtri(height)) * (1 + _MARGIN) if height > 0 else math.inf
+    return start, max(least, diagonal)
 
 
 def _mu_at(delta: float, epsilon: float) -> float:
@@ -588,26 +607,18 @@ def _mu_at(delta: float, epsilon: float) -> float:
     return float(brentq(lambda mu: gdp_delta(mu, epsilon) - delta, 1e-12, 1e3, rtol=1e-12))
 
 
-def _dominates(larger: float, law: Stopping, mu: float) -> bool:
+def _dominates(larger: float, law: Stopping, mu: float, start: float) -> bool:
     """Return whether the curve of a mu that is larger than a run's is surely nowhere below D.
 
     In the far tail the closed form decides. Its ratio to ``gdp_delta(larger, e)`` falls from some
     epsilon on (see `ShiftedGaussianDP`). On the rest, both curves are convex in exp(epsilon): D is
     below its chords, and the other one above its tangents.
     """
-    shift = law.shift(GaussianDP(mu))
-    end = max(larger * (shift / (larger - mu) - mu / 2), mu)
+    end = max(larger * (_shift(law, mu) / (larger - mu) - mu / 2), mu, start)
     while not 0 < _closed_delta(law, mu, end) <= gdp_delta(larger, end):
         if gdp_delta(larger, end) == 0:
             return False
         end *= 1.1
-    start = 0.0
-    if _delta(law, mu, start) > _NEARLY_ALL:
-        # Where both claims meet the diagonal: see the small epsilons of `ShiftedGaussianDP`.
-        start = bisect(lambda e: _delta(law, mu, e) <= _NEARLY_ALL, end, 0.0, tolerance=1e-3)
-        height = (1 - _delta(law, mu, start)) * float(expit(-start))
-        if height < float(ndtr(-larger / 2)):
-            return False
     return _chords_below(larger, law, mu, start, end, _SPLITS)
 
 
@@ -620,10 +631,9 @@ def _chords_below(
     middle = (low + high) / 2
     touched = gdp_delta(larger, middle)
     slope = math.exp(middle + float(log_ndtr(-larger / 2 - middle / larger)))
-    if all(
-        _delta(law, mu, e) <= touched - slope * math.expm1(e - middle) for e in (low, high)
-    ):
+    if all(_delta(law, mu, e) <= touched - slope * math.expm1(e - middle) for e in (low, high)):
         return True
     return splits > 0 and all(
-        _chords_below(larger, law, mu, *ends, splits - 1) for ends in ((low, middle), (middle, high))
+        _chords_below(larger, law, mu, *ends, splits - 1)
+        for ends in ((low, middle), (middle, high))
     )
