@@ -13,7 +13,7 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from ..privacy import BudgetExceededError, GaussianDP, PureDP, gdp_mu
+from ..privacy import BudgetExceededError, GaussianDP, PrivacyLedger, PureDP, gdp_mu
 from ..privacy._best_of import Poisson, Stopping, TruncatedNegativeBinomial
 from ..privacy._bisect import bisect
 from ..privacy._mechanisms import Mechanism, gdp_epsilon
@@ -118,6 +118,13 @@ def _plan_gaussian(law: Stopping, epsilon: float, delta: float) -> RunPlan:
     ideal = gdp_epsilon(mu, delta_of_run * (1 - RESERVE)) / (1 - RESERVE)
     found = base(mu * (1 + _MARGIN), min(epsilon, 1.0))
     return RunPlan(ideal * (1 - 1e-11), delta_of_run, found, law.price(found))
+
+
+def in_ledger(plan: RunPlan, delta: float) -> float:
+    """Return the epsilon that a ledger with the default accountant counts for a search."""
+    if plan.total.unprotected:
+        return math.inf
+    return PrivacyLedger(epsilon=math.inf, delta=delta).price(plan.total).epsilon
 
 
 # ---- whether a ledger holds a search, and if not, what would fit

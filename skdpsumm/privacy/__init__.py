@@ -8,6 +8,7 @@ from ._warnings import (
     BudgetExceededError,
     BudgetWarning,
     LedgerDamagedError,
+    NoiseWarning,
     PrivacyLeakWarning,
 )
 
@@ -16,6 +17,7 @@ __all__ = [
     "BudgetWarning",
     "GaussianDP",
     "LedgerDamagedError",
+    "NoiseWarning",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
     "PrivacyLedger",
