@@ -248,12 +248,16 @@ def test_plan_spends_what_it_may(law, epsilon, delta):
     assert not plan.covers(larger)
 
 
-def test_ledger_takes_one_entry_and_the_slack_fits_its_reserve():
+def test_ledger_takes_searches_and_the_slack_fits_its_reserve():
     total = plan_runs(stopping(0.0, 10), 1.0, 1e-6).total
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-6)
     ledger.charge(total)
     paid = ledger.spent.epsilon
     assert 1.35 < paid < 1.4  # the Gaussian that dominates at all epsilons
+    for _ in range(6):  # with room for others
+        ledger.charge(total)
+    replaced = PrivacyLedger(epsilon=10.0, delta=1e-6, adjacency="replace_one")
+    replaced.charge(total)
     pure = PrivacyLedger(epsilon=1.0)
     pure.charge(plan_runs(stopping(0.0, 10), 1.0, 0.0).total)
     assert pure.spent.epsilon == pytest.approx(1.0, abs=1e-8)

@@ -63,7 +63,7 @@ class ChoiceNoise:
     def __str__(self) -> str:
         told = (
             f"the choice tells apart mean scores that differ by {self.difference:.2g} or more"
-            if math.isfinite(self.difference)
+            if self.difference < self.size
             else "the choice tells no two candidates apart"
         )
         words = f"{told}, of {self.size:.4g}; {self._of_fit}"
@@ -77,7 +77,7 @@ class ChoiceNoise:
         apart = (
             f"Candidates whose mean scores differ by less than {self.difference:.2g} of "
             f"{self.size:.4g} were told apart by chance."
-            if math.isfinite(self.difference)
+            if self.difference < self.size
             else "The released sum tells no two of them apart."
         )
         return (
