@@ -59,8 +59,12 @@ def laplace(b, scale):
 def intervals(kinks, regularization, scale):
     """Return ends of intervals of w: wide, and fine where a row's slope bends."""
     reach = (12 * scale + 8) / regularization
-    near = [kink + sign * np.linspace(-1, 1, 300) * wide for kink in kinks for wide in (0.05, 1.0)
-            for sign in (1, -1)]
+    near = [
+        kink + sign * np.linspace(-1, 1, 300) * wide
+        for kink in kinks
+        for wide in (0.05, 1.0)
+        for sign in (1, -1)
+    ]
     return np.unique(np.concatenate([np.linspace(-reach, reach, 2500), *near, kinks]))
 
 
@@ -108,7 +112,7 @@ def deltas(mechanism):
 
 
 def check_gaussian(checks):
-    """One feature, Gaussian noise: every loss, both kinds of neighbours, and too little noise."""
+    """Compare Gaussian noise for one feature: losses, kinds of neighbours, and too little noise."""
     for case in CASES:
         name, loss, _, _, regularization = case
         for adjacency in ("add_remove", "replace_one"):
@@ -123,7 +127,7 @@ def check_gaussian(checks):
 
 
 def check_factors(checks):
-    """Parts of the statement that somebody might drop."""
+    """Drop parts of the statement."""
     sharp = ("Huberised hinge", HuberizedHinge(0.5), (-1.0, 1.0), [0.5, 1.5], 0.1)
     exact = worst(sharp, "add_remove", 2.0)
     checks.found_out("no determinant", exact, deltas(GaussianDP(1 / 2.0)))
@@ -138,15 +142,18 @@ def check_factors(checks):
 
 
 def check_solver(checks):
-    """What a solver returns is not the minimiser: its distance is paid for by output noise."""
+    """Compare the minimiser and the noisy result of a solver that stays near it, together."""
     case, distance = CASES[2], 1e-3
     row = row_of(case[1], case[4])
     found = calibrate(*TARGET, **row, distance=distance)
     mu = 2 * distance / found.output_scale
     exact = []
     for epsilon in EPSILONS:
-        pairs = (pair for both in laws(case, "add_remove", found.noise_scale)
-                 for pair in (both, both[::-1]))
+        pairs = (
+            pair
+            for both in laws(case, "add_remove", found.noise_scale)
+            for pair in (both, both[::-1])
+        )
         exact.append(max(joint(p, q, mu, epsilon) for p, q in pairs))
     what = f"minimiser and what is released, {distance:g} from it on either side"
     checks.curve(what, EPSILONS, exact, deltas(found.mechanism))
@@ -161,7 +168,7 @@ def joint(p, q, mu, epsilon):
 
 
 def check_pure(checks):
-    """Noise of density exp(-|b| / s): the largest log ratio of any interval is at most epsilon."""
+    """Compare noise of density exp(-|b| / s): log ratios of intervals are at most epsilon."""
     for case in (CASES[1], CASES[3]):
         name, loss, _, _, regularization = case
         for adjacency in ("add_remove", "replace_one"):
@@ -212,7 +219,7 @@ def softmax_masses(rows, regularization, scale, at, areas):
 
 
 def check_three_classes(checks):
-    """Softmax: a simplex of corners, and a curvature of rank two."""
+    """Compare softmax: a simplex of corners, and a curvature of rank two."""
     regularization, base = 2.0, [(0.5, 2)]
     one = [*base, (1.0, 0)]
     for adjacency, other in (("add_remove", base), ("replace_one", [*base, (-1.0, 0)])):

@@ -92,7 +92,7 @@ def deltas(mechanism, epsilons):
 
 
 def check_gaussian(checks):
-    """Runs of Gaussian cost, and claims with a factor dropped."""
+    """Compare runs of Gaussian cost."""
     mu = 0.5
     run = GaussianDP(mu)
     for name, law in LAWS.items():
@@ -118,7 +118,7 @@ class Failing:
 
 
 def check_failing(checks):
-    """A rare failure that ranks first is what the factor E[K] pays for."""
+    """Compare a rare failure that ranks first, which the factor E[K] pays for."""
     run = Failing()
     for name, law in LAWS.items():
         shift = law.shift(run)
@@ -129,7 +129,7 @@ def check_failing(checks):
 
 
 def check_pure(checks):
-    """Runs of a pure cost: the largest epsilon at which delta is not yet zero."""
+    """Compare runs of a pure cost by the largest log ratio."""
     epsilon = 0.7
     for name, law in LAWS.items():
         weights = chances(law)
@@ -151,7 +151,7 @@ def largest_ratio(law, pair, weights):
 
 
 def check_public_list(checks):
-    """If trial j always tried the j-th candidate, the winner would tell that j - 1 others lost."""
+    """Let trial j try the j-th candidate: then the winner tells that j - 1 others lost."""
     law, epsilon, place = LAWS["logarithmic"], 0.3, 12
     price = law.price(PureDP(epsilon)).epsilon(0.0)
     ks = np.arange(4001)
@@ -194,7 +194,7 @@ def by_position(rows, epsilon):
 
 
 def check_run(checks):
-    """A row is in the fit or in the score, so that a run costs one of them, and not both."""
+    """Compare a run, in which a row is in the fit or in the score, with the cost of one of them."""
     epsilon = 0.5
     tables = [(1, 1, 1), (1, -1, 1), (-1, 1, 1, -1), (1, 1, -1, -1)]
     for law, name in ((by_coins, "coins"), (by_position, "position")):

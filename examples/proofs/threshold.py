@@ -77,7 +77,7 @@ def log_r(order, ratio):
 
 
 def check_theorem(checks):
-    """No query costs more than R, and some costs nearly as much."""
+    """Compare queries with R, which some of them nearly reach."""
     rng = np.random.default_rng(0)
     for ratio in (0.03, 0.3, 1.5):
         orders = 1 + np.array([0.05, 0.2, 0.4]) * math.log(2) / ratio
@@ -91,7 +91,7 @@ def check_theorem(checks):
 
 
 def lattice_moment(order, steps, ratio):
-    """Return the largest ln U - ln(1 - N) of integer noise, where a row moves a query by `steps`."""
+    """Return the largest ln U - ln(1 - N) of integer noise; a row moves a query by `steps`."""
     scale, width = steps / ratio, round(8 * steps / ratio)
     y = np.arange(-40 * scale, 40 * scale + 1).round() + width
     update = np.abs(y) > width
@@ -107,7 +107,7 @@ def lattice_moment(order, steps, ratio):
 
 
 def check_lattice(checks):
-    """Noise on integers costs a little more than the theorem, and the margin of 1 % covers that."""
+    """Compare noise on integers, which the margin of 1 % is for."""
     ratio, order = 0.5, 1.4
     bound = log_r(order, ratio)
     for steps in (30, 100, 300):
@@ -180,7 +180,7 @@ def delta_of_repeats(ratio, epsilon, n_updates, n_none=300, s=8.0):
 
 
 def check_streams(checks):
-    """Streams of one and two updates, of one query and of different ones."""
+    """Compare streams of one and two updates, of one query and of different ones."""
     for epsilon, delta, n_updates in ((1.0, 1e-3, 1), (1.0, 1e-6, 2)):
         ratio = threshold_ratio(epsilon, delta, n_updates)
         epsilons = epsilon * np.array([0.1, 0.3, 0.6, 1.0, 1.3])
