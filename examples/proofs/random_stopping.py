@@ -67,6 +67,69 @@ def gaussian_runs(mu, n=1501):
     yield p[ranks], q[ranks]
 
 
+# ---- the exact curve of Gaussian runs, by brute force
+
+
+def density(law, better):
+    """Return h: the density of the best of K to a run's, where `better` is the mass above."""
+    if isinstance(law, Poisson):
+        return law.mean * np.exp(-law.mean * better)
+    odds = law.gamma / (1 - law.gamma)
+    return law.mean * (1 + better / odds) ** -(1 + law.eta)
+
+
+def won(law, top):
+    """Return H, the chance that the best of K is among the top results of this mass."""
+    if isinstance(law, Poisson):
+        return -np.expm1(-law.mean * top)
+    odds = law.gamma / (1 - law.gamma)
+    if law.eta == 0:
+        return law.mean * odds * np.log1p(top / odds)
+    return law.mean * odds / law.eta * -np.expm1(-law.eta * np.log1p(top / odds))
+
+
+def curve(law, mu, epsilon):
+    """Return D(epsilon), and what the worst search has of it.
+
+    The event has all results above x, and before them all results below z were met. The best z of
+    a grid is taken at each x; the search is the one that ranks results accordingly.
+    """
+    x = np.linspace(mu / 2, 9 + mu, 1_201)[::-1]
+    z = np.linspace(-8, 1, 1_001)
+    q, g = ndtr(mu - x), ndtr(-x)
+    n, m = ndtr(z - mu), ndtr(z)
+    slope = np.exp(mu * (mu / 2 - x))
+    w = density(law, q[:, None] + n) - math.exp(epsilon) * slope[:, None] * density(
+        law, g[:, None] + m
+    )
+    w[z > x[:, None]] = -np.inf
+    best, place = w.max(axis=1), w.argmax(axis=1)
+    value = float(np.trapezoid(np.maximum(best, 0), q))
+    kept = best > 0
+    q, g, place = q[kept], g[kept], place[kept][1:]
+    ours = won(law, q[1:] + n[place]) - won(law, q[:-1] + n[place])
+    theirs = won(law, g[1:] + m[place]) - won(law, g[:-1] + m[place])
+    return value, float((ours - math.exp(epsilon) * theirs).sum())
+
+
+def check_curve(checks):
+    """Compare D with a search that has it, and with the library's price of Gaussian runs."""
+    mu, epsilons = 0.5, EPSILONS[1:]
+    ranks = np.linspace(0, 1, 11)
+    for name, law in LAWS.items():
+        weights = chances(law)
+        ks = np.arange(len(weights))
+        summed = [weights[1:] @ (ks[1:] * (1 - s) ** (ks[1:] - 1.0)) for s in ranks]
+        error = np.abs(density(law, ranks) / summed - 1).max()
+        checks.holds(f"{name}, closed form of h, relative error", error, 1e-6)
+        found = np.array([curve(law, mu, e) for e in epsilons])
+        what = f"{name}, a search, and the curve D"
+        checks.curve(what, epsilons, found[:, 1], found[:, 0], relative=1e-4)
+        checks.found_out("0.99 of D", found[:, 1], 0.99 * found[:, 0], factor=1.005)
+        claimed = deltas(law.price(GaussianDP(mu)), epsilons)
+        checks.curve(f"{name}, D, and the price", epsilons, found[:, 0], claimed, relative=1e-4)
+
+
 def pure_runs(epsilon):
     """Yield masses of results with losses of epsilon in size, the rare ones on top."""
     for top in np.logspace(-5, -0.3, 24):
@@ -216,6 +279,7 @@ def main():
     """Print all comparisons, and fail where one does."""
     checks = Checks("The best of a random number of private runs")
     check_gaussian(checks)
+    check_curve(checks)
     check_failing(checks)
     check_pure(checks)
     check_public_list(checks)
