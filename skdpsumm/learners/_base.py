@@ -153,7 +153,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         Lambda.
     sensitivity_ : float
         Delta_w, by which neighbours' minimisers can differ in the norm of the space, with what the
-        solver's tolerance and rounding add. An int `max_rows_per_group` multiplies it.
+        solver's tolerance and rounding add. An int `max_rows_per_group` multiplies it. Of
+        "gradient", by which their sums of gradients can differ.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
     """
@@ -170,7 +171,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     fit_intercept: bool = False
     intercept_scaling: float = 1.0
     regularization: Any = "auto"
-    mechanism: Any = "functional"
+    mechanism: Any = "auto"
     verbose: int | bool = 0
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -203,19 +204,30 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _chosen_mechanism(self) -> LearnerMechanism:
         """Return the mechanism that was given, or that the name given stands for."""
-        if isinstance(self.mechanism, str):
-            return self._mechanisms()[self.mechanism]()
-        return self.mechanism
+        if not isinstance(self.mechanism, str):
+            return self.mechanism
+        name = self._automatic_mechanism() if self.mechanism == "auto" else self.mechanism
+        return self._mechanisms()[name]()
+
+    def _automatic_mechanism(self) -> str:
+        """Return the name of the best mechanism, by public numbers."""
+        return "functional"
+
+    @property
+    def _is_explicit(self) -> bool:
+        """Whether the function has explicit weights."""
+        return self.kernel == "linear" or self.feature_map is not None
 
     def _check_mechanism(self) -> None:
         known, given = self._mechanisms(), self.mechanism
-        if (isinstance(given, str) and given not in known) or (
+        known_names = {"auto", *known}
+        if (isinstance(given, str) and given not in known_names) or (
             isinstance(given, LearnerMechanism) and self._kind not in given.learners
         ):
             objects = [f"{one.__name__}()" for one in known.values() if one().get_params()]
             raise ValueError(
                 f"The 'mechanism' parameter of {type(self).__name__} must be a str among "
-                f"{sorted(known)} or one of {', '.join(objects)}. Got {given!r} instead."
+                f"{sorted(known_names)} or one of {', '.join(objects)}. Got {given!r} instead."
             )
         mechanism = self._chosen_mechanism()
         mechanism._validate_params()
@@ -225,8 +237,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 f"mechanism={mechanism.name!r} of {type(self).__name__} has no pure guarantee; set "
                 f"delta > 0, or take one of {pure}."
             )
-        explicit = self.kernel == "linear" or self.feature_map is not None
-        if mechanism.needs_features and not explicit:
+        if mechanism.needs_features and not self._is_explicit:
             raise ValueError(
                 f"mechanism={mechanism.name!r} works on explicit features, not on "
                 f"kernel={self.kernel!r}; set kernel='linear', or give a feature_map such as "
@@ -334,15 +345,17 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _bounded(self, problem: Problem, groups: Groups) -> Problem:
         """Return the problem of the rows of each group that stay, or of rows with shares."""
         if self._averages_groups:
-            return replace(problem, shares=equal_shares(groups.sizes[groups.codes]))
+            shares = equal_shares(groups.sizes[groups.codes])
+            return replace(problem, shares=shares, units=groups.codes)
         kept = groups.kept(self._rows_per_group, self._group_key())
-        return replace(problem, X=problem.X[kept], codes=problem.codes[kept])
+        units = groups.codes[kept]
+        return replace(problem, X=problem.X[kept], codes=problem.codes[kept], units=units)
 
     def _draft(self, X: Any, y: Any, X_public: Any, groups: Any = None) -> _Draft:
         problem, coding, given, public = self._pose(X, y, X_public, groups)
         _check_size(len(problem.X), problem.terms)
         plan = self._chosen_mechanism().plan(problem.space, problem.terms, public)
-        problem.check(**getattr(plan, "demands", {}))
+        getattr(plan, "check", Problem.check)(problem)
         if public is not None:
             problem.space.check_points(public, problem.X)
         return _Draft(problem, plan, coding, self._guarantee(plan, given))
@@ -361,7 +374,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         self._coding, self.privacy_ = draft.coding, draft.privacy
         self._read_as = self._reading  # and later tables are, whatever becomes of parameters
         terms = draft.problem.terms
-        self.regularization_, self.sensitivity_ = terms.regularization, terms.sensitivity
+        self.regularization_ = terms.regularization
+        self.sensitivity_ = getattr(draft.plan, "sensitivity", terms.sensitivity)
 
     def _release(self, plan: Plan, problem: Problem) -> None:
         """Minimise, release, and set what is fitted."""
@@ -619,7 +633,8 @@ class IntervalCoding:
 
 
 def _has_probabilities(self) -> bool:
-    return self.loss == "logistic" or getattr(self.loss, "has_probabilities", False)
+    loss = self._loss(2)
+    return loss == "logistic" or getattr(loss, "has_probabilities", False)
 
 
 @estimator
@@ -631,10 +646,11 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
     loss : str or loss object, default="auto"
         "huberized_hinge" (`HuberizedHinge`), "soft_hinge" (`SoftHinge`), "logistic" (learners then
         have `predict_proba`), or "hinge", with its corner rounded for margins from 0.999 to 1.001.
-        "auto" is "huberized_hinge", which has the most signal per unit of noise: its slope is L at
-        small scores, where the logistic loss has half of that. For two classes and "objective" it
-        is "soft_hinge", whose curvature vanishes as its slope nears L, and is
-        free of charge at the default Lambda. With more than two classes losses are multinomial, so
+        "auto" is what has the most signal per unit of noise: "logistic" for the mechanism
+        "gradient", and else "huberized_hinge", whose slope is L at small scores, where the
+        logistic loss has half of that. For two classes and "objective" it is "soft_hinge", whose
+        curvature vanishes as its slope nears L, and is free of charge at the default Lambda. With
+        more than two classes losses are multinomial, so
         that the noise does not grow with their number ("hinge" is one-vs-rest: it does). A string
         stands for the object with its default parameters.
     classes : sequence or None, default=None
@@ -657,14 +673,20 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
 
     def _check_parameters(self):
         super()._check_parameters()
-        classifier_loss(self.loss, 2)  # which checks it
+        classifier_loss(self._loss(2), 2)  # which checks it
+
+    def _loss(self, n_classes: int) -> Any:
+        """Return the loss that was given, or that the mechanism takes where none was."""
+        if not (isinstance(self.loss, str) and self.loss == "auto"):
+            return self.loss
+        return self._chosen_mechanism().default_losses[n_classes > 2]
 
     def _describe_target(self, y):
         with warnings.catch_warnings(action="ignore"):  # of how many rows there are
             check_classification_targets(y)
         known = known_classes(y, self.classes)
         flat = self._chosen_mechanism().pays_for_curvature
-        loss = classifier_loss(self.loss, len(known), flat=flat)
+        loss = classifier_loss(self._loss(len(known)), len(known), flat=flat)
         given = "the set of labels in y" if self.classes is None else ""
         return loss, ClassCoding(known, loss.class_codes(len(known))), given
 
