@@ -15,6 +15,11 @@ import math
 import numpy as np
 from _checks import Checks
 
+from skdpsumm.learners.erm._feature_space import FeatureSpace
+from skdpsumm.learners.erm._losses import HuberizedHinge
+from skdpsumm.learners.erm._problem import Problem, Terms
+from skdpsumm.learners.mechanisms._gradient import _COUNT_GRID as COUNT_GRID
+from skdpsumm.learners.mechanisms._gradient import GradientPlan, IntegerRows
 from skdpsumm.privacy._mechanisms import GaussianDP, gdp_delta
 from skdpsumm.privacy._objective import discrete_slack
 
@@ -65,19 +70,53 @@ def check_grid(checks):
 
 
 def check_persons(checks):
-    """Let a person have up to k rows, or any number, and one clip."""
-    rng, k = np.random.default_rng(0), 3
-    rows = contributions()
-    sums = rows[rng.integers(0, len(rows), (20_000, k))].sum(axis=1)
-    longest = rows[np.linalg.norm(rows, axis=1) == RADIUS * CLIP]
-    largest = max(np.linalg.norm(sums, axis=1).max(), np.linalg.norm(k * longest, axis=1).max())
-    checks.holds(f"{k} rows of a person, largest norm", largest, k * RADIUS * CLIP)
-    checks.found_out(f"{k} rows at the price of one", largest, RADIUS * CLIP)
-    many = rows[rng.integers(0, len(rows), (2_000, 40))].sum(axis=1)
-    sizes = np.linalg.norm(many, axis=1)
-    clipped = np.trunc(many * np.minimum(1, RADIUS * CLIP / sizes)[:, None])
-    norm = np.linalg.norm(clipped, axis=1).max()
-    checks.holds("40 rows of a person, clipped together", norm, RADIUS * CLIP)
+    """Let a person have up to k rows: all pairs, and many samples of more."""
+    rng, rows = np.random.default_rng(0), contributions()
+    for k in (3, 40):
+        sums = rows[rng.integers(0, len(rows), (20_000, k))].sum(axis=1)
+        longest = rows[np.linalg.norm(rows, axis=1) == RADIUS * CLIP]
+        sums, bound = np.r_[sums, k * longest], math.sqrt(k) * RADIUS * CLIP
+        sizes = np.maximum(np.linalg.norm(sums, axis=1), 1)
+        clipped = np.trunc(sums * np.minimum(1, bound / sizes)[:, None])
+        norm = np.linalg.norm(clipped, axis=1).max()
+        checks.holds(f"{k} rows of a person, clipped together, largest norm", norm, bound)
+        checks.found_out("sums that are not clipped", sizes.max(), bound)
+
+
+def check_library(checks):
+    """Compare the library's own sums with and without a row, and its noise with its claim."""
+    rng = np.random.default_rng(0)
+    space, codes = FeatureSpace(None, 3, 1.0, 0.0), rng.choice([-1.0, 1.0], (301, 1))
+    rows = rng.normal(size=(301, 3))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    rows[0] = [0, -1, 0]  # of norm R on the grid
+    for k, adjacency in ((1, "add_remove"), (1, "replace_one"), (3, "add_remove")):
+        terms = Terms(1.0, 1e-6, adjacency, HuberizedHinge(0.5), 1.0, 1.0, 1, None, rows_of_unit=k)
+        plan = GradientPlan(space, terms, 8, 0.5)
+        units = np.r_[np.zeros(k, int), np.arange(1, 302 - k)]  # the first k rows are one person's
+        moved, alone = 0, 0
+        for weights in (np.zeros((3, 1)), rng.normal(size=(3, 1)), 40 * rng.normal(size=(3, 1))):
+            given = np.r_[rows[[0] * k], rows[k:]], codes[[0] * k + [*range(k, 301)]], units
+            sums = [
+                IntegerRows(Problem(space, X, y, terms, units=u), plan).gradient(weights)
+                for X, y, u in (given, [a[k:] for a in given], [a[:k] for a in given])
+            ]
+            alone += int(np.abs(sums[0] - sums[1] - sums[2]).sum())
+            moved = max(moved, float(np.linalg.norm(sums[0] - sums[1])))
+        what = f"the library's sums, {k} row(s) of a person, {adjacency}"
+        checks.holds(f"{what}, units that other rows move", alone, 0)
+        claimed = plan.sensitivity / plan._grid / (2 if adjacency == "replace_one" else 1)
+        checks.holds(f"{what}, distance in units", moved, claimed)
+        if k > 1:
+            checks.found_out("a person at the price of one row", moved, claimed / math.sqrt(k))
+        else:
+            checks.found_out("0.99 of that", moved, 0.99 * claimed)
+        steps = plan.sensitivity / plan._grid / plan._noise.std[-1]
+        mu = math.sqrt(8) * steps
+        if not plan._count_is_public:
+            mu = math.hypot(mu, k / COUNT_GRID / plan._noise.std[0])
+        checks.holds(f"{what}, mu of its noise", mu, plan.mechanism.mu, relative=1e-6)
+        checks.found_out("one step counted", mu, steps)
 
 
 def check_margins(checks):
@@ -245,6 +284,7 @@ def main():
     check_sensitivity(checks)
     check_grid(checks)
     check_persons(checks)
+    check_library(checks)
     check_margins(checks)
     check_noise(checks)
     check_steps(checks)
