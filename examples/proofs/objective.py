@@ -220,18 +220,33 @@ def softmax_masses(rows, regularization, scale, at, areas):
 
 def check_three_classes(checks):
     """Compare softmax: a simplex of corners, and a curvature of rank two."""
-    regularization, base = 2.0, [(0.5, 2)]
-    one = [*base, (1.0, 0)]
-    for adjacency, other in (("add_remove", base), ("replace_one", [*base, (-1.0, 0)])):
-        row = row_of(Softmax(), regularization, 3, adjacency=adjacency)
-        found = calibrate(*TARGET, **row)
-        claimed = deltas(found.mechanism)
-        missed, exact = softmax_deltas(one, other, regularization, found.noise_scale)
-        checks.holds(f"three classes, {adjacency}, mass that the sum misses", missed, 1e-9)
-        checks.curve(f"three classes, {adjacency}", EPSILONS, exact, claimed, relative=2e-3)
-        if adjacency == "add_remove":
-            _, half = softmax_deltas(one, other, regularization, found.noise_scale / 2)
-            checks.found_out("half the noise", half, claimed)
+    base, one = [(0.5, 2)], [(0.5, 2), (1.0, 0)]
+    for regularization in (0.8, 20.0):
+        for adjacency, other in (("add_remove", base), ("replace_one", [*base, (-1.0, 0)])):
+            row = row_of(Softmax(), regularization, 3, adjacency=adjacency)
+            found = calibrate(*TARGET, **row)
+            claimed = deltas(found.mechanism)
+            what = f"three classes, Lambda = {regularization:g}, {adjacency}"
+            missed, exact = softmax_deltas(one, other, regularization, found.noise_scale)
+            checks.holds(f"{what}, mass that the sum misses", missed, 1e-6)
+            checks.curve(what, EPSILONS, exact, claimed, relative=2e-3)
+            if regularization >= 20:  # where the claim has least to spare
+                _, half = softmax_deltas(one, other, regularization, found.noise_scale / 2)
+                checks.found_out("half the noise", half, claimed)
+
+
+def check_curvature(checks):
+    """Compare log determinants of rows of softmax with those of as large a probability."""
+    rng = np.random.default_rng(0)
+    for m, k in ((2, 0.3), (4, 0.3), (4, 3.0)):
+        worst = 0.0
+        for p in rng.dirichlet(np.full(m + 1, 0.7), 300):
+            s, hessian = 1 - p.max(), np.diag(p) - np.outer(p, p)
+            found = np.linalg.slogdet(np.eye(m + 1) + 2 * k * hessian)[1]
+            alike = (m - 1) * math.log1p(2 * k * s / m)
+            alike += math.log1p(2 * k * s * (1 - s) * (m + 1) / m)
+            worst = max(worst, found / alike)
+        checks.holds(f"{m + 1} classes, k = {k}, log det over its bound", worst, 1.0)
 
 
 def softmax_deltas(one, other, regularization, scale):
@@ -248,6 +263,7 @@ def main():
     check_factors(checks)
     check_solver(checks)
     check_three_classes(checks)
+    check_curvature(checks)
     check_pure(checks)
     checks.close()
 
