@@ -20,7 +20,8 @@ class BaseTDDL(BaseKernelLearner):
         "auto" is "functional" (`FunctionalMechanism`): Gaussian noise on the minimiser's
         projection on the span of phi(Z), of at most ``Delta_w |phi(z)| / mu`` on a prediction.
         "laplace" (`LaplaceAnswers`): the paper's Algorithm 2, noise on each answer and least
-        squares; much worse, shown for comparison. A string stands for the object with its default parameters.
+        squares; much worse, shown for comparison. A string stands for the object with its
+        default parameters.
 
     Notes
     -----

@@ -31,13 +31,13 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..._computing import advance
+from ..._computing import advance, one_blas_thread
 from ..._linear_systems import Floats, power_below
 from ...privacy import gdp_mu
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise
-from ..erm._feature_space import FeatureSpace, row_lengths, rows_of_block
+from ..erm._feature_space import FeatureSpace, row_lengths
 from ..erm._losses import Loss
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
 from ._base import LearnerMechanism
@@ -51,11 +51,13 @@ _WITHIN = 1 - 2.0**-40
 # Slopes are evaluated for a multiple of so many rows, so that no row is left over for a loop that
 # rounds otherwise.
 _LANES = 64
+# Numbers of a block, which stay in a core's own cache, and its rows at most.
+_CACHED, _MOST_ROWS = 2**17, 4096
 # Part of mu^2 that pays for the number of rows, which only bounds the rate; and that number's grid,
 # on which its noise is as wide as that of the gradients is on theirs.
 _COUNT_SHARE, _COUNT_GRID = 0.02, 2.0**-28
-# Steps: so many times the root of mu, from 64, and as many as a row of 64,000 products can have.
-_STEPS_PER_ROOT, _FEWEST, _MOST, _PRODUCTS = 400.0, 64, 512, 64_000
+# Steps: so many times the root of mu, from 64, and as many as a row of 50,000 products can have.
+_STEPS_PER_ROOT, _FEWEST, _MOST, _PRODUCTS = 400.0, 64, 512, 50_000
 # The noise on a score where losses have no curvature, in units of the loss's `noise_part`, where mu
 # is 0.1, and the power of mu with which it grows; the momentum of long runs, and how many times its
 # memory a run lasts at least; and the rate in units of 1 / (beta R^2 n), of which 3.8 may diverge.
@@ -81,8 +83,8 @@ class GradientDescent(LearnerMechanism):
     ----------
     n_steps : int or "auto", default="auto"
         T, the number of passes over the rows. More steps come closer to the minimum and cost
-        time; noise on the result stays the same. "auto" is from 64 to 256: more of them for a
-        larger budget, and fewer for more than 250 features.
+        time; noise on the result stays the same. "auto" is from 64 to 512: more of them for a
+        larger budget, and fewer for more than 100 features.
     clip : float or "auto", default="auto"
         C, the longest slope of a row's loss. Less has less noise, and is less true to the loss.
         "auto" is half the largest slope of losses of classes for small budgets (no slope is
@@ -352,7 +354,8 @@ class IntegerRows:
         if units is not None:  # rows of a group stand together
             order = np.argsort(units, kind="stable")
             self._X, self._codes, units = X[order], self._codes[order], units[order]
-        rows = rows_of_block(self._width * (1 if units is None else terms.n_scores))
+        width = self._width * (1 if units is None else terms.n_scores)
+        rows = min(max(_CACHED // width, _LANES), _MOST_ROWS)
         self._runs = list(_runs(len(X), rows, units))
         self._kept: list[NDArray[np.float32]] = []
         self._keep()
@@ -391,12 +394,13 @@ class IntegerRows:
         unit = power_below(float(np.linalg.norm(weights))) * _WEIGHT_GRID if weights.any() else 1.0
         whole, scale = np.rint(weights / unit), unit * self._plan._feature_grid
         total = np.zeros(weights.shape, dtype=np.int64)
-        for run, features in self._blocks():
-            slopes = self._slopes((features @ whole) * scale, run.here)
-            if run.starts is None:
-                total += (features.T @ slopes).astype(np.int64)
-            else:
-                total += self._clipped_sums(features, slopes, run.starts)
+        with one_blas_thread():
+            for run, features in self._blocks():
+                slopes = self._slopes((features @ whole) * scale, run.here)
+                if run.starts is None:
+                    total += (features.T @ slopes).astype(np.int64)
+                else:
+                    total += self._clipped_sums(features, slopes, run.starts)
         return total
 
     def _slopes(self, scores: Floats, here: slice) -> Floats:
