@@ -1,11 +1,10 @@
 """The functional mechanism: Gaussian noise on a function itself (Hall, Rinaldo, Wasserman 2013).
 
 Two minimisers of neighbouring data differ by at most Delta_w in the norm of the space, whether the
-data differ in a row or in a group of rows: nothing else is asked of neighbours. In orthonormal
-coordinates of any fixed subspace that is their Euclidean distance, so Gaussian noise of standard
-deviation Delta_w / mu on each coordinate makes the projection of the function mu-GDP, however many
-predictions are read off it. A prediction at x gets noise of standard deviation at most
-``Delta_w |phi(x)| / mu``.
+data differ in a row or in a group of rows: nothing else is asked of neighbours. Gaussian noise of
+standard deviation Delta_w / mu on orthonormal coordinates of any subspace, fixed or grown from
+answer to answer, makes the projection of the function mu-GDP, however many predictions are read
+off it. The proof is in docs/proofs/functional.md.
 """
 
 from __future__ import annotations
@@ -255,8 +254,8 @@ class SpanNoise(ExactNoise):
     Notes
     -----
     With ``L L^T = K_ZZ + j I`` the coordinates of a function f are ``u = L^-1 f(Z)``. For two
-    functions that are Delta_w apart these differ by at most Delta_w: ``|L^-1 v|^2 = v^T (K_ZZ +
-    jI)^-1 v <= |P_Z (w - w')|^2``. What float64 adds to that is bounded in `_rounding`.
+    functions that are Delta_w apart these differ by at most Delta_w (docs/proofs/functional.md).
+    What float64 adds to that is bounded in `coordinate_rounding`.
     """
 
     def __init__(self, space: Space, points: NDArray, terms: Terms):
