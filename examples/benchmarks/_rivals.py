@@ -11,7 +11,9 @@ oracle, in favour of the rival. Neighbours differ by one row added or removed (b
 import functools
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import dp_accounting
 import numpy as np
@@ -24,6 +26,12 @@ from skdpsumm.privacy import gdp_mu
 
 # The logistic loss on rows of norm 1: norm of its gradient, eigenvalue of its Hessian.
 LIPSCHITZ, SMOOTHNESS = 1.0, 0.25
+
+
+class OnColumns(NamedTuple):
+    """A method that gets frames of the columns as they are, and what is `public` of them."""
+
+    run: Callable
 
 
 def unit_rows(X):
