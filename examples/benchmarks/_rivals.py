@@ -9,6 +9,7 @@ oracle, in favour of the rival. Neighbours differ by one row added or removed (b
 """
 
 import functools
+import json
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -130,6 +131,11 @@ SGD_PARAMETERS = {
 }
 
 
+def nearest(parameters, epsilon):
+    """Return what was tuned at the epsilon nearest to this one."""
+    return parameters[min(parameters, key=lambda known: abs(np.log(known / epsilon)))]
+
+
 def dp_sgd(X_train, y_train, X_test, epsilon, delta, seed, oracle=False):
     """Return scores by DP-SGD: Poisson batches or all rows, heavy ball .9, mean of the last half.
 
@@ -138,10 +144,10 @@ def dp_sgd(X_train, y_train, X_test, epsilon, delta, seed, oracle=False):
     """
     if delta == 0:
         return None
-    nearest = min(SGD_PARAMETERS, key=lambda known: abs(np.log(known / epsilon)))
     X, y = X_train.astype(np.float32), y_train.astype(np.float32)
     columns = []
-    for rate, steps, clip, learning_rate in SGD_PARAMETERS[nearest][: None if oracle else 1]:
+    settings = nearest(SGD_PARAMETERS, epsilon)
+    for rate, steps, clip, learning_rate in settings if oracle else settings[:1]:
         rng, (n, d) = np.random.default_rng(seed), X.shape
         sigma = sgd_noise(rate, steps, epsilon, delta)
         w, velocity, average = np.zeros((3, d), dtype=np.float32)
@@ -157,6 +163,15 @@ def dp_sgd(X_train, y_train, X_test, epsilon, delta, seed, oracle=False):
                 average += w / (steps - steps // 2)
         columns.append(X_test @ average)
     return np.transpose(columns)
+
+
+def elsewhere(python, worker, **arrays):
+    """Run the worker with another interpreter on arrays and frames, and return its scores."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, scores = Path(folder, "given.npz"), Path(folder, "scores.npy")
+        np.savez(given, **arrays)
+        subprocess.run([python, "-W", "ignore", "-c", worker, given, scores], check=True)
+        return np.load(scores)
 
 
 WORKER = """
@@ -184,21 +199,138 @@ def diffprivlib(X_train, y_train, X_test, epsilon, delta, seed, python, factor=1
     """
     if delta:
         return None
-    with tempfile.TemporaryDirectory() as folder:
-        given, scores = Path(folder, "given.npz"), Path(folder, "scores.npy")
-        arrays = {"X_train": X_train, "y_train": y_train, "X_test": X_test}
-        np.savez(given, epsilon=factor * epsilon, seed=seed, **arrays)
-        subprocess.run([python, "-W", "ignore", "-c", WORKER, given, scores], check=True)
-        return np.load(scores)
+    arrays = {"X_train": X_train, "y_train": y_train, "X_test": X_test}
+    return elsewhere(python, WORKER, epsilon=factor * epsilon, seed=seed, **arrays)
+
+
+EBM_WORKER = """
+import json, sys
+import numpy as np
+import pandas as pd
+from interpret.privacy import DPExplainableBoostingClassifier
+given = np.load(sys.argv[1])
+public = json.loads(str(given["public"]))
+train, test = (pd.DataFrame({name: given[f"{part} {name}"] for name in public})
+               for part in ("train", "test"))
+columns = []
+for settings in json.loads(str(given["settings"])):
+    model = DPExplainableBoostingClassifier(
+        feature_names=list(public),
+        feature_types=["continuous" if bounds else "nominal" for bounds in public.values()],
+        privacy_bounds={name: bounds for name, bounds in public.items() if bounds},
+        epsilon=float(given["epsilon"]), delta=float(given["delta"]), composition="gdp",
+        n_jobs=1, random_state=int(given["seed"]), **settings)
+    columns.append(model.fit(train, given["y_train"]).decision_function(test))
+np.save(sys.argv[2], np.transpose(columns))
+"""
+# For each epsilon the best of 45 settings on the synthetic tables of rivals_tuning.py.
+EBM_PARAMETERS = {
+    epsilon: {"learning_rate": rate, "max_rounds": rounds, "max_leaves": 6}
+    | {"max_bins": bins, "bin_budget_frac": share}
+    for epsilon, rate, rounds, bins, share in (
+        (0.1, 0.1, 30, 16, 0.3),
+        (0.3, 0.03, 300, 16, 0.3),
+        (1.0, 0.3, 100, 32, 0.1),
+        (3.0, 0.1, 300, 32, 0.1),
+    )
+}
+
+
+def dp_ebm(train, y_train, test, epsilon, delta, seed, python, public, settings=({},)):
+    """Run interpret-core's DPExplainableBoostingClassifier on the columns as they are.
+
+    Numbers get their public bounds; categories are "nominal", since it takes no list of them that
+    has no order. It finds them, and the number of rows, in the private rows, at no cost to epsilon.
+    Each of `settings` makes a column; the first default is its own.
+    """
+    if delta == 0:
+        return None
+    bounds = {name: None if isinstance(known, list) else known for name, known in public.items()}
+    parts = {"train": train, "test": test}
+    arrays = {
+        f"{part} {name}": frame[name].to_numpy() for part, frame in parts.items() for name in public
+    }
+    arrays = {key: a.astype(str) if a.dtype == object else a for key, a in arrays.items()}
+    texts = {"public": json.dumps(bounds), "settings": json.dumps(settings)}
+    numbers = {"epsilon": epsilon, "delta": delta, "seed": seed, "y_train": y_train}
+    return elsewhere(python, EBM_WORKER, **arrays, **texts, **numbers)
+
+
+def tuned_ebm(train, y_train, test, epsilon, *rest, **known):
+    settings = [nearest(EBM_PARAMETERS, epsilon)]
+    return dp_ebm(train, y_train, test, epsilon, *rest, settings=settings, **known)
+
+
+OPACUS_WORKER = """
+import json, sys
+import numpy as np
+import torch
+from opacus import PrivacyEngine
+given = np.load(sys.argv[1])
+X, y, X_test = (torch.as_tensor(given[name].astype(np.float32)) for name in
+                ("X_train", "y_train", "X_test"))
+
+class Rows(torch.utils.data.TensorDataset):
+    def __getitems__(self, rows):  # a batch at once: hundred times faster
+        return self[rows]
+
+columns = []
+for rate, steps, clip, learning_rate in json.loads(str(given["settings"])):
+    torch.manual_seed(int(given["seed"]))
+    model = torch.nn.Linear(X.shape[1], 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    loader = torch.utils.data.DataLoader(Rows(X, y), batch_size=round(rate * len(X)),
+                                         collate_fn=lambda batch: batch)
+    epochs = round(steps / len(loader))
+    model, optimizer, loader = PrivacyEngine().make_private_with_epsilon(
+        module=model, data_loader=loader, epochs=epochs, max_grad_norm=clip,
+        optimizer=torch.optim.SGD(model.parameters(), lr=learning_rate / clip, momentum=0.9),
+        target_epsilon=float(given["epsilon"]), target_delta=float(given["delta"]))
+    average, step = torch.optim.swa_utils.AveragedModel(model), 0
+    for epoch in range(epochs):
+        for batch, labels in loader:
+            optimizer.zero_grad()
+            scores = model(batch)[:, 0]
+            torch.nn.functional.binary_cross_entropy_with_logits(scores, labels).backward()
+            optimizer.step()
+            step += 1
+            if step > epochs * len(loader) // 2:
+                average.update_parameters(model)
+    columns.append(average.module._module.weight.detach().numpy()[0] @ X_test.numpy().T)
+np.save(sys.argv[2], np.transpose(columns))
+"""
+# As SGD_PARAMETERS, the best of 16 on the tables of rivals_tuning.py, the same at each epsilon.
+# From epsilon 1 on the best five there are within .0005, so that it is a choice among equals.
+OPACUS_PARAMETERS = {epsilon: (1, 100, 0.3, 2) for epsilon in SGD_PARAMETERS}
+
+
+def opacus(X_train, y_train, X_test, epsilon, delta, seed, python, settings=None):
+    """Run Opacus' DP-SGD of a torch.nn.Linear: heavy ball .9, mean of the last half.
+
+    The accountant is its default, PRV; batches are Poisson. `settings` are as in SGD_PARAMETERS,
+    each of which makes a column.
+    """
+    if delta == 0:
+        return None
+    arrays = {"X_train": X_train, "y_train": y_train, "X_test": X_test}
+    texts = {"settings": json.dumps(settings or [nearest(OPACUS_PARAMETERS, epsilon)])}
+    return elsewhere(
+        python, OPACUS_WORKER, epsilon=epsilon, delta=delta, seed=seed, **arrays, **texts
+    )
+
+
+def opacus_as_sgd(X_train, y_train, X_test, epsilon, *rest, **known):
+    settings = nearest(SGD_PARAMETERS, epsilon)[:1]
+    return opacus(X_train, y_train, X_test, epsilon, *rest, settings=settings, **known)
 
 
 def on_fourier_features(method, gamma=1.0, n_components=500):
     """Return the method on random Fourier features of the rows, scaled to norm 1."""
 
-    def with_features(X_train, y_train, X_test, epsilon, delta, seed):
+    def with_features(X_train, y_train, X_test, epsilon, delta, seed, **known):
         sampler = RBFSampler(gamma=gamma, n_components=n_components, random_state=seed)
         Z_train, Z_test = (unit_rows(sampler.fit(X_train).transform(X)) for X in (X_train, X_test))
-        return method(Z_train, y_train, Z_test, epsilon, delta, seed)
+        return method(Z_train, y_train, Z_test, epsilon, delta, seed, **known)
 
     return with_features
 

@@ -1,16 +1,29 @@
 """Private classifiers side by side: ours against what a user would pick instead.
 
     python examples/benchmarks/learner_rivals.py --adult DIR --covertype FILE
-        [--diffprivlib-python PYTHON] [--methods NAME ...] [--skip NAME ...]
-        [--epsilons .1 .3 1 3] [--seeds 3]
+        [--diffprivlib-python PYTHON] [--ebm-python PYTHON] [--opacus-python PYTHON]
+        [--methods NAME ...] [--skip NAME ...] [--epsilons .1 .3 1 3] [--deltas 0 1e-6]
+        [--seeds 3] [--save FILE] [--with FILE ...]
 
 Same rows, same (epsilon, delta), with delta = 0 and 1e-6; accuracy and area under the ROC curve
 on 20 % of the rows, means of the seeds. The rivals are in _rivals.py. A method that has pure DP
-only competes under delta > 0 as well. diffprivlib runs where its interpreter is given; it wants
-a scikit-learn of its own:
+only competes under delta > 0 as well.
+
+Results are kept by --save, as JSON, split by split, and --with reads such files: what they hold is
+shown beside the rest, and is not run again. So rivals run once, and ours are compared with them on
+the same splits whenever ours change:
+
+    ... --seeds 10 --methods EBM Opacus --save rivals.json
+    ... --seeds 10 --methods skdpsumm --with rivals.json
+
+Three rivals run where the interpreter of their own environment is given:
 
     python3 -m venv dpl
     dpl/bin/pip install diffprivlib==0.6.6 "scikit-learn>=1.5,<1.6"     # PYTHON is dpl/bin/python
+    python3 -m venv ebm
+    ebm/bin/pip install interpret-core==0.7.8 numpy==2.4.6 pandas==3.1.1
+    python3 -m venv opacus
+    opacus/bin/pip install torch==2.13.0 opacus==1.6.0         # torch's wheel for CPUs will do
 
 Adult (UCI): DIR holds adult.data and adult.test, gzipped or not, or it is one such file. Missing
 categories stay without an indicator. Covertype, class 2 against the rest: an npz with X (n, 54),
@@ -68,6 +81,8 @@ ADULT = {
     "Scotland, Thailand, Yugoslavia, El-Salvador, Trinadad&Tobago, Peru, Hong, "
     "Holand-Netherlands",
 }
+# adult.names says that unknown values are "?"; only these columns have some.
+UNKNOWN = ("workclass", "occupation", "native-country")
 # UCI's covtype.info has the units: degrees of azimuth (0-360) and slope, metres, indices of
 # 0-255. Elevation, slope and distances are round numbers around the study area's, as in
 # examples/papers/m2m_table1.py.
@@ -83,7 +98,6 @@ COVERTYPE = [
     (0, 255),
     (0, 7200),
 ]
-
 
 
 @dataclass(frozen=True)
@@ -132,9 +146,9 @@ def adult(path):
     blocks, columns, public = [], {}, {}
     for (name, known), values in zip(ADULT.items(), np.transpose(table)[:14], strict=True):
         if isinstance(known, str):
-            public[name] = known.split(", ")
+            public[name] = known.split(", ") + ["?"] * (name in UNKNOWN)
             columns[name] = values.astype(object)
-            blocks.append((values[:, None] == public[name]).astype(float))
+            blocks.append((values[:, None] == known.split(", ")).astype(float))
         else:
             public[name] = known
             columns[name] = values.astype(float)
@@ -185,15 +199,36 @@ OURS = {
 METHODS = {**_rivals.RIVALS, **OURS}
 
 
+def elsewhere(arguments):
+    """Return the methods that run in another environment, and say which of these are missing."""
+    methods = {}
+
+    def add(option, *runs, kind=lambda run: run):
+        python = getattr(arguments, option.replace("-", "_"))
+        if python is None:
+            print(f"{', '.join(name for name, _ in runs)}: missing, needs --{option}")
+        else:
+            methods.update(
+                (name, kind(functools.partial(run, python=python))) for name, run in runs
+            )
+
+    at_twice_epsilon = functools.partial(_rivals.diffprivlib, factor=2.0)
+    add(
+        "diffprivlib-python",
+        ("diffprivlib (one row REPLACED)", _rivals.diffprivlib),
+        ("diffprivlib at 2 epsilon (add/remove)", at_twice_epsilon),
+    )
+    ebm = ("DP-EBM", _rivals.dp_ebm), ("DP-EBM, tuned", _rivals.tuned_ebm)
+    add("ebm-python", *ebm, kind=_rivals.OnColumns)
+    opacus = {"Opacus": _rivals.opacus, "Opacus, set as DP-SGD": _rivals.opacus_as_sgd}
+    on_rff = {f"{name}, 500 RFF": _rivals.on_fourier_features(run) for name, run in opacus.items()}
+    add("opacus-python", *opacus.items(), *on_rff.items())
+    return methods
+
+
 def available(arguments):
-    """Return the methods that can run, and say which cannot."""
-    methods = dict(METHODS)
-    if arguments.diffprivlib_python:
-        run = functools.partial(_rivals.diffprivlib, python=arguments.diffprivlib_python)
-        methods["diffprivlib (one row REPLACED)"] = run
-        methods["diffprivlib at 2 epsilon (add/remove)"] = functools.partial(run, factor=2.0)
-    else:
-        print("diffprivlib: missing, needs --diffprivlib-python")
+    """Return the methods that can run and are asked for."""
+    methods = METHODS | elsewhere(arguments)
     if not hasattr(skdpsumm, "TDILClassifier"):
         print("skdpsumm.TDILClassifier: missing, so are " + "; ".join(OURS))
         methods = {name: run for name, run in methods.items() if name not in OURS}
@@ -322,7 +357,8 @@ def main():
     )
     parser.add_argument("--adult", type=Path)
     parser.add_argument("--covertype", type=Path)
-    parser.add_argument("--diffprivlib-python")
+    for rival in ("diffprivlib", "ebm", "opacus"):
+        parser.add_argument(f"--{rival}-python", help="its interpreter, see above")
     parser.add_argument("--methods", nargs="*", help="parts of the names of methods")
     parser.add_argument("--skip", nargs="+", default=[], help="parts of the names of others")
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 0.3, 1.0, 3.0])
