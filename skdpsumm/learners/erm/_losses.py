@@ -36,6 +36,8 @@ class Loss(BaseEstimator, ABC):
         L, the largest norm of the gradient.
     smoothness : float
         beta, the largest eigenvalue of the Hessian.
+    clip_part : float
+        The least part of L to which gradient descent clips slopes.
     noise_part : float
         Standard deviation of the noise on a score, which the default of Lambda aims at.
     one_sided : bool
@@ -50,6 +52,7 @@ class Loss(BaseEstimator, ABC):
     """
 
     noise_part: float
+    clip_part: float = 0.5
     one_sided: bool = False
     margin: float = 0.0
     n_additions: int = 1
@@ -464,6 +467,7 @@ class Huber(Loss):
     }
     smoothness = 1.0
     noise_part = 0.1
+    clip_part = 1.0
     threshold: float
 
     def __init__(self, threshold: float = 0.25):
@@ -555,11 +559,8 @@ def classifier_loss(loss: str | Loss, n_classes: int, *, flat: bool = False) -> 
     Parameters
     ----------
     loss : str or MarginLoss
-        "auto" has the most signal per unit of noise.
     n_classes : int
     flat : bool, default=False
         Whether curvature costs privacy, as it does under objective perturbation.
     """
-    if isinstance(loss, str) and loss == "auto":
-        loss = "soft_hinge" if flat and n_classes == 2 else "huberized_hinge"
     return as_loss(loss, "classifier").for_classes(n_classes, flat=flat)
