@@ -303,10 +303,10 @@ def best_columns(name, results, seeds):
 
 
 def compare(ours, rival):
-    """Return the mean of the gaps on the splits that both have, and its standard error."""
+    """Return the mean gap on the splits that both have, its standard error, and their number."""
     gaps = [ours[seed][0] - rival[seed][0] for seed in ours if seed in rival]
     error = np.std(gaps, ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
-    return np.mean(gaps) if gaps else np.nan, error
+    return np.mean(gaps) if gaps else np.nan, error, len(gaps)
 
 
 def show(title, found, epsilons, deltas):
@@ -323,31 +323,27 @@ def show(title, found, epsilons, deltas):
             cells = [means.get((name, e, delta), (np.nan, np.nan)) for e in epsilons]
             fewest = min(len(found.get((name, e, delta), ())) for e in epsilons)
             line = " |".join("".join(f" {v:.3f}" for v in row) for row in np.transpose(cells))
-            print(f"  {name:<38}{line}" + (f" (of {fewest})" if fewest < splits else ""))
+            print(f"  {name:<38}{line}" + (f" ({fewest} splits)" if fewest < splits else ""))
     for delta, epsilon in itertools.product(deltas, epsilons):
         verdict(found, means, epsilon, delta)
 
 
 def verdict(found, means, epsilon, delta):
-    """Print the best rivals and our best by AUC; pure DP is a candidate under delta > 0 too."""
-    cells = [cell for cell in found if cell[1] == epsilon and cell[2] in (0.0, delta)]
-    sides = {
-        "best rival": [c for c in cells if c[0] not in OURS and "oracle" not in c[0]],
-        "best oracle": [c for c in cells if "oracle" in c[0]],
-        "ours": [c for c in cells if c[0] in OURS],
-    }
-    best = {
-        side: max(some, key=lambda cell: means[cell][0], default=None)
-        for side, some in sides.items()
-    }
-    print(f"epsilon {epsilon:g}, " + ("pure DP" if delta == 0 else f"delta = {delta:g}"))
-    for side, cell in best.items():
-        line = "missing" if cell is None else f"{means[cell][0]:.4f}  {cell[0]}"
-        if side != "ours" and cell is not None and best["ours"] is not None:
-            gap, error = compare(found[best["ours"]], found[cell])
-            who = "ours ahead" if gap > 0 else "RIVAL ahead"
-            line += f": {who} by {abs(gap):.4f}, s.e. {error:.4f}"
-        print(f"  {side:<12}{line}")
+    """Print our best by AUC and every rival's gap to it; what is pure DP counts under delta > 0."""
+    best = {}
+    for cell in sorted(means, key=lambda cell: means[cell][0]):
+        if cell[1] == epsilon and cell[2] in (0.0, delta):
+            best["ours" if cell[0] in OURS else cell[0]] = cell
+    ours = best.pop("ours", None)
+    known = "missing" if ours is None else f"{means[ours][0]:.4f}  {ours[0]}"
+    print(f"epsilon {epsilon:g}, {'pure DP' if delta == 0 else f'delta = {delta:g}'}: ours {known}")
+    for cell in reversed(best.values()):
+        line = f"  {means[cell][0]:.4f}  {cell[0]:<38}"
+        if ours is not None:
+            gap, error, splits = compare(found[ours], found[cell])
+            line += f"ours {'ahead' if gap > 0 else 'BEHIND'} by {abs(gap):.4f}, "
+            line += f"s.e. {error:.4f}, {splits} splits"
+        print(line)
 
 
 def main():
