@@ -1,11 +1,11 @@
-"""Private linear classifiers that a user would pick today, for learner_rivals.py.
+"""Private classifiers that a user would pick today, for learner_rivals.py.
 
 A method takes ``(X_train, y_train, X_test, epsilon, delta, seed)`` and returns scores of X_test.
 Rows have Euclidean norm 1, with a constant feature for the intercept; y is boolean; delta = 0 asks
 for pure DP. Where a method does not offer the guarantee it returns None. An array with several
 columns holds one parameter per column, of which the caller takes the best by its test score: an
 oracle, in favour of the rival. Neighbours differ by one row added or removed (but see
-`diffprivlib`).
+`diffprivlib`). All but DP-EBM are linear in the rows.
 """
 
 import functools
@@ -166,7 +166,7 @@ def dp_sgd(X_train, y_train, X_test, epsilon, delta, seed, oracle=False):
 
 
 def elsewhere(python, worker, **arrays):
-    """Run the worker with another interpreter on arrays and frames, and return its scores."""
+    """Run the worker with another interpreter on the arrays, and return its scores."""
     with tempfile.TemporaryDirectory() as folder:
         given, scores = Path(folder, "given.npz"), Path(folder, "scores.npy")
         np.savez(given, **arrays)
@@ -239,9 +239,11 @@ EBM_PARAMETERS = {
 def dp_ebm(train, y_train, test, epsilon, delta, seed, python, public, settings=({},)):
     """Run interpret-core's DPExplainableBoostingClassifier on the columns as they are.
 
-    Numbers get their public bounds; categories are "nominal", since it takes no list of them that
-    has no order. It finds them, and the number of rows, in the private rows, at no cost to epsilon.
-    Each of `settings` makes a column; the first default is its own.
+    Numbers have their public bounds. Categories are "nominal", as a list of them would be an
+    order; it reads off the private rows which there are, and how many rows, at no cost to epsilon.
+    composition="gdp" is the Gaussian mechanism's exact curve for bins, and again for boosting,
+    with `bin_budget_frac` of epsilon and half of delta for the former. Each of `settings` makes a
+    column; without them all is its own default.
     """
     if delta == 0:
         return None
@@ -271,7 +273,7 @@ X, y, X_test = (torch.as_tensor(given[name].astype(np.float32)) for name in
                 ("X_train", "y_train", "X_test"))
 
 class Rows(torch.utils.data.TensorDataset):
-    def __getitems__(self, rows):  # a batch at once: hundred times faster
+    def __getitems__(self, rows):  # a batch at once, not row by row
         return self[rows]
 
 columns = []
