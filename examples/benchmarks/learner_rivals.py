@@ -11,7 +11,7 @@ only competes under delta > 0 as well.
 
 Results are kept by --save, as JSON, split by split, and --with reads such files: what they hold is
 shown beside the rest, and is not run again. So rivals run once, and ours are compared with them on
-the same splits whenever ours change:
+the same splits whenever ours change (--methods without a name runs none):
 
     ... --seeds 10 --methods EBM Opacus --save rivals.json
     ... --seeds 10 --methods skdpsumm --with rivals.json
@@ -220,9 +220,8 @@ def elsewhere(arguments):
     )
     ebm = ("DP-EBM", _rivals.dp_ebm), ("DP-EBM, tuned", _rivals.tuned_ebm)
     add("ebm-python", *ebm, kind=_rivals.OnColumns)
-    opacus = {"Opacus": _rivals.opacus, "Opacus, set as DP-SGD": _rivals.opacus_as_sgd}
-    on_rff = {f"{name}, 500 RFF": _rivals.on_fourier_features(run) for name, run in opacus.items()}
-    add("opacus-python", *opacus.items(), *on_rff.items())
+    on_rff = _rivals.on_fourier_features(_rivals.opacus)
+    add("opacus-python", ("Opacus", _rivals.opacus), ("Opacus, 500 RFF", on_rff))
     return methods
 
 
