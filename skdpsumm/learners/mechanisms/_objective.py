@@ -83,7 +83,7 @@ class ObjectivePerturbation(LearnerMechanism):
             return space.radius**2
         corners, smoothness = terms.loss.corners(terms.n_scores), terms.loss.smoothness
         epsilon, is_pure = min(terms.epsilon, _LARGEST_EPSILON), terms.delta == 0
-        if corners.get("saturating"):
+        if corners.get("saturating") and corners["vertices"] == 1:
             # From 4 beta R^2 / epsilon on, curvature is free where a row comes or goes; where one
             # is replaced, too, but for pure noise, where it is from twice that on.
             times = _PURE if is_pure else (_IN_A_LEDGER if charged else _ALONE)
