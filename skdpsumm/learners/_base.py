@@ -323,6 +323,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if n_rows == 0:  # which a search lets be; solvers are for one row at least
             X, codes = np.zeros((1, X.shape[1])), np.ones((1, coding.n_scores))
         space, rows, public = self._open_space(X, X_public)
+        is_pure = self.delta == 0 and self.epsilon != np.inf
+        space, public = self._chosen_mechanism().narrowed(space, public, is_pure=is_pure)
         terms = self._make_terms(space, loss, coding.n_scores, public)
         problem = Problem(space, rows, codes, terms)
         if n_rows == 0:  # and that one counts nothing

@@ -83,6 +83,19 @@ class LearnerMechanism(BaseEstimator):
         if "name" in vars(cls):
             register(LearnerMechanism._named, cls.name, cls)
 
+    def narrowed(self, space: Space, public: Any, *, is_pure: bool) -> tuple[Space, Any]:
+        """Return the space in which the minimiser is sought, and the public points left to use.
+
+        Parameters
+        ----------
+        space : Space
+        public : ndarray of shape (T, n_columns) or None
+            Public points: those given, or landmarks.
+        is_pure : bool
+            Whether the guarantee is pure, so that noise grows with the dimension.
+        """
+        return space, public
+
     @abstractmethod
     def plan(self, space: Space, terms: Terms, public: Any) -> Any:
         """Return the `Plan`, with its noise calibrated; raise ValueError where there is none.

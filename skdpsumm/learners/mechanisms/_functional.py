@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval
 
@@ -27,6 +27,7 @@ from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
 from ..erm._feature_space import FeatureSpace
+from ..erm._kernel_space import KernelSpace
 from ..erm._problem import (
     ROUNDED_UP,
     Minimizer,
@@ -39,12 +40,11 @@ from ..erm._problem import (
     largest_weight,
     score_rounding,
 )
+from ..erm._span_space import SpanSpace, leading_directions
 from ._base import AnsweredQueries, FrozenAnswers, LearnerMechanism
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
 _GRID = 2.0**-20
-# Part of the trace of K_ZZ that pure noise, whose size grows with the dimension, is spent on.
-_KEPT_TRACE = 0.9
 # In units of R^2: what is left of |phi(z)|^2 outside the span of the points so far, below which z
 # opens no new coordinate.
 _NEGLIGIBLE = 1e-7
@@ -172,6 +172,12 @@ class FunctionalMechanism(LearnerMechanism):
     n_landmarks: int = 256
     max_points: int = 5000
 
+    def narrowed(self, space, public, *, is_pure):
+        # A function of the user's may give a row other values in another block.
+        if public is None or not isinstance(space, KernelSpace) or space.is_users:
+            return space, public
+        return SpanSpace(space, public, leading=is_pure), None
+
     def plan(self, space, terms, public):
         # All features cost no more than their values at public points; pure noise on them does.
         if space.n_features is not None and (public is None or terms.delta > 0):
@@ -210,7 +216,7 @@ class WeightNoise:
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser with noise on all its weights."""
-        return Minimizer(self.space, self._noise.add(problem.minimize().coefficients))
+        return self.space.of_weights(self._noise.add(problem.minimize().coefficients))
 
     def open(self, problem: Problem) -> FrozenAnswers:
         """Return an answering object that holds the release, and nothing private."""
@@ -243,7 +249,7 @@ class SpanNoise:
         n_points = len(points)
         self.idealised = terms.is_private and terms.delta == 0
         if self.idealised:
-            self._to_coordinates = _leading_directions(gram)
+            self._to_coordinates = leading_directions(gram)
             self._sensitivity = self._pure_sensitivity(gram)
             self._pure_noise = PureNoise(terms, self._sensitivity)
             self.mechanism = self._pure_noise.mechanism
@@ -285,15 +291,6 @@ def check_coordinates(rounding: float, terms: Terms, points: str) -> None:
     if terms.is_private:
         remedy = f"take fewer {points}, or a smaller regularization"
         check_rounding(rounding, terms.sensitivity, remedy)
-
-
-def _leading_directions(gram: Floats) -> Floats:
-    """Return V^T K_ZZ^(-1/2) of the leading eigenvectors V: values to orthonormal coordinates."""
-    sizes, vectors = eigh(gram)
-    order = np.argsort(-sizes)
-    kept = np.cumsum(sizes[order]) <= _KEPT_TRACE * sizes.sum()
-    leading = order[: int(kept.sum()) + 1]
-    return (vectors[:, leading] / np.sqrt(sizes[leading])).T
 
 
 class GaussianPath:
