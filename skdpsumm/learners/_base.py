@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -34,7 +34,7 @@ from ..schema._vectorizer import vectorize
 from ._public_points import even_points, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
 from .erm._kernel_space import KERNELS, WITH_WIDTH, KernelSpace, PolynomialKernel, PrecomputedSpace
-from .erm._losses import Floats, Loss, as_loss, classifier_loss
+from .erm._losses import Floats, Loss, classifier_loss, regressor_loss
 from .erm._problem import ROUNDED_UP, Problem, Space, Terms, check_radius, equal_shares
 from .mechanisms._base import LearnerMechanism, Plan
 
@@ -636,7 +636,8 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         "auto" is "huberized_hinge", which has the most signal per unit of noise: its slope is L at
         small scores, where the logistic loss has half of that. For two classes and "objective" it
         is "soft_hinge", whose curvature vanishes as its slope nears L, and is
-        free of charge at the default Lambda. With more than two classes losses are multinomial, so
+        free of charge at the default Lambda. Beyond epsilon = 10 it nears a loss that uses all
+        rows, "logistic" for "objective" and for more than two classes. With more than two classes losses are multinomial, so
         that the noise does not grow with their number ("hinge" is one-vs-rest: it does). A string
         stands for the object with its default parameters.
     classes : sequence or None, default=None
@@ -666,7 +667,7 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
             check_classification_targets(y)
         known = known_classes(y, self.classes)
         flat = self._chosen_mechanism().pays_for_curvature
-        loss = classifier_loss(self.loss, len(known), flat=flat)
+        loss = classifier_loss(self.loss, len(known), flat=flat, epsilon=self.epsilon)
         given = "the set of labels in y" if self.classes is None else ""
         return loss, ClassCoding(known, loss.class_codes(len(known))), given
 
@@ -730,8 +731,9 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
 
     Parameters
     ----------
-    loss : str or loss object, default="huber"
-        "huber" (`Huber`), or "squared", of labels clipped to `y_bounds`. "squared" clips residuals
+    loss : str or loss object, default="auto"
+        "huber" (`Huber`), or "squared", of labels clipped to `y_bounds`. "auto" is "huber", with a
+        threshold that grows from 0.25 to 1 as epsilon grows beyond 10. "squared" clips residuals
         at the length of that interval, for the plain squared loss has no finite sensitivity where
         the number of rows is private. A string stands for the object with its default parameters.
     y_bounds : pair of float
@@ -743,12 +745,12 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
         "loss": "no_validation",
         "y_bounds": "no_validation",
     }
-    loss: Any = "huber"
+    loss: Any = "auto"
     y_bounds: Any = None
 
     def _check_parameters(self):
         super()._check_parameters()
-        as_loss(self.loss, "regressor")
+        regressor_loss(self.loss)  # which checks it
         self._interval()
 
     def _interval(self) -> IntervalCoding:
@@ -765,8 +767,7 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
         return IntervalCoding(low, high)
 
     def _describe_target(self, y):
-        # A copy, for the user's may get other parameters while a learner answers with its noise.
-        return clone(as_loss(self.loss, "regressor")), self._interval(), ""
+        return regressor_loss(self.loss, epsilon=self.epsilon), self._interval(), ""
 
     def predict(self, X):
         """Return the prediction for each row, within `y_bounds`.

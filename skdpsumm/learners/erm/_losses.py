@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval
 
 from ..._linear_systems import Floats
@@ -25,6 +25,10 @@ from ..._linear_systems import Floats
 # A Huberised hinge that is narrower than the first of these widths is minimised by way of wider
 # ones, each so many times as wide as the next.
 _FIRST_WIDTH, _NARROWER = 0.5, 1 / 8
+# Up to this epsilon noise decides which loss is best: one that is steep at small scores. As it ends
+# losses near those that use all rows: a wide parabola (AUC on 2,500 rows of ACS income with a kernel
+# .855 for 2, and .849 for .5), and, where residuals are numbers, a square up to this threshold.
+_PLENTY, _LAST_WIDTH, _LAST_THRESHOLD = 10.0, 2.0, 1.0
 
 
 class Loss(BaseEstimator, ABC):
@@ -549,17 +553,48 @@ def as_loss(loss: str | Loss, kind: Literal["classifier", "regressor"]) -> Any:
     return found
 
 
-def classifier_loss(loss: str | Loss, n_classes: int, *, flat: bool = False) -> Loss:
+def classifier_loss(
+    loss: str | Loss, n_classes: int, *, flat: bool = False, epsilon: float = 1.0
+) -> Loss:
     """Return the loss of the scores of so many classes that a classifier's parameter names.
 
     Parameters
     ----------
     loss : str or MarginLoss
-        "auto" has the most signal per unit of noise.
+        "auto" has the most signal per unit of noise, and nears the logistic loss as noise ends.
     n_classes : int
     flat : bool, default=False
         Whether curvature costs privacy, as it does under objective perturbation.
+    epsilon : float, default=1.0
+        What "auto" follows.
     """
-    if isinstance(loss, str) and loss == "auto":
-        loss = "soft_hinge" if flat and n_classes == 2 else "huberized_hinge"
-    return as_loss(loss, "classifier").for_classes(n_classes, flat=flat)
+    if not (isinstance(loss, str) and loss == "auto"):
+        return as_loss(loss, "classifier").for_classes(n_classes, flat=flat)
+    part = noisy_part(epsilon)
+    if n_classes > 2:
+        start = 1.0 if flat else _FIRST_WIDTH
+        return Softmax(temperature=1 + part * (start - 1), margin=part)
+    if flat:
+        return SoftHinge(part * SoftHinge().margin)
+    return HuberizedHinge(_LAST_WIDTH + part * (_FIRST_WIDTH - _LAST_WIDTH))
+
+
+def regressor_loss(loss: str | Loss, *, epsilon: float = 1.0) -> Loss:
+    """Return the loss of a residual that a regressor's parameter names.
+
+    Parameters
+    ----------
+    loss : str or Huber
+        "auto" is `Huber`, with a threshold that grows as noise ends.
+    epsilon : float, default=1.0
+    """
+    if not (isinstance(loss, str) and loss == "auto"):
+        # A copy, for the user's may get other parameters while a learner answers with its noise.
+        return clone(as_loss(loss, "regressor"))
+    first = Huber().threshold
+    return Huber(_LAST_THRESHOLD + noisy_part(epsilon) * (first - _LAST_THRESHOLD))
+
+
+def noisy_part(epsilon: float) -> float:
+    """Return 1 for budgets at which noise decides on a default, and less and less for others."""
+    return min(1.0, _PLENTY / epsilon)

@@ -16,6 +16,11 @@ from ..._linear_systems import Floats
 from ...privacy._mechanisms import Mechanism, register
 from ..erm._problem import Minimizer, Problem, Space, Terms
 
+# Of R^2: the default of Lambda is no less, however large the budget. Vectors of a schema are short,
+# 1 / sqrt(n_columns) an entry, and penalised all the more: this is about what 1 is for standardised
+# columns, scikit-learn's default.
+LEAST_REGULARIZATION = 0.01
+
 
 class Plan(Protocol):
     """A mechanism whose noise is fixed, before anything private is minimised.

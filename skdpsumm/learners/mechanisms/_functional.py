@@ -41,7 +41,7 @@ from ..erm._problem import (
     score_rounding,
 )
 from ..erm._span_space import SpanSpace, leading_directions
-from ._base import AnsweredQueries, FrozenAnswers, LearnerMechanism
+from ._base import LEAST_REGULARIZATION, AnsweredQueries, FrozenAnswers, LearnerMechanism
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
 _GRID = 2.0**-20
@@ -49,8 +49,6 @@ _GRID = 2.0**-20
 # opens no new coordinate.
 _NEGLIGIBLE = 1e-7
 _POINTS_PER_STEP = 512
-# Of R^2, however large the budget.
-_SMALLEST = 0.1
 
 
 class CoordinateNoise:
@@ -427,4 +425,4 @@ def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
     n_coordinates = terms.n_scores * dimension
     per_sensitivity = noise_multiplier(terms.epsilon, terms.delta, n_coordinates)
     noise = terms.n_moved * terms.loss.lipschitz * space.radius**2 * per_sensitivity
-    return max(noise / terms.loss.noise_part, _SMALLEST * space.radius**2)
+    return max(noise / terms.loss.noise_part, LEAST_REGULARIZATION * space.radius**2)
