@@ -750,7 +750,9 @@ def test_the_gaussian_kernel_is_positive_far_from_the_origin():
         PINPClassifier(gamma=1.0, loss=HuberizedHinge(1e-6)),
         PINPClassifier(gamma=1.0, regularization=1e-15, loss="logistic", epsilon=np.inf),
         TDILClassifier(loss=HuberizedHinge(1e-9)),
-        TDILRegressor(y_bounds=(0, 1), loss=Huber(1e-9), regularization=1e-9),
+        TDILRegressor(
+            y_bounds=(0, 1), loss=Huber(1e-9), regularization=1e-9, mechanism="functional"
+        ),
     ],
     ids=["hinge", "one-vs-rest", "narrow", "not private", "features", "regressor"],
 )

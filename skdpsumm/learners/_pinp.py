@@ -37,14 +37,14 @@ class BasePINP(BaseKernelLearner):
 
     Parameters
     ----------
-    mechanism : str or mechanism object, default="functional"
-        "functional" (`FunctionalMechanism`): all answers lie on one path of a Gaussian process
-        around the minimiser, with noise of at most ``Delta_w |phi(z)| / mu``, for any number of
-        queries. With explicit features `fit` releases the whole function. "svt" (`SparseVector`)
-        and "threshold" (`NoisyThreshold`) are the paper's Algorithm 1 with budgets that hold: they
-        answer from a public hypothesis and pay where it is wrong. They are shown for comparison: in
-        all cases we tried they are worse by far. A string stands for the object with its default
-        parameters.
+    mechanism : str or mechanism object, default="auto"
+        "auto" is "functional" (`FunctionalMechanism`): all answers lie on one path of a Gaussian
+        process around the minimiser, with noise of at most ``Delta_w |phi(z)| / mu``, for any
+        number of queries. With explicit features `fit` releases the whole function. "svt"
+        (`SparseVector`) and "threshold" (`NoisyThreshold`) are the paper's Algorithm 1 with
+        budgets that hold: they answer from a public hypothesis and pay where it is wrong. They are
+        shown for comparison: in all cases we tried they are worse by far. A string stands for the
+        object with its default parameters.
 
     Attributes
     ----------

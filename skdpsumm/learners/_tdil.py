@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._docs import inherited_docs
 from ..privacy._contract import estimator
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
+
+# Beyond this the minimiser itself is better than what so many steps of a descent come to.
+_LARGEST_EPSILON = 30.0
+# Steps of a descent grow as short as the loss is sharp.
+_SHARPEST = 10.0
 
 
 @estimator
@@ -15,13 +21,15 @@ class BaseTDIL(BaseKernelLearner):
 
     Parameters
     ----------
-    mechanism : str or mechanism object, default="functional"
-        "functional" (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or
-        for a kernel on the projection on the span of public landmarks. "objective": noise
-        in the objective, for smooth losses on explicit features; needs less noise where data are
-        plenty, and protects single rows alone (no `max_rows_per_group`). "exponential"
-        (`ExponentialMechanism`): the paper's Algorithm 3, worse, shown for comparison. A string
-        stands for the object with its default parameters.
+    mechanism : str or mechanism object, default="auto"
+        "auto" takes the best by what is public: for explicit features and a smooth loss
+        "gradient", or "objective" where epsilon is above 30 or delta is 0; else "functional".
+        "gradient" (`GradientDescent`): noisy gradient descent on all rows. "functional"
+        (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or for a
+        kernel on the projection on the span of public landmarks. "objective": noise in the
+        objective, for smooth losses on explicit features; protects single rows alone (no
+        `max_rows_per_group`). "exponential" (`ExponentialMechanism`): the paper's Algorithm 3,
+        worse, shown for comparison. A string stands for the object with its default parameters.
 
     Notes
     -----
@@ -34,6 +42,14 @@ class BaseTDIL(BaseKernelLearner):
     _kind = "TDIL"
 
     kernel: Any = "linear"
+
+    def _automatic_mechanism(self):
+        sharpness = math.inf if self.loss == "hinge" else getattr(self.loss, "smoothness", 0.0)
+        if not self._is_explicit or sharpness > _SHARPEST:
+            return "functional"
+        if self.delta > 0 and self.epsilon <= _LARGEST_EPSILON:
+            return "gradient"
+        return "objective" if self.max_rows_per_group is None else "functional"
 
 
 @inherited_docs

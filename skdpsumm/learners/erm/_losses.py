@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
 from ..._linear_systems import Floats
@@ -25,10 +25,10 @@ from ..._linear_systems import Floats
 # A Huberised hinge that is narrower than the first of these widths is minimised by way of wider
 # ones, each so many times as wide as the next.
 _FIRST_WIDTH, _NARROWER = 0.5, 1 / 8
-# Up to this epsilon noise decides which loss is best: one that is steep at small scores. As it ends
-# losses near those that use all rows: a wide parabola (AUC on 2,500 rows of ACS income with a kernel
-# .855 for 2, and .849 for .5), and, where residuals are numbers, a square up to this threshold.
-_PLENTY, _LAST_WIDTH, _LAST_THRESHOLD = 10.0, 2.0, 1.0
+# Up to this epsilon noise decides on defaults: losses are steep at small scores. From there on they
+# near what is best without noise: a parabola of this width (AUC with a kernel on 2,500 rows of ACS
+# income: 0.855, and 0.849 for a width of 0.5), and a square of residuals up to this threshold.
+_NOISY, _LAST_WIDTH, _LAST_THRESHOLD = 10.0, 2.0, 1.0
 
 
 class Loss(BaseEstimator, ABC):
@@ -40,6 +40,8 @@ class Loss(BaseEstimator, ABC):
         L, the largest norm of the gradient.
     smoothness : float
         beta, the largest eigenvalue of the Hessian.
+    clip_part : float
+        The least part of L to which gradient descent clips slopes.
     noise_part : float
         Standard deviation of the noise on a score, which the default of Lambda aims at.
     one_sided : bool
@@ -54,6 +56,7 @@ class Loss(BaseEstimator, ABC):
     """
 
     noise_part: float
+    clip_part: float = 0.5
     one_sided: bool = False
     margin: float = 0.0
     n_additions: int = 1
@@ -97,6 +100,13 @@ class Loss(BaseEstimator, ABC):
     def class_codes(self, n_classes: int) -> Floats:
         """Return the codes of classes, shape (n_classes, q): those of the largest score."""
         return np.eye(n_classes)
+
+    def relaxed(self, epsilon: float) -> Loss:
+        """Return what the loss becomes as a default of learners with such a budget.
+
+        It is itself where noise decides, and where it ends one that uses all rows.
+        """
+        return self
 
     def parts(self, codes: Floats) -> list[tuple[Loss, Floats]]:
         """Return losses with their codes that can be minimised one by one."""
@@ -194,6 +204,9 @@ class SoftHinge(MarginLoss):
         margin = float(self.margin)
         return SoftHinge(margin) if n_classes == 2 else Softmax(margin=margin)
 
+    def relaxed(self, epsilon):
+        return SoftHinge(_relaxed(self.margin, 0.0, epsilon))
+
     def _value(self, margin):
         return np.logaddexp(0.0, self.margin - margin)
 
@@ -223,6 +236,9 @@ class Logistic(SoftHinge):
 
     def __init__(self):
         pass
+
+    def relaxed(self, epsilon):
+        return self
 
 
 class HuberizedHinge(MarginLoss):
@@ -278,6 +294,9 @@ class HuberizedHinge(MarginLoss):
         if n_classes == 2:
             return HuberizedHinge(width)
         return Softmax(temperature=width, margin=1.0)
+
+    def relaxed(self, epsilon):
+        return HuberizedHinge(_relaxed(self.h, _LAST_WIDTH, epsilon))
 
     def _value(self, margin):
         gap = 1 - margin
@@ -374,6 +393,9 @@ class Softmax(Loss):
         """Beta."""
         return 1 / (2 * self.temperature)
 
+    def relaxed(self, epsilon):
+        return Softmax(_relaxed(self.temperature, 1.0, epsilon), _relaxed(self.margin, 0, epsilon))
+
     def _logits(self, scores: Floats, codes: Floats) -> Floats:
         return (scores + self.margin * (1 - codes)) / self.temperature
 
@@ -468,6 +490,7 @@ class Huber(Loss):
     }
     smoothness = 1.0
     noise_part = 0.1
+    clip_part = 1.0
     threshold: float
 
     def __init__(self, threshold: float = 0.25):
@@ -477,6 +500,9 @@ class Huber(Loss):
     def lipschitz(self) -> float:
         """L, the threshold."""
         return float(self.threshold)
+
+    def relaxed(self, epsilon):
+        return Huber(_relaxed(self.threshold, _LAST_THRESHOLD, epsilon))
 
     def value(self, scores, codes):
         size = np.abs(scores - codes)[:, 0]
@@ -553,48 +579,19 @@ def as_loss(loss: str | Loss, kind: Literal["classifier", "regressor"]) -> Any:
     return found
 
 
-def classifier_loss(
-    loss: str | Loss, n_classes: int, *, flat: bool = False, epsilon: float = 1.0
-) -> Loss:
+def classifier_loss(loss: str | Loss, n_classes: int, *, flat: bool = False) -> Loss:
     """Return the loss of the scores of so many classes that a classifier's parameter names.
 
     Parameters
     ----------
     loss : str or MarginLoss
-        "auto" has the most signal per unit of noise, and nears the logistic loss as noise ends.
     n_classes : int
     flat : bool, default=False
         Whether curvature costs privacy, as it does under objective perturbation.
-    epsilon : float, default=1.0
-        What "auto" follows.
     """
-    if not (isinstance(loss, str) and loss == "auto"):
-        return as_loss(loss, "classifier").for_classes(n_classes, flat=flat)
-    part = noisy_part(epsilon)
-    if n_classes > 2:
-        start = 1.0 if flat else _FIRST_WIDTH
-        return Softmax(temperature=1 + part * (start - 1), margin=part)
-    if flat:
-        return SoftHinge(part * SoftHinge().margin)
-    return HuberizedHinge(_LAST_WIDTH + part * (_FIRST_WIDTH - _LAST_WIDTH))
+    return as_loss(loss, "classifier").for_classes(n_classes, flat=flat)
 
 
-def regressor_loss(loss: str | Loss, *, epsilon: float = 1.0) -> Loss:
-    """Return the loss of a residual that a regressor's parameter names.
-
-    Parameters
-    ----------
-    loss : str or Huber
-        "auto" is `Huber`, with a threshold that grows as noise ends.
-    epsilon : float, default=1.0
-    """
-    if not (isinstance(loss, str) and loss == "auto"):
-        # A copy, for the user's may get other parameters while a learner answers with its noise.
-        return clone(as_loss(loss, "regressor"))
-    first = Huber().threshold
-    return Huber(_LAST_THRESHOLD + noisy_part(epsilon) * (first - _LAST_THRESHOLD))
-
-
-def noisy_part(epsilon: float) -> float:
-    """Return 1 for budgets at which noise decides on a default, and less and less for others."""
-    return min(1.0, _PLENTY / epsilon)
+def _relaxed(first: float, last: float, epsilon: float) -> float:
+    """Return the first number where noise decides on a default, and nearer the last elsewhere."""
+    return last + min(1.0, _NOISY / epsilon) * (first - last)

@@ -490,6 +490,8 @@ class Problem:
     terms : Terms
     shares : ndarray of shape (n, 1) or None, default=None
         c: how much each row counts, from `equal_shares`. None is 1.
+    units : ndarray of shape (n,) or None, default=None
+        The number of the group of each row, where groups are protected.
     """
 
     space: Space
@@ -497,6 +499,7 @@ class Problem:
     codes: Floats
     terms: Terms
     shares: Floats | None = None
+    units: NDArray[np.int64] | None = None
 
     def check(self, *, tilt: float = 0.0, tolerance: float | None = None) -> None:
         """Raise ValueError where the minimiser cannot be found, before anything is charged.

@@ -26,8 +26,8 @@ class Plan(Protocol):
     """A mechanism whose noise is fixed, before anything private is minimised.
 
     Plans of released predictors have `release`. Those of learners that answer as they are asked
-    have ``open(problem)``, which returns `AnsweredQueries`. A plan that asks more of the solver
-    than `Terms` do says so in `demands`, the arguments of `Problem.check`.
+    have ``open(problem)``, which returns `AnsweredQueries`. A plan that asks something else than
+    `Problem.check` of a problem has a ``check(problem)`` of its own, called before the charge.
 
     Attributes
     ----------
@@ -66,6 +66,8 @@ class LearnerMechanism(BaseEstimator):
     pays_for_curvature : bool
         Whether a row's curvature costs privacy: then smoother losses are the default, and the
         ledger counts more than epsilon where Lambda is small.
+    default_losses : tuple of two str
+        What ``loss="auto"`` of classifiers is, for two classes and for more.
     n_landmarks : int or None
         How many landmarks to draw for a kernel where nobody has given public points.
     candidates : array-like or None
@@ -78,6 +80,7 @@ class LearnerMechanism(BaseEstimator):
     needs_features: ClassVar[bool] = False
     takes_groups: ClassVar[bool] = False
     pays_for_curvature: ClassVar[bool] = False
+    default_losses: ClassVar[tuple[str, str]] = ("huberized_hinge", "huberized_hinge")
     n_landmarks: Any = None
     candidates: Any = None
     _parameter_constraints: ClassVar[dict[str, Any]] = {}

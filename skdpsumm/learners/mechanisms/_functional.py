@@ -129,15 +129,15 @@ class PureNoise:
 class FunctionalMechanism(LearnerMechanism):
     """Gaussian noise on the learned function itself, however many predictions are read off it.
 
-    With explicit features, noise on all their weights. With a kernel, on the function's projection
-    on the span of public points; a PINP learner samples a path of the Gaussian process instead,
+    With explicit features, noise on all their weights. With a kernel and public points, on the best
+    function of their span; a PINP learner samples a path of the Gaussian process instead,
     point by point. It has the least noise in nearly all cases, and is the default.
 
     Parameters
     ----------
-    n_landmarks : int, default=256
+    n_landmarks : int, default=1024
         Of TDIL and TDDL learners: how many public points are drawn from the schema where the kernel
-        needs some. The noise on a prediction does not grow with it.
+        needs some. The noise on a prediction does not grow with it, and time grows with its square.
     max_points : int, default=5000
         Of PINP learners with a kernel: points at which the path is sampled. Memory goes with its
         square. Later points get the path's conditional mean.
@@ -167,7 +167,7 @@ class FunctionalMechanism(LearnerMechanism):
         "max_points": [Interval(Integral, 1, None, closed="left")],
     }
 
-    n_landmarks: int = 256
+    n_landmarks: int = 1024
     max_points: int = 5000
 
     def narrowed(self, space, public, *, is_pure):

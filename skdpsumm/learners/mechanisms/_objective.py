@@ -69,6 +69,7 @@ class ObjectivePerturbation(LearnerMechanism):
     learners = ("TDIL",)
     needs_features = True
     pays_for_curvature = True
+    default_losses = ("soft_hinge", "huberized_hinge")
 
     def plan(self, space, terms, public):
         return ObjectivePlan(space, terms)
@@ -166,15 +167,15 @@ class ObjectivePlan:
             "mechanism='objective': raise it, or take 'functional'."
         )
 
-    @property
-    def demands(self) -> dict[str, float]:
-        """What is asked of the solver: how large the linear term may be, and how close it gets.
+    def check(self, problem: Problem) -> None:
+        """Check that the solver gets as close as is asked, however large the linear term is.
 
-        The term is larger with a probability of less than exp(-50).
+        It is larger than this with a probability of less than exp(-50).
         """
         if not self.terms.is_private:
-            return {}
-        return {"tilt": self._largest_tilt(self.noise_scale), "tolerance": self._tolerance}
+            return problem.check()
+        tilt = self._largest_tilt(self.noise_scale)
+        return problem.check(tilt=tilt, tolerance=self._tolerance)
 
     def _sure_tolerance(self, tilt: float) -> float:
         if not self.terms.is_private:
