@@ -827,7 +827,9 @@ def test_lambda_fixes_the_noise_on_a_prediction():
     model = TDDLClassifier(gamma=1.0, epsilon=0.5).fit(X, DISC, X_public=Z)
     noise = model.sensitivity_ / model.privacy_.mechanism.mu
     assert noise == pytest.approx(0.5, rel=1e-2)
-    assert clone(model).set_params(epsilon=np.inf).fit(X, DISC, X_public=Z).regularization_ == 0.1
+    assert clone(model).set_params(epsilon=np.inf).fit(X, DISC, X_public=Z).regularization_ == 0.01
+    exact = PINPClassifier(gamma=1.0, epsilon=np.inf).fit(X, DISC)
+    assert exact.regularization_ == 0.02
 
 
 # ---- mechanisms, losses and kernels as objects

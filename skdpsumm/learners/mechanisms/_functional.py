@@ -41,7 +41,13 @@ from ..erm._problem import (
     score_rounding,
 )
 from ..erm._span_space import SpanSpace, leading_directions
-from ._base import LEAST_REGULARIZATION, AnsweredQueries, FrozenAnswers, LearnerMechanism
+from ._base import (
+    LEAST_OF_FEATURES,
+    LEAST_OF_KERNELS,
+    AnsweredQueries,
+    FrozenAnswers,
+    LearnerMechanism,
+)
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
 _GRID = 2.0**-20
@@ -425,4 +431,5 @@ def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
     n_coordinates = terms.n_scores * dimension
     per_sensitivity = noise_multiplier(terms.epsilon, terms.delta, n_coordinates)
     noise = terms.n_moved * terms.loss.lipschitz * space.radius**2 * per_sensitivity
-    return max(noise / terms.loss.noise_part, LEAST_REGULARIZATION * space.radius**2)
+    least = LEAST_OF_KERNELS if space.n_features is None else LEAST_OF_FEATURES
+    return max(noise / terms.loss.noise_part, least * space.radius**2)
