@@ -38,8 +38,9 @@ _ROWS = 100.0
 _DROWNED = 0.25
 # Of its root, what is wanted of an epsilon that will do, and the least that is taken for known.
 _WANTED, _LEAST_KNOWN = 1.0, 0.25
-# Part of the rows that are needed, from which on a model is not drowned, where rows are counted:
-# of those warned with 40 m, 3 % were useful all the same (seeds 0 to 3 of the same tables).
+# Part of the rows that are needed, from which on a model is not called drowned, where rows are
+# counted. With the rule on variances 0.4 and 0.5 told of 86 % of the useless models of gradient
+# descent and of 3 % of the useful ones (the same tables, seeds 0 to 3); with 0.3, 75 and 2 %.
 FEW = 0.4
 # A margin, or half the interval of y, is 1: a hypothesis that is corrected from this error on never
 # is.
