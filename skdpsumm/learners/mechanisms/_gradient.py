@@ -37,7 +37,7 @@ from ...privacy import gdp_mu
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise
-from ..erm._feature_space import FeatureSpace, row_lengths
+from ..erm._feature_space import FeatureSpace, row_lengths, zero_where_undefined
 from ..erm._losses import Loss
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
 from ._base import LearnerMechanism
@@ -49,6 +49,8 @@ _FEATURE_GRID, _SLOPE_GRID, _WEIGHT_GRID = 2.0**-18, 2.0**-14, 2.0**-30
 _LARGEST_SUM = 60
 # What is no longer than this times a bound is within it, rounding of the norm and all.
 _WITHIN = 1 - 2.0**-40
+# Squares of slopes that are longer than this are floats: below 1e-160 they would all be zero.
+_SMALLEST_CLIP = 1e-60
 # Slopes are evaluated for a multiple of so many rows, so that no row is left over for a loop that
 # rounds otherwise.
 _LANES = 64
@@ -125,7 +127,7 @@ class GradientDescent(LearnerMechanism):
     default_losses = ("logistic", "logistic")
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_steps": [Interval(Integral, 1, 100_000, closed="both"), StrOptions({"auto"})],
-        "clip": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "clip": [Interval(Real, _SMALLEST_CLIP, None, closed="left"), StrOptions({"auto"})],
     }
 
     n_steps: Any = "auto"
@@ -455,7 +457,9 @@ class IntegerRows:
         n, q = scores.shape
         padded = np.zeros((2, -(-n // _LANES) * _LANES, q))
         padded[0, :n], padded[1, :n] = scores, self._codes[here]
-        slopes = clipped_rows(self._loss.gradient(*padded), self._plan.clip)[:n]
+        # A NaN, of a loss that overflows, would take all other rows' sums with it.
+        slopes = zero_where_undefined(self._loss.gradient(*padded)[:n])
+        slopes = clipped_rows(slopes, self._plan.clip)
         if self._shares is not None:
             slopes = slopes * self._shares[here]
         return np.trunc(slopes / self._plan._slope_grid)

@@ -46,6 +46,8 @@ FEW = 0.4
 # is.
 HOPELESS = 2.0
 N_PLACES = 256
+# Of R^2: public points that differ by less are one point, seen through rounding.
+_EVEN = 1e-9
 FEWEST_PLACES = 8
 _N_DRAWN, _N_STEPS = 512, 100
 
@@ -255,8 +257,8 @@ def spread(
     places = places[:: 1 + (len(places) - 1) // N_PLACES]
     scores, gram = released.scores(places), space.gram(places, places)
     varies = float(np.sqrt(np.mean((scores - scores.mean(axis=0)) ** 2)))
-    uneven = max(float(np.mean(np.diag(gram)) - np.mean(gram)), 0.0)
-    return varies, math.sqrt(uneven) / space.radius
+    uneven = float(np.mean(np.diag(gram)) - np.mean(gram)) / space.radius**2
+    return (varies, math.sqrt(uneven)) if uneven > _EVEN else (0.0, 0.0)
 
 
 def _enough(terms: Terms, ratio: float) -> float:
