@@ -398,6 +398,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         table, places = copy._public_table(n_features, X_public)
         loss, coding, _ = copy._describe_target(copy._public_target())
         space, _, public = copy._open_space(table, X_public)
+        space, public = copy._narrowed(space, public)
         terms = copy._make_terms(space, loss, coding.n_scores, public)
         plan = copy._chosen_mechanism().plan(space, terms, public)
         noise = plan.score_noise
@@ -482,8 +483,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if n_rows == 0:  # which a search lets be; solvers are for one row at least
             X, codes = np.zeros((1, X.shape[1])), np.ones((1, coding.n_scores))
         space, rows, public = self._open_space(X, X_public)
-        is_pure = self.delta == 0 and self.epsilon != np.inf
-        space, public = self._chosen_mechanism().narrowed(space, public, is_pure=is_pure)
+        space, public = self._narrowed(space, public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
         problem = Problem(space, rows, codes, terms)
         if n_rows == 0:  # and that one counts nothing
@@ -491,6 +491,11 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         elif groups is not None:
             problem = self._bounded(problem, Groups.read(groups, n_rows))
         return problem, coding, given, public
+
+    def _narrowed(self, space: Space, public: NDArray | None) -> tuple[Space, NDArray | None]:
+        """Return the space that the mechanism learns in, and the public points it still needs."""
+        is_pure = self.delta == 0 and self.epsilon != np.inf
+        return self._chosen_mechanism().narrowed(space, public, is_pure=is_pure)
 
     def _bounded(self, problem: Problem, groups: Groups) -> Problem:
         """Return the problem of the rows of each group that stay, or of rows with shares."""
@@ -509,7 +514,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if public is not None:
             problem.space.check_points(public, problem.X)
         self._warn_of_public_noise(plan, problem)
-        return _Draft(problem, plan, coding, self._guarantee(plan, given), self._places(public))
+        places = self._places(getattr(problem.space, "points", public))
+        return _Draft(problem, plan, coding, self._guarantee(plan, given), places)
 
     @property
     def _reading(self) -> _Reading:

@@ -21,7 +21,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
 from ..._linear_systems import UNIT, Floats, power_below
-from ...privacy import PureDP, gdp_mu
+from ...privacy import PureDP
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
@@ -46,6 +46,7 @@ from ._base import (
     FrozenAnswers,
     LearnerMechanism,
 )
+from ._planning import noise_multiplier
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
 _GRID = 2.0**-20
@@ -429,15 +430,6 @@ class PathAnswers(AnsweredQueries):
         self._exact = np.vstack([self._exact, exact])
         self._noisy = np.vstack([self._noisy, noisy])
         self._points = X if self._points is None else np.vstack([self._points, X])
-
-
-def noise_multiplier(epsilon: float, delta: float, n_coordinates: int) -> float:
-    """Return the noise on a prediction per unit of sensitivity."""
-    if math.isinf(epsilon):
-        return 0.0
-    if delta == 0:
-        return math.sqrt(n_coordinates) / epsilon
-    return 1 / gdp_mu(epsilon, delta)
 
 
 def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
