@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
 from ..._linear_systems import UNIT, Floats, power_below
-from ...privacy import PureDP, gdp_mu
+from ...privacy import PureDP
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
@@ -38,20 +38,24 @@ from ..erm._problem import (
     largest_weight,
     score_rounding,
 )
-from ._base import AnsweredQueries, FrozenAnswers, LearnerMechanism
+from ..erm._span_space import leading_directions
+from ._base import (
+    LEAST_OF_FEATURES,
+    LEAST_OF_KERNELS,
+    AnsweredQueries,
+    FrozenAnswers,
+    LearnerMechanism,
+)
+from ._planning import noise_multiplier
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
 _GRID = 2.0**-20
-# Part of the trace of K_ZZ that pure noise, whose size grows with the dimension, is spent on.
-_KEPT_TRACE = 0.9
 # In units of R^2: what is left of |phi(z)|^2 outside the span of the points so far, below which z
 # opens no new coordinate.
 _NEGLIGIBLE = 1e-7
 _POINTS_PER_STEP = 512
 # Points from which on a path is judged.
 _FEWEST_JUDGED = 30
-# Of R^2, however large the budget.
-_SMALLEST = 0.1
 
 
 class CoordinateNoise:
@@ -139,15 +143,15 @@ class PureNoise:
 class FunctionalMechanism(LearnerMechanism):
     """Gaussian noise on the learned function itself, however many predictions are read off it.
 
-    With explicit features, noise on all their weights. With a kernel, on the function's projection
-    on the span of public points; a PINP learner samples a path of the Gaussian process instead,
+    With explicit features, noise on all their weights. With a kernel and public points, on the best
+    function of their span; a PINP learner samples a path of the Gaussian process instead,
     point by point. It has the least noise in nearly all cases, and is the default.
 
     Parameters
     ----------
-    n_landmarks : int, default=256
+    n_landmarks : int, default=1024
         Of TDIL and TDDL learners: how many public points are drawn from the schema where the kernel
-        needs some. The noise on a prediction does not grow with it.
+        needs some. The noise on a prediction does not grow with it, and time grows with its square.
     max_points : int, default=5000
         Of PINP learners with a kernel: points at which the path is sampled. Memory goes with its
         square. Later points get the path's conditional mean.
@@ -172,12 +176,13 @@ class FunctionalMechanism(LearnerMechanism):
     name = "functional"
     learners = ("TDIL", "TDDL", "PINP")
     takes_groups = True
+    spans_points = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "max_points": [Interval(Integral, 1, None, closed="left")],
     }
 
-    n_landmarks: int = 256
+    n_landmarks: int = 1024
     max_points: int = 5000
 
     def plan(self, space, terms, public):
@@ -231,7 +236,8 @@ class WeightNoise(ExactNoise):
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser with noise on all its weights."""
-        return Minimizer(self.space, self.noise.add(problem.minimize().coefficients))
+        weights = self.noise.add(problem.minimize().coefficients)
+        return self.space.of_weights(weights)  # type: ignore[attr-defined]
 
     def open(self, problem: Problem) -> FrozenAnswers:
         """Return an answering object that holds the release, and nothing private."""
@@ -264,7 +270,7 @@ class SpanNoise(ExactNoise):
         n_points = len(points)
         self.idealised = terms.is_private and terms.delta == 0
         if self.idealised:
-            self._to_coordinates = _leading_directions(gram)
+            self._to_coordinates = leading_directions(gram)
             self._sensitivity = self._pure_sensitivity(gram)
             size = len(self._to_coordinates) * terms.n_scores
             self.noise = PureNoise(terms, self._sensitivity, size)
@@ -307,15 +313,6 @@ def check_coordinates(rounding: float, terms: Terms, points: str) -> None:
     if terms.is_private:
         remedy = f"take fewer {points}, or a smaller regularization"
         check_rounding(rounding, terms.sensitivity, remedy)
-
-
-def _leading_directions(gram: Floats) -> Floats:
-    """Return V^T K_ZZ^(-1/2) of the leading eigenvectors V: values to orthonormal coordinates."""
-    sizes, vectors = eigh(gram)
-    order = np.argsort(-sizes)
-    kept = np.cumsum(sizes[order]) <= _KEPT_TRACE * sizes.sum()
-    leading = order[: int(kept.sum()) + 1]
-    return (vectors[:, leading] / np.sqrt(sizes[leading])).T
 
 
 class GaussianPath(ExactNoise):
@@ -435,15 +432,6 @@ class PathAnswers(AnsweredQueries):
         self._points = X if self._points is None else np.vstack([self._points, X])
 
 
-def noise_multiplier(epsilon: float, delta: float, n_coordinates: int) -> float:
-    """Return the noise on a prediction per unit of sensitivity."""
-    if math.isinf(epsilon):
-        return 0.0
-    if delta == 0:
-        return math.sqrt(n_coordinates) / epsilon
-    return 1 / gdp_mu(epsilon, delta)
-
-
 def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
     """Return Lambda of the sum form at which noise is a fixed part of a margin, or of y.
 
@@ -465,4 +453,5 @@ def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
     n_coordinates = terms.n_scores * dimension
     per_sensitivity = noise_multiplier(terms.epsilon, terms.delta, n_coordinates)
     noise = terms.n_moved * terms.loss.lipschitz * space.radius**2 * per_sensitivity
-    return max(noise / terms.loss.noise_part, _SMALLEST * space.radius**2)
+    least = LEAST_OF_KERNELS if space.n_features is None else LEAST_OF_FEATURES
+    return max(noise / terms.loss.noise_part, least * space.radius**2)

@@ -29,7 +29,7 @@ from ...privacy._shifted_gaussian import ShiftedGaussianDP
 from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
-from ._base import LearnerMechanism
+from ._base import LEAST_OF_FEATURES, LearnerMechanism
 from ._planning import Curvature
 
 # The solver's tolerance on the gradient, in units of the noise, but no less than so many times what
@@ -37,8 +37,6 @@ from ._planning import Curvature
 _TOLERANCE, _SURE = 1e-5, 2.0
 # Grids of the noise, in units of its scale, and the part of the reserve of delta for its tails.
 _GRID, _TAIL = 2.0**-24, 2.0**-20
-# The rule for Lambda goes no further than this epsilon, nor below this part of R^2.
-_LARGEST_EPSILON, _SMALLEST = 100.0, 0.1
 # Part of epsilon that pays for a row's curvature, which sets Lambda: less of it leaves more for the
 # noise. Pure noise is larger by the square root of the dimension, and asks for more Lambda.
 _CURVATURE_SHARE, _PURE_CURVATURE_SHARE = 0.1, 0.05
@@ -79,10 +77,8 @@ class ObjectivePerturbation(LearnerMechanism):
 
     def default_regularization(self, space, terms, public, *, charged):
         # Where a row's curvature costs little of epsilon, or nothing.
-        if not terms.is_private:
-            return space.radius**2
         corners, smoothness = terms.loss.corners(terms.n_scores), terms.loss.smoothness
-        epsilon, is_pure = min(terms.epsilon, _LARGEST_EPSILON), terms.delta == 0
+        epsilon, is_pure = terms.epsilon, terms.delta == 0
         if corners.get("saturating") and corners["vertices"] == 1:
             # From 4 beta R^2 / epsilon on, curvature is free where a row comes or goes; where one
             # is replaced, too, but for pure noise, where it is from twice that on.
@@ -97,7 +93,7 @@ class ObjectivePerturbation(LearnerMechanism):
                 rank=corners.get("rank", 1),
                 trace=corners.get("trace"),
             )
-        return max(least, _SMALLEST * space.radius**2)
+        return max(least, LEAST_OF_FEATURES * space.radius**2)
 
     def least_cost(self, terms):
         # Of one row's curvature, below which no noise brings the claim.
