@@ -148,6 +148,7 @@ CLASSIFIERS = {
     "exponential": TDILClassifier(mechanism=_EXPONENTIAL),
     "landmarks": TDILClassifier(kernel="rbf", **MARKS),
     "span": TDDLClassifier(**MARKS),
+    "span by descent": TDDLClassifier(mechanism=GradientDescent(n_steps=5, n_landmarks=6), **BOX),
     "laplace": TDDLClassifier(mechanism=_LAPLACE, **BOX),
     "answers of features": PINPClassifier(kernel="linear"),
 }
