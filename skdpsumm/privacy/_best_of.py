@@ -2,48 +2,30 @@ r"""What the best of a random number of private runs reveals.
 
 Q is a base run: it draws its own candidate, fits, scores, and returns all of that. K is drawn
 without looking at the data, Q is run K times, independently and each time alike, and the result of
-the best score is released: not K, and nothing of the others. docs/search.md states the theorems
-below in a box.
+the best score is released: not K, and nothing of the others.
 
-*Density.* Order results by score, equal ones by a coin. With f(z) = E[z^K], the best of K lies in a
-top set of mass s under Q with probability ``H(s) = 1 - f(1 - s)``. So its density is h = H' times
-that of Q, taken at the mass S of all better results. h falls from h(0) = E[K].
+With f(z) = E[z^K], the best of K has the density h(S) times that of Q, where S is the mass of all
+better results and ``h(s) = f'(1 - s)``; h falls from h(0) = E[K].
 
-*Exact profile of mu-GDP runs.* Neighbours have the runs Q and Q', and the searches P and P'. For
-mu-GDP runs, ``g(Q(A)) <= Q'(A) <= G(Q(A))`` for every set A of results, with
-``g(q) = Phi(Phi^-1(q) - mu)`` and ``G(n) = Phi(Phi^-1(n) + mu)``. Take an event E. Going down from
-the top, let q and n be the masses under Q of what has been met in E and outside of it, and q', n'
-those under Q'. Let h(s) be h(1) for s > 1. Then
+*Exact profile of mu-GDP runs.* With ``g(q) = Phi(Phi^-1(q) - mu)`` and
+``G(n) = Phi(Phi^-1(n) + mu)`` the search is (epsilon, D(epsilon))-DP for epsilon >= 0, and no
+smaller D holds:
 
-    P(E)  = int h(q + n) dq,
-    P'(E) = int h(q' + n') dq' >= int h(q' + G(n)) dq' >= int h(g(q) + G(n)) dg(q).
-
-First, h falls and n' <= G(n). Second, with m = G(n) and by parts,
-``int h(a + m) da = H(a + m) at the end - int h(a + m) dm``; both terms grow if a path a grows
-everywhere, and q' is nowhere below g(q). So for every real epsilon
-
-    P(E) - exp(epsilon) P'(E) <= D(epsilon) = int_0^1 max_n w(q, n)_+ dq,
+    D(epsilon) = int_0^1 max_n w(q, n)_+ dq,
     w(q, n) = h(q + n) - exp(epsilon) g'(q) h(g(q) + G(n)),     0 <= n <= 1 - q.
 
-*No smaller one holds*, for epsilon >= 0. Let Q be N(mu, 1) and Q' be N(0, 1). Going down, rank the
-largest results, which are E, and before each of them so many of the smallest as maximise w, n*(q).
-If n* grows with q, this is an order, and its search has ``P(E) - exp(epsilon) P'(E) = D``. It does:
-w has one maximum in n up to where ``log h(q + n) - log h(g + G)`` is largest, and is negative
-beyond if it is negative there; and at the maximum the mixed derivative of w is positive. (The tests
-build this search and compute its divergence.)
+In n, w has one maximum up to where ``log h(q + n) - log h(g + G)`` is largest, and falls beyond as
+long as it is positive. The maximiser grows with q.
 
-*In closed form* it is at most ``E[K] delta(epsilon - c)``, where delta is that of a run and c the
-largest of log(h(S) / h(S')). For a truncated negative binomial K (eta > -1, 0 < gamma < 1), h is
-proportional to ``(o + s)^-(1 + eta)`` with ``o = gamma / (1 - gamma)``. As
-``S' <= exp(e) S + delta(e)``, it is c = (1 + eta) e where e >= 0 solves
+*In closed form* delta is at most ``E[K] delta(epsilon - c)``, where delta is that of a run and c
+the largest of log(h(S) / h(S')). For a truncated negative binomial K (eta > -1, 0 < gamma < 1), h
+is proportional to ``(o + s)^-(1 + eta)`` with ``o = gamma / (1 - gamma)``, and c = (1 + eta) e
+where e >= 0 solves ``(1 - gamma) delta(e) = gamma (exp(e) - 1)``. For K Poisson of mean m it is ``c
+= m delta(0)``; K = 0 has the same chance exp(-m) on both data sets, and a public result. If a run
+is epsilon0-DP, a search is (epsilon0 + c)-DP. Here they pay for pure runs, and bound the far tail
+of D.
 
-    (1 - gamma) delta(e) = gamma (exp(e) - 1).
-
-For K Poisson of mean m it is ``c = m delta(0)``; K = 0 has the same chance exp(-m) on both data
-sets, and a public result. These are the privacy profiles of Koskela, Redberg and Wang [1]_, with e
-at its optimum, and tighter than the Renyi bounds of Papernot and Steinke [2]_. If a run is
-epsilon0-DP, so that e < epsilon0, a search is (epsilon0 + c)-DP. Here they pay for pure runs, and
-bound the far tail of D.
+All of this is proved in docs/proofs/random_stopping.md.
 
 *In a ledger.* The search is mu_s-GDP for the smallest mu_s whose curve is nowhere below D. As D is
 exact, no smaller mu_s would do. It is what an adaptive filter of Gaussians adds up.
@@ -55,10 +37,9 @@ runs.
 
 *Discrete noise.* A base run's density is within exp(log_ratio) of an ideal one's but for events of
 probability `tail`. Here such a step hides in K runs, of which one is seen. If at most k are made,
-densities of all runs are within exp(k log_ratio); the rest has a probability of at most
-``E[K] tail + P(K > k)``, and as it is not seen it counts on both data sets: (1 + exp(epsilon))
-times, in whatever else the release is composed with, up to epsilon = 12. A search by itself needs
-no such limit: the theorem holds for the discrete run as it is, whose delta(e) includes both.
+densities of all runs are within exp(k log_ratio); the rest has a probability of at most ``E[K] tail
++ P(K > k)``, and counts on both data sets: (1 + exp(epsilon)) times, up to epsilon = 12. The
+density of what is seen is nearer to its ideal, at every epsilon (docs/proofs/random_stopping.md).
 
 References
 ----------
