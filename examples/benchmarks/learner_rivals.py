@@ -351,7 +351,7 @@ def verdict(found, means, epsilon, delta):
             gap, error, splits = compare(found[ours], found[cell])
             line += f"ours {'ahead' if gap > 0 else 'BEHIND'} by {abs(gap):.4f}, "
             line += f"s.e. {error:.4f}, {splits} splits"
-        print(line)
+        print(line.rstrip())
 
 
 def main():
