@@ -56,6 +56,9 @@ _OF_AUTO_GAMMA = 0.5
 _N_KNOTS, _MOST_HATS = 6, 256
 # Public points at which landmarks are tried out.
 _N_PROBES = 64
+# Beyond this epsilon the minimiser itself is better than what so many steps of a descent come to;
+# steps grow as short as the loss is sharp.
+_LARGEST_EPSILON, _SHARPEST = 30.0, 10.0
 # A ledger that counts this many times a fit's epsilon should not do so unnoticed.
 _MANY_TIMES = 2.0
 
@@ -239,7 +242,19 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _automatic_mechanism(self) -> str:
         """Return the name of the best mechanism, by public numbers."""
-        return "functional"
+        kind: Any = "regressor" if is_regressor(self) else "classifier"
+        is_sharp = self.loss != "auto" and as_loss(self.loss, kind).smoothness > _SHARPEST
+        if self._kind == "PINP" or is_sharp or not (self._is_explicit or self._spans_points):
+            return "functional"
+        if self.delta > 0 and self.epsilon <= _LARGEST_EPSILON:
+            return "gradient"
+        minimises = self._kind == "TDIL" and self._is_explicit and self.max_rows_per_group is None
+        return "objective" if minimises else "functional"
+
+    @property
+    def _spans_points(self) -> bool:
+        """Whether the kernel is one of ours, so that public points have a span with coordinates."""
+        return self.kernel != "precomputed" and not callable(self.kernel)
 
     @property
     def _is_explicit(self) -> bool:
@@ -265,7 +280,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 f"mechanism={mechanism.name!r} of {type(self).__name__} has no pure guarantee; set "
                 f"delta > 0, or take one of {pure}."
             )
-        if mechanism.needs_features and not self._is_explicit:
+        has_span = mechanism.spans_points and self._spans_points
+        if mechanism.needs_features and not (self._is_explicit or has_span):
             raise ValueError(
                 f"mechanism={mechanism.name!r} works on explicit features, not on "
                 f"kernel={self.kernel!r}; set kernel='linear', or give a feature_map such as "

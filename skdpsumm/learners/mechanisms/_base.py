@@ -14,7 +14,9 @@ from sklearn.base import BaseEstimator
 from ..._computing import warn_caller
 from ..._linear_systems import Floats
 from ...privacy._mechanisms import Mechanism, register
+from ..erm._kernel_space import KernelSpace
 from ..erm._problem import Minimizer, Problem, Space, Terms
+from ..erm._span_space import SpanSpace
 
 # Of R^2: the default of Lambda is no less, however large the budget. Vectors of a schema are short,
 # 1 / sqrt(n_columns) an entry, and penalised all the more: for features this is about what 1 is for
@@ -82,6 +84,8 @@ class LearnerMechanism(BaseEstimator):
     pays_for_curvature : bool
         Whether a row's curvature costs privacy: then smoother losses are the default, and the
         ledger counts more than epsilon where Lambda is small.
+    spans_points : bool
+        Whether it seeks a kernel's minimiser in the span of public points, as weights.
     default_losses : tuple of two str
         What ``loss="auto"`` of classifiers is, for two classes and for more.
     n_landmarks : int or None
@@ -96,6 +100,7 @@ class LearnerMechanism(BaseEstimator):
     needs_features: ClassVar[bool] = False
     takes_groups: ClassVar[bool] = False
     pays_for_curvature: ClassVar[bool] = False
+    spans_points: ClassVar[bool] = False
     default_losses: ClassVar[tuple[str, str]] = ("huberized_hinge", "huberized_hinge")
     n_landmarks: Any = None
     candidates: Any = None
@@ -110,6 +115,8 @@ class LearnerMechanism(BaseEstimator):
     def narrowed(self, space: Space, public: Any, *, is_pure: bool) -> tuple[Space, Any]:
         """Return the space in which the minimiser is sought, and the public points left to use.
 
+        That is the span of the points, for mechanisms that work on weights.
+
         Parameters
         ----------
         space : Space
@@ -118,7 +125,12 @@ class LearnerMechanism(BaseEstimator):
         is_pure : bool
             Whether the guarantee is pure, so that noise grows with the dimension.
         """
-        return space, public
+        # A function of the user's may give a row other values in another block.
+        if not self.spans_points or public is None:
+            return space, public
+        if not isinstance(space, KernelSpace) or space.is_users:
+            return space, public
+        return SpanSpace(space, public, leading=is_pure), None
 
     @abstractmethod
     def plan(self, space: Space, terms: Terms, public: Any) -> Any:
