@@ -55,11 +55,11 @@ runs.
 
 *Discrete noise.* A run's density is within exp(r) of an ideal one's, but for results of probability
 t, and of 2 t at most in the ideal run. The result has the density h(S) times that of the run that
-is seen. With top masses S and S* of the run and the ideal one, S is at most exp(r) S* + 2 t, and the
-other way round. So log h moves by at most (1 + eta) (r + 2 t / o) (truncated negative binomial), or
-m (exp(r) - 1 + 2 t) (Poisson); and results of a run's tail are seen with a probability of at most
-E[K] t. Runs that are not seen count no further. So a search has this distance from the ideal one,
-at every epsilon and in whatever it is composed with.
+is seen. With top masses S and S* of the run and the ideal one, S is at most exp(r) S* + 2 t, and
+the other way round. So log h moves by at most (1 + eta) (r + 2 t / o) (truncated negative
+binomial), or m (exp(r) - 1 + 2 t) (Poisson); and results of a run's tail are seen with a
+probability of at most E[K] t. Runs that are not seen count no further. So a search
+has this distance from the ideal one, at every epsilon and in whatever it is composed with.
 
 References
 ----------
