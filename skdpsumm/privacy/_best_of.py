@@ -2,30 +2,48 @@ r"""What the best of a random number of private runs reveals.
 
 Q is a base run: it draws its own candidate, fits, scores, and returns all of that. K is drawn
 without looking at the data, Q is run K times, independently and each time alike, and the result of
-the best score is released: not K, and nothing of the others.
+the best score is released: not K, and nothing of the others. docs/search.md states the theorems
+below in a box.
 
-With f(z) = E[z^K], the best of K has the density h(S) times that of Q, where S is the mass of all
-better results and ``h(s) = f'(1 - s)``; h falls from h(0) = E[K].
+*Density.* Order results by score, equal ones by a coin. With f(z) = E[z^K], the best of K lies in a
+top set of mass s under Q with probability ``H(s) = 1 - f(1 - s)``. So its density is h = H' times
+that of Q, taken at the mass S of all better results. h falls from h(0) = E[K].
 
-*Exact profile of mu-GDP runs.* With ``g(q) = Phi(Phi^-1(q) - mu)`` and
-``G(n) = Phi(Phi^-1(n) + mu)`` the search is (epsilon, D(epsilon))-DP for epsilon >= 0, and no
-smaller D holds:
+*Exact profile of mu-GDP runs.* Neighbours have the runs Q and Q', and the searches P and P'. For
+mu-GDP runs, ``g(Q(A)) <= Q'(A) <= G(Q(A))`` for every set A of results, with
+``g(q) = Phi(Phi^-1(q) - mu)`` and ``G(n) = Phi(Phi^-1(n) + mu)``. Take an event E. Going down from
+the top, let q and n be the masses under Q of what has been met in E and outside of it, and q', n'
+those under Q'. Let h(s) be h(1) for s > 1. Then
 
-    D(epsilon) = int_0^1 max_n w(q, n)_+ dq,
+    P(E)  = int h(q + n) dq,
+    P'(E) = int h(q' + n') dq' >= int h(q' + G(n)) dq' >= int h(g(q) + G(n)) dg(q).
+
+First, h falls and n' <= G(n). Second, with m = G(n) and by parts,
+``int h(a + m) da = H(a + m) at the end - int h(a + m) dm``; both terms grow if a path a grows
+everywhere, and q' is nowhere below g(q). So for every real epsilon
+
+    P(E) - exp(epsilon) P'(E) <= D(epsilon) = int_0^1 max_n w(q, n)_+ dq,
     w(q, n) = h(q + n) - exp(epsilon) g'(q) h(g(q) + G(n)),     0 <= n <= 1 - q.
 
-In n, w has one maximum up to where ``log h(q + n) - log h(g + G)`` is largest, and falls beyond as
-long as it is positive. The maximiser grows with q.
+*No smaller one holds*, for epsilon >= 0. Let Q be N(mu, 1) and Q' be N(0, 1). Going down, rank the
+largest results, which are E, and before each of them so many of the smallest as maximise w, n*(q).
+If n* grows with q, this is an order, and its search has ``P(E) - exp(epsilon) P'(E) = D``. It does:
+w has one maximum in n up to where ``log h(q + n) - log h(g + G)`` is largest, and is negative
+beyond if it is negative there; and at the maximum the mixed derivative of w is positive. (The tests
+build this search and compute its divergence.)
 
-*In closed form* delta is at most ``E[K] delta(epsilon - c)``, where delta is that of a run and c
-the largest of log(h(S) / h(S')). For a truncated negative binomial K (eta > -1, 0 < gamma < 1), h
-is proportional to ``(o + s)^-(1 + eta)`` with ``o = gamma / (1 - gamma)``, and c = (1 + eta) e
-where e >= 0 solves ``(1 - gamma) delta(e) = gamma (exp(e) - 1)``. For K Poisson of mean m it is ``c
-= m delta(0)``; K = 0 has the same chance exp(-m) on both data sets, and a public result. If a run
-is epsilon0-DP, a search is (epsilon0 + c)-DP. Here they pay for pure runs, and bound the far tail
-of D.
+*In closed form* it is at most ``E[K] delta(epsilon - c)``, where delta is that of a run and c the
+largest of log(h(S) / h(S')). For a truncated negative binomial K (eta > -1, 0 < gamma < 1), h is
+proportional to ``(o + s)^-(1 + eta)`` with ``o = gamma / (1 - gamma)``. As
+``S' <= exp(e) S + delta(e)``, it is c = (1 + eta) e where e >= 0 solves
 
-All of this is proved in docs/proofs/random_stopping.md.
+    (1 - gamma) delta(e) = gamma (exp(e) - 1).
+
+For K Poisson of mean m it is ``c = m delta(0)``; K = 0 has the same chance exp(-m) on both data
+sets, and a public result. These are the privacy profiles of Koskela, Redberg and Wang [1]_, with e
+at its optimum, and tighter than the Renyi bounds of Papernot and Steinke [2]_. If a run is
+epsilon0-DP, so that e < epsilon0, a search is (epsilon0 + c)-DP. Here they pay for pure runs, and
+bound the far tail of D.
 
 *In a ledger.* The search is mu_s-GDP for the smallest mu_s whose curve is nowhere below D. As D is
 exact, no smaller mu_s would do. It is what an adaptive filter of Gaussians adds up.
@@ -35,11 +53,13 @@ winner's place j would tell that K >= j and that j - 1 others lost, at the price
 candidates are drawn by each run from the secret source, and all public seeds are the same in all
 runs.
 
-*Discrete noise.* A base run's density is within exp(log_ratio) of an ideal one's but for events of
-probability `tail`. Here such a step hides in K runs, of which one is seen. If at most k are made,
-densities of all runs are within exp(k log_ratio); the rest has a probability of at most ``E[K] tail
-+ P(K > k)``, and counts on both data sets: (1 + exp(epsilon)) times, up to epsilon = 12. The
-density of what is seen is nearer to its ideal, at every epsilon (docs/proofs/random_stopping.md).
+*Discrete noise.* A run's density is within exp(r) of an ideal one's, but for results of probability
+t, and of 2 t at most in the ideal run. The result has the density h(S) times that of the run that
+is seen. With top masses S and S* of the run and the ideal one, S is at most exp(r) S* + 2 t, and
+the other way round. So log h moves by at most (1 + eta) (r + 2 t / o) (truncated negative
+binomial), or m (exp(r) - 1 + 2 t) (Poisson); and results of a run's tail are seen with a
+probability of at most E[K] t. Runs that are not seen count no further. So a search
+has this distance from the ideal one, at every epsilon and in whatever it is composed with.
 
 References
 ----------
@@ -77,8 +97,6 @@ from ._shifted_gaussian import ShiftedGaussianDP
 
 # The root of an equation is raised by this, which keeps an inequality.
 _MARGIN = 1e-9
-# More than 1 + exp(12), and room for the ideal noise's own tail, which is a little heavier.
-_UNSEEN = 2.0**19
 # Cells of the integral D. Its error falls with their square: here it is below 1e-4 of D.
 _CELLS = 256
 # Of the lengths that the integral is cut to; what is beyond is counted in full.
@@ -149,20 +167,14 @@ class Stopping(ABC):
     def log_fall(self, better: Floats) -> Floats:
         """Return the logarithm of the rate at which log h falls, up to a constant."""
 
-    @property
     @abstractmethod
-    def _beyond(self) -> float:
-        """Some z > 1 at which f is finite."""
+    def moved(self, log_ratio: float, tail: float) -> float:
+        """Return the most that log h moves if runs are this far from ideal ones."""
 
     @property
     def largest(self) -> float:
         """The largest h, E[K], rounded up."""
         return self.mean * (1 + _MARGIN)
-
-    def most_trials(self, probability: float) -> int:
-        """Return a number that K exceeds with at most this probability (Markov, of z^K)."""
-        z = self._beyond
-        return math.ceil((math.log(self.generating(z)) - math.log(probability)) / math.log(z))
 
     def price(self, base: Mechanism) -> Mechanism:
         """Return the cost of a search whose base runs cost `base` each.
@@ -180,14 +192,11 @@ class Stopping(ABC):
         cost = base.price("gdp")
         if cost is None or math.isinf(cost.square):
             raise TypeError(f"No price of a search is known here for runs of {base!r}.")
-        return BestOf(self, math.sqrt(cost.square), *self._slack(cost.log_ratio, cost.tail))
+        return BestOf(self, math.sqrt(cost.square), *self.slack(cost.log_ratio, cost.tail))
 
-    def _slack(self, log_ratio: float, tail: float) -> tuple[float, float]:
-        if tail == 0:
-            if log_ratio > 0:
-                raise ValueError("log_ratio needs a tail above 0, as K is unbounded.")
-            return 0.0, 0.0
-        return self.most_trials(tail) * log_ratio, _UNSEEN * (self.mean + 1) * tail
+    def slack(self, log_ratio: float, tail: float) -> tuple[float, float]:
+        """Return how far a search is from that of ideal runs: its `log_ratio` and `tail`."""
+        return log_ratio + self.moved(log_ratio, tail), min(1.0, 2 * self.largest * tail)
 
 
 @dataclass(frozen=True)
@@ -270,9 +279,8 @@ class TruncatedNegativeBinomial(Stopping):
     def log_fall(self, better: Floats) -> Floats:
         return -np.log(self._odds + better)
 
-    @property
-    def _beyond(self) -> float:
-        return (1 - self.gamma / 2) / (1 - self.gamma)
+    def moved(self, log_ratio: float, tail: float) -> float:
+        return (1 + self.eta) * (log_ratio + 2 * tail / self._odds)
 
     def shift(self, base: Mechanism) -> float:
         def excess(epsilon: float) -> float:
@@ -306,9 +314,8 @@ class Poisson(Stopping):
     def log_fall(self, better: Floats) -> Floats:
         return np.zeros_like(better)
 
-    @property
-    def _beyond(self) -> float:
-        return 2.0
+    def moved(self, log_ratio: float, tail: float) -> float:
+        return self.mean * (math.expm1(min(log_ratio, 700.0)) + 2 * tail)
 
     def shift(self, base: Mechanism) -> float:
         return self.mean * base.delta(0.0) * (1 + _MARGIN)
