@@ -39,6 +39,7 @@ from skdpsumm import (
 from skdpsumm.learners import (
     ExponentialMechanism,
     FunctionalMechanism,
+    GradientDescent,
     LaplaceAnswers,
     NoisyThreshold,
     PolynomialKernel,
@@ -102,6 +103,7 @@ MARKS = {**BOX, "mechanism": FunctionalMechanism(n_landmarks=6)}
 _HALVES = Numeric(step=0.25, edges=[-1, 0, 1], unit="m", description="of all")
 _LAPLACE = LaplaceAnswers(n_landmarks=6)
 _EXPONENTIAL = ExponentialMechanism(n_rounds=2)
+_DESCENT = GradientDescent(n_steps=5)
 NUMBER = {"y_bounds": (-1, 1)}
 
 SKETCHERS = {
@@ -140,6 +142,8 @@ CLASSIFIERS = {
     "weights": TDILClassifier(),
     "schema": TDILClassifier(**BOX),
     "intercept": TDILClassifier(fit_intercept=True),
+    "functional": TDILClassifier(mechanism="functional"),
+    "gradient": TDILClassifier(mechanism=_DESCENT, loss="huberized_hinge"),
     "objective": TDILClassifier(mechanism="objective"),
     "exponential": TDILClassifier(mechanism=_EXPONENTIAL),
     "landmarks": TDILClassifier(kernel="rbf", **MARKS),
@@ -150,6 +154,8 @@ CLASSIFIERS = {
 REGRESSORS = {
     "weights": TDILRegressor(**NUMBER),
     "random features": TDILRegressor(feature_map=RBFSampler(n_components=8), **NUMBER),
+    "functional": TDILRegressor(mechanism="functional", **NUMBER),
+    "gradient": TDILRegressor(mechanism=_DESCENT, fit_intercept=True, **NUMBER),
     "objective": TDILRegressor(mechanism="objective", **NUMBER),
     "exponential": TDILRegressor(mechanism=_EXPONENTIAL, **NUMBER),
     "landmarks": TDILRegressor(kernel="rbf", **MARKS, **NUMBER),
@@ -225,6 +231,7 @@ DEFAULT_SKETCHES = {
 DEFAULT_LEARNERS = {
     "tdil": TDILClassifier(classes=[0, 1], **UNIT),
     "tdil regressor": TDILRegressor(y_bounds=(0, 1), **UNIT),
+    "tdil functional": TDILClassifier(classes=[0, 1], mechanism="functional", **UNIT),
     "tdil objective": TDILClassifier(classes=[0, 1], mechanism="objective", **UNIT),
     "tddl": TDDLClassifier(classes=[0, 1], **UNIT),
     "tddl regressor": TDDLRegressor(y_bounds=(0, 1), **UNIT),

@@ -12,9 +12,11 @@ from skdpsumm import PINPClassifier, TDDLClassifier, TDILClassifier
 from skdpsumm.features._feature_maps import GRID
 from skdpsumm.learners import (
     ExponentialMechanism,
+    GradientDescent,
     HuberizedHinge,
     LaplaceAnswers,
     NoisyThreshold,
+    SoftHinge,
     SparseVector,
 )
 from skdpsumm.learners.mechanisms import _answers_at_points, _functional, _objective
@@ -231,6 +233,8 @@ SHARP_PURE = {"epsilon": 1.5, "delta": 0.0}
 AUDITED = {"loss": "hinge", "classes": [0, 1], "regularization": 8.0, "random_state": 0}
 ONE_UPDATE = {"n_updates": 1, "failure_probability": 0.99}
 UPDATED = {**AUDITED, "regularization": 64.0}
+# No score comes near the margin, so that slopes are as long as the clip in all steps.
+STEEP = {**AUDITED, "loss": SoftHinge(margin=50.0), "regularization": 0.01}
 SMOOTH = {**AUDITED, "loss": HuberizedHinge(width=0.5), "mechanism": "objective"}
 
 
@@ -300,6 +304,12 @@ LEARNERS = {
         answers_and_freshness,
         rows_alike(19),
         16,
+    ),
+    "gradient": (
+        TDILClassifier(mechanism=GradientDescent(n_steps=4, clip=0.5), **STEEP, **SHARP),
+        coefficients,
+        None,
+        3,
     ),
     "objective": (TDILClassifier(**SMOOTH, **SHARP), coefficients, None, 4),
     "pure objective": (TDILClassifier(**SMOOTH, **SHARP_PURE), coefficients, None, 4),

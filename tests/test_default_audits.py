@@ -128,7 +128,7 @@ def test_learners(name, noise):
     _test_learner(public(DEFAULT_LEARNERS[name]), noise)
 
 
-@pytest.mark.parametrize("name", ["tdil", "tdil objective"])
+@pytest.mark.parametrize("name", ["tdil functional", "tdil objective"])
 def test_learners_with_a_pure_guarantee(name, noise):
     """Scores that never overlap refute little more than epsilon in half as many trials."""
     _test_learner(public(DEFAULT_LEARNERS[name], **PURE), noise, n_trials=320)

@@ -525,7 +525,9 @@ statistical = pytest.mark.statistical
 @CLAIMS
 def test_noise_on_weights(factor, accepted, limit, adjacency, rows, noise):
     noise(factor)
-    release = released(TDILClassifier(**GAUSSIAN), limit, adjacency, n_columns=60)
+    release = released(
+        TDILClassifier(mechanism="functional", **GAUSSIAN), limit, adjacency, n_columns=60
+    )
     sample = [release().predictor_.coefficients - release.exact.coefficients for _ in range(100)]
     assert has_law(sample, norm(0, delta_w(rows) / gdp_mu(1.0, 1e-6))) == accepted
 

@@ -254,8 +254,12 @@ class IntegerNoise:
     @property
     def std(self) -> NDArray[np.float64]:
         """Standard deviation of the noise, per coordinate, in grid units."""
-        deviations = [ScaledNoise(self.kind, s, self.lift).std for s in self._scales]
+        deviations = [self.std_of_block(i) for i in range(len(self.blocks))]
         return np.repeat(deviations, [b.size for b in self.blocks])
+
+    def std_of_block(self, index: int) -> float:
+        """Return the standard deviation of the noise on each coordinate of one block."""
+        return ScaledNoise(self.kind, self._scales[index], self.lift).std
 
     def add(self, values: NDArray[np.int64], noise_seed: int | None = None) -> NDArray[np.float64]:
         """Return `values` with noise, in grid units; `noise_seed` is for simulation only.

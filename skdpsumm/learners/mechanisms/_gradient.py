@@ -274,7 +274,7 @@ class GradientPlan:
             return self.n_counted
         noisy = float(self._noisy(0, np.array([count / _COUNT_GRID]).astype(np.int64))[0])
         self.n_counted = max(noisy, 0.0) * _COUNT_GRID
-        return self.n_counted + 2 * float(self._noise.std[0]) * _COUNT_GRID
+        return self.n_counted + 2 * self._noise.std_of_block(0) * _COUNT_GRID
 
     def _descent(self, count: float) -> Descent:
         """Return the start, with a rate at which the noise on a score is `score_noise` at most."""
@@ -286,7 +286,7 @@ class GradientPlan:
     @property
     def _noise_scale(self) -> float:
         """Standard deviation of the noise of a step, in the direction of a row of norm R."""
-        return float(self._noise.std[-1]) * self._grid * self.terms.radius
+        return self._noise.std_of_block(-1) * self._grid * self.terms.radius
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -315,7 +315,7 @@ class Descent:
     wanted : float
         What the average may add up of noise of size 1 in each gradient, at most.
     largest : float
-        The largest rate.
+        The largest rate of long runs.
 
     Attributes
     ----------
@@ -333,9 +333,11 @@ class Descent:
         # Where the rate is as large as it may be, memory brings the weights farther.
         for self.momentum in _momenta(n_steps):
             self.rate = wanted / _reach(self._shares, self.momentum)
-            if self.rate <= largest:
+            # Short runs have little momentum, and diverge from 2 (1 + momentum) on.
+            most = largest * min(1.0, (1 + self.momentum) / (1 + _MOMENTUM))
+            if self.rate <= most:
                 break
-        self.rate = min(self.rate, largest)
+        self.rate = min(self.rate, most)
 
     def step(self, gradient: Floats) -> None:
         """Go on along a gradient with noise."""
