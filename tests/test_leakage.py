@@ -23,6 +23,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from skdpsumm import (
     HistogramSketcher,
+    NoiseWarning,
     PINPClassifier,
     PrivacyLedger,
     PrivateMMDSummarizer,
@@ -323,7 +324,9 @@ def warned(model, X, y):
         model = fitted(model, y, X)
         if hasattr(model, "transform"):
             model.transform(X)
-    return {(w.category, str(w.message), w.lineno) for w in caught}
+    # A `NoiseWarning` speaks of the release, and hangs on that as predictions do.
+    told = [w for w in caught if w.category is not NoiseWarning]
+    return {(w.category, str(w.message), w.lineno) for w in told}
 
 
 @pytest.mark.parametrize("name", TO_FIT)

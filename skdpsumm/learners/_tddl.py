@@ -69,12 +69,13 @@ class BaseTDDL(BaseKernelLearner):
         return self
 
     def _release(self, plan, problem):
-        super()._release(plan, problem)
+        released = super()._release(plan, problem)
         if isinstance(problem.space, PrecomputedSpace):
             # The columns of X were the training rows: neither their number nor names are released.
             self.n_features_in_ = len(self.predictor_.coefficients)
             self.__dict__.pop("feature_names_in_", None)
             self.predictor_ = problem.space.released(self.predictor_)
+        return released
 
 
 @inherited_docs

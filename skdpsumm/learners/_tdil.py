@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
+
+from sklearn.base import is_regressor
 
 from .._docs import inherited_docs
 from ..privacy._contract import estimator
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
+from .erm._losses import as_loss
 
 # Beyond this the minimiser itself is better than what so many steps of a descent come to.
 _LARGEST_EPSILON = 30.0
@@ -44,8 +46,9 @@ class BaseTDIL(BaseKernelLearner):
     kernel: Any = "linear"
 
     def _automatic_mechanism(self):
-        sharpness = math.inf if self.loss == "hinge" else getattr(self.loss, "smoothness", 0.0)
-        if not self._is_explicit or sharpness > _SHARPEST:
+        kind: Any = "regressor" if is_regressor(self) else "classifier"
+        is_sharp = self.loss != "auto" and as_loss(self.loss, kind).smoothness > _SHARPEST
+        if not self._is_explicit or is_sharp:
             return "functional"
         if self.delta > 0 and self.epsilon <= _LARGEST_EPSILON:
             return "gradient"

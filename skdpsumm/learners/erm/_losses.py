@@ -421,6 +421,7 @@ class Softmax(Loss):
         return {
             "vertices": n_scores - 1,
             "hull": "simplex",
+            "saturating": True,
             "rank": n_scores - 1,
             "trace": (1 - 1 / n_scores) / self.temperature,
         }

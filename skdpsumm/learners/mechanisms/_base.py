@@ -24,16 +24,32 @@ class Plan(Protocol):
     have ``open(problem)``, which returns `AnsweredQueries`. A plan that asks something else than
     `Problem.check` of a problem has a ``check(problem)`` of its own, called before the charge.
 
+    A plan whose noise rows divide has ``expected_score_noise(curvature, n_samples)``, which returns
+    what `score_noise` comes to for so many rows (`Curvature`). One that releases the number of rows,
+    with noise or where it is public, has it as `n_counted` after `release`.
+
     Attributes
     ----------
     mechanism : Mechanism
         The cost, as the ledger is charged.
     idealised : bool
         Whether the noise is in floating point.
+    score_noise : float
+        Standard deviation of the noise on one score of a row with |phi| = R, in the units of the
+        scores: 1 is a margin, or half the interval of y. Public, and 0 without noise.
+    noise_is_exact : bool
+        Whether that is so for any data: then noise moves the scores of rows with features phi by a
+        Gaussian (or radial) vector of covariance ``(score_noise / R)^2 phi phi^T``. Else it is an
+        upper bound, below which rows, or what is made of answers, may bring the noise.
     """
 
     mechanism: Mechanism
     idealised: bool
+    noise_is_exact: ClassVar[bool]
+
+    @property
+    def score_noise(self) -> float:
+        """See above."""
 
     def release(self, problem: Problem) -> Minimizer:
         """Minimise, and return what is released."""

@@ -1,11 +1,10 @@
 """The functional mechanism: Gaussian noise on a function itself (Hall, Rinaldo, Wasserman 2013).
 
 Two minimisers of neighbouring data differ by at most Delta_w in the norm of the space, whether the
-data differ in a row or in a group of rows: nothing else is asked of neighbours. In orthonormal
-coordinates of any fixed subspace that is their Euclidean distance, so Gaussian noise of standard
-deviation Delta_w / mu on each coordinate makes the projection of the function mu-GDP, however many
-predictions are read off it. A prediction at x gets noise of standard deviation at most
-``Delta_w |phi(x)| / mu``.
+data differ in a row or in a group of rows: nothing else is asked of neighbours. Gaussian noise of
+standard deviation Delta_w / mu on orthonormal coordinates of any subspace, fixed or grown from
+answer to answer, makes the projection of the function mu-GDP, however many predictions are read
+off it. The proof is in docs/proofs/functional.md.
 """
 
 from __future__ import annotations
@@ -55,6 +54,8 @@ _NEGLIGIBLE = 1e-7
 _POINTS_PER_STEP = 512
 # Times the least Lambda of explicit features: all of a kernel's space has more to overfit with.
 _MORE_OF_KERNELS = 2.0
+# Points from which on a path is judged.
+_FEWEST_JUDGED = 30
 
 
 class CoordinateNoise:
@@ -114,15 +115,22 @@ class PureNoise:
     sensitivity : float
         How far all coordinates together can move.
 
+    n_coordinates : int
+        How many those are.
+
     Attributes
     ----------
     mechanism : Mechanism
+    std : float
+        Standard deviation of the noise on a coordinate. The length of the noise is Gamma
+        distributed, of mean square ``r (r + 1) scale^2`` in r coordinates.
     """
 
     idealised = True
 
-    def __init__(self, terms: Terms, sensitivity: float):
+    def __init__(self, terms: Terms, sensitivity: float, n_coordinates: int):
         self._terms, self._scale = terms, sensitivity / terms.epsilon
+        self.std = self._scale * math.sqrt(n_coordinates + 1)
         self.mechanism: Mechanism = PureDP(terms.epsilon)
 
     def add(self, coordinates: Floats) -> Floats:
@@ -200,7 +208,20 @@ class FunctionalMechanism(LearnerMechanism):
         return public_regularization(space, terms, 1 if public is None else len(public))
 
 
-class WeightNoise:
+class ExactNoise:
+    """A plan whose noise is that of one standard deviation on all orthonormal coordinates."""
+
+    space: Space
+    noise_is_exact = True
+    noise: PureNoise | CoordinateNoise
+
+    @property
+    def score_noise(self) -> float:
+        """That of a coordinate times R: exact, but for what public points do not span."""
+        return self.noise.std * self.space.radius
+
+
+class WeightNoise(ExactNoise):
     """The functional mechanism on the weights of explicit features (Gaussian output perturbation).
 
     Parameters
@@ -211,16 +232,16 @@ class WeightNoise:
 
     def __init__(self, space: FeatureSpace, terms: Terms):
         self.space, self.terms = space, terms
-        self._noise: PureNoise | CoordinateNoise
+        size = space.n_features * terms.n_scores
         if terms.is_private and terms.delta == 0:
-            self._noise = PureNoise(terms, terms.sensitivity)
+            self.noise = PureNoise(terms, terms.sensitivity, size)
         else:
-            self._noise = CoordinateNoise(space.n_features * terms.n_scores, terms)
-        self.mechanism, self.idealised = self._noise.mechanism, self._noise.idealised
+            self.noise = CoordinateNoise(size, terms)
+        self.mechanism, self.idealised = self.noise.mechanism, self.noise.idealised
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser with noise on all its weights."""
-        return self.space.of_weights(self._noise.add(problem.minimize().coefficients))
+        return self.space.of_weights(self.noise.add(problem.minimize().coefficients))
 
     def open(self, problem: Problem) -> FrozenAnswers:
         """Return an answering object that holds the release, and nothing private."""
@@ -228,7 +249,7 @@ class WeightNoise:
         return FrozenAnswers(self.terms.n_scores, {}, self.release(problem), is_public=is_public)
 
 
-class SpanNoise:
+class SpanNoise(ExactNoise):
     """The functional mechanism in the span of phi(Z), for public points Z.
 
     Parameters
@@ -243,8 +264,8 @@ class SpanNoise:
     Notes
     -----
     With ``L L^T = K_ZZ + j I`` the coordinates of a function f are ``u = L^-1 f(Z)``. For two
-    functions that are Delta_w apart these differ by at most Delta_w: ``|L^-1 v|^2 = v^T (K_ZZ +
-    jI)^-1 v <= |P_Z (w - w')|^2``. What float64 adds to that is bounded in `_rounding`.
+    functions that are Delta_w apart these differ by at most Delta_w (docs/proofs/functional.md).
+    What float64 adds to that is bounded in `coordinate_rounding`.
     """
 
     def __init__(self, space: Space, points: NDArray, terms: Terms):
@@ -255,16 +276,17 @@ class SpanNoise:
         if self.idealised:
             self._to_coordinates = leading_directions(gram)
             self._sensitivity = self._pure_sensitivity(gram)
-            self._pure_noise = PureNoise(terms, self._sensitivity)
-            self.mechanism = self._pure_noise.mechanism
+            size = len(self._to_coordinates) * terms.n_scores
+            self.noise = PureNoise(terms, self._sensitivity, size)
+            self.mechanism = self.noise.mechanism
             return
         rounding = coordinate_rounding(space, terms, n_points)
         check_coordinates(rounding, terms, "X_public (n_landmarks)")
         self._factor = cholesky(
             gram + factor_jitter(space, n_points) * np.eye(n_points), lower=True
         )
-        self._noise = CoordinateNoise(n_points * terms.n_scores, terms, rounding)
-        self.mechanism = self._noise.mechanism
+        self.noise = CoordinateNoise(n_points * terms.n_scores, terms, rounding)
+        self.mechanism = self.noise.mechanism
 
     def _pure_sensitivity(self, gram: Floats) -> float:
         """Return how far coordinates can move, with all that keeps these from being orthonormal."""
@@ -283,9 +305,9 @@ class SpanNoise:
         """Return the projection of the minimiser on the span, with noise."""
         values = problem.minimize().careful_scores(self.points)
         if self.idealised:
-            coordinates = self._pure_noise.add(self._to_coordinates @ values)
+            coordinates = self.noise.add(self._to_coordinates @ values)
             return Minimizer(self.space, self._to_coordinates.T @ coordinates, self.points)
-        noisy = self._noise.add(solve_triangular(self._factor, values, lower=True))
+        noisy = self.noise.add(solve_triangular(self._factor, values, lower=True))
         coefficients = solve_triangular(self._factor, noisy, lower=True, trans=1)
         return Minimizer(self.space, coefficients, self.points)
 
@@ -297,7 +319,7 @@ def check_coordinates(rounding: float, terms: Terms, points: str) -> None:
         check_rounding(rounding, terms.sensitivity, remedy)
 
 
-class GaussianPath:
+class GaussianPath(ExactNoise):
     """The functional mechanism, one coordinate per new point.
 
     Parameters
@@ -309,7 +331,7 @@ class GaussianPath:
     """
 
     def __init__(self, space: Space, terms: Terms, max_points: int):
-        self.space, self.max_points = space, max_points
+        self.space, self.terms, self.max_points = space, terms, max_points
         self.jitter = factor_jitter(space, max_points)
         rounding = coordinate_rounding(space, terms, max_points)
         check_coordinates(rounding, terms, "max_points")
@@ -338,6 +360,19 @@ class PathAnswers(AnsweredQueries):
         self._factor = np.zeros((0, 0))
         self._exact = np.zeros((0, n_scores))
         self._noisy = np.zeros((0, n_scores))
+        self._is_judged = not plan.is_private
+
+    @property
+    def points(self) -> Floats | None:
+        """The points at which the path was sampled; None where there are none."""
+        return self._points
+
+    def to_be_judged(self) -> GaussianPath | None:
+        """Return the plan, once, when enough points were asked to tell signal from noise."""
+        if self._is_judged or self.is_copy or len(self._factor) < _FEWEST_JUDGED:
+            return None
+        self._is_judged = True
+        return self._plan
 
     def hypothesis(self) -> Minimizer:
         """Return the path's conditional mean, as an expansion in the points asked."""
