@@ -111,7 +111,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         TDDL also takes "precomputed": X is then of shape (n, n), and X_public of shape (T, n + T),
         the kernel of the public points with X, and with each other; `predict` takes that of new
         rows with the public points.
-        Up to 60,000 rows; more take a `feature_map` or the linear kernel.
+        PINP, and a function of your own, take up to 60,000 rows: for more take a `feature_map`,
+        the linear kernel, or another learner.
         Give a function that has parameters as a `functools.partial`. "poly" is the paper's
         ``(<x, y> + 1)^3``; `PolynomialKernel(degree=2, coef0=0.0)` is another polynomial.
     gamma : "auto" or float, default="auto"

@@ -17,8 +17,8 @@ class BaseTDDL(BaseKernelLearner):
     Parameters
     ----------
     mechanism : str or mechanism object, default="auto"
-        "auto" is "functional" (`FunctionalMechanism`): Gaussian noise on the minimiser's
-        projection on the span of phi(Z), of at most ``Delta_w |phi(z)| / mu`` on a prediction.
+        "auto" is "functional" (`FunctionalMechanism`): Gaussian noise on the best function
+        in the span of phi(Z), of at most ``Delta_w |phi(z)| / mu`` on a prediction.
         "laplace" (`LaplaceAnswers`): the paper's Algorithm 2, noise on each answer and least
         squares; much worse, shown for comparison. A string stands for the object with its
         default parameters.

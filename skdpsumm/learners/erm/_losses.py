@@ -495,7 +495,7 @@ class Huber(Loss):
     smoothness = 1.0
     noise_part = 0.1
     clip_part = 1.0
-    least_regularization = 0.1
+    least_regularization = 0.2
     threshold: float
 
     def __init__(self, threshold: float = 0.25):

@@ -53,7 +53,7 @@ _GRID = 2.0**-20
 _NEGLIGIBLE = 1e-7
 _POINTS_PER_STEP = 512
 # Times the least Lambda of explicit features: all of a kernel's space has more to overfit with.
-_MORE_OF_KERNELS = 2.0
+_MORE_OF_KERNELS = 1.5
 # Points from which on a path is judged.
 _FEWEST_JUDGED = 30
 
