@@ -86,11 +86,14 @@ def test_a_plan_costs_nothing_and_changes_nothing(tmp_path):
 
 def test_columns_come_from_the_schema_or_the_public_rows():
     named = {"age": (17, 90), "sex": ["f", "m"]}
-    for model in (TDILClassifier(schema=named, **WEIGHTS), TDDLClassifier(schema=named)):
+    for model in (
+        TDILClassifier(schema=named, **WEIGHTS),
+        TDDLClassifier(schema=named, mechanism="functional"),
+    ):
         assert model.expected_noise(100)["noise"] == pytest.approx(0.5, rel=0.01)
     gram = np.exp(-((Z[:, None] - Z[None]) ** 2).sum(axis=2))
     alike = [
-        TDDLClassifier(gamma=1.0).expected_noise(100, X_public=Z),
+        TDDLClassifier(gamma=1.0, mechanism="functional").expected_noise(100, X_public=Z),
         TDDLClassifier(kernel="precomputed").expected_noise(100, X_public=gram),
     ]
     assert alike[0] == pytest.approx(alike[1], rel=0.01)
@@ -227,7 +230,7 @@ KINDS = {
     "kernel": TDILClassifier(
         kernel="rbf", gamma=0.2, mechanism=FunctionalMechanism(n_landmarks=64), **BOX
     ),
-    "span": TDDLClassifier(gamma=0.2, **BOX),
+    "span": TDDLClassifier(gamma=0.2, mechanism="functional", **BOX),
     "answers": PINPClassifier(kernel="linear", **BOX),
     "path": PINPClassifier(gamma=0.2, **BOX),
 }

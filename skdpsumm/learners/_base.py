@@ -56,6 +56,9 @@ _OF_AUTO_GAMMA = 0.5
 _N_KNOTS, _MOST_HATS = 6, 256
 # Public points at which landmarks are tried out.
 _N_PROBES = 64
+# Beyond this epsilon the minimiser itself is better than what so many steps of a descent come to;
+# steps grow as short as the loss is sharp.
+_LARGEST_EPSILON, _SHARPEST = 30.0, 10.0
 # A ledger that counts this many times a fit's epsilon should not do so unnoticed.
 _MANY_TIMES = 2.0
 
@@ -240,7 +243,19 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _automatic_mechanism(self) -> str:
         """Return the name of the best mechanism, by public numbers."""
-        return "functional"
+        kind: Any = "regressor" if is_regressor(self) else "classifier"
+        is_sharp = self.loss != "auto" and as_loss(self.loss, kind).smoothness > _SHARPEST
+        if self._kind == "PINP" or is_sharp or not (self._is_explicit or self._spans_points):
+            return "functional"
+        if self.delta > 0 and self.epsilon <= _LARGEST_EPSILON:
+            return "gradient"
+        minimises = self._kind == "TDIL" and self._is_explicit and self.max_rows_per_group is None
+        return "objective" if minimises else "functional"
+
+    @property
+    def _spans_points(self) -> bool:
+        """Whether the kernel is one of ours, so that public points have a span with coordinates."""
+        return self.kernel != "precomputed" and not callable(self.kernel)
 
     @property
     def _is_explicit(self) -> bool:
@@ -266,7 +281,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 f"mechanism={mechanism.name!r} of {type(self).__name__} has no pure guarantee; set "
                 f"delta > 0, or take one of {pure}."
             )
-        if mechanism.needs_features and not self._is_explicit:
+        has_span = mechanism.spans_points and self._spans_points
+        if mechanism.needs_features and not (self._is_explicit or has_span):
             raise ValueError(
                 f"mechanism={mechanism.name!r} works on explicit features, not on "
                 f"kernel={self.kernel!r}; set kernel='linear', or give a feature_map such as "
@@ -383,6 +399,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         table, places = copy._public_table(n_features, X_public)
         loss, coding, _ = copy._describe_target(copy._public_target())
         space, _, public = copy._open_space(table, X_public)
+        space, public = copy._narrowed(space, public)
         terms = copy._make_terms(space, loss, coding.n_scores, public)
         plan = copy._chosen_mechanism().plan(space, terms, public)
         noise = plan.score_noise
@@ -467,8 +484,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if n_rows == 0:  # which a search lets be; solvers are for one row at least
             X, codes = np.zeros((1, X.shape[1])), np.ones((1, coding.n_scores))
         space, rows, public = self._open_space(X, X_public)
-        is_pure = self.delta == 0 and self.epsilon != np.inf
-        space, public = self._chosen_mechanism().narrowed(space, public, is_pure=is_pure)
+        space, public = self._narrowed(space, public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
         problem = Problem(space, rows, codes, terms)
         if n_rows == 0:  # and that one counts nothing
@@ -476,6 +492,11 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         elif groups is not None:
             problem = self._bounded(problem, Groups.read(groups, n_rows))
         return problem, coding, given, public
+
+    def _narrowed(self, space: Space, public: NDArray | None) -> tuple[Space, NDArray | None]:
+        """Return the space that the mechanism learns in, and the public points it still needs."""
+        is_pure = self.delta == 0 and self.epsilon != np.inf
+        return self._chosen_mechanism().narrowed(space, public, is_pure=is_pure)
 
     def _bounded(self, problem: Problem, groups: Groups) -> Problem:
         """Return the problem of the rows of each group that stay, or of rows with shares."""
@@ -494,7 +515,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if public is not None:
             problem.space.check_points(public, problem.X)
         self._warn_of_public_noise(plan, problem)
-        return _Draft(problem, plan, coding, self._guarantee(plan, given), self._places(public))
+        places = self._places(getattr(problem.space, "points", public))
+        return _Draft(problem, plan, coding, self._guarantee(plan, given), places)
 
     @property
     def _reading(self) -> _Reading:

@@ -17,8 +17,10 @@ class BaseTDDL(BaseKernelLearner):
     Parameters
     ----------
     mechanism : str or mechanism object, default="auto"
-        "auto" is "functional" (`FunctionalMechanism`): Gaussian noise on the best function
-        in the span of phi(Z), of at most ``Delta_w |phi(z)| / mu`` on a prediction.
+        "auto" is "gradient" (`GradientDescent`), noisy gradient descent on all rows in the span of
+        phi(Z), for a smooth loss, delta > 0 and epsilon up to 30; else "functional"
+        (`FunctionalMechanism`): Gaussian noise on the minimiser there, of at most ``Delta_w
+        |phi(z)| / mu`` on a prediction.
         "laplace" (`LaplaceAnswers`): the paper's Algorithm 2, noise on each answer and least
         squares; much worse, shown for comparison. A string stands for the object with its
         default parameters.

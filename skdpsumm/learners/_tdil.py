@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import is_regressor
-
 from .._docs import inherited_docs
 from ..privacy._contract import estimator
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
-from .erm._losses import as_loss
 
 # Beyond this the minimiser itself is better than what so many steps of a descent come to.
 _LARGEST_EPSILON = 30.0
@@ -24,8 +21,8 @@ class BaseTDIL(BaseKernelLearner):
     Parameters
     ----------
     mechanism : str or mechanism object, default="auto"
-        "auto" takes the best by what is public: for explicit features and a smooth loss
-        "gradient", or "objective" where epsilon is above 30 or delta is 0; else "functional".
+        "auto" takes the best by what is public: for a smooth loss "gradient", where epsilon is
+        above 30 or delta is 0 "objective" for explicit features; else "functional".
         "gradient" (`GradientDescent`): noisy gradient descent on all rows. "functional"
         (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or for a
         kernel on the best function in the span of public landmarks. "objective": noise in the
@@ -44,15 +41,6 @@ class BaseTDIL(BaseKernelLearner):
     _kind = "TDIL"
 
     kernel: Any = "linear"
-
-    def _automatic_mechanism(self):
-        kind: Any = "regressor" if is_regressor(self) else "classifier"
-        is_sharp = self.loss != "auto" and as_loss(self.loss, kind).smoothness > _SHARPEST
-        if not self._is_explicit or is_sharp:
-            return "functional"
-        if self.delta > 0 and self.epsilon <= _LARGEST_EPSILON:
-            return "gradient"
-        return "objective" if self.max_rows_per_group is None else "functional"
 
 
 @inherited_docs

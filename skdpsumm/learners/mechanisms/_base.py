@@ -14,7 +14,9 @@ from sklearn.base import BaseEstimator
 from ..._computing import warn_caller
 from ..._linear_systems import Floats
 from ...privacy._mechanisms import Mechanism, register
+from ..erm._kernel_space import KernelSpace
 from ..erm._problem import Minimizer, Problem, Space, Terms
+from ..erm._span_space import SpanSpace
 
 
 class Plan(Protocol):
@@ -25,8 +27,8 @@ class Plan(Protocol):
     `Problem.check` of a problem has a ``check(problem)`` of its own, called before the charge.
 
     A plan whose noise rows divide has ``expected_score_noise(curvature, n_samples)``, which returns
-    what `score_noise` comes to for so many rows (`Curvature`). One that releases the number of rows,
-    with noise or where it is public, has it as `n_counted` after `release`.
+    what `score_noise` comes to for so many rows (`Curvature`). One that releases the number of
+    rows, with noise or where it is public, has it as `n_counted` after `release`.
 
     Attributes
     ----------
@@ -77,6 +79,8 @@ class LearnerMechanism(BaseEstimator):
     pays_for_curvature : bool
         Whether a row's curvature costs privacy: then smoother losses are the default, and the
         ledger counts more than epsilon where Lambda is small.
+    spans_points : bool
+        Whether it seeks a kernel's minimiser in the span of public points, as weights.
     default_losses : tuple of two str
         What ``loss="auto"`` of classifiers is, for two classes and for more.
     n_landmarks : int or None
@@ -91,6 +95,7 @@ class LearnerMechanism(BaseEstimator):
     needs_features: ClassVar[bool] = False
     takes_groups: ClassVar[bool] = False
     pays_for_curvature: ClassVar[bool] = False
+    spans_points: ClassVar[bool] = False
     default_losses: ClassVar[tuple[str, str]] = ("huberized_hinge", "huberized_hinge")
     n_landmarks: Any = None
     candidates: Any = None
@@ -105,6 +110,8 @@ class LearnerMechanism(BaseEstimator):
     def narrowed(self, space: Space, public: Any, *, is_pure: bool) -> tuple[Space, Any]:
         """Return the space in which the minimiser is sought, and the public points left to use.
 
+        That is the span of the points, for mechanisms that work on weights.
+
         Parameters
         ----------
         space : Space
@@ -113,7 +120,12 @@ class LearnerMechanism(BaseEstimator):
         is_pure : bool
             Whether the guarantee is pure, so that noise grows with the dimension.
         """
-        return space, public
+        # A function of the user's may give a row other values in another block.
+        if not self.spans_points or public is None:
+            return space, public
+        if not isinstance(space, KernelSpace) or space.is_users:
+            return space, public
+        return SpanSpace(space, public, leading=is_pure), None
 
     @abstractmethod
     def plan(self, space: Space, terms: Terms, public: Any) -> Any:

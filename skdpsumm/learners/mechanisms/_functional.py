@@ -21,12 +21,11 @@ from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
 from ..._linear_systems import UNIT, Floats, power_below
-from ...privacy import PureDP, gdp_mu
+from ...privacy import PureDP
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
 from ..erm._feature_space import FeatureSpace
-from ..erm._kernel_space import KernelSpace
 from ..erm._problem import (
     ROUNDED_UP,
     Minimizer,
@@ -39,12 +38,13 @@ from ..erm._problem import (
     largest_weight,
     score_rounding,
 )
-from ..erm._span_space import SpanSpace, leading_directions
+from ..erm._span_space import leading_directions
 from ._base import (
     AnsweredQueries,
     FrozenAnswers,
     LearnerMechanism,
 )
+from ._planning import noise_multiplier
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
 _GRID = 2.0**-20
@@ -176,6 +176,7 @@ class FunctionalMechanism(LearnerMechanism):
     name = "functional"
     learners = ("TDIL", "TDDL", "PINP")
     takes_groups = True
+    spans_points = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "max_points": [Interval(Integral, 1, None, closed="left")],
@@ -183,12 +184,6 @@ class FunctionalMechanism(LearnerMechanism):
 
     n_landmarks: int = 1024
     max_points: int = 5000
-
-    def narrowed(self, space, public, *, is_pure):
-        # A function of the user's may give a row other values in another block.
-        if public is None or not isinstance(space, KernelSpace) or space.is_users:
-            return space, public
-        return SpanSpace(space, public, leading=is_pure), None
 
     def plan(self, space, terms, public):
         # All features cost no more than their values at public points; pure noise on them does.
@@ -241,7 +236,8 @@ class WeightNoise(ExactNoise):
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser with noise on all its weights."""
-        return self.space.of_weights(self.noise.add(problem.minimize().coefficients))
+        weights = self.noise.add(problem.minimize().coefficients)
+        return self.space.of_weights(weights)  # type: ignore[attr-defined]
 
     def open(self, problem: Problem) -> FrozenAnswers:
         """Return an answering object that holds the release, and nothing private."""
@@ -434,15 +430,6 @@ class PathAnswers(AnsweredQueries):
         self._exact = np.vstack([self._exact, exact])
         self._noisy = np.vstack([self._noisy, noisy])
         self._points = X if self._points is None else np.vstack([self._points, X])
-
-
-def noise_multiplier(epsilon: float, delta: float, n_coordinates: int) -> float:
-    """Return the noise on a prediction per unit of sensitivity."""
-    if math.isinf(epsilon):
-        return 0.0
-    if delta == 0:
-        return math.sqrt(n_coordinates) / epsilon
-    return 1 / gdp_mu(epsilon, delta)
 
 
 def public_regularization(space: Space, terms: Terms, n_points: int) -> float:

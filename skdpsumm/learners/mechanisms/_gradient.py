@@ -76,11 +76,11 @@ _RIDGE = 1e-3
 
 @estimator
 class GradientDescent(LearnerMechanism):
-    """Noisy gradient descent on all rows, for smooth losses on explicit features.
+    """Noisy gradient descent on all rows, for smooth losses.
 
     It asks nothing of the minimiser: no certificate, and no Lambda that has to be large. A ledger
-    counts it as exactly what it is, one Gaussian mechanism. It is what "auto" takes for explicit
-    features.
+    counts it as exactly what it is, one Gaussian mechanism. It works on explicit features, and for
+    a kernel on those of the span of public points. It is what "auto" takes for both.
 
     Parameters
     ----------
@@ -93,6 +93,9 @@ class GradientDescent(LearnerMechanism):
         "auto" is half the largest slope of losses of classes for small budgets (no slope is
         longer than that before the first step) and all of it for large ones, where probabilities
         gain more than noise costs; and all of it for losses of numbers.
+    n_landmarks : int, default=256
+        How many public points are drawn from the schema where a kernel needs some. Noise on a
+        prediction does not grow with it.
 
     Raises
     ------
@@ -120,18 +123,21 @@ class GradientDescent(LearnerMechanism):
     """
 
     name = "gradient"
-    learners = ("TDIL",)
+    learners = ("TDIL", "TDDL")
     is_pure = False
     needs_features = True
     takes_groups = True
+    spans_points = True
     default_losses = ("logistic", "logistic")
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_steps": [Interval(Integral, 1, 100_000, closed="both"), StrOptions({"auto"})],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "clip": [Interval(Real, _SMALLEST_CLIP, None, closed="left"), StrOptions({"auto"})],
     }
 
     n_steps: Any = "auto"
     clip: Any = "auto"
+    n_landmarks: int = 256
 
     def plan(self, space, terms, public):
         n_steps = _public_steps(space, terms) if self.n_steps == "auto" else int(self.n_steps)
@@ -253,7 +259,7 @@ class GradientPlan:
         for step in range(first, first + self.n_steps):
             descent.step(self._noisy(step, self._rows.gradient(descent.weights)) * self._grid)
             advance()
-        return Minimizer(self.space, descent.average)
+        return self.space.of_weights(descent.average)
 
     def _noisy(self, index: int, sums: NDArray[np.int64]) -> Floats:
         limit = 1 << (_LARGEST_SUM - self._noise.lift)
