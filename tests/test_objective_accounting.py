@@ -5,6 +5,7 @@ function needs no density and no determinant; what is binned is a release of its
 hockey-stick divergence never exceeds the true one. In two dimensions densities are summed.
 """
 
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 from scipy.special import expit, ndtr, softmax
 
 from skdpsumm.privacy import BudgetExceededError, GaussianDP, PrivacyLedger, PureDP
@@ -32,8 +34,9 @@ from skdpsumm.privacy._objective import (
     calibrate,
     determinant_cost,
     discrete_slack,
+    flat_profile,
     gaussian_terms,
-    shifts_beyond,
+    saturating_profiles,
     smallest_regularization,
 )
 from skdpsumm.privacy._shifted_gaussian import ShiftedGaussianDP, _rate
@@ -160,12 +163,13 @@ def worst(loss, adjacency, regularization, unit, epsilons, bases=BASES):
     return np.max([[max(divergence(p, q, e)) for e in epsilons] for p, q in pairs], axis=0)
 
 
-def claim(loss, adjacency, regularization, unit, *, gap=0.0, shift=None, **corners):
+def claim(loss, adjacency, regularization, unit, *, shift=None, profile=None, **corners):
     """Return the library's claim for a scalar loss, or a mutant of it."""
     if shift is None:
         shift = determinant_cost(loss.smoothness, 1.0, regularization)
+    profile = profile or flat_profile(shift)
     return ShiftedGaussianDP(
-        gaussian_terms(unit, gap, shift, adjacency=adjacency, **{**loss.corners, **corners})
+        gaussian_terms(unit, profile, adjacency=adjacency, **{**loss.corners, **corners})
     )
 
 
@@ -205,9 +209,9 @@ def test_no_exact_distribution_exceeds_the_claim_of_a_loss_that_saturates(
     curvature = loss.smoothness / regularization
     epsilons = np.unique([*epsilons_for(loss, regularization, unit), curvature, 4 * curvature])
     exact = worst(loss, adjacency, regularization, unit, epsilons)
-    for gap, shift in shifts_beyond(curvature, 50.0):
-        mutant = claim(loss, adjacency, regularization, unit, gap=gap, shift=shift)
-        assert not exceeds(exact, mutant, epsilons)
+    for profile in saturating_profiles(curvature, 50.0)[::5]:
+        found = claim(loss, adjacency, regularization, unit, profile=profile)
+        assert not exceeds(exact, found, epsilons)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -259,25 +263,36 @@ def test_a_loss_with_a_corner_does_not_saturate():
     loss, regularization, unit = SCALARS["huberized-0.1"], 5.0, 1.0
     epsilons = epsilons_for(loss, regularization, unit)
     exact = worst(loss, "add_remove", regularization, unit, epsilons)
-    gap, shift = shifts_beyond(loss.smoothness / regularization, 50.0)[0]
-    mutant = claim(loss, "add_remove", regularization, unit, gap=gap, shift=shift)
+    profile = saturating_profiles(loss.smoothness / regularization, 50.0)[0]
+    mutant = claim(loss, "add_remove", regularization, unit, profile=profile)
     assert exceeds(exact, mutant, epsilons)
 
 
+def margin_ell(s, curvature):
+    return np.log1p(4 * curvature * s * (1 - s))
+
+
 @pytest.mark.parametrize("curvature", [0.01, 0.3, 5.0])
-def test_the_shift_of_a_loss_that_saturates_is_the_maximum(curvature):
-    t = np.linspace(0, 1, 200001)
-    for gap, shift in shifts_beyond(curvature, 100.0):
-        grid = np.max(np.log1p(4 * curvature * t * (1 - t)) - (1 - t) * gap)
-        assert grid - 1e-12 <= shift <= grid + 1e-9
+def test_profiles_of_a_margin_loss_touch_its_determinant(curvature):
+    """A polygon above it at every t; it has a point on each side, so that none could be lower."""
+    s = np.linspace(0, 1, 20001)
+    profiles = saturating_profiles(curvature, 100.0)
+    assert {len(profile) for profile in profiles} == {2, 3}
+    assert profiles[0] == ((0.0, 0.0), (1.0, pytest.approx(4 * curvature)))
+    for profile in profiles:
+        ends, heights = zip(*profile, strict=True)
+        room = np.interp(s, ends, heights) - margin_ell(s, curvature)
+        assert room.min() >= -1e-12
+        for low, high in pairwise(ends):
+            assert room[(s >= low) & (s <= high)].min() <= 1e-4 * heights[-1]
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
-def test_the_gaps_stay_within_epsilon(epsilon):
+@pytest.mark.parametrize("vertices", [1, 2, 9])
+def test_profiles_stay_within_epsilon(epsilon, vertices):
     for curvature in (1e-3, 0.1, 0.3):
-        pairs = shifts_beyond(curvature, epsilon)
-        assert all(gap + shift <= epsilon * (1 + 1e-9) for gap, shift in pairs)
-        assert pairs[-1] == (0.0, pytest.approx(math.log1p(curvature)))
+        for profile in saturating_profiles(curvature, epsilon, vertices):
+            assert all(0 <= height <= epsilon * (1 + 1e-9) for _, height in profile)
 
 
 # -------------------------------------------------------------------------------- two dimensions
@@ -352,8 +367,8 @@ def test_two_features(name, adjacency, regularization, unit, angle):
 THREE = {"smoothness": 0.5, "rank": 2, "trace": 2 / 3}
 
 
-def softmax_claim(adjacency, shift, unit, hull="simplex"):
-    return ShiftedGaussianDP(gaussian_terms(unit, 0.0, shift, 2, hull, adjacency))
+def softmax_claim(adjacency, profile, unit):
+    return ShiftedGaussianDP(gaussian_terms(unit, profile, 2, "simplex", adjacency))
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -367,8 +382,9 @@ def test_three_classes(adjacency, other, regularization, unit):
     one = [*base, (1.0, 0)] if adjacency == "replace_one" else [*base, other]
     densities = [density_of_softmax(d, regularization, sigma, V) for d in (one, two)]
     shift = determinant_cost(radius=1.0, regularization=regularization, **THREE)
-    mechanism = softmax_claim(adjacency, shift, unit)
-    check_plane(densities, volume, mechanism, shift, unit)
+    profiles = saturating_profiles(THREE["smoothness"] / regularization, 50.0, 2)
+    for profile in (flat_profile(shift), *profiles[::4]):
+        check_plane(densities, volume, softmax_claim(adjacency, profile, unit), shift, unit)
 
 
 def test_two_corners_of_softmax_count_twice():
@@ -418,23 +434,95 @@ def test_no_row_replaced_has_more_or_longer_corners(hull, cosine, label):
     exact = sorted(
         float(np.linalg.norm(u - v)) for u in corners(0, one) for v in corners(label, two)
     )
-    terms = gaussian_terms(1.0, 0.0, 0.0, 3, hull, "replace_one")
+    terms = gaussian_terms(1.0, flat_profile(0.0), 3, hull, "replace_one")
     claimed = sorted(mu for weight, mu, _ in terms for _ in range(round(weight)))
     assert len(claimed) == len(exact)
     assert all(a <= b + 1e-12 for a, b in zip(exact, claimed, strict=True))
 
 
-def test_corners_without_the_new_row_keep_the_gap():
-    found = gaussian_terms(0.5, 0.3, 0.1, 1, "polytope", "add_remove")
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("vertices", [2, 3, 5])
+def test_no_difference_from_a_point_of_a_profile_is_longer(vertices, seed):
+    """Point by point, for features of any length and angle, and labels alike or not."""
+    rng, k = np.random.default_rng(seed), vertices + 1
+    for trial in range(60):
+        cosine = rng.choice([-1.0, 1.0, rng.uniform(-1, 1)])
+        one, two = np.array([1.0, 0.0]), np.array([cosine, math.sqrt(1 - cosine**2)])
+        one, two = rng.choice([1.0, rng.random()]) * one, rng.choice([1.0, rng.random()]) * two
+        other = [np.outer(two, s) for s in np.eye(k) - np.eye(k)[trial % 2]]
+        for s, points in softmax_points(k).items():
+            gradients = [np.outer(one, p - np.eye(k)[0]) for p in points]
+            exact = sorted(np.linalg.norm(u - v) / math.sqrt(2) for u in gradients for v in other)
+            terms = gaussian_terms(1.0, ((s, 0.0),), vertices, "simplex", "replace_one")
+            claimed = sorted(mu for weight, mu, _ in terms for _ in range(round(weight)))
+            assert len(claimed) == len(exact)
+            assert all(a <= b + 1e-12 for a, b in zip(exact, claimed, strict=True))
+            alone = sorted(np.linalg.norm(u) / math.sqrt(2) for u in gradients)
+            terms = gaussian_terms(1.0, ((s, 0.0),), vertices, "simplex", "add_remove")
+            claimed = sorted(mu for weight, mu, _ in terms for _ in range(round(weight)))
+            assert all(a <= b + 1e-12 for a, b in zip(alone, claimed, strict=True))
+
+
+def softmax_points(k):
+    """Return what the s of a profile stands for where the label is 0: lists of probabilities."""
+    corners = np.eye(k)[1:]
+    middles = [(a + b) / 2 for a, b in itertools.combinations(corners, 2)]
+    return {0.0: corners, 0.5: middles, 1.0: np.eye(k)[:1]}
+
+
+def lack(profile, probabilities, curvature):
+    """Return by how much the determinant exceeds what mixtures of the points reach at most."""
+    k = probabilities.shape[1]
+    points = [(p, height) for s, height in profile for p in softmax_points(k)[s]]
+    where, heights = (np.array(x) for x in zip(*points, strict=True))
+    lacks = []
+    for p in probabilities:
+        best = linprog(-heights, A_eq=where.T, b_eq=p)
+        cost = np.linalg.slogdet(np.eye(k) + 2 * curvature * (np.diag(p) - np.outer(p, p)))[1]
+        lacks.append(cost + best.fun)
+    return max(lacks)
+
+
+@pytest.mark.parametrize("curvature", [0.02, 3.0])
+@pytest.mark.parametrize("vertices", [2, 5])
+def test_profiles_of_softmax_cover_every_probability(vertices, curvature):
+    """By linear programs; without the middles, or with any point lower, they do not."""
+    rng, k = np.random.default_rng(0), vertices + 1
+    spread = [rng.dirichlet(np.full(k, a), 4) for a in (0.05, 0.3, 1.0, 30.0)]
+    edges = np.array([[0, 0.99, 0.01], [0.01, 0.99, 0], [0, 0.5, 0.5], [0.5, 0.5, 0]])
+    edges = np.pad(edges, [(0, 0), (0, k - 3)])
+    parts = np.array([0.003, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 1 - 1 / k])[:, None]
+    alike = (1 - parts) * np.eye(k)[1] + parts * (1 - np.eye(k)[1]) / vertices
+    profiles = saturating_profiles(curvature, 100.0, vertices)
+    for profile in profiles[::6]:
+        assert lack(profile, np.concatenate([*spread, edges, alike]), curvature) <= 1e-9
+        lower = tuple((s, 0.85 * height) for s, height in profile)
+        assert lack(lower, alike, curvature) > 1e-4 * curvature
+    corner, middle, label = profiles[0]  # the steepest: without the middles, edges stick out
+    assert lack((corner, label), edges, curvature) > 1e-2 * curvature
+    low_label = corner, middle, (1.0, middle[1] / 2)
+    assert lack(low_label, edges, curvature) > 1e-4 * curvature
+
+
+def test_margin_losses_have_their_terms():
+    found = gaussian_terms(0.5, ((0.0, 0.1), (1.0, 0.4)), 1, "polytope", "add_remove")
     assert found == ((1, 0.5, 0.1), (1, 0, 0.4))
-    found = gaussian_terms(0.5, 0.3, 0.1, 1, "polytope", "replace_one")
-    assert found == ((1, 1.0, 0.1), (1, 0.5, 0.1), (1, 0, 0.4), (1, 0.5, 0.4))
+    profile = ((0.0, 0.1), (0.25, 0.2), (1.0, 0.3))
+    found = gaussian_terms(0.5, profile, 1, "polytope", "replace_one")
+    assert found == (
+        (1, 1.0, 0.1),
+        (1, 0.5, 0.1),
+        (1, 0.875, 0.2),
+        (1, 0.375, 0.2),
+        (1, 0.5, 0.3),
+        (1, 0, 0.3),
+    )
 
 
 @pytest.mark.parametrize("cosine", [-1.0, -0.5, 0.0, 0.7, 1.0])
 def test_no_residual_replaced_has_more_or_longer_corners(cosine):
     exact = sorted(math.sqrt(2 + 2 * a * b * cosine) for a in (1, -1) for b in (1, -1))
-    terms = gaussian_terms(1.0, 0.0, 0.0, 2, "symmetric", "replace_one")
+    terms = gaussian_terms(1.0, flat_profile(0.0), 2, "symmetric", "replace_one")
     claimed = sorted(mu for weight, mu, _ in terms for _ in range(round(weight)) if mu)
     assert all(a <= b + 1e-12 for a, b in zip(exact, claimed, strict=True))
 
@@ -565,7 +653,8 @@ DESIGNS = [
     {"adjacency": "replace_one"},
     {"adjacency": "replace_one", "saturating": True},
     {"vertices": 2, "hull": "symmetric"},
-    {"vertices": 9, "hull": "simplex", "rank": 9, "trace": 0.9, "adjacency": "replace_one"},
+    {"vertices": 9, "hull": "simplex", "rank": 9, "trace": 0.45, "adjacency": "replace_one"},
+    {"vertices": 9, "hull": "simplex", "rank": 9, "trace": 0.45, "saturating": True},
     {"distance": 1e-3},
     {"dominated": True},
 ]
@@ -659,6 +748,8 @@ def test_a_gaussian_that_cannot_dominate_is_refused():
         ({"vertices": 3, "hull": "symmetric"}, "even for pairs"),
         ({"vertices": 0}, "vertices must be at least 1"),
         ({"vertices": 2, "saturating": True}, "saturating needs vertices=1"),
+        ({"vertices": 2, "rank": 2, "saturating": True}, "or hull='simplex'"),
+        ({"vertices": 2, "hull": "simplex", "saturating": True}, "and rank=vertices"),
         ({"rank": 0}, "rank at least 1"),
         ({"distance": math.nan}, r"distance in \[0, inf\)"),
     ],
@@ -690,7 +781,7 @@ def redberg(sigma, epsilon, regularization, smoothness):
 def test_never_above_redberg_koskela_and_wang(regularization, sigma, corners_):
     shift = determinant_cost(0.25, 1.0, regularization)
     ours = ShiftedGaussianDP(
-        gaussian_terms(1 / sigma, 0.0, shift, adjacency="add_remove", **corners_)
+        gaussian_terms(1 / sigma, flat_profile(shift), adjacency="add_remove", **corners_)
     )
     for epsilon in np.linspace(0, 8, 33):
         theirs = redberg(sigma, epsilon, regularization, 0.25)

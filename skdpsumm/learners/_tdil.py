@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from .._docs import inherited_docs
@@ -22,8 +21,8 @@ class BaseTDIL(BaseKernelLearner):
     Parameters
     ----------
     mechanism : str or mechanism object, default="auto"
-        "auto" takes the best by what is public: for explicit features and a smooth loss
-        "gradient", or "objective" where epsilon is above 30 or delta is 0; else "functional".
+        "auto" takes the best by what is public: for a smooth loss "gradient", where epsilon is
+        above 30 or delta is 0 "objective" for explicit features; else "functional".
         "gradient" (`GradientDescent`): noisy gradient descent on all rows. "functional"
         (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or for a
         kernel on the projection on the span of public landmarks. "objective": noise in the
@@ -42,14 +41,6 @@ class BaseTDIL(BaseKernelLearner):
     _kind = "TDIL"
 
     kernel: Any = "linear"
-
-    def _automatic_mechanism(self):
-        sharpness = math.inf if self.loss == "hinge" else getattr(self.loss, "smoothness", 0.0)
-        if not self._is_explicit or sharpness > _SHARPEST:
-            return "functional"
-        if self.delta > 0 and self.epsilon <= _LARGEST_EPSILON:
-            return "gradient"
-        return "objective" if self.max_rows_per_group is None else "functional"
 
 
 @inherited_docs

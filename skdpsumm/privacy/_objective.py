@@ -27,14 +27,32 @@ convex hull of zero and m points of length at most L. Then
 So the loss is at most ``max(0, Y_1 .. Y_m)``, and that plus c in the other order: with Z = L R /
 sigma, m terms of mu = Z, and a zero, all shifted by c (`ShiftedGaussianDP`).
 
-*A margin loss that saturates smoothly*: the gradient is t v for 0 <= t <= 1 and one v of length L,
-and the curvature is at most ``4 beta t (1 - t)``, as for the logistic loss, where this is an
-equality. Where t is near 1 the determinant hardly changes. With ``k = beta R^2 / Lambda`` let
-``a(g) = max_t log(1 + 4 k t (1 - t)) - (1 - t) g``, which falls from c at g = 0 to 0 at g = 4 k.
-With Y the term of t = 1, the one of t is at most ``t Y - t (1-t) Z^2/2``. So if Y >= g, then the
-loss is at most ``t Y + (1-t) g + a(g) <= Y + a(g)``, and as it grows with Y it is at most
-``g + a(g)`` else. For any g these are the two terms, instead of Y + c and c; an epsilon above 4 k
-is thus free of the determinant.
+*Losses that saturate* have no curvature at their corners, where the gradient is longest. Let s be
+linear in a point p of a simplex, its corners at those of p, and let ``ell(p)`` bound what U adds to
+log det. The loss at p is at most ``Y_p + ell(p)``, where Y_p is convex in p, and Gaussian with the
+mu of its length. Take some points p_i with heights h_i, such that each p is a mixture of them with
+a mean height of at least ell(p). Then ``Y_p + ell(p)`` is at most the mixture of all ``Y_i + h_i``,
+hence at most the largest of them, whatever the noise: terms (mu_i, h_i) in place of (mu_i, c).
+
+- Logistic and soft hinge: the gradient is t v for 0 <= t <= 1 and one v of length L, and the
+  curvature is at most ``4 beta t (1 - t)``. With ``k = beta R^2 / Lambda`` and s = 1 - t let
+  ``ell = log(1 + 4 k s (1 - s))``. It is concave, and below each of its tangents ``a(g) + g s``.
+  The points are the corners of the polygon that one or two tangents of slopes g >= 0 make: a length
+  of (1 - s) Z with the polygon's height. One tangent has the two terms of heights a(g) and
+  ``a(g) + g``. As a(4 k) = 0, an epsilon above 4 k is free of the determinant.
+- Softmax of m + 1 classes: p are its probabilities, the label is the corner of length zero, and the
+  Hessian is ``2 beta (diag(p) - p p^T)``. Then ``ell(p) = log det(I + 2 k (diag(p) - p p^T))`` is
+  symmetric, and concave, as ``diag(p) - p p^T`` is. Let s be 1 less the largest p. Making all
+  others alike raises ell, to ``(m-1) log(1 + 2 k s / m) + log(1 + 2 k s (1-s) (m+1) / m)``, and
+  ell is c at most. Let a(g) be the least number for which that is at most ``a(g) + g s`` for
+  s <= 1/2, and c at most ``a(g) + g / 2``. The points are the corners with height a(g); the
+  m (m-1) / 2 middles between two of them, sqrt(3)/2 Z long, with ``a(g) + g / 2``; and the label
+  with ``a(g) + g``. The middle of a corner and the label has half of the sum of their heights, so
+  that all middles are as high. Where the largest p is p_i = 1 - s >= 1/2, p is 1 - 2 s times corner
+  i and 2 p_j times its middle with j, for all j: the height is ``a(g) + g s``, or more if i is the
+  label. Else p is a mixture of middles, for these are the corners of the polytope of all p with no
+  entry above 1/2. Again a(4 k) = 0, but middles cost, the more the larger m. For g = 0 all heights
+  are c, and it takes no middles.
 
 *One row replaced.* ``b_D - b_D' = u' - u``, from a hull of m points of length Z for each row, m^2
 differences of length at most 2 Z, and zero. Of ``det(H + U) / det(H + U')`` either determinant is
@@ -42,12 +60,19 @@ at least det(H), so the shift is c once, in both orders. Corners that come in op
 zero inside, and of each two pairs' four differences, which make a parallelogram, the shorter two
 have a length of at most sqrt(2) Z. Corners of a regular simplex, zero being one of them (softmax),
 have inner products of 1/2 or 1 with those of the same label, and in [-1, 1/2] with another's: at
-most m differences are longer than sqrt(3) Z. For a loss that saturates, fix u' and argue as above:
-differences that hold the corner of u are shifted by a(g), the others by g + a(g).
+most m differences are longer than sqrt(3) Z. For a loss that saturates, fix u' at a corner and
+argue as above: the differences from each point of u have its height. From the point s of a margin
+loss they are at most (2 - s) Z and (1 - s) Z long. From the middle of two corners to one of the
+other row the squared length is ``(7/4 - 2 cos <u', u>) Z^2`` at most, cos being that of the two
+rows' features, and ``<u', u>``, in units of Z^2, 3/4 where u' is one of the two and 1/2 where it is
+another of this label; for other labels it is between -3/4, which only m - 1 have, the others having
+-1/2 or more, and 1/4, which goes with the other sign of cos. So at most m (m-1) are sqrt(13)/2 Z
+long, the others sqrt(11)/2 Z.
 
 *Pure.* ``|b_D| - |b_D'|`` is at most L R, twice that for a replaced row: ``epsilon = E + c`` or
-``2 E + c``, E = L R / s. Where the loss saturates, a row with t adds ``t E + log(1 + 4 k t (1-t))``
-at most, which is ``E + a(E)``, so that a(E) takes the place of c: with E >= 4 k it is free.
+``2 E + c``, E = L R / s. It is convex in u, too. So where the loss saturates, the largest of the
+points' ``E length / Z + height`` takes the place of it. For a margin loss g = E makes all alike,
+E + a(E) or 2 E + a(E): with E >= 4 k curvature is free.
 
 *The minimiser in practice.* A solver returns some V with ``|V - W*| <= d`` always, and V plus noise
 is released. Given the data, B is a function of W*, so V is one of the data and W* (and of coins).
@@ -89,8 +114,13 @@ HULLS = ("polytope", "symmetric", "simplex")
 # Floats are rounded in a few lines between a budget and a scale.
 _MARGIN = 1 + 4e-12
 _HALVINGS = 36
-# Of the largest gap g that epsilon allows; see the module's docstring.
-_GAPS = (1.0, 0.97, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.0)
+# Slopes g of a profile: parts of the largest that epsilon allows, and how much steeper its first
+# piece is than its last. See the module's docstring; any are valid.
+_SLOPES = (1.0, 0.97, 0.9, 0.8, 0.7, 0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.1)
+_STEEPER = (1.0, 1.8, 2.6, 3.4)
+
+# Points (s, height) at which a loss that saturates is charged, s from 0, its corners, to 1, zero.
+Profile = tuple[tuple[float, float], ...]
 
 
 class CurvatureError(ValueError):
@@ -162,7 +192,8 @@ def calibrate(
         they make a regular simplex with zero (softmax).
     saturating : bool, default=False
         Whether the curvature is at most ``4 beta t (1 - t)`` where the gradient is t times its
-        corner, of which there is one (logistic loss).
+        corner, of which there is one (logistic loss); or, of a simplex, whether the Hessian is
+        ``2 beta (diag(p) - p p^T)`` where p are the weights of corners and zero (softmax).
     rank : int, default=1
         r, the largest rank of the Hessian in the scores.
     trace : float, default=None
@@ -192,6 +223,8 @@ def calibrate(
     _check_positive("lipschitz", lipschitz)
     _check_corners(vertices, hull, rank, saturating)
     shift = determinant_cost(smoothness, radius, regularization, rank, trace)
+    row = _Corners(vertices, hull, adjacency)
+    curvature = smoothness * float(radius) ** 2 / regularization
     if math.isinf(epsilon):
         lost = Unprotected("epsilon is infinite and no noise was added")
         return Calibration(0.0, 0.0, lost, shift)
@@ -200,15 +233,18 @@ def calibrate(
     reach = float(lipschitz) * float(radius)
     if delta == 0 and shift < room:
         rows = 2 if adjacency == "replace_one" else 1
-        unit = _pure_unit(room, shift, rows, saturating)
+        unit = (room - shift) / rows
+        if saturating:
+            unit = _pure_unit(room, curvature, row, unit)
         scale, shift = reach / unit * _MARGIN, max(0.0, room - rows * unit)
         output = 2 * distance / (share * epsilon) * _MARGIN if share else 0.0
         return Calibration(scale, output, PureDP(epsilon), shift)
     found = None
     if shift < room:
-        pairs = shifts_beyond(math.expm1(shift), room) if saturating else [(0.0, shift)]
-        search = _Search(vertices, hull, adjacency, share, room, delta * (1 - RESERVE), dominated)
-        found = search.best(pairs)
+        profiles = saturating_profiles(curvature, room, vertices) if saturating else []
+        profiles.append(flat_profile(shift))
+        search = _Search(row, share, room, delta * (1 - RESERVE), dominated)
+        found = search.best(profiles)
     if found is None:
         raise CurvatureError(
             f"regularization={regularization!r} is too small for epsilon={epsilon!r}: the "
@@ -221,17 +257,16 @@ def calibrate(
     return Calibration(reach / unit * _MARGIN, output, mechanism, shift)
 
 
-def _pure_unit(room: float, shift: float, rows: int, saturating: bool) -> float:
-    """Return E, the part of epsilon that is left for the noise per row that changes."""
-    plain = (room - shift) / rows
-    if not saturating:
-        return plain
-    curvature, most = math.expm1(shift), room / rows
+def _pure_unit(room: float, curvature: float, row: _Corners, least: float) -> float:
+    """Return E, the part of epsilon for one row's noise, of a loss that saturates."""
 
     def fits(unit: float) -> bool:
-        return rows * unit + _shift_beyond(unit, curvature) <= room
+        gap = unit * row.steepness()
+        profile = _profile((gap, gap), curvature, row.vertices)
+        return all(unit * row.longest(s) + height <= room for s, height in profile)
 
-    return most if fits(most) else bisect(fits, plain, most, halvings=_HALVINGS)
+    most = room / row.longest(0.0)
+    return most if fits(most) else bisect(fits, least, most, halvings=_HALVINGS)
 
 
 def determinant_cost(
@@ -276,8 +311,54 @@ def smallest_regularization(
     return curvature / math.expm1(min(share * epsilon / rank, 700.0)) * _MARGIN
 
 
+@dataclass(frozen=True)
+class _Corners:
+    """What one row's gradients can be: the hull of zero and some corners."""
+
+    vertices: int
+    hull: str
+    adjacency: str
+
+    def lengths(self, s: float) -> list[tuple[float, float]]:
+        """Return the (weight, length) of all differences from the points s of a profile.
+
+        Lengths are in units of Z: how far the row, or the two rows that are exchanged, move b.
+        """
+        m, replaced = float(self.vertices), self.adjacency == "replace_one"
+        if m == 1:
+            return [(1.0, 2 - s), (1.0, 1 - s)] if replaced else [(1.0, 1 - s)]
+        if 0 < s < 1:
+            return self._from_middles(m, replaced)
+        if not replaced:
+            return [(1.0, 0.0)] if s else [(m, 1.0)]
+        if self.hull == "symmetric":
+            return [(1.0, 0.0)] if s else [(m * m / 2, 2.0), (m * m / 2, math.sqrt(2))]
+        if s:
+            return [(1.0, 0.0), (m, 1.0)]
+        if self.hull == "simplex":
+            return [(m, 2.0), (m * m - m, math.sqrt(3)), (m, 1.0)]
+        return [(m * m, 2.0), (m, 1.0)]
+
+    def _from_middles(self, m: float, replaced: bool) -> list[tuple[float, float]]:
+        pairs = m * (m - 1) / 2
+        alone = [(pairs, math.sqrt(3) / 2)]
+        if not replaced:
+            return alone
+        return [(2 * pairs, math.sqrt(13) / 2), (pairs * (m - 2), math.sqrt(11) / 2), *alone]
+
+    def longest(self, s: float) -> float:
+        """Return the largest length at s."""
+        return max(length for _, length in self.lengths(s))
+
+    def steepness(self) -> float:
+        """Return the slope, over E, of the profile at which pure noise costs the least."""
+        if self.vertices == 1:
+            return 1.0
+        return 2 * (self.longest(0.0) - self.longest(0.5))
+
+
 def gaussian_terms(
-    unit: float, gap: float, shift: float, vertices: int, hull: str, adjacency: str
+    unit: float, profile: Profile, vertices: int, hull: str, adjacency: str
 ) -> tuple[tuple[float, float, float], ...]:
     """Return the (weight, mu, shift) of all corners of the differences that one row makes.
 
@@ -285,52 +366,78 @@ def gaussian_terms(
     ----------
     unit : float
         Z, of one corner.
-    gap, shift : float
-        g and a(g); 0 and c of a loss that does not saturate.
+    profile : tuple of (s, height)
+        `flat_profile`, or one of `saturating_profiles`.
     vertices, hull, adjacency
         As of `calibrate`.
     """
-    m = float(vertices)
-    with_new, without = [(m, unit)], [(1.0, 0.0)]
-    if adjacency == "replace_one" and hull == "symmetric":
-        with_new = [(m * m / 2, 2 * unit), (m * m / 2, math.sqrt(2) * unit)]
-    elif adjacency == "replace_one":
-        near = [(m * m - m, math.sqrt(3) * unit)] if hull == "simplex" and m > 1 else []
-        with_new = [(m if near else m * m, 2 * unit), *near, (m, unit)]
-        without += [(m, unit)]
-    return (
-        *((weight, mu, shift) for weight, mu in with_new),
-        *((weight, mu, gap + shift) for weight, mu in without),
+    row = _Corners(vertices, hull, adjacency)
+    return tuple(
+        (weight, length * unit, height)
+        for s, height in profile
+        for weight, length in row.lengths(s)
+        if weight
     )
 
 
-def shifts_beyond(curvature: float, epsilon: float) -> list[tuple[float, float]]:
-    """Return some (g, a(g)) of a loss that saturates, with g + a(g) at most `epsilon`.
+def flat_profile(shift: float) -> Profile:
+    """Return the profile of a loss that does not saturate: all corners are charged c."""
+    return ((0.0, shift), (1.0, shift))
+
+
+def saturating_profiles(curvature: float, epsilon: float, vertices: int = 1) -> list[Profile]:
+    """Return some profiles of a loss that saturates, with heights of at most `epsilon`.
 
     Parameters
     ----------
     curvature : float
-        k = beta R^2 / Lambda, with log(1 + k) below `epsilon`.
+        k = beta R^2 / Lambda, with c below `epsilon`.
     epsilon : float
+    vertices : int, default=1
+        m: 1 for a margin loss, or those of softmax.
     """
 
     def fits(gap: float) -> bool:
-        return gap + _shift_beyond(gap, curvature) <= epsilon
+        return gap + _shift_beyond(gap, curvature, vertices) <= epsilon
 
-    largest = 4 * curvature
-    if largest > epsilon:
+    steepest = largest = 4 * curvature
+    if not fits(largest):
         largest = bisect(fits, 0.0, largest, halvings=_HALVINGS)
-    return [(part * largest, _shift_beyond(part * largest, curvature)) for part in _GAPS]
+    steeper = _STEEPER if vertices == 1 else _STEEPER[:1]
+    slopes = (
+        (min(times * part * largest, steepest), part * largest)
+        for times in steeper
+        for part in _SLOPES
+    )
+    return [_profile(s, curvature, vertices) for s in dict.fromkeys(slopes)] if largest else []
 
 
-def _shift_beyond(gap: float, curvature: float) -> float:
-    """Return a(g) in closed form: the largest ``log(1 + 4 k s (1-s)) - s g``, s = 1 - t."""
-    slope = 4 * curvature - gap  # at s = 0, of a concave function
-    if slope <= 0:
+def _profile(slopes: tuple[float, float], curvature: float, vertices: int) -> Profile:
+    """Return the corners of the polygon below two tangents, or one, of falling slopes."""
+    first, last = slopes
+    high, low = (_shift_beyond(gap, curvature, vertices) for gap in slopes)
+    ends = (0.0, high), (1.0, low + last)
+    if vertices == 1 and first == last:
+        return ends
+    middle = (low - high) / (first - last) if first > last else 0.5
+    return (ends[0], (middle, high + first * middle), ends[1])
+
+
+def _shift_beyond(gap: float, curvature: float, vertices: int = 1) -> float:
+    """Return a(g), rounded up: the least a for which ell is at most ``a + g min(s, 1/2)``."""
+    m, k = vertices, 2 * curvature
+    top = k * (m + 1) / m
+
+    def slope(s: float) -> float:
+        return (m - 1) * k / (m + k * s) + top * (1 - 2 * s) / (1 + top * s * (1 - s)) - gap
+
+    if slope(0.0) <= 0:  # of a concave function
         return 0.0
-    middle = 4 * curvature * (2 + gap)
-    s = 2 * slope / (middle + math.sqrt(middle**2 - 16 * curvature * gap * slope))
-    return max(0.0, math.log1p(4 * curvature * s * (1 - s)) - s * gap) * _MARGIN
+    s = bisect(lambda s: slope(s) >= 0, 0.0, 0.5)
+    value = (m - 1) * math.log1p(k * s / m) + math.log1p(top * s * (1 - s)) - gap * s
+    value += slope(s) * (0.5 - s)  # it lies below its tangents
+    even = m * math.log1p(k / (m + 1)) - gap / 2
+    return max(0.0, value, even) * _MARGIN
 
 
 def discrete_slack(size: int, scale: float, mu: float, tail: float) -> float:
@@ -362,47 +469,46 @@ def discrete_slack(size: int, scale: float, mu: float, tail: float) -> float:
 class _Search:
     """For the largest Z, which is the least noise, at a target."""
 
-    vertices: int
-    hull: str
-    adjacency: str
+    row: _Corners
     output_share: float
     epsilon: float
     delta: float
     dominated: bool
 
-    def mechanism(self, unit: float, gap: float, shift: float) -> Mechanism:
+    def mechanism(self, unit: float, profile: Profile) -> Mechanism:
+        row = self.row
         exact = ShiftedGaussianDP(
-            gaussian_terms(unit, gap, shift, self.vertices, self.hull, self.adjacency)
+            gaussian_terms(unit, profile, row.vertices, row.hull, row.adjacency)
         )
         output = GaussianDP(unit * math.sqrt(self.output_share))
         return compose([exact, output]) if self.output_share else exact
 
-    def holds(self, unit: float, gap: float, shift: float) -> bool:
-        mechanism = self.mechanism(unit, gap, shift)
+    def holds(self, unit: float, profile: Profile) -> bool:
+        mechanism = self.mechanism(unit, profile)
         curve = mechanism.as_accountable() if self.dominated else mechanism
         return curve.delta(self.epsilon) <= self.delta
 
-    def best(self, pairs: list[tuple[float, float]]) -> tuple[float, float, Mechanism] | None:
-        """Return the largest Z of all gaps, with its shift and mechanism, or None."""
+    def best(self, profiles: list[Profile]) -> tuple[float, float, Mechanism] | None:
+        """Return the largest Z of all profiles, with its shift and mechanism, or None."""
         best, found = 0.0, None
-        for gap, shift in pairs:
-            # A gap that does not gain a thousandth is not worth a bisection.
-            if best and not self.holds(best * 1.001, gap, shift):
+        for profile in profiles:
+            # A profile that does not gain a thousandth is not worth a bisection.
+            if best and not self.holds(best * 1.001, profile):
                 continue
-            unit = self.largest(gap, shift)
+            unit = self.largest(profile)
             if unit > best:
-                best, found = unit, (unit, shift, self.mechanism(unit, gap, shift))
+                best, found = unit, (unit, profile[0][1], self.mechanism(unit, profile))
         return found
 
-    def largest(self, gap: float, shift: float) -> float:
+    def largest(self, profile: Profile) -> float:
         """Return the largest Z, rounded down, or 0."""
         low = high = gdp_mu(self.epsilon, self.delta)
         least = 1e-9 * high
-        while not self.holds(low, gap, shift):
+        while not self.holds(low, profile):
             low, high = low / 2, low
             if low < least:
                 return 0.0
-        return bisect(lambda unit: self.holds(unit, gap, shift), low, high, halvings=_HALVINGS)
+        return bisect(lambda unit: self.holds(unit, profile), low, high, halvings=_HALVINGS)
 
 
 def _enough(shift: float, epsilon: float, rank: int) -> float:
@@ -437,8 +543,9 @@ def _check(adjacency: str, hull: str, delta: float, distance: float) -> None:
 def _check_corners(vertices: int, hull: str, rank: int, saturating: bool) -> None:
     if vertices < 1 or (hull == "symmetric" and vertices % 2):
         raise ValueError(f"vertices must be at least 1, and even for pairs, got {vertices!r}.")
-    if saturating and not vertices == rank == 1:
+    if saturating and (rank != vertices or (hull != "simplex" and vertices > 1)):
         raise ValueError(
-            f"saturating needs vertices=1 and rank=1, got {vertices!r} and {rank!r}: only where a "
-            "row's gradients have one direction is its curvature known from their length."
+            f"saturating needs vertices=1 and rank=1, or hull='simplex' and rank=vertices, got "
+            f"{vertices!r}, {hull!r} and {rank!r}: else a row's curvature is not known from its "
+            "gradient."
         )

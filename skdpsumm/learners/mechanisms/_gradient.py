@@ -37,10 +37,11 @@ from ...privacy import gdp_mu
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise
-from ..erm._feature_space import FeatureSpace, row_lengths
+from ..erm._feature_space import FeatureSpace, row_lengths, zero_where_undefined
 from ..erm._losses import Loss
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
 from ._base import LearnerMechanism
+from ._planning import Curvature
 
 # Parts of R and of C that features and slopes are cut off to, and of their norm that weights are
 # rounded to: 2^19 times 2^31 leaves room below 2^53, and 2^24 rows of 2^15 times 2^19 below 2^60.
@@ -48,6 +49,8 @@ _FEATURE_GRID, _SLOPE_GRID, _WEIGHT_GRID = 2.0**-18, 2.0**-14, 2.0**-30
 _LARGEST_SUM = 60
 # What is no longer than this times a bound is within it, rounding of the norm and all.
 _WITHIN = 1 - 2.0**-40
+# Squares of slopes that are longer than this are floats: below 1e-160 they would all be zero.
+_SMALLEST_CLIP = 1e-60
 # Slopes are evaluated for a multiple of so many rows, so that no row is left over for a loop that
 # rounds otherwise.
 _LANES = 64
@@ -73,11 +76,11 @@ _RIDGE = 1e-3
 
 @estimator
 class GradientDescent(LearnerMechanism):
-    """Noisy gradient descent on all rows, for smooth losses on explicit features.
+    """Noisy gradient descent on all rows, for smooth losses.
 
     It asks nothing of the minimiser: no certificate, and no Lambda that has to be large. A ledger
-    counts it as exactly what it is, one Gaussian mechanism. It is what "auto" takes for explicit
-    features.
+    counts it as exactly what it is, one Gaussian mechanism. It works on explicit features, and for
+    a kernel on those of the span of public points. It is what "auto" takes for both.
 
     Parameters
     ----------
@@ -90,6 +93,9 @@ class GradientDescent(LearnerMechanism):
         "auto" is half the largest slope of losses of classes for small budgets (no slope is
         longer than that before the first step) and all of it for large ones, where probabilities
         gain more than noise costs; and all of it for losses of numbers.
+    n_landmarks : int, default=256
+        How many public points are drawn from the schema where a kernel needs some. Noise on a
+        prediction does not grow with it.
 
     Raises
     ------
@@ -117,18 +123,21 @@ class GradientDescent(LearnerMechanism):
     """
 
     name = "gradient"
-    learners = ("TDIL",)
+    learners = ("TDIL", "TDDL")
     is_pure = False
     needs_features = True
     takes_groups = True
+    spans_points = True
     default_losses = ("logistic", "logistic")
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_steps": [Interval(Integral, 1, 100_000, closed="both"), StrOptions({"auto"})],
-        "clip": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "clip": [Interval(Real, _SMALLEST_CLIP, None, closed="left"), StrOptions({"auto"})],
     }
 
     n_steps: Any = "auto"
     clip: Any = "auto"
+    n_landmarks: int = 256
 
     def plan(self, space, terms, public):
         n_steps = _public_steps(space, terms) if self.n_steps == "auto" else int(self.n_steps)
@@ -178,9 +187,13 @@ class GradientPlan:
     score_noise : float
         Standard deviation of the noise on a score of a row with |phi| = R, at most: where the
         losses have no curvature.
+    n_counted : float or None
+        The number of rows or groups as it was released: with noise, where it is private.
     """
 
     idealised = False
+    noise_is_exact = False
+    n_counted: float | None = None
 
     def __init__(self, space: FeatureSpace, terms: Terms, n_steps: int, clip: float):
         self.space, self.terms, self.n_steps, self.clip = space, terms, n_steps, clip
@@ -211,6 +224,26 @@ class GradientPlan:
         blocks += [step] * self.n_steps
         return IntegerNoise(blocks, epsilon=self.terms.epsilon, delta=self.terms.delta)
 
+    def expected_score_noise(self, curvature: Curvature, n_samples: float) -> float:
+        """Return what `score_noise` comes to for so many rows of an expected shape.
+
+        They limit the rate, and pull the weights back from where noise has put them.
+
+        Parameters
+        ----------
+        curvature : Curvature
+            What is expected of a row, from public numbers.
+        n_samples : float
+        """
+        if not self.terms.is_private:
+            return 0.0
+        descent, scale = self._descent(n_samples), self._noise_scale
+
+        def noise_of(bent: Floats) -> Floats:
+            return scale * descent.noise(bent)
+
+        return curvature.settled(noise_of, n_samples, self.terms, self.clip)
+
     def check(self, problem: Problem) -> None:
         """Read all rows, so that a function of the user's fails before anything is charged."""
         if not self.terms.is_private:
@@ -226,7 +259,7 @@ class GradientPlan:
         for step in range(first, first + self.n_steps):
             descent.step(self._noisy(step, self._rows.gradient(descent.weights)) * self._grid)
             advance()
-        return Minimizer(self.space, descent.average)
+        return self.space.of_weights(descent.average)
 
     def _noisy(self, index: int, sums: NDArray[np.int64]) -> Floats:
         limit = 1 << (_LARGEST_SUM - self._noise.lift)
@@ -237,17 +270,23 @@ class GradientPlan:
         """Return a number of rows that is hardly ever too small; released, where it is private."""
         count = _count(problem)
         if self._count_is_public:
-            return float(count)
+            self.n_counted = float(count)
+            return self.n_counted
         noisy = float(self._noisy(0, np.array([count / _COUNT_GRID]).astype(np.int64))[0])
-        return (max(noisy, 0.0) + 2 * float(self._noise.std[0])) * _COUNT_GRID
+        self.n_counted = max(noisy, 0.0) * _COUNT_GRID
+        return self.n_counted + 2 * float(self._noise.std[0]) * _COUNT_GRID
 
     def _descent(self, count: float) -> Descent:
         """Return the start, with a rate at which the noise on a score is `score_noise` at most."""
         loss, radius, shape = self.terms.loss, self.terms.radius, self._shape
-        scale = float(self._noise.std[-1]) * self._grid * radius
-        ridge = self.terms.regularization
+        ridge, wanted = self.terms.regularization, self.score_noise / self._noise_scale
         largest = _LARGEST_RATE / (loss.smoothness * radius**2 * max(count, 1.0) + ridge)
-        return Descent(shape, self.n_steps, ridge, self.score_noise / scale, largest)
+        return Descent(shape, self.n_steps, ridge, wanted, largest)
+
+    @property
+    def _noise_scale(self) -> float:
+        """Standard deviation of the noise of a step, in the direction of a row of norm R."""
+        return float(self._noise.std[-1]) * self._grid * self.terms.radius
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -305,6 +344,22 @@ class Descent:
         self.weights = self.weights - self.rate * self._velocity
         self.average += self._shares[self._n_done] * self.weights
         self._n_done += 1
+
+    def noise(self, bent: Floats) -> Floats:
+        """Return the norm of what the average makes of one unit of noise in each gradient.
+
+        Parameters
+        ----------
+        bent : ndarray of shape (k,)
+            How much rows bend the objective in each of k directions.
+        """
+        # From the last step back: what the average makes of a unit of weight, and of velocity.
+        weight, velocity, total = np.zeros((3, len(bent)))
+        for share in self._shares[::-1]:
+            weight = share + weight + (bent + self._ridge) * velocity
+            velocity = -self.rate * weight + self.momentum * velocity
+            total += velocity**2
+        return np.sqrt(total)
 
 
 def _momenta(n_steps: int) -> Floats:
@@ -408,7 +463,9 @@ class IntegerRows:
         n, q = scores.shape
         padded = np.zeros((2, -(-n // _LANES) * _LANES, q))
         padded[0, :n], padded[1, :n] = scores, self._codes[here]
-        slopes = clipped_rows(self._loss.gradient(*padded), self._plan.clip)[:n]
+        # A NaN, of a loss that overflows, would take all other rows' sums with it.
+        slopes = zero_where_undefined(self._loss.gradient(*padded)[:n])
+        slopes = clipped_rows(slopes, self._plan.clip)
         if self._shares is not None:
             slopes = slopes * self._shares[here]
         return np.trunc(slopes / self._plan._slope_grid)
