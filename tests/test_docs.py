@@ -25,7 +25,8 @@ from skdpsumm import AnswerWarning
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "docs/user_guide").glob("*.md"))
-PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROOFS = sorted((ROOT / "docs/proofs").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")), *PROOFS]
 EXECUTED = {
     "README.md",
     "choosing.md",

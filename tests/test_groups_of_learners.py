@@ -245,10 +245,10 @@ def test_groups_of_one_row_are_rows():
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(50, 2)), rng.integers(2, size=50)
     for kind in (TDILClassifier, PINPClassifier):
-        model = kind(gamma=1.0, epsilon=np.inf)
+        model = kind(gamma=1.0, epsilon=np.inf, mechanism="functional")
         plain = model.fit(X, y).decision_function(X)
         for limit in (1, 5, "average"):
-            grouped = kind(gamma=1.0, epsilon=np.inf, max_rows_per_group=limit)
+            grouped = clone(model).set_params(max_rows_per_group=limit)
             grouped.fit(X, y, groups=np.arange(50)[::-1])
             if limit == 5:  # a larger Lambda would be the default
                 assert grouped.regularization_ == model.regularization_  # but not without noise
@@ -339,7 +339,9 @@ def test_default_lambda_grows_with_k(adjacency):
     X, y, groups = np.zeros((8, 1)), np.arange(8) % 2, np.arange(8) // 4
     found = {}
     for limit in (None, 1, 5, "average"):
-        model = TDILClassifier(max_rows_per_group=limit, adjacency=adjacency)
+        model = TDILClassifier(
+            max_rows_per_group=limit, adjacency=adjacency, mechanism="functional"
+        )
         model.fit(X, y, **({} if limit is None else {"groups": groups}))
         found[limit] = model.regularization_, model.sensitivity_
     assert found[None] == found[1] == found["average"]

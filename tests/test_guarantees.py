@@ -17,6 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from skdpsumm.privacy import GaussianDP, PrivacyGuarantee, PrivacyLedger, PureDP, gdp_mu
+from skdpsumm.privacy._best_of import BestOf, Poisson
 from skdpsumm.privacy._compositions import Composed, EventDP, Worst, compose, parallel
 from skdpsumm.privacy._mechanisms import (
     Cost,
@@ -415,6 +416,7 @@ def test_basic_composition_is_never_beaten_by_what_is_claimed():
         (ThresholdDP(0.03, 5), PureDP(0.2), ShiftedGaussianDP(((1, 0.2, 0.1), (1, 0, 0.1)))),
         (EventDP(dp_event.LaplaceDpEvent(2.0)), GaussianDP(0.3)),
         (Worst((PureDP(0.4), GaussianDP(0.3))), GaussianDP(0.5)),
+        (BestOf(Poisson(2.0), 0.2), PureDP(0.2), GaussianDP(0.3)),
     ],
 )
 def test_curves_of_compositions_are_monotone_and_agree(parts):
@@ -460,6 +462,7 @@ def test_slack_counts_at_a_negative_epsilon_of_the_ideal():
         (lambda x: GaussianDP(1.0, 0.0, x), "tail"),
         (ZeroConcentratedDP, "rho"),
         (lambda x: ShiftedGaussianDP(((1, 1, 1),), x), "log_ratio"),
+        (lambda x: BestOf(Poisson(2.0), x), "mu"),
         (lambda x: ThresholdDP(x, 5), "ratio"),
     ],
 )
@@ -482,6 +485,7 @@ def test_a_number_of_updates_that_is_none_is_refused(n_updates):
         GaussianDP(1.0),
         ZeroConcentratedDP(1.0),
         ShiftedGaussianDP(((1, 1, 1),)),
+        BestOf(Poisson(2.0), 1.0),
         ThresholdDP(0.1, 2),
         Unprotected("x"),
         EventDP(dp_event.GaussianDpEvent(1.0)),

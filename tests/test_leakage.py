@@ -23,6 +23,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from skdpsumm import (
     HistogramSketcher,
+    NoiseWarning,
     PINPClassifier,
     PrivacyLedger,
     PrivateMMDSummarizer,
@@ -323,7 +324,9 @@ def warned(model, X, y):
         model = fitted(model, y, X)
         if hasattr(model, "transform"):
             model.transform(X)
-    return {(w.category, str(w.message), w.lineno) for w in caught}
+    # A `NoiseWarning` speaks of the release, and hangs on that as predictions do.
+    told = [w for w in caught if w.category is not NoiseWarning]
+    return {(w.category, str(w.message), w.lineno) for w in told}
 
 
 @pytest.mark.parametrize("name", TO_FIT)
@@ -613,8 +616,11 @@ def test_the_steps_of_a_sketch_do_not_depend_on_values(name):
     assert all(other == steps[0] for other in steps)
 
 
+SOLVED = TDILClassifier(mechanism="functional")
+
+
 def test_steps_that_depend_on_values_are_noticed():
-    steps = [steps_of(lambda table=table: TDILClassifier().fit(table, Y)) for table in TABLES[::3]]
+    steps = [steps_of(lambda table=table: SOLVED.fit(table, Y)) for table in TABLES[::3]]
     assert steps[0] != steps[1]
 
 

@@ -245,8 +245,7 @@ def test_callable_kernel_is_scaled_to_its_bound():
 @quiet
 def test_precomputed_equals_the_kernel():
     settings = {"epsilon": 5.0, "noise_seed": 1, "norm_bound": 8.0}
-    # The radius of (<x, y> + 1)^3 within norm_bound r is (r^2 + 1)^1.5 = 8.
-    twin = TDDLClassifier(kernel="poly", **{**settings, "norm_bound": 3**0.5})
+    twin = TDDLClassifier(kernel=partial(polynomial_kernel, gamma=1.0), **settings)
     twin.fit(X, DISC, X_public=Z)
     gram = polynomial_kernel(X, X, gamma=1.0)
     public = polynomial_kernel(Z, np.vstack([X, Z]), gamma=1.0)
@@ -770,7 +769,9 @@ def test_the_gaussian_kernel_is_positive_far_from_the_origin():
         PINPClassifier(gamma=1.0, loss=HuberizedHinge(1e-6)),
         PINPClassifier(gamma=1.0, regularization=1e-15, loss="logistic", epsilon=np.inf),
         TDILClassifier(loss=HuberizedHinge(1e-9)),
-        TDILRegressor(y_bounds=(0, 1), loss=Huber(1e-9), regularization=1e-9),
+        TDILRegressor(
+            y_bounds=(0, 1), loss=Huber(1e-9), regularization=1e-9, mechanism="functional"
+        ),
     ],
     ids=["hinge", "one-vs-rest", "narrow", "not private", "features", "regressor"],
 )
@@ -845,7 +846,9 @@ def test_lambda_fixes_the_noise_on_a_prediction():
     model = TDDLClassifier(gamma=1.0, epsilon=0.5).fit(X, DISC, X_public=Z)
     noise = model.sensitivity_ / model.privacy_.mechanism.mu
     assert noise == pytest.approx(0.5, rel=1e-2)
-    assert clone(model).set_params(epsilon=np.inf).fit(X, DISC, X_public=Z).regularization_ == 0.1
+    assert clone(model).set_params(epsilon=np.inf).fit(X, DISC, X_public=Z).regularization_ == 0.01
+    exact = PINPClassifier(gamma=1.0, epsilon=np.inf).fit(X, DISC)
+    assert exact.regularization_ == 0.02
 
 
 # ---- mechanisms, losses and kernels as objects

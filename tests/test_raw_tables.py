@@ -11,6 +11,7 @@ from skdpsumm import (
     HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
+    NoiseWarning,
     Numeric,
     PrivateMMDSummarizer,
     PublicVectorizer,
@@ -89,6 +90,7 @@ def test_a_schema_with_the_label_is_told():
         TDILClassifier(schema=schema).fit(frame, frame["rich"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", NoiseWarning)
         TDILClassifier(schema=SCHEMA).fit(FRAME, FRAME["rich"])
 
 

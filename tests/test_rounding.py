@@ -456,7 +456,7 @@ def test_noise_covers_the_rounding_of_coordinates(times, monkeypatch):
         ),
     ):
         plan, terms = plan_of(model, **given)
-        noise = getattr(plan, "_noise", None) or plan.noise
+        noise = plan.noise
         rounding = coordinate_rounding(plan.space, terms, 6 if given else 50)
         moved = terms.sensitivity + 2 * rounding
         assert moved <= noise.std * gdp_mu(1.0, 1e-6) < moved * (1 + 1e-4)
@@ -530,7 +530,7 @@ def test_grids_are_powers_of_two():
             ),
         ):
             plan, _ = plan_of(model)
-            step = getattr(plan, "_grid", None) or getattr(plan, "grid", None) or plan._noise._grid
+            step = getattr(plan, "_grid", None) or getattr(plan, "grid", None) or plan.noise._grid
             assert math.frexp(step)[0] == 0.5
 
 

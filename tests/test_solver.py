@@ -40,6 +40,7 @@ from skdpsumm.learners.erm._losses import (
     Huber,
     HuberizedHinge,
     Logistic,
+    OneVsRest,
     SoftHinge,
     Softmax,
     Squared,
@@ -786,11 +787,43 @@ def test_a_string_stands_for_the_default_of_a_loss():
             for flat in (False, True):
                 found = [classifier_loss(loss, n_classes, flat=flat) for loss in (name, kind())]
                 assert repr(found[0]) == repr(found[1])
-    assert classifier_loss("auto", 2).h == 0.5
+    assert classifier_loss("huberized_hinge", 2).h == 0.5
     assert classifier_loss(HuberizedHinge(), 2, flat=True).h == 1.0
-    assert classifier_loss("auto", 2, flat=True).margin == 3.0
+    assert classifier_loss("soft_hinge", 2, flat=True).margin == 3.0
     assert as_loss("huber", "regressor").lipschitz == 0.25
     assert as_loss("squared", "regressor").lipschitz == 2.0
+
+
+@pytest.mark.parametrize(
+    ("loss", "last"),
+    [
+        (HuberizedHinge(0.5), HuberizedHinge(2.0)),
+        (SoftHinge(3.0), SoftHinge(0.0)),
+        (Softmax(temperature=0.5, margin=1.0), Softmax()),
+        (Huber(0.25), Huber(1.0)),
+        (Logistic(), Logistic()),
+        (OneVsRest(Hinge(), 3), OneVsRest(Hinge(), 3)),
+    ],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_a_default_loss_follows_epsilon_without_a_jump(loss, last):
+    scores = np.linspace(-3, 3, 21)[:, None] * np.linspace(1, 0.2, 3 if loss_has_many(loss) else 1)
+    codes = np.eye(scores.shape[1])[np.zeros(len(scores), dtype=int)]
+
+    def values(epsilon):
+        return loss.relaxed(epsilon).value(scores, codes)
+
+    assert np.array_equal(values(0.1), loss.value(scores, codes))
+    assert np.array_equal(values(10.0), loss.value(scores, codes))
+    assert np.array_equal(values(np.inf), last.value(scores, codes))
+    assert np.abs(values(1e4) - values(np.inf)).max() < 0.01
+    steps = [np.abs(values(low) - values(low * 1.1)).max() for low in np.geomspace(5, 1e5, 104)]
+    assert max(steps) < 0.3
+
+
+def loss_has_many(loss):
+    """Return whether a loss is of the scores of several classes."""
+    return isinstance(loss, Softmax | OneVsRest)
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,7 @@ LEARNERS = {
     "linear": TDILClassifier(),
     "objective": TDILClassifier(mechanism="objective"),
     "numbers": TDILRegressor(y_bounds=(-1, 1)),
+    "numbers alone": TDILClassifier(feature_map=None),
     "path": PINPClassifier(gamma=0.5),
     "path, numbers": PINPRegressor(gamma=0.5, y_bounds=(-1, 1)),
     "svt": PINPClassifier(gamma=0.5, mechanism="svt"),
@@ -265,7 +266,10 @@ def fitted(model, X, **more):
 @quiet
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_schema_inside_is_a_vectorizer_before(name):
-    behind = make_pipeline(PublicVectorizer(SCHEMA), clone(LEARNERS[name]).set_params(**SETTINGS))
+    learner = LEARNERS[name]
+    has_hats = learner.kernel == "linear" and learner.feature_map == "auto"
+    vectorizer = PublicVectorizer(SCHEMA, n_knots=6 if has_hats else 0)
+    behind = make_pipeline(vectorizer, clone(learner).set_params(**SETTINGS))
     inside = clone(LEARNERS[name]).set_params(schema=SCHEMA, **SETTINGS)
     one, other = (fitted(model, TABLE).predict(TABLE[:50]) for model in (behind, inside))
     assert np.array_equal(one, other)
@@ -281,7 +285,8 @@ def test_public_rows_are_read_as_rows_are(kernel):
     public = pd.DataFrame(raw(60, seed=1))
     inside = clone(model).set_params(schema=SCHEMA).fit(TABLE, Y, X_public=Public(public))
     with config_context(enable_metadata_routing=True):
-        behind = make_pipeline(PublicVectorizer(SCHEMA), model)
+        vectorizer = PublicVectorizer(SCHEMA, n_knots=6 if kernel == "linear" else 0)
+        behind = make_pipeline(vectorizer, model)
         behind.transform_input = ["X_public"]
         behind.fit(TABLE, Y, X_public=public)
         assert np.array_equal(behind.decision_function(TABLE), inside.decision_function(TABLE))
@@ -296,7 +301,7 @@ def test_candidates_are_read_as_rows_are():
         (None, vectorize(SCHEMA, read_table(rows)), VECTORS),
     ):
         mechanism = ExponentialMechanism(n_rounds=3, candidates=candidates)
-        model = TDILClassifier(mechanism=mechanism, schema=schema, **SETTINGS)
+        model = TDILClassifier(mechanism=mechanism, schema=schema, feature_map=None, **SETTINGS)
         scores.append(model.fit(X, Y).decision_function(X))
     assert np.array_equal(*scores)
 
@@ -420,9 +425,58 @@ def test_kernel_values_take_no_schema():
 
 def test_norms_of_rows_are_read_as_rows_are():
     """`kernel_diag`, by which an audit looks for the rows that are hardest to hide."""
-    model = TDILClassifier(schema=SCHEMA)
+    model = TDILClassifier(schema=SCHEMA, feature_map=None)
     norms = model.kernel_diag(TABLE)
     assert norms == pytest.approx(np.square(VECTORS).sum(axis=1))
     assert not hasattr(model, "n_features_in_")
     with pytest.raises(ValueError, match="or a number as gamma"):
         PINPClassifier().kernel_diag(VECTORS)
+
+
+# ---- hats
+
+
+def test_hats_share_one_between_two_neighbours():
+    schema = {"x": Numeric(0, 10), "y": Numeric(edges=[0, 1, 100]), "z": Numeric(0, 1, step=1)}
+    vectorizer = PublicVectorizer(schema, n_knots=3)
+    found = vectorizer.fit_transform(pd.DataFrame({"x": [7.5], "y": [0.25], "z": [1]}))[0]
+    x_hats, y_hats = found[1:4], found[5:8]
+    assert x_hats / x_hats.sum() == pytest.approx([0, 0.5, 0.5])
+    assert y_hats / y_hats.sum() == pytest.approx([0.75, 0.25, 0])
+    names = ["x", "x_at_0", "x_at_5", "x_at_10", "y", "y_at_0", "y_at_1", "y_at_100", "z"]
+    assert list(vectorizer.get_feature_names_out()) == [*names, "constant"]
+
+
+@pytest.mark.parametrize("n_knots", [3, 6, 40])
+def test_vectors_with_hats_are_no_longer_than_one_and_come_back(n_knots):
+    schema = {"a": Numeric(-3, 5, missing=True), "b": Numeric(edges=[0, 1, 2, 9]), "c": ["u", "v"]}
+    rng = np.random.default_rng(n_knots)
+    table = pd.DataFrame(
+        {
+            "a": np.where(rng.random(400) < 0.1, np.nan, rng.uniform(-3, 5, 400)),
+            "b": rng.choice([0, 1, 1.5, 2, 9], 400),
+            "c": rng.choice(["u", "v"], 400),
+        }
+    )
+    vectorizer = PublicVectorizer(schema, n_knots=n_knots)
+    vectors = vectorizer.fit_transform(table)
+    assert np.linalg.norm(vectors, axis=1).max() <= 1
+    back = vectorizer.inverse_transform(vectors)
+    np.testing.assert_allclose(back[:, :2].astype(float), table[["a", "b"]], atol=1e-9)
+    assert (back[:, 2] == table["c"]).all()
+
+
+def test_a_row_has_the_same_hats_in_any_company():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (1000, 2))
+    vectorizer = PublicVectorizer((0, 1), n_knots=6).fit(X)
+    whole = vectorizer.transform(X)
+    assert all(np.array_equal(vectorizer.transform(X[k:]), whole[k:]) for k in (1, 7, 63, 999))
+
+
+def test_wide_tables_of_numbers_have_no_hats():
+    X, y = np.random.default_rng(1).uniform(0, 1, (50, 64)), np.arange(50) % 2
+    wide = TDILClassifier(schema=(0, 1)).fit(X, y)
+    assert wide.predictor_.space.n_features == 65
+    narrow = TDILClassifier(schema=(0, 1)).fit(X[:, :2], y)
+    assert narrow.predictor_.space.n_features == 2 * 7 + 1

@@ -1,17 +1,20 @@
-"""Private linear classifiers that a user would pick today, for learner_rivals.py.
+"""Private classifiers that a user would pick today, for learner_rivals.py.
 
 A method takes ``(X_train, y_train, X_test, epsilon, delta, seed)`` and returns scores of X_test.
 Rows have Euclidean norm 1, with a constant feature for the intercept; y is boolean; delta = 0 asks
 for pure DP. Where a method does not offer the guarantee it returns None. An array with several
 columns holds one parameter per column, of which the caller takes the best by its test score: an
 oracle, in favour of the rival. Neighbours differ by one row added or removed (but see
-`diffprivlib`).
+`diffprivlib`). All but DP-EBM are linear in the rows.
 """
 
 import functools
+import json
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import dp_accounting
 import numpy as np
@@ -24,6 +27,12 @@ from skdpsumm.privacy import gdp_mu
 
 # The logistic loss on rows of norm 1: norm of its gradient, eigenvalue of its Hessian.
 LIPSCHITZ, SMOOTHNESS = 1.0, 0.25
+
+
+class OnColumns(NamedTuple):
+    """A method that gets frames of the columns as they are, and what is `public` of them."""
+
+    run: Callable
 
 
 def unit_rows(X):
@@ -122,6 +131,11 @@ SGD_PARAMETERS = {
 }
 
 
+def nearest(parameters, epsilon):
+    """Return what was tuned at the epsilon nearest to this one."""
+    return parameters[min(parameters, key=lambda known: abs(np.log(known / epsilon)))]
+
+
 def dp_sgd(X_train, y_train, X_test, epsilon, delta, seed, oracle=False):
     """Return scores by DP-SGD: Poisson batches or all rows, heavy ball .9, mean of the last half.
 
@@ -130,10 +144,10 @@ def dp_sgd(X_train, y_train, X_test, epsilon, delta, seed, oracle=False):
     """
     if delta == 0:
         return None
-    nearest = min(SGD_PARAMETERS, key=lambda known: abs(np.log(known / epsilon)))
     X, y = X_train.astype(np.float32), y_train.astype(np.float32)
     columns = []
-    for rate, steps, clip, learning_rate in SGD_PARAMETERS[nearest][: None if oracle else 1]:
+    settings = nearest(SGD_PARAMETERS, epsilon)
+    for rate, steps, clip, learning_rate in settings if oracle else settings[:1]:
         rng, (n, d) = np.random.default_rng(seed), X.shape
         sigma = sgd_noise(rate, steps, epsilon, delta)
         w, velocity, average = np.zeros((3, d), dtype=np.float32)
@@ -149,6 +163,15 @@ def dp_sgd(X_train, y_train, X_test, epsilon, delta, seed, oracle=False):
                 average += w / (steps - steps // 2)
         columns.append(X_test @ average)
     return np.transpose(columns)
+
+
+def elsewhere(python, worker, **arrays):
+    """Run the worker with another interpreter on the arrays, and return its scores."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, scores = Path(folder, "given.npz"), Path(folder, "scores.npy")
+        np.savez(given, **arrays)
+        subprocess.run([python, "-W", "ignore", "-c", worker, given, scores], check=True)
+        return np.load(scores)
 
 
 WORKER = """
@@ -176,21 +199,130 @@ def diffprivlib(X_train, y_train, X_test, epsilon, delta, seed, python, factor=1
     """
     if delta:
         return None
-    with tempfile.TemporaryDirectory() as folder:
-        given, scores = Path(folder, "given.npz"), Path(folder, "scores.npy")
-        arrays = {"X_train": X_train, "y_train": y_train, "X_test": X_test}
-        np.savez(given, epsilon=factor * epsilon, seed=seed, **arrays)
-        subprocess.run([python, "-W", "ignore", "-c", WORKER, given, scores], check=True)
-        return np.load(scores)
+    arrays = {"X_train": X_train, "y_train": y_train, "X_test": X_test}
+    return elsewhere(python, WORKER, epsilon=factor * epsilon, seed=seed, **arrays)
+
+
+EBM_WORKER = """
+import json, sys
+import numpy as np
+import pandas as pd
+from interpret.privacy import DPExplainableBoostingClassifier
+given = np.load(sys.argv[1])
+public = json.loads(str(given["public"]))
+train, test = (pd.DataFrame({name: given[f"{part} {name}"] for name in public})
+               for part in ("train", "test"))
+columns = []
+for settings in json.loads(str(given["settings"])):
+    model = DPExplainableBoostingClassifier(
+        feature_names=list(public),
+        feature_types=["continuous" if bounds else "nominal" for bounds in public.values()],
+        privacy_bounds={name: bounds for name, bounds in public.items() if bounds},
+        epsilon=float(given["epsilon"]), delta=float(given["delta"]), composition="gdp",
+        n_jobs=1, random_state=int(given["seed"]), **settings)
+    columns.append(model.fit(train, given["y_train"]).decision_function(test))
+np.save(sys.argv[2], np.transpose(columns))
+"""
+# For each epsilon the best of 45 settings on the synthetic tables of rivals_tuning.py.
+EBM_PARAMETERS = {
+    epsilon: {"learning_rate": rate, "max_rounds": rounds, "max_leaves": 6}
+    | {"max_bins": bins, "bin_budget_frac": share}
+    for epsilon, rate, rounds, bins, share in (
+        (0.1, 0.1, 30, 16, 0.3),
+        (0.3, 0.03, 300, 16, 0.3),
+        (1.0, 0.3, 100, 32, 0.1),
+        (3.0, 0.1, 300, 32, 0.1),
+    )
+}
+
+
+def dp_ebm(train, y_train, test, epsilon, delta, seed, python, public, settings=({},)):
+    """Run interpret-core's DPExplainableBoostingClassifier on the columns as they are.
+
+    Numbers have their public bounds. Categories are "nominal", as a list of them would be an
+    order; it reads off the private rows which there are, and how many rows, at no cost to epsilon.
+    composition="gdp" is the Gaussian mechanism's exact curve for bins, and again for boosting,
+    with `bin_budget_frac` of epsilon and half of delta for the former. Each of `settings` makes a
+    column; without them all is its own default.
+    """
+    if delta == 0:
+        return None
+    bounds = {name: None if isinstance(known, list) else known for name, known in public.items()}
+    parts = {"train": train, "test": test}
+    arrays = {
+        f"{part} {name}": frame[name].to_numpy() for part, frame in parts.items() for name in public
+    }
+    arrays = {key: a.astype(str) if a.dtype == object else a for key, a in arrays.items()}
+    texts = {"public": json.dumps(bounds), "settings": json.dumps(settings)}
+    numbers = {"epsilon": epsilon, "delta": delta, "seed": seed, "y_train": y_train}
+    return elsewhere(python, EBM_WORKER, **arrays, **texts, **numbers)
+
+
+def tuned_ebm(train, y_train, test, epsilon, *rest, **known):
+    settings = [nearest(EBM_PARAMETERS, epsilon)]
+    return dp_ebm(train, y_train, test, epsilon, *rest, settings=settings, **known)
+
+
+OPACUS_WORKER = """
+import sys
+import numpy as np
+import torch
+from opacus import PrivacyEngine
+given = np.load(sys.argv[1])
+X, y, X_test = (torch.as_tensor(given[name].astype(np.float32)) for name in
+                ("X_train", "y_train", "X_test"))
+rate, steps, clip, learning_rate = given["settings"]
+
+class Rows(torch.utils.data.TensorDataset):
+    def __getitems__(self, rows):  # a batch at once, not row by row
+        return self[rows]
+
+torch.manual_seed(int(given["seed"]))
+model = torch.nn.Linear(X.shape[1], 1, bias=False)
+torch.nn.init.zeros_(model.weight)
+loader = torch.utils.data.DataLoader(Rows(X, y), batch_size=round(rate * len(X)),
+                                     collate_fn=lambda batch: batch)
+epochs = round(steps / len(loader))
+model, optimizer, loader = PrivacyEngine().make_private_with_epsilon(
+    module=model, data_loader=loader, epochs=epochs, max_grad_norm=clip,
+    optimizer=torch.optim.SGD(model.parameters(), lr=learning_rate / clip, momentum=0.9),
+    target_epsilon=float(given["epsilon"]), target_delta=float(given["delta"]))
+average, step = torch.optim.swa_utils.AveragedModel(model), 0
+for epoch in range(epochs):
+    for batch, labels in loader:
+        optimizer.zero_grad()
+        scores = model(batch)[:, 0]
+        torch.nn.functional.binary_cross_entropy_with_logits(scores, labels).backward()
+        optimizer.step()
+        step += 1
+        if step > epochs * len(loader) // 2:
+            average.update_parameters(model)
+np.save(sys.argv[2], X_test.numpy() @ average.module._module.weight.detach().numpy()[0])
+"""
+
+
+def opacus(X_train, y_train, X_test, epsilon, delta, seed, python):
+    """Run Opacus' DP-SGD of a torch.nn.Linear: heavy ball .9, mean of the last half.
+
+    Settings are `dp_sgd`'s, the accountant is its default, PRV, and batches are Poisson. A search
+    of its own over 16 settings on the tables of rivals_tuning.py took all rows, 100 steps, clip .3
+    and rate 2 at every epsilon (from 1 on by .0005 or less), and was .003 to .025 worse here.
+    """
+    if delta == 0:
+        return None
+    arrays = {"X_train": X_train, "y_train": y_train, "X_test": X_test}
+    settings = np.array(nearest(SGD_PARAMETERS, epsilon)[0])
+    numbers = {"epsilon": epsilon, "delta": delta, "seed": seed, "settings": settings}
+    return elsewhere(python, OPACUS_WORKER, **arrays, **numbers)
 
 
 def on_fourier_features(method, gamma=1.0, n_components=500):
     """Return the method on random Fourier features of the rows, scaled to norm 1."""
 
-    def with_features(X_train, y_train, X_test, epsilon, delta, seed):
+    def with_features(X_train, y_train, X_test, epsilon, delta, seed, **known):
         sampler = RBFSampler(gamma=gamma, n_components=n_components, random_state=seed)
         Z_train, Z_test = (unit_rows(sampler.fit(X_train).transform(X)) for X in (X_train, X_test))
-        return method(Z_train, y_train, Z_test, epsilon, delta, seed)
+        return method(Z_train, y_train, Z_test, epsilon, delta, seed, **known)
 
     return with_features
 

@@ -1,16 +1,29 @@
 """Private classifiers side by side: ours against what a user would pick instead.
 
     python examples/benchmarks/learner_rivals.py --adult DIR --covertype FILE
-        [--diffprivlib-python PYTHON] [--methods NAME ...] [--skip NAME ...]
-        [--epsilons .1 .3 1 3] [--seeds 3]
+        [--diffprivlib-python PYTHON] [--ebm-python PYTHON] [--opacus-python PYTHON]
+        [--methods NAME ...] [--skip NAME ...] [--epsilons .1 .3 1 3] [--deltas 0 1e-6]
+        [--seeds 3] [--save FILE] [--with FILE ...]
 
 Same rows, same (epsilon, delta), with delta = 0 and 1e-6; accuracy and area under the ROC curve
 on 20 % of the rows, means of the seeds. The rivals are in _rivals.py. A method that has pure DP
-only competes under delta > 0 as well. diffprivlib runs where its interpreter is given; it wants
-a scikit-learn of its own:
+only competes under delta > 0 as well.
+
+Results are kept by --save, as JSON, split by split, and --with reads such files: what they hold is
+shown beside the rest, and is not run again. So rivals run once, and ours are compared with them on
+the same splits whenever ours change (--methods without a name runs none):
+
+    ... --seeds 10 --methods EBM Opacus --save rivals.json
+    ... --seeds 10 --methods skdpsumm --with rivals.json
+
+Three rivals run where the interpreter of their own environment is given:
 
     python3 -m venv dpl
     dpl/bin/pip install diffprivlib==0.6.6 "scikit-learn>=1.5,<1.6"     # PYTHON is dpl/bin/python
+    python3 -m venv ebm
+    ebm/bin/pip install interpret-core==0.7.8 numpy==2.4.6 pandas==3.1.1
+    python3 -m venv opacus
+    opacus/bin/pip install torch==2.13.0 opacus==1.6.0         # torch's wheel for CPUs will do
 
 Adult (UCI): DIR holds adult.data and adult.test, gzipped or not, or it is one such file. Missing
 categories stay without an indicator. Covertype, class 2 against the rest: an npz with X (n, 54),
@@ -24,11 +37,15 @@ import argparse
 import csv
 import functools
 import gzip
+import itertools
+import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import _rivals
 import numpy as np
+import pandas as pd
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
@@ -64,6 +81,8 @@ ADULT = {
     "Scotland, Thailand, Yugoslavia, El-Salvador, Trinadad&Tobago, Peru, Hong, "
     "Holand-Netherlands",
 }
+# adult.names says that unknown values are "?"; only these columns have some.
+UNKNOWN = ("workclass", "occupation", "native-country")
 # UCI's covtype.info has the units: degrees of azimuth (0-360) and slope, metres, indices of
 # 0-255. Elevation, slope and distances are round numbers around the study area's, as in
 # examples/papers/m2m_table1.py.
@@ -81,6 +100,30 @@ COVERTYPE = [
 ]
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table twice: rows of norm 1, and the columns as they are with what is public of them.
+
+    `public` has (low, high) of a number, and the list of categories of any other column.
+    """
+
+    name: str
+    X: np.ndarray
+    frame: pd.DataFrame
+    public: dict
+    y: np.ndarray
+
+    def run(self, method, epsilon, delta, seed):
+        """Return the scores of the test rows of a split, and their labels."""
+        train, test = train_test_split(np.arange(len(self.y)), test_size=0.2, random_state=seed)
+        if isinstance(method, _rivals.OnColumns):
+            rows, method = self.frame, functools.partial(method.run, public=self.public)
+            train_rows, test_rows = rows.iloc[train], rows.iloc[test]
+        else:
+            train_rows, test_rows = self.X[train], self.X[test]
+        return method(train_rows, self.y[train], test_rows, epsilon, delta, seed), self.y[test]
+
+
 def scaled(columns, bounds):
     """Map public bounds to [-1, 1], and clip."""
     low, high = np.transpose(np.asarray(bounds, dtype=float))
@@ -94,26 +137,37 @@ def finished(*blocks):
 
 
 def adult(path):
-    """Return X, y of all rows found."""
+    """Return the table of all rows found."""
     paths = sorted(p for p in path.iterdir() if "data" in p.name or "test" in p.name)
     table = []
     for file in paths if path.is_dir() else [path]:
         with (gzip.open if file.suffix == ".gz" else open)(file, "rt") as lines:
             table += [row for row in csv.reader(lines, skipinitialspace=True) if len(row) == 15]
-    blocks = []
-    for values, known in zip(np.transpose(table), ADULT.values(), strict=False):
+    blocks, columns, public = [], {}, {}
+    for (name, known), values in zip(ADULT.items(), np.transpose(table)[:14], strict=True):
         if isinstance(known, str):
+            public[name] = known.split(", ") + ["?"] * (name in UNKNOWN)
+            columns[name] = values.astype(object)
             blocks.append((values[:, None] == known.split(", ")).astype(float))
         else:
-            blocks.append(scaled(values.astype(float)[:, None], [known]))
-    return finished(*blocks), np.array([row[14].startswith(">50K") for row in table])
+            public[name] = known
+            columns[name] = values.astype(float)
+            blocks.append(scaled(columns[name][:, None], [known]))
+    y = np.array([row[14].startswith(">50K") for row in table])
+    return Table("adult", finished(*blocks), pd.DataFrame(columns), public, y)
 
 
 def covertype(path):
-    """Return X, y for class 2 against the rest."""
+    """Return the table for class 2 against the rest; wilderness and soil are columns."""
     with np.load(path) as file:
         X, y = file["X"].astype(float), file["y"]
-    return finished(scaled(X[:, :10], COVERTYPE), X[:, 10:]), y == 2
+    columns = {f"number {j}": X[:, j] for j in range(10)}
+    public = dict(zip(columns, COVERTYPE, strict=True))
+    for name, indicators in {"wilderness": X[:, 10:14], "soil": X[:, 14:]}.items():
+        public[name] = [str(k) for k in range(indicators.shape[1])]
+        columns[name] = indicators.argmax(axis=1).astype(str).astype(object)
+    rows = finished(scaled(X[:, :10], COVERTYPE), X[:, 10:])
+    return Table("covertype", rows, pd.DataFrame(columns), public, y == 2)
 
 
 def ours(mechanism, fourier=False):
@@ -145,19 +199,39 @@ OURS = {
 METHODS = {**_rivals.RIVALS, **OURS}
 
 
+def elsewhere(arguments):
+    """Return the methods that run in another environment, and say which of these are missing."""
+    methods = {}
+
+    def add(option, *runs, kind=lambda run: run):
+        python = getattr(arguments, option.replace("-", "_"))
+        if python is None:
+            print(f"{', '.join(name for name, _ in runs)}: missing, needs --{option}")
+        else:
+            methods.update(
+                (name, kind(functools.partial(run, python=python))) for name, run in runs
+            )
+
+    at_twice_epsilon = functools.partial(_rivals.diffprivlib, factor=2.0)
+    add(
+        "diffprivlib-python",
+        ("diffprivlib (one row REPLACED)", _rivals.diffprivlib),
+        ("diffprivlib at 2 epsilon (add/remove)", at_twice_epsilon),
+    )
+    ebm = ("DP-EBM", _rivals.dp_ebm), ("DP-EBM, tuned", _rivals.tuned_ebm)
+    add("ebm-python", *ebm, kind=_rivals.OnColumns)
+    on_rff = _rivals.on_fourier_features(_rivals.opacus)
+    add("opacus-python", ("Opacus", _rivals.opacus), ("Opacus, 500 RFF", on_rff))
+    return methods
+
+
 def available(arguments):
-    """Return the methods that can run, and say which cannot."""
-    methods = dict(METHODS)
-    if arguments.diffprivlib_python:
-        run = functools.partial(_rivals.diffprivlib, python=arguments.diffprivlib_python)
-        methods["diffprivlib (one row REPLACED)"] = run
-        methods["diffprivlib at 2 epsilon (add/remove)"] = functools.partial(run, factor=2.0)
-    else:
-        print("diffprivlib: missing, needs --diffprivlib-python")
+    """Return the methods that can run and are asked for."""
+    methods = METHODS | elsewhere(arguments)
     if not hasattr(skdpsumm, "TDILClassifier"):
         print("skdpsumm.TDILClassifier: missing, so are " + "; ".join(OURS))
         methods = {name: run for name, run in methods.items() if name not in OURS}
-    wanted = arguments.methods or methods
+    wanted = methods if arguments.methods is None else arguments.methods
     return {
         name: run
         for name, run in methods.items()
@@ -171,67 +245,104 @@ def quality(y, scores):
     return np.array([(roc_auc_score(y, s), np.mean((s > 0) == y)) for s in columns])
 
 
-def measure(X, y, methods, epsilons, deltas, seeds):
-    """Return {(method, epsilon, delta): AUC and accuracy of each seed}.
+def read(files):
+    """Return the results that the files hold; the later file counts."""
+    return {
+        (r["data"], r["method"], r["epsilon"] or np.inf, r["delta"], r["seed"]): r["quality"]
+        for file in files
+        for r in json.loads(file.read_text())
+    }
 
-    All methods see the same splits. Of an oracle's columns the one with the best mean AUC counts.
+
+def write(file, results):
+    """Write one result a line; infinity, which JSON has not, is null."""
+    names = ("data", "method", "epsilon", "delta", "seed")
+    lines = []
+    for key, columns in results.items():
+        record = dict(zip(names, key, strict=True))
+        record["epsilon"] = record["epsilon"] if np.isfinite(record["epsilon"]) else None
+        lines.append(json.dumps(record | {"quality": columns}))
+    whole = file.with_name(file.name + ".part")
+    whole.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    whole.replace(file)
+
+
+def measure(table, methods, epsilons, deltas, seeds, results, save):
+    """Add {(data, method, epsilon, delta, seed): AUC and accuracy of each column} to results.
+
+    All methods see the same splits. What is there already is not run again.
+    """
+    cells = {("non-private", np.inf, None): _rivals.non_private}
+    for delta, epsilon in itertools.product(deltas, epsilons):
+        cells |= {(name, epsilon, delta): run for name, run in methods.items()}
+    for seed, (cell, run) in itertools.product(range(seeds), cells.items()):
+        if (table.name, *cell, seed) in results:
+            continue
+        scores, y_test = table.run(run, *cell[1:], seed)
+        if scores is not None:
+            results[table.name, *cell, seed] = quality(y_test, scores).round(6).tolist()
+            if save:
+                write(save, results)
+        print(f"{table.name}, seed {seed}: {cell} is done", file=sys.stderr, flush=True)
+
+
+def best_columns(name, results, seeds):
+    """Return {(method, epsilon, delta): {seed: AUC and accuracy}} of a table.
+
+    Of an oracle's columns the one with the best mean AUC counts.
     """
     found = {}
-    for seed in range(seeds):
-        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=seed)
-        everything = {("non-private", np.inf, None): _rivals.non_private}
-        for delta in deltas:
-            for epsilon in epsilons:
-                everything |= {(name, epsilon, delta): run for name, run in methods.items()}
-        for cell, run in everything.items():
-            scores = run(X_train, y_train, X_test, *cell[1:], seed)
-            if scores is not None:
-                found.setdefault(cell, []).append(quality(y_test, scores))
-        print(f"seed {seed} is done", file=sys.stderr, flush=True)
-    best = {}
+    for (data, method, epsilon, delta, seed), columns in results.items():
+        if data == name and seed < seeds:
+            found.setdefault((method, epsilon, delta), {})[seed] = np.array(columns)
     for cell, values in found.items():
-        values = np.array(values)
-        best[cell] = values[:, values[:, :, 0].mean(axis=0).argmax()]
-    return best
+        best = np.mean([columns[:, 0] for columns in values.values()], axis=0).argmax()
+        found[cell] = {seed: columns[best] for seed, columns in values.items()}
+    return found
+
+
+def compare(ours, rival):
+    """Return the mean gap on the splits that both have, its standard error, and their number."""
+    gaps = [ours[seed][0] - rival[seed][0] for seed in ours if seed in rival]
+    error = np.std(gaps, ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
+    return np.mean(gaps) if gaps else np.nan, error, len(gaps)
 
 
 def show(title, found, epsilons, deltas):
     """Print AUC and accuracy of every method, and who is ahead in each cell."""
-    print(f"\n{title}: AUC and accuracy at epsilon " + ", ".join(f"{e:g}" for e in epsilons))
-    auc, accuracy = found["non-private", np.inf, None].mean(axis=0)
+    means = {cell: np.mean(list(values.values()), axis=0) for cell, values in found.items()}
+    splits = max(len(values) for values in found.values())
+    print(f"\n{title}, {splits} splits: AUC and accuracy at epsilon ", end="")
+    print(", ".join(f"{e:g}" for e in epsilons))
+    auc, accuracy = means["non-private", np.inf, None]
     print(f"{'non-private logistic regression':<40} {auc:.3f}  {accuracy:.3f}")
     for delta in deltas:
         print("pure DP" if delta == 0 else f"delta = {delta:g}")
         for name in dict.fromkeys(cell[0] for cell in found if cell[2] == delta):
-            means = np.transpose([found[name, e, delta].mean(axis=0) for e in epsilons])
-            print(f"  {name:<38}" + " |".join("".join(f" {v:.3f}" for v in row) for row in means))
-    for delta in deltas:
-        for epsilon in epsilons:
-            verdict(found, epsilon, delta)
+            cells = [means.get((name, e, delta), (np.nan, np.nan)) for e in epsilons]
+            fewest = min(len(found.get((name, e, delta), ())) for e in epsilons)
+            line = " |".join("".join(f" {v:.3f}" for v in row) for row in np.transpose(cells))
+            print(f"  {name:<38}{line}" + (f" ({fewest} splits)" if fewest < splits else ""))
+    for delta, epsilon in itertools.product(deltas, epsilons):
+        verdict(found, means, epsilon, delta)
 
 
-def verdict(found, epsilon, delta):
-    """Print the best rivals and our best by AUC; pure DP is a candidate under delta > 0 too."""
-    means = {
-        cell: values[:, 0].mean()
-        for cell, values in found.items()
-        if cell[1] == epsilon and cell[2] in (0.0, delta)
-    }
-    sides = {
-        "best rival": [c for c in means if c[0] not in OURS and "oracle" not in c[0]],
-        "best oracle": [c for c in means if "oracle" in c[0]],
-        "ours": [c for c in means if c[0] in OURS],
-    }
-    best = {side: max(cells, key=means.get, default=None) for side, cells in sides.items()}
-    print(f"epsilon {epsilon:g}, " + ("pure DP" if delta == 0 else f"delta = {delta:g}"))
-    for side, cell in best.items():
-        line = "missing" if cell is None else f"{means[cell]:.4f}  {cell[0]}"
-        if side != "ours" and cell is not None and best["ours"] is not None:
-            gap = found[best["ours"]][:, 0] - found[cell][:, 0]
-            error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.nan
-            who = "ours ahead" if gap.mean() > 0 else "RIVAL ahead"
-            line += f": {who} by {abs(gap.mean()):.4f}, s.e. {error:.4f}"
-        print(f"  {side:<12}{line}")
+def verdict(found, means, epsilon, delta):
+    """Print our best by AUC and every rival's gap to it; what is pure DP counts under delta > 0."""
+    best = {}
+    for cell in sorted(means, key=lambda cell: means[cell][0]):
+        if cell[1] == epsilon and cell[2] in (0.0, delta):
+            best["ours" if cell[0] in OURS else cell[0]] = cell
+    ours = best.pop("ours", None)
+    known = "missing" if ours is None else f"{means[ours][0]:.4f}  {ours[0]}"
+    print(f"epsilon {epsilon:g}, {'pure DP' if delta == 0 else f'delta = {delta:g}'}: ours {known}")
+    for cell in reversed(best.values()):
+        line = f"  {means[cell][0]:.4f}  {cell[0]:<38}"
+        if ours is not None:
+            gap, error, splits = compare(found[ours], found[cell])
+            line += f"ours {'ahead' if gap > 0 else 'BEHIND'} by {abs(gap):.4f}, "
+            line += f"s.e. {error:.4f}, {splits} splits"
+        print(line)
 
 
 def main():
@@ -241,22 +352,26 @@ def main():
     )
     parser.add_argument("--adult", type=Path)
     parser.add_argument("--covertype", type=Path)
-    parser.add_argument("--diffprivlib-python")
-    parser.add_argument("--methods", nargs="+", help="parts of the names of methods")
+    for rival in ("diffprivlib", "ebm", "opacus"):
+        parser.add_argument(f"--{rival}-python", help="its interpreter, see above")
+    parser.add_argument("--methods", nargs="*", help="parts of the names of methods")
     parser.add_argument("--skip", nargs="+", default=[], help="parts of the names of others")
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 0.3, 1.0, 3.0])
     parser.add_argument("--deltas", nargs="+", type=float, default=[0.0, 1e-6])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--save", type=Path, help="write all results here, after each of them")
+    parser.add_argument("--with", nargs="+", type=Path, default=[], dest="files")
     arguments = parser.parse_args()
-    methods = available(arguments)
+    methods, results = available(arguments), read(arguments.files)
     for load, path in ((adult, arguments.adult), (covertype, arguments.covertype)):
         if path is None:
             print(f"{load.__name__}: needs --{load.__name__}")
             continue
-        X, y = load(path)
-        found = measure(X, y, methods, arguments.epsilons, arguments.deltas, arguments.seeds)
-        title = f"{load.__name__}, {len(X):,} x {X.shape[1]}, {arguments.seeds} seeds"
-        show(title, found, arguments.epsilons, arguments.deltas)
+        table = load(path)
+        cells = arguments.epsilons, arguments.deltas
+        measure(table, methods, *cells, arguments.seeds, results, arguments.save)
+        found = best_columns(table.name, results, arguments.seeds)
+        show(f"{table.name}, {len(table.X):,} x {table.X.shape[1]}", found, *cells)
 
 
 if __name__ == "__main__":

@@ -280,7 +280,7 @@ def two_labels(model) -> NDArray:
 
 
 def _longest_row(learner: Any, n_features: int, rng) -> NDArray:
-    if learner.kernel == "precomputed" and learner.feature_map is None:
+    if learner.kernel == "precomputed" and learner._transformer is None:
         raise ValueError(
             "kernel='precomputed' is not supported here: neighbours are rows. Audit the learner "
             "with the kernel itself."

@@ -8,11 +8,13 @@ from .erm._losses import Huber, HuberizedHinge, SoftHinge
 from .mechanisms import _objective  # noqa: F401  its mechanism is named by a string
 from .mechanisms._answers_at_points import ExponentialMechanism, LaplaceAnswers
 from .mechanisms._functional import FunctionalMechanism
+from .mechanisms._gradient import GradientDescent
 from .mechanisms._public_hypothesis import NoisyThreshold, SparseVector
 
 __all__ = [
     "ExponentialMechanism",
     "FunctionalMechanism",
+    "GradientDescent",
     "Huber",
     "HuberizedHinge",
     "LaplaceAnswers",

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._computing import progress, warn_caller
 from .._docs import inherited_docs
 from ..features._feature_maps import NO_GAMMA, auto_gamma
-from ..privacy import BudgetExceededError, BudgetWarning, PrivacyGuarantee
+from ..privacy import BudgetExceededError, BudgetWarning, NoiseWarning, PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit, estimator
 from ..privacy._mechanisms import Mechanism
@@ -30,20 +30,35 @@ from ..schema._groups import Groups
 from ..schema._listed import class_codes, known_classes
 from ..schema._reading import ReadRows, beside_X, unwrap, validate_table
 from ..schema._schema import TableSchema, allowed, as_schema, public_points
-from ..schema._vectorizer import vectorize
-from ._public_points import even_points, warn_of_blindness, warn_of_isolation
+from ..schema._vectorizer import n_splines, vectorize
+from ._public_points import MOST_COLUMNS, even_points, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
 from .erm._kernel_space import KERNELS, WITH_WIDTH, KernelSpace, PolynomialKernel, PrecomputedSpace
-from .erm._losses import Floats, Loss, as_loss, classifier_loss
-from .erm._problem import ROUNDED_UP, Problem, Space, Terms, check_radius, equal_shares
+from .erm._losses import Floats, Huber, Loss, as_loss, classifier_loss
+from .erm._problem import (
+    ROUNDED_UP,
+    Minimizer,
+    Problem,
+    Space,
+    Terms,
+    check_radius,
+    equal_shares,
+)
+from .mechanisms import _planning
 from .mechanisms._base import LearnerMechanism, Plan
 
 # Of the gamma that sketches take. Measured with TDDL and landmarks: without noise half of it had an
 # AUC of .886 on Adult, where all of it had .866 (.843 and .821 on ACS, .811 and .793 on Covertype),
 # and on 2 and 5 columns of a box .01 less; with noise they differ less.
 _OF_AUTO_GAMMA = 0.5
+# Hats of a number, and of all of them at most. 4 to 8 were within .005 AUC of one another on Adult
+# and ACS, and .004 to .01 above none at epsilon 1; on 64 pixels they lost .02 of accuracy.
+_N_KNOTS, _MOST_HATS = 6, 256
 # Public points at which landmarks are tried out.
 _N_PROBES = 64
+# Beyond this epsilon the minimiser itself is better than what so many steps of a descent come to;
+# steps grow as short as the loss is sharp.
+_LARGEST_EPSILON, _SHARPEST = 30.0, 10.0
 # A ledger that counts this many times a fit's epsilon should not do so unnoticed.
 _MANY_TIMES = 2.0
 
@@ -56,6 +71,7 @@ class _Draft:
     plan: Plan
     coding: Any
     privacy: PrivacyGuarantee
+    places: NDArray | None  # public points at which the release is judged
 
 
 class _Reading(NamedTuple):
@@ -63,6 +79,7 @@ class _Reading(NamedTuple):
 
     schema: TableSchema | None
     lowest: float  # of the scale that numbers go to, which ends at 1
+    wants_splines: bool
 
     def of_table(self, model: BaseKernelLearner) -> TableSchema:
         """Return the schema of the tables that a learner was given."""
@@ -74,7 +91,9 @@ class _Reading(NamedTuple):
         """Return cells that were read for a learner as its rows, each by itself."""
         if self.schema is None:
             return cells
-        return vectorize(self.of_table(model), cells, lowest=self.lowest)
+        table = self.of_table(model)
+        splines = self.wants_splines and n_splines(table, _N_KNOTS) <= _MOST_HATS
+        return vectorize(table, cells, lowest=self.lowest, n_knots=_N_KNOTS if splines else 0)
 
 
 @inherited_docs
@@ -110,8 +129,12 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         kernels and `feature_map` see these. None takes columns of numbers as they are: scale them
         by public constants. TDIL and TDDL learners draw landmarks from it, which kernels other
         than "linear" need, unless there is a `feature_map` or `fit` is given X_public.
-    feature_map : transformer, default=None
-        Explicit public features in place of a kernel: `RBFSampler`, `PolynomialFeatures`,
+    feature_map : transformer, "auto" or None, default="auto"
+        "auto" has a linear kernel's function piecewise linear in each number of a schema: six hats
+        at even knots (at the `edges` of a column that has some) stand beside it, unless these were
+        more than 256 in all. Shape is worth far more than its noise on tables of 1,000 rows or
+        more (docs/learners.md). None takes the numbers alone.
+        Or explicit public features in place of a kernel: `RBFSampler`, `PolynomialFeatures`,
         `PolynomialCountSketch`, or any that maps each row by itself. It is cloned and fitted to a
         row of zeros, so it learns nothing; pass one that was fitted to public data as a
         `FrozenEstimator`.
@@ -149,11 +172,16 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     predictor_ : Minimizer
         The release: an expansion in public points, or weights of features.
     privacy_ : PrivacyGuarantee
+    noise_ : ReleasedNoise
+        How large the noise on a prediction is against what predictions can be, and whether the
+        model is mostly noise (`is_drowned`): `fit` then gives a `NoiseWarning`. It is computed from
+        the release and public numbers, and `privacy_` and the repr say it, too.
     regularization_ : float
         Lambda.
     sensitivity_ : float
         Delta_w, by which neighbours' minimisers can differ in the norm of the space, with what the
-        solver's tolerance and rounding add. An int `max_rows_per_group` multiplies it.
+        solver's tolerance and rounding add. An int `max_rows_per_group` multiplies it. Of
+        "gradient", by which their sums of gradients can differ.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
     """
@@ -165,19 +193,19 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     kernel: Any = "rbf"
     gamma: Any = "auto"
     schema: Any = None
-    feature_map: Any = None
+    feature_map: Any = "auto"
     norm_bound: float = 1.0
     fit_intercept: bool = False
     intercept_scaling: float = 1.0
     regularization: Any = "auto"
-    mechanism: Any = "functional"
+    mechanism: Any = "auto"
     verbose: int | bool = 0
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions({*KERNELS, "precomputed"}), PolynomialKernel, callable],
         "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
-        "feature_map": [None, HasMethods(["fit", "transform"])],
+        "feature_map": [None, StrOptions({"auto"}), HasMethods(["fit", "transform"])],
         "norm_bound": [Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
@@ -193,6 +221,10 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _describe_target(self, y: NDArray) -> tuple[Loss, Any, str]:
         """Return the loss, the coding of y, and what the guarantee takes as given about y."""
 
+    @abstractmethod
+    def _public_target(self) -> NDArray:
+        """Return a y as public parameters describe it."""
+
     # ---- the mechanism
 
     @classmethod
@@ -203,19 +235,42 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
     def _chosen_mechanism(self) -> LearnerMechanism:
         """Return the mechanism that was given, or that the name given stands for."""
-        if isinstance(self.mechanism, str):
-            return self._mechanisms()[self.mechanism]()
-        return self.mechanism
+        if not isinstance(self.mechanism, str):
+            return self.mechanism
+        name = self._automatic_mechanism() if self.mechanism == "auto" else self.mechanism
+        return self._mechanisms()[name]()
+
+    def _automatic_mechanism(self) -> str:
+        """Return the name of the best mechanism, by public numbers."""
+        kind: Any = "regressor" if is_regressor(self) else "classifier"
+        is_sharp = self.loss != "auto" and as_loss(self.loss, kind).smoothness > _SHARPEST
+        if self._kind == "PINP" or is_sharp or not (self._is_explicit or self._spans_points):
+            return "functional"
+        if self.delta > 0 and self.epsilon <= _LARGEST_EPSILON:
+            return "gradient"
+        minimises = self._kind == "TDIL" and self._is_explicit and self.max_rows_per_group is None
+        return "objective" if minimises else "functional"
+
+    @property
+    def _spans_points(self) -> bool:
+        """Whether the kernel is one of ours, so that public points have a span with coordinates."""
+        return self.kernel != "precomputed" and not callable(self.kernel)
+
+    @property
+    def _is_explicit(self) -> bool:
+        """Whether the function has explicit weights."""
+        return self.kernel == "linear" or self._transformer is not None
 
     def _check_mechanism(self) -> None:
         known, given = self._mechanisms(), self.mechanism
-        if (isinstance(given, str) and given not in known) or (
+        known_names = {"auto", *known}
+        if (isinstance(given, str) and given not in known_names) or (
             isinstance(given, LearnerMechanism) and self._kind not in given.learners
         ):
             objects = [f"{one.__name__}()" for one in known.values() if one().get_params()]
             raise ValueError(
                 f"The 'mechanism' parameter of {type(self).__name__} must be a str among "
-                f"{sorted(known)} or one of {', '.join(objects)}. Got {given!r} instead."
+                f"{sorted(known_names)} or one of {', '.join(objects)}. Got {given!r} instead."
             )
         mechanism = self._chosen_mechanism()
         mechanism._validate_params()
@@ -225,8 +280,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 f"mechanism={mechanism.name!r} of {type(self).__name__} has no pure guarantee; set "
                 f"delta > 0, or take one of {pure}."
             )
-        explicit = self.kernel == "linear" or self.feature_map is not None
-        if mechanism.needs_features and not explicit:
+        has_span = mechanism.spans_points and self._spans_points
+        if mechanism.needs_features and not (self._is_explicit or has_span):
             raise ValueError(
                 f"mechanism={mechanism.name!r} works on explicit features, not on "
                 f"kernel={self.kernel!r}; set kernel='linear', or give a feature_map such as "
@@ -263,6 +318,11 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             For bad parameters or data; nothing is charged.
         BudgetExceededError
             If the ledger cannot hold epsilon and delta; nothing is charged.
+
+        Warns
+        -----
+        NoiseWarning
+            If the release is mostly noise. All is fitted, even where the warning is an error.
         """
         self._fit(X, y, groups=groups)
         return self
@@ -286,6 +346,106 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             return None
         self._check_parameters()
         return mechanism.least_cost(self._pose(X, y, X_public)[0].terms)
+
+    def expected_noise(
+        self, n_samples: float, *, n_features: int | None = None, X_public: Any = None
+    ) -> dict[str, float]:
+        """Return how large the noise on a prediction will be, and how many rows are enough.
+
+        No data, no cost: it follows from the parameters and the schema. Where `classes` is None,
+        two are expected.
+
+        Parameters
+        ----------
+        n_samples : float
+            Number of rows (of groups, with ``max_rows_per_group="average"``), as far as you know
+            it.
+        n_features : int, default=None
+            Number of columns, where the schema is one range for all or there is none.
+        X_public : array-like of shape (T, n_columns), default=None
+            As `fit` will be given it; with ``kernel="precomputed"`` the kernel of the public points
+            with each other, of shape (T, T).
+
+        Returns
+        -------
+        dict
+            "noise": standard deviation of the noise on a prediction for a row with the largest
+            norm, on a score or in the units of y. Where data help against noise ("gradient",
+            "objective") that which is expected for so many rows of the schema; with mechanisms
+            that are shown for comparison, the most that it can be. "size": what a prediction can
+            be, 1 for the margin of a class and half of the interval `y_bounds`. "n_samples": rows
+            from which on the model is likely to be more than noise, at this epsilon. "epsilon":
+            the epsilon at which the rows that you expect are enough. The last two are rules of
+            thumb (docs/learners.md), and good to a factor of two or three.
+
+        Raises
+        ------
+        ValueError
+            For bad parameters, or where the number of columns cannot be known.
+
+        Examples
+        --------
+        >>> from skdpsumm import TDILClassifier
+        >>> model = TDILClassifier(schema=(0, 1), mechanism="functional")
+        >>> planned = model.expected_noise(150, n_features=4)
+        >>> {name: round(value, 1) for name, value in planned.items()}
+        {'noise': 0.5, 'size': 1.0, 'n_samples': 423.3, 'epsilon': 3.1}
+        """
+        if not (isinstance(n_samples, Real) and 0 < n_samples < np.inf):
+            raise ValueError(f"n_samples must be a positive number, got {n_samples!r}.")
+        copy = own_clone(self)
+        copy._check_parameters()
+        table, places = copy._public_table(n_features, X_public)
+        loss, coding, _ = copy._describe_target(copy._public_target())
+        space, _, public = copy._open_space(table, X_public)
+        space, public = copy._narrowed(space, public)
+        terms = copy._make_terms(space, loss, coding.n_scores, public)
+        plan = copy._chosen_mechanism().plan(space, terms, public)
+        noise = plan.score_noise
+        if hasattr(plan, "expected_score_noise"):
+            curvature = _planning.Curvature.of(space, places, coding.codes)
+            noise = plan.expected_score_noise(curvature, float(n_samples))
+        enough = _planning.rows_needed(plan, space, terms, 1 if public is None else len(public))
+        return {
+            "noise": coding.half * noise,
+            "size": coding.half,
+            "n_samples": enough,
+            "epsilon": _planning.epsilon_for(terms, enough / float(n_samples)),
+        }
+
+    def _public_table(self, n_features: Any, X_public: Any) -> tuple[NDArray, NDArray | None]:
+        """Return rows as wide as those of a table to come, and public points of it if there are.
+
+        Where X_public is given, its columns are those of the table.
+        """
+        reading = self._reading
+        if self._kernel == "precomputed":
+            return np.zeros((0, 0)), None
+        if X_public is not None:
+            points = self._read(unwrap(X_public), reading, reset=True)
+            return points, points
+        known = reading.schema
+        if known is not None and not known.is_for_all:
+            n_features = known.n_columns
+            if known.names is not None:
+                self.feature_names_in_ = np.array(known.names, dtype=object)
+        if not (isinstance(n_features, Integral) and int(n_features) > 0):
+            raise ValueError(
+                f"n_features must be the number of columns of the table, got {n_features!r}; a "
+                "schema that lists its columns knows it."
+            )
+        self.n_features_in_ = int(n_features)
+        places = self._places(None)
+        return np.zeros((1, self.n_features_in_)) if places is None else places, places
+
+    def _places(self, public: NDArray | None) -> NDArray | None:
+        """Return public points: those given, or such of the schema; None where there are none."""
+        if public is not None or self.schema is None:
+            return public
+        table = self._reading.of_table(self)
+        if table.n_columns > MOST_COLUMNS:
+            return None
+        return self._reading.vectors(even_points(table, _planning.N_PLACES, 0), self)
 
     def kernel_diag(self, X: Any) -> NDArray[np.float64]:
         """Return k(x, x) of rows, as `fit` takes them. Nothing is fitted or charged.
@@ -323,6 +483,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if n_rows == 0:  # which a search lets be; solvers are for one row at least
             X, codes = np.zeros((1, X.shape[1])), np.ones((1, coding.n_scores))
         space, rows, public = self._open_space(X, X_public)
+        space, public = self._narrowed(space, public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
         problem = Problem(space, rows, codes, terms)
         if n_rows == 0:  # and that one counts nothing
@@ -331,41 +492,83 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             problem = self._bounded(problem, Groups.read(groups, n_rows))
         return problem, coding, given, public
 
+    def _narrowed(self, space: Space, public: NDArray | None) -> tuple[Space, NDArray | None]:
+        """Return the space that the mechanism learns in, and the public points it still needs."""
+        is_pure = self.delta == 0 and self.epsilon != np.inf
+        return self._chosen_mechanism().narrowed(space, public, is_pure=is_pure)
+
     def _bounded(self, problem: Problem, groups: Groups) -> Problem:
         """Return the problem of the rows of each group that stay, or of rows with shares."""
         if self._averages_groups:
-            return replace(problem, shares=equal_shares(groups.sizes[groups.codes]))
+            shares = equal_shares(groups.sizes[groups.codes])
+            return replace(problem, shares=shares, units=groups.codes)
         kept = groups.kept(self._rows_per_group, self._group_key())
-        return replace(problem, X=problem.X[kept], codes=problem.codes[kept])
+        units = groups.codes[kept]
+        return replace(problem, X=problem.X[kept], codes=problem.codes[kept], units=units)
 
     def _draft(self, X: Any, y: Any, X_public: Any, groups: Any = None) -> _Draft:
         problem, coding, given, public = self._pose(X, y, X_public, groups)
         _check_size(len(problem.X), problem.terms)
         plan = self._chosen_mechanism().plan(problem.space, problem.terms, public)
-        problem.check(**getattr(plan, "demands", {}))
+        getattr(plan, "check", Problem.check)(problem)
         if public is not None:
             problem.space.check_points(public, problem.X)
-        return _Draft(problem, plan, coding, self._guarantee(plan, given))
+        self._warn_of_public_noise(plan, problem)
+        places = self._places(getattr(problem.space, "points", public))
+        return _Draft(problem, plan, coding, self._guarantee(plan, given), places)
 
     @property
     def _reading(self) -> _Reading:
         # The chi-squared kernel is for numbers that are nowhere negative.
-        return _Reading(as_schema(self.schema), 0.0 if self._kernel == "chi2" else -1.0)
+        lowest = 0.0 if self._kernel == "chi2" else -1.0
+        splines = self.kernel == "linear" and isinstance(self.feature_map, str)
+        return _Reading(as_schema(self.schema), lowest, splines)
 
     def _read(self, X: Any, reading: _Reading, *, reset: bool = False) -> NDArray:
         """Return the rows of a table as the space takes them."""
         return reading.vectors(validate_table(self, X, schema=reading.schema, reset=reset), self)
 
     def _publish(self, draft: _Draft) -> None:
-        self._release(draft.plan, draft.problem)
-        self._coding, self.privacy_ = draft.coding, draft.privacy
+        released = self._release(draft.plan, draft.problem)
+        self._coding, self.noise_ = draft.coding, _noise_of(draft, released)
+        told = str(self.noise_) if draft.problem.terms.is_private else ""
+        self.privacy_ = replace(draft.privacy, noise=told)
         self._read_as = self._reading  # and later tables are, whatever becomes of parameters
         terms = draft.problem.terms
-        self.regularization_, self.sensitivity_ = terms.regularization, terms.sensitivity
+        self.regularization_ = terms.regularization
+        self.sensitivity_ = getattr(draft.plan, "sensitivity", terms.sensitivity)
 
-    def _release(self, plan: Plan, problem: Problem) -> None:
-        """Minimise, release, and set what is fitted."""
+    def _release(self, plan: Plan, problem: Problem) -> Minimizer | None:
+        """Minimise, set what is fitted, and return the function if it is released at once."""
         self.predictor_ = plan.release(problem)
+        return self.predictor_
+
+    def _warn_of_public_noise(self, plan: Any, problem: Problem) -> None:
+        """Warn, before the charge, of noise that public numbers show to be too large."""
+        terms = problem.terms
+        if getattr(plan, "sigma", 0.0) > _planning.HOPELESS:
+            warn_caller(
+                f"mechanism={self._chosen_mechanism().name!r} answers from a public hypothesis, "
+                f"and corrects it where it is off by more than {plan.sigma:.2g}; 1 is a margin, or "
+                "half of y_bounds. Its answers will say little: take mechanism='functional', or "
+                "raise epsilon or `regularization`.",
+                NoiseWarning,
+            )
+        n_known = _known_rows(self, problem)
+        if n_known is None or not hasattr(plan, "expected_score_noise"):
+            return
+        needed = _planning.rows_needed(plan, problem.space, terms, 1)
+        if n_known < _planning.FEW * needed:
+            epsilon = _planning.epsilon_for(terms, needed / n_known)
+            warn_caller(
+                f"{n_known} rows are few for epsilon={terms.epsilon:g}: the model will be mostly "
+                f"noise. Some {needed:.2g} rows are needed, or about epsilon={epsilon:.2g}.",
+                NoiseWarning,
+            )
+
+    def _warn_last(self, draft: _Draft) -> None:
+        if self.noise_.is_drowned:
+            warn_caller(self.noise_.advice, NoiseWarning)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -396,7 +599,12 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     @property
     def _kernel(self) -> Any:
         """The kernel, "linear" where explicit features take its place."""
-        return self.kernel if self.feature_map is None else "linear"
+        return self.kernel if self._transformer is None else "linear"
+
+    @property
+    def _transformer(self) -> Any:
+        """The map that was given in place of a kernel, or None."""
+        return None if isinstance(self.feature_map, str) else self.feature_map
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
         mechanism = self._chosen_mechanism()
@@ -429,10 +637,11 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         intercept = float(self.intercept_scaling) if self.fit_intercept else 0.0
         norm_bound, n_columns = float(self.norm_bound), X.shape[1]
         X_public = unwrap(X_public)
-        if self.kernel == "precomputed" and self.feature_map is None:
+        if self.kernel == "precomputed" and self._transformer is None:
             return PrecomputedSpace.split(X, X_public, norm_bound, intercept)
-        if self.feature_map is not None or self.kernel == "linear":
-            space: Space = FeatureSpace.of(self.feature_map, n_columns, norm_bound, intercept, seed)
+        if self._is_explicit:
+            own = self._transformer
+            space: Space = FeatureSpace.of(own, n_columns, norm_bound, intercept, seed)
         else:
             space = KernelSpace(*self._kernel_and_params(), norm_bound, intercept)
             space.try_out(n_columns)
@@ -532,7 +741,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _given_of_kernel(self) -> str:
         """Return what is taken on trust of a kernel that the user computes, in tables."""
         is_users = callable(self.kernel) or self.kernel == "precomputed"
-        if self.feature_map is not None or not is_users:
+        if self._transformer is not None or not is_users:
             return ""
         return (
             "that the kernel is positive semi-definite, and a function of two rows alone, up to "
@@ -554,6 +763,40 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _read_rows(self, X: Any) -> NDArray[np.float64]:
         """Return the rows of a table as the predictor takes them."""
         return X.values if isinstance(X, ReadRows) else self._read(X, self._read_as)
+
+
+def _known_rows(learner: BaseKernelLearner, problem: Problem) -> int | None:
+    """Return the number of rows if it is public: single rows, of which one is replaced."""
+    is_public = learner.adjacency == "replace_one" and learner.max_rows_per_group is None
+    return len(problem.X) if is_public and problem.shares is None else None
+
+
+def _noise_of(draft: _Draft, released: Minimizer | None) -> _planning.ReleasedNoise:
+    """Return what a release, and public numbers, tell of its noise."""
+    plan: Any = draft.plan
+    terms, half = draft.problem.terms, draft.coding.half
+    found = _planning.ReleasedNoise(
+        noise=half * plan.score_noise,
+        kind="exact" if plan.noise_is_exact else "largest",
+        size=half,
+        unit=draft.coding.unit,
+    )
+    n_counted = getattr(plan, "n_counted", None)
+    if released is None or not terms.is_private:
+        return found
+    try:
+        if plan.noise_is_exact:
+            return found.judged(*_planning.spread(plan, terms, released, draft.places), terms)
+        if n_counted is None:
+            return found
+        curvature = _planning.Curvature.of(plan.space, draft.places, draft.coding.codes)
+        noise = half * plan.expected_score_noise(curvature, n_counted)
+        found = replace(found, noise=noise, kind="expected")
+        seen = _planning.spread(plan, terms, released, draft.places)
+        few = n_counted < _planning.FEW * _planning.rows_needed(plan, plan.space, terms, 1)
+        return found.judged(*seen, terms, may_drown=few)
+    except ValueError:  # a user's function fails at a public point, and the model is paid for
+        return found
 
 
 def _check_size(n_rows: int, terms: Terms) -> None:
@@ -584,6 +827,8 @@ class ClassCoding:
 
     classes: NDArray
     codes: Floats
+    half: ClassVar[float] = 1.0
+    unit: ClassVar[str] = "a margin"
 
     @property
     def n_scores(self) -> int:
@@ -602,6 +847,8 @@ class IntervalCoding:
     low: float
     high: float
     n_scores: int = 1
+    codes: ClassVar[Floats] = np.linspace(-1.0, 1.0, 9)[:, None]
+    unit: ClassVar[str] = "half of y_bounds"
 
     @property
     def half(self) -> float:
@@ -619,7 +866,8 @@ class IntervalCoding:
 
 
 def _has_probabilities(self) -> bool:
-    return self.loss == "logistic" or getattr(self.loss, "has_probabilities", False)
+    loss = self._loss(2)
+    return loss == "logistic" or getattr(loss, "has_probabilities", False)
 
 
 @estimator
@@ -631,10 +879,12 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
     loss : str or loss object, default="auto"
         "huberized_hinge" (`HuberizedHinge`), "soft_hinge" (`SoftHinge`), "logistic" (learners then
         have `predict_proba`), or "hinge", with its corner rounded for margins from 0.999 to 1.001.
-        "auto" is "huberized_hinge", which has the most signal per unit of noise: its slope is L at
-        small scores, where the logistic loss has half of that. For two classes and "objective" it
-        is "soft_hinge", whose curvature vanishes as its slope nears L, and is
-        free of charge at the default Lambda. With more than two classes losses are multinomial, so
+        "auto" is what has the most signal per unit of noise: "logistic" for the mechanism
+        "gradient", and else "huberized_hinge", whose slope is L at small scores, where the
+        logistic loss has half of that. For two classes and "objective" it is "soft_hinge", whose
+        curvature vanishes as its slope nears L, and is free of charge at the default Lambda. Both
+        near losses that use all rows as epsilon grows beyond 10 (a wide parabola, and "logistic").
+        With more than two classes losses are multinomial, so
         that the noise does not grow with their number ("hinge" is one-vs-rest: it does). A string
         stands for the object with its default parameters.
     classes : sequence or None, default=None
@@ -657,16 +907,27 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
 
     def _check_parameters(self):
         super()._check_parameters()
-        classifier_loss(self.loss, 2)  # which checks it
+        classifier_loss(self._loss(2), 2)  # which checks it
+
+    def _loss(self, n_classes: int) -> Any:
+        """Return the loss that was given, or that the mechanism takes where none was."""
+        if not (isinstance(self.loss, str) and self.loss == "auto"):
+            return self.loss
+        return self._chosen_mechanism().default_losses[n_classes > 2]
 
     def _describe_target(self, y):
         with warnings.catch_warnings(action="ignore"):  # of how many rows there are
             check_classification_targets(y)
         known = known_classes(y, self.classes)
         flat = self._chosen_mechanism().pays_for_curvature
-        loss = classifier_loss(self.loss, len(known), flat=flat)
+        loss = classifier_loss(self._loss(len(known)), len(known), flat=flat)
+        if isinstance(self.loss, str) and self.loss == "auto":
+            loss = loss.relaxed(self.epsilon)
         given = "the set of labels in y" if self.classes is None else ""
         return loss, ClassCoding(known, loss.class_codes(len(known))), given
+
+    def _public_target(self):
+        return np.array([0, 1]) if self.classes is None else np.asarray(self.classes)
 
     @property
     def classes_(self):
@@ -728,8 +989,9 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
 
     Parameters
     ----------
-    loss : str or loss object, default="huber"
-        "huber" (`Huber`), or "squared", of labels clipped to `y_bounds`. "squared" clips residuals
+    loss : str or loss object, default="auto"
+        "huber" (`Huber`), or "squared", of labels clipped to `y_bounds`. "auto" is "huber", with a
+        threshold that grows from 0.25 to 1 as epsilon grows beyond 10. "squared" clips residuals
         at the length of that interval, for the plain squared loss has no finite sensitivity where
         the number of rows is private. A string stands for the object with its default parameters.
     y_bounds : pair of float
@@ -741,12 +1003,13 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
         "loss": "no_validation",
         "y_bounds": "no_validation",
     }
-    loss: Any = "huber"
+    loss: Any = "auto"
     y_bounds: Any = None
 
     def _check_parameters(self):
         super()._check_parameters()
-        as_loss(self.loss, "regressor")
+        if not (isinstance(self.loss, str) and self.loss == "auto"):
+            as_loss(self.loss, "regressor")
         self._interval()
 
     def _interval(self) -> IntervalCoding:
@@ -763,8 +1026,13 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
         return IntervalCoding(low, high)
 
     def _describe_target(self, y):
+        is_auto = isinstance(self.loss, str) and self.loss == "auto"
+        loss = Huber().relaxed(self.epsilon) if is_auto else clone(as_loss(self.loss, "regressor"))
         # A copy, for the user's may get other parameters while a learner answers with its noise.
-        return clone(as_loss(self.loss, "regressor")), self._interval(), ""
+        return loss, self._interval(), ""
+
+    def _public_target(self):
+        return np.array(self._interval().low)
 
     def predict(self, X):
         """Return the prediction for each row, within `y_bounds`.

@@ -8,11 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._computing import progress
+from .._computing import progress, warn_caller
 from .._docs import inherited_docs
+from ..privacy import NoiseWarning
 from ..privacy._contract import estimator
 from ..schema._reading import Public, unwrap
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
+from .mechanisms._base import FrozenAnswers
+from .mechanisms._functional import PathAnswers
+from .mechanisms._planning import spread
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,14 @@ class BasePINP(BaseKernelLearner):
 
     Parameters
     ----------
-    mechanism : str or mechanism object, default="functional"
-        "functional" (`FunctionalMechanism`): all answers lie on one path of a Gaussian process
-        around the minimiser, with noise of at most ``Delta_w |phi(z)| / mu``, for any number of
-        queries. With explicit features `fit` releases the whole function. "svt" (`SparseVector`)
-        and "threshold" (`NoisyThreshold`) are the paper's Algorithm 1 with budgets that hold: they
-        answer from a public hypothesis and pay where it is wrong. They are shown for comparison: in
-        all cases we tried they are worse by far. A string stands for the object with its default
-        parameters.
+    mechanism : str or mechanism object, default="auto"
+        "auto" is "functional" (`FunctionalMechanism`): all answers lie on one path of a Gaussian
+        process around the minimiser, with noise of at most ``Delta_w |phi(z)| / mu``, for any
+        number of queries. With explicit features `fit` releases the whole function. "svt"
+        (`SparseVector`) and "threshold" (`NoisyThreshold`) are the paper's Algorithm 1 with
+        budgets that hold: they answer from a public hypothesis and pay where it is wrong. They are
+        shown for comparison: in all cases we tried they are worse by far. A string stands for the
+        object with its default parameters.
 
     Attributes
     ----------
@@ -85,11 +89,30 @@ class BasePINP(BaseKernelLearner):
             With `scores` of shape (n_samples, q), where q is 1 for two classes and for regressors,
             and `fresh` of shape (n_samples,): whether noise was drawn for a point, or the answer is
             the public hypothesis's.
+
+        Warns
+        -----
+        NoiseWarning
+            Once, if 30 answers or more are mostly noise. They are kept, even where the warning is
+            an error.
         """
         check_is_fitted(self, "privacy_")
         table = self._read(unwrap(X), self._read_as)
         with progress(f"{type(self).__name__}, answers", self.verbose):
-            return PINPAnswer(*self.answers_.ask(table, public=isinstance(X, Public)))
+            found = PINPAnswer(*self.answers_.ask(table, public=isinstance(X, Public)))
+        if isinstance(self.answers_, PathAnswers):
+            self._judge(self.answers_)
+        return found
+
+    def _judge(self, answers: PathAnswers) -> None:
+        """Warn, once, where the answers of a path are mostly noise, which they tell themselves."""
+        plan = answers.to_be_judged()
+        if plan is None:
+            return
+        found = spread(plan, plan.terms, answers.hypothesis(), answers.points)
+        noise = self.noise_.judged(*found, plan.terms)
+        if noise.is_drowned:
+            warn_caller(noise.advice, NoiseWarning)
 
     @property
     def n_updates_left_(self) -> int:
@@ -108,6 +131,7 @@ class BasePINP(BaseKernelLearner):
 
     def _release(self, plan, problem):
         self.answers_ = plan.open(problem)
+        return self.answers_.hypothesis() if isinstance(self.answers_, FrozenAnswers) else None
 
     def _scores(self, X):
         return self.query(X).scores

@@ -16,11 +16,14 @@ class BaseTDDL(BaseKernelLearner):
 
     Parameters
     ----------
-    mechanism : str or mechanism object, default="functional"
-        "functional" (`FunctionalMechanism`): Gaussian noise on the minimiser's projection on the
-        span of phi(Z), of at most ``Delta_w |phi(z)| / mu`` on a prediction. "laplace"
-        (`LaplaceAnswers`): the paper's Algorithm 2, noise on each answer and least squares; much
-        worse, shown for comparison. A string stands for the object with its default parameters.
+    mechanism : str or mechanism object, default="auto"
+        "auto" is "gradient" (`GradientDescent`), noisy gradient descent on all rows in the span of
+        phi(Z), for a smooth loss, delta > 0 and epsilon up to 30; else "functional"
+        (`FunctionalMechanism`): Gaussian noise on the minimiser there, of at most ``Delta_w
+        |phi(z)| / mu`` on a prediction.
+        "laplace" (`LaplaceAnswers`): the paper's Algorithm 2, noise on each answer and least
+        squares; much worse, shown for comparison. A string stands for the object with its
+        default parameters.
 
     Notes
     -----
@@ -68,12 +71,13 @@ class BaseTDDL(BaseKernelLearner):
         return self
 
     def _release(self, plan, problem):
-        super()._release(plan, problem)
+        released = super()._release(plan, problem)
         if isinstance(problem.space, PrecomputedSpace):
             # The columns of X were the training rows: neither their number nor names are released.
             self.n_features_in_ = len(self.predictor_.coefficients)
             self.__dict__.pop("feature_names_in_", None)
             self.predictor_ = problem.space.released(self.predictor_)
+        return released
 
 
 @inherited_docs

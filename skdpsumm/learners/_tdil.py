@@ -8,6 +8,11 @@ from .._docs import inherited_docs
 from ..privacy._contract import estimator
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 
+# Beyond this the minimiser itself is better than what so many steps of a descent come to.
+_LARGEST_EPSILON = 30.0
+# Steps of a descent grow as short as the loss is sharp.
+_SHARPEST = 10.0
+
 
 @estimator
 class BaseTDIL(BaseKernelLearner):
@@ -15,13 +20,15 @@ class BaseTDIL(BaseKernelLearner):
 
     Parameters
     ----------
-    mechanism : str or mechanism object, default="functional"
-        "functional" (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or
-        for a kernel on the projection on the span of public landmarks. "objective": noise
-        in the objective, for smooth losses on explicit features; needs less noise where data are
-        plenty, and protects single rows alone (no `max_rows_per_group`). "exponential"
-        (`ExponentialMechanism`): the paper's Algorithm 3, worse, shown for comparison. A string
-        stands for the object with its default parameters.
+    mechanism : str or mechanism object, default="auto"
+        "auto" takes the best by what is public: for a smooth loss "gradient", where epsilon is
+        above 30 or delta is 0 "objective" for explicit features; else "functional".
+        "gradient" (`GradientDescent`): noisy gradient descent on all rows. "functional"
+        (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or for a
+        kernel on the projection on the span of public landmarks. "objective": noise in the
+        objective, for smooth losses on explicit features; protects single rows alone (no
+        `max_rows_per_group`). "exponential" (`ExponentialMechanism`): the paper's Algorithm 3,
+        worse, shown for comparison. A string stands for the object with its default parameters.
 
     Notes
     -----

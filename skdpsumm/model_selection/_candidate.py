@@ -178,7 +178,8 @@ def unit_of(bound: Any) -> str:
 
 def set_claim(step: Any, privacy: PrivacyGuarantee) -> None:
     """Have the released step, its sketcher and its sketch claim what the whole search costs."""
-    step.privacy_ = privacy
+    told = getattr(step.privacy_, "noise", "")  # which is that of this one release
+    step.privacy_ = replace(privacy, noise=told)
     owners = [step]
     if hasattr(step, "sketcher_"):
         step.sketcher_.privacy_, step.sketcher_.noise_seed = privacy, None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,15 +19,25 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._computing import silence
+from .._computing import elapsed, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_has
-from ..privacy import PrivacyGuarantee
+from ..privacy import NoiseWarning, PrivacyGuarantee
 from ..privacy._contract import PrivateFit, estimator
 from ..privacy._noise import derived_seed, secret_generator
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
 from ..schema._reading import NoEstimator, check_computed, unwrap, validate_table
-from ._candidate import Choices, Leaf, PublicSteps, groups_of, last_step, set_claim, steps_before
+from ._candidate import (
+    Choices,
+    Leaf,
+    PublicSteps,
+    alike,
+    groups_of,
+    last_step,
+    set_claim,
+    steps_before,
+)
+from ._choice import DROWNED, ChoiceNoise, epsilon_of_fit, rows_to_tell, told_apart
 from ._public_rows import PublicRows
 from ._rehearsal import Rehearsal
 from ._run import (
@@ -40,7 +50,7 @@ from ._run import (
     no_run,
     run,
 )
-from ._stopping import ETAS, RunPlan, Stopping, check_ledger, plan_runs, stopping
+from ._stopping import ETAS, RunPlan, Stopping, check_ledger, in_ledger, plan_runs, stopping
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,6 +74,9 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     noise, on the other, and the best is released. How many there were stays a secret, as does all
     else about them; that is why ten trials cost about twice what one does, and a hundred little
     more. There is no `cv_results_`, no progress of inner fits and no refit.
+
+    Each run has more noise and fewer rows than one plain fit. `expected_noise` says before the
+    search how much; ask it first.
 
     Parameters
     ----------
@@ -106,6 +119,9 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     random_state : int, RandomState or None, default=None
         Public randomness: seeds of candidates that have none, the same in all trials. It decides
         neither K nor what is tried.
+    verbose : int, default=0
+        1 shows on the standard error stream that the search is at work, and for how many seconds.
+        A line per trial would tell K, so there is none. For the curator alone: time tells of K.
     noise_seed : int or None, default=None
         For simulations only: noise, K and candidates from a seed.
     ledger : PrivacyLedger or LedgerDataset, default=None
@@ -121,6 +137,10 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         largest of K, so it flatters. The number of rows is not released.
     score_noise_std_ : float
         Standard deviation of the noise in it.
+    noise_ : ChoiceNoise
+        What the choice tells apart, and whether it is mostly noise (`is_drowned`): `fit` then gives
+        a `NoiseWarning`. It also tells the epsilon of a plain fit that is as noisy as a run, and
+        whether the estimator as it was given won (`is_default`). Computed from the release alone.
     privacy_ : PrivacyGuarantee
         Always idealised: K and candidates are drawn in floating point.
     classes_ : ndarray, for classifiers
@@ -148,8 +168,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     pair it with the coin of the group that goes. The sum counts no rows, whose number would be
     private with an int k; a learner that publishes it refuses replace-one.
 
-    *The search.* (epsilon, delta) from the runs' by the theorem in
-    `skdpsumm.model_selection._stopping`; docs/search.md has a table.
+    *The search.* (epsilon, delta) from the runs' by a theorem on the best of a random number of
+    Gaussian runs, which no other bound improves on. It is proved in docs/search.md, with a table.
 
     Trials run in parallel inside ``joblib.parallel_config("loky")`` or ``("dask")``, with the same
     result; who watches their workers sees K. The time that a fit takes tells of K, too, and is not
@@ -158,10 +178,11 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     charge. Without a schema X must hold finite numbers. `score` is exact, no release.
 
     *Time.* On average `expected_trials` times one fit, and as K varies, now and then several times
-    that. There is no `verbose`, for a line per trial would tell K, which is private.
+    that. `verbose` shows the time alone, for a line per trial would tell K, which is private.
 
     *In a ledger* with delta > 0 a search counts as the Gaussian that dominates it, whose epsilon is
-    about three times its own; one with delta=0 as its own, where all charges are pure.
+    about 1.4 times its own (by default ten candidates cost less than two fits with the same noise
+    there); one with delta=0 as its own, where all charges are pure.
 
     Source: Liu and Talwar (2019), Papernot and Steinke (2022), Koskela, Redberg and Wang (2024).
 
@@ -196,6 +217,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         "scoring": [None, StrOptions(set(SCORES)), callable],
         "score_bounds": "no_validation",
         "holdout": [Interval(Real, 0, 1, closed="neither")],
+        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
         **PrivateFit._parameter_constraints,
     }
 
@@ -206,6 +228,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     scoring: Any = None
     score_bounds: Any = None
     holdout: float = 0.25
+    verbose: int | bool = 0
 
     def fit(self, X, y, *, X_public=None, groups=None):
         """Search, and release the best candidate.
@@ -232,8 +255,66 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         BudgetExceededError
             If the ledger cannot hold the search, which counts as more than its epsilon there (see
             Notes); nothing is charged, and the message tells the epsilon that would fit.
+
+        Warns
+        -----
+        NoiseWarning
+            If the choice is mostly noise. All is fitted, even where the warning is an error.
         """
-        return self._private_fit(X, y, X_public, groups=unwrap(groups))
+        with elapsed(f"{type(self).__name__}.fit", self.verbose):
+            return self._private_fit(X, y, X_public, groups=unwrap(groups))
+
+    def expected_noise(self, n_samples: float) -> dict[str, float]:
+        """Return what a search can tell apart, and what its runs cost: no data, nothing charged.
+
+        Parameters
+        ----------
+        n_samples : float
+            Number of rows (of groups, with ``max_rows_per_group="average"``), as far as you know
+            it.
+
+        Returns
+        -------
+        dict
+            "noise": standard deviation of the noise on the mean score of a candidate. "size": what
+            scores can differ by, the length of `score_bounds`. "difference": candidates whose
+            mean scores differ by less are told apart by chance. "n_samples": rows from which on a
+            tenth of "size" can be told apart, a rule of thumb. "epsilon_of_fit": the epsilon of
+            one fit to all rows that is as noisy, for its rows, as a run of the search. A plain fit
+            has the whole `epsilon` instead, and a search pays only where the choice gains more
+            than that. "epsilon_in_ledger": what a `PrivacyLedger` with this delta counts.
+
+        Raises
+        ------
+        ValueError
+            For bad parameters.
+
+        Examples
+        --------
+        >>> from skdpsumm import PrivateSearchCV, TDILClassifier
+        >>> search = PrivateSearchCV(TDILClassifier(), {"norm_bound": [1.0, 2.0]}, epsilon=1.0)
+        >>> planned = search.expected_noise(1000)
+        >>> {name: round(value, 2) for name, value in planned.items()}
+        {'noise': 0.01, 'size': 1.0, 'difference': 0.03, 'n_samples': 326.74, \
+'epsilon_of_fit': 0.52, 'epsilon_in_ledger': 1.39}
+        """
+        if not (isinstance(n_samples, Real) and 0 < n_samples < np.inf):
+            raise ValueError(f"n_samples must be a positive number, got {n_samples!r}.")
+        self._check_parameters()
+        plan = self._plan(float(self.epsilon))
+        score = self._make_score(plan)
+        size, held_out = score.high - score.low, float(self.holdout) * float(n_samples)
+        return {
+            "noise": score.noise_std / held_out,
+            "size": size,
+            "difference": told_apart(score, held_out),
+            "n_samples": rows_to_tell(score, DROWNED * size) / float(self.holdout),
+            "epsilon_of_fit": self._epsilon_of_fit(plan),
+            "epsilon_in_ledger": in_ledger(plan, float(self.delta)),
+        }
+
+    def _epsilon_of_fit(self, plan: RunPlan) -> float:
+        return epsilon_of_fit(plan, float(self.holdout), float(self.delta))
 
     def _draft(self, X: Any, y: Any, X_public: Any, groups: Any = None) -> _Draft:
         leaf, choices, score = self._described()
@@ -294,6 +375,23 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         self.best_estimator_, self.best_params_ = best.estimator, best.params
         self.best_sum_, self.score_noise_std_ = best.value, draft.score.noise_std
         self.privacy_ = draft.privacy
+        self.noise_ = ChoiceNoise.of(
+            draft.score,
+            best.value,
+            self._law().mean,
+            is_default=self._is_default(best.params),
+            epsilon=float(self.epsilon),
+            epsilon_of_fit=self._epsilon_of_fit(draft.score.plan),
+        )
+
+    def _is_default(self, params: dict[str, Any]) -> bool:
+        """Return whether the parameters of a candidate are those of the estimator as it is."""
+        given = self.estimator.get_params()
+        return all(alike(given.get(name), value) for name, value in params.items())
+
+    def _warn_last(self, draft: _Draft) -> None:
+        if self.noise_.is_drowned:
+            warn_caller(self.noise_.advice, NoiseWarning)
 
     # ---- before the charge
 

@@ -1,6 +1,6 @@
 """The privacy floor: guarantees, mechanisms, the ledger, and exact noise."""
 
-from . import _compositions, _shifted_gaussian, _threshold  # noqa: F401  a file may name them
+from . import _best_of, _compositions, _shifted_gaussian, _threshold  # noqa: F401  for files
 from ._contract import PrivacyGuarantee
 from ._ledger import PrivacyLedger
 from ._mechanisms import GaussianDP, PureDP, gdp_mu
@@ -8,6 +8,7 @@ from ._warnings import (
     BudgetExceededError,
     BudgetWarning,
     LedgerDamagedError,
+    NoiseWarning,
     PrivacyLeakWarning,
 )
 
@@ -16,6 +17,7 @@ __all__ = [
     "BudgetWarning",
     "GaussianDP",
     "LedgerDamagedError",
+    "NoiseWarning",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
     "PrivacyLedger",

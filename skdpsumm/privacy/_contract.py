@@ -57,6 +57,9 @@ class PrivacyGuarantee:
         True where the noise came from a seed (`noise_seed`): a simulation, which protects nobody.
     idealised : bool
         True where the noise was sampled in floating point, for want of an exact sampler.
+    noise : str
+        How large the noise of the release is, where that is known, for people to read. It is no
+        part of the promise: it does not count in comparisons, and sums and files leave it out.
 
     Examples
     --------
@@ -76,15 +79,16 @@ class PrivacyGuarantee:
     given: str = "the parameters of the estimator"
     simulated: bool = False
     idealised: bool = False
+    noise: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
             raise ValueError(f"mechanism must be a Mechanism, got {self.mechanism!r}.")
         if self.adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {self.adjacency!r}.")
-        words = (self.protects, self.against, self.unit, self.given)
+        words = (self.protects, self.against, self.unit, self.given, self.noise)
         if not all(isinstance(text, str) for text in words):
-            raise ValueError("protects, against, unit and given must be text.")
+            raise ValueError("protects, against, unit, given and noise must be text.")
         if not (type(self.simulated) is bool and type(self.idealised) is bool):
             raise ValueError("simulated and idealised must be True or False.")
 
@@ -114,6 +118,7 @@ class PrivacyGuarantee:
         )
         if self.idealised:
             lines.append("idealised: the noise was sampled in floating point")
+        lines += [self.noise] if self.noise else []
         return f"<PrivacyGuarantee {self._cost()}\n  " + "\n  ".join(lines) + ">"
 
     @property
@@ -147,8 +152,8 @@ class PrivacyGuarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description, from which `from_dict` rebuilds the guarantee."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return fields | {"mechanism": self.mechanism.to_dict()}
+        promised = {name: getattr(self, name) for name in _promised()}
+        return promised | {"mechanism": self.mechanism.to_dict()}
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> PrivacyGuarantee:
@@ -159,7 +164,7 @@ class PrivacyGuarantee:
         ValueError
             If it has other entries, or entries of other kinds, or a mechanism that is none.
         """
-        if not isinstance(description, dict) or set(description) != set(cls.__dataclass_fields__):
+        if not isinstance(description, dict) or set(description) != set(_promised()):
             raise ValueError("The description of a guarantee has unknown entries, or lacks some.")
         mechanism = mechanism_from_dict(description["mechanism"])
         return cls(**(description | {"mechanism": mechanism}))
@@ -174,6 +179,11 @@ class PrivacyGuarantee:
         assumed = f"no {_ledger_unit(merged.unit)} is in two of the tables that were added"
         parts = dict.fromkeys([*merged.given.split("; "), assumed])
         return replace(merged, given="; ".join(parts))
+
+
+def _promised() -> list[str]:
+    """Return the names of what a guarantee promises: its fields, but for what it tells beside."""
+    return [one.name for one in fields(PrivacyGuarantee) if one.compare]
 
 
 def _merge(guarantees: list[PrivacyGuarantee], rule: Any) -> PrivacyGuarantee:
@@ -191,6 +201,7 @@ def _merge(guarantees: list[PrivacyGuarantee], rule: Any) -> PrivacyGuarantee:
         given="; ".join(dict.fromkeys(part for g in guarantees for part in g.given.split("; "))),
         simulated=any(g.simulated for g in guarantees),
         idealised=any(g.idealised for g in guarantees),
+        noise="",
     )
 
 
@@ -252,15 +263,22 @@ class PrivacyReprMixin(DocLinkMixin):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text = super().__repr__(N_CHAR_MAX)  # type: ignore[call-arg]
-        private = getattr(self, "holds_private_data", False)
-        return f"<{text} holds_private_data=True>" if private else text
+        told = ["holds_private_data=True"] if getattr(self, "holds_private_data", False) else []
+        told += self._told_of_noise
+        return f"<{text} {'; '.join(told)}>" if told else text
+
+    @property
+    def _told_of_noise(self) -> list[str]:
+        """What `privacy_` says of the noise."""
+        noise = getattr(getattr(self, "privacy_", None), "noise", "")
+        return [noise] if noise else []
 
     @property
     def _badge(self) -> str:
-        """The guarantee in one line, and whether private data are held; "" where neither is."""
+        """The guarantee in one line, private data that are held, the noise; "" where none is."""
         lines = [self.privacy_.badge] if hasattr(self, "privacy_") else []
         lines += ["holds private data"] if getattr(self, "holds_private_data", False) else []
-        return "; ".join(lines)
+        return "; ".join(lines + self._told_of_noise)
 
     def _sk_visual_block_(self) -> Any:
         block, badge, parts = _visual_block(), self._badge, self._parts()

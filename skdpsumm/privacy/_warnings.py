@@ -9,6 +9,14 @@ class BudgetWarning(UserWarning):
     """A budget is being spent faster than one may think."""
 
 
+class NoiseWarning(UserWarning):
+    """A release is mostly noise: it says little or nothing about the data.
+
+    It is told by public numbers before a charge, or by the release after it. After the charge all
+    that was fitted is there, even where the warning is made an error.
+    """
+
+
 class LedgerDamagedError(ValueError):
     """A ledger's file is not what it should be. Nothing was charged, and nothing is allowed.
 

@@ -41,7 +41,7 @@ from ._newton import (
     plus,
     smallest_distance,
 )
-from ._problem import MAX_ROWS, Space
+from ._problem import MAX_ROWS, Minimizer, Space
 
 # Columns are clipped to this, far beyond any data.
 LARGEST = 1e100
@@ -128,6 +128,10 @@ class FeatureSpace(Space):
             "know (handle_unknown='ignore'). (What it said is left out, for it may hold a private "
             "value.)"
         )
+
+    def of_weights(self, weights: Floats) -> Minimizer:
+        """Return the function that has these weights."""
+        return Minimizer(self, weights)
 
     def gram(self, X, Y):
         return self.features(X) @ self.features(Y).T

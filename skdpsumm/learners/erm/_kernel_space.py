@@ -5,7 +5,9 @@ product depend on the shape of the block, so a row more would change the entries
 Here it has nothing to round: rows are first rounded to a public grid, which is a map of each row by
 itself and so a part of the kernel. Then products and squared distances are sums of integers below
 2**53, exact in any order, and what is left is one exponential or power of a single number. All that
-is done to a row uses operations that IEEE 754 rounds alike wherever they are made.
+is done to a row uses operations that IEEE 754 rounds alike wherever they are made, and exponentials
+and powers are taken of one row of a block at a time, as instructions take several entries together:
+entries are a function of the two rows alone, bit for bit (`_span_space` needs that).
 """
 
 from __future__ import annotations
@@ -339,7 +341,7 @@ def gaussian(X: Floats, Y: Floats, gamma: float) -> Floats:
         if far.any():
             out[far] = cdist(rows[far], there, "sqeuclidean")
     distances *= -gamma * step * step
-    return np.exp(distances, out=distances)
+    return _row_by_row(np.exp, distances)
 
 
 def laplacian(X: Floats, Y: Floats, gamma: float) -> Floats:
@@ -347,7 +349,7 @@ def laplacian(X: Floats, Y: Floats, gamma: float) -> Floats:
     step = power_below(_OF_REACH / gamma)
     distances = cdist(_in_units(X, step), _in_units(Y, step), "cityblock")
     distances *= -gamma * step
-    return np.exp(distances, out=distances)
+    return _row_by_row(np.exp, distances)
 
 
 def cosine(X: Floats, Y: Floats) -> Floats:
@@ -365,8 +367,7 @@ def polynomial(
     matrix = X @ Y.T
     matrix *= gamma * step * step
     matrix += coef0
-    matrix **= degree
-    return matrix
+    return _row_by_row(np.power, matrix, degree)
 
 
 def polynomial_error(degree: int) -> float:
@@ -386,7 +387,14 @@ def chi2(X: Floats, Y: Floats, gamma: float) -> Floats:
         lost = (raised - total) - term
         total = raised
     total *= gamma
-    return np.exp(total, out=total)
+    return _row_by_row(np.exp, total)
+
+
+def _row_by_row(function: np.ufunc, matrix: Floats, *more: Any) -> Floats:
+    """Replace the entries of a matrix by a function of them, each row by itself."""
+    for row in matrix:
+        function(row, *more, out=row)
+    return matrix
 
 
 def _in_units(X: Floats, step: float) -> Floats:

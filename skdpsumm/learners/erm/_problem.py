@@ -178,13 +178,11 @@ class Terms:
     def sensitivity(self) -> float:
         """Delta_w: the most by which what the solver returns differs between neighbours.
 
-        Let w and w' be the exact minimisers for D, and for D and the rows of a unit more. The
-        gradient for D is zero at w, and at w' that of the unit's losses with the sign changed,
-        which has a norm of k L R at most, or of L R where their shares sum to 1 at most. It is
-        strongly monotone, so |w' - w| is no more than this over Lambda: each row that comes or goes
-        moves the minimiser by L R / Lambda. A unit that is replaced goes and comes, so that it is
-        2 k rows. The solver adds its tolerance on both sides, and so do the errors of the Gram
-        matrix that it is given: they are bounded for all tables, whatever neighbours differ in.
+        Each row that comes or goes moves the exact minimiser by L R / Lambda at most, and so do
+        the rows of a unit whose shares sum to 1 at most (docs/proofs/functional.md). A unit that is
+        replaced goes and comes, so that it is 2 k rows. The solver adds its tolerance on both
+        sides, and so do the errors of the Gram matrix that it is given: they are bounded for all
+        tables, whatever neighbours differ in.
         """
         return (self.n_moved * self.step + 2 * (self.tolerance + kernel_drift(self))) * ROUNDED_UP
 
@@ -490,6 +488,8 @@ class Problem:
     terms : Terms
     shares : ndarray of shape (n, 1) or None, default=None
         c: how much each row counts, from `equal_shares`. None is 1.
+    units : ndarray of shape (n,) or None, default=None
+        The number of the group of each row, where groups are protected.
     """
 
     space: Space
@@ -497,6 +497,7 @@ class Problem:
     codes: Floats
     terms: Terms
     shares: Floats | None = None
+    units: NDArray[np.int64] | None = None
 
     def check(self, *, tilt: float = 0.0, tolerance: float | None = None) -> None:
         """Raise ValueError where the minimiser cannot be found, before anything is charged.

@@ -143,6 +143,7 @@ class LaplacePlan:
     """
 
     idealised = False
+    noise_is_exact = False
 
     def __init__(self, space: Space, points: NDArray, terms: Terms, norm_constraint: float | None):
         self.space, self.points, self.terms = space, points, terms
@@ -168,6 +169,11 @@ class LaplacePlan:
             return PureDP(epsilon), norm * math.sqrt(size) / epsilon
         rho = zcdp_rho(epsilon, delta)
         return ZeroConcentratedDP(rho), norm / math.sqrt(2 * rho)
+
+    @property
+    def score_noise(self) -> float:
+        """That of an answer, before the fit to all of them, which has less."""
+        return math.sqrt(2.0) * self.scale
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the function fitted to the noisy answers."""
@@ -338,6 +344,13 @@ class ExponentialPlan:
             return 0.0
         factor = 2.0 if self._kind == "laplace" else 1.0
         return factor * (self._scale * self._grid) ** 2
+
+    noise_is_exact = False
+
+    @property
+    def score_noise(self) -> float:
+        """That of a measurement, before the fit to all of them, which has less."""
+        return math.sqrt(self._variance)
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the hypothesis after the last round."""

@@ -14,15 +14,26 @@ from sklearn.base import BaseEstimator
 from ..._computing import warn_caller
 from ..._linear_systems import Floats
 from ...privacy._mechanisms import Mechanism, register
+from ..erm._kernel_space import KernelSpace
 from ..erm._problem import Minimizer, Problem, Space, Terms
+from ..erm._span_space import SpanSpace
+
+# Of R^2: the default of Lambda is no less, however large the budget. Vectors of a schema are short,
+# 1 / sqrt(n_columns) an entry, and penalised all the more: for features this is about what 1 is for
+# standardised columns, scikit-learn's default. All of a kernel's space has more to overfit with.
+LEAST_OF_FEATURES, LEAST_OF_KERNELS = 0.01, 0.02
 
 
 class Plan(Protocol):
     """A mechanism whose noise is fixed, before anything private is minimised.
 
     Plans of released predictors have `release`. Those of learners that answer as they are asked
-    have ``open(problem)``, which returns `AnsweredQueries`. A plan that asks more of the solver
-    than `Terms` do says so in `demands`, the arguments of `Problem.check`.
+    have ``open(problem)``, which returns `AnsweredQueries`. A plan that asks something else than
+    `Problem.check` of a problem has a ``check(problem)`` of its own, called before the charge.
+
+    A plan whose noise rows divide has ``expected_score_noise(curvature, n_samples)``, which returns
+    what `score_noise` comes to for so many rows (`Curvature`). One that releases the number of
+    rows, with noise or where it is public, has it as `n_counted` after `release`.
 
     Attributes
     ----------
@@ -30,10 +41,22 @@ class Plan(Protocol):
         The cost, as the ledger is charged.
     idealised : bool
         Whether the noise is in floating point.
+    score_noise : float
+        Standard deviation of the noise on one score of a row with |phi| = R, in the units of the
+        scores: 1 is a margin, or half the interval of y. Public, and 0 without noise.
+    noise_is_exact : bool
+        Whether that is so for any data: then noise moves the scores of rows with features phi by a
+        Gaussian (or radial) vector of covariance ``(score_noise / R)^2 phi phi^T``. Else it is an
+        upper bound, below which rows, or what is made of answers, may bring the noise.
     """
 
     mechanism: Mechanism
     idealised: bool
+    noise_is_exact: ClassVar[bool]
+
+    @property
+    def score_noise(self) -> float:
+        """See above."""
 
     def release(self, problem: Problem) -> Minimizer:
         """Minimise, and return what is released."""
@@ -61,6 +84,10 @@ class LearnerMechanism(BaseEstimator):
     pays_for_curvature : bool
         Whether a row's curvature costs privacy: then smoother losses are the default, and the
         ledger counts more than epsilon where Lambda is small.
+    spans_points : bool
+        Whether it seeks a kernel's minimiser in the span of public points, as weights.
+    default_losses : tuple of two str
+        What ``loss="auto"`` of classifiers is, for two classes and for more.
     n_landmarks : int or None
         How many landmarks to draw for a kernel where nobody has given public points.
     candidates : array-like or None
@@ -73,6 +100,8 @@ class LearnerMechanism(BaseEstimator):
     needs_features: ClassVar[bool] = False
     takes_groups: ClassVar[bool] = False
     pays_for_curvature: ClassVar[bool] = False
+    spans_points: ClassVar[bool] = False
+    default_losses: ClassVar[tuple[str, str]] = ("huberized_hinge", "huberized_hinge")
     n_landmarks: Any = None
     candidates: Any = None
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
@@ -82,6 +111,26 @@ class LearnerMechanism(BaseEstimator):
         super().__init_subclass__(**kwargs)
         if "name" in vars(cls):
             register(LearnerMechanism._named, cls.name, cls)
+
+    def narrowed(self, space: Space, public: Any, *, is_pure: bool) -> tuple[Space, Any]:
+        """Return the space in which the minimiser is sought, and the public points left to use.
+
+        That is the span of the points, for mechanisms that work on weights.
+
+        Parameters
+        ----------
+        space : Space
+        public : ndarray of shape (T, n_columns) or None
+            Public points: those given, or landmarks.
+        is_pure : bool
+            Whether the guarantee is pure, so that noise grows with the dimension.
+        """
+        # A function of the user's may give a row other values in another block.
+        if not self.spans_points or public is None:
+            return space, public
+        if not isinstance(space, KernelSpace) or space.is_users:
+            return space, public
+        return SpanSpace(space, public, leading=is_pure), None
 
     @abstractmethod
     def plan(self, space: Space, terms: Terms, public: Any) -> Any:

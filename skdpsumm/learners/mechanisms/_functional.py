@@ -1,11 +1,10 @@
 """The functional mechanism: Gaussian noise on a function itself (Hall, Rinaldo, Wasserman 2013).
 
 Two minimisers of neighbouring data differ by at most Delta_w in the norm of the space, whether the
-data differ in a row or in a group of rows: nothing else is asked of neighbours. In orthonormal
-coordinates of any fixed subspace that is their Euclidean distance, so Gaussian noise of standard
-deviation Delta_w / mu on each coordinate makes the projection of the function mu-GDP, however many
-predictions are read off it. A prediction at x gets noise of standard deviation at most
-``Delta_w |phi(x)| / mu``.
+data differ in a row or in a group of rows: nothing else is asked of neighbours. Gaussian noise of
+standard deviation Delta_w / mu on orthonormal coordinates of any subspace, fixed or grown from
+answer to answer, makes the projection of the function mu-GDP, however many predictions are read
+off it. The proof is in docs/proofs/functional.md.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval
 
 from ..._computing import advance
 from ..._linear_systems import UNIT, Floats, power_below
-from ...privacy import PureDP, gdp_mu
+from ...privacy import PureDP
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise, on_grid, radial_noise, secret_generator
@@ -39,18 +38,24 @@ from ..erm._problem import (
     largest_weight,
     score_rounding,
 )
-from ._base import AnsweredQueries, FrozenAnswers, LearnerMechanism
+from ..erm._span_space import leading_directions
+from ._base import (
+    LEAST_OF_FEATURES,
+    LEAST_OF_KERNELS,
+    AnsweredQueries,
+    FrozenAnswers,
+    LearnerMechanism,
+)
+from ._planning import noise_multiplier
 
 # Coordinates are rounded to this part of the sensitivity before noise is added.
 _GRID = 2.0**-20
-# Part of the trace of K_ZZ that pure noise, whose size grows with the dimension, is spent on.
-_KEPT_TRACE = 0.9
 # In units of R^2: what is left of |phi(z)|^2 outside the span of the points so far, below which z
 # opens no new coordinate.
 _NEGLIGIBLE = 1e-7
 _POINTS_PER_STEP = 512
-# Of R^2, however large the budget.
-_SMALLEST = 0.1
+# Points from which on a path is judged.
+_FEWEST_JUDGED = 30
 
 
 class CoordinateNoise:
@@ -110,15 +115,22 @@ class PureNoise:
     sensitivity : float
         How far all coordinates together can move.
 
+    n_coordinates : int
+        How many those are.
+
     Attributes
     ----------
     mechanism : Mechanism
+    std : float
+        Standard deviation of the noise on a coordinate. The length of the noise is Gamma
+        distributed, of mean square ``r (r + 1) scale^2`` in r coordinates.
     """
 
     idealised = True
 
-    def __init__(self, terms: Terms, sensitivity: float):
+    def __init__(self, terms: Terms, sensitivity: float, n_coordinates: int):
         self._terms, self._scale = terms, sensitivity / terms.epsilon
+        self.std = self._scale * math.sqrt(n_coordinates + 1)
         self.mechanism: Mechanism = PureDP(terms.epsilon)
 
     def add(self, coordinates: Floats) -> Floats:
@@ -131,15 +143,15 @@ class PureNoise:
 class FunctionalMechanism(LearnerMechanism):
     """Gaussian noise on the learned function itself, however many predictions are read off it.
 
-    With explicit features, noise on all their weights. With a kernel, on the function's projection
-    on the span of public points; a PINP learner samples a path of the Gaussian process instead,
+    With explicit features, noise on all their weights. With a kernel and public points, on the best
+    function of their span; a PINP learner samples a path of the Gaussian process instead,
     point by point. It has the least noise in nearly all cases, and is the default.
 
     Parameters
     ----------
-    n_landmarks : int, default=256
+    n_landmarks : int, default=1024
         Of TDIL and TDDL learners: how many public points are drawn from the schema where the kernel
-        needs some. The noise on a prediction does not grow with it.
+        needs some. The noise on a prediction does not grow with it, and time grows with its square.
     max_points : int, default=5000
         Of PINP learners with a kernel: points at which the path is sampled. Memory goes with its
         square. Later points get the path's conditional mean.
@@ -164,12 +176,13 @@ class FunctionalMechanism(LearnerMechanism):
     name = "functional"
     learners = ("TDIL", "TDDL", "PINP")
     takes_groups = True
+    spans_points = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "max_points": [Interval(Integral, 1, None, closed="left")],
     }
 
-    n_landmarks: int = 256
+    n_landmarks: int = 1024
     max_points: int = 5000
 
     def plan(self, space, terms, public):
@@ -190,7 +203,20 @@ class FunctionalMechanism(LearnerMechanism):
         return public_regularization(space, terms, 1 if public is None else len(public))
 
 
-class WeightNoise:
+class ExactNoise:
+    """A plan whose noise is that of one standard deviation on all orthonormal coordinates."""
+
+    space: Space
+    noise_is_exact = True
+    noise: PureNoise | CoordinateNoise
+
+    @property
+    def score_noise(self) -> float:
+        """That of a coordinate times R: exact, but for what public points do not span."""
+        return self.noise.std * self.space.radius
+
+
+class WeightNoise(ExactNoise):
     """The functional mechanism on the weights of explicit features (Gaussian output perturbation).
 
     Parameters
@@ -201,16 +227,17 @@ class WeightNoise:
 
     def __init__(self, space: FeatureSpace, terms: Terms):
         self.space, self.terms = space, terms
-        self._noise: PureNoise | CoordinateNoise
+        size = space.n_features * terms.n_scores
         if terms.is_private and terms.delta == 0:
-            self._noise = PureNoise(terms, terms.sensitivity)
+            self.noise = PureNoise(terms, terms.sensitivity, size)
         else:
-            self._noise = CoordinateNoise(space.n_features * terms.n_scores, terms)
-        self.mechanism, self.idealised = self._noise.mechanism, self._noise.idealised
+            self.noise = CoordinateNoise(size, terms)
+        self.mechanism, self.idealised = self.noise.mechanism, self.noise.idealised
 
     def release(self, problem: Problem) -> Minimizer:
         """Return the minimiser with noise on all its weights."""
-        return Minimizer(self.space, self._noise.add(problem.minimize().coefficients))
+        weights = self.noise.add(problem.minimize().coefficients)
+        return self.space.of_weights(weights)  # type: ignore[attr-defined]
 
     def open(self, problem: Problem) -> FrozenAnswers:
         """Return an answering object that holds the release, and nothing private."""
@@ -218,7 +245,7 @@ class WeightNoise:
         return FrozenAnswers(self.terms.n_scores, {}, self.release(problem), is_public=is_public)
 
 
-class SpanNoise:
+class SpanNoise(ExactNoise):
     """The functional mechanism in the span of phi(Z), for public points Z.
 
     Parameters
@@ -233,8 +260,8 @@ class SpanNoise:
     Notes
     -----
     With ``L L^T = K_ZZ + j I`` the coordinates of a function f are ``u = L^-1 f(Z)``. For two
-    functions that are Delta_w apart these differ by at most Delta_w: ``|L^-1 v|^2 = v^T (K_ZZ +
-    jI)^-1 v <= |P_Z (w - w')|^2``. What float64 adds to that is bounded in `_rounding`.
+    functions that are Delta_w apart these differ by at most Delta_w (docs/proofs/functional.md).
+    What float64 adds to that is bounded in `coordinate_rounding`.
     """
 
     def __init__(self, space: Space, points: NDArray, terms: Terms):
@@ -243,18 +270,19 @@ class SpanNoise:
         n_points = len(points)
         self.idealised = terms.is_private and terms.delta == 0
         if self.idealised:
-            self._to_coordinates = _leading_directions(gram)
+            self._to_coordinates = leading_directions(gram)
             self._sensitivity = self._pure_sensitivity(gram)
-            self._pure_noise = PureNoise(terms, self._sensitivity)
-            self.mechanism = self._pure_noise.mechanism
+            size = len(self._to_coordinates) * terms.n_scores
+            self.noise = PureNoise(terms, self._sensitivity, size)
+            self.mechanism = self.noise.mechanism
             return
         rounding = coordinate_rounding(space, terms, n_points)
         check_coordinates(rounding, terms, "X_public (n_landmarks)")
         self._factor = cholesky(
             gram + factor_jitter(space, n_points) * np.eye(n_points), lower=True
         )
-        self._noise = CoordinateNoise(n_points * terms.n_scores, terms, rounding)
-        self.mechanism = self._noise.mechanism
+        self.noise = CoordinateNoise(n_points * terms.n_scores, terms, rounding)
+        self.mechanism = self.noise.mechanism
 
     def _pure_sensitivity(self, gram: Floats) -> float:
         """Return how far coordinates can move, with all that keeps these from being orthonormal."""
@@ -273,9 +301,9 @@ class SpanNoise:
         """Return the projection of the minimiser on the span, with noise."""
         values = problem.minimize().careful_scores(self.points)
         if self.idealised:
-            coordinates = self._pure_noise.add(self._to_coordinates @ values)
+            coordinates = self.noise.add(self._to_coordinates @ values)
             return Minimizer(self.space, self._to_coordinates.T @ coordinates, self.points)
-        noisy = self._noise.add(solve_triangular(self._factor, values, lower=True))
+        noisy = self.noise.add(solve_triangular(self._factor, values, lower=True))
         coefficients = solve_triangular(self._factor, noisy, lower=True, trans=1)
         return Minimizer(self.space, coefficients, self.points)
 
@@ -287,16 +315,7 @@ def check_coordinates(rounding: float, terms: Terms, points: str) -> None:
         check_rounding(rounding, terms.sensitivity, remedy)
 
 
-def _leading_directions(gram: Floats) -> Floats:
-    """Return V^T K_ZZ^(-1/2) of the leading eigenvectors V: values to orthonormal coordinates."""
-    sizes, vectors = eigh(gram)
-    order = np.argsort(-sizes)
-    kept = np.cumsum(sizes[order]) <= _KEPT_TRACE * sizes.sum()
-    leading = order[: int(kept.sum()) + 1]
-    return (vectors[:, leading] / np.sqrt(sizes[leading])).T
-
-
-class GaussianPath:
+class GaussianPath(ExactNoise):
     """The functional mechanism, one coordinate per new point.
 
     Parameters
@@ -308,7 +327,7 @@ class GaussianPath:
     """
 
     def __init__(self, space: Space, terms: Terms, max_points: int):
-        self.space, self.max_points = space, max_points
+        self.space, self.terms, self.max_points = space, terms, max_points
         self.jitter = factor_jitter(space, max_points)
         rounding = coordinate_rounding(space, terms, max_points)
         check_coordinates(rounding, terms, "max_points")
@@ -337,6 +356,19 @@ class PathAnswers(AnsweredQueries):
         self._factor = np.zeros((0, 0))
         self._exact = np.zeros((0, n_scores))
         self._noisy = np.zeros((0, n_scores))
+        self._is_judged = not plan.is_private
+
+    @property
+    def points(self) -> Floats | None:
+        """The points at which the path was sampled; None where there are none."""
+        return self._points
+
+    def to_be_judged(self) -> GaussianPath | None:
+        """Return the plan, once, when enough points were asked to tell signal from noise."""
+        if self._is_judged or self.is_copy or len(self._factor) < _FEWEST_JUDGED:
+            return None
+        self._is_judged = True
+        return self._plan
 
     def hypothesis(self) -> Minimizer:
         """Return the path's conditional mean, as an expansion in the points asked."""
@@ -400,15 +432,6 @@ class PathAnswers(AnsweredQueries):
         self._points = X if self._points is None else np.vstack([self._points, X])
 
 
-def noise_multiplier(epsilon: float, delta: float, n_coordinates: int) -> float:
-    """Return the noise on a prediction per unit of sensitivity."""
-    if math.isinf(epsilon):
-        return 0.0
-    if delta == 0:
-        return math.sqrt(n_coordinates) / epsilon
-    return 1 / gdp_mu(epsilon, delta)
-
-
 def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
     """Return Lambda of the sum form at which noise is a fixed part of a margin, or of y.
 
@@ -430,4 +453,5 @@ def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
     n_coordinates = terms.n_scores * dimension
     per_sensitivity = noise_multiplier(terms.epsilon, terms.delta, n_coordinates)
     noise = terms.n_moved * terms.loss.lipschitz * space.radius**2 * per_sensitivity
-    return max(noise / terms.loss.noise_part, _SMALLEST * space.radius**2)
+    least = LEAST_OF_KERNELS if space.n_features is None else LEAST_OF_FEATURES
+    return max(noise / terms.loss.noise_part, least * space.radius**2)

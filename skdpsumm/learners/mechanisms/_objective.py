@@ -29,15 +29,14 @@ from ...privacy._shifted_gaussian import ShiftedGaussianDP
 from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
-from ._base import LearnerMechanism
+from ._base import LEAST_OF_FEATURES, LearnerMechanism
+from ._planning import Curvature
 
 # The solver's tolerance on the gradient, in units of the noise, but no less than so many times what
 # it is sure to keep.
 _TOLERANCE, _SURE = 1e-5, 2.0
 # Grids of the noise, in units of its scale, and the part of the reserve of delta for its tails.
 _GRID, _TAIL = 2.0**-24, 2.0**-20
-# The rule for Lambda goes no further than this epsilon, nor below this part of R^2.
-_LARGEST_EPSILON, _SMALLEST = 100.0, 0.1
 # Part of epsilon that pays for a row's curvature, which sets Lambda: less of it leaves more for the
 # noise. Pure noise is larger by the square root of the dimension, and asks for more Lambda.
 _CURVATURE_SHARE, _PURE_CURVATURE_SHARE = 0.1, 0.05
@@ -71,16 +70,15 @@ class ObjectivePerturbation(LearnerMechanism):
     learners = ("TDIL",)
     needs_features = True
     pays_for_curvature = True
+    default_losses = ("soft_hinge", "huberized_hinge")
 
     def plan(self, space, terms, public):
         return ObjectivePlan(space, terms)
 
     def default_regularization(self, space, terms, public, *, charged):
         # Where a row's curvature costs little of epsilon, or nothing.
-        if not terms.is_private:
-            return space.radius**2
         corners, smoothness = terms.loss.corners(terms.n_scores), terms.loss.smoothness
-        epsilon, is_pure = min(terms.epsilon, _LARGEST_EPSILON), terms.delta == 0
+        epsilon, is_pure = terms.epsilon, terms.delta == 0
         if corners.get("saturating") and corners["vertices"] == 1:
             # From 4 beta R^2 / epsilon on, curvature is free where a row comes or goes; where one
             # is replaced, too, but for pure noise, where it is from twice that on.
@@ -95,7 +93,7 @@ class ObjectivePerturbation(LearnerMechanism):
                 rank=corners.get("rank", 1),
                 trace=corners.get("trace"),
             )
-        return max(least, _SMALLEST * space.radius**2)
+        return max(least, LEAST_OF_FEATURES * space.radius**2)
 
     def least_cost(self, terms):
         # Of one row's curvature, below which no noise brings the claim.
@@ -170,15 +168,50 @@ class ObjectivePlan:
             "mechanism='objective': raise it, or take 'functional'."
         )
 
-    @property
-    def demands(self) -> dict[str, float]:
-        """What is asked of the solver: how large the linear term may be, and how close it gets.
+    noise_is_exact = False
 
-        The term is larger with a probability of less than exp(-50).
+    @property
+    def score_noise(self) -> float:
+        """The most that it is, for any rows: their curvature divides the noise, too.
+
+        The minimiser is a function of the linear term that is Lipschitz with 1 / Lambda, so a score
+        has at most (sigma R / Lambda)^2 of its variance (Poincare's inequality for Gaussians); the
+        noise on the output comes on top.
         """
         if not self.terms.is_private:
-            return {}
-        return {"tilt": self._largest_tilt(self.noise_scale), "tolerance": self._tolerance}
+            return 0.0
+        linear = self.noise_scale / self.terms.regularization
+        size = math.prod(self._shape) + 1 if self.idealised else 1
+        return math.hypot(linear, self.output_scale) * math.sqrt(size) * self.space.radius
+
+    def expected_score_noise(self, curvature: Curvature, n_samples: float) -> float:
+        """Return what `score_noise` comes to for so many rows of an expected shape.
+
+        Parameters
+        ----------
+        curvature : Curvature
+            What is expected of a row, from public numbers.
+        n_samples : float
+        """
+        bound, ridge = self.score_noise, self.terms.regularization
+        if bound == 0:
+            return 0.0
+        output = self.output_scale / math.hypot(self.noise_scale / ridge, self.output_scale)
+
+        def noise_of(bent: Floats) -> Floats:
+            return bound * np.hypot((1 - output**2) ** 0.5 / (1 + bent / ridge), output)
+
+        return curvature.settled(noise_of, n_samples, self.terms)
+
+    def check(self, problem: Problem) -> None:
+        """Check that the solver gets as close as is asked, however large the linear term is.
+
+        It is larger than this with a probability of less than exp(-50).
+        """
+        if not self.terms.is_private:
+            return problem.check()
+        tilt = self._largest_tilt(self.noise_scale)
+        return problem.check(tilt=tilt, tolerance=self._tolerance)
 
     def _sure_tolerance(self, tilt: float) -> float:
         if not self.terms.is_private:

@@ -61,6 +61,7 @@ class UpdatePlan(ABC):
     mechanism: Mechanism
     sigma: float
     idealised = False
+    noise_is_exact = False
 
     def __init__(self, space: Space, terms: Terms, given: UpdateMechanism):
         self.space, self.terms = space, terms
@@ -79,6 +80,11 @@ class UpdatePlan(ABC):
         else:
             self.mechanism = Unprotected("epsilon is infinite and no noise was added")
             self.sigma = 0.0
+
+    @property
+    def score_noise(self) -> float:
+        """sigma: the public hypothesis may be off by that much, and nobody pays to correct it."""
+        return self.sigma
 
     @abstractmethod
     def _calibrate(self) -> None:

@@ -1,0 +1,296 @@
+"""Noisy gradient descent: the sensitivity by enumeration, the noise and its steps by exact sums.
+
+    python examples/proofs/gradient.py
+
+The proof is in `docs/proofs/gradient.md`. Everything is an integer here, as it is in the library:
+features and residuals on small grids, so that *all* rows can be tried, and noise whose masses are
+summed one by one. Printed are how far one row, or one person's rows, move a sum of gradients; the
+exact delta of two and three steps, each of which hangs on the answers before it, at several
+epsilons, beside the claim; and planted bugs.
+"""
+
+import itertools
+import math
+
+import numpy as np
+from _checks import Checks
+
+from skdpsumm.learners.erm._feature_space import FeatureSpace
+from skdpsumm.learners.erm._losses import HuberizedHinge
+from skdpsumm.learners.erm._problem import Problem, Terms
+from skdpsumm.learners.mechanisms._gradient import _COUNT_GRID as COUNT_GRID
+from skdpsumm.learners.mechanisms._gradient import GradientPlan, IntegerRows
+from skdpsumm.privacy._mechanisms import GaussianDP, gdp_delta
+from skdpsumm.privacy._objective import discrete_slack
+
+EPSILONS = np.array([0.0, 0.3, 0.6, 1.0, 1.5, 2.0])
+# In units of their grids: the largest norm of features and of residuals.
+RADIUS, CLIP = 4, 3
+TAIL = 1e-12
+
+
+# ---- how far a row moves a sum of gradients
+
+
+def grid_ball(size, radius):
+    """Return all integer vectors of a size whose norm is at most `radius`."""
+    side = range(-radius, radius + 1)
+    points = np.array(list(itertools.product(side, repeat=size)))
+    return points[np.linalg.norm(points, axis=1) <= radius]
+
+
+def contributions():
+    """Return features times residuals of all rows that there are: two features, two scores."""
+    features, residuals = grid_ball(2, RADIUS), grid_ball(2, CLIP)
+    return np.einsum("ip,jq->ijpq", features, residuals).reshape(-1, 4)
+
+
+def check_sensitivity(checks):
+    """Enumerate all rows on the grid, and all pairs of rows."""
+    rows = np.unique(contributions(), axis=0)
+    norms = np.linalg.norm(rows, axis=1)
+    checks.holds(f"{len(rows)} rows, largest norm", norms.max(), RADIUS * CLIP)
+    checks.found_out("0.99 of that", norms.max(), 0.99 * RADIUS * CLIP)
+    # The farthest pairs are among the longest rows.
+    long = rows[norms >= norms.max() / 2]
+    apart = max(np.linalg.norm(long - row, axis=1).max() for row in long)
+    checks.holds("all pairs of them, largest distance", apart, 2 * RADIUS * CLIP)
+    checks.found_out("replaced rows at the price of one that comes", apart, RADIUS * CLIP)
+
+
+def check_grid(checks):
+    """Put vectors of the largest norm on the grid: towards zero, and to the nearest point."""
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(20_000, 7))
+    vectors *= RADIUS / np.linalg.norm(vectors, axis=1)[:, None]
+    cut = np.linalg.norm(np.trunc(vectors), axis=1).max()
+    nearest = np.linalg.norm(np.rint(vectors), axis=1).max()
+    checks.holds("norm after truncation towards zero", cut, RADIUS)
+    checks.found_out("rounded to the nearest", nearest, RADIUS)
+
+
+def check_persons(checks):
+    """Let a person have up to k rows: all pairs, and many samples of more."""
+    rng, rows = np.random.default_rng(0), contributions()
+    for k in (3, 40):
+        sums = rows[rng.integers(0, len(rows), (20_000, k))].sum(axis=1)
+        longest = rows[np.linalg.norm(rows, axis=1) == RADIUS * CLIP]
+        sums, bound = np.r_[sums, k * longest], math.sqrt(k) * RADIUS * CLIP
+        sizes = np.maximum(np.linalg.norm(sums, axis=1), 1)
+        clipped = np.trunc(sums * np.minimum(1, bound / sizes)[:, None])
+        norm = np.linalg.norm(clipped, axis=1).max()
+        checks.holds(f"{k} rows of a person, clipped together, largest norm", norm, bound)
+        checks.found_out("sums that are not clipped", sizes.max(), bound)
+
+
+def check_library(checks):
+    """Compare the library's own sums with and without a row, and its noise with its claim."""
+    rng = np.random.default_rng(0)
+    space, codes = FeatureSpace(None, 3, 1.0, 0.0), rng.choice([-1.0, 1.0], (301, 1))
+    rows = rng.normal(size=(301, 3))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    rows[0] = [0, -1, 0]  # of norm R on the grid
+    for k, adjacency in ((1, "add_remove"), (1, "replace_one"), (3, "add_remove")):
+        terms = Terms(1.0, 1e-6, adjacency, HuberizedHinge(0.5), 1.0, 1.0, 1, None, rows_of_unit=k)
+        plan = GradientPlan(space, terms, 8, 0.5)
+        units = np.r_[np.zeros(k, int), np.arange(1, 302 - k)]  # the first k rows are one person's
+        moved, alone = 0, 0
+        for weights in (np.zeros((3, 1)), rng.normal(size=(3, 1)), 40 * rng.normal(size=(3, 1))):
+            given = np.r_[rows[[0] * k], rows[k:]], codes[[0] * k + [*range(k, 301)]], units
+            sums = [
+                IntegerRows(Problem(space, X, y, terms, units=u), plan).gradient(weights)
+                for X, y, u in (given, [a[k:] for a in given], [a[:k] for a in given])
+            ]
+            alone += int(np.abs(sums[0] - sums[1] - sums[2]).sum())
+            moved = max(moved, float(np.linalg.norm(sums[0] - sums[1])))
+        what = f"the library's sums, {k} row(s) of a person, {adjacency}"
+        checks.holds(f"{what}, units that other rows move", alone, 0)
+        claimed = plan.sensitivity / plan._grid / (2 if adjacency == "replace_one" else 1)
+        checks.holds(f"{what}, distance in units", moved, claimed)
+        if k > 1:
+            checks.found_out("a person at the price of one row", moved, claimed / math.sqrt(k))
+        else:
+            checks.found_out("0.99 of that", moved, 0.99 * claimed)
+        steps = plan.sensitivity / plan._grid / plan._noise.std[-1]
+        mu = math.sqrt(8) * steps
+        if not plan._count_is_public:
+            mu = math.hypot(mu, k / COUNT_GRID / plan._noise.std[0])
+        checks.holds(f"{what}, mu of its noise", mu, plan.mechanism.mu, relative=1e-6)
+        checks.found_out("one step counted", mu, steps)
+
+
+def check_margins(checks):
+    """Take products of integers below 2^53 in float64: exact, in any order and any company."""
+    rng = np.random.default_rng(0)
+    features = rng.integers(-(2**20), 2**20, (200, 30))
+    weights = rng.integers(-(2**27), 2**27, 30)
+    bound = 30 * 2**20 * 2**27
+    checks.holds("largest partial sum, in units of 2^53", bound / 2**53, 1.0)
+    exact = [sum(int(a) * int(b) for a, b in zip(row, weights, strict=True)) for row in features]
+    wrong = 0
+    for rows in (slice(None), slice(1, None), slice(7, 8), slice(None, None, -1)):
+        found = features[rows].astype(float) @ weights.astype(float)
+        wrong += int(np.sum(found != np.array(exact[rows], dtype=float)))
+    checks.holds("margins that differ from exact ones, of 600", wrong, 0)
+
+
+# ---- discrete Gaussian noise, and steps that hang on answers
+
+
+class Noise:
+    """Discrete Gaussian noise: masses, and the exact divergence of one step."""
+
+    def __init__(self, sigma):
+        self.sigma, self.reach = sigma, math.ceil(8 * sigma)
+        self.at = np.arange(-self.reach, self.reach + 1)
+        masses = np.exp(-(self.at**2) / (2 * sigma**2))
+        self.masses = masses / masses.sum()
+        self._below = np.concatenate([[0.0], np.cumsum(self.masses)])
+
+    def below(self, t):
+        """Return the mass of all integers smaller than t."""
+        place = np.clip(np.ceil(t) + self.reach, 0, len(self.at)).astype(int)
+        return self._below[place]
+
+    def delta(self, distance, epsilon):
+        """Return the divergence between the noise and itself moved by integers, for arrays."""
+        d = np.abs(distance).astype(float)
+        safe = np.maximum(d, 1.0)
+        turn = safe / 2 - self.sigma**2 * epsilon / safe  # below it the first is the larger
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = self.below(turn) - np.exp(epsilon) * self.below(turn - safe)
+        return np.where(d == 0, np.maximum(0.0, -np.expm1(np.minimum(epsilon, 0))), moved)
+
+
+def residual(margin, label):
+    """Return minus the slope of a hinge, clipped, and truncated to its grid."""
+    return label * np.trunc(CLIP * np.clip(1 - label * margin / 40, 0, 1))
+
+
+def gradient(rows, w):
+    """Return the integer sum over rows of features times residuals, for each weight w."""
+    return sum((phi * residual(phi * w, label) for phi, label in rows), np.zeros_like(w))
+
+
+def descent_delta(one, other, steps, noise, rate, epsilon):
+    """Return the exact delta of all noisy gradients of a descent, by enumerating histories.
+
+    The last step is summed in closed form; a history holds the weight, its mass under the first
+    table, and its privacy loss.
+    """
+    w, mass, loss = np.zeros(1), np.ones(1), np.zeros(1)
+    for _ in range(steps - 1):
+        center, moved = gradient(one, w), gradient(other, w)
+        z = noise.at
+        d = (center - moved)[:, None]
+        step_loss = ((z + d) ** 2 - z**2) / (2 * noise.sigma**2)
+        answer = center[:, None] + z
+        w = (w[:, None] + np.rint(rate * answer)).ravel()
+        mass = (mass[:, None] * noise.masses).ravel()
+        loss = (loss[:, None] + step_loss).ravel()
+        kept = mass > 1e-17
+        w, mass, loss = w[kept], mass[kept], loss[kept]
+    distance = gradient(one, w) - gradient(other, w)
+    return float(mass @ noise.delta(distance, epsilon - loss))
+
+
+def neighbours():
+    """Yield pairs of tables of one feature, one of which has a row more."""
+    for base in ([], [(3, 1), (-4, 1), (2, -1)]):
+        for row in ((RADIUS, 1), (-RADIUS, 1)):
+            yield base, [*base, row]
+            yield [*base, row], base
+
+
+def claim(steps, sigma, sensitivity=RADIUS * CLIP):
+    """Return the claim: one Gaussian mechanism, and the slack of discrete noise."""
+    mu = math.sqrt(steps) * sensitivity / sigma
+    return GaussianDP(mu, discrete_slack(steps, sigma, mu, TAIL), TAIL)
+
+
+def check_noise(checks):
+    """Compare one step at three scales: where the grid is coarse, the slack is what it takes."""
+    for sigma in (2.0, 30.0, 2000.0):
+        step = max(1, round(sigma / 2))
+        noise, stated = Noise(sigma), claim(1, sigma, step)
+        exact = [float(noise.delta(step, e)) for e in EPSILONS]
+        claimed = [stated.delta(e) for e in EPSILONS]
+        checks.curve(f"one step, sigma = {sigma:g} grid units", EPSILONS, exact, claimed)
+    coarse = Noise(0.4)
+    exact = [float(coarse.delta(1, e)) for e in EPSILONS]
+    ideal = [gdp_delta(1 / 0.4, e) for e in EPSILONS]
+    checks.found_out("sigma = 0.4, and no slack for a coarse grid", exact, ideal)
+
+
+def worst_descent(steps, sigma, rate):
+    """Return the largest exact delta of neighbours, in either order, at each epsilon."""
+    noise = Noise(sigma)
+    found = [
+        [descent_delta(one, other, steps, noise, rate, e) for e in EPSILONS]
+        for one, other in neighbours()
+    ]
+    return np.max(found, axis=0)
+
+
+def check_steps(checks):
+    """Compare two and three steps, at a slow rate and at a fast one."""
+    for steps in (2, 3):
+        sigma = math.sqrt(steps) * RADIUS * CLIP / 0.9
+        claimed = [claim(steps, sigma).delta(e) for e in EPSILONS]
+        for rate in (0.02, 0.5):
+            exact = worst_descent(steps, sigma, rate)
+            what = f"{steps} steps, sigma = {sigma:.1f}, rate {rate}"
+            checks.curve(what, EPSILONS, exact, claimed)
+        one = [claim(1, sigma).delta(e) for e in EPSILONS]
+        slow = worst_descent(steps, sigma, 0.0)
+        checks.found_out("one step counted", slow, one)
+        checks.found_out("0.7 of the noise", worst_descent(steps, 0.7 * sigma, 0.0), claimed)
+
+
+def reused_delta(one, other, noise, rate, epsilon):
+    """Return the exact delta of two steps that share their noise."""
+    start, z = np.zeros(1), noise.at
+    first, second = gradient(one, start), gradient(other, start)
+    w = np.rint(rate * (first + z))
+    losses = ((z + first - second) ** 2 - z**2) / (2 * noise.sigma**2)
+    # The difference of the two answers has no noise at all.
+    same = gradient(one, w) - first == gradient(other, w) - second
+    excess = np.where(same, np.maximum(0.0, -np.expm1(epsilon - losses)), 1.0)
+    return float(noise.masses @ excess)
+
+
+def clipped_sum(rows):
+    """Return a sum of slopes that nobody clipped, with the sum clipped in their place."""
+    return float(np.clip(sum(rows), -RADIUS * CLIP, RADIUS * CLIP))
+
+
+def check_bugs(checks):
+    """Plant bugs in the steps themselves."""
+    sigma = math.sqrt(2) * RADIUS * CLIP / 0.9
+    noise, stated = Noise(sigma), claim(2, sigma)
+    claimed = [stated.delta(e) for e in EPSILONS]
+    one, other = next(neighbours())
+    exact = [reused_delta(one, other, noise, 0.5, e) for e in EPSILONS]
+    checks.found_out("noise reused between steps", exact, claimed)
+    moved = clipped_sum([-500, 1000]) - clipped_sum([-500])
+    exact = [float(noise.delta(moved, e)) for e in EPSILONS]
+    claimed = [claim(1, sigma).delta(e) for e in EPSILONS]
+    checks.found_out("the sum clipped, and not each row", exact, claimed)
+
+
+def main():
+    """Print all comparisons, and fail where one does."""
+    checks = Checks("Noisy gradient descent")
+    check_sensitivity(checks)
+    check_grid(checks)
+    check_persons(checks)
+    check_library(checks)
+    check_margins(checks)
+    check_noise(checks)
+    check_steps(checks)
+    check_bugs(checks)
+    checks.close()
+
+
+if __name__ == "__main__":
+    main()

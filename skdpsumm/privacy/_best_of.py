@@ -1,0 +1,639 @@
+r"""What the best of a random number of private runs reveals.
+
+Q is a base run: it draws its own candidate, fits, scores, and returns all of that. K is drawn
+without looking at the data, Q is run K times, independently and each time alike, and the result of
+the best score is released: not K, and nothing of the others. docs/search.md states the theorems
+below in a box.
+
+*Density.* Order results by score, equal ones by a coin. With f(z) = E[z^K], the best of K lies in a
+top set of mass s under Q with probability ``H(s) = 1 - f(1 - s)``. So its density is h = H' times
+that of Q, taken at the mass S of all better results. h falls from h(0) = E[K].
+
+*Exact profile of mu-GDP runs.* Neighbours have the runs Q and Q', and the searches P and P'. For
+mu-GDP runs, ``g(Q(A)) <= Q'(A) <= G(Q(A))`` for every set A of results, with
+``g(q) = Phi(Phi^-1(q) - mu)`` and ``G(n) = Phi(Phi^-1(n) + mu)``. Take an event E. Going down from
+the top, let q and n be the masses under Q of what has been met in E and outside of it, and q', n'
+those under Q'. Let h(s) be h(1) for s > 1. Then
+
+    P(E)  = int h(q + n) dq,
+    P'(E) = int h(q' + n') dq' >= int h(q' + G(n)) dq' >= int h(g(q) + G(n)) dg(q).
+
+First, h falls and n' <= G(n). Second, with m = G(n) and by parts,
+``int h(a + m) da = H(a + m) at the end - int h(a + m) dm``; both terms grow if a path a grows
+everywhere, and q' is nowhere below g(q). So for every real epsilon
+
+    P(E) - exp(epsilon) P'(E) <= D(epsilon) = int_0^1 max_n w(q, n)_+ dq,
+    w(q, n) = h(q + n) - exp(epsilon) g'(q) h(g(q) + G(n)),     0 <= n <= 1 - q.
+
+*No smaller one holds*, for epsilon >= 0. Let Q be N(mu, 1) and Q' be N(0, 1). Going down, rank the
+largest results, which are E, and before each of them so many of the smallest as maximise w, n*(q).
+If n* grows with q, this is an order, and its search has ``P(E) - exp(epsilon) P'(E) = D``. It does:
+w has one maximum in n up to where ``log h(q + n) - log h(g + G)`` is largest, and is negative
+beyond if it is negative there; and at the maximum the mixed derivative of w is positive. (The tests
+build this search and compute its divergence.)
+
+*In closed form* it is at most ``E[K] delta(epsilon - c)``, where delta is that of a run and c the
+largest of log(h(S) / h(S')). For a truncated negative binomial K (eta > -1, 0 < gamma < 1), h is
+proportional to ``(o + s)^-(1 + eta)`` with ``o = gamma / (1 - gamma)``. As
+``S' <= exp(e) S + delta(e)``, it is c = (1 + eta) e where e >= 0 solves
+
+    (1 - gamma) delta(e) = gamma (exp(e) - 1).
+
+For K Poisson of mean m it is ``c = m delta(0)``; K = 0 has the same chance exp(-m) on both data
+sets, and a public result. These are the privacy profiles of Koskela, Redberg and Wang [1]_, with e
+at its optimum, and tighter than the Renyi bounds of Papernot and Steinke [2]_. If a run is
+epsilon0-DP, so that e < epsilon0, a search is (epsilon0 + c)-DP. Here they pay for pure runs, and
+bound the far tail of D.
+
+*In a ledger.* The search is mu_s-GDP for the smallest mu_s whose curve is nowhere below D. As D is
+exact, no smaller mu_s would do. It is what an adaptive filter of Gaussians adds up.
+
+*The runs must be alike.* A public list in which the j-th run tries the j-th candidate is not: the
+winner's place j would tell that K >= j and that j - 1 others lost, at the price of j runs. So
+candidates are drawn by each run from the secret source, and all public seeds are the same in all
+runs.
+
+*Discrete noise.* A base run's density is within exp(log_ratio) of an ideal one's but for events of
+probability `tail`. Here such a step hides in K runs, of which one is seen. If at most k are made,
+densities of all runs are within exp(k log_ratio); the rest has a probability of at most
+``E[K] tail + P(K > k)``, and as it is not seen it counts on both data sets: (1 + exp(epsilon))
+times, in whatever else the release is composed with, up to epsilon = 12. A search by itself needs
+no such limit: the theorem holds for the discrete run as it is, whose delta(e) includes both.
+
+References
+----------
+.. [1] Koskela, Redberg and Wang (2024), "Privacy profiles for private selection", ICML.
+.. [2] Papernot and Steinke (2022), "Hyperparameter tuning with Renyi differential privacy", ICLR.
+.. [3] Liu and Talwar (2019), "Private selection from private candidates", STOC.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, log_ndtr, ndtr, ndtri
+
+from ._bisect import bisect
+from ._mechanisms import (
+    Cost,
+    Floats,
+    GaussianDP,
+    Mechanism,
+    NearIdeal,
+    PureDP,
+    check_cost,
+    gdp_delta,
+    gdp_epsilon,
+)
+from ._shifted_gaussian import ShiftedGaussianDP
+
+# The root of an equation is raised by this, which keeps an inequality.
+_MARGIN = 1e-9
+# More than 1 + exp(12), and room for the ideal noise's own tail, which is a little heavier.
+_UNSEEN = 2.0**19
+# Cells of the integral D. Its error falls with their square: here it is below 1e-4 of D.
+_CELLS = 256
+# Of the lengths that the integral is cut to; what is beyond is counted in full.
+_REACH = 9.0
+# Ends of a bisection for a normal quantile, and how often it is halved.
+_LOWEST, _HALVINGS = -37.0, 28
+# How often the end of the integral is looked for among 33 points.
+_NARROWINGS = 3
+# Floating-point sums of positive numbers are right up to this part of them.
+_ROUNDING = 1e-14
+# Beyond these, only the closed form is used: normal tails underflow.
+_LARGEST_MU, _LARGEST_EPSILON = 25.0, 600.0
+# The dominating mu is raised by this until it is proved to dominate.
+_STEP = 2e-4
+_MOST_STEPS = 200
+# How often an interval of epsilons is halved to prove it.
+_SPLITS = 14
+# A delta that is nearer to 1 has lost its digits.
+_NEARLY_ALL = 1 - 1e-9
+
+
+class Stopping(ABC):
+    """The law of the number of trials K.
+
+    Attributes
+    ----------
+    mean : float
+        E[K].
+    """
+
+    mean: float
+    kinds: ClassVar[dict[str, Any]] = {}
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        Stopping.kinds[cls.kind] = cls
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator) -> int:
+        """Return K."""
+
+    @abstractmethod
+    def generating(self, z: float) -> float:
+        """Return f(z) = E[z^K]."""
+
+    @abstractmethod
+    def shift(self, base: Mechanism) -> float:
+        """Return c, the logarithm of the most that h can differ between neighbours."""
+
+    @abstractmethod
+    def won(self, better: Floats, width: Floats) -> Floats:
+        """Return the chance that the best of K has a rank within `width` below `better`.
+
+        Parameters
+        ----------
+        better : ndarray
+            Mass of all ranks above.
+        width : ndarray
+            Mass of these ranks, which may be small.
+        """
+
+    @abstractmethod
+    def log_density(self, better: Floats) -> Floats:
+        """Return the logarithm of h, the density of the best of K to a run's."""
+
+    @abstractmethod
+    def log_fall(self, better: Floats) -> Floats:
+        """Return the logarithm of the rate at which log h falls, up to a constant."""
+
+    @property
+    @abstractmethod
+    def _beyond(self) -> float:
+        """Some z > 1 at which f is finite."""
+
+    @property
+    def largest(self) -> float:
+        """The largest h, E[K], rounded up."""
+        return self.mean * (1 + _MARGIN)
+
+    def most_trials(self, probability: float) -> int:
+        """Return a number that K exceeds with at most this probability (Markov, of z^K)."""
+        z = self._beyond
+        return math.ceil((math.log(self.generating(z)) - math.log(probability)) / math.log(z))
+
+    def price(self, base: Mechanism) -> Mechanism:
+        """Return the cost of a search whose base runs cost `base` each.
+
+        Parameters
+        ----------
+        base : Mechanism
+            Pure, dominated by a Gaussian, or unprotected. Of other costs no bound is known here.
+        """
+        if base.unprotected:
+            return base
+        pure = base.epsilon(0.0)
+        if math.isfinite(pure):
+            return PureDP(pure + self.shift(base))
+        cost = base.price("gdp")
+        if cost is None or math.isinf(cost.square):
+            raise TypeError(f"No price of a search is known here for runs of {base!r}.")
+        return BestOf(self, math.sqrt(cost.square), *self._slack(cost.log_ratio, cost.tail))
+
+    def _slack(self, log_ratio: float, tail: float) -> tuple[float, float]:
+        if tail == 0:
+            if log_ratio > 0:
+                raise ValueError("log_ratio needs a tail above 0, as K is unbounded.")
+            return 0.0, 0.0
+        return self.most_trials(tail) * log_ratio, _UNSEEN * (self.mean + 1) * tail
+
+
+@dataclass(frozen=True)
+class TruncatedNegativeBinomial(Stopping):
+    """K >= 1 with ``P(k + 1) / P(k) = (1 - gamma) (k + eta) / (k + 1)``.
+
+    Parameters
+    ----------
+    eta : float
+        Above -1. 0 is the logarithmic law, 1 the geometric one.
+    mean : float
+        E[K], above 1. It decides gamma.
+
+    Examples
+    --------
+    >>> from skdpsumm.privacy import GaussianDP, gdp_mu
+    >>> from skdpsumm.privacy._best_of import TruncatedNegativeBinomial
+    >>> law = TruncatedNegativeBinomial(eta=0.0, mean=10)
+    >>> law.price(GaussianDP(gdp_mu(1.0, 1e-6))).epsilon(1e-6) < 1.4
+    True
+    """
+
+    eta: float
+    mean: float
+    gamma: float = field(init=False, compare=False)
+    kind: ClassVar[str] = "truncated negative binomial"
+
+    def __post_init__(self) -> None:
+        def excess(log_gamma: float) -> float:
+            return math.log(self._mean_at(math.exp(log_gamma)) / self.mean)
+
+        root = brentq(excess, -60.0, -1e-12, xtol=1e-14, rtol=1e-14)
+        object.__setattr__(self, "gamma", math.exp(root))
+
+    def _mean_at(self, gamma: float) -> float:
+        odds = (1 - gamma) / gamma
+        if self.eta == 0:
+            return odds / -math.log(gamma)
+        return odds * self.eta / -math.expm1(self.eta * math.log(gamma))
+
+    @property
+    def largest(self) -> float:
+        return self._mean_at(self.gamma) * (1 + _MARGIN)
+
+    @property
+    def _odds(self) -> float:
+        return self.gamma / (1 - self.gamma)
+
+    @property
+    def _first(self) -> float:
+        """P(K = 1)."""
+        log = -math.log(self.gamma)
+        return (1 - self.gamma) / (math.expm1(self.eta * log) / self.eta if self.eta else log)
+
+    def draw(self, rng: np.random.Generator) -> int:
+        rest, k, chance = rng.random(), 1, self._first
+        while rest >= chance > 0:
+            rest -= chance
+            chance *= (1 - self.gamma) * (k + self.eta) / (k + 1)
+            k += 1
+        return k
+
+    def generating(self, z: float) -> float:
+        log, log_gamma = math.log1p(-(1 - self.gamma) * z), math.log(self.gamma)
+        if self.eta == 0:
+            return log / log_gamma
+        return math.expm1(-self.eta * log) / math.expm1(-self.eta * log_gamma)
+
+    def won(self, better: Floats, width: Floats) -> Floats:
+        start, log_gamma = self._odds + better, math.log(self.gamma)
+        log = np.log1p(width / start)
+        if self.eta == 0:
+            return log / -log_gamma
+        scale = ((1 - self.gamma) * start) ** -self.eta
+        return scale * -np.expm1(-self.eta * log) / math.expm1(-self.eta * log_gamma)
+
+    def log_density(self, better: Floats) -> Floats:
+        return math.log(self.largest) - (1 + self.eta) * np.log1p(better / self._odds)
+
+    def log_fall(self, better: Floats) -> Floats:
+        return -np.log(self._odds + better)
+
+    @property
+    def _beyond(self) -> float:
+        return (1 - self.gamma / 2) / (1 - self.gamma)
+
+    def shift(self, base: Mechanism) -> float:
+        def excess(epsilon: float) -> float:
+            return (1 - self.gamma) * base.delta(epsilon) - self.gamma * math.expm1(epsilon)
+
+        # At -log(gamma) the right-hand side is 1 - gamma, and delta at most 1.
+        high = -math.log(self.gamma) * (1 + _MARGIN)
+        e = brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-13)
+        return (1 + self.eta) * (e * (1 + _MARGIN) + 1e-15)
+
+
+@dataclass(frozen=True)
+class Poisson(Stopping):
+    """K = 0, 1, ... of mean `mean`."""
+
+    mean: float
+    kind: ClassVar[str] = "poisson"
+
+    def draw(self, rng: np.random.Generator) -> int:
+        return int(rng.poisson(self.mean))
+
+    def generating(self, z: float) -> float:
+        return math.exp(self.mean * (z - 1))
+
+    def won(self, better: Floats, width: Floats) -> Floats:
+        return np.exp(-self.mean * better) * -np.expm1(-self.mean * width)
+
+    def log_density(self, better: Floats) -> Floats:
+        return math.log(self.largest) - self.mean * better
+
+    def log_fall(self, better: Floats) -> Floats:
+        return np.zeros_like(better)
+
+    @property
+    def _beyond(self) -> float:
+        return 2.0
+
+    def shift(self, base: Mechanism) -> float:
+        return self.mean * base.delta(0.0) * (1 + _MARGIN)
+
+
+@dataclass(frozen=True, repr=False)
+class BestOf(NearIdeal):
+    """The best of a random number of runs that are mu-GDP each: the exact curve of the worst case.
+
+    Parameters
+    ----------
+    law : Stopping
+        Of the number of runs.
+    mu : float
+        Of each run.
+    log_ratio, tail : float, default=0
+        As of `GaussianDP`, of the whole search.
+
+    Examples
+    --------
+    The best of ten runs, on average, that are (1, 1e-6)-DP each; and what it adds to a ledger:
+
+    >>> from skdpsumm.privacy import GaussianDP, gdp_mu
+    >>> from skdpsumm.privacy._best_of import BestOf, TruncatedNegativeBinomial
+    >>> search = BestOf(TruncatedNegativeBinomial(eta=0.0, mean=10), gdp_mu(1.0, 1e-6))
+    >>> round(search.epsilon(1e-6), 2)
+    1.39
+    >>> round(GaussianDP(search.dominating_mu()).epsilon(1e-6), 2)
+    1.95
+    """
+
+    law: Stopping
+    mu: float
+    log_ratio: float = 0.0
+    tail: float = 0.0
+    kind: ClassVar[str] = "best_of"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.law, Stopping):
+            raise ValueError(f"law must be a Stopping, got {self.law!r}.")
+        for name in ("mu", "log_ratio", "tail"):
+            check_cost(name, getattr(self, name))
+
+    def __repr__(self) -> str:
+        slack = f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}"
+        slack = slack if self.log_ratio or self.tail else ""
+        return f"BestOf({self.law.mean:g} runs on average of mu={self.mu:.6g}{slack})"
+
+    def group(self, size: int) -> GaussianDP:
+        return self.as_accountable().group(size)
+
+    def as_accountable(self) -> GaussianDP:
+        """Return the Gaussian mechanism that dominates this one at every epsilon."""
+        return GaussianDP(self.dominating_mu(), self.log_ratio, self.tail)
+
+    def price(self, accountant: str) -> Cost | None:
+        # One mu for all epsilons: of mu-GDP the filters know an adaptive sum.
+        return None if accountant == "pure" else self.as_accountable().price(accountant)
+
+    def dominating_mu(self) -> float:
+        """Return the smallest mu, rounded up, whose curve is nowhere below this one."""
+        return _dominating_mu(self.law, self.mu)
+
+    def _ideal_delta(self, epsilon: float) -> float:
+        if epsilon < 0:  # neighbours are so in both orders
+            return -math.expm1(epsilon) + math.exp(epsilon) * self._ideal_delta(-epsilon)
+        return _delta(self.law, self.mu, float(epsilon))
+
+    def _ideal_epsilon(self, delta: float) -> float:
+        if delta <= 0:
+            return math.inf
+        if self._ideal_delta(0.0) <= delta:
+            return 0.0
+        high = _shift(self.law, self.mu) + gdp_epsilon(self.mu, delta / self.law.largest)
+        if math.isinf(high):
+            return high
+        near = brentq(lambda e: self._ideal_delta(e) - delta, 0.0, high, xtol=1e-13, rtol=1e-11)
+        near *= 1 + 1e-10
+        if near < high and self._ideal_delta(near) <= delta:
+            return near
+        return bisect(lambda e: self._ideal_delta(e) <= delta, high, 0.0, tolerance=1e-12)
+
+    def to_dict(self) -> dict[str, Any]:
+        law = {"kind": self.law.kind, **asdict(self.law)}  # type: ignore[call-overload]
+        law.pop("gamma", None)  # the mean decides it
+        fields = {"mu": self.mu, "log_ratio": self.log_ratio, "tail": self.tail}
+        return {"kind": self.kind, "law": law, **fields}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+        law = dict(fields.pop("law"))
+        kind = Stopping.kinds[law.pop("kind")]
+        return super().from_fields({"law": kind(**_checked(law)), **fields})
+
+    @classmethod
+    def _numbers_in(cls, fields: dict[str, Any]) -> Iterable[Any]:
+        return (value for name, value in fields.items() if name != "law")
+
+
+def _checked(law: dict[str, Any]) -> dict[str, float]:
+    """Return the numbers of a law, or raise ValueError for what is none of one."""
+    numbers = {name: float(value) for name, value in law.items()}
+    lowest = {"eta": -1.0, "mean": 1.0 if "eta" in law else 0.0}
+    if not all(lowest[name] < value <= 1e9 for name, value in numbers.items()):
+        raise ValueError("eta is above -1, and the mean number of trials above 1.")
+    return numbers
+
+
+# ---- the curve D
+
+
+@lru_cache(maxsize=4096)
+def _delta(law: Stopping, mu: float, epsilon: float) -> float:
+    """Return D at an epsilon of at least 0, rounded up."""
+    if mu == 0 or math.isinf(epsilon):
+        return 0.0
+    closed = min(1.0, _closed_delta(law, mu, epsilon))
+    if mu > _LARGEST_MU or epsilon > _LARGEST_EPSILON or closed == 0:
+        return closed
+    return min(closed, worst_case(law, mu, epsilon)[0])
+
+
+def _closed_delta(law: Stopping, mu: float, epsilon: float) -> float:
+    return law.largest * gdp_delta(mu, epsilon - _shift(law, mu))
+
+
+@lru_cache(maxsize=512)
+def _shift(law: Stopping, mu: float) -> float:
+    return law.shift(GaussianDP(mu))
+
+
+def worst_case(law: Stopping, mu: float, epsilon: float) -> tuple[float, float, Floats, Floats]:
+    """Return D at an epsilon of at least 0 from above and below, and a search that has it.
+
+    Parameters
+    ----------
+    law : Stopping
+    mu : float
+        Of a run.
+    epsilon : float
+
+    Returns
+    -------
+    above, below : float
+    highest : ndarray of shape (m + 1,)
+        Falling from infinity: cells of results of N(mu, 1) that are in the event.
+    lowest : ndarray of shape (m,)
+        Before the results of a cell, all below this number are ranked.
+
+    Notes
+    -----
+    Where all results of a cell are met after the same n others, its part of the integral is a
+    difference of H. That is a search, and its sum is the number from below. What the maximum of w
+    exceeds it by is zero where this n is the best, and grows to both sides, as the mixed derivative
+    of w is positive. So it is largest at an end of the cell. Twice that is counted.
+    """
+    # Down to where w is surely negative, whatever was ranked before.
+    last = mu / 2 + max(0.0, epsilon - _shift(law, mu)) / mu
+    highest = max(last, mu) + _REACH
+    last = _last_gain(law, mu, epsilon, highest, last)
+    x = highest - (highest - last) * np.linspace(0.0, 1.0, _CELLS + 1)
+    best = _best_others(law, mu, epsilon, x)
+    lowest = (best[1:] + best[:-1]) / 2
+    q, g = ndtr(mu - x), ndtr(-x)
+    n, G = ndtr(lowest - mu), ndtr(lowest)
+    won = law.won(q[:-1] + n, np.diff(q))
+    lost = math.exp(epsilon) * law.won(g[:-1] + G, np.diff(g))
+    inside = won > lost
+
+    def missed(end: slice) -> Floats:
+        most = np.maximum(_gain(law, mu, epsilon, x[end], best[end]), 0.0)
+        counted = np.where(inside, _gain(law, mu, epsilon, x[end], lowest), 0.0)
+        return np.maximum(most - counted, 0.0)
+
+    more = 2 * np.diff(q) * np.maximum(missed(slice(0, -1)), missed(slice(1, None)))
+    below = float(np.sum((won - lost)[inside]))
+    rest = law.largest * float(q[0]) + _ROUNDING * float(np.sum((won + lost)[inside]))
+    count = int(np.sum(inside))  # w falls through zero once
+    cells = np.append(math.inf, x[1 : count + 1])
+    return below + float(np.sum(more)) + rest, below, cells, lowest[:count]
+
+
+def _gain(law: Stopping, mu: float, epsilon: float, x: Floats, lowest: Floats) -> Floats:
+    """Return w where the event has reached down to x, and all below `lowest` came before."""
+    ours = law.log_density(ndtr(mu - x) + ndtr(lowest - mu))
+    theirs = law.log_density(ndtr(-x) + ndtr(lowest))
+    return np.exp(ours) - np.exp(epsilon + mu * (mu / 2 - x) + theirs)
+
+
+def _last_gain(law: Stopping, mu: float, epsilon: float, high: float, low: float) -> float:
+    """Return an x next to where w falls through zero, on the way down, and at or below it."""
+    for _ in range(_NARROWINGS):
+        x = np.linspace(high, low, 33)
+        gains = np.flatnonzero(_gain(law, mu, epsilon, x, _best_others(law, mu, epsilon, x)) > 0)
+        if not gains.size or gains[-1] == 32:
+            break
+        high, low = float(x[gains[-1]]), float(x[gains[-1] + 1])
+    return low
+
+
+def _others_of_largest_ratio(law: Stopping, mu: float, x: Floats) -> Floats:
+    """Return which others are best ranked before x to have h differ most between neighbours."""
+
+    def slope(lowest: Floats) -> Floats:
+        ours, theirs = _masses(mu, x, lowest)
+        return mu * (mu / 2 - lowest) + law.log_fall(theirs) - law.log_fall(ours)
+
+    return _root(slope, x)
+
+
+def _best_others(law: Stopping, mu: float, epsilon: float, x: Floats) -> Floats:
+    """Return which others are best ranked before x: the n that maximises w, as a quantile."""
+
+    def slope(lowest: Floats) -> Floats:
+        ours, theirs = _masses(mu, x, lowest)
+        fall = law.log_fall(theirs) - law.log_fall(ours)
+        ratio = law.log_density(theirs) - law.log_density(ours)
+        return epsilon + mu * (mu - x - lowest) + fall + ratio
+
+    return _root(slope, _others_of_largest_ratio(law, mu, x))
+
+
+def _masses(mu: float, x: Floats, lowest: Floats) -> tuple[Floats, Floats]:
+    """Return what is ranked before x under N(mu, 1) and N(0, 1)."""
+    return ndtr(mu - x) + ndtr(lowest - mu), ndtr(-x) + ndtr(lowest)
+
+
+def _root(falling: Callable[[Floats], Floats], high: Floats) -> Floats:
+    """Return where functions that fall up to `high` pass zero, or `high` where they do not."""
+    low = np.full_like(high, _LOWEST)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        positive = falling(middle) > 0
+        low, high = np.where(positive, middle, low), np.where(positive, high, middle)
+    return (low + high) / 2
+
+
+# ---- the Gaussian that dominates
+
+
+@lru_cache(maxsize=512)
+def _dominating_mu(law: Stopping, mu: float) -> float:
+    """Return a mu whose curve is nowhere below D, and no larger than it must be by 1e-3."""
+    if mu == 0 or math.isinf(mu):
+        return mu
+    start, found = _start(law, mu) if mu <= _LARGEST_MU else (0.0, math.inf)
+    for _ in range(_MOST_STEPS):
+        if found < math.inf and _dominates(found, law, mu, start):
+            return found
+        found *= 1 + _STEP
+    # The closed form has a Gaussian that dominates it, if a larger one.
+    return ShiftedGaussianDP(((law.largest, mu, _shift(law, mu)),)).dominating_mu()
+
+
+def _start(law: Stopping, mu: float) -> tuple[float, float]:
+    """Return an epsilon up to which a mu, and any larger one, dominates; and that mu.
+
+    It is 0 unless D(0) is too near 1 to tell. Then the claims at an epsilon bound the curve below
+    it: see the small epsilons of `ShiftedGaussianDP`.
+    """
+    tries = np.linspace(0.0, _shift(law, mu) + 6 * mu + 2 * mu * mu, 33).tolist()
+    deltas = [_delta(law, mu, e) for e in tries]
+    least = max(map(_mu_at, deltas, tries))
+    least = max(least, mu * (1 + _STEP))
+    if deltas[0] <= _NEARLY_ALL:
+        return 0.0, least
+    known = [(e, d) for e, d in zip(tries, deltas, strict=True) if d <= _NEARLY_ALL]
+    height, start = max(((1 - d) * float(expit(-e)), e) for e, d in known)
+    diagonal = -2 * float(ndtri(height)) * (1 + _MARGIN) if height > 0 else math.inf
+    return start, max(least, diagonal)
+
+
+def _mu_at(delta: float, epsilon: float) -> float:
+    """Return the mu whose curve passes through a point; 0 where that cannot be told."""
+    if not 1e-12 < delta < _NEARLY_ALL:
+        return 0.0
+    return float(brentq(lambda mu: gdp_delta(mu, epsilon) - delta, 1e-12, 1e3, rtol=1e-12))
+
+
+def _dominates(larger: float, law: Stopping, mu: float, start: float) -> bool:
+    """Return whether the curve of a mu that is larger than a run's is surely nowhere below D.
+
+    In the far tail the closed form decides. Its ratio to ``gdp_delta(larger, e)`` falls from some
+    epsilon on (see `ShiftedGaussianDP`). On the rest, both curves are convex in exp(epsilon): D is
+    below its chords, and the other one above its tangents.
+    """
+    end = max(larger * (_shift(law, mu) / (larger - mu) - mu / 2), mu, start)
+    while not 0 < _closed_delta(law, mu, end) <= gdp_delta(larger, end):
+        if gdp_delta(larger, end) == 0:
+            return False
+        end *= 1.1
+    return _chords_below(larger, law, mu, start, end, _SPLITS)
+
+
+def _chords_below(
+    larger: float, law: Stopping, mu: float, low: float, high: float, splits: int
+) -> bool:
+    """Return whether chords of D lie below tangents of the other curve on an interval."""
+    if _delta(law, mu, low) > gdp_delta(larger, low):
+        return False
+    middle = (low + high) / 2
+    touched = gdp_delta(larger, middle)
+    slope = math.exp(middle + float(log_ndtr(-larger / 2 - middle / larger)))
+    if all(_delta(law, mu, e) <= touched - slope * math.expm1(e - middle) for e in (low, high)):
+        return True
+    return splits > 0 and all(
+        _chords_below(larger, law, mu, *ends, splits - 1)
+        for ends in ((low, middle), (middle, high))
+    )

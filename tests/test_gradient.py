@@ -1,0 +1,767 @@
+"""Noisy gradient descent: whole sums of rows that are bounded alone, their noise, and the bugs.
+
+The claim is that of T Gaussian mechanisms, one after the other. So three things are tested: that a
+table's sum is the sum over its rows or groups, each a function of itself alone and within the
+bound, in whole numbers and with no tolerance; that noise has the law which these bounds ask for,
+anew in each step; and that an audit sees nothing more than the claim, but sees planted bugs.
+"""
+
+import copy
+import hashlib
+import math
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from releases import SHARP, Released, coefficients, seeded_noise
+from scipy.stats import kstest, norm
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.preprocessing import FunctionTransformer
+from threadpoolctl import threadpool_info
+
+from skdpsumm import PrivacyLedger, TDILClassifier, TDILRegressor, audit_epsilon
+from skdpsumm.audit import worst_case_neighbours
+from skdpsumm.learners import (
+    GradientDescent,
+    Huber,
+    HuberizedHinge,
+    SoftHinge,
+)
+from skdpsumm.learners.mechanisms import _gradient
+from skdpsumm.learners.mechanisms._gradient import Descent, GradientPlan, IntegerRows
+from skdpsumm.privacy import GaussianDP, NoiseWarning, gdp_mu
+from skdpsumm.privacy._noise import IntegerNoise, nominal_mechanism
+
+ADJACENCIES = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+LIMITS = pytest.mark.parametrize("limit", [None, 1, 3, 1000, "average"])
+ARMS = pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (0.7, False), (1.3, False)])
+statistical = pytest.mark.statistical
+
+
+@pytest.fixture
+def noise(monkeypatch):
+    """Return a function that puts seeded sources, off by a factor, in place of all noise."""
+    return seeded_noise(monkeypatch)
+
+
+def classifier(n_classes=2, **settings):
+    given = {"mechanism": "gradient", "classes": range(n_classes), "random_state": 0}
+    return TDILClassifier(**given | settings)
+
+
+def regressor(**settings):
+    given = {"mechanism": "gradient", "y_bounds": (-1, 1), "random_state": 0}
+    return TDILRegressor(**given | settings)
+
+
+def opened(model, X, y, groups=None):
+    """Return a fit that is planned, and has read all rows, but for its charge and its noise."""
+    model = clone(model)
+    model._begin(groups)
+    return model._draft(X, y, None, groups=groups)
+
+
+def sums(draft, weights, rows=None):
+    """Return the sum of gradients, in whole units, of some rows; of all that were read if None."""
+    problem = draft.problem
+    if rows is None:
+        return draft.plan._rows.gradient(weights)
+    parts = {
+        name: None if getattr(problem, name) is None else getattr(problem, name)[rows]
+        for name in ("X", "codes", "shares", "units")
+    }
+    return IntegerRows(replace(problem, **parts), draft.plan).gradient(weights)
+
+
+def squared_length(whole):
+    return sum(int(number) ** 2 for number in np.ravel(whole))
+
+
+def bound(draft, rows=1):
+    """Return the square of what so many units of protection may add, in units of the grids."""
+    terms, plan = draft.problem.terms, draft.plan
+    longest = Fraction(plan.clip) * Fraction(terms.radius)
+    in_units = longest / (Fraction(plan._feature_grid) * Fraction(plan._slope_grid))
+    return rows**2 * terms.rows_of_unit * in_units**2
+
+
+# ------------------------------------------------------------------------------ sums, row by row
+
+
+MODELS = {
+    "two classes": classifier(),
+    "intercept": classifier(fit_intercept=True, norm_bound=3.0, loss=SoftHinge(2.0)),
+    "schema": classifier(schema=(-1, 1)),
+    "features": classifier(feature_map=RBFSampler(n_components=33, gamma=2.0)),
+    "a function": classifier(feature_map=FunctionTransformer(np.tanh)),
+    "five classes": classifier(5, fit_intercept=True),
+    "twenty classes": classifier(20),
+    "short clip": classifier(5, mechanism=GradientDescent(clip=0.01)),
+    "one against the rest": classifier(4, loss="hinge"),
+    "sharp": classifier(3, loss=HuberizedHinge(width=1e-8)),
+    "overflow": classifier(3, loss=HuberizedHinge(width=1e-310)),
+    "numbers": regressor(),
+    "squares": regressor(loss="squared", mechanism=GradientDescent(clip=0.5)),
+}
+LENGTHS = (0.0, 1.0, 1e3, 1e-200, 1e150)
+
+
+def odd_rows():
+    """Return rows of three columns, among them the shortest and the longest that there are."""
+    rng = np.random.default_rng(0)
+    rows = [[1e308, -1e308, 1.0], [5e-324, -0.0, 0.0], [0.0, 0.0, 0.0], [-0.0, 1e-160, 1e160]]
+    shapes = rng.normal(size=(40, 3)) * 10.0 ** rng.integers(-4, 4, (40, 1))
+    return np.vstack([rows, shapes, np.eye(3), -np.eye(3)])
+
+
+def table_of(model, X, seed=1):
+    """Return a table with labels, of which some of numbers are beyond their bounds."""
+    rng = np.random.default_rng(seed)
+    if isinstance(model, TDILRegressor):
+        return X, rng.choice([-1e300, -1, -0.3, 0.0, 0.2, 1, 1e300], len(X))
+    return X, rng.integers(len(model.classes), size=len(X))
+
+
+def weights_for(draft, length, seed=2):
+    return length * np.random.default_rng(seed).normal(size=draft.plan._shape)
+
+
+def check_rows_alone(name):
+    """Compare sums of tables with those of their rows alone, and of parts in any order."""
+    model = MODELS[name]
+    draft = opened(model, *table_of(model, odd_rows()))
+    n = len(draft.problem.X)
+    order = np.random.default_rng(3).permutation(n)
+    largest = 0
+    for length in LENGTHS:
+        weights = weights_for(draft, length)
+        total = sums(draft, weights)
+        alone = [sums(draft, weights, [i]) for i in range(n)]
+        assert np.array_equal(total, sum(alone)), (name, length)
+        for parts in (order[:1], order[1:]), (order[:7], order[7:]), (order, order[:0]):
+            split = sum(sums(draft, weights, part) for part in parts if len(part))
+            assert np.array_equal(total, split), (name, length)
+        with config_context(working_memory=0):
+            assert np.array_equal(total, sums(draft, weights, order)), (name, length)
+        longest = max(squared_length(one) for one in alone)
+        assert longest <= bound(draft), (name, length)
+        largest = max(largest, longest)
+    assert name == "overflow" or largest > 0.99 * bound(draft), name
+
+
+def check_blocks():
+    """Compare sums of more rows than a block has with those of parts that end anywhere."""
+    rng = np.random.default_rng(4)
+    for name in ("intercept", "twenty classes"):
+        model = MODELS[name]
+        draft = opened(model, *table_of(model, rng.normal(size=(9001, 2))))
+        weights = weights_for(draft, 3.0)
+        total = sums(draft, weights)
+        for ends in ([4096], [4095, 8192], [1, 64, 4160, 4161], [8999]):
+            parts = np.split(rng.permutation(9001), ends)
+            assert np.array_equal(total, sum(sums(draft, weights, part) for part in parts)), name
+
+
+def digest():
+    """Return a hash of the sums of all models at all weights."""
+    seen = hashlib.sha256()
+    for model in MODELS.values():
+        draft = opened(model, *table_of(model, odd_rows()))
+        for length in LENGTHS:
+            seen.update(sums(draft, weights_for(draft, length)).tobytes())
+    return seen.hexdigest()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_sum_is_that_of_rows_alone(name):
+    """Bit for bit, whatever rows are beside them, in what order, and kept in memory or not."""
+    check_rows_alone(name)
+
+
+def test_a_sum_over_blocks_is_that_of_its_parts():
+    check_blocks()
+
+
+CORES = {"Haswell": "FMA3", "SkylakeX": "AVX512_SKX", "Prescott": "SSE3"}
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_sums_are_the_same_on_other_processors(core):
+    """Products of whole numbers: no kernel of OpenBLAS rounds any of them."""
+    if not np._core._multiarray_umath.__cpu_features__.get(CORES[core]):
+        pytest.skip("this processor has not the instructions")
+    if core in [library.get("architecture") for library in threadpool_info()]:
+        pytest.skip("this processor's own, as in the tests above")
+    code = "import test_gradient as t; print(t.digest())"
+    environment = os.environ | {"OPENBLAS_CORETYPE": core, "OPENBLAS_NUM_THREADS": "2"}
+    here = Path(__file__).parent
+    environment["PYTHONPATH"] = os.pathsep.join([str(here), str(here.parent)])
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        check=True,
+        timeout=300,
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout.strip() == digest()
+
+
+@pytest.mark.parametrize("name", ["intercept", "five classes", "short clip", "numbers"])
+def test_a_row_is_what_whole_numbers_of_python_say(name):
+    """From its features and the weights on their grids, with no float but the slope's."""
+    model = MODELS[name]
+    draft = opened(model, *table_of(model, odd_rows()))
+    problem, plan = draft.problem, draft.plan
+    weights = weights_for(draft, 2.0)
+    unit = Fraction(_gradient.power_below(float(np.linalg.norm(weights)))) / 2**30
+    whole = [[round(Fraction(w) / unit) for w in row] for row in weights.tolist()]
+    for i in range(0, len(problem.X), 5):
+        phi = problem.space.features(problem.X[i : i + 1])[0].tolist()
+        phi = [int(Fraction(value) / Fraction(plan._feature_grid)) for value in phi]
+        columns = zip(*whole, strict=True)
+        products = [sum(a * b for a, b in zip(phi, column, strict=True)) for column in columns]
+        scores = [float(one * unit * Fraction(plan._feature_grid)) for one in products]
+        slope = problem.terms.loss.gradient(np.array([scores]), problem.codes[i : i + 1])[0]
+        slope *= min(1.0, plan.clip / np.linalg.norm(slope)) if slope.any() else 1.0
+        units = slope / plan._slope_grid
+        # A unit of a slope is what the last bit of its clip may move.
+        off = sums(draft, weights, [i]) - np.outer(phi, np.trunc(units))
+        assert (np.abs(off) <= np.abs(phi)[:, None]).all()
+
+
+# ------------------------------------------------------------------------------ neighbours, groups
+
+
+def pull(model, draft, weights_seed=0):
+    """Return public weights at which all slopes are as long as the clip: scores are far off."""
+    weights = np.zeros(draft.plan._shape)
+    weights[0] = -1e3
+    return weights
+
+
+def neighbours_of(model, limit, n=6):
+    """Return arguments of fits: rows that cancel, and a unit more or another one in its place."""
+    model = clone(model).set_params(max_rows_per_group=limit)
+    pair = worst_case_neighbours(model, n_samples=n, n_features=1)
+    return model, [
+        one if isinstance(one, dict) else dict(zip("Xy", one, strict=True)) for one in pair
+    ]
+
+
+@ADJACENCIES
+@LIMITS
+@pytest.mark.parametrize("loss", ["hinge", "huberized_hinge"])
+def test_the_worst_neighbours_reach_the_bound(loss, limit, adjacency):
+    """Slopes that are as long as the clip, of the longest row, or of many of them in a group."""
+    clip = GradientDescent(clip=0.7)
+    model = classifier(loss=loss, mechanism=clip, adjacency=adjacency, schema=(-1, 1))
+    model, tables = neighbours_of(model, limit)
+    one, other = (opened(model, **table) for table in tables)
+    moved = sums(one, np.zeros(one.plan._shape)) - sums(other, np.zeros(other.plan._shape))
+    factor = 1 if adjacency == "add_remove" else 2
+    k = limit if isinstance(limit, int) else 1
+    claimed = Fraction(one.plan.sensitivity / one.plan._grid)
+    assert squared_length(moved) <= claimed**2
+    assert squared_length(moved) <= bound(one, factor)
+    assert squared_length(moved) > Fraction(0.998) * claimed**2
+    expected = factor * math.sqrt(k) * 0.7 * one.problem.terms.radius
+    assert one.plan.sensitivity == pytest.approx(expected, rel=1e-9)
+    fitted = clone(model).fit(**tables[0])
+    assert fitted.sensitivity_ == one.plan.sensitivity
+
+
+@pytest.mark.parametrize("limit", [1, 3, 40, "average"])
+@pytest.mark.parametrize("name", ["intercept", "five classes", "one against the rest", "numbers"])
+def test_a_sum_is_that_of_groups_alone(name, limit):
+    """Of groups that are apart in the table, of one row to a hundred, and of rows all alike."""
+    rng = np.random.default_rng(5)
+    X = np.vstack([odd_rows(), rng.normal(size=(300, 3)), np.tile([9.0, 9.0, 9.0], (100, 1))])
+    groups = np.append(rng.choice(40, len(X) - 100), np.full(100, 99))
+    order = rng.permutation(len(X))
+    model = clone(MODELS[name]).set_params(max_rows_per_group=limit)
+    draft = opened(model, *table_of(model, X[order]), groups[order])
+    units = draft.problem.units
+    assert limit == "average" or np.bincount(units).max() == min(limit, 100)
+    for length in (0.0, 1.0, 1e3):
+        weights = weights_for(draft, length)
+        total = sums(draft, weights)
+        alone = [sums(draft, weights, np.flatnonzero(units == g)) for g in np.unique(units)]
+        assert np.array_equal(total, sum(alone))
+        assert max(squared_length(one) for one in alone) <= bound(draft)
+        shuffled = rng.permutation(len(units))
+        assert np.array_equal(total, sums(draft, weights, shuffled))
+        with config_context(working_memory=0):
+            assert np.array_equal(total, sums(draft, weights, shuffled))
+
+
+def test_groups_that_are_longer_than_blocks_are_cut_nowhere():
+    rng = np.random.default_rng(6)
+    groups = rng.permutation(np.repeat([0, 1, 2, 3], [9000, 1, 5000, 4096]))
+    model = classifier(fit_intercept=True, max_rows_per_group=6000)
+    draft = opened(
+        model, rng.normal(size=(len(groups), 1)), rng.integers(2, size=len(groups)), groups
+    )
+    units, weights = draft.problem.units, weights_for(draft, 2.0)
+    assert sorted(np.bincount(units)) == [1, 4096, 5000, 6000]
+    alone = [sums(draft, weights, np.flatnonzero(units == g)) for g in range(4)]
+    assert np.array_equal(sums(draft, weights), sum(alone))
+    assert max(squared_length(one) for one in alone) <= bound(draft)
+
+
+@ADJACENCIES
+@pytest.mark.parametrize("limit", [None, 3, "average"])
+def test_the_number_of_rows_is_public_or_has_noise(limit, adjacency):
+    """k rows come or go with a group; a replaced one may have fewer, but there are as many."""
+    model, tables = neighbours_of(classifier(adjacency=adjacency), limit)
+    drafts = [opened(model, **table) for table in tables]
+    counts = [_gradient._count(draft.problem) for draft in drafts]
+    rows = 1 if limit in (None, "average") else limit
+    blocks = drafts[0].plan._noise.blocks
+    if adjacency == "replace_one" and rows == 1:
+        assert counts[0] == counts[1]
+        assert len(blocks) == drafts[0].plan.n_steps
+        return
+    assert abs(counts[0] - counts[1]) == (0 if adjacency == "replace_one" else rows)
+    assert blocks[0].size == 1
+    assert blocks[0].l2 * _gradient._COUNT_GRID == rows
+    assert len(blocks) == drafts[0].plan.n_steps + 1
+
+
+# ------------------------------------------------------------------------------ the claim
+
+
+@ADJACENCIES
+@LIMITS
+@pytest.mark.parametrize("n_steps", [1, 7, "auto"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-3, 1e-9), (1.0, 1e-6), (25.0, 1e-5)])
+def test_steps_compose_to_what_is_claimed(epsilon, delta, n_steps, limit, adjacency):
+    """The squares of all distances, in standard deviations, add up to mu^2, and a hair less."""
+    model = classifier(5, mechanism=GradientDescent(n_steps=n_steps), adjacency=adjacency)
+    model, tables = neighbours_of(model.set_params(epsilon=epsilon, delta=delta), limit)
+    draft = opened(model, **tables[0])
+    plan, claim = draft.plan, draft.privacy.mechanism
+    k = limit if isinstance(limit, int) else 1
+    factor = 2 if adjacency == "replace_one" else 1
+    size = int(np.prod(plan._shape))
+    std = plan._noise.std
+    moves = [factor * math.sqrt(k) * plan.clip * draft.problem.terms.radius / plan._grid]
+    moves *= plan.n_steps
+    if adjacency == "add_remove" or k > 1:
+        moves, std = [k / _gradient._COUNT_GRID, *moves], np.append(np.full(size, std[0]), std[1:])
+    per_step = std.reshape(len(moves), size)[:, 0]
+    spent = math.fsum(
+        (move / deviation) ** 2 for move, deviation in zip(moves, per_step, strict=True)
+    )
+    assert isinstance(claim, GaussianDP)
+    assert math.sqrt(spent) <= claim.mu <= math.sqrt(spent) * (1 + 1e-9)
+    assert claim.epsilon(delta) <= epsilon
+    assert claim.mu == pytest.approx(gdp_mu(epsilon, delta), rel=1e-5)
+
+
+@pytest.mark.parametrize("limit", [None, 3, "average"])
+def test_a_ledger_counts_one_gaussian_mechanism(limit):
+    """However many steps there are, and in whatever company."""
+    X, y, groups = np.eye(3), [0, 1, 0], {} if limit is None else {"groups": [1, 1, 2]}
+    usual = nominal_mechanism(1.0, 1e-6)
+    for n_steps in (1, 50):
+        unit = "row" if limit is None else "group"
+        ledger = PrivacyLedger(epsilon=3.0, delta=1e-5, unit=unit)
+        model = classifier(mechanism=GradientDescent(n_steps=n_steps), max_rows_per_group=limit)
+        fitted = model.set_params(ledger=ledger).fit(X, y, **groups)
+        assert len(ledger.entries()) == 1
+        paid = ledger.price(fitted.privacy_)
+        plain = ledger.price(replace(fitted.privacy_, mechanism=usual))
+        assert paid.epsilon == pytest.approx(plain.epsilon, rel=1e-4)
+        assert fitted.privacy_.epsilon(1e-6) == pytest.approx(1.0, rel=1e-5)
+        assert fitted.privacy_.unit == f"one {unit}"
+        assert not fitted.privacy_.idealised
+
+
+def test_only_what_is_public_decides_steps_noise_and_clip():
+    """Not the number of rows, nor what is in them."""
+    model, X = classifier(3), odd_rows()
+    one, other = (opened(model, *table_of(model, rows)) for rows in (X, 7 * X[4:9]))
+    for name in ("n_steps", "clip", "sensitivity", "score_noise", "mechanism", "_grid"):
+        assert getattr(one.plan, name) == getattr(other.plan, name)
+    assert np.array_equal(one.plan._noise.std, other.plan._noise.std)
+
+
+AUTOMATIC = [
+    (classifier(), "gradient"),
+    (regressor(), "gradient"),
+    (classifier(max_rows_per_group=3), "gradient"),
+    (classifier(epsilon=30.0), "gradient"),
+    (classifier(epsilon=31.0), "objective"),
+    (classifier(epsilon=np.inf), "objective"),
+    (classifier(epsilon=31.0, max_rows_per_group="average"), "functional"),
+    (classifier(delta=0.0), "objective"),
+    (classifier(delta=0.0, max_rows_per_group=2), "functional"),
+    (classifier(loss="hinge"), "functional"),
+    (classifier(loss=HuberizedHinge(0.01)), "functional"),
+    (classifier(loss=HuberizedHinge()), "gradient"),
+    (regressor(loss=Huber(0.5)), "gradient"),
+    (classifier(kernel="rbf", schema=(-1, 1)), "gradient"),
+    (classifier(kernel=lambda A, B: A @ B.T, schema=(-1, 1)), "functional"),
+    (classifier(kernel="rbf", feature_map=RBFSampler()), "gradient"),
+]
+
+
+@pytest.mark.parametrize(("model", "name"), AUTOMATIC)
+def test_the_choice_is_made_by_public_numbers(model, name):
+    """Before any row is seen, and the same whatever was fitted before."""
+    model = clone(model).set_params(mechanism="auto")
+    assert model._automatic_mechanism() == name
+    table = table_of(model, np.random.default_rng(0).normal(size=(12, 2)))
+    groups = {} if model.max_rows_per_group is None else {"groups": np.arange(12) // 2}
+    model.fit(*table, **groups)
+    named = clone(model).set_params(mechanism=name).fit(*table, **groups)
+    assert model.privacy_.mechanism == named.privacy_.mechanism
+    assert model._automatic_mechanism() == name
+
+
+@pytest.mark.parametrize("loss", [HuberizedHinge(0), HuberizedHinge("wide"), "square", 3, Huber()])
+def test_a_loss_that_is_none_is_named_before_a_mechanism_is_chosen(loss):
+    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
+    for mechanism in ("auto", "gradient"):
+        with pytest.raises(ValueError, match=r"loss|width"):
+            classifier(loss=loss, mechanism=mechanism, ledger=ledger).fit(np.eye(3), [0, 1, 0])
+    assert ledger.entries() == []
+
+
+# ------------------------------------------------------------------------------ failures, leaks
+
+
+REFUSED = {
+    "no steps": (classifier(mechanism=GradientDescent(n_steps=0)), "n_steps"),
+    "half a step": (classifier(mechanism=GradientDescent(n_steps=1.5)), "n_steps"),
+    "no clip": (classifier(mechanism=GradientDescent(clip=0)), "clip"),
+    "a clip whose square is no number": (
+        classifier(mechanism=GradientDescent(clip=1e-200)),
+        "clip",
+    ),
+    "a clip that is none": (classifier(mechanism=GradientDescent(clip=math.nan)), "clip"),
+    "pure": (classifier(delta=0.0), "no pure guarantee"),
+    "kernel": (classifier(kernel=lambda A, B: A @ B.T), "explicit features"),
+    "label": (classifier(), "not in `classes`"),
+    "too little noise": (classifier(epsilon=1e19), "epsilon"),
+    "too much noise": (classifier(epsilon=1e-19), "epsilon"),
+    "scale": (classifier(norm_bound=1e-29), "norm_bound"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_costs_nothing(name):
+    model, words = REFUSED[name]
+    ledger = PrivacyLedger(epsilon=1e30, delta=0.5)
+    y = [0, 1, 2] if name == "label" else [0, 1, 0]
+    model = clone(model).set_params(ledger=ledger)
+    with pytest.raises(ValueError, match=words):
+        model.fit(np.eye(3), y)
+    assert ledger.entries() == []
+    assert not hasattr(model, "predictor_")
+
+
+def test_nothing_fails_or_warns_after_the_charge():
+    """Not for the longest rows, at the ends of what may be asked for, and with errors for all."""
+    X = odd_rows()
+    extremes = [
+        {"epsilon": 1e-3},
+        {"epsilon": 25.0, "delta": 1e-150},
+        {"epsilon": 1e12},
+        {"norm_bound": 1e-20},
+        {"norm_bound": 1e20},
+        {"regularization": 1e30},
+        {"loss": SoftHinge(1e308)},
+        {"loss": HuberizedHinge(1e-310)},
+        {"loss": HuberizedHinge(1e300)},
+        {"mechanism": GradientDescent(clip=1e-60)},
+        {"max_rows_per_group": 10**4},
+    ]
+    for settings in extremes:
+        given = {"mechanism": GradientDescent(n_steps=16)} | settings
+        for n_classes in (2, 4):
+            model = classifier(n_classes, **given)
+            groups = np.arange(len(X)) % 3 if "max_rows_per_group" in settings else None
+            with warnings.catch_warnings(), np.errstate(all="raise"):
+                warnings.simplefilter("error")
+                warnings.simplefilter("ignore", NoiseWarning)  # which says what was released
+                model.fit(*table_of(model, X), groups=groups)
+            assert np.isfinite(model.predictor_.coefficients).all(), settings
+
+
+def test_sums_beyond_the_range_are_clipped_not_refused(monkeypatch):
+    """What does not fit beside the noise may not fail: whether it does is private."""
+    draft = opened(classifier(epsilon=1e10), *table_of(classifier(), np.ones((50, 2))))
+    shape = draft.plan._shape
+    for size in (2**61, -(2**61), 2**62):
+        noisy = draft.plan._noisy(1, np.full(shape, size))
+        limit = 2.0 ** (60 - draft.plan._noise.lift)
+        assert np.allclose(noisy, np.sign(size) * limit, rtol=1e-3)
+
+
+def test_one_table_in_other_types_and_orders_is_one_release():
+    """With noise of a seed: whole numbers, single precision, and any order of rows."""
+    rng = np.random.default_rng(7)
+    X, y = rng.integers(-3, 4, (50, 2)), rng.integers(2, size=50)
+    model = classifier(noise_seed=1, schema=(-3, 3), mechanism=GradientDescent(n_steps=9))
+    order = rng.permutation(50)
+    with warnings.catch_warnings(action="ignore"):
+        released = [
+            clone(model).fit(*table).predictor_.coefficients
+            for table in ((X, y), (X.astype(np.float32), y), (X[order] * 1.0, y[order]))
+        ]
+    assert np.array_equal(released[0], released[1])
+    assert np.array_equal(released[0], released[2])
+
+
+def arrays_in(thing, seen=None):
+    """Yield all arrays that an object holds, however deep."""
+    seen = set() if seen is None else seen
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    if isinstance(thing, np.ndarray):
+        yield thing
+    inner = (
+        thing.values()
+        if isinstance(thing, dict)
+        else thing
+        if isinstance(thing, list | tuple)
+        else ()
+    )
+    for one in (*inner, *vars(thing).values()) if hasattr(thing, "__dict__") else inner:
+        yield from arrays_in(one, seen)
+
+
+def test_a_released_model_holds_no_row():
+    """Neither it nor a copy, in rows or in numbers; a clone has nothing of the fit."""
+    X = np.random.default_rng(8).normal(size=(37, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = classifier(mechanism=GradientDescent(n_steps=5)).fit(X, y)
+    for one in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert all(37 not in array.shape for array in arrays_in(one))
+        assert not getattr(one, "holds_private_data", False)
+    assert b"IntegerRows" not in pickle.dumps(model)
+    assert vars(clone(model)).keys() == vars(classifier()).keys()
+    assert "37" not in repr(model) + repr(model.privacy_) + repr(model.mechanism)
+
+
+# ------------------------------------------------------------------------------ the law of noise
+
+
+def has_law(sample, std):
+    """Whether mean, variance (each within six standard errors) and shape are of N(0, std^2)."""
+    sample = np.ravel(sample)
+    n = sample.size
+    return bool(
+        abs(sample.mean()) < 6 * std / math.sqrt(n)
+        and abs(np.mean(sample**2) / std**2 - 1) < 6 * math.sqrt(2 / n)
+        and kstest(sample, norm(0, std).cdf).pvalue > 1e-9
+    )
+
+
+def noise_of_steps(monkeypatch):
+    """Return a list that collects the noise of the count and of all steps, in grid units."""
+    drawn, noisy = [], GradientPlan._noisy
+
+    def spy(self, index, sums):
+        released = noisy(self, index, sums)
+        drawn.append((index, np.ravel(released - sums)))
+        return released
+
+    monkeypatch.setattr(GradientPlan, "_noisy", spy)
+    return drawn
+
+
+def units_for(limit, n):
+    return {} if limit is None else {"groups": np.arange(n) // 2}
+
+
+@statistical
+@ARMS
+@pytest.mark.parametrize(
+    ("limit", "adjacency", "longest", "rows"),
+    [
+        (None, "add_remove", 1.0, 1),
+        (None, "replace_one", 2.0, None),
+        (4, "add_remove", 2.0, 4),
+        (4, "replace_one", 4.0, 4),
+        ("average", "add_remove", 1.0, 1),
+        ("average", "replace_one", 2.0, None),
+    ],
+)
+def test_noise_of_each_step(factor, accepted, limit, adjacency, longest, rows, noise, monkeypatch):
+    """C R times the root of T, over mu; twice that where a unit is replaced. The count has 2 %."""
+    noise(factor)
+    drawn = noise_of_steps(monkeypatch)
+    mechanism = GradientDescent(n_steps=4, clip=0.3)
+    model = classifier(3, mechanism=mechanism, adjacency=adjacency, norm_bound=2.0)
+    model.set_params(max_rows_per_group=limit, regularization=7.0)
+    X = np.random.default_rng(9).normal(size=(6, 20))
+    release = Released(model, X, np.arange(6) % 3, **units_for(limit, 6))
+    for _ in range(60):
+        release()
+    mu, grid = gdp_mu(1.0, 1e-6), release.plan._grid
+    share = 1.0 if rows is None else 0.98
+    std = longest * 0.3 * 2.0 * math.sqrt(4 / share) / mu
+    steps = np.array([values for _, values in drawn if values.size > 1]) * grid
+    assert steps.shape == (240, 60)
+    assert has_law(steps, std) == accepted
+    counts = np.array([values[0] for _, values in drawn if values.size == 1])
+    assert len(counts) == (0 if rows is None else 60)
+    if rows is not None:
+        # The first of a table whose other numbers are all of another release.
+        many = [release.plan._noisy(0, np.zeros(1, np.int64))[0] for _ in range(3000)]
+        std = rows / math.sqrt(0.02) / mu
+        assert has_law(np.append(counts, many) * _gradient._COUNT_GRID, std) == accepted
+    together = steps.reshape(60, 4, 60).transpose(0, 2, 1).reshape(-1, 4)
+    correlations = np.corrcoef(together.T) - np.eye(4)
+    assert np.abs(correlations).max() < 6 / math.sqrt(len(together))
+
+
+@statistical
+@ARMS
+def test_noise_on_scores_is_what_the_plan_says(factor, accepted, noise):
+    """Of the average of all weights, where no row has a say and losses have no curvature."""
+    noise(factor)
+    model = classifier(mechanism=GradientDescent(n_steps=30), norm_bound=3.0, regularization=1e-6)
+    release = Released(model, np.zeros((6, 60)), np.arange(6) % 2)
+    sample = [3.0 * release().predictor_.coefficients for _ in range(60)]
+    assert has_law(sample, release.plan.score_noise) == accepted
+
+
+# ------------------------------------------------------------------------------ audits
+
+
+def audit(model, shown=coefficients, worlds=None, n_trials=700):
+    """Return the lower bound on epsilon, at confidence 1 - 1e-9, of what is shown of a release."""
+    worlds = worlds or neighbours_of(model, model.max_rows_per_group, n=2)[1]
+    releases = [Released(model, **one) for one in worlds]
+    result = audit_epsilon(
+        lambda release: shown(release(), None),
+        *releases,
+        delta=model.delta,
+        family="gaussian",
+        n_trials=n_trials,
+        confidence=1 - 1e-9,
+        random_state=0,
+    )
+    return result.lower_bound
+
+
+def few_steps(**settings):
+    """Return a model whose slopes are all as long as the clip: Lambda keeps margins short."""
+    given = {"loss": "huberized_hinge", "regularization": 1e3, **SHARP}
+    return classifier(**given | {"mechanism": GradientDescent(n_steps=4, clip=0.5)} | settings)
+
+
+def without_a_clip_per_row(monkeypatch):
+    """Clip the mean slope of a block, as if it were a batch."""
+
+    def clipped(values, bound):
+        longest = np.linalg.norm(values.mean(axis=0))
+        return values * min(1.0, bound / longest) if longest else values
+
+    monkeypatch.setattr(_gradient, "clipped_rows", clipped)
+
+
+def without_counting_steps(monkeypatch):
+    """Give each step the noise of a release with one step."""
+    add_block = IntegerNoise.add_block
+
+    def narrower(self, index, values, seed=None):
+        exact = values.astype(np.float64)
+        n_steps = sum(block.size == self.blocks[-1].size for block in self.blocks)
+        return exact + (add_block(self, index, values, seed) - exact) / math.sqrt(n_steps)
+
+    monkeypatch.setattr(IntegerNoise, "add_block", narrower)
+
+
+def without_the_clip_of_groups(monkeypatch):
+    """Add up the rows of a group, each within its own clip."""
+
+    def plain(self, features, slopes, starts):
+        return (features.T @ slopes).astype(np.int64)
+
+    monkeypatch.setattr(IntegerRows, "_clipped_sums", plain)
+
+
+def with_the_noise_of_add_remove(monkeypatch):
+    calibrate = GradientPlan._calibrate
+
+    def halved(self):
+        self.sensitivity /= 2
+        return calibrate(self)
+
+    monkeypatch.setattr(GradientPlan, "_calibrate", halved)
+
+
+PLANTED = {
+    "clip per batch": (
+        few_steps(mechanism=GradientDescent(n_steps=4, clip=0.1)),
+        without_a_clip_per_row,
+    ),
+    "steps not counted": (
+        few_steps(mechanism=GradientDescent(n_steps=9, clip=0.5)),
+        without_counting_steps,
+    ),
+    "groups not clipped": (few_steps(max_rows_per_group=9), without_the_clip_of_groups),
+    "noise for half the distance": (
+        few_steps(adjacency="replace_one"),
+        with_the_noise_of_add_remove,
+    ),
+}
+
+
+@statistical
+@pytest.mark.parametrize("name", PLANTED)
+def test_an_audit_sees_planted_bugs_and_nothing_else(name, noise, monkeypatch):
+    noise(1.0)
+    model, plant = PLANTED[name]
+    assert audit(model) <= model.epsilon
+    plant(monkeypatch)
+    assert audit(model) > model.epsilon
+
+
+@statistical
+def test_an_audit_of_all_steps_sees_noise_that_is_drawn_once(noise, monkeypatch):
+    """What is claimed holds for all noisy gradients together, not for the last weights alone.
+
+    The slope of one row changes on the way; without new noise, the change is there to be read.
+    """
+    noise(1.0)
+    steps, step = [], Descent.step
+
+    def seen(self, gradient):
+        steps.append(gradient.item())
+        step(self, gradient)
+
+    def change(model, row):
+        first, *_, last = steps
+        steps.clear()
+        return last - first
+
+    monkeypatch.setattr(Descent, "step", seen)
+    model = few_steps(loss="logistic", regularization=1.0, mechanism=GradientDescent(n_steps=4))
+    worlds = [{"X": [[0.0]], "y": [0]}, {"X": [[0.0], [1.0]], "y": [0, 1]}]
+    assert audit(model, change, worlds) <= model.epsilon
+    add_block, drawn = IntegerNoise.add_block, {}
+
+    def reused(self, index, values, seed=None):
+        exact = values.astype(np.float64)
+        if index <= 1:  # the count, and the first step
+            drawn[id(self)] = add_block(self, index, values, seed) - exact
+        return exact + drawn[id(self)]
+
+    monkeypatch.setattr(IntegerNoise, "add_block", reused)
+    assert audit(model, change, worlds) > model.epsilon

@@ -1,0 +1,175 @@
+"""The proofs of the docs: their scripts hold the claims, and would not if claims were wrong."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skdpsumm.privacy import PureDP
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "examples/proofs"
+SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_"))
+
+
+@pytest.fixture
+def load(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(f"proof_{name}", FOLDER / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_claims_hold_and_wrong_ones_are_found_out(name, load, capsys):
+    load(name).main()
+    printed = capsys.readouterr().out
+    assert "FAIL" not in printed
+    assert printed.count("claimed") >= 3
+    assert printed.count("wrong on purpose") >= 5
+    assert printed.endswith("All claims hold, and all wrong ones were found out.\n")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_script_has_a_page_with_a_theorem(name):
+    page = (ROOT / f"docs/proofs/{name}.md").read_text()
+    assert f"examples/proofs/{name}.py" in page
+    assert "{admonition} Theorem" in page
+    for part in ("**Input**", "**Neighbours**", "**Measure**", "**Statement", "## Proof", "∎"):
+        assert part in page
+    assert f"docs/proofs/{name}.md" in (FOLDER / f"{name}.py").read_text()
+    index = (ROOT / "docs/proofs/index.md").read_text()
+    assert f"]({name}.md)" in index
+    assert f"\n{name}\n" in index
+
+
+def test_no_page_lacks_a_script():
+    assert {path.stem for path in (ROOT / "docs/proofs").glob("*.md")} == {"index", *SCRIPTS}
+
+
+# ---- what a script says where the library claims too little
+
+
+def fails(module, check):
+    checks = module.Checks("")
+    check(checks)
+    with pytest.raises(SystemExit, match="failed"):
+        checks.close()
+    return True
+
+
+def test_too_little_noise_in_the_objective_fails(load, monkeypatch):
+    module = load("objective")
+    calibrate = module.calibrate
+
+    def wrong(*budget, **row):
+        found = calibrate(*budget, **row)
+        return found._replace(noise_scale=found.noise_scale / 2)
+
+    monkeypatch.setattr(module, "calibrate", wrong)
+    assert fails(module, module.check_solver)
+
+
+def test_too_large_a_ratio_for_the_threshold_fails(load, monkeypatch):
+    module = load("threshold")
+    ratio, stated = module.threshold_ratio, module.ThresholdDP
+    monkeypatch.setattr(module, "threshold_ratio", lambda *budget: 2 * ratio(*budget))
+    monkeypatch.setattr(module, "ThresholdDP", lambda x, n: stated(x / 2, n))
+    assert fails(module, module.check_streams)
+
+
+def test_too_low_a_price_of_a_search_fails(load, monkeypatch):
+    module = load("random_stopping")
+    law = module.LAWS["logarithmic"]
+    monkeypatch.setattr(module, "LAWS", {"logarithmic": Underpriced(law)})
+    assert fails(module, module.check_pure)
+
+
+class Underpriced:
+    """A law whose price is that of runs of four fifths of the cost."""
+
+    def __init__(self, law):
+        self._law = law
+
+    def __getattr__(self, name):
+        return getattr(self._law, name)
+
+    def price(self, run):
+        return self._law.price(PureDP(0.8 * run.epsilon0))
+
+
+def test_too_little_noise_on_a_function_fails(load, monkeypatch):
+    module = load("functional")
+    drawn = module.CoordinateNoise
+
+    def wrong(*given):
+        noise = drawn(*given)
+        noise.std *= 0.7
+        return noise
+
+    monkeypatch.setattr(module, "CoordinateNoise", wrong)
+    assert fails(module, module.check_noise)
+
+
+def test_a_gradient_that_is_not_clipped_fails(load, monkeypatch):
+    module = load("gradient")
+    plan = module.GradientPlan
+
+    def wrong(*given):
+        found = plan(*given)
+        found.sensitivity /= 2
+        return found
+
+    monkeypatch.setattr(module, "GradientPlan", wrong)
+    assert fails(module, module.check_library)
+
+
+def test_steps_that_are_not_counted_fail(load, monkeypatch):
+    module = load("gradient")
+    claim = module.claim
+    monkeypatch.setattr(module, "claim", lambda steps, *given: claim(1, *given))
+    assert fails(module, module.check_steps)
+
+
+# ---- the checks themselves
+
+
+def test_checks_tell_right_from_wrong(load, capsys):
+    checks = load("objective").Checks
+    good = checks("")
+    good.holds("", 1.0, 1.0)
+    good.curve("", [0.0, 1.0], [0.2, 1e-15], [0.2, 0.0])
+    good.found_out("", [0.2, 0.1], [0.3, 0.05])
+    good.found_out("", [0.2], [0.0])
+    good.close()
+    for exact, claimed in ((1.1, 1.0), (np.nan, 1.0)):
+        bad = checks("")
+        bad.holds("", exact, claimed)
+        assert bad._failed == 1
+    for exact, claimed in (([0.2, 0.1], [0.3, 0.09]), ([np.nan], [1.0]), ([0.1], [np.nan])):
+        bad = checks("")
+        bad.curve("", range(len(exact)), exact, claimed)
+        assert bad._failed == 1
+    for exact, wrong in (([0.2], [0.2]), ([0.0], [0.0]), ([1e-13], [0.0]), ([np.nan], [0.1])):
+        bad = checks("")
+        bad.found_out("", exact, wrong)
+        assert bad._failed == 1
+    with pytest.raises(SystemExit):
+        bad.close()
+    assert "FAIL" in capsys.readouterr().out
+
+
+def test_divergences_of_masses(load):
+    load("objective")
+    from _checks import both_ways, hockey_stick
+
+    p, q = np.array([0.5, 0.5]), np.array([0.75, 0.25])
+    assert hockey_stick(p, q, 0.0) == 0.25
+    assert both_ways(p, q, np.log(2)) == pytest.approx(max(0.0, 0.75 - 1.0))
+    assert both_ways(p, q, np.log(1.2)) == pytest.approx(max(0.5 - 0.3, 0.75 - 0.6))

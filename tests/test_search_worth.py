@@ -1,0 +1,230 @@
+"""What a search says of its worth: before it by public numbers, after it by what it released."""
+
+import math
+import pickle
+import re
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from skdpsumm import (
+    NoiseWarning,
+    PrivacyLedger,
+    PrivateSearchCV,
+    TDILClassifier,
+    TDILRegressor,
+    _computing,
+)
+from skdpsumm._computing import advance, elapsed, progress
+from skdpsumm.model_selection import _choice
+from skdpsumm.model_selection._stopping import Poisson, TruncatedNegativeBinomial
+from skdpsumm.privacy import GaussianDP
+
+LEARNER = TDILClassifier(kernel="linear", mechanism="functional", classes=[False, True])
+BOUNDS = {"norm_bound": [1.0, 1.5]}
+seeded = pytest.mark.filterwarnings("ignore:noise_seed is set")
+
+
+def search(choices=BOUNDS, **params):
+    params = {"noise_seed": 0, "random_state": 0, "expected_trials": 3, **params}
+    return PrivateSearchCV(params.pop("estimator", LEARNER), choices, **params)
+
+
+def table(n, seed=0):
+    X = np.random.default_rng(seed).uniform(-1, 1, (n, 2))
+    return X, X[:, 0] > 0
+
+
+# ------------------------------------------------------------------------------------ before a fit
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"epsilon": 5.0, "holdout": 0.5},
+        {"distribution": "poisson", "adjacency": "replace_one"},
+        {"delta": 0.0},
+    ],
+)
+def test_what_is_expected_is_what_a_fit_will_have(params):
+    ledger = PrivacyLedger(epsilon=100.0, delta=params.get("delta", 1e-6), adjacency="replace_one")
+    model = search(ledger=ledger, **params)
+    planned = model.expected_noise(800)
+    assert ledger.entries() == []
+    assert not hasattr(model, "noise_")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(*table(800))
+    held_out = 800 * model.holdout
+    assert planned["noise"] == pytest.approx(model.score_noise_std_ / held_out)
+    assert planned["size"] == model.noise_.size == 1.0
+    assert planned["epsilon_of_fit"] == model.noise_.epsilon_of_fit < model.epsilon
+    own = PrivacyLedger(epsilon=100.0, delta=model.delta, adjacency=model.adjacency)
+    own.charge(model.privacy_)
+    assert planned["epsilon_in_ledger"] == pytest.approx(own.spent.epsilon, rel=1e-9)
+    # With as many rows as it names, a tenth of the bounds is what is told.
+    enough = model.expected_noise(planned["n_samples"])
+    assert enough["difference"] == pytest.approx(0.1)
+
+
+def test_a_fit_of_as_much_noise_is_worked_out_here():
+    """A run's noise on three quarters of the rows is that of a fit with less mu on all of them."""
+    for delta in (1e-6, 0.0):
+        model = search(expected_trials=10, delta=delta)
+        plan = model._plan(1.0)
+        found = model.expected_noise(100)["epsilon_of_fit"]
+        if delta:
+            assert found == pytest.approx(GaussianDP(0.75 * plan.base.mu).epsilon(1e-6))
+        else:
+            assert found == pytest.approx(0.75 * plan.epsilon)
+    least = search(expected_trials=1.001, holdout=0.001).expected_noise(100)["epsilon_of_fit"]
+    assert least == pytest.approx(1.0, abs=0.01)  # hardly a search
+
+
+def test_without_noise_all_is_told():
+    planned = search(epsilon=np.inf).expected_noise(10)
+    assert planned["difference"] == planned["noise"] == planned["n_samples"] == 0.0
+    assert math.isinf(planned["epsilon_of_fit"])
+    assert math.isinf(planned["epsilon_in_ledger"])
+    model = search(epsilon=np.inf).fit(*table(40))
+    assert not model.noise_.is_drowned
+    assert "mostly noise" not in str(model.noise_)
+
+
+@pytest.mark.parametrize("n_samples", [0, -1, math.nan, math.inf, "many", None])
+def test_a_number_of_rows_that_is_none_is_refused(n_samples):
+    with pytest.raises(ValueError, match="n_samples must be a positive number"):
+        search().expected_noise(n_samples)
+
+
+def test_bad_parameters_are_refused_first():
+    with pytest.raises(ValueError, match="'holdout' parameter"):
+        search(holdout=1.0).expected_noise(10)
+    with pytest.raises(ValueError, match="score_bounds is missing"):
+        search({}, estimator=TDILRegressor()).expected_noise(10)
+
+
+# ------------------------------------------------------------------------------------- after a fit
+
+
+@seeded
+def test_few_rows_are_told_and_many_are_not():
+    with pytest.warns(NoiseWarning, match="choice among candidates is mostly noise") as seen:
+        few = search().fit(*table(40))
+    assert len([w for w in seen if w.category is NoiseWarning]) == 1
+    assert seen[-1].filename == __file__
+    assert few.noise_.is_drowned
+    assert str(few.noise_).startswith("mostly noise")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoiseWarning)
+        many = search().fit(*table(3000))
+    assert not many.noise_.is_drowned
+    assert 0 < many.noise_.difference < 0.1
+
+
+@seeded
+def test_a_warning_that_is_an_error_comes_after_everything():
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-6)
+    model = search(ledger=ledger)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoiseWarning)
+        with pytest.raises(NoiseWarning):
+            model.fit(*table(40))
+    assert len(ledger.entries()) == 1
+    assert model.noise_.is_drowned
+    assert model.predict(table(5)[0]).shape == (5,)
+
+
+@seeded
+@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning")
+@pytest.mark.parametrize("n", [40, 2000])
+def test_it_is_said_of_what_was_released_alone(n):
+    model = search().fit(*table(n))
+    again = _choice.ChoiceNoise.of(
+        model._make_score(model._plan(1.0)),
+        model.best_sum_,
+        3.0,
+        is_default=model.best_params_["norm_bound"] == LEARNER.norm_bound,
+        epsilon=1.0,
+        epsilon_of_fit=model.expected_noise(1)["epsilon_of_fit"],
+    )
+    assert again == model.noise_
+    assert pickle.loads(pickle.dumps(model)).noise_ == model.noise_
+
+
+@seeded
+@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning")
+def test_the_difference_is_from_above():
+    """The rows that a noisy sum needs are seldom more than there were, whatever the scores."""
+    score = search(expected_trials=10)._make_score(search(expected_trials=10)._plan(1.0))
+    law, rng = TruncatedNegativeBinomial(0.0, 10), np.random.default_rng(0)
+    wrong = 0
+    for _ in range(400):
+        n = int(rng.integers(5, 400))
+        sums = n * rng.uniform(-0.5, 0.5, law.draw(rng)) * rng.choice([1.0, 0.1])
+        best = float(np.max(sums + rng.normal(0, score.noise_std, len(sums))))
+        facts = {"is_default": False, "epsilon": 1.0, "epsilon_of_fit": 0.5}
+        told = _choice.ChoiceNoise.of(score, best, law.mean, **facts)
+        wrong += told.difference < _choice.told_apart(score, n)
+    assert wrong <= 4
+
+
+@seeded
+@pytest.mark.filterwarnings("ignore::skdpsumm.NoiseWarning")
+def test_the_estimator_as_it_is_may_win():
+    for bound, is_default in ((LEARNER.norm_bound, True), (LEARNER.norm_bound + 1, False)):
+        model = search({"norm_bound": [bound]}).fit(*table(100))
+        assert model.noise_.is_default is is_default
+        assert ("as it was given is the best" in str(model.noise_)) is is_default
+    assert search({}).fit(*table(100)).noise_.is_default
+
+
+@seeded
+def test_no_trials_tell_nothing(monkeypatch):
+    monkeypatch.setattr(Poisson, "draw", lambda self, rng: 0)
+    with pytest.warns(NoiseWarning, match="tells no two of them apart"):
+        model = search(distribution="poisson").fit(*table(3000))
+    assert math.isinf(model.noise_.difference)
+
+
+# ---------------------------------------------------------------------------------------- progress
+
+
+@seeded
+def test_progress_tells_the_time_and_nothing_else(monkeypatch, capfd):
+    monkeypatch.setattr(_computing, "_SECONDS_BETWEEN_LINES", 0.01)
+    shown = {}
+    for k in (1, 12):
+        monkeypatch.setattr(TruncatedNegativeBinomial, "draw", lambda self, rng, k=k: k)
+        loud = LEARNER.set_params(verbose=1)
+        search(estimator=loud, verbose=1, epsilon=5.0).fit(*table(1500))
+        shown[k] = capfd.readouterr().err
+    for text in shown.values():
+        lines = text.splitlines()
+        assert lines[-1].startswith("PrivateSearchCV.fit: ")
+        assert all(re.fullmatch(r"PrivateSearchCV\.fit: (at work, )?\d+ s", x) for x in lines)
+
+
+@seeded
+def test_without_verbose_nothing_is_shown(capfd):
+    search(epsilon=5.0).fit(*table(1500))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_clock_runs_until_the_end_and_counts_no_steps(monkeypatch, capsys):
+    monkeypatch.setattr(_computing, "_SECONDS_BETWEEN_LINES", 0.01)
+    with progress("all", 1), elapsed("search", 1):
+        advance(7)
+        time.sleep(0.05)
+    lines = capsys.readouterr().err.splitlines()
+    assert sum("search: at work, 0 s" in line for line in lines) >= 1
+    assert not any("7" in line for line in lines)
+    with pytest.raises(RuntimeError, match="inside"), elapsed("search", 1):
+        raise RuntimeError("inside")
+    before = capsys.readouterr().err
+    time.sleep(0.05)
+    assert before.startswith("search: ")
+    assert capsys.readouterr().err == ""
