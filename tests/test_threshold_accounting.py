@@ -191,6 +191,17 @@ def test_the_margin_covers_a_lattice_of_30_steps_but_not_of_one(ratio):
         assert lattice_log_moment(1 + extra[k], 1, ratio, width=round(8 / ratio)) > log_r[k]
 
 
+@pytest.mark.parametrize("steps", [1, 3, 30])
+def test_the_margin_covers_entries_that_move_by_few_steps(steps):
+    """Of a vector that moves by 100 steps: their part is that of the square."""
+    ratio, share = 0.5, steps / 100
+    extra = np.geomspace(0.03, 0.9 * math.log(2) / ratio, 6)
+    charged = _log_moment_of_vectors(ratio, extra)
+    for k in np.flatnonzero(np.isfinite(charged)):
+        part = lattice_log_moment(1 + extra[k], steps, share * ratio, width=1600)
+        assert part <= share**2 * charged[k] + 1e-12
+
+
 def no_update(d, e, s):
     return tuple(float(cdf(s - c) - cdf(-s - c)) for c in (d, e))
 

@@ -92,7 +92,7 @@ derivative of ``ln U - ln(1-N)`` is at least ``-2 alpha n / (1-n)`` with n the l
 *lower* has at ``e^{-u} = (2 alpha - 2) / (2 alpha - 1)``. Any order gives a valid epsilon, so the
 search for the best one needs no proof. What is not proved but checked by the tests: ``ln R`` gets
 a margin of 1 per cent, which covers Laplace noise on a lattice if Delta is 100 steps or more (its
-excess falls with the square of that number), and rounding.
+excess falls with the square of that number; entries of vectors may move by fewer), and rounding.
 
 References
 ----------
