@@ -45,8 +45,10 @@ def careful_product(matrix: Floats, x: Floats) -> Floats:
     """
     digits = _digits(matrix.shape[1])
     coarse, coarse_x = _round(matrix, digits), _round(x, digits)
-    rest = coarse @ (x - coarse_x) + (matrix - coarse) @ x
-    return coarse @ coarse_x + rest
+    exact, rest = coarse @ coarse_x, coarse @ (x - coarse_x)
+    # What passes over a large matrix is its memory: the rest takes the place of the coarse part.
+    rest += np.subtract(matrix, coarse, out=coarse) @ x
+    return exact + rest
 
 
 def product_error(n_terms: int, largest: float, largest_x: float) -> float:
@@ -69,9 +71,14 @@ def _digits(n_terms: int) -> int:
 
 def _round(values: Floats, digits: int) -> Floats:
     """Return multiples of a power of two that have that many binary digits."""
-    largest = float(np.abs(values).max())
+    largest = float(max(values.max(), -values.min()))
     grid = math.ldexp(1.0, math.frexp(largest)[1] - digits)
-    return np.rint(values / grid) * grid if grid else np.zeros(values.shape)
+    if not grid:
+        return np.zeros(values.shape)
+    out = values / grid
+    np.rint(out, out=out)
+    out *= grid
+    return out
 
 
 def weighted_gram(factor: Floats, weights: Floats) -> Floats:

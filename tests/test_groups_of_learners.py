@@ -610,7 +610,7 @@ def test_noise_on_fresh_answers(factor, accepted, limit, adjacency, rows, mechan
         scale = unit / math.sqrt(2 * 0.2 * rho / 3)
         sigma = 4 * unit / math.sqrt(2 * 0.8 * rho / 3) * log
     else:
-        scale = unit / threshold_ratio(1.0, 1e-6, 3)
+        scale = unit / threshold_ratio(1.0, 1e-6, 3, 3)
         sigma = 4 * scale * log
     assert release.plan.sigma == pytest.approx(sigma, rel=1e-5)
     release.plan.sigma = -1e3 if mechanism is SparseVector else 0.0  # all queries are above it

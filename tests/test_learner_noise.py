@@ -321,7 +321,7 @@ def score_and_parts(budget, n_updates, adjacency="add_remove"):
 @ARMS
 @CLAIMS
 def test_fresh_answers_of_svt(factor, accepted, adjacency, budget, noise):
-    """Laplace noise of scale Delta / e2, whatever the threshold."""
+    """Of three scores at once: scale Delta / e2, and sqrt 3 times that for pure DP."""
     noise(factor)
     release = updates(SparseVector, budget, adjacency)
     release.plan.sigma = -1e3  # all queries are above it
@@ -329,7 +329,7 @@ def test_fresh_answers_of_svt(factor, accepted, adjacency, budget, noise):
     asked = [release().query(Z[:1]) for _ in range(1000)]
     assert all(answer.fresh.all() for answer in asked)
     delta, _, e2 = score_and_parts(budget, 3, adjacency)
-    law = laplace(0, delta / e2)
+    law = laplace(0, delta / e2 * (1 if budget["delta"] else math.sqrt(3)))
     assert has_law([answer.scores - exact for answer in asked], law) == accepted
 
 
@@ -349,7 +349,8 @@ def test_tests_of_svt(factor, accepted, adjacency, budget, noise):
 
     plan._threshold = round(plan.sigma / plan.grid)
     below = round((plan.sigma - 1.5 * 4 * delta / e1) / plan.grid)
-    found = [plan.answer(7 - below, 7) is not None for _ in range(10_000)]
+    exact, public = np.array([7 - below]), np.array([7])
+    found = [plan.answer(exact, public) is not None for _ in range(10_000)]
     assert has_frequency(sum(found), 10_000, math.exp(-1.5) / 2) == accepted
 
 
@@ -364,7 +365,7 @@ def test_fresh_answers_of_the_threshold_test(factor, accepted, adjacency, noise)
     asked = [release().query(Z[:1]) for _ in range(1000)]
     assert all(answer.fresh.all() for answer in asked)
     delta = sensitivity(adjacency, math.sqrt(2), 1, 7.0)
-    law = laplace(0, delta / threshold_ratio(1.0, 1e-6, 3))
+    law = laplace(0, delta / threshold_ratio(1.0, 1e-6, 3, 3))
     assert has_law([answer.scores - exact for answer in asked], law) == accepted
 
 
@@ -373,10 +374,11 @@ def test_updates_of_the_threshold_test(factor, accepted, noise):
     noise(factor)
     plan = updates(NoisyThreshold, GAUSSIAN).plan
     delta = sensitivity("add_remove", math.sqrt(2), 1, 7.0, kernel=True)
-    scale = delta / threshold_ratio(1.0, 1e-6, 3)
+    scale = delta / threshold_ratio(1.0, 1e-6, 3, 3)
     assert plan.sigma == pytest.approx(4 * scale * math.log(2 * 1000 / 0.05), rel=1e-5)
     below = round((plan.sigma - 1.5 * scale) / plan.grid)
-    found = [plan.answer(7 - below, 7) is not None for _ in range(10_000)]
+    exact, public = np.array([7 - below]), np.array([7])
+    found = [plan.answer(exact, public) is not None for _ in range(10_000)]
     assert has_frequency(sum(found), 10_000, math.exp(-1.5) / 2) == accepted
 
 

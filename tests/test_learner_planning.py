@@ -138,8 +138,8 @@ TO_MEASURE = {
     "numbers": (TDILRegressor(y_bounds=(0, 40), **WEIGHTS), {}),
     "classes": (TDILClassifier(classes=[0, 1, 2], **WEIGHTS), {}),
     "features": (PINPClassifier(feature_map=RBFSampler(n_components=9, random_state=0)), {}),
-    "span": (TDDLClassifier(gamma=1.0), {"X_public": np.vstack([FAR, X[:5]])}),
-    "span, numbers": (TDDLRegressor(gamma=1.0, y_bounds=(0, 40)), {"X_public": FAR}),
+    "span": (TDDLClassifier(gamma=1.0, **WEIGHTS), {"X_public": np.vstack([FAR, X[:5]])}),
+    "span, numbers": (TDDLRegressor(gamma=1.0, y_bounds=(0, 40), **WEIGHTS), {"X_public": FAR}),
     "path": (PINPRegressor(gamma=1.0, y_bounds=(0, 40)), {}),
     "laplace": (
         TDDLClassifier(gamma=1.0, mechanism=LaplaceAnswers(norm_constraint=1e9)),
@@ -436,8 +436,10 @@ def test_a_map_that_fails_at_a_public_point_loses_no_model():
 
 
 def test_one_point_or_none_tells_nothing():
-    few = quiet(lambda: TDDLClassifier(gamma=1.0).fit(X, LABELS, X_public=X[:3]))
-    equal = quiet(lambda: TDDLClassifier(gamma=1.0).fit(X, LABELS, X_public=np.zeros((20, 2))))
+    few = quiet(lambda: TDDLClassifier(gamma=1.0, **WEIGHTS).fit(X, LABELS, X_public=X[:3]))
+    equal = quiet(
+        lambda: TDDLClassifier(gamma=1.0, **WEIGHTS).fit(X, LABELS, X_public=np.zeros((20, 2)))
+    )
     for model in (few, equal):
         assert not model.noise_.is_drowned
     assert few.noise_.varies is None

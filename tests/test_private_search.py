@@ -228,10 +228,9 @@ def test_draws_have_the_law(law):
         error = 6 * values.std() / math.sqrt(n)
         assert abs(values.mean() - law.generating(z)) < error
         assert abs(values.mean() - law.generating(z + 0.04)) > error  # it would tell
-    # The mean is the derivative of f at 1, and the bound of the tail holds.
+    # The mean is the derivative of f at 1.
     slope = (1 - law.generating(1 - 1e-7)) / 1e-7
     assert slope == pytest.approx(law.mean, rel=1e-4)
-    assert np.mean(sample > law.most_trials(0.01)) <= 0.01
 
 
 # --------------------------------------------------------------------------------------- the plan
@@ -254,7 +253,7 @@ def test_ledger_takes_searches_and_the_slack_fits_its_reserve():
     ledger.charge(total)
     paid = ledger.spent.epsilon
     assert 1.35 < paid < 1.4  # the Gaussian that dominates at all epsilons
-    for _ in range(6):  # with room for others
+    for _ in range(30):  # with room for others
         ledger.charge(total)
     replaced = PrivacyLedger(epsilon=10.0, delta=1e-6, adjacency="replace_one")
     replaced.charge(total)
@@ -528,6 +527,7 @@ def test_nothing_tells_of_the_number_of_trials(monkeypatch, capsys, recwarn):
         "best_params_",
         "best_sum_",
         "score_noise_std_",
+        "noise_",
         "privacy_",
         "n_features_in_",
     }

@@ -799,8 +799,8 @@ def test_a_string_stands_for_the_default_of_a_loss():
     [
         (HuberizedHinge(0.5), HuberizedHinge(2.0)),
         (SoftHinge(3.0), SoftHinge(0.0)),
-        (Softmax(temperature=0.5, margin=1.0), Softmax()),
-        (Huber(0.25), Huber(1.0)),
+        (Softmax(temperature=0.5, margin=1.0), Softmax(temperature=0.5, margin=1.0)),
+        (Huber(0.25), Huber(0.25)),
         (Logistic(), Logistic()),
         (OneVsRest(Hinge(), 3), OneVsRest(Hinge(), 3)),
     ],

@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 from scipy.special import comb
 
+from skdpsumm.privacy import GaussianDP
+from skdpsumm.privacy._mechanisms import mechanism_from_dict
 from skdpsumm.privacy._threshold import (
+    ThresholdDP,
     _log_moment,
+    _log_moment_of_vectors,
     threshold_epsilon,
     threshold_ratio,
 )
@@ -64,6 +68,98 @@ def test_no_query_costs_more_than_r(ratio):
     assert np.median(largest) > 0.97  # at the high threshold the bound is met
 
 
+def vector_log_moment(order, shifts, rng, ratio):
+    """Return ln U - ln(1-N) of vectors whose entries move by `shifts`, shape (n, K)."""
+    s = rng.choice([ratio / 10, ratio, 0.5, 6.0], shifts.shape)
+    s[: len(s) // 2] = 20.0
+    d = s + np.abs(shifts) * rng.choice(np.linspace(-1, 0.25, 16), shifts.shape)
+    d = np.where((shifts == 0) & (s > 6), 0.0, d)  # silent
+    flat = moments(order, d.ravel(), (d + shifts).ravel(), s.ravel())
+    u, n = (part.reshape(d.shape) for part in flat)
+    all_n = n.prod(axis=1)
+    return np.log((u + n).prod(axis=1) - all_n) - np.log(1 - all_n)
+
+
+def shifts_of(rng, size, n_values, ratio):
+    """Return moves of length `ratio`: even ones, single ones, and others."""
+    share = rng.dirichlet(np.ones(n_values), size)
+    share[::3] = 1 / n_values
+    share[1::3] = np.eye(n_values)[rng.integers(n_values, size=len(share[1::3]))]
+    return ratio * np.sqrt(share) * rng.choice([-1, 1], share.shape) + 0.0
+
+
+@pytest.mark.parametrize("ratio", [0.03, 0.1, 0.3])
+@pytest.mark.parametrize("n_values", [2, 5])
+def test_no_vector_costs_more_than_is_charged(ratio, n_values):
+    """Moves of length Delta in L2; one of Delta in every entry would cost more."""
+    rng = np.random.default_rng(0)
+    extra = np.geomspace(0.01, math.log(2) / ratio, 16)[:-1]
+    charged = _log_moment_of_vectors(ratio, extra)
+    finite = np.isfinite(charged)
+    largest, wrong = [], []
+    for order, bound in zip(1 + extra[finite], charged[finite], strict=True):
+        shifts = shifts_of(rng, 600, n_values, ratio)
+        found = vector_log_moment(order, shifts, rng, ratio)
+        assert np.all(found <= bound)
+        largest.append(found.max() / bound)
+        wide = shifts[::3] * math.sqrt(n_values)
+        wrong.append(vector_log_moment(order, wide, rng, ratio).max() / bound)
+    assert np.median(largest) > 0.93
+    assert min(wrong) > 1.03
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.1, 0.5, 2.0])
+def test_a_share_of_the_move_costs_no_more_than_its_square(ratio):
+    """ln R(h) <= (h / x)^2 times what vectors are charged for x: what the proof rests on."""
+    extra = np.geomspace(1e-3, math.log(2) / ratio, 60)
+    charged = _log_moment_of_vectors(ratio, extra)
+    for share in (0.999, 0.9, 0.5, 0.1, 0.01):
+        one = (_log_moment(share * ratio, extra) - 1e-14) / 1.01
+        finite = np.isfinite(charged)
+        assert np.all(one[finite] <= share**2 * charged[finite] * (1 + 1e-9) / 1.01 + 1e-14)
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.5, 2.0])
+def test_the_third_derivative_is_bounded_as_proved(ratio):
+    """Of ln U - ln(1-N), where P is lower, along rays, by differences."""
+    h, theta = np.linspace(0.2, 1, 9)[:, None] * ratio, np.linspace(0, 1, 21)
+    step = 0.02 * ratio
+    for a in (0.02, 0.1, 0.3, 0.5, 1.0, 0.9 * math.log(2) / ratio):
+        if a * ratio > math.log(2):
+            continue
+
+        def g(h, a=a):
+            beta, u, w = 2 * a + 1, theta * h, (1 - theta) * h
+            log_u = a * h + np.log((np.exp(-beta * u) / 2 + a * np.exp(-beta * h)) / beta)
+            n = (2 - np.exp(-u)) ** (1 + a) * np.exp(a * w) / 2
+            return log_u - np.log(np.where(n < 1, 1 - n, np.nan))
+
+        third = (g(h + step) - 3 * g(h) + 3 * g(h - step) - g(h - 2 * step)) / step**3
+        assert np.isfinite(third).mean() > 0.5
+        beta = 2 * a + 1
+        least = 6 * a**3 - beta**3 * min(1 / (6 * math.sqrt(3)), 2 * a / beta)
+        assert np.nanmin(third) >= min(least, 0.0) - 1e-3
+
+
+def test_what_vectors_cost_beside_scalars():
+    """As much as one scalar: K scores for one, where K updates cost some sqrt K in noise."""
+    for n_updates in (1, 5, 30):
+        one, many = (threshold_ratio(1.0, 1e-6, n_updates, k) for k in (1, 10))
+        assert 0.99 * one < many <= one
+        assert threshold_epsilon(many, n_updates, 1e-6, 10) <= 1.0
+    assert threshold_ratio(1.0, 1e-6, 50) < 0.55 * threshold_ratio(1.0, 1e-6, 5)
+
+
+def test_files_from_before_vectors_are_read():
+    old = {"kind": "noisy_threshold", "ratio": 0.03, "n_updates": 10}
+    assert mechanism_from_dict(old) == ThresholdDP(0.03, 10)
+    assert ThresholdDP(0.03, 10).epsilon(1e-6) == threshold_epsilon(0.03, 10, 1e-6)
+    new = ThresholdDP(0.03, 10, 4)
+    assert mechanism_from_dict(new.to_dict()) == new
+    assert new.epsilon(1e-6) == threshold_epsilon(0.03, 10, 1e-6, 4)
+    assert (new + GaussianDP(0.1)).epsilon(1e-6) > new.epsilon(1e-6)
+
+
 def lattice_log_moment(order, steps, ratio, width):
     """Return the largest ln U - ln(1-N) of integer Laplace noise with sensitivity `steps`."""
     scale = steps / ratio
@@ -93,6 +189,17 @@ def test_the_margin_covers_a_lattice_of_30_steps_but_not_of_one(ratio):
         fine = lattice_log_moment(1 + extra[k], 30, ratio, width=round(240 / ratio))
         assert 0.93 * log_r[k] < fine <= log_r[k]
         assert lattice_log_moment(1 + extra[k], 1, ratio, width=round(8 / ratio)) > log_r[k]
+
+
+@pytest.mark.parametrize("steps", [1, 3, 30])
+def test_the_margin_covers_entries_that_move_by_few_steps(steps):
+    """Of a vector that moves by 100 steps: their part is that of the square."""
+    ratio, share = 0.5, steps / 100
+    extra = np.geomspace(0.03, 0.9 * math.log(2) / ratio, 6)
+    charged = _log_moment_of_vectors(ratio, extra)
+    for k in np.flatnonzero(np.isfinite(charged)):
+        part = lattice_log_moment(1 + extra[k], steps, share * ratio, width=1600)
+        assert part <= share**2 * charged[k] + 1e-12
 
 
 def no_update(d, e, s):
@@ -215,6 +322,8 @@ def test_the_ends_of_the_ratio():
         ("ratio", math.nan),
         ("n_updates", 0),
         ("n_updates", 2.5),
+        ("n_values", 0),
+        ("n_values", 1.5),
         ("delta", 0.0),
         ("delta", 1.0),
         ("delta", math.nan),

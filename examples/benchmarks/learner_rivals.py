@@ -191,10 +191,19 @@ def ours(mechanism, fourier=False):
     return method
 
 
+def ours_on_columns(X_train, y_train, X_test, epsilon, delta, seed, public):
+    """Return the scores of a classifier that is given the frame and what is public, no more."""
+    model = skdpsumm.TDILClassifier(schema=public, epsilon=epsilon, delta=delta)
+    return model.fit(X_train, y_train).decision_function(X_test)
+
+
 OURS = {
+    "skdpsumm, default": ours("auto"),
     "skdpsumm, objective": ours("objective"),
     "skdpsumm, functional": ours("functional"),
+    "skdpsumm, default, 500 RFF": ours("auto", fourier=True),
     "skdpsumm, objective, 500 RFF": ours("objective", fourier=True),
+    "skdpsumm, default, on the columns": _rivals.OnColumns(ours_on_columns),
 }
 METHODS = {**_rivals.RIVALS, **OURS}
 
@@ -342,7 +351,7 @@ def verdict(found, means, epsilon, delta):
             gap, error, splits = compare(found[ours], found[cell])
             line += f"ours {'ahead' if gap > 0 else 'BEHIND'} by {abs(gap):.4f}, "
             line += f"s.e. {error:.4f}, {splits} splits"
-        print(line)
+        print(line.rstrip())
 
 
 def main():

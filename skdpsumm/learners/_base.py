@@ -34,7 +34,7 @@ from ..schema._vectorizer import n_splines, vectorize
 from ._public_points import MOST_COLUMNS, even_points, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
 from .erm._kernel_space import KERNELS, WITH_WIDTH, KernelSpace, PolynomialKernel, PrecomputedSpace
-from .erm._losses import Floats, Huber, Loss, as_loss, classifier_loss
+from .erm._losses import Floats, Loss, as_loss, classifier_loss
 from .erm._problem import (
     ROUNDED_UP,
     Minimizer,
@@ -114,7 +114,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         TDDL also takes "precomputed": X is then of shape (n, n), and X_public of shape (T, n + T),
         the kernel of the public points with X, and with each other; `predict` takes that of new
         rows with the public points.
-        Up to 60,000 rows; more take a `feature_map` or the linear kernel.
+        PINP, and a function of your own, take up to 60,000 rows: for more take a `feature_map`,
+        the linear kernel, or another learner.
         Give a function that has parameters as a `functools.partial`. "poly" is the paper's
         ``(<x, y> + 1)^3``; `PolynomialKernel(degree=2, coef0=0.0)` is another polynomial.
     gamma : "auto" or float, default="auto"
@@ -989,9 +990,8 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
 
     Parameters
     ----------
-    loss : str or loss object, default="auto"
-        "huber" (`Huber`), or "squared", of labels clipped to `y_bounds`. "auto" is "huber", with a
-        threshold that grows from 0.25 to 1 as epsilon grows beyond 10. "squared" clips residuals
+    loss : str or loss object, default="huber"
+        "huber" (`Huber`), or "squared", of labels clipped to `y_bounds`. "squared" clips residuals
         at the length of that interval, for the plain squared loss has no finite sensitivity where
         the number of rows is private. A string stands for the object with its default parameters.
     y_bounds : pair of float
@@ -1003,13 +1003,12 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
         "loss": "no_validation",
         "y_bounds": "no_validation",
     }
-    loss: Any = "auto"
+    loss: Any = "huber"
     y_bounds: Any = None
 
     def _check_parameters(self):
         super()._check_parameters()
-        if not (isinstance(self.loss, str) and self.loss == "auto"):
-            as_loss(self.loss, "regressor")
+        as_loss(self.loss, "regressor")
         self._interval()
 
     def _interval(self) -> IntervalCoding:
@@ -1026,10 +1025,8 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
         return IntervalCoding(low, high)
 
     def _describe_target(self, y):
-        is_auto = isinstance(self.loss, str) and self.loss == "auto"
-        loss = Huber().relaxed(self.epsilon) if is_auto else clone(as_loss(self.loss, "regressor"))
         # A copy, for the user's may get other parameters while a learner answers with its noise.
-        return loss, self._interval(), ""
+        return clone(as_loss(self.loss, "regressor")), self._interval(), ""
 
     def _public_target(self):
         return np.array(self._interval().low)

@@ -25,7 +25,7 @@ class BaseTDIL(BaseKernelLearner):
         above 30 or delta is 0 "objective" for explicit features; else "functional".
         "gradient" (`GradientDescent`): noisy gradient descent on all rows. "functional"
         (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or for a
-        kernel on the projection on the span of public landmarks. "objective": noise in the
+        kernel on the best function in the span of public landmarks. "objective": noise in the
         objective, for smooth losses on explicit features; protects single rows alone (no
         `max_rows_per_group`). "exponential" (`ExponentialMechanism`): the paper's Algorithm 3,
         worse, shown for comparison. A string stands for the object with its default parameters.

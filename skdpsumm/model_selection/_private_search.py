@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -140,7 +140,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     noise_ : ChoiceNoise
         What the choice tells apart, and whether it is mostly noise (`is_drowned`): `fit` then gives
         a `NoiseWarning`. It also tells the epsilon of a plain fit that is as noisy as a run, and
-        whether the estimator as it was given won (`is_default`). Computed from the release alone.
+        whether the estimator as it was given won (`is_default`). Computed from the release alone;
+        `privacy_` and the repr say it, too.
     privacy_ : PrivacyGuarantee
         Always idealised: K and candidates are drawn in floating point.
     classes_ : ndarray, for classifiers
@@ -169,7 +170,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     private with an int k; a learner that publishes it refuses replace-one.
 
     *The search.* (epsilon, delta) from the runs' by a theorem on the best of a random number of
-    Gaussian runs, which no other bound improves on. It is proved in docs/search.md, with a table.
+    Gaussian runs, which no other bound improves on. docs/proofs/random_stopping.md proves it, and
+    docs/search.md has a table.
 
     Trials run in parallel inside ``joblib.parallel_config("loky")`` or ``("dask")``, with the same
     result; who watches their workers sees K. The time that a fit takes tells of K, too, and is not
@@ -374,7 +376,6 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         set_claim(last_step(best.estimator), draft.privacy)
         self.best_estimator_, self.best_params_ = best.estimator, best.params
         self.best_sum_, self.score_noise_std_ = best.value, draft.score.noise_std
-        self.privacy_ = draft.privacy
         self.noise_ = ChoiceNoise.of(
             draft.score,
             best.value,
@@ -383,6 +384,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             epsilon=float(self.epsilon),
             epsilon_of_fit=self._epsilon_of_fit(draft.score.plan),
         )
+        self.privacy_ = replace(draft.privacy, noise=str(self.noise_))
 
     def _is_default(self, params: dict[str, Any]) -> bool:
         """Return whether the parameters of a candidate are those of the estimator as it is."""

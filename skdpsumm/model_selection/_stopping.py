@@ -105,9 +105,8 @@ def _plan_gaussian(law: Stopping, epsilon: float, delta: float) -> RunPlan:
     tail = RESERVE * delta_of_run * _SHARE
 
     def base(mu: float, scale: float) -> GaussianDP:
-        # Objective perturbation has more coordinates than `IntegerNoise` reckons with. A ledger has
-        # room for several such searches, or for one that it counts as of two rows.
-        room = RESERVE * scale / (8 * law.most_trials(tail))
+        # A ledger has room for some sixty such searches.
+        room = RESERVE * scale / 64 / (law.slack(1e-9, 0.0)[0] / 1e-9)
         return GaussianDP(mu, max(room, RESERVE * scale * _SHARE), tail)
 
     def excess(log_mu: float) -> float:

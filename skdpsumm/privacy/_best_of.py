@@ -53,12 +53,13 @@ winner's place j would tell that K >= j and that j - 1 others lost, at the price
 candidates are drawn by each run from the secret source, and all public seeds are the same in all
 runs.
 
-*Discrete noise.* A base run's density is within exp(log_ratio) of an ideal one's but for events of
-probability `tail`. Here such a step hides in K runs, of which one is seen. If at most k are made,
-densities of all runs are within exp(k log_ratio); the rest has a probability of at most
-``E[K] tail + P(K > k)``, and as it is not seen it counts on both data sets: (1 + exp(epsilon))
-times, in whatever else the release is composed with, up to epsilon = 12. A search by itself needs
-no such limit: the theorem holds for the discrete run as it is, whose delta(e) includes both.
+*Discrete noise.* A run's density is within exp(r) of an ideal one's, but for results of probability
+t, and of 2 t at most in the ideal run. The result has the density h(S) times that of the run that
+is seen. With top masses S and S* of the run and the ideal one, S is at most exp(r) S* + 2 t, and
+the other way round. So log h moves by at most (1 + eta) (r + 2 t / o) (truncated negative
+binomial), or m (exp(r) - 1 + 2 t) (Poisson); and results of a run's tail are seen with a
+probability of at most E[K] t. Runs that are not seen count no further. So a search
+has this distance from the ideal one, at every epsilon and in whatever it is composed with.
 
 References
 ----------
@@ -96,8 +97,6 @@ from ._shifted_gaussian import ShiftedGaussianDP
 
 # The root of an equation is raised by this, which keeps an inequality.
 _MARGIN = 1e-9
-# More than 1 + exp(12), and room for the ideal noise's own tail, which is a little heavier.
-_UNSEEN = 2.0**19
 # Cells of the integral D. Its error falls with their square: here it is below 1e-4 of D.
 _CELLS = 256
 # Of the lengths that the integral is cut to; what is beyond is counted in full.
@@ -168,20 +167,14 @@ class Stopping(ABC):
     def log_fall(self, better: Floats) -> Floats:
         """Return the logarithm of the rate at which log h falls, up to a constant."""
 
-    @property
     @abstractmethod
-    def _beyond(self) -> float:
-        """Some z > 1 at which f is finite."""
+    def moved(self, log_ratio: float, tail: float) -> float:
+        """Return the most that log h moves if runs are this far from ideal ones."""
 
     @property
     def largest(self) -> float:
         """The largest h, E[K], rounded up."""
         return self.mean * (1 + _MARGIN)
-
-    def most_trials(self, probability: float) -> int:
-        """Return a number that K exceeds with at most this probability (Markov, of z^K)."""
-        z = self._beyond
-        return math.ceil((math.log(self.generating(z)) - math.log(probability)) / math.log(z))
 
     def price(self, base: Mechanism) -> Mechanism:
         """Return the cost of a search whose base runs cost `base` each.
@@ -199,14 +192,11 @@ class Stopping(ABC):
         cost = base.price("gdp")
         if cost is None or math.isinf(cost.square):
             raise TypeError(f"No price of a search is known here for runs of {base!r}.")
-        return BestOf(self, math.sqrt(cost.square), *self._slack(cost.log_ratio, cost.tail))
+        return BestOf(self, math.sqrt(cost.square), *self.slack(cost.log_ratio, cost.tail))
 
-    def _slack(self, log_ratio: float, tail: float) -> tuple[float, float]:
-        if tail == 0:
-            if log_ratio > 0:
-                raise ValueError("log_ratio needs a tail above 0, as K is unbounded.")
-            return 0.0, 0.0
-        return self.most_trials(tail) * log_ratio, _UNSEEN * (self.mean + 1) * tail
+    def slack(self, log_ratio: float, tail: float) -> tuple[float, float]:
+        """Return how far a search is from that of ideal runs: its `log_ratio` and `tail`."""
+        return log_ratio + self.moved(log_ratio, tail), min(1.0, 2 * self.largest * tail)
 
 
 @dataclass(frozen=True)
@@ -289,9 +279,8 @@ class TruncatedNegativeBinomial(Stopping):
     def log_fall(self, better: Floats) -> Floats:
         return -np.log(self._odds + better)
 
-    @property
-    def _beyond(self) -> float:
-        return (1 - self.gamma / 2) / (1 - self.gamma)
+    def moved(self, log_ratio: float, tail: float) -> float:
+        return (1 + self.eta) * (log_ratio + 2 * tail / self._odds)
 
     def shift(self, base: Mechanism) -> float:
         def excess(epsilon: float) -> float:
@@ -325,9 +314,8 @@ class Poisson(Stopping):
     def log_fall(self, better: Floats) -> Floats:
         return np.zeros_like(better)
 
-    @property
-    def _beyond(self) -> float:
-        return 2.0
+    def moved(self, log_ratio: float, tail: float) -> float:
+        return self.mean * (math.expm1(min(log_ratio, 700.0)) + 2 * tail)
 
     def shift(self, base: Mechanism) -> float:
         return self.mean * base.delta(0.0) * (1 + _MARGIN)

@@ -5,30 +5,25 @@ constant for the determinant of a change of variables.
 
 *The claim.* For neighbours in either order the privacy loss is at most the largest of the numbers
 ``shift_i + Y_i``, where Y_i has the law N(mu_i^2 / 2, mu_i^2) of the loss of a mu_i-GDP mechanism
-(a constant 0 for mu_i = 0), and nothing is known of how they depend on each other. As
-``(1 - exp(epsilon - loss))_+`` is at most the sum of these,
+(a constant 0 for mu_i = 0), and nothing is known of how they depend on each other. So, for weight_i
+of them alike,
 
-    ``delta(epsilon) = sum_i weight_i gdp_delta(mu_i, epsilon - shift_i)``
+    ``delta(epsilon) = sum_i weight_i gdp_delta(mu_i, epsilon - shift_i)``.
 
-for weight_i of them alike.
-
-*Small epsilons.* Every (e, d)-DP mechanism satisfies ``P(A) <= exp(e) Q(A) + d`` and
-``1 - Q(A) <= exp(e) (1 - P(A)) + d``. Where both bind, ``Q(A) = (1 - d) / (1 + exp(e)) =: a`` and
-``P(A) = 1 - a``, so for ``epsilon <= e`` it is ``(epsilon, 1 - (1 + exp(epsilon)) a)``-DP. The
-best e is the one of the largest a, whatever epsilon: there the trade-off curve, which is
-symmetric, crosses the diagonal.
+*Small epsilons.* Every (e, d)-DP mechanism is ``(epsilon, 1 - (1 + exp(epsilon)) a)``-DP for
+``epsilon <= e``, with ``a = (1 - d) / (1 + exp(e))``. The best e is the one of the largest a,
+whatever epsilon: there the trade-off curve, which is symmetric, crosses the diagonal.
 
 *Composition* is closed. Of adaptive mechanisms with such losses, each pair of terms gives one with
-``hypot(mu_i, mu_j)``, the weights multiply and the shifts add: condition on the first outcome, and
-use that the sum above holds for negative epsilons as well. A mu-GDP mechanism is a single term.
+``hypot(mu_i, mu_j)``, the weights multiply and the shifts add. A mu-GDP mechanism is a single term.
 
-*Domination by one Gaussian* at all epsilons, which adaptive filters ask for. With Mills' ratio R
-and ``a = e / mu - mu / 2``, ``-d log gdp_delta(mu, e) / de = 1 / (R(a) / R(a + mu) - 1)``. This
-grows with a, because log R is convex, and falls with mu, because R falls. Hence for ``mu > mu_i``
-the ratio ``gdp_delta(mu_i, e - shift_i) / gdp_delta(mu, e)`` falls from the point on where
+*Domination by one Gaussian* at all epsilons, which adaptive filters ask for. For ``mu > mu_i`` the
+ratio ``gdp_delta(mu_i, e - shift_i) / gdp_delta(mu, e)`` falls from the point on where
 ``(e - shift_i) / mu_i - mu_i / 2 >= e / mu - mu / 2``, and comparing the curves on the finite
 interval before it decides for all larger epsilons. For those below the crossing of the diagonal
 the two crossings decide: that of mu is at Phi(-mu / 2), the largest a of all its claims.
+
+The proofs are in docs/proofs/index.md.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ _COLUMNS_AT_ONCE = 64
 # Their scaling adds as much again, and a little of its own.
 GIVEN_ERROR = 2.0**-46
 SCALED_ERROR = 2 * GIVEN_ERROR + 8 * UNIT
-_BLOCK_ROWS = 512
+# A block of the Gram matrix, and its transpose, stay in the cache of a core.
+_BLOCK_ROWS = 256
 
 
 @estimator

@@ -26,9 +26,9 @@ from ..._linear_systems import Floats
 # ones, each so many times as wide as the next.
 _FIRST_WIDTH, _NARROWER = 0.5, 1 / 8
 # Up to this epsilon noise decides on defaults: losses are steep at small scores. From there on they
-# near what is best without noise: a parabola of this width (AUC with a kernel on 2,500 rows of ACS
-# income: 0.855, and 0.849 for a width of 0.5), and a square of residuals up to this threshold.
-_NOISY, _LAST_WIDTH, _LAST_THRESHOLD = 10.0, 2.0, 1.0
+# near what is best without noise: the logistic loss, or a parabola of this width (AUC with a kernel
+# on 2,500 rows of ACS income: 0.855, and 0.849 for a width of 0.5).
+_NOISY, _LAST_WIDTH = 10.0, 2.0
 
 
 class Loss(BaseEstimator, ABC):
@@ -44,6 +44,10 @@ class Loss(BaseEstimator, ABC):
         The least part of L to which gradient descent clips slopes.
     noise_part : float
         Standard deviation of the noise on a score, which the default of Lambda aims at.
+    least_regularization : float
+        In units of R^2: the default of Lambda is no less, however large the budget. Vectors of a
+        schema are short, 1 / sqrt(n_columns) an entry, and penalised all the more, so these are
+        about what 1 is for standardised columns, which is scikit-learn's default.
     one_sided : bool
         Whether all gradients of a row are multiples, from 0 to L, of one direction (those of each
         score, where scores have nothing in common).
@@ -57,6 +61,7 @@ class Loss(BaseEstimator, ABC):
 
     noise_part: float
     clip_part: float = 0.5
+    least_regularization: float = 0.01
     one_sided: bool = False
     margin: float = 0.0
     n_additions: int = 1
@@ -383,6 +388,7 @@ class Softmax(Loss):
 
     lipschitz = math.sqrt(2)
     noise_part = 0.25
+    least_regularization = 0.02
     n_additions = 4
 
     def __init__(self, temperature: float = 1.0, margin: float = 0.0):
@@ -392,9 +398,6 @@ class Softmax(Loss):
     def smoothness(self) -> float:
         """Beta."""
         return 1 / (2 * self.temperature)
-
-    def relaxed(self, epsilon):
-        return Softmax(_relaxed(self.temperature, 1.0, epsilon), _relaxed(self.margin, 0, epsilon))
 
     def _logits(self, scores: Floats, codes: Floats) -> Floats:
         return (scores + self.margin * (1 - codes)) / self.temperature
@@ -492,6 +495,7 @@ class Huber(Loss):
     smoothness = 1.0
     noise_part = 0.1
     clip_part = 1.0
+    least_regularization = 0.2
     threshold: float
 
     def __init__(self, threshold: float = 0.25):
@@ -501,9 +505,6 @@ class Huber(Loss):
     def lipschitz(self) -> float:
         """L, the threshold."""
         return float(self.threshold)
-
-    def relaxed(self, epsilon):
-        return Huber(_relaxed(self.threshold, _LAST_THRESHOLD, epsilon))
 
     def value(self, scores, codes):
         size = np.abs(scores - codes)[:, 0]

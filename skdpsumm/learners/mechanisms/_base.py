@@ -18,11 +18,6 @@ from ..erm._kernel_space import KernelSpace
 from ..erm._problem import Minimizer, Problem, Space, Terms
 from ..erm._span_space import SpanSpace
 
-# Of R^2: the default of Lambda is no less, however large the budget. Vectors of a schema are short,
-# 1 / sqrt(n_columns) an entry, and penalised all the more: for features this is about what 1 is for
-# standardised columns, scikit-learn's default. All of a kernel's space has more to overfit with.
-LEAST_OF_FEATURES, LEAST_OF_KERNELS = 0.01, 0.02
-
 
 class Plan(Protocol):
     """A mechanism whose noise is fixed, before anything private is minimised.

@@ -40,8 +40,6 @@ from ..erm._problem import (
 )
 from ..erm._span_space import leading_directions
 from ._base import (
-    LEAST_OF_FEATURES,
-    LEAST_OF_KERNELS,
     AnsweredQueries,
     FrozenAnswers,
     LearnerMechanism,
@@ -54,6 +52,8 @@ _GRID = 2.0**-20
 # opens no new coordinate.
 _NEGLIGIBLE = 1e-7
 _POINTS_PER_STEP = 512
+# Times the least Lambda of explicit features: all of a kernel's space has more to overfit with.
+_MORE_OF_KERNELS = 1.5
 # Points from which on a path is judged.
 _FEWEST_JUDGED = 30
 
@@ -453,5 +453,6 @@ def public_regularization(space: Space, terms: Terms, n_points: int) -> float:
     n_coordinates = terms.n_scores * dimension
     per_sensitivity = noise_multiplier(terms.epsilon, terms.delta, n_coordinates)
     noise = terms.n_moved * terms.loss.lipschitz * space.radius**2 * per_sensitivity
-    least = LEAST_OF_KERNELS if space.n_features is None else LEAST_OF_FEATURES
-    return max(noise / terms.loss.noise_part, least * space.radius**2)
+    more = _MORE_OF_KERNELS if space.n_features is None else 1.0
+    least = more * terms.loss.least_regularization * space.radius**2
+    return max(noise / terms.loss.noise_part, least)

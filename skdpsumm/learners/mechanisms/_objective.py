@@ -29,7 +29,7 @@ from ...privacy._shifted_gaussian import ShiftedGaussianDP
 from ..erm._feature_space import FeatureSpace
 from ..erm._newton import check_tolerance
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms, smallest_tolerance
-from ._base import LEAST_OF_FEATURES, LearnerMechanism
+from ._base import LearnerMechanism
 from ._planning import Curvature
 
 # The solver's tolerance on the gradient, in units of the noise, but no less than so many times what
@@ -93,7 +93,7 @@ class ObjectivePerturbation(LearnerMechanism):
                 rank=corners.get("rank", 1),
                 trace=corners.get("trace"),
             )
-        return max(least, LEAST_OF_FEATURES * space.radius**2)
+        return max(least, terms.loss.least_regularization * space.radius**2)
 
     def least_cost(self, terms):
         # Of one row's curvature, below which no noise brings the claim.

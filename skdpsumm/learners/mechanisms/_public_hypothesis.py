@@ -1,10 +1,10 @@
 """PINP as printed (Algorithm 1): answer from a public hypothesis, pay only where it is wrong.
 
-Each query is one score of one point, <w*, phi(z)>, of sensitivity Delta = Delta_w R, for rows and
-for groups: test and answers are calibrated to Delta, and ask nothing else of a query. A noisy test
-tells whether the public hypothesis w_t is off by more than sigma; only then is a noisy answer
-released, and w_t updated by eta sign(d) phi(z). After B updates, or T points, all answers come from
-the hypothesis.
+Each query is the scores of one point, <w*, phi(z)>, which together move by Delta = Delta_w R in L2,
+for rows and for groups: test and answers are calibrated to Delta, and ask nothing else of a query.
+A noisy test tells whether the public hypothesis w_t is off by more than sigma in any score; only
+then are noisy answers released, and w_t updated by eta sign(d) phi(z). That is one update of all
+scores. After B updates, or T points, all answers come from the hypothesis.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from ..._docs import inherited_docs
@@ -22,13 +23,15 @@ from ..._linear_systems import Floats
 from ...privacy import PureDP
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism, Unprotected, ZeroConcentratedDP, zcdp_rho
-from ...privacy._noise import check_scale, noisy_integers
+from ...privacy._noise import check_scale, noisy_integers, on_grid
 from ...privacy._threshold import ThresholdDP, threshold_ratio
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Space, Terms
 from ._answers_at_points import score_units
 from ._base import AnsweredQueries, LearnerMechanism
 from ._functional import public_regularization
 
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 # Part of the budget of an epoch of "svt" that is spent on the test.
 _TEST_SHARE = 0.8
 
@@ -64,7 +67,10 @@ class UpdatePlan(ABC):
         self.space, self.terms = space, terms
         self.n_updates, self.max_queries = int(given.n_updates), int(given.max_queries)
         self.grid, moved = score_units(space, terms)
+        # How far one score moves, and all of a point in L2: rounding adds half a unit for either
+        # neighbour to each.
         self.unit = (moved + 1) * ROUNDED_UP
+        self.norm = (moved + math.sqrt(terms.n_scores)) * ROUNDED_UP
         failure = float(given.failure_probability)
         self._log = math.log(2 * self.max_queries) - math.log(failure)
         self._n_drawn = 0
@@ -88,68 +94,79 @@ class UpdatePlan(ABC):
         """Prepare for the queries up to the next update."""
 
     @abstractmethod
-    def answer(self, exact: int, public: int) -> int | None:
-        """Return a noisy answer where the public one is too far off, all in grid units."""
+    def answer(self, exact: Integers, public: Integers) -> tuple[Integers, Flags] | None:
+        """Return noisy scores, and which of them to release, or None if all public ones will do.
+
+        All are in grid units, one entry per score.
+        """
 
     def open(self, problem: Problem) -> UpdateAnswers:
         """Return the answering object, which holds the private minimiser."""
         return UpdateAnswers(problem.minimize(), self)
 
-    def _laplace(self, value: int, scale: float) -> int:
+    def _laplace(self, values: Integers, scale: float) -> Integers:
         self._n_drawn += 1
         seed = self.terms.seed(2, self._n_drawn)
-        return int(noisy_integers(np.array([value]), scale, "laplace", seed)[0])
+        return noisy_integers(values, scale, "laplace", seed)
 
 
 class SparseVectorPlan(UpdatePlan):
-    """AboveThreshold for each update, then a fresh answer (Lyu, Su and Li 2017).
+    """AboveThreshold for each update, then fresh answers (Lyu, Su and Li 2017).
 
-    An epoch has threshold noise Lap(2 Delta / e1), query noise Lap(4 Delta / e1) and an answer
-    with Lap(Delta / e2): (e1 + e2)-DP, B (e1 + e2) in all, or B (e1^2 + e2^2) / 2-zCDP.
+    A point's query is its largest error, over all scores, which moves by Delta at most. An epoch
+    has threshold noise Lap(2 Delta / e1), query noise Lap(4 Delta / e1) and q answers with Lap(b).
+    If these move by Delta_k, they are ``sum |Delta_k| / b <= sqrt(q) Delta / b``-DP, and ``sum
+    Delta_k^2 / (2 b^2) <= (Delta / b)^2 / 2``-zCDP, as each is Delta_k / b-DP. So with ``b =
+    sqrt(q) Delta / e2`` it is (e1 + e2)-DP, B (e1 + e2) in all, and with ``b = Delta / e2``,
+    whatever q, B (e1^2 + e2^2) / 2-zCDP.
     """
 
     def _calibrate(self):
         terms, part = self.terms, _TEST_SHARE
         if terms.delta == 0:
             each = terms.epsilon / self.n_updates
-            self._test, self._reply = part * each, (1 - part) * each
+            self._test, reply = part * each, (1 - part) * each / math.sqrt(terms.n_scores)
             self.mechanism = PureDP(terms.epsilon)
         else:
             rho = zcdp_rho(terms.epsilon, terms.delta)
             self._test = math.sqrt(2 * part * rho / self.n_updates)
-            self._reply = math.sqrt(2 * (1 - part) * rho / self.n_updates)
+            reply = math.sqrt(2 * (1 - part) * rho / self.n_updates)
             self.mechanism = ZeroConcentratedDP(rho)
+        self._scale = self.norm / reply
         self.sigma = 4 * self.unit / self._test * self._log * self.grid
 
     def start_epoch(self):
         if self.terms.is_private:
-            threshold = round(self.sigma / self.grid)
-            self._threshold = self._laplace(threshold, 2 * self.unit / self._test)
+            threshold = np.array([round(self.sigma / self.grid)])
+            self._threshold = int(self._laplace(threshold, 2 * self.unit / self._test)[0])
 
     def answer(self, exact, public):
-        noisy = self._laplace(abs(exact - public), 4 * self.unit / self._test)
-        if noisy < self._threshold:
+        error = np.abs(exact - public).max(keepdims=True)
+        if self._laplace(error, 4 * self.unit / self._test)[0] < self._threshold:
             return None
-        return self._laplace(exact, self.unit / self._reply)
+        return self._laplace(exact, self._scale), np.ones(len(exact), dtype=bool)
 
 
 class NoisyThresholdPlan(UpdatePlan):
-    """The paper's test: one noisy answer, compared with a fixed threshold and released if above.
+    """The paper's test: a noisy answer, compared with a fixed threshold and released if above.
 
-    Accounted by `threshold_ratio`, some 50 times tighter than as printed. No pure guarantee
-    exists: every test at the threshold tells a little.
+    Every score gets its own, and all that are above are one update of a vector. Accounted by
+    `threshold_ratio`, some 50 times tighter than as printed. No pure guarantee exists: every test
+    at the threshold tells a little.
     """
 
     def _calibrate(self):
         terms = self.terms
-        ratio = threshold_ratio(terms.epsilon, terms.delta, self.n_updates)
-        self._scale = self.unit / ratio
-        self.mechanism = ThresholdDP(ratio, self.n_updates)
+        n_values = int(terms.n_scores)
+        ratio = threshold_ratio(terms.epsilon, terms.delta, self.n_updates, n_values)
+        self._scale = self.norm / ratio
+        self.mechanism = ThresholdDP(ratio, self.n_updates, n_values)
         self.sigma = 4 * self._log * self._scale * self.grid
 
     def answer(self, exact, public):
         noisy = self._laplace(exact, self._scale)
-        return noisy if abs(noisy - public) * self.grid > self.sigma else None
+        above = np.abs(noisy - public) * self.grid > self.sigma
+        return (noisy, above) if above.any() else None
 
 
 @estimator
@@ -159,7 +176,8 @@ class UpdateMechanism(LearnerMechanism):
     Parameters
     ----------
     n_updates : int, default=5
-        B, how many updates of the hypothesis are paid for. "svt" is better for up to five.
+        B, how many updates of the hypothesis are paid for, each of all scores of a point. "svt" is
+        better for up to five.
     max_queries : int, default=1000
         T, after which answers come from the hypothesis alone. It sets the threshold of the test.
     failure_probability : float, default=0.05
@@ -279,22 +297,21 @@ class UpdateAnswers(AnsweredQueries):
     def _answer_point(self, z: Floats, exact: Floats, round_: int) -> tuple[Floats, bool]:
         """Return the scores of one point, and whether any of them is a fresh answer."""
         public = self.hypothesis().scores(z[None])[0]
-        answers, fresh = public.copy(), False
-        for k in range(self._n_scores):
-            if self.n_updates_left == 0 or round_ >= self._plan.max_queries:
-                break
-            grid = self._plan.grid
-            reply = self._plan.answer(round(exact[k] / grid), round(public[k] / grid))
-            if reply is not None:
-                # Counted first, so that an interrupt leaves no update that nobody paid for.
-                self.n_updates_left -= 1
-                self._plan.start_epoch()
-                answers[k], fresh = reply * grid, True
-                self._update(z, k, answers[k] - public[k])
-        return answers, fresh
+        if self.n_updates_left == 0 or round_ >= self._plan.max_queries:
+            return public, False
+        grid = self._plan.grid
+        reply = self._plan.answer(on_grid(exact, grid), on_grid(public, grid))
+        if reply is None:
+            return public, False
+        # Counted first, so that an interrupt leaves no update that nobody paid for.
+        self.n_updates_left -= 1
+        self._plan.start_epoch()
+        noisy, released = reply
+        answers = np.where(released, noisy * grid, public)
+        self._update(z, answers - public)
+        return answers, True
 
-    def _update(self, z: Floats, k: int, difference: float) -> None:
-        step = np.zeros(self._n_scores)
-        step[k] = self._plan.sigma / (2 * self._plan.space.radius**2) * np.sign(difference)
+    def _update(self, z: Floats, differences: Floats) -> None:
         self._points.append(z)
-        self._steps.append(step)
+        length = self._plan.sigma / (2 * self._plan.space.radius**2)
+        self._steps.append(length * np.sign(differences))

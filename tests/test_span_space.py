@@ -1,0 +1,166 @@
+"""The span of public points: features of one row alone, no longer than phi, and the best in it."""
+
+import numpy as np
+import pytest
+from scipy.linalg import cholesky, solve_triangular
+
+from skdpsumm import TDDLClassifier, TDILClassifier
+from skdpsumm.learners import FunctionalMechanism
+from skdpsumm.learners.erm._kernel_space import KernelSpace
+from skdpsumm.learners.erm._losses import HuberizedHinge
+from skdpsumm.learners.erm._problem import MAX_ROWS, Problem, Terms, factor_jitter
+from skdpsumm.learners.erm._span_space import SpanSpace
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0, 1, (300, 3))
+Z = RNG.uniform(0, 1, (37, 3))  # no multiple of what instructions take together
+CODES = np.where(np.sin(6 * X[:, 0]) + X[:, 1] > 1, 1.0, -1.0)[:, None]
+SPACES = {
+    "rbf": ("rbf", {"gamma": 2.0}),
+    "laplacian": ("laplacian", {"gamma": 2.0}),
+    "chi2": ("chi2", {"gamma": 1.0}),
+    "cosine": ("cosine", {}),
+    "poly": ("poly", {"gamma": 1.0, "coef0": 1.0, "degree": 3}),
+}
+each_kernel = pytest.mark.parametrize("name", SPACES)
+
+
+def kernel_space(name, intercept=0.0):
+    return KernelSpace(*SPACES[name], 1.0, intercept)
+
+
+def terms_of(space, regularization=0.5, **more):
+    return Terms(
+        **{"epsilon": np.inf, "delta": 1e-6, "adjacency": "add_remove", **more},
+        loss=HuberizedHinge(0.5),
+        regularization=regularization,
+        radius=space.radius,
+        n_scores=1,
+        noise_seed=None,
+        kernel_error=space.kernel_error,
+        max_rows=space.max_rows,
+    )
+
+
+@each_kernel
+def test_no_row_moves_a_bit_of_another(name):
+    space = SpanSpace(kernel_space(name), Z)
+    together = space.features(X)
+    alone = np.vstack([space.features(row[None]) for row in X])
+    assert np.array_equal(together, alone)
+    hostile = np.array([[1e308, 0, 1], [1e-300, 1e-9, 0], [0, 0, 0], [1e5, 1e5, 1e5]])
+    for rows in (np.vstack([hostile, X]), np.vstack([X[:1], hostile, X[1:]]), X[::-1]):
+        found = space.features(np.ascontiguousarray(rows))
+        kept = [i for i, row in enumerate(rows) if (row == X).all(axis=1).any()]
+        places = [int(np.flatnonzero((rows[i] == X).all(axis=1))[0]) for i in kept]
+        assert np.array_equal(found[kept], together[places])
+
+
+@each_kernel
+@pytest.mark.parametrize("intercept", [0.0, 1.5])
+def test_features_are_coordinates_of_the_projection(name, intercept):
+    kernel = kernel_space(name, intercept)
+    space = SpanSpace(kernel, Z)
+    values = space.features(np.vstack([X, Z]))
+    lengths = np.linalg.norm(values, axis=1)
+    assert (lengths <= kernel.radius * (1 + 1e-12)).all()
+    assert (lengths**2 <= np.diag(kernel.gram(X, X)).max() * (1 + 1e-9)).all()
+    on_points = values[len(X) :] @ values[len(X) :].T
+    assert np.allclose(on_points, kernel.gram(Z, Z), atol=1e-5 * kernel.radius**2)
+    weights = RNG.standard_normal((space.n_features, 1))
+    found = space.of_weights(weights)
+    assert np.array_equal(found.points, Z)
+    # Coefficients of an expansion are as large as the smallest direction is short.
+    assert np.allclose(found.scores(X), values[: len(X)] @ weights, atol=1e-5 * kernel.radius)
+
+
+def test_rows_longer_than_the_radius_are_clipped():
+    kernel = kernel_space("rbf")
+    space = SpanSpace(kernel, Z)
+    space._basis = 3 * space._basis
+    space._product = type(space._product)(np.ascontiguousarray(space._basis.T))
+    lengths = np.linalg.norm(space.features(X), axis=1)
+    assert (lengths <= kernel.radius * (1 + 1e-12)).all()
+    assert lengths.max() > 0.999
+
+
+def test_leading_directions_hold_most_of_the_trace_and_no_more():
+    kernel = kernel_space("rbf")
+    whole, leading = SpanSpace(kernel, Z), SpanSpace(kernel, Z, leading=True)
+    assert leading.n_features < whole.n_features == len(Z)
+    held = (leading.features(Z) ** 2).sum() / (whole.features(Z) ** 2).sum()
+    assert 0.9 <= held < 0.99
+
+
+def minimum(space, rows, codes, regularization=0.5):
+    terms = terms_of(space, regularization)
+    return Problem(space, rows, codes, terms).minimize(tolerance=1e-6).coefficients
+
+
+def test_a_row_moves_the_minimum_by_the_sensitivity_and_no_more():
+    space = SpanSpace(kernel_space("rbf"), Z)
+    terms = terms_of(space)
+    assert terms.max_rows == MAX_ROWS
+    assert terms.kernel_error == 0.0
+    with_all = minimum(space, X, CODES)
+    moved = [
+        np.linalg.norm(with_all - minimum(space, np.delete(X, i, 0), np.delete(CODES, i, 0)))
+        for i in range(0, 300, 30)
+    ]
+    assert max(moved) <= terms.sensitivity
+    # A row by itself, at a public point, reaches it.
+    one = np.linalg.norm(minimum(space, Z[:1], np.array([[1.0]]), regularization=10.0))
+    assert one == pytest.approx(terms_of(space, 10.0).step, rel=0.1)
+
+
+def test_the_best_of_the_span_is_better_than_the_projection_of_the_best():
+    kernel = kernel_space("rbf")
+    space = SpanSpace(kernel, Z[:12])
+    factor = kernel.gram(Z[:12], Z[:12]) + factor_jitter(kernel, 12) * np.eye(12)
+    factor = cholesky(factor, lower=True)
+    best = minimum(space, X, CODES, 0.01)
+    terms = terms_of(kernel, 0.01)
+    exact = Problem(kernel, X, CODES, terms).minimize()
+    projected = solve_triangular(factor, exact.careful_scores(Z[:12]), lower=True)
+
+    def objective(weights):
+        scores = space.features(X) @ weights
+        return terms.loss.value(scores, CODES).sum() + 0.005 * (weights**2).sum()
+
+    assert objective(best) < 0.8 * objective(projected)
+    for change in RNG.standard_normal((20, 12, 1)):
+        assert objective(best) <= objective(best + 0.01 * change)
+
+
+@pytest.mark.parametrize("make", [TDDLClassifier, TDILClassifier])
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_what_learners_release_is_an_expansion_in_the_landmarks(make, delta):
+    marks = FunctionalMechanism(n_landmarks=20)
+    model = make(kernel="rbf", schema=(0, 1), mechanism=marks, delta=delta, epsilon=50.0)
+    y = CODES[:, 0] > 0
+    model.fit(X, y)
+    assert model.predictor_.points.shape[0] == 20
+    assert model.privacy_.epsilon(1e-6) <= 50.0 * (1 + 1e-9)
+    assert model.score(X, y) > 0.7
+
+
+def test_more_rows_than_an_exact_kernel_takes():
+    many = np.tile(X, (210, 1))
+    assert len(many) > 60_000
+    model = TDILClassifier(
+        kernel="rbf", schema=(0, 1), mechanism=FunctionalMechanism(n_landmarks=20)
+    )
+    model.fit(many, np.tile(CODES[:, 0], 210))
+    assert model.score(X, CODES[:, 0]) > 0.8
+
+
+def test_kernels_of_the_users_are_not_learned_with_as_features():
+    # Their values may hang on the block, and features must not.
+    def kernel(A, B):
+        return np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2))
+
+    model = TDDLClassifier(kernel=kernel, epsilon=np.inf)
+    space = model._open_space(X, Z)[0]
+    narrowed, public = FunctionalMechanism().narrowed(space, Z, is_pure=False)
+    assert narrowed is space
+    assert public is Z
