@@ -104,6 +104,7 @@ _HALVES = Numeric(step=0.25, edges=[-1, 0, 1], unit="m", description="of all")
 _LAPLACE = LaplaceAnswers(n_landmarks=6)
 _EXPONENTIAL = ExponentialMechanism(n_rounds=2)
 _DESCENT = GradientDescent(n_steps=5)
+_SPAN_DESCENT = GradientDescent(n_steps=5, n_landmarks=6)
 NUMBER = {"y_bounds": (-1, 1)}
 
 SKETCHERS = {
@@ -148,7 +149,7 @@ CLASSIFIERS = {
     "exponential": TDILClassifier(mechanism=_EXPONENTIAL),
     "landmarks": TDILClassifier(kernel="rbf", **MARKS),
     "span": TDDLClassifier(**MARKS),
-    "span by descent": TDDLClassifier(mechanism=GradientDescent(n_steps=5, n_landmarks=6), **BOX),
+    "span by descent": TDDLClassifier(mechanism=_SPAN_DESCENT, **BOX),
     "laplace": TDDLClassifier(mechanism=_LAPLACE, **BOX),
     "answers of features": PINPClassifier(kernel="linear"),
 }
@@ -161,6 +162,7 @@ REGRESSORS = {
     "exponential": TDILRegressor(mechanism=_EXPONENTIAL, **NUMBER),
     "landmarks": TDILRegressor(kernel="rbf", **MARKS, **NUMBER),
     "span": TDDLRegressor(kernel=PolynomialKernel(degree=2), **MARKS, **NUMBER),
+    "span by descent": TDDLRegressor(mechanism=_SPAN_DESCENT, **BOX, **NUMBER),
     "laplace": TDDLRegressor(mechanism=_LAPLACE, **BOX, **NUMBER),
     "answers of features": PINPRegressor(kernel="linear", **NUMBER),
 }
