@@ -843,7 +843,8 @@ def test_lambda_does_not_look_at_the_data():
 
 
 def test_lambda_fixes_the_noise_on_a_prediction():
-    model = TDDLClassifier(gamma=1.0, epsilon=0.5).fit(X, DISC, X_public=Z)
+    model = TDDLClassifier(gamma=1.0, epsilon=0.5, mechanism="functional")
+    model.fit(X, DISC, X_public=Z)
     noise = model.sensitivity_ / model.privacy_.mechanism.mu
     assert noise == pytest.approx(0.5, rel=1e-2)
     assert clone(model).set_params(epsilon=np.inf).fit(X, DISC, X_public=Z).regularization_ == 0.01

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ from ..schema._vectorizer import n_splines, vectorize
 from ._public_points import MOST_COLUMNS, even_points, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
 from .erm._kernel_space import KERNELS, WITH_WIDTH, KernelSpace, PolynomialKernel, PrecomputedSpace
-from .erm._losses import Floats, Loss, as_loss, classifier_loss
+from .erm._losses import Floats, Huber, HuberizedHinge, Loss, SoftHinge, as_loss, classifier_loss
 from .erm._problem import (
     ROUNDED_UP,
     Minimizer,
@@ -56,9 +57,10 @@ _OF_AUTO_GAMMA = 0.5
 _N_KNOTS, _MOST_HATS = 6, 256
 # Public points at which landmarks are tried out.
 _N_PROBES = 64
-# Beyond this epsilon the minimiser itself is better than what so many steps of a descent come to;
-# steps grow as short as the loss is sharp.
-_LARGEST_EPSILON, _SHARPEST = 30.0, 10.0
+# Beyond the first epsilon the minimiser itself is better than what so many steps of a descent come
+# to, and beyond the second no Gaussian is found that dominates objective perturbation. Steps grow as
+# short as the loss is sharp.
+_MOST_OF_DESCENTS, _MOST_OF_OBJECTIVES, _SHARPEST = 30.0, 500.0, 10.0
 # A ledger that counts this many times a fit's epsilon should not do so unnoticed.
 _MANY_TIMES = 2.0
 
@@ -245,12 +247,19 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         """Return the name of the best mechanism, by public numbers."""
         kind: Any = "regressor" if is_regressor(self) else "classifier"
         is_sharp = self.loss != "auto" and as_loss(self.loss, kind).smoothness > _SHARPEST
-        if self._kind == "PINP" or is_sharp or not (self._is_explicit or self._spans_points):
+        if is_sharp or not self._may_descend:
             return "functional"
-        if self.delta > 0 and self.epsilon <= _LARGEST_EPSILON:
+        if self.delta > 0 and self.epsilon <= _MOST_OF_DESCENTS:
             return "gradient"
         minimises = self._kind == "TDIL" and self._is_explicit and self.max_rows_per_group is None
-        return "objective" if minimises else "functional"
+        is_ours = isinstance(self.loss, str | SoftHinge | HuberizedHinge | Huber)
+        is_priced = self.epsilon <= _MOST_OF_OBJECTIVES or self.epsilon == np.inf
+        return "objective" if minimises and is_ours and is_priced else "functional"
+
+    @property
+    def _may_descend(self) -> bool:
+        """Whether "auto" is gradient descent at some epsilon."""
+        return self._kind != "PINP" and (self._is_explicit or self._spans_points)
 
     @property
     def _spans_points(self) -> bool:
@@ -532,7 +541,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def _publish(self, draft: _Draft) -> None:
         released = self._release(draft.plan, draft.problem)
         self._coding, self.noise_ = draft.coding, _noise_of(draft, released)
-        told = str(self.noise_) if draft.problem.terms.is_private else ""
+        is_told = draft.problem.terms.is_private and not math.isnan(self.noise_.noise)
+        told = str(self.noise_) if is_told else ""
         self.privacy_ = replace(draft.privacy, noise=told)
         self._read_as = self._reading  # and later tables are, whatever becomes of parameters
         terms = draft.problem.terms
@@ -773,12 +783,16 @@ def _known_rows(learner: BaseKernelLearner, problem: Problem) -> int | None:
 
 
 def _noise_of(draft: _Draft, released: Minimizer | None) -> _planning.ReleasedNoise:
-    """Return what a release, and public numbers, tell of its noise."""
+    """Return what a release, and public numbers, tell of its noise.
+
+    A plan of somebody else's may state none: it is already paid for, so that is no error.
+    """
     plan: Any = draft.plan
     terms, half = draft.problem.terms, draft.coding.half
+    is_exact = getattr(plan, "noise_is_exact", False)
     found = _planning.ReleasedNoise(
-        noise=half * plan.score_noise,
-        kind="exact" if plan.noise_is_exact else "largest",
+        noise=half * getattr(plan, "score_noise", math.nan),
+        kind="exact" if is_exact else "largest",
         size=half,
         unit=draft.coding.unit,
     )
@@ -786,7 +800,7 @@ def _noise_of(draft: _Draft, released: Minimizer | None) -> _planning.ReleasedNo
     if released is None or not terms.is_private:
         return found
     try:
-        if plan.noise_is_exact:
+        if is_exact:
             return found.judged(*_planning.spread(plan, terms, released, draft.places), terms)
         if n_counted is None:
             return found
@@ -867,7 +881,12 @@ class IntervalCoding:
 
 
 def _has_probabilities(self) -> bool:
-    loss = self._loss(2)
+    if hasattr(self, "privacy_"):  # those of the fit, whatever becomes of parameters
+        return self._says_probabilities
+    return _says_probabilities(self._loss(2))
+
+
+def _says_probabilities(loss: Any) -> bool:
     return loss == "logistic" or getattr(loss, "has_probabilities", False)
 
 
@@ -910,10 +929,17 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         super()._check_parameters()
         classifier_loss(self._loss(2), 2)  # which checks it
 
+    def _publish(self, draft):
+        super()._publish(draft)
+        self._says_probabilities = _says_probabilities(self._loss(2))
+
     def _loss(self, n_classes: int) -> Any:
         """Return the loss that was given, or that the mechanism takes where none was."""
         if not (isinstance(self.loss, str) and self.loss == "auto"):
             return self.loss
+        is_auto = isinstance(self.mechanism, str) and self.mechanism == "auto"
+        if is_auto and self._may_descend and self.delta > 0:
+            return "logistic"  # at any epsilon, so that there are probabilities at all or at none
         return self._chosen_mechanism().default_losses[n_classes > 2]
 
     def _describe_target(self, y):
