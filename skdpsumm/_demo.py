@@ -198,7 +198,7 @@ LEARNERS = {
     "TDDL, released function": TDDLClassifier(**CUBIC),
     "TDDL, as printed (Laplace)": TDDLClassifier(mechanism="laplace", **CUBIC),
     "PINP, answers one by one": PINPClassifier(**CUBIC),
-    "TDIL, linear, objective": TDILClassifier(mechanism="objective"),
+    "TDIL, linear": TDILClassifier(),
 }
 LEARNER_EPSILONS = (0.3, 1.0, 3.0, np.inf)
 

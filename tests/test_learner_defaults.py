@@ -119,10 +119,12 @@ def test_the_default_of_lambda_has_no_jump_at_infinity(learner):
     rows = slice(60)
 
     def found(epsilon):
-        marks = (
-            {"mechanism": FunctionalMechanism(n_landmarks=16)} if learner is TDDLClassifier else {}
-        )
-        model = learner(schema=schema, epsilon=epsilon, **marks).fit(X[rows], y[rows])
+        mechanism = {
+            TDILClassifier: "objective",
+            TDDLClassifier: FunctionalMechanism(n_landmarks=16),
+            PINPClassifier: "functional",
+        }[learner]
+        model = learner(schema=schema, epsilon=epsilon, mechanism=mechanism).fit(X[rows], y[rows])
         return model.regularization_
 
     budgets = (40, 100, 1e3, 1e4, 1e6, 1e8, np.inf)

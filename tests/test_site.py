@@ -41,7 +41,7 @@ def api_entries(text):
 
 # 60, three for the schema (TableSchema, Numeric, Categorical), a sketcher that chooses, and its
 # picture; four for the private summary.
-MOST_ENTRIES = 70
+MOST_ENTRIES = 71
 ENTRIES = api_entries((ROOT / "docs/api.rst").read_text())
 
 

@@ -58,8 +58,8 @@ _N_KNOTS, _MOST_HATS = 6, 256
 # Public points at which landmarks are tried out.
 _N_PROBES = 64
 # Beyond the first epsilon the minimiser itself is better than what so many steps of a descent come
-# to, and beyond the second no Gaussian is found that dominates objective perturbation. Steps grow as
-# short as the loss is sharp.
+# to, and beyond the second no Gaussian is found that dominates objective perturbation. Steps grow
+# as short as the loss is sharp.
 _MOST_OF_DESCENTS, _MOST_OF_OBJECTIVES, _SHARPEST = 30.0, 500.0, 10.0
 # A ledger that counts this many times a fit's epsilon should not do so unnoticed.
 _MANY_TIMES = 2.0
