@@ -81,7 +81,7 @@ def choose_rows(train, test, epsilon):
 def learn(train, test, epsilon):
     """Train models that may be given to everybody: one from the rows, and one from a sketch."""
     X, y = train.drop(columns="income"), train["income"]
-    model = TDILClassifier(schema=INPUTS, mechanism="objective", classes=CLASSES)
+    model = TDILClassifier(schema=INPUTS, classes=CLASSES)
     for e in (epsilon, np.inf):
         model.set_params(epsilon=e).fit(X, y)
         print(f"AUC {auc(model, test):.3f}, {model.privacy_.badge}")

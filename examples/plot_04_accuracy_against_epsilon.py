@@ -35,7 +35,7 @@ ledger = PrivacyLedger(epsilon=np.inf, delta=1e-6)  # no cap: it keeps the recor
 common = {"classes": ["even", "odd"], "ledger": ledger}
 learners = {
     "TDDL, cubic": TDDLClassifier(kernel="poly", **common),
-    "TDIL, linear": TDILClassifier(mechanism="objective", **common),
+    "TDIL, linear": TDILClassifier(**common),
 }
 
 # %%
