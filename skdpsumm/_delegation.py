@@ -14,7 +14,8 @@ def inner_has(method: str) -> Callable[[Any], bool]:
 
     def check(self: DelegatingMixin) -> bool:
         # Before a fit of the parameter, then of what was fitted; the AttributeError is its own.
-        getattr(getattr(self, self._inner, self.estimator), method)
+        fitted = hasattr(self, self._inner)
+        getattr(getattr(self, self._inner) if fitted else self._unfitted, method)
         return True
 
     return check
@@ -25,6 +26,11 @@ class DelegatingMixin:
 
     _inner: ClassVar[str]
     estimator: Any
+
+    @property
+    def _unfitted(self) -> Any:
+        """The estimator as `fit` would set it."""
+        return self.estimator
 
     def _inner_input(self, X: Any) -> Any:
         """Return what the inner estimator gets in place of X."""

@@ -486,7 +486,7 @@ def test_the_output_noise_covers_its_own_rounding(epsilon, delta):
     terms = Terms(epsilon, delta, "add_remove", Logistic(), 1.0 / epsilon, 1.0, 1, None)
     plan = _objective.ObjectivePlan(FeatureSpace(None, 5000, 1.0, 0.0), terms)
     roundings = plan.noise_scale / terms.regularization / 2, plan.output_scale / 2
-    distance = plan.demands["tolerance"] + 2.0**-24 * math.sqrt(5000) * sum(roundings)
+    distance = plan._tolerance + 2.0**-24 * math.sqrt(5000) * sum(roundings)
     assert distance <= plan.output_scale * math.sqrt(1e-3) / plan.noise_scale / 2
 
 

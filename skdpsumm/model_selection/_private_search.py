@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
@@ -208,6 +209,17 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "groups": True}
     _required_parameters: ClassVar[list[str]] = ["estimator", "param_distributions"]
     _inner = "best_estimator_"
+
+    @property
+    def _unfitted(self) -> Any:
+        # The kind of noise decides on defaults: on the loss, and so on whether there are
+        # probabilities.
+        with suppress(TypeError, ValueError):  # `fit` says what is wrong with it
+            copy = clone(self.estimator)
+            last_step(copy).set_params(delta=self.delta)
+            return copy
+        return self.estimator
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [HasMethods(["fit", "predict"])],
         "param_distributions": [dict, list],
