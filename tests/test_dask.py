@@ -5,6 +5,7 @@ Most run on Dask's threads; those with `cluster` start two worker processes on t
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -352,8 +353,9 @@ def test_workers_get_no_ledger_and_no_noise(monkeypatch, tmp_path):
 
 def test_answers_of_workers_do_not_show_themselves():
     part = _partitions._Part(np.array([123456]), 99)
-    assert "123456" not in repr(part)
-    assert "99" not in repr(part)
+    shown = re.sub("0x[0-9a-f]+", "", repr(part))  # but for its address
+    assert "123456" not in shown
+    assert "99" not in shown
 
 
 def test_a_worker_with_another_engine_is_refused(monkeypatch):

@@ -810,7 +810,8 @@ def _noise_of(draft: _Draft, released: Minimizer | None) -> _planning.ReleasedNo
         seen = _planning.spread(plan, terms, released, draft.places)
         few = n_counted < _planning.FEW * _planning.rows_needed(plan, plan.space, terms, 1)
         return found.judged(*seen, terms, may_drown=few)
-    except ValueError:  # a user's function fails at a public point, and the model is paid for
+    except (ValueError, ArithmeticError):
+        # A user's function fails at a public point, or numbers overflow: the model is paid for.
         return found
 
 

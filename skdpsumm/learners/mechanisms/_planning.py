@@ -200,7 +200,7 @@ class ReleasedNoise:
         if not alone > 0:
             return self
         varies *= self.size
-        is_drowned = may_drown and varies**2 < (1 + _DROWNED) * alone**2
+        is_drowned = may_drown and varies < math.sqrt(1 + _DROWNED) * alone
         return replace(
             self,
             varies=varies,
