@@ -6,6 +6,7 @@ An audit calls a release thousands of times, and differs from a fit in nothing b
 import math
 
 import numpy as np
+import pytest
 from sklearn.base import clone
 
 from skdpsumm import PINPClassifier, TDDLClassifier, TDILClassifier
@@ -324,3 +325,10 @@ LEARNERS = {
         8,
     ),
 }
+
+
+def as_polars(frame):
+    """Return a frame of polars by way of Python's own values: its own way needs pyarrow."""
+    pl = pytest.importorskip("polars")
+    cells = frame.astype(object).where(frame.notna(), None)
+    return pl.DataFrame({name: cells[name].tolist() for name in frame})

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from releases import as_polars
 from sklearn.base import clone
 
 from skdpsumm import (
@@ -330,7 +331,7 @@ def test_bad_rows_cost_nothing(rows, message):
 @pytest.mark.parametrize("limit", [None, 2, "average"])
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_frames_are_read_in_blocks_and_give_the_same_bits(library, limit, monkeypatch):
-    frame = X if library == "pandas" else pytest.importorskip("polars").from_pandas(X)
+    frame = X if library == "pandas" else as_polars(X)
     persons = None if limit is None else np.arange(len(X)) // 3
     whole = sketcher(max_rows_per_group=limit).fit(frame, groups=persons)
     read, read_table = [], _reading.read_table

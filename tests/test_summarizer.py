@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from releases import as_polars
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -791,7 +792,7 @@ def test_no_container_changes_the_choice(package):
     target = wanted_people()
     expected = on_schema(epsilon=np.inf).fit(X, X_target=target, owners=owners).sample_indices_
     if package == "polars":
-        other = pl.DataFrame({n: X[n].astype(object).where(X[n].notna(), None) for n in X})
+        other = as_polars(X)
     elif package == "words":
         other = X.astype(object).where(X.notna(), None)
     else:

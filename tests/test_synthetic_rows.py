@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from releases import as_polars
 from sklearn.base import clone
 
 from skdpsumm import (
@@ -81,7 +82,7 @@ def test_a_seed_gives_the_same_rows_and_the_guarantee_goes_with_them(tmp_path):
 
 
 def test_a_frame_of_polars_and_an_array_give_their_own_kind():
-    table = pl.from_pandas(people())
+    table = as_polars(people())
     found = fitted(X=table, inference="graphical").sample(40, random_state=0)
     assert isinstance(found, pl.DataFrame)
     assert found["age"].dtype == pl.Int64
