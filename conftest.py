@@ -10,6 +10,7 @@ below 1e-6, or no test runs. What other processes draw is fresh: notebooks and t
 tests pass whatever it is, and audits in several processes, which are marked.
 """
 
+import importlib
 import importlib.util
 import math
 import os
@@ -25,6 +26,10 @@ for library in ("OPENBLAS", "OMP", "MKL"):
 # The same examples in every run; ``pytest --hypothesis-profile default`` looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+# The process that hands out tests makes warnings of ours again, those of each worker in a thread of
+# its own; and two threads that import a package for the first time at once see it half imported.
+importlib.import_module("skdpsumm")
 
 collect_ignore = ["tests/attacks"]  # apps that a test sends
 if importlib.util.find_spec("numba") is None:
