@@ -8,11 +8,6 @@ from .._docs import inherited_docs
 from ..privacy._contract import estimator
 from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 
-# Beyond this the minimiser itself is better than what so many steps of a descent come to.
-_LARGEST_EPSILON = 30.0
-# Steps of a descent grow as short as the loss is sharp.
-_SHARPEST = 10.0
-
 
 @estimator
 class BaseTDIL(BaseKernelLearner):
@@ -21,8 +16,9 @@ class BaseTDIL(BaseKernelLearner):
     Parameters
     ----------
     mechanism : str or mechanism object, default="auto"
-        "auto" takes the best by what is public: for a smooth loss "gradient", where epsilon is
-        above 30 or delta is 0 "objective" for explicit features; else "functional".
+        "auto" takes the best by what is public: for a smooth loss "gradient", up to epsilon 30 and
+        with delta > 0; for explicit features "objective", up to epsilon 500, at infinity and where
+        delta is 0; else "functional".
         "gradient" (`GradientDescent`): noisy gradient descent on all rows. "functional"
         (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or for a
         kernel on the best function in the span of public landmarks. "objective": noise in the
