@@ -83,11 +83,10 @@ from scipy.special import expit, log_ndtr, ndtr, ndtri
 
 from ._bisect import bisect
 from ._mechanisms import (
-    Cost,
+    DominatedByGaussian,
     Floats,
     GaussianDP,
     Mechanism,
-    NearIdeal,
     PureDP,
     check_cost,
     gdp_delta,
@@ -322,7 +321,7 @@ class Poisson(Stopping):
 
 
 @dataclass(frozen=True, repr=False)
-class BestOf(NearIdeal):
+class BestOf(DominatedByGaussian):
     """The best of a random number of runs that are mu-GDP each: the exact curve of the worst case.
 
     Parameters
@@ -363,17 +362,6 @@ class BestOf(NearIdeal):
         slack = f", log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}"
         slack = slack if self.log_ratio or self.tail else ""
         return f"BestOf({self.law.mean:g} runs on average of mu={self.mu:.6g}{slack})"
-
-    def group(self, size: int) -> GaussianDP:
-        return self.as_accountable().group(size)
-
-    def as_accountable(self) -> GaussianDP:
-        """Return the Gaussian mechanism that dominates this one at every epsilon."""
-        return GaussianDP(self.dominating_mu(), self.log_ratio, self.tail)
-
-    def price(self, accountant: str) -> Cost | None:
-        # One mu for all epsilons: of mu-GDP the filters know an adaptive sum.
-        return None if accountant == "pure" else self.as_accountable().price(accountant)
 
     def dominating_mu(self) -> float:
         """Return the smallest mu, rounded up, whose curve is nowhere below this one."""

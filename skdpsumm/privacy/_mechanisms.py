@@ -435,6 +435,25 @@ class GaussianDP(NearIdeal):
         return f"GaussianDP(mu={self.mu:.6g}{slack if self.log_ratio or self.tail else ''})"
 
 
+class DominatedByGaussian(NearIdeal):
+    """A mechanism whose curve has a closed form of its own, and which adds up as a Gaussian one."""
+
+    @abstractmethod
+    def dominating_mu(self) -> float:
+        """Return a mu whose curve is nowhere below this one, the slack of both aside."""
+
+    def group(self, size: int) -> GaussianDP:
+        return self.as_accountable().group(size)
+
+    def as_accountable(self) -> GaussianDP:
+        """Return the Gaussian mechanism that dominates this one at every epsilon."""
+        return GaussianDP(self.dominating_mu(), self.log_ratio, self.tail)
+
+    def price(self, accountant: str) -> Cost | None:
+        # One mu for all epsilons: of mu-GDP the filters know an adaptive sum.
+        return None if accountant == "pure" else self.as_accountable().price(accountant)
+
+
 @dataclass(frozen=True)
 class ZeroConcentratedDP(Mechanism):
     """rho-zero-concentrated differential privacy."""

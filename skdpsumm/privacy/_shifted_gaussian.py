@@ -40,10 +40,8 @@ from scipy.special import expit, log_ndtr, ndtri
 
 from ._bisect import bisect
 from ._mechanisms import (
-    Cost,
-    GaussianDP,
+    DominatedByGaussian,
     Mechanism,
-    NearIdeal,
     check_cost,
     gdp_delta,
     gdp_epsilon,
@@ -58,7 +56,7 @@ _HALVINGS = 14
 
 
 @dataclass(frozen=True, repr=False)
-class ShiftedGaussianDP(NearIdeal):
+class ShiftedGaussianDP(DominatedByGaussian):
     """A privacy loss below the largest of several Gaussian losses, each plus a constant.
 
     Parameters
@@ -100,17 +98,6 @@ class ShiftedGaussianDP(NearIdeal):
         terms = [f"{w:g} of mu={mu:.6g} + {shift:.4g}" for w, mu, shift in self.terms]
         slack = [f"log_ratio={self.log_ratio:.2g}, tail={self.tail:.2g}"]
         return f"ShiftedGaussianDP({', '.join(terms + slack * any((self.log_ratio, self.tail)))})"
-
-    def group(self, size: int) -> GaussianDP:
-        return self.as_accountable().group(size)
-
-    def as_accountable(self) -> GaussianDP:
-        """Return the Gaussian mechanism that dominates this one at every epsilon."""
-        return GaussianDP(self.dominating_mu(), self.log_ratio, self.tail)
-
-    def price(self, accountant: str) -> Cost | None:
-        # One mu for all epsilons: of mu-GDP the filters know an adaptive sum.
-        return None if accountant == "pure" else self.as_accountable().price(accountant)
 
     def compose_with(self, other: Mechanism) -> Mechanism | None:
         """Return the adaptive composition with another bound of this kind, in closed form."""
