@@ -1,45 +1,31 @@
-"""Write the three notebooks, one for each job of the library, from the scripts of the gallery.
+"""Write the three notebooks, one for each job of the library, and store their outputs.
 
-    python examples/notebooks.py
+    python examples/notebooks.py [sketches] [summaries] [learners]
 
-They are committed without outputs, so that a difference is one of the text or the code. A test
-compares them with what this script would write, and another one executes them.
+Each is made from a script of its name in `examples/notebooks/`: a docstring, and cells that start
+with ``# %%`` and a comment in Markdown. The notebook is run here and stored with what it printed
+and drew, so that you can read it without running anything. Noise is fresh in each run. A test compares
+the cells with the script, and another one runs them.
 """
 
 import re
+import sys
+import tempfile
 from pathlib import Path
 
 import nbformat
+from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-HERE = Path(__file__).resolve().parent
-FOLDER = HERE / "notebooks"
-NOTEBOOKS = {
-    "sketches": (1, 2, 3, 9, 10, 11, 12),
-    "summaries": (5, 6),
-    "learners": (4, 7, 8),
-}
-TITLES = {
-    "sketches": "Sketch once, ask forever",
-    "summaries": "Choose rows from many owners",
-    "learners": "Learn with kernels",
-}
+FOLDER = Path(__file__).resolve().parent / "notebooks"
+NAMES = ("sketches", "summaries", "learners")
 _DOCSTRING = re.compile(r'\A"""\n?(.*?)"""\n', re.DOTALL)
 _CELL = re.compile(r"^# %%\n", re.MULTILINE)
 _COMMENTS = re.compile(r"\A((?:#.*\n)*)")
 
 
-def scripts(name):
-    """Return the scripts of a notebook, in the order of the gallery."""
-    return [next(HERE.glob(f"plot_{number:02d}_*.py")) for number in NOTEBOOKS[name]]
-
-
 def cells_of(text):
-    """Return the cells of a script as pairs of kind and content.
-
-    Headings, emphasis and code are written alike in the gallery's reStructuredText and in Markdown,
-    and the scripts use nothing else.
-    """
+    """Return the cells of a script as pairs of kind and content."""
     docstring = _DOCSTRING.match(text)
     cells = [("text", docstring[1])]
     for cell in _CELL.split(text[docstring.end() :]):
@@ -51,13 +37,9 @@ def cells_of(text):
 
 def build(name):
     """Return a notebook, without outputs."""
-    paths = scripts(name)
-    sources = ", ".join(f"`{path.name}`" for path in paths)
-    cells = [("text", f"# {TITLES[name]}\n\nFrom the gallery: {sources}.")]
-    for path in paths:
-        cells += cells_of(path.read_text(encoding="utf-8"))
+    script = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
     make = {"text": new_markdown_cell, "code": new_code_cell}
-    notebook = new_notebook(cells=[make[kind](content) for kind, content in cells])
+    notebook = new_notebook(cells=[make[kind](content) for kind, content in cells_of(script)])
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"  # not at random, for the same text shall give the same file
     notebook.metadata = {
@@ -68,13 +50,26 @@ def build(name):
     return notebook
 
 
+def run(notebook, folder):
+    """Run a notebook in a folder, and return it with its outputs."""
+    place = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources=place)
+    before = dict(notebook.metadata)
+    client.execute()
+    notebook.metadata.update(before)  # without this machine's version of Python
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)  # when each cell ran
+    return notebook
+
+
 def main():
-    """Write them all."""
-    FOLDER.mkdir(exist_ok=True)
-    for name in NOTEBOOKS:
+    """Write them all, or those that are named."""
+    for name in sys.argv[1:] or NAMES:
+        with tempfile.TemporaryDirectory() as folder:
+            notebook = run(build(name), folder)
         path = FOLDER / f"{name}.ipynb"
-        nbformat.write(build(name), path)
-        print(path.relative_to(HERE.parent))
+        nbformat.write(notebook, path)
+        print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":
