@@ -4,8 +4,8 @@
 
 Each is made from a script of its name in `examples/notebooks/`: a docstring, and cells that start
 with ``# %%`` and a comment in Markdown. The notebook is run here and stored with what it printed
-and drew, so that you can read it without running anything. Noise is fresh in each run. A test compares
-the cells with the script, and another one runs them.
+and drew, so that you can read it without running anything. Noise is fresh in each run. A test
+compares the cells with the script, and another one runs them.
 """
 
 import re
