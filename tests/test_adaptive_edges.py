@@ -37,7 +37,7 @@ def refused(model, X, message, groups=None):
     return not ledger.entries()
 
 
-@pytest.mark.filterwarnings("ignore:noise_seed is set")
+@pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 @pytest.mark.parametrize(("adjacency", "limit"), UNITS)
 @pytest.mark.parametrize("delta", [0.0, 1e-100])
 def test_noise_that_some_step_could_not_have_costs_nothing(delta, adjacency, limit):

@@ -24,7 +24,7 @@ from skdpsumm.privacy import GaussianDP
 
 LEARNER = TDILClassifier(kernel="linear", mechanism="functional", classes=[False, True])
 BOUNDS = {"norm_bound": [1.0, 1.5]}
-seeded = pytest.mark.filterwarnings("ignore:noise_seed is set")
+seeded = pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 
 
 def search(choices=BOUNDS, **params):

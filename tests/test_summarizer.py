@@ -368,15 +368,15 @@ def test_a_score_that_is_no_accuracy_says_so():
     X, y, owners, target, target_y = problem()
     m = model().fit(X, y, X_target=target, owners=owners)
     held = {"X_holdout": target, "y_holdout": target_y}
-    assert said(lambda: m.score(X, y), "no accuracy") == 1
-    assert said(lambda: [m.score(X), m.score(), m.score(X, y, **held)], "no accuracy") == 0
+    assert said(lambda: m.score(X, y), "For an accuracy") == 1
+    assert said(lambda: [m.score(X), m.score(), m.score(X, y, **held)], "For an accuracy") == 0
     m.fit(X, y, X_target=target, owners=owners, **held)
-    assert said(lambda: m.score(X, y), "no accuracy") == 0
+    assert said(lambda: m.score(X, y), "For an accuracy") == 0
 
 
 def test_a_missing_target_is_told():
     X, y, *_ = problem()
-    missing = "X_target is missing"
+    missing = "match as X_target"
     assert said(lambda: summarizer().fit(X), missing) == 1
     assert said(lambda: summarizer().fit_resample(X, y), missing) == 1
     assert said(lambda: model().fit(X, y), missing) == 1
@@ -388,9 +388,9 @@ def test_a_search_does_not_repeat_what_is_said():
     X, y, *_ = problem()
     search = GridSearchCV(model(), {"summarizer__epsilon": [1.0, 2.0]}, cv=2)
     assert said(lambda: cross_val_score(model(), X, y, cv=2), "X_target") == 0
-    assert said(lambda: search.fit(X, y), "no accuracy") == 0
-    assert said(lambda: search.fit(X, y), "X_target is missing") == 1  # to refit
-    assert said(lambda: search.score(X, y), "no accuracy") == 1
+    assert said(lambda: search.fit(X, y), "For an accuracy") == 0
+    assert said(lambda: search.fit(X, y), "match as X_target") == 1  # to refit
+    assert said(lambda: search.score(X, y), "For an accuracy") == 1
 
 
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
@@ -412,7 +412,7 @@ def test_what_the_release_shows_is_told_when_all_is_set():
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
     s = summarizer(n_components=1000, ledger=ledger)
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", "What was released")
+        warnings.filterwarnings("error", "Give a schema and leave")
         with pytest.raises(UserWarning, match="near 0 between any"):
             s.fit(100 * X, X_target=100 * target, owners=owners)
     assert len(ledger.entries()) == 1

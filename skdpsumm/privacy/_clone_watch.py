@@ -101,12 +101,11 @@ class CloneWatch:
         left = bisect_left(range(1, _MANY + 2), True, key=lambda n: not fits(_times(n, cost)))
         most = f"over {_MANY:,}" if left > _MANY else left
         warnings.warn(
-            f"{count} charges to data set {dataset!r} are by clones of one estimator "
-            f"({label or 'without a label'}), as a search or a cross-validation makes them. Every "
-            "fit is charged in full: c candidates by k folds make c * k fits, and one to refit. "
-            f"So far these cost epsilon={epsilon_of(paid):.4g}; of fits like the last, "
-            f"{', '.join(prices)}, and the cap holds {most} more. Lower epsilon, search on public "
-            "data, or take PrivateSearchCV, which chooses parameters at one price.",
+            "Search with PrivateSearchCV, which has one price, or on public data: a search or a "
+            "cross-validation charges every fit in full, and c candidates by k folds make c * k "
+            f"fits and one to refit. {count} charges to data set {dataset!r} by clones of one "
+            f"estimator ({label or 'without a label'}) cost epsilon={epsilon_of(paid):.4g} so far. "
+            f"Of fits like the last, {', '.join(prices)}, and the cap holds {most} more.",
             BudgetWarning,
             stacklevel=4,
         )

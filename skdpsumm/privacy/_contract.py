@@ -230,8 +230,8 @@ def columns_kept(estimator: Any) -> Iterator[None]:
 def warn_of_seed() -> None:
     """Warn that seeded noise protects nobody."""
     warn_caller(
-        "noise_seed is set: the noise can be computed by anyone who learns the seed. Use it for "
-        "simulations only, and noise_seed=None for a release.",
+        "Set noise_seed=None for a release. With a seed, anyone who learns it can compute the "
+        "noise: use it for simulations only.",
         PrivacyLeakWarning,
     )
 

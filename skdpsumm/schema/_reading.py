@@ -493,8 +493,8 @@ def _warn_of_the_target(y: Any, schema: Any) -> None:
     name = getattr(y, "name", None)
     if isinstance(name, str) and name in (schema.names or ()):
         warn_caller(
-            f"The schema describes column {name!r}, which is the name of y, too: a model that is "
-            "given the answer learns nothing else. Leave the column out of the schema.",
+            f"Leave column {name!r} out of the schema: it has the name of y, and a model that is "
+            "given the answer learns nothing else.",
             UserWarning,
         )
 

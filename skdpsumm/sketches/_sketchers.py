@@ -444,9 +444,9 @@ def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:
         told = ", ".join(map(repr, names[:_MOST_NAMED]))
         more = f" and {len(names) - _MOST_NAMED} others" if len(names) > _MOST_NAMED else ""
         warn_caller(
-            f"marginals leaves out {told}{more}, of which the sketch will tell nothing: answers "
-            "take their values to be spread evenly. Add a group of each, such as "
-            f"[{names[0]!r}], or leave them out of the schema.",
+            f"Add a group of {told}{more} to marginals, such as [{names[0]!r}], or leave them out "
+            "of the schema. The sketch will tell nothing of them: answers take their values to be "
+            "spread evenly.",
             UserWarning,
         )
 

@@ -61,9 +61,8 @@ CONSTRAINTS: dict[str, Any] = {
 _NO_ANSWER = object()
 OTHER_LABELS = "sent labels of another kind than most owners"
 _REACHED = (
-    "An owner has as many rows of the summary as max_share_per_owner allows, and sent more: where "
-    "you trust the owners, and one of them may hold all that is like the target, raise it, at most "
-    "to 1."
+    "Raise max_share_per_owner, at most to 1, if you trust the owners and one of them may hold all "
+    "that is like the target: an owner has as many rows of the summary as it allows, and sent more."
 )
 _ROWS_PER_BATCH = 1024
 # Keys of seeds: what is released of the target, what protocols release, their coins, and those by

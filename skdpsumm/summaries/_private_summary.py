@@ -499,7 +499,7 @@ def warn_last(summarizer: Any, draft: SketchDraft) -> None:
         return
     few = "no" if summarizer._out_of_reach else "few"
     warn_caller(
-        "Ask more owners, whose rows are more like X_target, or describe the target by fewer "
+        "Ask more owners whose rows are like X_target, or describe the target by fewer "
         f"columns: the merged sketch has {few} rows there. The weighted synthetic rows are worth "
         f"{worth:.0f} of equal weight (effective_sample_size_), for {n_inputs} inputs of a model, "
         "so models trained on the summary may be near chance.",

@@ -297,9 +297,9 @@ def warn_if_kernel_vanishes(
     unsure = 2 * (noise_energy * math.sqrt(2 / len(mean)) + count_std / n_rows**2)
     if unsure + max(likeness, 0.0) < _LEAST_LIKENESS:  # else noise may have drowned it
         warn_caller(
-            "What was released of the target tells that the kernel is near 0 between any two rows "
-            "of it, so that none match and the choice is near random: gamma is too large for "
-            'columns in these units. Give a schema and leave gamma="auto", or lower gamma.',
+            'Give a schema and leave gamma="auto", or lower gamma: it is too large for columns in '
+            "these units. What was released of the target shows that the kernel is near 0 between "
+            "any two of its rows, so that the choice is near random.",
             UserWarning,
         )
 

@@ -33,9 +33,9 @@ from ._summarizer import PrivateMMDSummarizer
 _MOST_TARGET_ROWS = 10_000
 _ROUTED = ("X_target", "owners", "groups", "target_groups", "X_holdout", "y_holdout")
 _NO_ACCURACY = (
-    "score looks at neither X nor y, and has returned minus the MMD between the chosen rows and "
-    "the target, which is no accuracy. Give labelled rows of the target's population, by name: "
-    "score(X_holdout=..., y_holdout=...)."
+    "For an accuracy, give labelled rows of the target's population by name: score(X_holdout=..., "
+    "y_holdout=...). score looks at neither X nor y, and has returned minus the MMD between the "
+    "chosen rows and the target."
 )
 _TRAINED_ON_ROWS = "the model was trained on real rows of the owners, which it may reveal"
 

@@ -41,8 +41,8 @@ from ._releases import RELEASES, OwnerValueRelease, OwnerValues
 from ._sketches import Sketches
 
 _NO_TARGET = (
-    "X_target is missing, so X itself is the target. Pass the rows to match as X_target; where X "
-    "is meant, set target_is_owners=True."
+    "Pass the rows to match as X_target. It is missing, so X itself is the target; if you mean "
+    "that, set target_is_owners=True."
 )
 _NO_LABELS = (
     "X and y have different numbers of rows. y stands for labels of X, which play no part in the "

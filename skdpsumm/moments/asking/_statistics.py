@@ -445,8 +445,8 @@ class StatisticsMixin:
         low, high = self.schema_.bound(j) or (-np.inf, np.inf)
         if np.any((cuts < low) | (cuts > high)):
             warn_caller(
-                f"thresholds of column {self.schema_.name(j)!r} reach outside its range "
-                f"({low:g}, {high:g}), to which its values are clipped: nothing is known there.",
+                f"Ask thresholds of column {self.schema_.name(j)!r} within its range "
+                f"({low:g}, {high:g}): values are clipped to it, and nothing is known outside.",
                 AnswerWarning,
             )
         labels = [f"{self.schema_.name(j)} <= {c:.12g}" for c in cuts]

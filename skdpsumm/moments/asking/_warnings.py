@@ -62,8 +62,8 @@ def warn_of_constants(truths: NDArray, hidden: NDArray, *, certain: bool = False
             "from none to all of them."
         )
         warn_caller(
-            f"The question holds {' or '.join(held)} on the synthetic points{which}: is a category "
-            f"misspelt, or a threshold outside the range? {then}",
+            f"Check the spelling of categories and the range of thresholds: the question holds "
+            f"{' or '.join(held)} on the synthetic points{which}. {then}",
             AnswerWarning,
         )
 
@@ -93,10 +93,10 @@ def warn_of_the_wide(
     if wide.any():
         which = _named(np.flatnonzero(wide), about)
         warn_caller(
-            f"The release tells next to nothing of {which}: its interval is wider than half of "
-            "what is possible. When you sketch again, take a larger epsilon or fewer columns, have "
-            "columns that are asked together counted together (`workload` or `marginals`), and say "
-            "`step` or `edges` in the schema.",
+            f"Do not rely on {which}: its interval is wider than half of what is possible. When "
+            "you sketch again, use a larger epsilon or fewer columns, count columns together that "
+            "you ask together (`workload` or `marginals`), and give `step` or `edges` in the "
+            "schema.",
             AnswerWarning,
         )
 
@@ -114,9 +114,9 @@ def warn_of_the_unseen(
     names = [positions.columns.name(j) for j in sorted(unseen & rows.taken)]
     if names:
         warn_caller(
-            f"No histogram of the sketch has {first_of([repr(name) for name in names])}: the "
-            "answer takes the values to be spread evenly, and `noise_std_error` does not cover "
-            "that. When you sketch again, give a group of each such column to `marginals`.",
+            f"Add {first_of([repr(name) for name in names])} to `marginals` when you sketch again: "
+            "no histogram of this sketch has it. The answer takes the values to be spread evenly, "
+            "and `noise_std_error` does not cover that.",
             AnswerWarning,
         )
     return bool(names)
@@ -180,19 +180,17 @@ def warn_of_the_unexplained(
         worst = float(np.min(1 - rest[missed] / spread[missed]))
         warn_caller(
             f"The sketch explains only {max(worst, 0.0):.0%} of {which} over the synthetic points. "
-            "What it misses is answered as if columns were independent and rows even within bins, "
-            "and `noise_std_error` does not cover that. When you sketch again, give `step` or "
-            "`edges` in the schema, or `n_bins`, for the values and thresholds asked, and columns "
-            "that are asked together one histogram (marginals=[['a', 'b']]); or sketch fewer "
-            "columns, with more n_components or another gamma.",
+            "It answers the rest as if columns were independent and rows even within bins, and "
+            "`noise_std_error` does not cover that. When you sketch again, give `step`, `edges` "
+            "or `n_bins` for the values asked, count columns together that you ask together "
+            "(marginals=[['a', 'b']]), or use fewer columns or more n_components.",
             AnswerWarning,
         )
     elif wide.any():
         warn_caller(
             f"{hidden.max():.0%} of the rows decide {which} by where in their bins they are, which "
             "the sketch does not tell. `interval` allows for all of it. When you sketch again, "
-            "give `edges` in the schema beside the values asked, or `step` if values are on a "
-            "grid.",
+            "give `edges` in the schema at the values asked, or `step` if values are on a grid.",
             AnswerWarning,
         )
 
@@ -253,9 +251,8 @@ def warn_of_coarse_bins(model: MomentRegression, columns: TableSchema) -> None:
             beyond = " Values beyond the range are there, too: is it right?" * at_an_end
             warn_caller(
                 f"Column {columns.name(j)!r}: {mass[place]:.0%} of the rows are in one bin, from "
-                f"{left:g} to {right:g}, and the sketch does not tell where in it. Its mean may be "
-                f"off by {off:.3g} beside the noise. When you sketch it again, divide this bin: "
-                "give `edges` in the schema, or `step` if values are on a grid, or more "
-                f"`n_bins`.{beyond}",
+                f"{left:g} to {right:g}, so that its mean may be off by {off:.3g} beside the "
+                "noise. When you sketch it again, divide this bin: give `edges` in the schema, or "
+                f"`step` if values are on a grid, or more `n_bins`.{beyond}",
                 AnswerWarning,
             )

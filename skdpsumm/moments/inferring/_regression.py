@@ -381,9 +381,9 @@ class IterativeSolver:
         if len(short):
             missed = tolerance * np.sqrt(np.max(size[short] / goal[short]))
             warn_caller(
-                f"The regression on {len(right):,} features has not converged (relative residual "
-                f"{missed:.1e}), and answers may be off. Sketch fewer columns together, or with "
-                "fewer bins.",
+                f"Sketch fewer columns together, or with fewer bins: the regression on "
+                f"{len(right):,} features has not converged (relative residual {missed:.1e}), and "
+                "answers may be off.",
                 ConvergenceWarning,
             )
         return solution

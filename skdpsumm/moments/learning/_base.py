@@ -464,10 +464,10 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if self.weights == "ridge":
             ways.insert(0, "weights='maxent'")
         warn_caller(
-            f"The {self.n_synthetic} synthetic points are worth {self.effective_sample_size_:.0f} "
-            f"of equal weight (effective_sample_size_), for {n_parameters - 1} inputs: the model "
-            "may be near chance, for few points match the sketch. Take "
-            f"{', '.join(ways[:-1])} or {ways[-1]}.",
+            f"Use {', '.join(ways[:-1])} or {ways[-1]}. Few synthetic points match the sketch: "
+            f"{self.n_synthetic} are worth {self.effective_sample_size_:.0f} of equal weight "
+            f"(effective_sample_size_), for {n_parameters - 1} inputs, so the model may be near "
+            "chance.",
             UserWarning,
         )
 
@@ -626,8 +626,8 @@ def warn_of_invisible_inputs(
     """
     if sketch.is_drowned:
         warn_caller(
-            "The noise drowns the sketch, which cannot tell the number of rows from zero: the "
-            "model has learnt nothing. Take a larger epsilon, more rows or fewer features.",
+            "Use a larger epsilon, more rows or fewer features: the noise drowns the sketch, which "
+            "cannot tell the number of rows from zero, and the model has learnt nothing.",
             AnswerWarning,
         )
         return
@@ -664,10 +664,9 @@ def _warn_of_the_unconnected(sketch: PrivateSketch, columns: TableSchema, target
     name, told = columns.name(target), first_of([repr(columns.name(j)) for j in unseen])
     pair = [j if columns.names is None else columns.name(j) for j in (unseen[0], target)]
     warn_caller(
-        f"The sketch tells nothing of how {name!r} goes with {told}, of {len(inputs)} inputs: no "
-        "histogram counts them together, nor each with a third column. The model takes them to "
-        "be independent. Sketch histograms of pairs with the target "
-        f"(HistogramSketcher(marginals=[{pair!r}, ...])), or leave the sketcher out.",
+        "Leave the sketcher out, or count pairs with the target "
+        f"(HistogramSketcher(marginals=[{pair!r}, ...])). The sketch tells nothing of how {name!r} "
+        f"goes with {told}, of {len(inputs)} inputs, and the model takes them to be independent.",
         AnswerWarning,
     )
 

@@ -227,9 +227,9 @@ class Regression:
         names = [repr(name) for name, is_so in zip(self._design.names, some, strict=True) if is_so]
         if names:
             warn_caller(
+                "Leave columns out, merge rare categories, or give an estimator with a penalty. "
                 f"The release does not tell the coefficients of {first_of(names)}: it shows no "
-                "rows of theirs, or none of some class. Their intervals are infinite. Leave these "
-                "columns out, take rare categories together, or give an estimator with a penalty.",
+                "rows of theirs, or none of some class. Their intervals are infinite.",
                 AnswerWarning,
             )
 
