@@ -35,7 +35,7 @@ from skdpsumm.sketches._bins import (
 )
 from skdpsumm.sketches._steps import MOST_CELLS, Design, first_map
 
-pytestmark = pytest.mark.filterwarnings("ignore:noise_seed is set")
+pytestmark = pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 
 SCHEMA = TableSchema(
     {

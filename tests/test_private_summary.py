@@ -28,7 +28,7 @@ from skdpsumm.sketches._private_sketch import PendingRelease
 from skdpsumm.summaries import Curator, SketchCurator, Sketches, SketchOwner, _sketches, _summarizer
 from skdpsumm.summaries import _private_summary as private_summary
 
-pytestmark = pytest.mark.filterwarnings("ignore:noise_seed is set")
+pytestmark = pytest.mark.filterwarnings("ignore:Set noise_seed=None")
 PEOPLE = TableSchema(
     {"age": Numeric(17, 90, step=1), "job": Categorical(["clerk", "farmer"], missing=True)}
 )

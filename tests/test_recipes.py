@@ -36,7 +36,7 @@ X = np.random.default_rng(0).uniform(-0.5, 0.5, (400, 3))
 LABELS = X[:, 0] > 0
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:noise_seed is set"),
+    pytest.mark.filterwarnings("ignore:Set noise_seed=None"),
     pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning"),
 ]
 

@@ -20,7 +20,7 @@ from skdpsumm.summaries._selection import Quotas, exact_search
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
-    pytest.mark.filterwarnings("ignore:An owner has as many rows"),
+    pytest.mark.filterwarnings("ignore:Raise max_share_per_owner"),
 ]
 SIMULATED = {"noise_seed": 0, "random_state": 0, "n_components": 200, "gamma": 0.5}
 

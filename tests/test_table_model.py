@@ -19,7 +19,7 @@ from skdpsumm.moments.inferring._table_model import TableModel
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning"),
-    pytest.mark.filterwarnings("ignore:marginals leaves out"),
+    pytest.mark.filterwarnings("ignore:Add a group of"),
 ]
 SCHEMA = TableSchema(
     {
