@@ -119,8 +119,8 @@ def sgd_noise(rate, steps, epsilon, delta):
 
 # For each epsilon: (share of rows in a batch, steps, clipping norm, learning rate). The first was
 # tuned without either data set: best mean AUC on three synthetic tables of 50,000 rows (one-hot
-# columns and numbers driven by three latent variables, logistic labels, Bayes AUC .87 to .93) out
-# of 135 settings: 9 pairs of rate and steps from full batches to 1 in 50, clip .1, .3 or 1,
+# columns and numbers driven by three latent variables, logistic labels, Bayes AUC 0.87 to 0.93) out
+# of 135 settings: 9 pairs of rate and steps from full batches to 1 in 50, clip 0.1, 0.3 or 1,
 # learning rate 2 to 32. The other two were the best on Adult and on Covertype themselves, splits
 # 100 to 102, and are for the oracle only.
 SGD_PARAMETERS = {
@@ -137,7 +137,7 @@ def nearest(parameters, epsilon):
 
 
 def dp_sgd(X_train, y_train, X_test, epsilon, delta, seed, oracle=False):
-    """Return scores by DP-SGD: Poisson batches or all rows, heavy ball .9, mean of the last half.
+    """Return scores by DP-SGD: Poisson batches or all rows, heavy ball 0.9, mean of the last half.
 
     The accountant is dp_accounting's of privacy loss distributions; all rows at once compose to
     one Gaussian mechanism. A step divides by the expected batch size, so n counts as public.
@@ -302,12 +302,12 @@ np.save(sys.argv[2], X_test.numpy() @ average.module._module.weight.detach().num
 
 
 def opacus(X_train, y_train, X_test, epsilon, delta, seed, python):
-    """Run Opacus' DP-SGD of a torch.nn.Linear: heavy ball .9, mean of the last half.
+    """Run Opacus' DP-SGD of a torch.nn.Linear: heavy ball 0.9, mean of the last half.
 
     Settings are `dp_sgd`'s, the accountant is its default, PRV, and batches are Poisson. A search
-    of its own over 16 settings on the tables of rivals_tuning.py took all rows, 100 steps, clip .3
-    and rate 2 at every epsilon (from 1 on by .0003 or less). That gained .001 on Adult at .1 and
-    lost .006 to .026 in the other seven cells, so it is not used.
+    of its own over 16 settings on the tables of rivals_tuning.py took all rows, 100 steps, clip 0.3
+    and rate 2 at every epsilon (from 1 on by 0.0003 or less). That gained 0.001 on Adult at 0.1 and
+    lost 0.006 to 0.026 in the other seven cells, so it is not used.
     """
     if delta == 0:
         return None

@@ -1,6 +1,6 @@
 """Graphical models of noisy marginals: what the tree cannot hold, and what a fit costs.
 
-    python examples/benchmarks/graphical.py --covertype FILE [--epsilons .3 1 3] [--seeds 3]
+    python examples/benchmarks/graphical.py --covertype FILE [--epsilons 0.3 1 3] [--seeds 3]
         [--quick]
 
 FILE is an npz of UCI's Covertype with X (n, 54), whose first ten columns are numbers, and y in
@@ -26,30 +26,30 @@ all pairs and 100,000 rows, for random tables.
 Means of two seeds (2026-11):
 
     epsilon  way          rows     pairs  left out  triples      s
-    0.3      counts                .1050     .1006
-             tree                  .0760     .0750    .1293
-             two trees             .0903     .0713    .1590    .44
-             raked        20,000   .0644     .0529    .1216    .17
-             raked        50,000   .0633     .0513    .1143    .29
-             raked       100,000   .0629     .0509    .1116    .49
-             both raked  100,000   .0657     .0531    .1164    .44
-             table                 .0629     .0485             .12
-    1        counts                .0391     .0377
-             tree                  .0428     .0543    .0890
-             two trees             .0654     .0506    .1317    .45
-             raked        20,000   .0286     .0259    .0855    .26
-             raked        50,000   .0275     .0245    .0750    .42
-             raked       100,000   .0272     .0240    .0702    .71
-             both raked  100,000   .0283     .0245    .0739    .72
-             table                 .0271     .0224             .12
-    3        counts                .0154     .0150
-             tree                  .0299     .0468    .0753
-             two trees             .0565     .0435    .1227    .47
-             raked        20,000   .0140     .0133    .0788    .25
-             raked        50,000   .0124     .0116    .0628    .42
-             raked       100,000   .0122     .0112    .0566    .71
-             both raked  100,000   .0126     .0114    .0614    .71
-             table                 .0121     .0105             .12
+    0.3      counts                0.1050     0.1006
+             tree                  0.0760     0.0750    0.1293
+             two trees             0.0903     0.0713    0.1590    0.44
+             raked        20,000   0.0644     0.0529    0.1216    0.17
+             raked        50,000   0.0633     0.0513    0.1143    0.29
+             raked       100,000   0.0629     0.0509    0.1116    0.49
+             both raked  100,000   0.0657     0.0531    0.1164    0.44
+             table                 0.0629     0.0485             0.12
+    1        counts                0.0391     0.0377
+             tree                  0.0428     0.0543    0.0890
+             two trees             0.0654     0.0506    0.1317    0.45
+             raked        20,000   0.0286     0.0259    0.0855    0.26
+             raked        50,000   0.0275     0.0245    0.0750    0.42
+             raked       100,000   0.0272     0.0240    0.0702    0.71
+             both raked  100,000   0.0283     0.0245    0.0739    0.72
+             table                 0.0271     0.0224             0.12
+    3        counts                0.0154     0.0150
+             tree                  0.0299     0.0468    0.0753
+             two trees             0.0565     0.0435    0.1227    0.47
+             raked        20,000   0.0140     0.0133    0.0788    0.25
+             raked        50,000   0.0124     0.0116    0.0628    0.42
+             raked       100,000   0.0122     0.0112    0.0566    0.71
+             both raked  100,000   0.0126     0.0114    0.0614    0.71
+             table                 0.0121     0.0105             0.12
 
 Weights on rows of one tree win at any number of rows. A second tree knows less of the pairs of the
 first than the first does, and mixing the two, or their rows, makes everything worse. Messages on a

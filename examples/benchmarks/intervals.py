@@ -1,7 +1,7 @@
 """Coverage of the default 95 % interval: ten kinds of questions, five tables, three epsilons.
 
     python examples/benchmarks/intervals.py [--data FOLDER] [--out FILE] [--releases 200] [--jobs 2]
-        [--tables uniform skewed atoms correlated adult] [--epsilons .3 1 3] [--quick]
+        [--tables uniform skewed atoms correlated adult] [--epsilons 0.3 1 3] [--quick]
         [--kinds mean ...] [--population] [--report]
 
 The tables: four synthetic ones of 10,000 rows, five columns of numbers and two of categories, and
@@ -15,7 +15,7 @@ from the table. Every release is real: ``M2MEstimator(schema, epsilon).fit(frame
 Prints, for each table, epsilon and kind:
 
     cover       share of (release, question) whose interval holds the table's own value
-    p           of the test that this is below .90, clustered by release, after Holm's correction
+    p           of the test that this is below 0.90, clustered by release, after Holm's correction
                 for all cells printed
     worst       coverage of the question that is covered least
     in, out     median of width / (2 x 1.96 root mean square of the errors over the releases): what
@@ -29,8 +29,8 @@ Prints, for each table, epsilon and kind:
 
 ``--population`` asks for ``interval(covers="population")`` instead: means and coefficients of a
 logistic regression on halves of Adult. The truth is that of all of Adult. Half of the releases are
-of halves (so that sampling is smaller than what the interval allows for, and coverage above .95 is
-right), the other half of as many rows drawn with replacement, where .95 is right.
+of halves (so that sampling is smaller than what the interval allows for, and coverage above 0.95 is
+right), the other half of as many rows drawn with replacement, where 0.95 is right.
 
 FILE gets a JSON line a release, and a run goes on where it stopped; ``--report`` only prints what
 is there. A release takes some nine CPU seconds: ``--quick`` (20 releases, epsilon 1, uniform and
@@ -222,7 +222,7 @@ def atoms(rng, n):
 
 
 def correlated(rng, n):
-    """Columns that go together in pairs, all of them, with correlations of about .8."""
+    """Columns that go together in pairs, all of them, with correlations of about 0.8."""
     common = rng.normal(size=(n, 1))
     z = 0.9 * common + np.sqrt(1 - 0.81) * rng.normal(size=(n, 7))
     even = norm.cdf(z)

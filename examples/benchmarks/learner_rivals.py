@@ -2,7 +2,7 @@
 
     python examples/benchmarks/learner_rivals.py --adult DIR --covertype FILE
         [--diffprivlib-python PYTHON] [--ebm-python PYTHON] [--opacus-python PYTHON]
-        [--methods NAME ...] [--skip NAME ...] [--epsilons .1 .3 1 3] [--deltas 0 1e-6]
+        [--methods NAME ...] [--skip NAME ...] [--epsilons 0.1 0.3 1 3] [--deltas 0 1e-6]
         [--seeds 3] [--save FILE] [--with FILE ...]
 
 Same rows, same (epsilon, delta), with delta = 0 and 1e-6; accuracy and area under the ROC curve

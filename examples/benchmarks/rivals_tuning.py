@@ -1,11 +1,11 @@
 """Tune DP-EBM for learner_rivals.py, on synthetic tables alone.
 
     python examples/benchmarks/rivals_tuning.py --ebm-python PYTHON
-        [--epsilons .1 .3 1 3] [--tables 3]
+        [--epsilons 0.1 0.3 1 3] [--tables 3]
 
 The interpreter is that of learner_rivals.py. Prints for each epsilon the settings with the
 best mean AUC on three tables of 50,000 rows: numbers and categories driven by three latent
-variables, logistic labels, the AUC of the true model .89 to .90. delta is 1e-6.
+variables, logistic labels, the AUC of the true model 0.89 to 0.90. delta is 1e-6.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """AIM and MST on the tables of wide.py, at their best, with the same scores.
 
     python examples/benchmarks/rivals_wide.py --data FOLDER [--out FILE] [--quick]
-        [--mechanisms aim mst] [--tables adult acs covertype] [--epsilons .1 1] [--seeds 3]
+        [--mechanisms aim mst] [--tables adult acs covertype] [--epsilons 0.1 1] [--seeds 3]
         [--workload label] [--megabytes 80] [--iterations 1000] [--rounds N]
 
 It runs dpmm 0.1.9, which pins numpy 1.26 and scikit-learn 1.5 and wants Python 3.10 or 3.11, so in

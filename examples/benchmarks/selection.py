@@ -7,7 +7,7 @@ FILE is covtype_sub50k_float32.npz (key "X": rows of UCI Covertype as float32). 
 X itself with a Gaussian kernel whose sigma is the median distance.
 
     mixture    4,096 rows of 8 Gaussians in 10 dimensions, choose 64; medians of 10 data seeds.
-               Wanted: MMD at most .0068 in at most 1 CPU second
+               Wanted: MMD at most 0.0068 in at most 1 CPU second
     covertype  the first 10,000 rows x 54, standardised, choose 500; kernel thinning takes 8,000
     million    1,000,000 rows x 54, choose 1,000 by 140 random features; wanted: below 90 s on 2
                cores. Without FILE the rows are synthetic
@@ -150,7 +150,7 @@ def mixture(arguments):
         )
     mmd, seconds = np.median(found["skdpsumm"], axis=0)
     verdict = "reached" if mmd <= 0.0068 and seconds <= 1 else "MISSED"
-    print(f"wanted MMD <= .0068 in <= 1 CPU second: {mmd:.5f} in {seconds:.2f}, {verdict}")
+    print(f"wanted MMD <= 0.0068 in <= 1 CPU second: {mmd:.5f} in {seconds:.2f}, {verdict}")
 
 
 def load(path, n_rows=None):

@@ -1,7 +1,7 @@
 """What can be promised on small tables, and how often a model of noise says that it is one.
 
     python examples/benchmarks/small_tables.py [--data FOLDER] [--rows 150 900 5000]
-        [--epsilons .1 .3 1 3] [--seeds 10] [--first-seed 100] [--models linear kernel span]
+        [--epsilons 0.1 0.3 1 3] [--seeds 10] [--first-seed 100] [--models linear kernel span]
         [--out FILE]
 
 Learners with a schema and nothing else, on so many rows of a table, tried on up to 4,000 others:

@@ -1,7 +1,7 @@
 """How wide a kernel should be that chooses rows, as a multiple of what the schema says.
 
-    python examples/benchmarks/summary_gamma.py [--data ACS.csv.gz] [--epsilons .2 1 inf]
-        [--exponents .25 .5 1 2 4] [--seeds 6]
+    python examples/benchmarks/summary_gamma.py [--data ACS.csv.gz] [--epsilons 0.2 1 inf]
+        [--exponents 0.25 0.5 1 2 4] [--seeds 6]
 
 gamma is such that the kernel is exp(-exponent) at the mean distance of public points of the schema;
 ``gamma="auto"`` is exponent 1. Printed are means over seeds, with standard errors, on held-out rows

@@ -2,7 +2,7 @@
 
     python examples/benchmarks/vectorizer.py --data DIR
         [--tables adult acs covertype occupancy cancer] [--ways NAME ...]
-        [--learners objective functional tddl logistic] [--epsilons .5 1 3 inf] [--seeds 5]
+        [--learners objective functional tddl logistic] [--epsilons 0.5 1 3 inf] [--seeds 5]
 
 Numbers go to [-1, 1] ("centred") or to [0, 1] ("unit"), categories to indicators; then all rows are
 divided by one public number, the root of the number of columns ("public"), or each row by its own

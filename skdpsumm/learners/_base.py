@@ -49,11 +49,11 @@ from .mechanisms import _planning
 from .mechanisms._base import LearnerMechanism, Plan
 
 # Of the gamma that sketches take. Measured with TDDL and landmarks: without noise half of it had an
-# AUC of .886 on Adult, where all of it had .866 (.843 and .821 on ACS, .811 and .793 on Covertype),
-# and on 2 and 5 columns of a box .01 less; with noise they differ less.
+# AUC of 0.886 on Adult, where all of it had 0.866 (0.843 and 0.821 on ACS, 0.811 and 0.793 on
+# Covertype), and on 2 and 5 columns of a box 0.01 less; with noise they differ less.
 _OF_AUTO_GAMMA = 0.5
-# Hats of a number, and of all of them at most. 4 to 8 were within .005 AUC of one another on Adult
-# and ACS, and .004 to .01 above none at epsilon 1; on 64 pixels they lost .02 of accuracy.
+# Hats of a number, and of all of them at most. 4 to 8 were within 0.005 AUC of one another on Adult
+# and ACS, and 0.004 to 0.01 above none at epsilon 1; on 64 pixels they lost 0.02 of accuracy.
 _N_KNOTS, _MOST_HATS = 6, 256
 # Public points at which landmarks are tried out.
 _N_PROBES = 64

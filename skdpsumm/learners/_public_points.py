@@ -14,7 +14,7 @@ from ..schema._schema import TableSchema
 from .erm._problem import Space, factor_jitter
 
 # Below this part of a point's squared norm, answers drown: signal falls with it, noise with its
-# root. With it at .003, an AUC was .85 where a smaller gamma had .99.
+# root. With it at 0.003, an AUC was 0.85 where a smaller gamma had 0.99.
 _LEAST_SHARE = 0.01
 # The most columns of a Sobol sequence.
 MOST_COLUMNS: int = qmc.Sobol.MAXDIM

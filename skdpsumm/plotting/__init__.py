@@ -1,7 +1,7 @@
 """Pictures; need matplotlib (the extra ``plot``). They read well without colour.
 
 On all of them a number after ``±`` is one standard error, as an `Estimate` prints it,
-and a bar or a band is an interval at ``level``, .95 unless another is asked for.
+and a bar or a band is an interval at ``level``, 0.95 unless another is asked for.
 """
 
 from ._privacy import LedgerDisplay, PrivacyProfileDisplay

@@ -167,7 +167,7 @@ class PrivacyUtilityDisplay(Display):
             spends the budget.
         n_repeats : int, default=1
             Fits per epsilon. The median is drawn, and a bar from the least to the largest score:
-            an interval at level .95 would take 39 fits and more. The bars hold the whole spread of
+            an interval at level 0.95 would take 39 fits and more. The bars hold the whole spread of
             fits, and not only that of noise.
         scoring : str, callable or None, default=None
             As in scikit-learn. None is the estimator's own `score`.

@@ -40,14 +40,14 @@ __all__ = ["GraphicalModel", "JunctionTree", "Marginal", "Residuals", "n_cells",
 # Cells of a tree: a fit takes a fraction of a second, and 30 of its bootstrap 250 MB.
 MOST_CELLS = 2**20
 # Weight of the entropy in units of N / sigma, and what is added for tables of few rows. Chosen on
-# Adult, ACS and Covertype at epsilon .1 to 10, and on samples of a hundred rows and more.
+# Adult, ACS and Covertype at epsilon 0.1 to 10, and on samples of a hundred rows and more.
 _ENTROPY, _LEAST_ENTROPY = 0.25, 40.0
 _SWEEPS, _WARM_SWEEPS = 40, 5
 # Of the noise, what a fit may still miss on average.
 _TOLERANCE = 0.05
 # How much the tree counts beside counts that it does not hold. The further it is from these, in
 # units of their noise, the less: the third root was best for tables and for weights of rows alike,
-# on Covertype, Adult and ACS at epsilon .1 to 10.
+# on Covertype, Adult and ACS at epsilon 0.1 to 10.
 _TRUST, _LEAST_EXCESS = 10.0, 1 / 8
 # Of a clique's cells: those of a block are so few that they cost next to nothing.
 _OF_CLIQUE, _FEW_CELLS = 16, 4096

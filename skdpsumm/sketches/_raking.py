@@ -35,7 +35,7 @@ from ._residuals import Floats, Group, Marginal, Residuals, subsets
 # Of the noise of a margin that follows from counts of more columns. Cells cannot be negative: what
 # noise takes below zero is put there, and adds up in sums of cells. Margins must not pay for it.
 # Chosen on Covertype, where sums of cells in tables of two columns missed by 1.9 standard errors
-# without margins; it has .9 to 1.1 now, and .95 to 1 on Adult and ACS.
+# without margins; it has 0.9 to 1.1 now, and 0.95 to 1 on Adult and ACS.
 _MARGIN_NOISE = 1 / 3
 # Of the rows: noise is taken for no less, so that counts without noise are fitted to this.
 _LEAST_NOISE = 1e-6

@@ -55,7 +55,7 @@ _LEAST_PICKS = 16
 # Where so many times the picks are all candidates there are, all are counted and none is chosen.
 _NEARLY_ALL = 1.1
 # Groups are chosen until ``std * p**1.5 = n / 6.25``: measured on Adult, ACS and Covertype, where
-# half as many and twice as many were worse at epsilon .3, 1 and 3.
+# half as many and twice as many were worse at epsilon 0.3, 1 and 3.
 _PICKS = 6.25
 # Columns of so few fine cells have these as their bins.
 _NO_SEARCH = 4

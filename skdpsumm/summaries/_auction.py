@@ -52,8 +52,8 @@ class Auction(Protocol):
         ``<g~ - q/(q+1) g, h1(x)>``.
     calibration : {"corrected", "printed"}, default="corrected"
         "corrected" gives h2 of the target, and all h2 of the summary together, the true cost
-        (epsilon, delta) each. "printed" takes the paper's numbers (Table 1: eps_v = .01 with T =
-        1656; .05 for the first, .01 / sqrt(5 p) for all other rounds with T = 5), whose true
+        (epsilon, delta) each. "printed" takes the paper's numbers (Table 1: eps_v = 0.01 with T =
+        1656; 0.05 for the first, 0.01 / sqrt(5 p) for all other rounds with T = 5), whose true
         cost `privacy_` states.
     epsilon_auction : float, default=None
         eps_auc. None is the paper's ``epsilon K^(-1/3) / (3 sqrt(2 ln(1/delta)))``.

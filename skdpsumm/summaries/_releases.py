@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # that of a score, and the noise of scores 5 per cent larger.
 _COUNT_SHARE = 0.1
 # Below this mean of the kernel between two rows of the target nothing is like it; where scales are
-# right it is .1 to .6. Of fewer rows it says little.
+# right it is 0.1 to 0.6. Of fewer rows it says little.
 _LEAST_LIKENESS, _FEWEST_ROWS = 0.02, 10
 
 
