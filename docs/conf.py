@@ -28,13 +28,19 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "_templates"]
 default_role = "py:obj"
 
+myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4  # links to headings, as hosting sites have them
+copybutton_prompt_text = r">>> |\.\.\. |\$ "  # is not copied
+copybutton_prompt_is_regexp = True
 
+toc_object_entries_show_parents = "hide"  # `fit`, not `RFFSketcher.fit`, in the sidebar
 autodoc_typehints = "none"  # numpydoc has the types
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -43,9 +49,14 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"skdpsumm {version}"
 html_show_sourcelink = False
 html_static_path = ["_static"]
-html_css_files = ["wide.css"]
+html_css_files = ["site.css"]
+html_sidebars = {
+    "index": [],
+    "api": ["api-groups.html"],
+    "generated/**": ["api-groups.html"],
+}
 html_theme_options = {
-    "show_nav_level": 2,
+    "header_links_before_dropdown": 8,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
@@ -68,16 +79,33 @@ if EXAMPLES:
         "download_all_examples": False,
         "show_memory": False,
         "min_reported_time": 1,
-        "backreferences_dir": None,
+        "backreferences_dir": "generated/backreferences",  # which example uses what
+        "doc_module": "skdpsumm",
     }
     exclude_patterns.append("auto_examples/*.ipynb")
 
 
-def add_gallery(app, docname, source):
-    """List the gallery behind the user guide, where there is one."""
-    if docname == "index" and EXAMPLES:
-        source[0] = source[0].replace("guide/index\n", "guide/index\nauto_examples/index\n", 1)
+# A table of contents may name these pages before they are written; so may a site without examples.
+SLOTS = {
+    "auto_examples/index",
+    "benchmarks",
+    "how_to/index",
+    "papers/kernels",
+    "papers/m2m",
+    "papers/summarization",
+}
 
+
+def close_slots(app, docname, source):
+    """Leave pages that are not there out of the tables of contents."""
+    folder = Path(docname).parent
+    missing = {os.path.relpath(slot, folder) for slot in SLOTS - set(app.env.found_docs)}
+    source[0] = "\n".join(
+        line for line in source[0].split("\n") if _SLOT.sub(r"\1", line) not in missing
+    )
+
+
+_SLOT = re.compile(r".*<(.*)>")  # Title <page>
 
 # -- Pages that move ----------------------------------------------------------------------------
 
@@ -148,6 +176,51 @@ def link_public_name(app, env, node, contnode):
     return make_refnode(app.builder, node["refdoc"], found.docname, found.node_id, contnode, target)
 
 
+# -- The sidebar of the API, and where a name is used -----------------------------------------------
+
+_HEADING = re.compile(r"^(.+)\n-+\n", re.MULTILINE)
+_ENTRY = re.compile(r"^   ([A-Za-z]\w*)$", re.MULTILINE)
+
+
+def api_groups():
+    """Return the names of each group of `api.rst`, by its heading."""
+    _, *parts = _HEADING.split((HERE / "api.rst").read_text())
+    return {
+        heading: _ENTRY.findall(text) for heading, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def show_groups(app, pagename, templatename, context, doctree):
+    """Give the groups to the template of the sidebar."""
+    context["api_groups"] = [
+        (
+            heading,
+            nodes.make_id(heading),
+            [(name, f"generated/{PUBLIC_NAMES[name]}") for name in names],
+        )
+        for heading, names in API_GROUPS.items()
+    ]
+
+
+def used_in():
+    """Return the pages that show how to use each public name."""
+    found = {name: [] for name in PUBLIC_NAMES}
+    for pattern in ("how_to/*.md", "user_guide/*.md", "adult.md", "choosing.md", "pitfalls.md"):
+        for page in sorted(HERE.glob(pattern)):
+            text = page.read_text()
+            for name in set(re.findall(r"\w+", text)) & set(found):
+                found[name].append(page.relative_to(HERE).with_suffix("").as_posix())
+    return found
+
+
+API_GROUPS = api_groups()
+autosummary_context = {
+    "gallery": bool(EXAMPLES),
+    "top_level": skdpsumm.__all__,
+    "used_in": used_in(),
+}
+
+
 def skip_foreign(app, what, name, obj, skip, options):
     """Leave out the members that come from scikit-learn, whose text has links of its own site."""
     module = getattr(getattr(obj, "fget", obj), "__module__", None) or "skdpsumm"
@@ -157,7 +230,8 @@ def skip_foreign(app, what, name, obj, skip, options):
 def setup(app):
     """Connect the hooks above."""
     app.connect("builder-inited", copy_moved_pages)
-    app.connect("source-read", add_gallery)
+    app.connect("source-read", close_slots)
     app.connect("source-read", link_to_moved_pages)
     app.connect("autodoc-skip-member", skip_foreign)
     app.connect("missing-reference", link_public_name)
+    app.connect("html-page-context", show_groups)
