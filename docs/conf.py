@@ -176,7 +176,7 @@ def link_public_name(app, env, node, contnode):
     return make_refnode(app.builder, node["refdoc"], found.docname, found.node_id, contnode, target)
 
 
-# -- The sidebar of the API, and where a name is used -----------------------------------------------
+# -- The sidebar of the API, and where a name is used -------------------------------------------
 
 _HEADING = re.compile(r"^(.+)\n-+\n", re.MULTILINE)
 _ENTRY = re.compile(r"^   ([A-Za-z]\w*)$", re.MULTILINE)

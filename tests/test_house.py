@@ -39,6 +39,14 @@ DISTRIBUTIONS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
 # Used where it is installed, and never needed.
 OPTIONAL = {"tqdm", "polars"}
 
+# What is told from a page's text, its code left out.
+SLIPS = {
+    "no leading zero": re.compile(r"(?<![\w.)\]])\.\d"),
+    "he for they": re.compile(r"\b(he|him|his|himself)\b", re.IGNORECASE),
+}
+_CODE = re.compile(r"^```\w+\n.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+BUILT = {"auto_examples", "generated", "pages"}  # by Sphinx
+
 
 def modules():
     """Return the files of all modules, by dotted name."""
@@ -186,3 +194,25 @@ def test_every_dependency_is_imported():
     core, _ = declared()
     names = {one.partition(".")[0] for found in all_imports().values() for one, _ in found}
     assert core <= {DISTRIBUTIONS.get(name, name) for name in names}
+
+
+def slips(text):
+    """Return the slips of a page in Markdown, each with the words around it."""
+    prose = _CODE.sub("", text)
+    return [
+        (name, prose[max(0, match.start() - 20) : match.end() + 20])
+        for name, pattern in SLIPS.items()
+        for match in pattern.finditer(prose)
+    ]
+
+
+def test_pages_keep_the_rules_of_the_language():
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if not BUILT & {*page.parts}]
+    assert len(pages) > 20
+    found = {str(page.relative_to(ROOT)): slips(page.read_text("utf-8")) for page in pages}
+    assert {page: some for page, some in found.items() if some} == {}
+
+
+def test_a_slip_is_seen():
+    text = "AUC .9 (.8), -.7; he said\n```python\nx = .5\n```\n`a .5` 0.5 v1.2.3 a .csv [1].2 them"
+    assert [name for name, _ in slips(text)] == ["no leading zero"] * 3 + ["he for they"]
