@@ -119,6 +119,7 @@ MOVED = {
 }
 exclude_patterns.append("search.md")
 
+_BY_FILE = re.compile(r"\[[\w./]+\.md\]\(")  # a link that shows a file's name shows the title here
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 
 
@@ -145,7 +146,7 @@ def link_to_moved_pages(app, docname, source):
     """Let links to pages that move lead to where they are."""
     page = Path(app.env.doc2path(docname))
     if page.suffix == ".md":
-        source[0] = relinked(source[0], page, page)
+        source[0] = _BY_FILE.sub("[](", relinked(source[0], page, page))
 
 
 # -- The API ------------------------------------------------------------------------------------
