@@ -290,3 +290,14 @@ def test_what_a_release_shows_is_told_when_all_is_set(model):
     assert model.privacy_ is model.sketch_.privacy
     asked = model.predict(X) if hasattr(model, "estimator_") else np.asarray(model.mean())
     assert np.all(np.isfinite(asked))
+
+
+@pytest.mark.parametrize("inference", ["graphical", "points"])
+def test_a_drowned_sketch_is_told_and_no_other(inference):
+    X = np.random.default_rng(0).random((100, 2))
+    for epsilon, n_messages in ((0.01, 1), (10.0, 0)):
+        sketcher = HistogramSketcher(n_bins=4, schema=(0, 1), epsilon=epsilon, noise_seed=0)
+        m2m = M2MEstimator(sketcher, inference=inference, n_synthetic=1000, random_state=0)
+        fitted, messages = said(lambda m2m=m2m: m2m.fit(X))
+        assert fitted.sketch_.is_drowned == bool(n_messages)
+        assert len([one for one in messages if "drowns the sketch" in one]) == n_messages

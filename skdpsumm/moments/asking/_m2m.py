@@ -27,7 +27,7 @@ from ._planning import Plan
 from ._positions import Positions
 from ._statistics import StatisticsMixin
 from ._synthetic import framed
-from ._warnings import warn_of_coarse_bins
+from ._warnings import warn_of_coarse_bins, warn_of_the_drowned
 
 
 @inherited_docs
@@ -339,17 +339,22 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             self._model = fitted_model(sketch, columns, self.n_synthetic, rng)
             if self._is_graphical(sketch.feature_map):
                 self._regression = self._positions = None
-                return self
-            points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng, self._model)
-            self._regression = MomentRegression(
-                sketch.unprojected(),  # whose means noise does not bias
-                points,
-                regularization=self.regularization,
-                center=self.center,
-            )
-        self._positions = Positions(sketch.feature_map, columns, points)
-        warn_of_coarse_bins(self._regression, columns)
+            else:
+                self._prepare_points(sketch, columns, rng)
+        warn_of_the_drowned(sketch, "answers tell next to nothing")
+        if self._regression is not None:
+            warn_of_coarse_bins(self._regression, columns)
         return self
+
+    def _prepare_points(self, sketch, columns, rng):
+        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng, self._model)
+        self._regression = MomentRegression(
+            sketch.unprojected(),  # whose means noise does not bias
+            points,
+            regularization=self.regularization,
+            center=self.center,
+        )
+        self._positions = Positions(sketch.feature_map, columns, points)
 
 
 def _moments(columns: NDArray) -> tuple[NDArray, NDArray]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..._computing import warn_caller
 from ...schema._schema import TableSchema
+from ...sketches._private_sketch import PrivateSketch
 from ..inferring._points import histogram_columns, private_marginal
 from ..inferring._regression import MomentRegression
 from ._positions import Positions, values_at
@@ -36,6 +37,16 @@ _VISIBLE_SHIFT = 1 / 256
 
 class AnswerWarning(UserWarning):
     """An answer may be off by more than its error bar says, and why can be told."""
+
+
+def warn_of_the_drowned(sketch: PrivateSketch, then: str) -> None:
+    """Warn of a sketch that is noise alone, and say what it is then good for."""
+    if sketch.is_drowned:
+        warn_caller(
+            "Use a larger epsilon, more rows or fewer columns: the noise drowns the sketch, which "
+            f"cannot tell the number of rows from zero, and {then}.",
+            AnswerWarning,
+        )
 
 
 def warn_of_constants(truths: NDArray, hidden: NDArray, *, certain: bool = False) -> None:

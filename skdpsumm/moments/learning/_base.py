@@ -34,7 +34,7 @@ from ...sketches import AdaptiveSketcher, PrivateSketch
 from .._base import BaseM2M, table_of, with_parts
 from ..asking._estimate import Estimate
 from ..asking._parts import ModelAnswers
-from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of
+from ..asking._warnings import ERRORS_MISSED, AnswerWarning, first_of, warn_of_the_drowned
 from ..inferring._points import (
     absent,
     counted_columns,
@@ -625,11 +625,7 @@ def warn_of_invisible_inputs(
         Whether the model is trained on rows of the graphical model.
     """
     if sketch.is_drowned:
-        warn_caller(
-            "Use a larger epsilon, more rows or fewer features: the noise drowns the sketch, which "
-            "cannot tell the number of rows from zero, and the model has learnt nothing.",
-            AnswerWarning,
-        )
+        warn_of_the_drowned(sketch, "the model has learnt nothing")
         return
     if graphical:
         _warn_of_the_unconnected(sketch, columns, target)
