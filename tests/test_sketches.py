@@ -933,6 +933,7 @@ def test_sketches_of_many_groups_print_in_a_few_lines():
     shown = repr(parts_of_histograms(3, 4))
     assert "4 columns:\n  6 groups (column 0 x column 1, " in shown
     assert "): 24 cells +- 10\n" in shown
+    assert "  1 group (column 0 x column 1): 4 cells" in repr(parts_of_histograms(2, 2))
     long = repr(parts_of_histograms(40, 30, name="a column of a rather long name, {}"))
     assert len(long) < 3000
     assert "\n  32 more\n" in long

@@ -318,9 +318,9 @@ def _told_part(part: FeatureMap) -> str:
         return part.kind
     single = [group for group in part.groups if len(group) == 1]
     names = [" x ".join(_short_name(part, j) for j in group) for group in part.groups]
-    if len(single) == len(names):
-        return f"{len(names)} columns ({', '.join(_first(names, _MOST_GROUPS))})"
-    return f"{len(names)} groups ({', '.join(_first(names, _MOST_GROUPS))})"
+    kind = "column" if len(single) == len(names) else "group"
+    plural = "s" * (len(names) > 1)
+    return f"{len(names)} {kind}{plural} ({', '.join(_first(names, _MOST_GROUPS))})"
 
 
 def _short_name(part: FeatureMap, j: int) -> str:

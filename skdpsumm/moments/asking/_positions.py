@@ -36,7 +36,8 @@ FEW_POINTS = 2000
 _MOST_FEATURES_KEPT = 1000
 _NO_SERIES = (
     "The columns of a question are NumPy arrays, no pandas Series: np.isin(rows['education'], "
-    "[...]), not rows['education'].isin([...])."
+    "[...]), not rows['education'].isin([...]); and pd.isna(rows['education']), not "
+    "rows['education'].isna()."
 )
 
 
