@@ -3,9 +3,9 @@
 A ```python block runs, by itself, if it stands on one of the pages `EXECUTED`, or below a comment
 ``<!-- runs -->``; a ```text block that follows is what it prints (``...`` stands for anything, and
 white space does not count), or, below "It prints, for instance:", what it prints but for the
-numbers. Of all other blocks the imports run. A block below ``<!-- needs x -->`` is left out where
-the package x is not installed. The blocks of a chapter of the user guide run one after the other,
-as one program.
+numbers. How-tos run, too. Of all other blocks the imports run. A block below
+``<!-- needs x -->`` is left out where the package x is not installed. The blocks of a chapter of
+the user guide run one after the other, as one program.
 """
 
 import ast
@@ -13,6 +13,7 @@ import contextlib
 import doctest
 import importlib.util
 import io
+import pydoc
 import re
 import runpy
 import warnings
@@ -26,7 +27,9 @@ from skdpsumm import AnswerWarning
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "docs/user_guide").glob("*.md"))
 PROOFS = sorted((ROOT / "docs/proofs").glob("*.md"))
-PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")), *PROOFS]
+HOW_TOS = sorted((ROOT / "docs/how_to").glob("*.md"))
+TOP = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*TOP, *PROOFS, *HOW_TOS]
 EXECUTED = {
     "README.md",
     "choosing.md",
@@ -56,7 +59,7 @@ def blocks():
             if match["needs"] and importlib.util.find_spec(match["needs"]) is None:
                 continue
             line = text.count("\n", 0, match.start("code"))
-            runs = page.name in EXECUTED or match["mark"] is not None
+            runs = page.name in EXECUTED or page in HOW_TOS or match["mark"] is not None
             name = f"{page.name}:{line}"
             instance = match["instance"] is not None
             found.append(pytest.param(match["code"], match["printed"], instance, runs, id=name))
@@ -126,7 +129,24 @@ def test_links_lead_somewhere(page):
         path, _, anchor = link.partition("#")
         to = (page.parent / path).resolve() if path else page
         assert to.exists(), link
-        assert not anchor or anchor in anchors(to), link
+        named = anchor.startswith("skdpsumm.") and pydoc.locate(anchor)  # of the API reference
+        assert not anchor or anchor in anchors(to) or named, link
+
+
+@pytest.mark.parametrize("page", HOW_TOS, ids=lambda page: page.name)
+def test_a_how_to_fits_one_screen_and_is_listed(page):
+    if page.name == "index.md":
+        return
+    text = page.read_text()
+    (match,) = _FENCED.finditer(text)
+    assert len(match["code"].replace("\n\n", "\n").splitlines()) <= 20
+    assert text.startswith("# ")
+    for part in ("**What it guarantees.**", "**What people get wrong.**", "**Next:**"):
+        assert part in text
+    listed = (page.parent / "index.md").read_text()
+    title = text.splitlines()[0].removeprefix("# ")
+    assert f"[{title}]({page.name})" in listed
+    assert f"\n{page.stem}\n" in listed
 
 
 @pytest.mark.filterwarnings("ignore::skdpsumm.AnswerWarning")
