@@ -66,6 +66,8 @@ html_theme_options = {
 # -- The gallery --------------------------------------------------------------------------------
 
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
+# On the site an example of the gallery is a page; in the repository it is a script.
+GALLERY = {path: HERE / "auto_examples" / f"{path.stem}.rst" for path in EXAMPLES}
 if EXAMPLES:
     extensions.append("sphinx_gallery.gen_gallery")
     sphinx_gallery_conf = {
@@ -128,7 +130,7 @@ def relinked(text, page, place):
 
     def turn(match):
         target = (page.parent / match[1]).resolve()
-        return "](" + os.path.relpath(MOVED.get(target, target), place.parent)
+        return "](" + os.path.relpath((MOVED | GALLERY).get(target, target), place.parent)
 
     return _LINK.sub(turn, text)
 
