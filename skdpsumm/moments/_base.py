@@ -19,7 +19,13 @@ from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, PrivateFit, check_groups, estimator
 from ..schema._columns import Categorical, Column, Numeric
 from ..schema._schema import TableSchema, allowed, as_schema
-from ..sketches import AdaptiveSketcher, PrivateSketch
+from ..sketches import (
+    AdaptiveSketcher,
+    HistogramSketcher,
+    PrivateSketch,
+    RACESketcher,
+    RFFSketcher,
+)
 from ..sketches._sketchers import BaseSketcher
 from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
@@ -31,6 +37,8 @@ _NO_SCHEMA = (
 )
 
 
+# The sketches of the paper's experiments (section 4).
+PAPER_SKETCHES = ("rff", "race", "hist")
 # What says how a release protects: of the default sketcher. One of your own has its own.
 PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "noise_seed", "ledger")
 
@@ -80,7 +88,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "sketcher": [StrOptions({"auto"}), HasMethods(["fit", "check_budget"])],
+        "sketcher": [StrOptions({"auto", *PAPER_SKETCHES}), HasMethods(["fit", "check_budget"])],
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
         **{name: PrivateFit._parameter_constraints[name] for name in PROTECTION},
         "inference": [StrOptions({"auto", "graphical", "points"})],
@@ -90,6 +98,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     }
     # Parameters of points: who sets one does not mean a graphical model.
     _of_points: ClassVar[tuple[str, ...]] = ("prior",)
+    _paper_bins: ClassVar[int] = 100
 
     sketcher: Any = field(default="auto", kw_only=False)
     schema: Any = None
@@ -145,7 +154,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     @property
     def _own_sketcher(self) -> Any:
-        """The sketcher that you gave, None for the default."""
+        """The sketcher that you gave, None for the default and for one that goes by its name."""
         return None if isinstance(self.sketcher, str) else self.sketcher
 
     @property
@@ -158,10 +167,13 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         return known
 
     def _made_sketcher(self, schema: Any) -> Any:
-        """Return the sketcher of a fit with this schema: your own, or the default one."""
+        """Return the sketcher of a fit with this schema: your own, a paper's, or the default."""
         # One default for all tables: examples/benchmarks/narrow.py says why.
         if self._own_sketcher is not None:
             return with_schema(self._own_sketcher, schema)
+        if self.sketcher in PAPER_SKETCHES:
+            made = _paper_sketcher(self.sketcher, self._paper_bins)
+            return made.set_params(schema=schema, **self._protection)
         return AdaptiveSketcher(schema, **self._protection)
 
     def _check_parameters(self) -> None:
@@ -320,6 +332,17 @@ def _check_alike(name: str, known: Column, given: Column) -> None:
                 f"Column {name!r} was sketched as {known!r}, and the schema given here says "
                 f"{given!r}; leave it out, for the sketch knows its columns."
             )
+
+
+def _paper_sketcher(name: str, n_bins: int) -> BaseSketcher:
+    """Return a sketcher of the paper's experiments, without schema and budget."""
+    if name == "rff":
+        made: BaseSketcher = RFFSketcher(200, gamma=0.5)  # sigma = 1
+    elif name == "race":
+        made = RACESketcher(80, n_buckets=80, bandwidth=0.1)
+    else:
+        made = HistogramSketcher(n_bins=n_bins)
+    return made.set_params(denominator="budget")  # 2 per cent of it
 
 
 def with_parts(sketcher: Any) -> list[Any]:

@@ -70,6 +70,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     """
 
     _of_points: ClassVar[tuple[str, ...]] = ("prior", "weights")
+    _paper_bins: ClassVar[int] = 20
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseM2M._parameter_constraints,
         "estimator": [None, HasMethods(["fit", "predict"])],
@@ -307,15 +308,16 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def _trained(self, inputs: NDArray, learnt: NDArray, weights: NDArray, rng) -> Any:
         """Return the estimator, trained on weighted rows: on drawn ones if it takes no weights."""
         estimator = self._default_estimator() if self.estimator is None else clone(self.estimator)
-        parameter, last = _weight_parameter(estimator)
-        if np.ptp(weights) and not has_fit_parameter(last, "sample_weight"):
+        parameter, _ = _weight_parameter(estimator)
+        if np.ptp(weights) and not takes_weights(estimator):
             drawn = rng.permutation(systematic(weights / weights.sum(), len(weights), rng))
             inputs, learnt, weights = inputs[drawn], learnt[drawn], np.ones(len(drawn))
-        inputs, learnt, weights = self._completed(inputs, learnt, weights)
+        if self.weights != "printed":
+            inputs, learnt, weights = self._completed(inputs, learnt, weights)
         if not np.ptp(weights):
             return estimator.fit(inputs, learnt)
         # Points without weight teach nothing and cost the estimator time.
-        kept = weights > weights.max() * 1e-9
+        kept = np.abs(weights) > np.abs(weights).max() * 1e-9
         given = {parameter: weights[kept] * len(weights)}
         return estimator.fit(inputs[kept], learnt[kept], **given)
 
@@ -447,6 +449,11 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         with progress(type(self).__name__, self.verbose):
             if self.weights == "maxent":
                 return maxent_points(sketch, points, columns, rng)
+            if self.weights == "printed":
+                sketch = sketch.unprojected()
+                return points, MomentRegression(
+                    sketch, points, regularization="paper", center=False
+                ).weights
             # The ridge's weights (section 3.5) can be negative, which no estimator takes and which
             # makes losses unbounded below. Their projection on the simplex keeps what can be kept.
             ridge = MomentRegression(sketch, points, regularization="theory", center=True)
@@ -568,6 +575,11 @@ def _weight_parameter(estimator: Any) -> tuple[str, Any]:
         name, estimator = estimator.steps[-1]
         path += f"{name}__"
     return f"{path}sample_weight", estimator
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Return whether `fit` takes weights of rows."""
+    return has_fit_parameter(_weight_parameter(estimator)[1], "sample_weight")
 
 
 def _all_but(columns: TableSchema, which: int) -> TableSchema:

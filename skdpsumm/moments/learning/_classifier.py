@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..._computing import silence
@@ -18,7 +19,7 @@ from ...schema._columns import Categorical
 from ...schema._listed import known_classes
 from ...schema._reading import validate_table
 from ...schema._schema import as_schema
-from ._base import BaseImplicitM2M, estimator_has
+from ._base import BaseImplicitM2M, estimator_has, takes_weights
 
 # Of the gradient of the log-loss: coefficients are then known better than any release tells.
 _TOLERANCE = 1e-7
@@ -35,9 +36,10 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     Parameters
     ----------
-    sketcher : sketcher or "auto", default="auto"
+    sketcher : sketcher or {"auto", "rff", "race", "hist"}, default="auto"
         What is released, of the table with the label as its last, categorical column. "auto" is
-        what we know to be best for such a schema and a label (docs/m2m.md). The schema of a
+        what we know to be best for such a schema and a label (docs/m2m.md). The next three are
+        those of the paper's experiment: see `paper_parameters`. The schema of a
         sketcher of your own is set by `fit`; its `marginals` may name columns of X, and the label,
         "target".
     schema : TableSchema or what stands for one
@@ -53,10 +55,11 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         Any, also a Pipeline: what its steps learn, they learn from the release. Points have
         weights; an estimator that takes no `sample_weight` is given points that are drawn by
         theirs. None: `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`.
-    weights : {"maxent", "ridge"}, default="maxent"
+    weights : {"maxent", "ridge", "printed"}, default="maxent"
         Of points. "maxent": points are moved towards the sketched data and weighted by maximum
         entropy, so weights are never negative. "ridge": the paper's weights on the prior's points;
-        the negative ones are projected away.
+        the negative ones are projected away. "printed": the paper's weights as they are, with its
+        regularisation. Many are negative: `estimator` must take that.
     classes : sequence or None, default=None
         All labels there can be. None takes those in y as public: a class that only one person
         has is then revealed, and `privacy_` says so.
@@ -102,11 +105,67 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseImplicitM2M._parameter_constraints,
         "classes": [None, "array-like"],
+        "weights": [StrOptions({"maxent", "ridge", "printed"})],
     }
 
     estimator: Any = None
     weights: Any = "maxent"
     classes: Any = None
+
+    @staticmethod
+    def paper_parameters(sketch: str = "rff") -> dict[str, Any]:
+        """Return the parameters of the paper's Figure 4, as keyword arguments.
+
+        They run implicit M2M as printed, negative weights included. The paper gives everything but
+        `schema`, `epsilon` and `classes`.
+
+        Parameters
+        ----------
+        sketch : {"rff", "race", "hist"}, default="rff"
+            As in `M2MEstimator.paper_parameters`, but with 20 bins for "hist".
+
+        Returns
+        -------
+        dict
+
+        Notes
+        -----
+        The guarantee is that of `M2MEstimator.paper_parameters`: epsilon where a row is added or
+        removed. Give `classes`, or the set of labels is taken as public.
+
+        Where weights are negative, the loss may have no minimum. The paper does not say how it
+        minimises it. Here `estimator` does, by default a `LogisticRegression` with scikit-learn's
+        penalty, which has one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsumm import M2MClassifier
+        >>> X = np.random.default_rng(0).random((20_000, 2))
+        >>> y = (X[:, 0] > 0.5).astype(int)
+        >>> model = M2MClassifier(
+        ...     **M2MClassifier.paper_parameters("rff"), schema=(0, 1), classes=[0, 1], epsilon=3.0
+        ... ).fit(X, y)
+        >>> model.score(X, y) > 0.9
+        True
+        """
+        return {
+            "sketcher": sketch,
+            "delta": 0.0,
+            "inference": "points",
+            "prior": "uniform",
+            "n_synthetic": 100_000,
+            "weights": "printed",
+        }
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        estimator = self._default_estimator() if self.estimator is None else self.estimator
+        if self.weights == "printed" and not takes_weights(estimator):
+            raise ValueError(
+                "weights='printed' needs an estimator whose fit takes sample_weight: rows "
+                "cannot be drawn by negative weights. Take weights='maxent' or another estimator."
+            )
 
     def _checked_table(self, X, y):
         checked, labels = validate_table(self, X, y, schema=as_schema(self.schema))

@@ -23,12 +23,14 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
 
     Parameters
     ----------
-    sketcher : sketcher or "auto", default="auto"
+    sketcher : sketcher or {"auto", "rff", "race", "hist"}, default="auto"
         What is released, of the table with the target as its last column, as in `M2MClassifier`.
     schema : TableSchema or what stands for one
         As in `M2MClassifier`.
     {epsilon...inference}
-    prior, n_synthetic, weights :
+    prior, n_synthetic :
+        As in `M2MClassifier`.
+    weights : {"maxent", "ridge"}, default="maxent"
         As in `M2MClassifier`.
     estimator : regressor, default=None
         As in `M2MClassifier`. None: `LinearRegression()`.
