@@ -48,6 +48,7 @@ from skdpsumm import (
     uniform_selection,
 )
 from skdpsumm.learners import (
+    EpsilonInsensitive,
     ExponentialMechanism,
     FunctionalMechanism,
     Huber,
@@ -149,6 +150,7 @@ def loss(name):
         "hinge": {"loss": "hinge"},
         "huber": {"loss": Huber(threshold=0.5)},
         "squared": {"loss": "squared"},
+        "insensitive": {"loss": EpsilonInsensitive(width=0.2, smoothing=0.1)},
     }[name]
 
 
@@ -699,7 +701,7 @@ FAMILIES = {
 TARGETS = {"two classes": Y2, "three classes": Y3, "numbers": T}
 LOSSES = {
     "Classifier": ["default", "huberized hinge", "soft hinge", "logistic", "hinge"],
-    "Regressor": ["default", "huber", "squared"],
+    "Regressor": ["default", "huber", "squared", "insensitive"],
 }
 SPACES = ["linear", "intercept", "rbf", "laplacian", "poly", "cosine", "callable", "features"]
 

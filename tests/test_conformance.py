@@ -13,7 +13,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skdpsumm import Numeric, RFFSketcher
-from skdpsumm.learners import PolynomialKernel
+from skdpsumm.learners import EpsilonInsensitive, PolynomialKernel
 
 # What is public of scikit-learn's data, and what it wants of predictions, by kind and by name.
 WIDE = {"schema": (-100, 100)}
@@ -75,9 +75,9 @@ TUNED = {
     },
     "objective, numbers": {"norm_bound": 10.0, "loss": "squared", **NUMBER},
     "exponential, numbers": {"mechanism__n_rounds": 30, **NUMBER},
-    "landmarks, numbers": BOXED | NUMBER,
+    "landmarks, numbers": {"loss": EpsilonInsensitive(0.2, 0.01), **BOXED, **NUMBER},
     "span, numbers": {"gamma": 16.0, **BOXED, **NUMBER},
-    "gradient, numbers": EXPLICIT | NUMBER | STEPS,
+    "gradient, numbers": EXPLICIT | NUMBER | STEPS | {"loss": "epsilon_insensitive"},
     "span by descent, numbers": {"gamma": 16.0, **BOXED, **STEPS, **NUMBER},
     "laplace, numbers": BOXED | NUMBER,
     "answers of features, numbers": EXPLICIT | NUMBER,

@@ -31,6 +31,7 @@ from threadpoolctl import threadpool_info
 from skdpsumm import PrivacyLedger, TDILClassifier, TDILRegressor, audit_epsilon
 from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.learners import (
+    EpsilonInsensitive,
     GradientDescent,
     Huber,
     HuberizedHinge,
@@ -113,6 +114,7 @@ MODELS = {
     "sharp": classifier(3, loss=HuberizedHinge(width=1e-8)),
     "overflow": classifier(3, loss=HuberizedHinge(width=1e-310)),
     "numbers": regressor(),
+    "insensitive": regressor(loss="epsilon_insensitive"),
     "squares": regressor(loss="squared", mechanism=GradientDescent(clip=0.5)),
 }
 LENGTHS = (0.0, 1.0, 1e3, 1e-200, 1e150)
@@ -413,6 +415,11 @@ AUTOMATIC = [
     (classifier(loss=HuberizedHinge(0.01)), "functional"),
     (classifier(loss=HuberizedHinge()), "gradient"),
     (regressor(loss=Huber(0.5)), "gradient"),
+    (regressor(loss="epsilon_insensitive"), "gradient"),
+    (regressor(loss="epsilon_insensitive", epsilon=31.0), "objective"),
+    (regressor(loss=EpsilonInsensitive(), delta=0.0), "objective"),
+    (regressor(loss=EpsilonInsensitive(smoothing=1e-3)), "functional"),
+    (regressor(loss=EpsilonInsensitive(smoothing=1e-3), epsilon=np.inf), "functional"),
     (classifier(kernel="rbf", schema=(-1, 1)), "gradient"),
     (classifier(kernel=lambda A, B: A @ B.T, schema=(-1, 1)), "functional"),
     (classifier(kernel="rbf", feature_map=RBFSampler()), "gradient"),

@@ -30,7 +30,13 @@ from skdpsumm import (
     audit_epsilon,
 )
 from skdpsumm.audit import worst_case_neighbours
-from skdpsumm.learners import ExponentialMechanism, Huber, NoisyThreshold, SparseVector
+from skdpsumm.learners import (
+    EpsilonInsensitive,
+    ExponentialMechanism,
+    Huber,
+    NoisyThreshold,
+    SparseVector,
+)
 from skdpsumm.learners.erm import _problem
 from skdpsumm.learners.erm._problem import Terms, equal_shares
 from skdpsumm.learners.mechanisms import _answers_at_points
@@ -150,9 +156,9 @@ def test_random_groups_stay_below(loss, n_classes, limit, adjacency):
 
 @ADJACENCIES
 @LIMITS
-@pytest.mark.parametrize("threshold", [0.3, 1.0])
-def test_regressors_reach_the_bound(threshold, limit, adjacency):
-    model = TDILRegressor(y_bounds=(-1, 1), adjacency=adjacency, loss=Huber(threshold))
+@pytest.mark.parametrize("loss", [Huber(0.3), Huber(1.0), EpsilonInsensitive()], ids=repr)
+def test_regressors_reach_the_bound(loss, limit, adjacency):
+    model = TDILRegressor(y_bounds=(-1, 1), adjacency=adjacency, loss=loss)
     model.set_params(max_rows_per_group=limit)
     X, y, groups = np.zeros((4, 2)), np.zeros(4), np.arange(4)
 
@@ -163,8 +169,9 @@ def test_regressors_reach_the_bound(threshold, limit, adjacency):
     other = (X, y, groups) if adjacency == "add_remove" else table(-1.0)
     distance = moved(model, table(1.0), other)
     k = rows_of(limit)
-    # Residuals of 1 in a direction of its own: Lambda w + k (w - 1) = 0, or the linear part.
-    expected = min(k / (k + LAMBDA), k * threshold / LAMBDA)
+    # Residuals of 1 in a direction of its own: the linear part, or Lambda w + k (w - 1) = 0.
+    expected = k * loss.lipschitz / LAMBDA
+    expected = min(expected, k / (k + LAMBDA)) if isinstance(loss, Huber) else expected
     assert distance == pytest.approx(expected * (1 if adjacency == "add_remove" else 2), rel=5e-3)
     assert distance <= model.sensitivity_
 

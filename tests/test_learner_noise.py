@@ -45,7 +45,7 @@ from skdpsumm.audit import worst_case_neighbours
 from skdpsumm.learners import ExponentialMechanism, HuberizedHinge, NoisyThreshold, SparseVector
 from skdpsumm.learners.erm import _feature_space
 from skdpsumm.learners.erm._feature_space import FeatureRows, FeatureSpace
-from skdpsumm.learners.erm._losses import Huber, Logistic, Squared
+from skdpsumm.learners.erm._losses import EpsilonInsensitive, Huber, Logistic, Squared
 from skdpsumm.learners.erm._problem import Minimizer, Terms
 from skdpsumm.learners.mechanisms import _answers_at_points, _objective
 from skdpsumm.learners.mechanisms._base import AnsweredQueries
@@ -122,6 +122,9 @@ def table(n_columns, n_labels=2):
         (TDILClassifier(loss="hinge", classes=[0, 1, 2]), math.sqrt(3), 1),
         (TDILRegressor(y_bounds=(0, 10), loss=Huber(0.3)), 0.3, 1),
         (TDILRegressor(y_bounds=(0, 10), loss="squared"), 2, 1),
+        (TDILRegressor(y_bounds=(0, 10), loss="epsilon_insensitive"), 1, 1),
+        (PINPRegressor(gamma=1.0, y_bounds=(0, 10), loss=EpsilonInsensitive(0.2, 1e-3)), 1, 1),
+        (TDDLRegressor(schema=(-1, 1), y_bounds=(0, 9), loss="epsilon_insensitive"), 1, 1),
         (PINPClassifier(gamma=1.0, fit_intercept=True, intercept_scaling=2), 1, math.sqrt(5)),
         (
             PINPRegressor(kernel="poly", norm_bound=2, y_bounds=(0, 10), loss=Huber(0.5)),
@@ -405,7 +408,7 @@ def tilt_scale(budget, curvature, adjacency, name):
     to zero, plus the logarithm of the determinant. The logistic loss does not bend where its
     slope is 1, so with Gaussian noise its determinant is free if epsilon exceeds 4 k.
     """
-    symmetric = name == "huber"
+    symmetric = name in ("huber", "insensitive")
     epsilon, delta = budget["epsilon"], budget["delta"]
     shift = math.log1p(curvature)
     saturates = name in ("logistic", "soft hinge")
@@ -429,6 +432,7 @@ OBJECTIVES = {
     "soft hinge": (TDILClassifier(), 1.0, 0.25),
     "logistic": (TDILClassifier(loss="logistic"), 1.0, 0.25),
     "huber": (TDILRegressor(y_bounds=(0, 1), loss=Huber(0.5)), 0.5, 1.0),
+    "insensitive": (TDILRegressor(y_bounds=(0, 1), loss=EpsilonInsensitive(0.3, 0.25)), 1.0, 2.0),
 }
 
 

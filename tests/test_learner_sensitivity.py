@@ -15,7 +15,7 @@ from sklearn.random_projection import GaussianRandomProjection
 from sklearn.svm import SVC
 
 from skdpsumm import PINPClassifier, PINPRegressor, TDILClassifier, TDILRegressor
-from skdpsumm.learners import Huber
+from skdpsumm.learners import EpsilonInsensitive, Huber
 
 ADJACENCIES = ("add_remove", "replace_one")
 LAMBDA = 50.0
@@ -96,18 +96,44 @@ def test_random_neighbours_stay_below(loss, n_classes, adjacency):
     assert 0.05 < largest <= 1
 
 
-@pytest.mark.parametrize("threshold", [0.3, 1.0])
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        # A residual of 1 in a direction of its own: Lambda w + (w - 1) = 0, or the linear part.
+        (Huber(1.0), 1 / (1 + LAMBDA)),
+        (Huber(0.3), 0.3 / LAMBDA),
+        (EpsilonInsensitive(), 1 / LAMBDA),
+        (EpsilonInsensitive(0.0, 1e-6), 1 / LAMBDA),
+        (EpsilonInsensitive(0.9, 0.01), 1 / LAMBDA),
+        # The parabola: the slope of w is 1 / 2 + (1 - w - 0.9) / 0.4.
+        (EpsilonInsensitive(0.9, 0.2), 0.75 / (LAMBDA + 2.5)),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("kind", [TDILRegressor, PINPRegressor])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_regressors_reach_the_bound(adjacency, threshold):
-    model = TDILRegressor(y_bounds=(-1, 1), adjacency=adjacency, loss=Huber(threshold))
+def test_regressors_reach_the_bound(adjacency, kind, loss, expected):
+    model = kind(kernel="linear", y_bounds=(-1, 1), adjacency=adjacency, loss=loss)
     X, _ = balanced()
     pair = neighbours(X, np.zeros(len(X)), np.array([[1.0, 0.0]]), 1.0, adjacency)
     distance = moved(model, *pair)
-    # A residual of 1 in a direction of its own: Lambda w + (w - 1) = 0, or the linear part.
-    expected = min(1 / (1 + LAMBDA), threshold / LAMBDA)
     factor = 1 if adjacency == "add_remove" else 2
     assert distance == pytest.approx(factor * expected, rel=5e-3)
     assert distance <= model.sensitivity_
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive", EpsilonInsensitive(0.2, 1e-4)])
+def test_random_neighbours_of_regressors_stay_below(loss, adjacency):
+    rng = np.random.default_rng(0)
+    largest = 0.0
+    for trial in range(12):
+        X, y = rng.normal(size=(30, 3)) * rng.choice([0.1, 1, 10]), rng.uniform(-1, 1, 30)
+        kind = PINPRegressor if trial % 2 else TDILRegressor
+        model = kind(gamma=1.0, loss=loss, adjacency=adjacency, y_bounds=(-1, 1))
+        pair = neighbours(X, y, rng.normal(size=(1, 3)) * 5, rng.choice([-1, 1]), adjacency)
+        largest = max(largest, moved(model, *pair) / model.sensitivity_)
+    assert 0.05 < largest <= 1
 
 
 def test_labels_beyond_their_bounds_count_as_at_them():

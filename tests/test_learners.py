@@ -14,10 +14,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch, RBFSampler
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.metrics.pairwise import pairwise_kernels, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
+from sklearn.svm import SVR, LinearSVR
 
 from skdpsumm import (
     BudgetExceededError,
@@ -35,6 +36,7 @@ from skdpsumm import (
     TDILRegressor,
 )
 from skdpsumm.learners import (
+    EpsilonInsensitive,
     ExponentialMechanism,
     FunctionalMechanism,
     Huber,
@@ -124,6 +126,34 @@ def test_kernel_ridge(kernel):
     twin = KernelRidge(alpha=3.0, kernel=kernel, gamma=0.7).fit(X, CURVE)
     expected = np.clip(twin.predict(NEW), -1, 1)
     assert np.allclose(model.predict(NEW), expected, atol=model.sensitivity_ * 4)
+
+
+@pytest.mark.parametrize("width", [0.0, 0.1, 0.3])
+def test_linear_support_vector_regression(width):
+    loss = EpsilonInsensitive(width, smoothing=1e-5)
+    model = TDILRegressor(loss=loss, norm_bound=5, y_bounds=(-2, 2), regularization=0.5, **NO_NOISE)
+    # Residuals are in halves of the interval: 2 of y's units, and so is a weight of ours.
+    twin = LinearSVR(epsilon=2 * width, C=2 * 2, fit_intercept=False, tol=1e-10, max_iter=1_000_000)
+    twin.set_params(loss="epsilon_insensitive", random_state=0).fit(X, CURVE)
+    expected = np.clip(twin.predict(NEW), -2, 2)
+    assert np.allclose(model.fit(X, CURVE).predict(NEW), expected, atol=1e-2)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly"])
+def test_support_vector_regression(kernel):
+    """SVR always has an intercept, which is 0 where the rows come once more with other signs."""
+    params = {"kernel": kernel, "gamma": 0.7}
+    model = PINPRegressor(
+        loss=EpsilonInsensitive(0.1, smoothing=1e-4), norm_bound=5, y_bounds=(-1, 1), **params
+    )
+    ours = model.set_params(regularization=3.0, **NO_NOISE).fit(X, CURVE).predict(NEW)
+    gram = np.kron([[1, -1], [-1, 1]], pairwise_kernels(X, metric=kernel, gamma=0.7))
+    twin = SVR(kernel="precomputed", C=1 / 6, epsilon=0.1, tol=1e-6)
+    twin.fit(gram, np.append(CURVE, -CURVE))
+    across = pairwise_kernels(NEW, X, metric=kernel, gamma=0.7)
+    expected = np.clip(twin.predict(np.hstack([across, -across])), -1, 1)
+    assert abs(twin.intercept_[0]) < 1e-4
+    assert np.allclose(ours, expected, atol=model.sensitivity_ / 20)
 
 
 def test_a_kernel_and_its_features_agree():

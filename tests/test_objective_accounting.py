@@ -93,12 +93,31 @@ def huber(threshold):
     )
 
 
+def insensitive(width, h):
+    """Return the loss of a tube whose ends are rounded over h on either side, h <= width."""
+
+    def slope(f, y):
+        size = (np.abs(f - y) - width + h) / (2 * h)
+        return np.sign(f - y) * np.clip(size, 0, 1)
+
+    return Scalar(
+        slope,
+        lambda f, y: (np.abs(np.abs(f - y) - width) <= h) / (2 * h),
+        lambda y: [y + s * (width + t) for s in (-1, 1) for t in (-h, h)],
+        1.0,
+        1 / (2 * h),
+        {"vertices": 2, "hull": "symmetric"},
+        (0.0, 1.5),
+    )
+
+
 SCALARS = {
     "logistic": logistic(),
     "huberized-0.1": huberized(0.1),
     "huberized-0.5": huberized(0.5),
     "huber-1": huber(1.0),
     "huber-0.3": huber(0.3),
+    "insensitive": insensitive(0.4, 0.2),
 }
 SATURATING = {"logistic": logistic(), "soft hinge": logistic(3.0)}
 BASES = [(), ((0.6, 0), (-0.8, 1)), ((1.0, 0), (1.0, 0), (-1.0, 0))]

@@ -32,7 +32,15 @@ from skdpsumm.learners.erm._feature_space import (
     clip_rows,
 )
 from skdpsumm.learners.erm._kernel_space import GramSpace, KernelSpace
-from skdpsumm.learners.erm._losses import Hinge, Huber, HuberizedHinge, Logistic, OneVsRest, Softmax
+from skdpsumm.learners.erm._losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    HuberizedHinge,
+    Logistic,
+    OneVsRest,
+    Softmax,
+)
 from skdpsumm.learners.erm._problem import (
     MAX_KERNEL_ROWS,
     MAX_ROWS,
@@ -212,6 +220,7 @@ LOSSES = {
     "hinge": (Hinge(), 1),
     "logistic": (Logistic(), 1),
     "huber": (Huber(0.3), 1),
+    "insensitive": (EpsilonInsensitive(), 1),
     "softmax": (Softmax(0.5, 1.0), 3),
     "one vs rest": (OneVsRest(Hinge(), 3), 3),
 }

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
-from sklearn.svm import LinearSVC
+from sklearn.svm import LinearSVC, LinearSVR
 
 from skdpsumm._linear_systems import (
     UNIT,
@@ -36,11 +36,13 @@ from skdpsumm.learners.erm._kernel_solver import (
 )
 from skdpsumm.learners.erm._kernel_space import KernelSpace, symmetric_gram
 from skdpsumm.learners.erm._losses import (
+    EpsilonInsensitive,
     Hinge,
     Huber,
     HuberizedHinge,
     Logistic,
     OneVsRest,
+    ResidualLoss,
     SoftHinge,
     Softmax,
     Squared,
@@ -50,7 +52,9 @@ from skdpsumm.learners.erm._losses import (
 from skdpsumm.learners.erm._problem import equal_shares
 
 MARGIN_LOSSES = [Logistic(), SoftHinge(2.0), HuberizedHinge(0.5), Hinge()]
-CASES = [(loss, q) for loss in MARGIN_LOSSES for q in (1, 3)] + [(Softmax(), 3), (Huber(0.3), 1)]
+RESIDUAL_LOSSES = [Huber(0.3), EpsilonInsensitive(0.1, 0.05), EpsilonInsensitive(0.1, 1e-3)]
+CASES = [(loss, q) for loss in MARGIN_LOSSES for q in (1, 3)] + [(Softmax(), 3)]
+CASES += [(loss, 1) for loss in RESIDUAL_LOSSES]
 CASE_NAMES = [f"{type(loss).__name__}-{q}" for loss, q in CASES]
 # What learners ask for, in units of L R / Lambda, and some digits more.
 LEARNERS, TIGHT = 1e-3, 1e-7
@@ -58,7 +62,7 @@ LEARNERS, TIGHT = 1e-3, 1e-7
 
 def codes_of(loss, q, labels):
     """Return the codes of labels 0 to 3: signs, corners of a simplex, one-hot, or targets."""
-    if isinstance(loss, Huber):
+    if isinstance(loss, ResidualLoss):
         return (labels[:, None] - 1.5) / 1.5
     if isinstance(loss, Softmax):
         return np.eye(q)[labels % q]
@@ -322,7 +326,7 @@ def worst_neighbours(radius):
 @pytest.mark.parametrize("radius", [0.1, 1.0, 10.0])
 def test_sensitivity(radius, regularization):
     largest = {}
-    for loss in [*MARGIN_LOSSES, Huber(0.3)]:
+    for loss in [*MARGIN_LOSSES, *RESIDUAL_LOSSES]:
         step = loss.lipschitz * radius / regularization
         tolerance = step * LEARNERS
         for X, y in worst_neighbours(radius):
@@ -634,6 +638,7 @@ def adversarial_loss(rng):
     width = 10.0 ** rng.uniform(-5, 1)
     losses = [(SoftHinge(3.0), 1), (HuberizedHinge(width), 1), (HuberizedHinge(width), 3)]
     losses += [(Hinge(), 1), (Softmax(width, 1.0), 3), (Huber(width), 1)]
+    losses += [(EpsilonInsensitive(0.1, width), 1)]
     return losses[rng.integers(len(losses))]
 
 
@@ -741,14 +746,22 @@ def test_sums_of_two_floats_keep_what_one_loses():
 CLASSES = [HuberizedHinge(), HuberizedHinge(0.2), SoftHinge(), SoftHinge(1), Logistic(), Hinge()]
 
 
-@pytest.mark.parametrize("loss", [*CLASSES, Huber(), Huber(0.7), Squared()], ids=repr)
+NUMBERS = [Huber(), Huber(0.7), Squared(), EpsilonInsensitive(), EpsilonInsensitive(0.0, 0.2)]
+NUMBERS += [
+    EpsilonInsensitive(0.3, 0.3),
+    EpsilonInsensitive(0.3, 0.5),
+    EpsilonInsensitive(0.2, 1e-3),
+]
+
+
+@pytest.mark.parametrize("loss", [*CLASSES, *NUMBERS], ids=repr)
 def test_losses_are_objects_that_clone_and_search(loss):
     copy = clone(loss)
     assert type(copy) is type(loss)
     assert copy.get_params() == loss.get_params()
     assert (copy.lipschitz, copy.smoothness) == (loss.lipschitz, loss.smoothness)
     for name, value in loss.get_params().items():
-        changed = clone(loss).set_params(**{name: 1.5 if value is None else 2 * value})
+        changed = clone(loss).set_params(**{name: 1.5 if value is None else 2 * value or 0.1})
         fresh = type(loss)(**changed.get_params())
         codes, scores = np.ones((61, 1)), np.linspace(-3, 3, 61)[:, None]
         assert np.array_equal(changed.value(scores, codes), fresh.value(scores, codes))
@@ -773,6 +786,77 @@ def test_constants_of_the_loss_of_classes_hold_for_all_scores(loss, n_classes):
     np.testing.assert_allclose(total, loss.value(scores, codes), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("loss", NUMBERS, ids=repr)
+def test_constants_of_the_loss_of_numbers_hold_for_all_scores(loss):
+    """By differences of values alone: slopes and their rise reach what is claimed, and no more."""
+    scores = np.linspace(-4, 4, 80_001)[:, None]  # steps of 1e-4, which meet all kinks
+    for y in (-1.0, 0.0, 0.37, 1.0):
+        codes = np.full_like(scores, y)
+        values = loss.value(scores, codes)
+        slopes = np.diff(values) / 1e-4
+        rises = np.diff(slopes) / 1e-4
+        assert np.abs(slopes).max() == pytest.approx(loss.lipschitz, rel=1e-9)
+        assert np.abs(slopes).max() <= loss.lipschitz * (1 + 1e-9)
+        assert rises.min() >= -1e-6
+        assert rises.max() == pytest.approx(loss.smoothness, rel=1e-5)
+        assert values.min() >= 0
+        assert loss.value(np.zeros((1, 1)), codes[:1]) <= loss.value(np.zeros((1, 1)), np.eye(1))
+        gradient = loss.gradient(scores, codes)[:, 0]
+        assert np.abs(gradient).max() == loss.lipschitz
+        np.testing.assert_allclose(
+            slopes, (gradient[1:] + gradient[:-1]) / 2, atol=2e-4 * loss.smoothness
+        )
+        curvature = loss.hessian_root(scores, codes)[:, 0, 0] ** 2
+        assert curvature.max() <= loss.smoothness * (1 + 1e-12)
+        # Where it does not change, it is the rise on either side.
+        still = (curvature[2:] == curvature[1:-1]) & (curvature[:-2] == curvature[1:-1])
+        np.testing.assert_allclose(
+            rises[still], curvature[1:-1][still], atol=1e-5 * loss.smoothness
+        )
+    one, other = np.ones((1, 1)), -np.ones((1, 1))
+    # Replaced by its opposite, a row changes its slope by twice L.
+    assert loss.gradient(0 * one, one) - loss.gradient(0 * one, other) <= -2 * min(
+        1, loss.lipschitz
+    )
+
+
+@pytest.mark.parametrize("smoothing", [1e-4, 0.01, 0.1, 0.25, 1.0])
+@pytest.mark.parametrize("width", [0.0, 0.1, 0.25, 0.9])
+def test_a_tube_with_rounded_ends(width, smoothing):
+    """It is larger than that with corners by a quarter of `smoothing`; half where the ends meet."""
+    residuals = np.linspace(-2, 2, 4001)[:, None]
+    rounded = EpsilonInsensitive(width, smoothing).value(residuals, np.zeros_like(residuals))
+    excess = rounded - np.maximum(np.abs(residuals[:, 0]) - width, 0)
+    assert excess.min() >= -1e-15
+    assert excess.max() <= smoothing * (0.25 if smoothing <= width else 0.5) * (1 + 1e-12)
+    assert np.all(excess[np.abs(np.abs(residuals[:, 0]) - width) > smoothing] < 1e-15)
+
+
+def test_a_tube_whose_ends_meet_is_hubers_loss():
+    residuals = np.linspace(-2, 2, 4001)[:, None]
+    huber = Huber(0.4).value(residuals, np.zeros_like(residuals)) / 0.4
+    for tube in (EpsilonInsensitive(0.2, 0.2), EpsilonInsensitive(0.0, 0.4)):
+        constant = 0.2 if tube.width == 0 else 0.0
+        found = tube.value(residuals, np.zeros_like(residuals))
+        np.testing.assert_allclose(found - constant, huber, atol=1e-14)
+
+
+@pytest.mark.parametrize("regularization", [0.05, 1.0, 20.0])
+@pytest.mark.parametrize("width", [0.0, 0.1, 0.5])
+def test_support_vector_regression(width, regularization):
+    X, labels = rows_in_ball(200, 6), np.random.default_rng(4).integers(4, size=200)
+    loss, tolerance = EpsilonInsensitive(width, 1e-7), 1e-4 * 1.5 / regularization
+    y = codes_of(loss, 1, labels)
+    model = LinearSVR(epsilon=width, C=1 / regularization, fit_intercept=False, tol=1e-10)
+    model.set_params(loss="epsilon_insensitive", max_iter=1_000_000, random_state=0)
+    expected = model.fit(X, y[:, 0]).coef_[:, None]
+    A = solve_dual(X @ X.T, y, loss, regularization, tolerance)
+    assert np.linalg.norm(X.T @ A - expected) < 1.2 * tolerance
+    rows = FeatureRows(np.asarray, X, radius=1.5)
+    W = solve_primal(rows, y, loss, regularization, tolerance)
+    assert np.linalg.norm(W - expected) < 1.2 * tolerance
+
+
 def parts_of(loss, codes, scores):
     """Return the parts of a loss with their codes and scores."""
     parts = loss.parts(codes)
@@ -792,6 +876,7 @@ def test_a_string_stands_for_the_default_of_a_loss():
     assert classifier_loss("soft_hinge", 2, flat=True).margin == 3.0
     assert as_loss("huber", "regressor").lipschitz == 0.25
     assert as_loss("squared", "regressor").lipschitz == 2.0
+    assert repr(as_loss("epsilon_insensitive", "regressor")) == repr(EpsilonInsensitive())
 
 
 @pytest.mark.parametrize(
@@ -836,6 +921,10 @@ def loss_has_many(loss):
         (HuberizedHinge(-1.0), "classifier", "'width' parameter of HuberizedHinge"),
         (SoftHinge(np.nan), "classifier", "'margin' parameter of SoftHinge"),
         (Huber(0.0), "regressor", "'threshold' parameter of Huber"),
+        ("epsilon_insensitive", "classifier", "classifier must be"),
+        (EpsilonInsensitive(-0.1), "regressor", "'width' parameter of EpsilonInsensitive"),
+        (EpsilonInsensitive(1.0), "regressor", "'width' parameter of EpsilonInsensitive"),
+        (EpsilonInsensitive(smoothing=0.0), "regressor", "'smoothing' parameter of Epsilon"),
     ],
 )
 def test_losses_that_are_refused(loss, kind, said):

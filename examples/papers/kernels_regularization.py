@@ -1,4 +1,4 @@
-"""The study behind "auto", the public rule for Lambda, and behind the threshold of `Huber`.
+"""The study behind "auto", the public rule for Lambda, and behind defaults of regressors' losses.
 
     python examples/papers/kernels_regularization.py [--covertype covtype.npz] [--mnist mnist.npz]
 
@@ -26,7 +26,13 @@ from sklearn import datasets
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.utils import shuffle
 
-from skdpsumm.learners.erm._losses import Huber, HuberizedHinge, Softmax
+from skdpsumm.learners.erm._losses import (
+    EpsilonInsensitive,
+    Huber,
+    HuberizedHinge,
+    ResidualLoss,
+    Softmax,
+)
 from skdpsumm.privacy._objective import calibrate, smallest_regularization
 
 N_ROWS = 500, 2000, 8000, 40_000
@@ -35,6 +41,7 @@ PARTS = {"two": 0.5 * STEPS, "many": 0.25 * STEPS, "number": 0.1 * STEPS}
 # 1 / mu at delta = 1e-6 and epsilon = .107, .327, 1, 3.1, 10.2.
 MULTIPLIERS = 4.2247 * 2 ** np.array([3, 1.5, 0, -1.5, -3])
 THRESHOLDS = 0.125, 0.25, 0.5, 1.0, 2.0
+WIDTHS = 0.05, 0.1, 0.2, 0.3
 SHARES = 0.02, 0.05, 0.1, 0.2, 0.35, 0.5
 EPSILONS = 0.1, 0.3, 1.0, 3.0, 10.0
 DRAWS = 20
@@ -130,7 +137,7 @@ def functional(Z, codes, test, loss, parts, rng, quality):
 
 def objective(Z, codes, test, loss, shares, rng, quality, delta):
     """Yield epsilon, and the qualities of objective perturbation at all shares."""
-    facts = {"vertices": 2, "hull": "symmetric"} if isinstance(loss, Huber) else {}
+    facts = {"vertices": 2, "hull": "symmetric"} if isinstance(loss, ResidualLoss) else {}
     facts |= {"lipschitz": loss.lipschitz, "smoothness": loss.smoothness, "radius": 1.0}
     for epsilon in EPSILONS:
         found = []
@@ -174,7 +181,8 @@ def main():
     arguments = parser.parse_args()
     study, levels, budget_name = functional, PARTS, "m"
     losses = {"two": [HuberizedHinge(0.5)], "many": [Softmax(0.5, 1.0)]}
-    losses["number"] = [Huber(t) for t in THRESHOLDS]
+    losses["number"] = [Huber(t) for t in THRESHOLDS] + [EpsilonInsensitive(w) for w in WIDTHS]
+    numbers = [f"{t:g}/" for t in THRESHOLDS] + [f"tube {w:g}/" for w in WIDTHS]
     if arguments.objective is not None:
         study, budget_name = functools.partial(objective, delta=arguments.objective), "epsilon"
         losses |= {"two": [HuberizedHinge(1.0)], "many": []}
@@ -189,7 +197,7 @@ def main():
                         label = f"{name}, n={n}, {budget_name}={budget:.3g}"
                         found[kind].setdefault(label, {}).setdefault(loss, []).append(values)
     for kind, cells in found.items():
-        names = [f"{t:g}/" for t in THRESHOLDS] if kind == "number" else [""]
+        names = numbers if kind == "number" else [""]
         columns = [f"{name}{level:.3g}" for name in names for level in levels[kind]]
         means = {k: np.hstack([np.mean(v, axis=0) for v in c.values()]) for k, c in cells.items()}
         summarise(f"{kind}, {budget_name}", columns, means)

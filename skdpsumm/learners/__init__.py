@@ -4,7 +4,7 @@ from ._pinp import PINPClassifier, PINPRegressor
 from ._tddl import TDDLClassifier, TDDLRegressor
 from ._tdil import TDILClassifier, TDILRegressor
 from .erm._kernel_space import PolynomialKernel
-from .erm._losses import Huber, HuberizedHinge, SoftHinge
+from .erm._losses import EpsilonInsensitive, Huber, HuberizedHinge, SoftHinge
 from .mechanisms import _objective  # noqa: F401  its mechanism is named by a string
 from .mechanisms._answers_at_points import ExponentialMechanism, LaplaceAnswers
 from .mechanisms._functional import FunctionalMechanism
@@ -12,6 +12,7 @@ from .mechanisms._gradient import GradientDescent
 from .mechanisms._public_hypothesis import NoisyThreshold, SparseVector
 
 __all__ = [
+    "EpsilonInsensitive",
     "ExponentialMechanism",
     "FunctionalMechanism",
     "GradientDescent",

@@ -35,7 +35,16 @@ from ..schema._vectorizer import n_splines, vectorize
 from ._public_points import MOST_COLUMNS, even_points, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
 from .erm._kernel_space import KERNELS, WITH_WIDTH, KernelSpace, PolynomialKernel, PrecomputedSpace
-from .erm._losses import Floats, Huber, HuberizedHinge, Loss, SoftHinge, as_loss, classifier_loss
+from .erm._losses import (
+    EpsilonInsensitive,
+    Floats,
+    Huber,
+    HuberizedHinge,
+    Loss,
+    SoftHinge,
+    as_loss,
+    classifier_loss,
+)
 from .erm._problem import (
     ROUNDED_UP,
     Minimizer,
@@ -252,7 +261,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if self.delta > 0 and self.epsilon <= _MOST_OF_DESCENTS:
             return "gradient"
         minimises = self._kind == "TDIL" and self._is_explicit and self.max_rows_per_group is None
-        is_ours = isinstance(self.loss, str | SoftHinge | HuberizedHinge | Huber)
+        ours = str | SoftHinge | HuberizedHinge | Huber | EpsilonInsensitive
+        is_ours = isinstance(self.loss, ours)
         is_priced = self.epsilon <= _MOST_OF_OBJECTIVES or self.epsilon == np.inf
         return "objective" if minimises and is_ours and is_priced else "functional"
 
@@ -1018,8 +1028,9 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
     Parameters
     ----------
     loss : str or loss object, default="huber"
-        "huber" (`Huber`), or "squared", of labels clipped to `y_bounds`. "squared" clips residuals
-        at the length of that interval, for the plain squared loss has no finite sensitivity where
+        "huber" (`Huber`), "epsilon_insensitive" (`EpsilonInsensitive`, that of support vector
+        regression), or "squared", of labels clipped to `y_bounds`. "squared" clips residuals at
+        the length of that interval, for the plain squared loss has no finite sensitivity where
         the number of rows is private. A string stands for the object with its default parameters.
     y_bounds : pair of float
         Public (low, high) of y. Required.
