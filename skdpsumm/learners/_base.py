@@ -31,7 +31,8 @@ from ..schema._groups import Groups
 from ..schema._listed import class_codes, known_classes
 from ..schema._reading import ReadRows, beside_X, unwrap, validate_table
 from ..schema._schema import TableSchema, allowed, as_schema, public_points
-from ..schema._vectorizer import n_splines, vectorize
+from ..schema._sparse import SparseRows
+from ..schema._vectorizer import keeps_zero, n_splines, vectorize, vectorize_sparse
 from ._public_points import MOST_COLUMNS, even_points, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
 from .erm._kernel_space import KERNELS, WITH_WIDTH, KernelSpace, PolynomialKernel, PrecomputedSpace
@@ -91,6 +92,7 @@ class _Reading(NamedTuple):
     schema: TableSchema | None
     lowest: float  # of the scale that numbers go to, which ends at 1
     wants_splines: bool
+    takes_sparse: bool
 
     def of_table(self, model: BaseKernelLearner) -> TableSchema:
         """Return the schema of the tables that a learner was given."""
@@ -98,13 +100,30 @@ class _Reading(NamedTuple):
         names = getattr(model, "feature_names_in_", None)
         return self.schema.for_table(model.n_features_in_, names)
 
-    def vectors(self, cells: Any, model: BaseKernelLearner) -> NDArray:
+    def vectors(self, cells: Any, model: BaseKernelLearner) -> Any:
         """Return cells that were read for a learner as its rows, each by itself."""
         if self.schema is None:
             return cells
         table = self.of_table(model)
         splines = self.wants_splines and n_splines(table, _N_KNOTS) <= _MOST_HATS
+        if isinstance(cells, SparseRows):
+            if splines and n_splines(table, _N_KNOTS):
+                raise ValueError(
+                    "With sparse X zero has to stay zero, and feature_map='auto' puts hats beside "
+                    "each number: set feature_map=None, or leave the schema out."
+                )
+            return vectorize_sparse(table, cells)
         return vectorize(table, cells, lowest=self.lowest, n_knots=_N_KNOTS if splines else 0)
+
+    @property
+    def keeps_zero(self) -> bool:
+        """Whether sparse rows stay sparse; raises ValueError for numbers that have no range."""
+        if self.schema is None:
+            return True
+        self.schema.require_bounds()
+        return keeps_zero(self.schema) and not (
+            self.wants_splines and n_splines(self.schema, _N_KNOTS)
+        )
 
 
 @inherited_docs
@@ -322,8 +341,10 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            One row per person (or other unit of protection); with `groups`, any number.
+        X : {array-like, frame, sparse matrix} of shape (n_samples, n_features)
+            One row per person (or other unit of protection); with `groups`, any number. Sparse X
+            is for linear kernels and feature maps, and never made dense as a whole
+            (docs/learners.md, "Sparse, wide tables").
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), default=None
             Whose each row is, with `max_rows_per_group`.
@@ -496,12 +517,21 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         Prices are asked for without groups: they are the same for any rows.
         """
         reading = self._reading
-        X, y = validate_table(self, X, y, schema=reading.schema, y_numeric=is_regressor(self))
+        X, y = validate_table(
+            self,
+            X,
+            y,
+            schema=reading.schema,
+            y_numeric=is_regressor(self),
+            accept_sparse=reading.takes_sparse,
+        )
         X = reading.vectors(X, self)
         loss, coding, given = self._describe_target(y)
         n_rows, codes = len(X), coding.encode(y)
         if n_rows == 0:  # which a search lets be; solvers are for one row at least
-            X, codes = np.zeros((1, X.shape[1])), np.ones((1, coding.n_scores))
+            codes, width = np.ones((1, coding.n_scores)), X.shape[1]
+            is_sparse = isinstance(X, SparseRows)
+            X = SparseRows.zeros(1, width) if is_sparse else np.zeros((1, width))
         space, rows, public = self._open_space(X, X_public)
         space, public = self._narrowed(space, public)
         terms = self._make_terms(space, loss, coding.n_scores, public)
@@ -542,11 +572,24 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         # The chi-squared kernel is for numbers that are nowhere negative.
         lowest = 0.0 if self._kernel == "chi2" else -1.0
         splines = self.kernel == "linear" and isinstance(self.feature_map, str)
-        return _Reading(as_schema(self.schema), lowest, splines)
+        return _Reading(as_schema(self.schema), lowest, splines, self._takes_sparse)
 
-    def _read(self, X: Any, reading: _Reading, *, reset: bool = False) -> NDArray:
+    @property
+    def _takes_sparse(self) -> bool:
+        """Whether X may be sparse: what is learnt are weights of its columns, or of features."""
+        # "auto" is asked nothing: it takes none that does not, and asks for the tags itself.
+        given = self.mechanism
+        if isinstance(given, str) and given == "auto":
+            return self._is_explicit
+        known = self._mechanisms().get(given) if isinstance(given, str) else given
+        return self._is_explicit and getattr(known, "takes_sparse", False)
+
+    def _read(self, X: Any, reading: _Reading, *, reset: bool = False) -> Any:
         """Return the rows of a table as the space takes them."""
-        return reading.vectors(validate_table(self, X, schema=reading.schema, reset=reset), self)
+        cells = validate_table(
+            self, X, schema=reading.schema, reset=reset, accept_sparse=reading.takes_sparse
+        )
+        return reading.vectors(cells, self)
 
     def _publish(self, draft: _Draft) -> None:
         released = self._release(draft.plan, draft.problem)
@@ -662,7 +705,9 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             return PrecomputedSpace.split(X, X_public, norm_bound, intercept)
         if self._is_explicit:
             own = self._transformer
-            space: Space = FeatureSpace.of(own, n_columns, norm_bound, intercept, seed)
+            space: Space = FeatureSpace.of(
+                own, n_columns, norm_bound, intercept, seed, is_sparse=isinstance(X, SparseRows)
+            )
         else:
             space = KernelSpace(*self._kernel_and_params(), norm_bound, intercept)
             space.try_out(n_columns)
@@ -674,7 +719,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         """Return the public points: those given, or landmarks where the kernel needs some."""
         if X_public is not None:
             with beside_X("X_public"):
-                points = self._read(X_public, self._reading).astype(np.float64)
+                points = self._read(X_public, self._reading)
                 space.check(points)
             if space.n_features is None:
                 warn_of_isolation(space, points, self.kernel)
@@ -772,6 +817,11 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
+        try:
+            reading = self._reading
+            tags.input_tags.sparse = reading.takes_sparse and reading.keeps_zero
+        except ValueError:  # of a bad schema, which `fit` tells
+            tags.input_tags.sparse = False
         return tags
 
     # ---- predictions
@@ -781,7 +831,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         check_is_fitted(self, "privacy_")
         return self.predictor_.scores(self._read_rows(X))
 
-    def _read_rows(self, X: Any) -> NDArray[np.float64]:
+    def _read_rows(self, X: Any) -> Any:
         """Return the rows of a table as the predictor takes them."""
         return X.values if isinstance(X, ReadRows) else self._read(X, self._read_as)
 
@@ -977,7 +1027,7 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, frame, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -992,7 +1042,7 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, frame, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -1009,7 +1059,7 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, frame, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -1074,7 +1124,7 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, frame, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------

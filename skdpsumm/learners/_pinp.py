@@ -78,7 +78,7 @@ class BasePINP(BaseKernelLearner):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or such in a `Public`
+        X : {array-like, frame, sparse matrix} of shape (n_samples, n_features), or in a `Public`
             May depend on earlier answers. A point that was asked before gets the same answer.
             Copies of the learner carry the points asked: put those that are public, and no row
             of a person, in a `Public`, and copies hold no private data.

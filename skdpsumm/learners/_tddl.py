@@ -43,7 +43,7 @@ class BaseTDDL(BaseKernelLearner):
 
         Parameters
         ----------
-        X : array-like or frame of shape (n_samples, n_features)
+        X : {array-like, frame, sparse matrix} of shape (n_samples, n_features)
             One row per person (or other unit of protection); with `groups`, any number.
         y : array-like of shape (n_samples,)
         X_public : array-like of shape (T, n_features) or `Public`, default=None

@@ -35,6 +35,7 @@ from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.validation import _check_n_features, validate_data
 
 from .._computing import warn_caller
+from ._sparse import SparseRows, checked_structure, sparse_rows
 
 TIME_TYPES = (np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta)
 
@@ -351,7 +352,7 @@ _HARMLESS = re.compile(
     r"|X has \d+ features|The feature names should|Feature names are only"
     r"|Sparse data was|y cannot be None"
     r"|(This \w+ e|E)stimator.* requires y"
-    r"|X is a \w+, which holds no rows yet|y holds words beside"
+    r"|The indices of the sparse table|X is a \w+, which holds no rows yet|y holds words beside"
     r"|The table (lacks|has) (two )?columns? |The schema describes \d+ columns"
 )
 _RESHAPE = (
@@ -413,6 +414,7 @@ def validate_table(
     y_numeric: bool = False,
     reset: bool = True,
     ensure_min_samples: int = 1,
+    accept_sparse: bool = False,
 ) -> Any:
     """Check X (and y) as scikit-learn does, and return them read cell by cell.
 
@@ -434,10 +436,12 @@ def validate_table(
         Whether y holds numbers; they become float64.
     reset : bool, default=True
     ensure_min_samples : int, default=1
+    accept_sparse : bool, default=False
+        Whether a sparse table is taken: it becomes `SparseRows`, with a schema, too.
 
     Returns
     -------
-    X : ndarray of shape (n_samples, n_features), float64 unless said otherwise, or Table
+    X : ndarray of shape (n_samples, n_features), float64 unless said otherwise, Table or SparseRows
     y : ndarray of shape (n_samples,), if y was given
 
     Raises
@@ -451,7 +455,7 @@ def validate_table(
         by_name = schema is not None and schema.names is not None and _names(X) is not None
         if reset or not by_name:
             validate_data(estimator, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
-        table = _read(estimator, X, ensure_min_samples)
+        table = _read(estimator, X, ensure_min_samples, accept_sparse)
         # Later tables need what the schema names, in any order, and not what it drops.
         if reset or not by_name:
             _check_n_features(estimator, table, reset=reset)
@@ -459,8 +463,10 @@ def validate_table(
             # Its own names, which scikit-learn 1.6 does not see in every kind of frame.
             names = _names(X) or getattr(estimator, "feature_names_in_", None)
             table = _take(table, schema.positions(table.shape[1], names))
-        whole = mixed or schema is not None
-        checked = table if whole else _as_floats(table, X, keep_float32)
+        if isinstance(table, SparseRows) or mixed or schema is not None:
+            checked: Any = table
+        else:
+            checked = _as_floats(table, X, keep_float32)
         if isinstance(y, str) and y == "no_validation":
             return checked
         target = _read_target(estimator, y, y_numeric)
@@ -499,11 +505,13 @@ def _warn_of_the_target(y: Any, schema: Any) -> None:
         )
 
 
-def _read(estimator: Any, X: Any, ensure_min_samples: int) -> NDArray | Table:
+def _read(
+    estimator: Any, X: Any, ensure_min_samples: int, accept_sparse: bool
+) -> NDArray | Table | SparseRows:
     """Return the cells of X, which are a table with enough rows and columns."""
-    if sparse.issparse(X):
+    if sparse.issparse(X) and not accept_sparse:
         check_array(X)  # which refuses it
-    table = read_table(X)
+    table = _read_sparse(X) if sparse.issparse(X) else read_table(X)
     if table.ndim != 2:
         raise ValueError(_RESHAPE)
     n_rows, n_columns = table.shape
@@ -514,10 +522,26 @@ def _read(estimator: Any, X: Any, ensure_min_samples: int) -> NDArray | Table:
     return table
 
 
-def _take(table: NDArray | Table, which: list[int]) -> NDArray | Table:
+def _read_sparse(X: Any) -> SparseRows:
+    """Return the rows of a sparse table, the cells of which are finite numbers."""
+    if X.ndim != 2:
+        raise ValueError(_RESHAPE)
+    found = checked_structure(X)
+    try:
+        rows = sparse_rows(found, finite_numbers(found.data))
+        finite_numbers(rows.values)  # parts of a cell may add up to more
+        return rows
+    except CellError as error:
+        fault = error
+    raise cell_error(fault, "X")
+
+
+def _take(table: NDArray | Table | SparseRows, which: list[int]) -> NDArray | Table | SparseRows:
     """Return some columns of a table, or the table itself where these are all."""
     if which == list(range(table.shape[1])):
         return table
+    if isinstance(table, SparseRows):
+        return table.take_columns(which)
     return Table([table[:, j] for j in which]) if isinstance(table, Table) else table[:, which]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from numbers import Integral
@@ -46,6 +46,7 @@ from ._impossible import (
     written,
 )
 from ._reading import Table, exact_numbers, read_table
+from ._sparse import SparseRows
 
 _ALL = "all_columns"
 _EXTRA = "extra_columns"
@@ -481,6 +482,46 @@ class TableSchema:
             start += column.n_encoded
         return out
 
+    def keeps_zero(self, entries: Callable[[Column, NDArray], NDArray]) -> bool:
+        """Return whether a zero in any column becomes a zero, and nothing beside it.
+
+        Parameters
+        ----------
+        entries : callable
+            Of a column and cells that were read by it; returns an array of shape (n, k).
+        """
+        return all(_keeps_zero(column, entries) for column in set(self.columns))
+
+    def map_sparse(
+        self, X: SparseRows, entries: Callable[[Column, NDArray], NDArray]
+    ) -> SparseRows:
+        """Return rows in which each cell is what its column makes of it.
+
+        Parameters
+        ----------
+        X : SparseRows
+        entries : callable
+            As in `keeps_zero`.
+
+        Raises
+        ------
+        ValueError
+            For a schema under which zero does not stay zero.
+        """
+        if not self.keeps_zero(entries):
+            raise ValueError(
+                "With sparse X zero has to stay zero, and the schema takes it elsewhere. Learners "
+                "need ranges (-b, b), or no schema: rows are then clipped to norm_bound. Sketchers "
+                "need ranges (0, b), or no schema. Or give X.toarray()."
+            )
+        numbers = {column: k for k, column in enumerate(set(self.columns))}
+        of_value = np.array([numbers[column] for column in self.columns])[X.indices]
+        values = np.empty(len(X.values))
+        for column, k in numbers.items():
+            here = of_value == k
+            values[here] = entries(column, read_cells(column, X.values[here], ""))[:, 0]
+        return X.with_values(values)
+
     # ---- public points
 
     def sample(self, n_samples: int, rng: np.random.RandomState) -> NDArray:
@@ -688,6 +729,12 @@ def as_schema(given: Any) -> TableSchema: ...
 def as_schema(given: Any) -> TableSchema | None:
     """Return the schema that a parameter `schema` stands for, None where it is None."""
     return given if given is None or isinstance(given, TableSchema) else TableSchema(given)
+
+
+def _keeps_zero(column: Column, entries: Callable[[Column, NDArray], NDArray]) -> bool:
+    if not isinstance(column, Numeric) or column.missing:
+        return False
+    return not entries(column, read_cells(column, np.zeros(1), "")).any()
 
 
 def schema_of(estimator: Any) -> TableSchema:

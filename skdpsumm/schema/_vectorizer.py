@@ -15,6 +15,7 @@ from .._docs import DocLinkMixin
 from ._columns import Categorical, Column, Numeric
 from ._reading import Table, validate_table
 from ._schema import TableSchema, allowed, as_schema, schema_of, stack_columns
+from ._sparse import SparseRows
 
 # Vectors are at most one long after rounding, too.
 _ROUNDED_DOWN = 1 - 2.0**-40
@@ -198,6 +199,28 @@ def vectorize(
         out[:, start:end] = block * scale
         start = end
     return out
+
+
+def keeps_zero(schema: TableSchema) -> bool:
+    """Return whether zero is an entry of zero of the vectors, whatever column it stands in."""
+    return schema.keeps_zero(_entry)
+
+
+def vectorize_sparse(schema: TableSchema, X: SparseRows) -> SparseRows:
+    """Return what `vectorize` does, without hats, of sparse rows, as sparse rows.
+
+    Raises
+    ------
+    ValueError
+        For a schema under which zero does not stay zero.
+    """
+    rows, scale = schema.map_sparse(X, _entry), _scale(schema)
+    rows = rows.with_values(rows.values * scale)
+    return rows.with_constant(scale) if _n_constant(schema) else rows
+
+
+def _entry(column: Column, values: NDArray) -> NDArray[np.float64]:
+    return _block(column, values, -1.0)
 
 
 def _knots(column: Column, n_knots: int) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn import get_config, set_config
 from sklearn.base import clone
 
@@ -27,6 +28,7 @@ from ..._linear_systems import (
     weighted_gram,
 )
 from ...features._row_alone import dense, map_rows
+from ...schema._sparse import SparseRows
 from ._kernel_solver import solve_shifted
 from ._losses import Floats, Loss
 from ._newton import (
@@ -42,6 +44,7 @@ from ._newton import (
     smallest_distance,
 )
 from ._problem import MAX_ROWS, Minimizer, Space
+from ._sparse_solver import minimise_sparse
 
 # Columns are clipped to this, far beyond any data.
 LARGEST = 1e100
@@ -56,6 +59,16 @@ _HEAD_ROWS, _HEAD_ACCURACY = 40, 1e-4
 _STALE = 0.1
 # Errors of slopes and of their careful sum, relative to L.
 _GRADIENT_UNITS = 24
+# Columns of a sparse table, beyond which no matrix of columns times columns is made.
+MOST_SOLVED = 4096
+# Entries of the rows of a sparse table that a feature map is given at once, dense.
+_MAPPED_ENTRIES = 2**18
+_TOO_WIDE = (
+    f"This mechanism solves for a minimum by a matrix of columns times columns, which a sparse "
+    f"table of more than {MOST_SOLVED} columns has no room for. Set mechanism='gradient', with "
+    "delta > 0, for TDIL and TDDL learners; or give fewer columns, by hashing or by a feature_map "
+    "such as SparseRandomProjection."
+)
 
 
 class FeatureSpace(Space):
@@ -70,13 +83,24 @@ class FeatureSpace(Space):
     norm_bound : float
         Features of a row are scaled down to this norm.
     intercept : float
+    is_sparse : bool, default=False
+        Whether rows are `SparseRows`.
     """
 
+    is_wide = False  # too many sparse columns for a matrix of them
     max_rows = MAX_ROWS
     kernel_error = 0.0  # explicit features are exact as they are in memory
     n_features: int
 
-    def __init__(self, transformer: Any, n_columns: int, norm_bound: float, intercept: float):
+    def __init__(
+        self,
+        transformer: Any,
+        n_columns: int,
+        norm_bound: float,
+        intercept: float,
+        *,
+        is_sparse: bool = False,
+    ):
         self.transformer, self.norm_bound, self.intercept = transformer, norm_bound, intercept
         self.radius = math.hypot(norm_bound, intercept)
         # A function of the user's, which may fail on a row.
@@ -85,6 +109,7 @@ class FeatureSpace(Space):
         self._n_mapped = self._try_out(n_columns) if self.is_users else n_columns
         self.n_features = self._n_mapped + bool(intercept)
         self.entry_error = (self.n_features + 4) * UNIT
+        self.is_wide = is_sparse and not self.is_users and self.n_features > MOST_SOLVED
 
     def _try_out(self, n_columns: int) -> int:
         """Return the number of features of a row; raise what the map raises for zeros."""
@@ -98,7 +123,14 @@ class FeatureSpace(Space):
 
     @classmethod
     def of(
-        cls, feature_map: Any, n_columns: int, norm_bound: float, intercept: float, seed: int
+        cls,
+        feature_map: Any,
+        n_columns: int,
+        norm_bound: float,
+        intercept: float,
+        seed: int,
+        *,
+        is_sparse: bool = False,
     ) -> FeatureSpace:
         """Return the space of a transformer, which is fitted here, on a public row of zeros."""
         if feature_map is not None:
@@ -107,16 +139,36 @@ class FeatureSpace(Space):
                 if value is None and (name == "random_state" or name.endswith("__random_state")):
                     feature_map.set_params(**{name: seed})
             feature_map.fit(np.zeros((1, n_columns)), None)
-        return cls(feature_map, n_columns, norm_bound, intercept)
+        return cls(feature_map, n_columns, norm_bound, intercept, is_sparse=is_sparse)
 
-    def features(self, X: NDArray) -> Floats:
-        """Return phi of each row, shape (n, n_features), clipped and with the intercept last."""
+    def features(self, X: Any) -> Any:
+        """Return phi of each row, shape (n, n_features), clipped and with the intercept last.
+
+        That of `SparseRows` is sparse where there is no feature map, and equal to the last bit to
+        that of the same rows in an array.
+        """
+        if isinstance(X, SparseRows):
+            return self._sparse_features(X)
         X = np.clip(np.asarray(X, dtype=np.float64), -LARGEST, LARGEST) + 0.0  # -0.0 is 0.0
         values = zero_where_undefined(self._mapped(X)) if self.is_users else X
         values = clip_rows(values, self.norm_bound)
         if not self.intercept:
             return values
         return np.column_stack([values, np.full(len(values), self.intercept)])
+
+    def _sparse_features(self, X: SparseRows) -> Any:
+        if self.is_users:
+            size = max(1, _MAPPED_ENTRIES // X.shape[1])
+            blocks = (X[first : first + size] for first in range(0, len(X), size))
+            none = np.empty((0, self.n_features))
+            return np.concatenate([none, *(self.features(block.toarray()) for block in blocks)])
+        rows = X.with_values(np.clip(X.values, -LARGEST, LARGEST))
+        rows = clip_rows(rows, self.norm_bound)
+        return rows.with_constant(self.intercept) if self.intercept else rows
+
+    def _dense_features(self, X: Any) -> Floats:
+        features = self.features(X)
+        return features.toarray() if isinstance(features, SparseRows) else features
 
     def _mapped(self, X: Floats) -> Floats:
         values, taken = map_rows([self.transformer], X, self._n_mapped)
@@ -134,13 +186,18 @@ class FeatureSpace(Space):
         return Minimizer(self, weights)
 
     def gram(self, X, Y):
-        return self.features(X) @ self.features(Y).T
+        products = self.features(X) @ self.features(Y).T
+        return products.toarray() if issparse(products) else products
 
     def factors(self, X, points):
         return self.features(X) if points is None else self.gram(X, points)
 
     def prepare(self, X, terms):
-        return FeatureRows(self.features, X, radius=self.radius)
+        if self.is_wide:
+            return self.features(X)
+        # Sparse rows are made dense block by block, each time anew: kept, they would fill memory.
+        is_kept = self.is_users or not isinstance(X, SparseRows)
+        return FeatureRows(self._dense_features, X, radius=self.radius, is_kept=is_kept)
 
     def try_all(self, data):
         if self.is_users:
@@ -149,9 +206,15 @@ class FeatureSpace(Space):
 
     def solve(self, data, codes, terms, tolerance, linear, shares):
         settings = terms.loss, terms.regularization, tolerance
+        if self.is_wide:
+            return minimise_sparse(data, codes, *settings, radius=self.radius, shares=shares)
         return solve_primal(data, codes, *settings, linear=linear, shares=shares)
 
     def smallest_tolerance(self, terms, n_rows, tilt):
+        if self.is_wide and terms.is_private:
+            raise ValueError(_TOO_WIDE)
+        if self.is_wide:  # nothing is claimed, and nothing certified
+            return 0.0
         rows = _Numbers(n_rows, self.n_features, terms.radius, rows_of_block(self.n_features))
         return smallest_tolerance(rows, terms.n_scores, terms.loss, terms.regularization, tilt)
 
@@ -181,6 +244,8 @@ class FeatureRows:
         Has a shape, and slices.
     radius : float
         The public bound on the norm of a row's features.
+    is_kept : bool, default=True
+        Whether blocks may be kept.
 
     Attributes
     ----------
@@ -189,7 +254,14 @@ class FeatureRows:
         The most rows of a block.
     """
 
-    def __init__(self, transform: Callable[[NDArray], NDArray], X: NDArray, *, radius: float):
+    def __init__(
+        self,
+        transform: Callable[[Any], NDArray],
+        X: Any,
+        *,
+        radius: float,
+        is_kept: bool = True,
+    ):
         self.transform = transform
         self.X = X
         self.radius = radius
@@ -197,7 +269,8 @@ class FeatureRows:
         self.n_features = self._features(slice(0, 1)).shape[1]
         row_bytes = 8 * self.n_features
         self.block_rows = rows_of_block(self.n_features)
-        n_kept = int(get_config()["working_memory"] * 2**20 / (row_bytes * self.block_rows))
+        room = get_config()["working_memory"] * 2**20 if is_kept else 0
+        n_kept = int(room / (row_bytes * self.block_rows))
         self._kept: list[Floats] = []
         self._kept = [block for _, block in islice(self.blocks(), n_kept)]
 
@@ -233,19 +306,34 @@ class FeatureRows:
         return np.asarray(self.transform(self.X[here]), dtype=np.float64)
 
 
-def clip_rows(X: Floats, norm: float) -> Floats:
+def clip_rows(X: Any, norm: float) -> Any:
     """Return the rows of X, those that are longer than `norm` scaled down to it.
 
-    The result for a row is the same to the last bit whatever rows are beside it. Rows 1e154 times
-    longer become zeros.
+    The result for a row is the same to the last bit whatever rows are beside it, and in whatever
+    form. Rows 1e154 times longer become zeros.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, p), or SparseRows
+    norm : float
+
+    Returns
+    -------
+    ndarray or SparseRows, as X
     """
     unit = power_below(norm)
-    scale = norm / (unit * np.maximum(row_lengths(X / unit), norm / unit))
-    return X if (scale == 1).all() else X * scale[:, None]
+    is_sparse = isinstance(X, SparseRows)
+    in_units = X.with_values(X.values / unit) if is_sparse else X / unit
+    scale = norm / (unit * np.maximum(row_lengths(in_units), norm / unit))
+    if (scale == 1).all():
+        return X
+    return X.with_values(X.values * scale[X.row_numbers]) if is_sparse else X * scale[:, None]
 
 
-def row_lengths(X: Floats) -> Floats:
+def row_lengths(X: Any) -> Floats:
     """Return the norms of rows; the last half of the squares is added to the first, and so on."""
+    if isinstance(X, SparseRows):
+        return _sparse_lengths(X)
     with np.errstate(over="ignore", under="ignore"):
         squares = np.square(X)
         while (width := squares.shape[1]) > 1:
@@ -253,6 +341,35 @@ def row_lengths(X: Floats) -> Floats:
             squares[:, : width - half] += squares[:, half:]
             squares = squares[:, :half]
     return np.sqrt(squares[:, 0])
+
+
+def _sparse_lengths(X: SparseRows) -> Floats:
+    """Return what `row_lengths` does of the same rows in an array, by the same sums.
+
+    To add zero changes nothing, so it is enough to know which of a row's squares meet, and when.
+    A square that is moved in some round has that bit of its code set, the first round's the lowest.
+    Two of a row meet in the round from which on their codes agree; sorted by their codes, they are
+    neighbours then.
+    """
+    codes, places, width, n_rounds = np.zeros(len(X.values), np.int64), X.indices, X.shape[1], 0
+    while width > 1:
+        half = (width + 1) // 2
+        moved = places >= half
+        codes |= moved.astype(np.int64) << n_rounds
+        places = np.where(moved, places - half, places)
+        width, n_rounds = half, n_rounds + 1
+    codes |= X.row_numbers << n_rounds
+    order = np.argsort(codes)
+    with np.errstate(over="ignore", under="ignore"):
+        codes, squares = codes[order], np.square(X.values[order])
+        for _ in range(n_rounds):
+            codes >>= 1
+            first = np.flatnonzero(codes[1:] == codes[:-1])
+            squares[first] += squares[first + 1]
+            codes, squares = np.delete(codes, first + 1), np.delete(squares, first + 1)
+    lengths = np.zeros(len(X))
+    lengths[codes] = np.sqrt(squares)
+    return lengths
 
 
 # ---- solver

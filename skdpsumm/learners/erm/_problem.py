@@ -73,6 +73,7 @@ from sklearn.utils import gen_batches
 
 from ..._linear_systems import UNIT, Floats, careful_product, product_error
 from ...privacy._noise import derived_seed
+from ...schema._sparse import SparseRows
 from ._losses import Loss
 from ._newton import LARGEST_COEFFICIENT, check_tolerance
 
@@ -436,10 +437,14 @@ class Minimizer:
     def careful_scores(self, X: NDArray) -> Floats:
         """Return the scores within `score_rounding` of the exact ones, for noise to be added."""
         parts = [
-            careful_product(self.space.factors(X[rows], self.points), self.coefficients)
+            careful_product(_dense(self.space.factors(X[rows], self.points)), self.coefficients)
             for rows in gen_batches(len(X), _ROWS_AT_ONCE)
         ]
         return np.concatenate([np.zeros((0, self.coefficients.shape[1])), *parts])
+
+
+def _dense(factors: Any) -> Floats:
+    return factors.toarray() if isinstance(factors, SparseRows) else factors
 
 
 def smallest_tolerance(space: Space, terms: Terms, n_rows: int, tilt: float = 0.0) -> float:
@@ -483,7 +488,7 @@ class Problem:
     Attributes
     ----------
     space : Space
-    X : ndarray of shape (n, n_columns)
+    X : ndarray or SparseRows of shape (n, n_columns)
     codes : ndarray of shape (n, q)
     terms : Terms
     shares : ndarray of shape (n, 1) or None, default=None
@@ -493,7 +498,7 @@ class Problem:
     """
 
     space: Space
-    X: NDArray
+    X: Any
     codes: Floats
     terms: Terms
     shares: Floats | None = None

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from ..._computing import warn_caller
 from ..._linear_systems import Floats
 from ...privacy._mechanisms import Mechanism, register
+from ...schema._sparse import SparseRows
 from ..erm._kernel_space import KernelSpace
 from ..erm._problem import Minimizer, Problem, Space, Terms
 from ..erm._span_space import SpanSpace
@@ -76,6 +77,8 @@ class LearnerMechanism(BaseEstimator):
     takes_groups : bool
         Whether all that it asks of neighbours is that their minimisers are no more than
         `Terms.sensitivity` apart: then it holds for groups of rows as well.
+    takes_sparse : bool
+        Whether it takes sparse rows, where features are explicit.
     pays_for_curvature : bool
         Whether a row's curvature costs privacy: then smoother losses are the default, and the
         ledger counts more than epsilon where Lambda is small.
@@ -94,6 +97,7 @@ class LearnerMechanism(BaseEstimator):
     is_pure: ClassVar[bool] = True
     needs_features: ClassVar[bool] = False
     takes_groups: ClassVar[bool] = False
+    takes_sparse: ClassVar[bool] = False
     pays_for_curvature: ClassVar[bool] = False
     spans_points: ClassVar[bool] = False
     default_losses: ClassVar[tuple[str, str]] = ("huberized_hinge", "huberized_hinge")
@@ -210,8 +214,11 @@ class AnsweredQueries(ABC):
 
         Unless all that are asked are said to be `public`, copies hold private data.
         """
-        X = np.ascontiguousarray(X, dtype=np.float64) + 0.0  # -0.0 is 0.0
-        keys = [row.tobytes() for row in X]
+        if isinstance(X, SparseRows):
+            keys = X.keys()
+        else:
+            X = np.ascontiguousarray(X, dtype=np.float64) + 0.0  # -0.0 is 0.0
+            keys = [row.tobytes() for row in X]
         with self._lock:
             new = {key: i for i, key in enumerate(keys) if key not in self._known}
             if new and not self.is_copy:

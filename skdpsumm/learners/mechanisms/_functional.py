@@ -176,6 +176,7 @@ class FunctionalMechanism(LearnerMechanism):
     name = "functional"
     learners = ("TDIL", "TDDL", "PINP")
     takes_groups = True
+    takes_sparse = True
     spans_points = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn import get_config
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -37,6 +38,7 @@ from ...privacy import gdp_mu
 from ...privacy._contract import estimator
 from ...privacy._mechanisms import Mechanism
 from ...privacy._noise import Block, IntegerNoise
+from ...schema._sparse import SparseRows
 from ..erm._feature_space import FeatureSpace, row_lengths, zero_where_undefined
 from ..erm._losses import Loss
 from ..erm._problem import ROUNDED_UP, Minimizer, Problem, Terms
@@ -56,6 +58,8 @@ _SMALLEST_CLIP = 1e-60
 _LANES = 64
 # Numbers of a block, which stay in a core's own cache, and its rows at most.
 _CACHED, _MOST_ROWS = 2**17, 4096
+# The same of sparse rows, the sums of which are as wide as the table; 2^18 rows add up to 2^53.
+_SPARSE_ENTRIES, _MOST_SPARSE_ROWS = 2**22, 2**16
 # Part of mu^2 that pays for the number of rows, which only bounds the rate; and that number's grid,
 # on which its noise is as wide as that of the gradients is on theirs.
 _COUNT_SHARE, _COUNT_GRID = 0.02, 2.0**-28
@@ -127,6 +131,7 @@ class GradientDescent(LearnerMechanism):
     is_pure = False
     needs_features = True
     takes_groups = True
+    takes_sparse = True
     spans_points = True
     default_losses = ("logistic", "logistic")
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -391,7 +396,8 @@ class IntegerRows:
     """phi of rows in whole units, and the sums of their gradients.
 
     As many blocks are kept as fit into the `working_memory` of scikit-learn's configuration, in
-    single precision, which holds these numbers exactly.
+    single precision, which holds these numbers exactly. Sparse rows stay sparse: their products
+    are the same whole numbers.
 
     Parameters
     ----------
@@ -411,30 +417,46 @@ class IntegerRows:
         if units is not None:  # rows of a group stand together
             order = np.argsort(units, kind="stable")
             self._X, self._codes, units = X[order], self._codes[order], units[order]
+        self._is_sparse = isinstance(X, SparseRows) and not problem.space.is_users
         width = self._width * (1 if units is None else terms.n_scores)
         rows = min(max(_CACHED // width, _LANES), _MOST_ROWS)
+        if self._is_sparse:
+            entries = 1 + X.csr.nnz // len(X)
+            rows = min(max(_SPARSE_ENTRIES // entries, 1), _MOST_SPARSE_ROWS)
         self._runs = list(_runs(len(X), rows, units))
-        self._kept: list[NDArray[np.float32]] = []
+        self._kept: list[Any] = []
         self._keep()
 
     def _keep(self) -> None:
         """Keep the first blocks; and read all others once, where that may fail."""
         left = int(get_config()["working_memory"] * 2**20)
         for run in self._runs:
-            left -= 4 * self._width * (run.here.stop - run.here.start)
+            left -= self._bytes(run.here)
             if left < 0 and not self._space.is_users:
                 return
             block = self._integers(run.here)
             if left >= 0:
-                self._kept.append(block.astype(np.float32))
+                self._kept.append(block if self._is_sparse else block.astype(np.float32))
 
-    def _integers(self, here: slice) -> Floats:
-        return np.trunc(self._space.features(self._X[here]) / self._plan._feature_grid)
+    def _bytes(self, here: slice) -> int:
+        """Return how much memory a block takes that is kept."""
+        if self._is_sparse:
+            ends = self._X.csr.indptr
+            return 16 * int(ends[here.stop] - ends[here.start])
+        return 4 * self._width * (here.stop - here.start)
 
-    def _blocks(self) -> Iterator[tuple[_Run, Floats]]:
+    def _integers(self, here: slice) -> Any:
+        features, grid = self._space.features(self._X[here]), self._plan._feature_grid
+        if self._is_sparse:
+            return features.with_values(np.trunc(features.values / grid))
+        return np.trunc(features / grid)
+
+    def _blocks(self) -> Iterator[tuple[_Run, Any]]:
         for k, run in enumerate(self._runs):
-            kept = self._kept[k].astype(np.float64) if k < len(self._kept) else None
-            yield run, self._integers(run.here) if kept is None else kept
+            if k >= len(self._kept):
+                yield run, self._integers(run.here)
+            else:
+                yield run, self._kept[k] if self._is_sparse else self._kept[k].astype(np.float64)
 
     def gradient(self, weights: Floats) -> NDArray[np.int64]:
         """Return the sum of all rows' or groups' clipped gradients, in units of both grids.
@@ -473,13 +495,30 @@ class IntegerRows:
         return np.trunc(slopes / self._plan._slope_grid)
 
     def _clipped_sums(
-        self, features: Floats, slopes: Floats, starts: NDArray[np.int64]
+        self, features: Any, slopes: Floats, starts: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return the sum over groups of the clipped sums of their rows."""
+        if self._is_sparse:
+            return self._clipped_sparse_sums(features, slopes, starts)
         products = features[:, :, None] * slopes[:, None, :]
         sums = np.add.reduceat(products, starts, axis=0).reshape(len(starts), -1)
         clipped = np.trunc(clipped_rows(sums, self._plan._bound / self._plan._grid))
         return clipped.sum(axis=0).astype(np.int64).reshape(products.shape[1:])
+
+    def _clipped_sparse_sums(
+        self, features: SparseRows, slopes: Floats, starts: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        n_scores, rows = slopes.shape[1], features.row_numbers
+        products = features.values[:, None] * slopes[rows]
+        columns = features.indices.astype(np.int64)[:, None] * n_scores + np.arange(n_scores)
+        ends = n_scores * features.csr.indptr[[*starts, len(features)]]
+        shape = len(starts), self._width * n_scores
+        # Whole numbers: a cell's parts have the same sum in any order.
+        sums = sparse.csr_array((products.ravel(), columns.ravel(), ends), shape=shape)
+        sums.sum_duplicates()
+        clipped = clipped_rows(SparseRows(sums), self._plan._bound / self._plan._grid)
+        total = np.bincount(clipped.indices, np.trunc(clipped.values), minlength=shape[1])
+        return total.astype(np.int64).reshape(self._width, n_scores)
 
 
 def _runs(n_rows: int, size: int, units: NDArray | None) -> Iterator[_Run]:
@@ -495,11 +534,31 @@ def _runs(n_rows: int, size: int, units: NDArray | None) -> Iterator[_Run]:
         yield _Run(slice(int(first), int(last)), inside)
 
 
-def clipped_rows(values: Floats, bound: float) -> Floats:
-    """Return rows that are no longer than `bound`, each a function of that row alone."""
+def clipped_rows(values: Any, bound: float) -> Any:
+    """Return rows that are no longer than `bound`, each a function of that row alone.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, p), or SparseRows
+    bound : float
+
+    Returns
+    -------
+    ndarray or SparseRows, as `values`
+    """
+    is_sparse = isinstance(values, SparseRows)
     if values.shape[1] == 1:
-        return np.clip(values, -bound, bound)
+        within = np.clip(values.values if is_sparse else values, -bound, bound)
+        return values.with_values(within) if is_sparse else within
+    if is_sparse:
+        scale = _scale_to(values, bound)[values.row_numbers]
+        return values.with_values(values.values * scale)
+    return values * _scale_to(values, bound)[:, None]
+
+
+def _scale_to(values: Any, bound: float) -> Floats:
+    """Return what to multiply each row with."""
     lengths = row_lengths(values)
     within = lengths <= bound * _WITHIN
     scale = bound * _WITHIN / np.where(within, 1.0, lengths)
-    return values * np.where(within, 1.0, scale)[:, None]
+    return np.where(within, 1.0, scale)

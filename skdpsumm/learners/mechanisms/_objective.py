@@ -69,6 +69,7 @@ class ObjectivePerturbation(LearnerMechanism):
     name = "objective"
     learners = ("TDIL",)
     needs_features = True
+    takes_sparse = True
     pays_for_curvature = True
     default_losses = ("soft_hinge", "huberized_hinge")
 

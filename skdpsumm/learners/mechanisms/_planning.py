@@ -100,20 +100,24 @@ class Curvature:
     Attributes
     ----------
     sizes : ndarray
-        Eigenvalues of the mean of phi phi^T over public rows; their sum is the mean of |phi|^2.
+        Eigenvalues of the mean of phi phi^T over public rows. The sum of all is the mean of
+        |phi|^2.
     codes : ndarray of shape (K, q)
         What labels can be.
+    n_alike : int, default=1
+        How many there are of each of `sizes`.
     """
 
     sizes: Floats
     codes: Floats
+    n_alike: int = 1
 
     @classmethod
     def of(cls, space: Space, places: NDArray | None, codes: Floats) -> Curvature:
         """Return that of rows of the schema, or of rows that are spread over all directions."""
         if places is None:
             n_features = space.n_features or 1
-            return cls(np.full(n_features, space.radius**2 / n_features), codes)
+            return cls(np.array([space.radius**2 / n_features]), codes, n_features)
         gram = space.gram(places, places)
         return cls(np.maximum(np.linalg.eigvalsh(gram), 0.0) / len(gram), codes)
 
@@ -140,7 +144,7 @@ class Curvature:
         clip : float, default=inf
             Of slopes; longer ones bend nothing.
         """
-        total = float(self.sizes.sum())
+        total = self.n_alike * float(self.sizes.sum())
         noise = float(noise_of(np.zeros(1))[0])
         if total == 0:  # no row has features, and so none bends anything
             return noise
@@ -152,7 +156,8 @@ class Curvature:
             bends = np.linalg.norm(terms.loss.gradient(noise * unit, codes), axis=1) <= clip
             curvature = float(np.mean(bends * np.sum(root**2, axis=(1, 2)))) / terms.n_scores
             found = noise_of(n_samples * curvature * self.sizes)
-            before, noise = noise, math.sqrt(float(self.sizes @ found**2) / total)
+            squares = self.n_alike * float(self.sizes @ found**2)
+            before, noise = noise, math.sqrt(squares / total)
             if before - noise <= 1e-3 * noise:
                 break
         return noise

@@ -1,0 +1,527 @@
+"""Sparse tables: the same bits as their dense twins, in any form, and never made dense."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import make_classification
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+from sklearn.random_projection import SparseRandomProjection
+from sklearn.utils import get_tags
+
+from skdpsumm import (
+    Numeric,
+    PINPClassifier,
+    PINPRegressor,
+    PrivacyLedger,
+    TDDLClassifier,
+    TDILClassifier,
+    TDILRegressor,
+)
+from skdpsumm.learners import GradientDescent
+from skdpsumm.learners.erm._feature_space import MOST_SOLVED, FeatureSpace, row_lengths
+from skdpsumm.learners.erm._problem import Problem
+from skdpsumm.learners.mechanisms._gradient import IntegerRows, clipped_rows
+from skdpsumm.schema._reading import NoEstimator, validate_table
+from skdpsumm.schema._sparse import SparseRows
+
+FORMATS = ("csr", "csc", "coo", "bsr", "lil", "dok", "dia")
+CONTAINERS = (sparse.csr_matrix, sparse.csr_array)
+
+
+def table(n=200, d=40, seed=0):
+    """Return a table of few numbers, some long rows and some empty ones, and labels."""
+    rng = np.random.default_rng(seed)
+    X = rng.exponential(1.0, (n, d)) * rng.choice([-1, 1], (n, d)) * (rng.random((n, d)) < 0.1)
+    X[::7] = 0
+    X[::5] *= 10.0 ** rng.integers(-6, 6, (len(X[::5]), 1))
+    return X, (X @ rng.standard_normal(d) > 0).astype(int)
+
+
+def read(X):
+    return validate_table(NoEstimator(), X, accept_sparse=True)
+
+
+def function_of(model):
+    """Return the weights that were released."""
+    found = model.answers_.hypothesis() if hasattr(model, "answers_") else model.predictor_
+    return found.coefficients
+
+
+def scattered(X, rng):
+    """Return X with columns in any order, cells in two or three parts, and zeros written down."""
+    coo = sparse.coo_array(X)
+    rows, cols, values = coo.row, coo.col, coo.data
+    parts = rng.choice([0.25, 0.5, 0.75], len(values)) * values
+    more = rng.integers(0, X.shape[0], 50), rng.integers(0, X.shape[1], 50)
+    rows, cols = np.r_[rows, rows, more[0]], np.r_[cols, cols, more[1]]
+    values = np.r_[parts, values - parts, np.zeros(50)]
+    order = rng.permutation(len(rows))
+    order = order[np.argsort(rows[order], kind="stable")]
+    ends = np.searchsorted(rows[order], np.arange(X.shape[0] + 1))
+    return sparse.csr_array((values[order], cols[order], ends), shape=X.shape)
+
+
+# ---- one form for all
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int8, bool])
+def test_one_form_whatever_the_container(form, dtype):
+    X = table()[0].astype(dtype)
+    for container in (sparse.csr_matrix(X), sparse.csr_array(X)):
+        rows = read(container.asformat(form))
+        assert isinstance(rows, SparseRows)
+        assert np.array_equal(rows.toarray(), X.astype(np.float64))
+        assert rows.csr.has_canonical_format
+        assert np.all(rows.values != 0)
+        assert rows.values.dtype == np.float64
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_indices_of_any_width(form, index):
+    X = table()[0]
+    given = sparse.csr_array(X).asformat(form)
+    given.indices, given.indptr = given.indices.astype(index), given.indptr.astype(index)
+    assert np.array_equal(read(given).toarray(), X)
+
+
+def test_parts_of_a_cell_are_added_in_an_order_of_their_own():
+    """Sums of three floats hang on their order, and that in which they came decides nothing."""
+    rng = np.random.default_rng(0)
+    parts = rng.standard_normal(9) * 10.0 ** rng.integers(-9, 9, 9)
+    columns = np.zeros(9, int)
+    sums = set()
+    for _ in range(50):
+        order = rng.permutation(9)
+        csr = sparse.csr_array((parts[order], columns, [0, 9]), shape=(1, 3))
+        sums |= {read(csr).values[0], read(csr.tocsc()).values[0]}
+        coo = sparse.coo_array((parts[order], (columns, columns)), shape=(1, 3))
+        sums.add(read(coo).values[0])
+    assert len(sums) == 1
+    # In the order in which they come, sums differ.
+    assert len({sum(rng.permutation(parts).tolist()) for _ in range(50)}) > 1
+
+
+def test_whole_numbers_become_floats_before_they_are_added():
+    csr = sparse.csr_array((np.array([200, 100], np.uint8), [1, 1], [0, 2]), shape=(1, 3))
+    assert np.array_equal(read(csr).toarray(), [[0, 300, 0]])
+
+
+def test_what_was_given_stays_as_it_is():
+    given = scattered(table()[0], np.random.default_rng(0))
+    before = [a.copy() for a in (given.data, given.indices, given.indptr)]
+    TDILClassifier(noise_seed=0).fit(given, table()[1])
+    after = given.data, given.indices, given.indptr
+    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+# ---- rows alone, bit for bit
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 31, 32, 33, 1000, 4097])
+def test_norms_are_those_of_the_dense_twin(d):
+    rng = np.random.default_rng(d)
+    X = rng.standard_normal((200, d)) * (rng.random((200, d)) < max(0.3, 5 / d))
+    X *= 10.0 ** rng.integers(-170, 160, (200, 1))  # squares overflow, and vanish
+    assert np.array_equal(row_lengths(X), row_lengths(read(sparse.csr_array(X))))
+
+
+@pytest.mark.parametrize("intercept", [0.0, 0.5])
+@pytest.mark.parametrize("norm_bound", [1.0, 0.3, 7.0])
+def test_features_are_those_of_the_dense_twin(norm_bound, intercept):
+    X = table()[0]
+    space = FeatureSpace(None, X.shape[1], norm_bound, intercept)
+    features = space.features(read(sparse.csr_array(X)))
+    assert isinstance(features, SparseRows)
+    assert np.array_equal(features.toarray(), space.features(X))
+
+
+def adversaries(d):
+    """Return rows that one would add to move the bits of others."""
+    rng = np.random.default_rng(1)
+    return [
+        np.zeros(d),
+        rng.standard_normal(d),
+        np.full(d, 1e300),
+        np.r_[5e-324, np.zeros(d - 1)],
+        rng.standard_normal(d) * 10.0 ** rng.integers(-300, 300, d),
+    ]
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "scattered"])
+@pytest.mark.parametrize("place", [0, 13, 200])
+def test_a_row_more_moves_no_bit_of_another(form, place):
+    X = table()[0]
+    space = FeatureSpace(None, X.shape[1], 1.0, 0.0)
+
+    def features(Z):
+        rng = np.random.default_rng(0)
+        given = scattered(Z, rng) if form == "scattered" else sparse.csr_array(Z).asformat(form)
+        return space.features(read(given)).toarray()
+
+    exact = np.round(X * 64) / 64  # of which parts add up exactly, however they are cut
+    alone = features(exact)
+    for row in adversaries(X.shape[1]):
+        beside = features(np.insert(exact, place, row, axis=0))
+        assert np.array_equal(np.delete(beside, place, axis=0), alone)
+
+
+def gradient_of(model, X, y, groups=None):
+    """Return the exact sum of gradients at some weights, in whole units."""
+    model._check_parameters()
+    problem, _, _, public = model._pose(X, y, None, groups)
+    plan = model._chosen_mechanism().plan(problem.space, problem.terms, public)
+    rows = IntegerRows(problem, plan)
+    weights = np.random.default_rng(3).standard_normal(plan._shape)
+    return rows.gradient(weights), plan, problem
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("limit", [None, 3, "average"])
+@pytest.mark.parametrize("memory", [1024, 0])
+def test_gradients_are_those_of_the_dense_twin(n_classes, limit, memory, monkeypatch):
+    from sklearn import config_context
+
+    X, y = table()
+    y = y + (X[:, 0] > 0) if n_classes == 3 else y
+    groups = None if limit is None else np.arange(len(X)) // 4
+    model = TDILClassifier(
+        max_rows_per_group=limit, fit_intercept=True, noise_seed=0, mechanism="gradient"
+    )
+    with config_context(working_memory=memory):
+        dense = gradient_of(model, X, y, groups)[0]
+        given = sparse.csr_array(X)
+        assert np.array_equal(gradient_of(model, given, y, groups)[0], dense)
+        monkeypatch.setattr("skdpsumm.learners.mechanisms._gradient._SPARSE_ENTRIES", 64)
+        assert np.array_equal(gradient_of(model, given, y, groups)[0], dense)
+
+
+def test_a_row_moves_the_sum_of_gradients_by_its_sensitivity_at_most():
+    X, y = table()
+    model = TDILClassifier(noise_seed=0, mechanism="gradient", norm_bound=2.0)
+    without = gradient_of(model, sparse.csr_array(X), y)[0]
+    largest = 0.0
+    for row in adversaries(X.shape[1]):
+        for label in (0, 1):
+            more = sparse.csr_array(np.vstack([X, row])), np.append(y, label)
+            total, plan, _ = gradient_of(model, *more)
+            largest = max(largest, np.linalg.norm((total - without) * plan._grid))
+    assert 0.1 * plan.sensitivity < largest <= plan.sensitivity
+
+
+def test_groups_move_the_sum_of_gradients_by_their_sensitivity_at_most():
+    X, y = table()
+    groups = np.arange(len(X)) // 4
+    model = TDILClassifier(noise_seed=0, mechanism="gradient", max_rows_per_group=4)
+    without = gradient_of(model, sparse.csr_array(X), y, groups)[0]
+    row = np.full((4, X.shape[1]), 1e3)
+    more = sparse.csr_array(np.vstack([X, row])), np.append(y, [0] * 4), np.append(groups, [-1] * 4)
+    total, plan, _ = gradient_of(model, *more)
+    moved = np.linalg.norm((total - without) * plan._grid)
+    assert 0.1 * plan.sensitivity < moved <= plan.sensitivity
+
+
+def test_clipped_sums_of_one_column_are_those_of_the_dense_twin():
+    values = np.array([[3.0], [0.0], [-0.2], [-9.0]])
+    clipped = clipped_rows(SparseRows(sparse.csr_array(values)), 1.0)
+    assert np.array_equal(clipped.toarray(), clipped_rows(values, 1.0))
+
+
+# ---- whole fits
+
+MODELS = {
+    "auto": TDILClassifier(),
+    "norm": TDILClassifier(norm_bound=5.0, fit_intercept=True),
+    "functional": TDILClassifier(mechanism="functional"),
+    "objective": TDILClassifier(mechanism="objective"),
+    "pure": TDILClassifier(delta=0),
+    "no noise": TDILClassifier(epsilon=np.inf),
+    "replaced": TDILClassifier(adjacency="replace_one"),
+    "tddl": TDDLClassifier(kernel="linear"),
+    "pinp": PINPClassifier(kernel="linear"),
+    "schema": TDILClassifier(schema=(-4, 4), feature_map=None),
+    "steps": TDILClassifier(schema=Numeric(-4, 4, step=0.5), feature_map=None),
+    "columns": TDILClassifier(
+        schema=[(-4, 4) if j % 2 else (-1, 1) for j in range(40)], feature_map=None
+    ),
+    "fourier": TDILClassifier(feature_map=RBFSampler(n_components=20, random_state=0)),
+    "scaled": TDILClassifier(feature_map=MaxAbsScaler()),
+    "projected": TDILClassifier(feature_map=SparseRandomProjection(10, random_state=0)),
+}
+REGRESSORS = {
+    "auto": TDILRegressor(y_bounds=(0, 1)),
+    "squared": TDILRegressor(y_bounds=(0, 1), loss="squared", epsilon=np.inf),
+    "pinp": PINPRegressor(kernel="linear", y_bounds=(0, 1)),
+}
+LEARNERS = MODELS | {f"{name}, numbers": one for name, one in REGRESSORS.items()}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_fit_is_that_of_the_dense_twin(name):
+    X, y = table()
+    model = LEARNERS[name].set_params(noise_seed=3, random_state=0)
+    weights = function_of(model.fit(X, y)).copy()
+    predicted = model.predict(X)
+    for container in CONTAINERS:
+        np.testing.assert_allclose(model.predict(container(X)), predicted, rtol=1e-12)
+    for given in (sparse.csr_matrix(X), sparse.csc_array(X), sparse.lil_array(X)):
+        assert np.array_equal(function_of(model.fit(given, y)), weights)
+        np.testing.assert_allclose(model.predict(given), predicted, rtol=1e-12)
+        np.testing.assert_allclose(model.predict(X), predicted, rtol=1e-12)
+        assert model.n_features_in_ == X.shape[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_release_of_sparse_rows_has_the_claim_of_the_dense_twin():
+    X, y = table()
+    one, other = (TDILClassifier(noise_seed=0).fit(Z, y) for Z in (X, sparse.csr_array(X)))
+    assert one.privacy_ == other.privacy_
+    assert one.sensitivity_ == other.sensitivity_
+    assert repr(one.noise_) == repr(other.noise_)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_one_row_and_rows_of_nothing():
+    for X in (sparse.csr_array((1, 5)), sparse.csr_array((3, 5)), sparse.csr_array([[0, 2.0]])):
+        y = np.arange(X.shape[0]) % 2
+        model = TDILClassifier(classes=[0, 1], noise_seed=0).fit(X, y)
+        assert model.predict(X).shape == (X.shape[0],)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_public_points_may_be_sparse():
+    X, y = table()
+    Z = table(n=30, seed=5)[0]
+    for delta in (1e-6, 0.0):
+        model = TDDLClassifier(kernel="linear", delta=delta, mechanism="functional", noise_seed=0)
+        weights = function_of(model.fit(X, y, X_public=Z)).copy()
+        given = sparse.csr_array(X), sparse.csr_array(Z)
+        found = function_of(model.fit(given[0], y, X_public=given[1]))
+        np.testing.assert_allclose(found, weights, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_pinp_answers_a_sparse_point_as_it_did_before():
+    X, y = table()
+    model = PINPClassifier(kernel="linear", noise_seed=0).fit(sparse.csr_array(X), y)
+    twice = sparse.vstack([sparse.csr_array(X[:9])] * 2).tocsr()
+    answer = model.query(twice)
+    assert np.array_equal(answer.scores[:9], answer.scores[9:])
+    assert not answer.fresh.any()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_behind_steps_of_a_pipeline():
+    X, y = table()
+    models = [make_pipeline(MaxAbsScaler(), TDILClassifier(noise_seed=0)) for _ in range(2)]
+    one, other = (m.fit(Z, y) for m, Z in zip(models, (X, sparse.csr_matrix(X)), strict=True))
+    assert np.array_equal(function_of(one[-1]), function_of(other[-1]))
+
+
+# ---- what is refused, and costs nothing
+
+
+def broken(kind):
+    """Return a sparse table whose arrays do not fit."""
+    csr = sparse.csr_array(table()[0])
+    if kind == "negative":
+        csr.indices[3] = -1
+    elif kind == "too large":
+        csr.indices[3] = csr.shape[1]
+    elif kind == "pointers":
+        csr.indptr[5] = csr.indptr[-1] + 7
+    elif kind == "falling pointers":
+        csr.indptr[5], csr.indptr[6] = csr.indptr[6] + 1, csr.indptr[5]
+    elif kind == "short":
+        csr.data = csr.data[:-3]
+    elif kind == "coo":
+        csr = csr.tocoo()
+        csr.col[3] = 10**6
+    elif kind == "csc":
+        csr = csr.tocsc()
+        csr.indices[3] = -5
+    return csr
+
+
+@pytest.mark.parametrize(
+    "kind", ["negative", "too large", "pointers", "falling pointers", "short", "coo", "csc"]
+)
+def test_broken_containers_are_refused_and_cost_nothing(kind):
+    ledger = PrivacyLedger(epsilon=5, delta=1e-5)
+    with pytest.raises(ValueError, match="indices of the sparse table"):
+        TDILClassifier(ledger=ledger).fit(broken(kind), table()[1])
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+@pytest.mark.parametrize(
+    ("value", "told"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")]
+)
+def test_what_is_no_finite_number_is_refused_and_costs_nothing(form, value, told):
+    ledger = PrivacyLedger(epsilon=5, delta=1e-5)
+    X, y = table()
+    X[4, 3] = value
+    model = TDILClassifier(ledger=ledger)
+    with pytest.raises(ValueError, match=told):
+        model.fit(sparse.csr_array(X).asformat(form), y)
+    assert not hasattr(model, "n_features_in_")
+    assert not ledger.entries()
+
+
+def test_parts_that_overflow_together_are_refused():
+    csr = sparse.csr_array(([1e308, 1e308, 1.0], [0, 0, 1], [0, 2, 3]), shape=(2, 2))
+    with pytest.raises(ValueError, match="infinity"):
+        TDILClassifier().fit(csr, [0, 1])
+
+
+def test_complex_numbers_and_single_dimensions_are_refused():
+    with pytest.raises(ValueError, match="Complex"):
+        TDILClassifier().fit(sparse.csr_array(np.eye(3, dtype=complex)), [0, 1, 0])
+    with pytest.raises(ValueError, match="2D"):
+        TDILClassifier().fit(sparse.coo_array(np.ones(3)), [0, 1, 0])
+    with pytest.raises(ValueError, match="different numbers of rows"):
+        TDILClassifier().fit(sparse.csr_array(np.eye(3)), [0, 1])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_other_widths_are_refused_in_predict():
+    X, y = table()
+    model = TDILClassifier(noise_seed=0).fit(sparse.csr_array(X), y)
+    with pytest.raises(ValueError, match="features"):
+        model.predict(sparse.csr_array(X[:, :-1]))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TDILClassifier(schema=(0, 1)),
+        TDILClassifier(schema=(-1, 1)),
+        TDILClassifier(schema=(0, 1), feature_map=None),
+        TDILClassifier(schema=Numeric(-1, 1, missing=True), feature_map=None),
+        TDILClassifier(schema=Numeric(-1, 1, step=2), feature_map=None),
+    ],
+)
+def test_a_schema_under_which_zero_moves_is_refused(model):
+    ledger = PrivacyLedger(epsilon=5, delta=1e-5)
+    X, y = table()
+    with pytest.raises(ValueError, match="zero has to stay zero"):
+        model.set_params(ledger=ledger).fit(sparse.csr_array(X), y)
+    assert not ledger.entries()
+    assert not get_tags(model).input_tags.sparse
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TDILClassifier(kernel="rbf", gamma=1.0),
+        TDDLClassifier(schema=(0, 1)),
+        PINPClassifier(gamma=1.0),
+        TDILClassifier(mechanism="exponential"),
+        PINPClassifier(kernel="linear", mechanism="svt"),
+    ],
+)
+def test_kernels_take_no_sparse_table(model):
+    X, y = table()
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        model.fit(sparse.csr_array(X), y)
+    assert not get_tags(model).input_tags.sparse
+
+
+# ---- wide tables
+
+
+def one_hot(n, d, fields, seed=0):
+    """Return n rows of as many ones as there are fields, and labels that a few columns decide."""
+    rng = np.random.default_rng(seed)
+    levels = d // fields
+    codes = np.minimum(rng.geometric(0.2, (n, fields)) - 1, levels - 1)
+    columns = (codes + levels * np.arange(fields)).ravel()
+    X = sparse.csr_array((np.ones(n * fields), columns, np.arange(0, n * fields + 1, fields)))
+    X.resize(n, d)
+    return X, np.isin(codes[:, 0], [0, 2])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("limit", [None, 2])
+def test_nothing_as_large_as_the_table_is_allocated(limit):
+    n, d = 5000, 100_000
+    X, y = one_hot(n, d, 10)
+    groups = {} if limit is None else {"groups": np.arange(n) // 2}
+    model = TDILClassifier(
+        mechanism=GradientDescent(n_steps=3), max_rows_per_group=limit, fit_intercept=True
+    )
+    tracemalloc.start()
+    try:
+        model.fit(X, y, **groups)
+        model.predict(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # The weights take 0.8 MB, a thousand dense rows 800 MB and the Hessian 80 GB.
+    assert peak < 60e6
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_without_noise_a_wide_table_has_the_minimum_of_scikit_learn():
+    X, y = one_hot(2000, 20_000, 5)
+    ours = TDILClassifier(
+        epsilon=np.inf, loss="logistic", regularization=0.5, norm_bound=10.0, mechanism="gradient"
+    ).fit(X, y)
+    theirs = LogisticRegression(C=2.0, fit_intercept=False, tol=1e-10, max_iter=1000).fit(X, y)
+    np.testing.assert_allclose(
+        ours.decision_function(X), theirs.decision_function(X), rtol=0, atol=5e-3
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("loss", ["huberized_hinge", "hinge", "soft_hinge", "logistic"])
+def test_both_solvers_find_the_same_minimum(loss, monkeypatch):
+    X, y = table()
+    model = TDILClassifier(epsilon=np.inf, loss=loss, regularization=1.0, norm_bound=10.0)
+    y = y + (X[:, 0] > 0) if loss != "soft_hinge" else y
+    certified = function_of(model.fit(sparse.csr_array(X), y)).copy()
+    monkeypatch.setattr("skdpsumm.learners.erm._feature_space.MOST_SOLVED", 3)
+    wide = function_of(model.fit(sparse.csr_array(X), y))
+    assert np.linalg.norm(wide - certified) <= 3e-3 * 10 * np.sqrt(2)  # a part of L R / Lambda
+
+
+@pytest.mark.parametrize("mechanism", ["functional", "objective"])
+def test_solvers_refuse_a_wide_table_before_it_costs(mechanism):
+    X, y = one_hot(100, MOST_SOLVED + 4, 4)
+    ledger = PrivacyLedger(epsilon=5, delta=1e-5)
+    with pytest.raises(ValueError, match="mechanism='gradient'"):
+        TDILClassifier(mechanism=mechanism, ledger=ledger).fit(X, y)
+    with pytest.raises(ValueError, match="mechanism='gradient'"):
+        TDILClassifier(delta=0, ledger=ledger).fit(X, y)
+    assert not ledger.entries()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_wide_table_is_learnt_where_its_signal_is_in_common_columns():
+    X, y = one_hot(20_000, 10_000, 2)
+    model = TDILClassifier(norm_bound=2**0.5, epsilon=2.0, noise_seed=0).fit(X, y)
+    assert model.score(X, y) > 0.85 > 0.15 + max(y.mean(), 1 - y.mean())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_search_prices_and_fits_sparse_rows():
+    X, y = make_classification(300, 10, random_state=0)
+    given = sparse.csr_array(X)
+    model = TDILClassifier(classes=[0, 1], noise_seed=0)
+    assert model.planned_cost(given, y) == model.planned_cost(X, y)
+    assert np.allclose(model.kernel_diag(given[:5]), model.kernel_diag(X[:5]))
+
+
+def test_problems_of_sparse_rows_are_checked_as_dense_ones():
+    X, y = table()
+    model = TDILClassifier(mechanism="functional")
+    problem = model._pose(sparse.csr_array(X), y, None)[0]
+    assert isinstance(problem, Problem)
+    problem.check()
