@@ -463,7 +463,8 @@ class TableSchema:
     @property
     def is_plain(self) -> bool:
         """Whether nothing is known of any column, so that tables are numbers as they are."""
-        return all(column == Numeric() for column in self.columns)
+        nothing_known = Numeric()
+        return all(column == nothing_known for column in self.columns)
 
     def encode(self, X: NDArray | Table) -> NDArray:
         """Return X with numbers scaled to [0, 1], categories and missing cells at distance one.
