@@ -15,9 +15,9 @@ of the target's population. Cases:
     digits    scikit-learn's, pooled to 4 by 4 pixels: five owners of two digits each (300 rows), a
               target of threes, eights and zeros
     mnist     (with --mnist, Keras's file) the same of MNIST: owners of 4,000 rows
-    ACS       (with --data, the file of `examples/papers/summarization_acs.py`) 37 or 38 states are
-              the owners: `state` is Hawaii, `asian`, `older` women of 55 and more with a degree,
-              `young` men below 30 who work full time
+    ACS       (with --data, the file of `examples/papers/summarization_figure1.py`) 37 or 38 states
+              are the owners: `state` is Hawaii, `asian`, `older` women of 55 and more with a
+              degree, `young` men below 30 who work full time
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     python examples/benchmarks/summary_choices.py --data ACS.csv.gz [--seeds 20] [--others]
 
-``ACS.csv.gz`` is the file of `examples/papers/summarization_acs.py`: 1,000 rows of each of 38
+``ACS.csv.gz`` is the file of `examples/papers/summarization_figure1.py`: 1,000 rows of each of 38
 states, which are the owners. A target is m rows of a group, m = 30, 100, 300 and 1,000 (600 of a
 state, for 400 rows of each group belong to nobody); a summary has p = 50, 200 and 500 rows:
 

@@ -9,7 +9,7 @@ of the target's population: their energy distance to the chosen rows (a distance
 that knows no gamma), and the accuracy on them of logistic regression trained on these. Cases:
 
     digits   scikit-learn's; five owners of two digits each, a target of 60 threes and eights
-    state    ACS (with --data, the file of `examples/papers/summarization_acs.py`): 300 rows of
+    state    ACS (with --data, the file of `examples/papers/summarization_figure1.py`): 300 rows of
              Connecticut, and the other 37 states as owners, of 12,000 rows
     older    300 graduates of 50 and more from four states; owners are all 38
     young    300 women of 35 and less from these four

@@ -1,6 +1,6 @@
 """Owners by digit pairs, a target of other proportions: the data summarization paper on MNIST.
 
-    python examples/papers/summarization_mnist.py --data mnist.npz [--figure | --study]
+    python examples/papers/summarization_mnist.py --data mnist.npz [--study]
 
 ``mnist.npz`` is the file of Keras (x_train, y_train, x_test, y_test). K = 5 owners hold the
 training digits 0-1, 3-4, 5-6, 7-8 and 9-2. Three targets from the test digits:
@@ -15,9 +15,8 @@ summary, and beside them the paper's rates: the loss of J against greedy choice,
 ``1 / (epsilon log p)`` up to constants, and the rows accessed, ``(1 + 3 sqrt(2 ln 1/delta) /
 epsilon) p K^(1/3)`` (Theorem 2, Lemma 5).
 
-``--figure`` prints what the paper's Figure 2 draws: the increase of MMD^2 over greedy choice in per
-cent against the size of the summary, at the parameters of its Table 1. ``--study`` prints the
-measurement behind the defaults of `parsimony` and `explore`.
+``--study`` prints the measurement behind the defaults of `parsimony` and `explore`. The paper's
+Figure 2 is drawn by `summarization_figure2.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
 
 from skdpsumm import PrivacyLeakWarning, PrivateMMDSummarizer, greedy_mmd_selection, mmd2
-from skdpsumm.summaries import Auction, Pool, Propose, uniform_selection
+from skdpsumm.summaries import Pool, Propose, uniform_selection
 
 GROUPS = ((0, 1), (3, 4), (5, 6), (7, 8), (9, 2))
 DELTA = 1e-5
@@ -176,37 +175,6 @@ def table(arguments):
                 )
 
 
-def figure(arguments):
-    """Print the increase of MMD^2 over greedy in per cent, as Figure 2 of the supplement."""
-    paper = PrivateMMDSummarizer.paper_parameters()
-    print(f"gamma = {paper['gamma']}, d = {paper['n_components']}; increase over greedy, per cent")
-    print(f"{'p':>6}{'uniform':>10}{'printed':>10}{'corrected':>11}   (median of seeds)")
-    for p in (100, 200, 300, 400, 500):
-        found = []
-        for seed in range(arguments.seeds):
-            problem = Problem(arguments.data, "34", seed)
-            noise = np.random.default_rng(seed).normal(0.13, 0.3, (150, problem.X.shape[1]))
-            seeds = np.clip(noise, 0, 1)  # public: they look like no digit
-            problem.gamma = paper["gamma"]
-            options = {"n_components": paper["n_components"], "random_state": seed}
-            chosen = [
-                greedy_mmd_selection(
-                    problem.X, problem.target, p, gamma=problem.gamma, refine=False, **options
-                ),
-                uniform_selection(len(problem.X), p, random_state=seed),
-            ]
-            for bid in ("printed", "corrected"):
-                protocol = Auction(bid=bid, calibration="printed", X_seed=seeds)
-                size = {"n_target": len(problem.target)}
-                chosen.append(
-                    select(problem, p, seed, **{**paper, **size, "protocol": protocol})[0]
-                )
-            values = [problem.score(rows)[0] for rows in chosen]
-            found.append([100 * (v / values[0] - 1) for v in values[1:]])
-        m = np.median(found, axis=0)
-        print(f"{p:>6}{m[0]:10.1f}{m[1]:10.1f}{m[2]:11.1f}", flush=True)
-
-
 def study(arguments):
     """Print MMD^2 against the number of target rows, for the defaults."""
     p = arguments.n_select
@@ -244,12 +212,11 @@ def main():
     parser.add_argument("--targets", nargs="+", default=["34", "380", "rare"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--methods", nargs="+", default=[""], help="parts of their names")
-    parser.add_argument("--figure", action="store_true")
     parser.add_argument("--study", action="store_true")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyLeakWarning)  # seeds: these are simulations
     warnings.filterwarnings("ignore", category=UserWarning, module="sklearn")
-    (figure if arguments.figure else study if arguments.study else table)(arguments)
+    (study if arguments.study else table)(arguments)
 
 
 if __name__ == "__main__":
