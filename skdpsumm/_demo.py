@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,119 +16,184 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
 from skdpsumm import (
-    HistogramSketcher,
+    AdaptiveSketcher,
+    AnswerWarning,
+    Estimate,
     M2MClassifier,
     M2MEstimator,
     PINPClassifier,
     PrivacyLedger,
     PrivateMMDSummarizer,
     PrivateSketch,
-    RFFSketcher,
-    SketchUnion,
     TDDLClassifier,
     TDILClassifier,
     mmd2,
     uniform_selection,
 )
+from skdpsumm._computing import advance, progress
 
 # The first job. A curator releases one sketch per epsilon of breast cancer measurements and saves
-# it. An analyst, who holds only the file, asks for means, a correlation and a count, and trains a
-# classifier.
+# it. An analyst, who holds only the file, asks what they like, and trains a classifier.
 
 # Public knowledge of the columns: what such measurements can be, not what these data are.
-SCHEMA = {"mean radius": (5, 30), "mean texture": (5, 45), "mean concavity": (0, 0.5)}
-EPSILONS = (0.3, 1.0, 3.0, 10.0)
-STATISTICS = ("mean radius", "mean concavity", "correlation", "rows with radius > 15")
+SCHEMA = {
+    "mean radius": (5, 30),
+    "mean concavity": (0, 0.5),
+    "diagnosis": ["benign", "malignant"],
+}
+MEASURED = ["mean radius", "mean concavity"]
+EPSILONS = (1.0, 3.0, 10.0)
+LARGE = {"mean radius": [5, 15, 30]}
+QUESTIONS: dict[str, Callable[[M2MEstimator], Estimate]] = {
+    "mean radius": lambda m2m: m2m.mean()["mean radius"],
+    "  of malignant tumours": lambda m2m: m2m.mean(by="diagnosis")["malignant", "mean radius"],
+    "median radius": lambda m2m: m2m.quantile("mean radius", [0.5])[0],
+    "share of radius >= 15": lambda m2m: m2m.histogram("mean radius", [5, 15, 30])[1],
+    "correlation with concavity": lambda m2m: m2m.correlation()[0, 1],
+}
+WIDTHS = (25.0, 25.0, 25.0, 1.0, 2.0)  # of what is possible
+LEVEL = 0.95
+DROWNED = "drowned in noise"
 
 
-def load_tumours():
-    """Return the three columns, and whether each tumour is benign."""
-    data = load_breast_cancer()
-    picked = [list(data.feature_names).index(name) for name in SCHEMA]
-    return data.data[:, picked], data.target
+def load_tumours() -> Any:
+    """Return two columns of measurements, and the diagnosis."""
+    frame = load_breast_cancer(as_frame=True).frame
+    return frame[MEASURED].assign(diagnosis=frame["target"].map({0: "malignant", 1: "benign"}))
 
 
-def release(X, y, epsilon: float, ledger: PrivacyLedger, path: Path) -> None:
+def true_answers(table: Any) -> list[float]:
+    """Return what the questions ask, of the table itself."""
+    radius = table["mean radius"]
+    malignant = radius[table["diagnosis"] == "malignant"]
+    together = radius.corr(table["mean concavity"])
+    return [radius.mean(), malignant.mean(), radius.median(), (radius >= 15).mean(), together]
+
+
+def release(table: Any, epsilon: float, ledger: PrivacyLedger, path: Path) -> None:
     """Be the curator: one charge, one file."""
-    sketcher = SketchUnion(
-        [HistogramSketcher(n_bins=20), RFFSketcher(60)],
-        epsilon=epsilon,
-        ledger=ledger,
-    )
-    model = M2MClassifier(
-        sketcher=sketcher, schema=list(SCHEMA.values()), classes=[0, 1], random_state=0
-    )
-    model.set_params(n_synthetic=2_000).fit(X, y)
-    model.sketch_.save(path)
+    sketcher = AdaptiveSketcher(SCHEMA, epsilon=epsilon, target="diagnosis", ledger=ledger)
+    sketcher.fit(table).sketch_.save(path)
 
 
-def question(rows):
-    """Return the indicator that is counted."""
-    return rows[:, 0].astype(float) > 15
+def ask_all(m2m: M2MEstimator) -> list[Estimate | None]:
+    """Return the answers; None for one whose interval is wider than half of what is possible.
+
+    The library warns of most of these, which the table says instead.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AnswerWarning)
+        answers = [question(m2m) for question in QUESTIONS.values()]
+    widths = [float(np.diff(answer.interval(LEVEL)).item()) for answer in answers]
+    return [
+        answer if width <= possible / 2 else None
+        for answer, width, possible in zip(answers, widths, WIDTHS, strict=True)
+    ]
 
 
-def answer(path: Path):
-    """Be the analyst: everything comes from the file."""
-    sketch = PrivateSketch.load(path)
-    m2m = M2MEstimator.from_sketch(sketch, random_state=0)
-    means, count = m2m.mean(), m2m.count(question)
-    parts = [means[0], means[2], m2m.correlation()[0, 2], count]
-    model = M2MClassifier.from_sketch(sketch, n_synthetic=20_000, random_state=0)
-    cdf = m2m.cdf(0, np.linspace(6, 29, 93))
-    return parts, model, cdf
+def auc_of(model: Any, table: Any) -> float:
+    """Return how well a model tells malignant tumours that it has not seen."""
+    scores = model.decision_function(table[MEASURED])
+    return float(roc_auc_score(table["diagnosis"] == "malignant", scores))
+
+
+def written(answer: Estimate | None) -> str:
+    """Return a cell of the table."""
+    if answer is None:
+        return DROWNED
+    value, low, high = (f"{float(x):.3g}" for x in (answer, *answer.interval(LEVEL)))
+    return f"{value} [{low}, {high}]"
+
+
+def covered(answers: Sequence[Estimate | None], truth: Sequence[float]) -> list[bool]:
+    """Return whether the interval of each answer that is shown holds the truth."""
+    pairs = zip(answers, truth, strict=True)
+    ends = [(answer.interval(LEVEL), true) for answer, true in pairs if answer is not None]
+    return [bool(low <= true <= high) for (low, high), true in ends]
 
 
 def sketch_once(folder: Path) -> None:
     """Release sketches and ask them; leave the last one and, with matplotlib, a picture."""
-    X, y = load_tumours()
-    X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
-    truth = [X[:, 0].mean(), X[:, 2].mean(), np.corrcoef(X[:, 0], X[:, 2])[0, 1], question(X).sum()]
+    table, held = train_test_split(load_tumours(), test_size=0.2, random_state=0)
+    truth = true_answers(table)
     ledger = PrivacyLedger(epsilon=20.0, delta=1e-5)
     path = folder / "skdpsumm_demo.sketch"
 
-    print(f"{len(X)} rows; every line below the first comes from one saved sketch.\n")
-    print(f"{'':>14}" + "".join(f"{name:>24}" for name in STATISTICS) + f"{'test AUC':>10}")
-    print(f"{'true value':>14}" + "".join(f"{t:>24.4g}" for t in truth))
-    answers, curves = {}, {}
-    for epsilon in EPSILONS:
-        release(X, y, epsilon, ledger, path)
-        parts, model, curves[epsilon] = answer(path)
-        answers[epsilon] = parts
-        auc = roc_auc_score(y_test, model.decision_function(X_test))
-        cells = [f"{float(p):.4g} +- {float(p.std_error):.2g}" for p in parts]
-        print(
-            f"{f'epsilon={epsilon:g}':>14}" + "".join(f"{c:>24}" for c in cells) + f"{auc:>10.3f}"
-        )
-    print("\n(+- is one standard error; delta = 1e-6)")
-    print(f"\nThe last file, {path.name}:\n{PrivateSketch.load(path)}")
-    print(f"\nThe ledger: {ledger}")
-    draw(answers, curves, truth, X, folder / "skdpsumm_demo.png")
+    print(
+        f"{len(table)} rows, 3 columns. One release per epsilon; each column reads one file.\n",
+        flush=True,
+    )
+    plain = LogisticRegression(C=1e3, max_iter=1000).fit(table[MEASURED], table["diagnosis"])
+    columns = [[*(f"{true:.3g}" for true in truth), f"{auc_of(plain, held):.3f}"]]
+    releases, hits = {}, []
+    with progress("releases and answers", 1, len(EPSILONS)):
+        for epsilon in EPSILONS:
+            release(table, epsilon, ledger, path)
+            sketch = PrivateSketch.load(path)
+            releases[epsilon] = M2MEstimator.from_sketch(sketch, random_state=0)
+            answers = ask_all(releases[epsilon])
+            hits += covered(answers, truth)
+            model = M2MClassifier.from_sketch(
+                sketch, target="diagnosis", n_synthetic=20_000, random_state=0
+            )
+            columns.append([*map(written, answers), f"{auc_of(model, held):.3f}"])
+            advance()
+    names = ["", *QUESTIONS, f"AUC on {len(held)} other tumours"]
+    heads = ["true value", *(f"epsilon={epsilon:g}" for epsilon in EPSILONS)]
+    with_heads = [[head, *column] for head, column in zip(heads, columns, strict=True)]
+    for name, true, *cells in zip(names, *with_heads, strict=True):
+        print(f"{name:27}{true:>11}" + "".join(f"{cell:>20}" for cell in cells))
+    print(
+        f"\n[ ]: 95% interval; {sum(hits)} of these {len(hits)} hold the true value.\n"
+        f"{DROWNED}: the interval is wider than half of what is possible."
+    )
+    spent = ledger.spent
+    print(
+        f"\nWhat the first file promises: {releases[EPSILONS[0]].privacy_.short}.\n"
+        f"The ledger adds up all {len(EPSILONS)}: epsilon = {spent.epsilon:.3g} of at most "
+        f"{ledger.epsilon:g}, at delta = {spent.delta:g}."
+    )
+    print(f"The last file: {path.name}")
+    draw(releases, true_answers(table)[0], folder / "skdpsumm_demo.png")
 
 
-def draw(answers, curves, truth, X, path: Path) -> None:
+def draw(releases: dict[float, M2MEstimator], mean: float, path: Path) -> None:
     """Write the picture, where matplotlib is installed."""
     try:
         import matplotlib
     except ImportError:
-        print("\nFor the picture: pip install 'skdpsumm[plot]'")
+        print("For the picture: pip install 'skdpsumm[plot]'")
         return
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    from skdpsumm.plotting import CDFDisplay, PrivacyUtilityDisplay
+    from skdpsumm.plotting import (
+        CDFDisplay,
+        ComparisonDisplay,
+        CrosstabDisplay,
+        PrivacyUtilityDisplay,
+    )
 
-    figure, axes = plt.subplots(1, 5, figsize=(17, 3.4), layout="constrained")
-    for k, name in enumerate(STATISTICS):
-        estimates = {epsilon: parts[k] for epsilon, parts in answers.items()}
-        PrivacyUtilityDisplay.from_estimates(
-            estimates, label=name, delta=1e-6, reference=truth[k], ax=axes[k]
-        )
-    grid = np.linspace(6, 29, 93)
-    shares = (X[:, 0] <= grid[:, None]).mean(axis=1)
-    display = CDFDisplay(grid, curves[1.0], label="mean radius", reference=shares)
-    display.plot(axes[4], name="private, epsilon=1")
+    figure, axes = plt.subplots(2, 2, figsize=(11.5, 8), layout="constrained")
+    first, last = releases[EPSILONS[0]], releases[EPSILONS[-1]]
+    bins = [5, 10, 15, 20, 30]
+    means = {epsilon: m2m.mean()["mean radius"] for epsilon, m2m in releases.items()}
+    PrivacyUtilityDisplay.from_estimates(
+        means, label="mean radius", delta=1e-6, reference=mean, ax=axes[0, 0]
+    )
+    CDFDisplay.from_estimator(first, "mean radius", ax=axes[0, 1], name="epsilon=1")
+    CDFDisplay.from_estimator(last, "mean radius", ax=axes[0, 1], name="epsilon=10")
+    ComparisonDisplay.from_estimator(
+        {"epsilon=1": first, "epsilon=10": last},
+        lambda m2m: m2m.histogram("mean radius", bins),
+        label="share of rows, by mean radius",
+        ax=axes[1, 0],
+    )
+    CrosstabDisplay.from_estimator(
+        releases[3.0], ["diagnosis", "mean radius"], bins={"mean radius": bins}, ax=axes[1, 1]
+    )
     figure.savefig(path, dpi=110)
-    print(f"\nPicture: {path.name}")
+    print(f"The picture: {path.name}")
 
 
 # The second job. Five owners hold handwritten digits, by pairs of digits. A consumer has 100 images
@@ -136,6 +203,7 @@ def draw(answers, curves, truth, X, path: Path) -> None:
 OWNERS = {0: "A", 1: "A", 3: "B", 4: "B", 5: "C", 6: "C", 7: "D", 8: "D", 9: "E", 2: "E"}
 SHARES = {3: 0.7, 8: 0.3}
 N_TARGET, N_SELECT = 100, 60
+SUMMARY_EPSILONS = (0.3, 1.0, np.inf)
 PIXELS = (0, 16)  # their public range, from which the width of the kernel follows
 
 
@@ -160,32 +228,34 @@ def choose_rows() -> None:
         "   rows by owner"
     )
 
-    def report(name: str, rows, counts: str = "") -> None:
+    def report(name: str, rows) -> None:
         model = LogisticRegression(max_iter=1000).fit(X[rows], y[rows])
         distance = mmd2(X[rows], target, schema=PIXELS)
         score = model.score(held, held_labels)
-        print(f"{name:>28}{len(rows):>6}{distance:>9.4f}{score:>10.3f}   {counts}")
-
-    def by_owner(rows) -> str:
         names, counts = np.unique(owners[rows], return_counts=True)
-        return ", ".join(f"{name} {count}" for name, count in zip(names, counts, strict=True))
+        shares = ", ".join(f"{name} {count}" for name, count in zip(names, counts, strict=True))
+        print(f"{name:>28}{len(rows):>6}{distance:>9.4f}{score:>10.3f}   {shares}")
 
-    everything = np.arange(len(X))
-    uniform = uniform_selection(len(X), N_SELECT, random_state=0)
-    report("all", everything, by_owner(everything))
-    report("uniform", uniform, by_owner(uniform))
-    for epsilon in (0.3, 1.0, np.inf):
-        # B holds most threes and fours, and is trusted to.
-        summarizer = PrivateMMDSummarizer(
-            N_SELECT, schema=PIXELS, epsilon=epsilon, max_share_per_owner=1.0, random_state=0
-        )
-        rows = summarizer.fit(X, X_target=target, owners=owners).sample_indices_
-        report(f"summary, epsilon={epsilon:g}", rows, by_owner(rows))
-        if epsilon == 1.0:
-            privacy, accessed = summarizer.privacy_, summarizer.n_accessed_
+    report("all", np.arange(len(X)))
+    report("uniform", uniform_selection(len(X), N_SELECT, random_state=0))
+    summaries = {}
+    with progress("choice of rows", 1, len(SUMMARY_EPSILONS)):
+        for epsilon in SUMMARY_EPSILONS:
+            # B holds most threes and fours, and is trusted to.
+            summarizer = PrivateMMDSummarizer(
+                N_SELECT, schema=PIXELS, epsilon=epsilon, max_share_per_owner=1.0, random_state=0
+            )
+            summaries[epsilon] = summarizer.fit(X, X_target=target, owners=owners)
+            advance()
+    for epsilon, summarizer in summaries.items():
+        report(f"summary, epsilon={epsilon:g}", summarizer.sample_indices_)
+    privacy, accessed = summaries[1.0].privacy_, summaries[1.0].n_accessed_
     print(
         f"\n(accuracy on {len(held)} other images of the target's kind; the curator saw {accessed} "
-        f"rows)\n\nAt epsilon=1, {privacy!r}"
+        f"rows)\n\nWhat is promised at epsilon=1, against {privacy.target.against}s:\n"
+        f"  the target: {privacy.target.short}\n"
+        f"  the rows of other owners: {privacy.owners.short}, for none are seen\n"
+        f"The chosen rows are real: {privacy.consumer.short} against the consumer."
     )
 
 
@@ -211,19 +281,23 @@ def learn_with_kernels() -> None:
     train, public, test = np.split(order, [N_TRAIN, N_TRAIN + N_PUBLIC])
     print(
         f"{len(train)} private images, {len(public)} public ones without labels; accuracy on "
-        f"{len(test)} others, delta = 1e-6.\n"
+        f"{len(test)} others, delta = 1e-6.\n",
+        flush=True,
     )
+    scores: dict[str, list[float]] = {name: [] for name in LEARNERS}
+    with progress("fits", 1, len(LEARNERS) * len(LEARNER_EPSILONS)):
+        for name, learner in LEARNERS.items():
+            given = {"X_public": X[public]} if isinstance(learner, TDDLClassifier) else {}
+            for epsilon in LEARNER_EPSILONS:
+                learner.set_params(epsilon=epsilon).fit(X[train], odd[train], **given)
+                scores[name].append(learner.score(X[test], odd[test]))
+                advance()
     print(f"{'':>28}" + "".join(f"{f'epsilon={e:g}':>13}" for e in LEARNER_EPSILONS))
-    for name, learner in LEARNERS.items():
-        given = {"X_public": X[public]} if isinstance(learner, TDDLClassifier) else {}
-        scores = []
-        for epsilon in LEARNER_EPSILONS:
-            learner.set_params(epsilon=epsilon).fit(X[train], odd[train], **given)
-            scores.append(learner.score(X[test], odd[test]))
-        print(f"{name:>28}" + "".join(f"{score:>13.3f}" for score in scores))
+    for name, row in scores.items():
+        print(f"{name:>28}" + "".join(f"{score:>13.3f}" for score in row))
     shipped = LEARNERS["TDDL, released function"].set_params(epsilon=1.0)
     shipped.fit(X[train], odd[train], X_public=X[public])
     print(
         f"\nThe released function pickles to {len(pickle.dumps(shipped)) / 1000:.0f} kB, with no "
-        f"private row in it:\n{shipped.privacy_!r}"
+        f"private row in it: {shipped.privacy_.short}."
     )

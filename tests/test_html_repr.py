@@ -126,6 +126,30 @@ def test_badges(guarantee, line):
     assert guarantee.badge == line
 
 
+@pytest.mark.parametrize(
+    ("guarantee", "line"),
+    [
+        (PrivacyGuarantee(PureDP(0.5), "replace_one"), "(0.5, 0)-DP for one row, replace"),
+        (
+            PrivacyGuarantee(GaussianDP(0.5), unit="one group"),
+            "(2.254, 1e-6)-DP for one group, add or remove",
+        ),
+        (PrivacyGuarantee(Unprotected("of a test")), "no guarantee"),
+        (
+            PrivacyGuarantee(PureDP(1.0), simulated=True),
+            "SIMULATED, protects nobody: (1, 0)-DP for one row, add or remove",
+        ),
+        (
+            PrivacyGuarantee(PureDP(1.0), idealised=True),
+            "(1, 0)-DP for one row, add or remove, idealised noise",
+        ),
+    ],
+    ids=["pure", "gaussian", "none", "simulated", "idealised"],
+)
+def test_the_promise_in_short(guarantee, line):
+    assert guarantee.short == line
+
+
 def test_simulations_say_so():
     with pytest.warns(match="noise_seed"):
         model = RFFSketcher(10, gamma=1.0, noise_seed=0).fit(X)

@@ -29,7 +29,10 @@ from skdpsumm import (
 from skdpsumm.plotting import (
     CDFDisplay,
     ColumnGraphDisplay,
+    ComparisonDisplay,
     CovarianceDisplay,
+    CrosstabDisplay,
+    HistogramDisplay,
     LedgerDisplay,
     MomentDisplay,
     OwnersDisplay,
@@ -101,7 +104,10 @@ def examples():
     return [
         CDFDisplay([1, 2, 3], estimate([0.1, 0.5, 0.9])),
         ColumnGraphDisplay(["a", "b", "c"], {("a", "b"): 2, ("b", "c"): 3}),
+        ComparisonDisplay({"first": estimate([1.0, 2.0]), "second": estimate([1.5, 1.0])}),
         CovarianceDisplay(estimate(np.eye(2)), names=["a", "b"]),
+        CrosstabDisplay(estimate([[1.0, 2.0], [3.0, 4.0]], axes=["a", "b"])),
+        HistogramDisplay(estimate([0.2, 0.8]), edges=[0, 1, 3]),
         LedgerDisplay(entries, spent=0.5, cap=1.0),
         MomentDisplay(estimate([1.0, 2.0]), [(0, 2), (0, 4)], names=["a", "b"]),
         OwnersDisplay({"north": 0.2, "south": 0.7}, noise_std=0.1),
@@ -168,8 +174,17 @@ def given(sketch, m2m, choice):
         ("CDFDisplay", "from_estimator"): ((m2m, 0), {}),
         ("CDFDisplay", "from_sketch"): ((sketch, 0), {"random_state": 0}),
         ("ColumnGraphDisplay", "from_sketch"): ((sketch,), {}),
+        ("ComparisonDisplay", "from_estimator"): (({"a": m2m, "b": m2m}, M2MEstimator.mean), {}),
+        ("ComparisonDisplay", "from_sketch"): (
+            ({"a": sketch}, M2MEstimator.mean),
+            {"random_state": 0},
+        ),
         ("CovarianceDisplay", "from_estimator"): ((m2m,), {}),
         ("CovarianceDisplay", "from_sketch"): ((sketch,), {"random_state": 0}),
+        ("CrosstabDisplay", "from_estimator"): ((m2m, [0, 1]), {"bins": 3}),
+        ("CrosstabDisplay", "from_sketch"): ((sketch, [0, 1]), {"bins": 3, "random_state": 0}),
+        ("HistogramDisplay", "from_estimator"): ((m2m, 0), {}),
+        ("HistogramDisplay", "from_sketch"): ((sketch, 0), {"random_state": 0}),
         ("LedgerDisplay", "from_estimator"): ((RFFSketcher(ledger=ledger.dataset("a")),), {}),
         ("LedgerDisplay", "from_ledger"): ((ledger,), {}),
         ("MomentDisplay", "from_estimator"): ((m2m,), {}),
@@ -367,19 +382,128 @@ def notes(display):
     "draw",
     [
         lambda m2m, **options: CDFDisplay.from_estimator(m2m, 0, **options),
+        lambda m2m, **options: ComparisonDisplay.from_estimator(
+            {"one": m2m}, M2MEstimator.mean, **options
+        ),
+        lambda m2m, **options: CrosstabDisplay.from_estimator(m2m, [0, 1], bins=2, **options),
+        lambda m2m, **options: HistogramDisplay.from_estimator(m2m, 0, **options),
         lambda m2m, **options: MomentDisplay.from_estimator(m2m, **options),
         lambda m2m, **options: OwnersDisplay({"north": 0.2}, noise_std=0.1).plot(**options),
         lambda m2m, **options: PrivacyUtilityDisplay.from_estimates(
             {1.0: m2m.mean()[0], 2.0: m2m.mean()[1]}, **options
         ),
     ],
-    ids=["cdf", "moments", "owners", "utility"],
+    ids=["cdf", "comparison", "crosstab", "histogram", "moments", "owners", "utility"],
 )
 def test_bars_and_bands_say_that_they_are_intervals(m2m, draw):
     assert "95% interval" in notes(draw(m2m))
     again = draw(m2m, level=0.5)
     assert "50% interval" in notes(again)
     assert "95%" not in notes(again)
+
+
+def ends_of(errorbar):
+    """Return both ends of each error bar that is drawn up and down."""
+    return np.array([segment[:, 1] for segment in errorbar[2][0].get_segments()])
+
+
+def test_histogram_draws_the_estimate_and_its_interval(m2m):
+    display = HistogramDisplay.from_estimator(m2m, "height", bins=[100, 160, 170, 220], level=0.9)
+    expected = m2m.histogram("height", [100, 160, 170, 220])
+    assert [bar.get_height() for bar in display.bars_] == np.asarray(expected).tolist()
+    assert [bar.get_x() for bar in display.bars_] == [100, 160, 170]
+    assert [bar.get_width() for bar in display.bars_] == [60, 10, 50]
+    assert np.allclose(ends_of(display.errorbar_), expected.interval(0.9), atol=1e-12)
+    assert display.ax_.get_xlabel() == "height (cm)"
+    assert len(HistogramDisplay.from_estimator(m2m, 0).bars_) == 10
+    drawn = HistogramDisplay(estimate([0.2, 0.8]), edges=[0, 1, 3], reference=[0.3, 0.7]).plot()
+    assert "reference" in notes(drawn)
+
+
+def test_histogram_of_categories_names_them():
+    jobs = np.array([["clerk"], ["farmer"], ["clerk"]] * 100, dtype=object)
+    sketcher = HistogramSketcher(schema={"job": ["clerk", "farmer"]}, epsilon=np.inf)
+    m2m = M2MEstimator(sketcher, n_synthetic=500).fit(pd.DataFrame(jobs, columns=["job"]))
+    display = HistogramDisplay.from_estimator(m2m, "job")
+    assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == ["clerk", "farmer"]
+    assert np.allclose([bar.get_height() for bar in display.bars_], [2 / 3, 1 / 3])
+
+
+def test_histogram_takes_the_edges_of_the_schema():
+    schema = Numeric(0, 10, edges=[0, 2, 5, 10])
+    rows = np.random.default_rng(0).random((300, 1)) * 10
+    m2m = M2MEstimator(schema=schema, epsilon=np.inf, n_synthetic=500).fit(rows)
+    display = HistogramDisplay.from_estimator(m2m, 0)
+    assert np.array_equal(display.edges, m2m.schema_.edges(0))
+    assert len(display.bars_) == len(m2m.histogram(0))
+
+
+def test_crosstab_writes_the_estimate_and_its_interval(m2m):
+    display = CrosstabDisplay.from_estimator(m2m, ["height", "load"], bins=2, level=0.9)
+    expected = m2m.table(["height", "load"], bins=2)
+    assert np.array_equal(display.image_.get_array(), np.asarray(expected))
+    written = [text.get_text() for text in display.texts_]
+    for text, value, ends in zip(
+        written, np.ravel(expected), expected.interval(0.9).reshape(-1, 2), strict=True
+    ):
+        drawn = [float(word) for word in re.findall(r"[\d.]+", text)]
+        assert np.allclose(drawn, [value, *ends], rtol=0.006)
+    assert (display.ax_.get_ylabel(), display.ax_.get_xlabel()) == ("height", "load")
+    assert not display.plot(annotate=False).texts_
+    wide = CrosstabDisplay(estimate(np.ones((2, 9)))).plot()
+    assert not wide.texts_
+    with pytest.raises(ValueError, match="two axes"):
+        CrosstabDisplay(estimate([1.0, 2.0]))
+
+
+def test_comparison_draws_each_release_and_its_interval(m2m, sketch):
+    def shares(one):
+        return one.histogram("height", [100, 160, 170, 220])
+
+    display = ComparisonDisplay.from_estimator({"a": m2m, "b": m2m}, shares, label="share")
+    assert list(display.bars_) == ["a", "b"]
+    drawn = [bar.get_width() for bar in display.bars_["a"]]
+    assert drawn == np.asarray(shares(m2m)).tolist()
+    one = display.ax_.containers[1]
+    ends = np.array([segment[:, 0] for segment in one[2][0].get_segments()])
+    assert np.allclose(ends, shares(m2m).interval(0.95), atol=1e-12)
+    assert notes(display) == "share; ; a; 95% interval; b"
+    hatches = {bars[0].get_hatch() for bars in display.bars_.values()}
+    assert len(hatches) == 2  # told apart without colour
+    tops = [bars[0].get_y() + bars[0].get_height() for bars in display.bars_.values()]
+    assert tops[0] <= display.bars_["b"][0].get_y() + 1e-12  # side by side
+    ticks = [tick.get_text() for tick in display.ax_.get_yticklabels()]
+    assert ticks == list(shares(m2m).labels[0])
+
+
+def test_only_answers_to_one_question_are_compared():
+    with pytest.raises(ValueError, match="other labels"):
+        ComparisonDisplay({"a": estimate([1.0]), "b": estimate([1.0, 2.0])})
+    with pytest.raises(ValueError, match="other labels"):
+        ComparisonDisplay(
+            {"a": estimate([1.0], labels=[["x"]]), "b": estimate([1.0], labels=[["y"]])}
+        )
+    with pytest.raises(ValueError, match="CrosstabDisplay"):
+        ComparisonDisplay({"a": estimate(np.eye(2))})
+    with pytest.raises(ValueError, match="at least one"):
+        ComparisonDisplay({})
+
+
+@pytest.mark.parametrize(
+    "display",
+    [
+        CDFDisplay([1, 2, 3], estimate([0.9, 0.95, 1.0]), reference=[0.1, 0.9, 1.0]),
+        HistogramDisplay(estimate([0.2, 0.8]), edges=[0, 1, 3]),
+        ComparisonDisplay({"a": estimate([1.0, 2.0]), "b": estimate([1.5, 1.0])}),
+        PrivacyUtilityDisplay([0.1, 1], [1.0, 2.0], intervals=[(0, 2), (1, 3)], reference=2.0),
+    ],
+    ids=lambda d: type(d).__name__,
+)
+def test_legends_cover_no_curve(display):
+    ax = display.plot().ax_
+    ax.figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    assert legend.y0 >= ax.get_window_extent().y1 - 1
 
 
 def test_legends_name_the_same_bars_once():

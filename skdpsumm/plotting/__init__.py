@@ -8,12 +8,16 @@ from ._privacy import LedgerDisplay, PrivacyProfileDisplay
 from ._sketches import ColumnGraphDisplay
 from ._statistics import CDFDisplay, CovarianceDisplay, MomentDisplay
 from ._summaries import OwnersDisplay, SummaryDisplay
+from ._tables import ComparisonDisplay, CrosstabDisplay, HistogramDisplay
 from ._utility import PrivacyUtilityDisplay
 
 __all__ = [
     "CDFDisplay",
     "ColumnGraphDisplay",
+    "ComparisonDisplay",
     "CovarianceDisplay",
+    "CrosstabDisplay",
+    "HistogramDisplay",
     "LedgerDisplay",
     "MomentDisplay",
     "OwnersDisplay",

@@ -113,7 +113,7 @@ class CDFDisplay(TableDisplay):
         (self.line_,) = ax.plot(*self._curves(self.cdf), label=name, **style)
         self.band_ = ax.fill_between(*self._curves(low, high), step=flat, **band)
         ax.set(xlabel=self.label, ylabel="share of rows at or below", ylim=(0, 1.01))
-        ax.legend(frameon=False, fontsize="small")
+        self._legend_above()
         return self
 
     def _curves(self, *shares: Any) -> list[Any]:

@@ -31,6 +31,7 @@ T = TypeVar("T")
 # All that a picture of an object with private data shows of what was fitted.
 _PUBLIC_ATTRIBUTES = ("feature_names_in_", "n_features_in_", "privacy_")
 _COLUMNS = ("n_features_in_", "feature_names_in_")
+_CHANGES = {"add_remove": "add or remove", "replace_one": "replace"}
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,25 @@ class PrivacyGuarantee:
         adjacency = self.adjacency.replace("_", "-")
         unit = f"{self.unit}, {adjacency}"
         line = f"{self.price} ({unit}), protects {self.protects} against {self.against}"
+        if self.simulated:
+            return f"SIMULATED, protects nobody: {line}"
+        return f"{line}, idealised noise" if self.idealised else line
+
+    @property
+    def short(self) -> str:
+        """The promise as people say it, at delta = 1e-6 where it is not pure.
+
+        Examples
+        --------
+        >>> from skdpsumm.privacy import PrivacyGuarantee, PureDP
+        >>> PrivacyGuarantee(PureDP(0.5)).short
+        '(0.5, 0)-DP for one row, add or remove'
+        """
+        if self.mechanism.unprotected:
+            return "no guarantee"
+        pure = self.mechanism.epsilon(0.0)
+        pair = f"{pure:.4g}, 0" if math.isfinite(pure) else f"{self.epsilon(1e-6):.4g}, 1e-6"
+        line = f"({pair})-DP for {self.unit}, {_CHANGES[self.adjacency]}"
         if self.simulated:
             return f"SIMULATED, protects nobody: {line}"
         return f"{line}, idealised noise" if self.idealised else line
