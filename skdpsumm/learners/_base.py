@@ -220,6 +220,9 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     _kind: ClassVar[str]  # "TDIL", "TDDL" or "PINP": which mechanisms it takes
     _takes_public_points: ClassVar[bool] = False
     _draws_landmarks: ClassVar[bool] = True
+    _printed: ClassVar[dict[str, Any]]  # parameters of the paper's experiments, see below
+    _printed_lipschitz: ClassVar[float]  # L and R with these
+    _printed_radius: ClassVar[float]
 
     kernel: Any = "rbf"
     gamma: Any = "auto"
@@ -889,6 +892,10 @@ def _check_size(n_rows: int, terms: Terms) -> None:
 
 # ---- labels: what classifiers and regressors make of y, and of the scores
 
+# n lambda of the paper's experiments: LibSVM with C = 0.001.
+PRINTED_REGULARIZATION = 1000.0
+_PRINTED = {"adjacency": "replace_one", "regularization": PRINTED_REGULARIZATION}
+
 
 @dataclass(frozen=True)
 class ClassCoding:
@@ -982,6 +989,10 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         "loss": "no_validation",
         "classes": [None, "array-like"],
     }
+
+    # A hinge, with L = 1, and the cubic kernel, with R^2 = (1 + 1)^3.
+    _printed = {**_PRINTED, "kernel": "poly", "gamma": 1.0, "loss": "hinge"}  # noqa: RUF012
+    _printed_lipschitz, _printed_radius = 1.0, 8**0.5
 
     loss: Any = "auto"
     classes: Any = None
@@ -1091,6 +1102,10 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
         "loss": "no_validation",
         "y_bounds": "no_validation",
     }
+    # Least squares on what is 0 or 1; residuals are clipped, so that L is 2 in units of the scores.
+    _printed = {**_PRINTED, "kernel": "linear", "loss": "squared", "y_bounds": (0, 1)}  # noqa: RUF012
+    _printed_lipschitz, _printed_radius = 2.0, 1.0
+
     loss: Any = "huber"
     y_bounds: Any = None
 

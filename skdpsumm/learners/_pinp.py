@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
 from .mechanisms._base import FrozenAnswers
 from .mechanisms._functional import PathAnswers
 from .mechanisms._planning import spread
+from .mechanisms._public_hypothesis import NoisyThreshold
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,51 @@ class BasePINP(BaseKernelLearner):
 
     _kind = "PINP"
     _draws_landmarks = False
+
+    @classmethod
+    def paper_parameters(
+        cls, n_samples=500_000, *, epsilon=1.0, delta=1e-6, max_queries=1000, beta=0.05
+    ):
+        """Return Algorithm 1 as printed, as keyword arguments.
+
+        `epsilon` is what the paper claims. What its noise gives is in `privacy_` after `fit`, and
+        is far less. B and the noise hang on all arguments: change them here.
+
+        Parameters
+        ----------
+        n_samples : int, default=500_000
+            n, taken as public; the default is that of the paper's Figure 2a.
+        epsilon, delta : float, default=1.0, 1e-6
+            The claim. The paper varies epsilon, and does not print its delta.
+        max_queries : int, default=1000
+            T. Neither this nor `beta` is printed for an experiment.
+        beta : float, default=0.05
+            Failure probability of the error bound.
+
+        Returns
+        -------
+        dict
+            With ``B = n lambda epsilon C / (200 sqrt(2) L R log(2 T / beta) log(4 / delta))``,
+            rounded up, for the paper's ``C = 2 L R / lambda``, and its Lambda of 1000. Our copy of
+            the paper has ``C^2`` in B, which the error bound contradicts. PINP is in no experiment
+            of the paper, so kernel and loss are those of Figure 2.
+
+        Examples
+        --------
+        >>> from skdpsumm import PINPClassifier
+        >>> model = PINPClassifier(**PINPClassifier.paper_parameters(n_samples=10_000))
+        >>> model.mechanism.n_updates, model.epsilon
+        (1, 1.0)
+        """
+        logarithms = math.log(2 * max_queries / beta) * math.log(4 / delta)
+        updates = 2 * n_samples * epsilon / (200 * math.sqrt(2) * logarithms)
+        printed = NoisyThreshold(
+            n_updates=math.ceil(updates),
+            max_queries=max_queries,
+            failure_probability=beta,
+            calibration="printed",
+        )
+        return {**cls._printed, "mechanism": printed, "epsilon": epsilon, "delta": delta}
 
     def query(self, X):
         """Return the released scores of each row, and which of them are fresh.

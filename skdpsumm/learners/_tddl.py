@@ -6,8 +6,9 @@ from typing import ClassVar
 
 from .._docs import inherited_docs
 from ..privacy._contract import estimator
-from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
+from ._base import PRINTED_REGULARIZATION, BaseKernelLearner, ClassifierTarget, RegressorTarget
 from .erm._kernel_space import PrecomputedSpace
+from .mechanisms._answers_at_points import LaplaceAnswers
 
 
 @estimator
@@ -37,6 +38,40 @@ class BaseTDDL(BaseKernelLearner):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "groups": True}
     _kind = "TDDL"
     _takes_public_points = True
+
+    @classmethod
+    def paper_parameters(cls, n_samples=500_000, *, epsilon=1.0, delta=1e-6):
+        """Return Algorithm 2 as printed, as keyword arguments: the paper's Figure 2.
+
+        `epsilon` is what the paper claims. What its noise gives is in `privacy_` after `fit`, and
+        is up to about 2.9 times that: the constant of ``v = O(...)`` is not printed, and we take 1.
+
+        Parameters
+        ----------
+        n_samples : int, default=500_000
+            n, taken as public, for the set C; the default is that of the paper's Figure 2a.
+        epsilon, delta : float, default=1.0, 1e-6
+            The claim. The paper varies epsilon, and does not print its delta.
+
+        Returns
+        -------
+        dict
+            With the cubic kernel, the hinge and ``Lambda = 1 / 0.001`` for classifiers; least
+            squares on 0 and 1 for regressors, whose L and Lambda are not printed: residuals are
+            clipped, and Lambda is the same. C is Corollary 6's ball of radius ``2 L R / lambda``.
+            Give T public rows to `fit`; there, ``T = O(n epsilon / sqrt(log(1 / delta)))``.
+
+        Examples
+        --------
+        >>> from skdpsumm import TDDLClassifier
+        >>> model = TDDLClassifier(**TDDLClassifier.paper_parameters(n_samples=10_000))
+        >>> round(model.mechanism.norm_constraint, 1), model.loss
+        (56.6, 'hinge')
+        """
+        slope = cls._printed_lipschitz * cls._printed_radius
+        radius = 2 * slope * n_samples / PRINTED_REGULARIZATION
+        printed = LaplaceAnswers(norm_constraint=radius, calibration="printed")
+        return {**cls._printed, "mechanism": printed, "epsilon": epsilon, "delta": delta}
 
     def fit(self, X, y, *, X_public=None, groups=None):
         """Minimise, and release a predictor in the span of the public points.

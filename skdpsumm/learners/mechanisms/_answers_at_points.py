@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.optimize import brentq
 from scipy.stats import vonmises_fisher
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..._computing import advance
 from ..._linear_systems import Floats, power_below
@@ -70,6 +70,32 @@ def score_units(space: Space, terms: Terms) -> tuple[float, float]:
     return grid, (moved + 2 * rounding) / grid
 
 
+def printed_noise(terms: Terms, n_rounds: int) -> float:
+    """Return 1 / epsilon_0 of Algorithms 1 and 3, in units of the scores; n lambda is our Lambda.
+
+    It is 50 sqrt(B) log(4 / delta) / epsilon times what a row that is replaced moves.
+    """
+    row = terms.loss.lipschitz * terms.radius**2 / terms.regularization
+    return 100 * row * math.sqrt(n_rounds) * math.log(4 / terms.delta) / terms.epsilon
+
+
+def is_printed(given: Any, terms: Terms) -> bool:
+    """Return whether the paper's own noise is asked for; raise ValueError where it has no value."""
+    if given.calibration != "printed" or not terms.is_private:
+        return False
+    if terms.delta == 0:
+        raise ValueError(
+            "calibration='printed' divides by delta: set delta > 0, or calibration='corrected'."
+        )
+    return True
+
+
+def printed_cost(epsilon0: float, rho: float, terms: Terms) -> Mechanism:
+    """Return the better of two statements about one release, by epsilon at the delta asked for."""
+    known: list[Mechanism] = [PureDP(epsilon0), ZeroConcentratedDP(rho)]
+    return min(known, key=lambda cost: cost.epsilon(terms.delta))
+
+
 # ---- Algorithm 2
 
 
@@ -86,6 +112,11 @@ class LaplaceAnswers(LearnerMechanism):
         of the error, as the variance of the noise is public.
     n_landmarks : int, default=256
         How many public points are drawn from the schema where `fit` is given no X_public.
+    calibration : {"corrected", "printed"}, default="corrected"
+        "corrected" has the least noise with which epsilon and delta hold. "printed" has the paper's
+        ``v = L R^2 sqrt(T log(1 / delta)) / (n lambda epsilon)``, with 1 for the constant of its
+        O(...), which is not printed. `privacy_` states what that gives, which is not epsilon.
+        It needs delta > 0.
 
     Notes
     -----
@@ -106,17 +137,20 @@ class LaplaceAnswers(LearnerMechanism):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "norm_constraint": [None, Interval(Real, 1e-60, 1e60, closed="both")],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "calibration": [StrOptions({"corrected", "printed"})],
     }
 
     norm_constraint: Any = None
     n_landmarks: int = 256
+    calibration: Any = "corrected"
 
     def plan(self, space, terms, public):
         if public is None:
             raise ValueError(
                 "mechanism='laplace' answers at public points: pass them to fit as X_public."
             )
-        return LaplacePlan(space, public, terms, self.norm_constraint)
+        kind = PrintedLaplacePlan if is_printed(self, terms) else LaplacePlan
+        return kind(space, public, terms, self.norm_constraint)
 
     def default_regularization(self, space, terms, public, *, charged):
         return public_regularization(space, terms, 1 if public is None else len(public))
@@ -190,6 +224,18 @@ class LaplacePlan:
         return Minimizer(self.space, coefficients, self.points)
 
 
+class PrintedLaplacePlan(LaplacePlan):
+    """The same with the paper's own noise, whatever that comes to."""
+
+    def _calibrate(self, norm, size):
+        terms = self.terms
+        row = terms.loss.lipschitz * terms.radius**2 / terms.regularization
+        noise = row * math.sqrt(len(self.points) * math.log(1 / terms.delta)) / terms.epsilon
+        ratio = norm / (noise / self._grid)
+        cost = printed_cost(math.sqrt(size) * ratio, ratio**2 / 2, terms)
+        return cost, noise / self._grid
+
+
 def constrained_least_squares(gram: Floats, answers: Floats, bound: float) -> Floats:
     """Return c that minimises ``|K c - y|^2`` subject to ``c^T K c <= bound^2``.
 
@@ -248,6 +294,12 @@ class ExponentialMechanism(LearnerMechanism):
         the linear kernel without intercept, and landmarks for other kernels.
     n_landmarks : int, default=256
         How many landmarks are drawn from the schema where a kernel has no `candidates`.
+    calibration : {"corrected", "printed"}, default="corrected"
+        "corrected" shares epsilon and delta among all rounds, and fits the hypothesis to all
+        measurements. "printed" has the paper's epsilon_0, its noisy test and its steps of constant
+        length: `privacy_` states what that gives, which is not epsilon. It needs delta > 0.
+    failure_probability : float, default=0.05
+        beta, for the threshold of the printed test.
 
     Notes
     -----
@@ -269,11 +321,15 @@ class ExponentialMechanism(LearnerMechanism):
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
         "candidates": "no_validation",
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "calibration": [StrOptions({"corrected", "printed"})],
+        "failure_probability": [Interval(Real, 0, 1, closed="neither")],
     }
 
     n_rounds: int = 10
     candidates: Any = None
     n_landmarks: int = 256
+    calibration: Any = "corrected"
+    failure_probability: float = 0.05
 
     def plan(self, space, terms, public):
         if public is None and not space.is_whole_ball:
@@ -281,7 +337,10 @@ class ExponentialMechanism(LearnerMechanism):
                 "mechanism='exponential' has an exact sampler for the linear kernel without "
                 "intercept alone; give public rows as candidates to choose from."
             )
-        return ExponentialPlan(space, terms, int(self.n_rounds), public)
+        if not is_printed(self, terms):
+            return ExponentialPlan(space, terms, int(self.n_rounds), public)
+        beta = float(self.failure_probability)
+        return PrintedExponentialPlan(space, terms, int(self.n_rounds), public, beta)
 
     def default_regularization(self, space, terms, public, *, charged):
         landmarks = public is not None and self.candidates is None
@@ -406,6 +465,62 @@ class ExponentialPlan:
         values = on_grid(scores, self._grid)
         noisy = noisy_integers(values, self._scale, self._kind, self.terms.seed(5, t))
         return noisy.astype(np.float64) * self._grid
+
+
+class PrintedExponentialPlan(ExponentialPlan):
+    """Algorithm 3 with the paper's own noise and test, whatever that comes to.
+
+    Parameters
+    ----------
+    space, terms, n_rounds, candidates
+        As of `ExponentialPlan`.
+    failure_probability : float
+        beta.
+
+    Notes
+    -----
+    A round is three private accesses: the choice of z with weight ``exp(c |<phi(z), w_t - w*>|)``,
+    where ``c = epsilon_0 n lambda / (8 L R^2)``; the test, which adds Lap(1 / epsilon_0) to a score
+    and says whether, and to which side, it is farther than sigma from w_t's; and line 8's answer,
+    another such score. All B rounds are counted, with their answers, though nothing uses these and
+    they are not drawn. The choice is ``2 c Delta``-DP, and of bounded range as much.
+    """
+
+    def __init__(self, space, terms, n_rounds, candidates, failure_probability):
+        super().__init__(space, terms, n_rounds, candidates)
+        logarithm = math.log(2 * n_rounds) - math.log(failure_probability)
+        self._sigma = 4 * logarithm * printed_noise(terms, n_rounds)
+
+    def _calibrate(self):
+        terms, n_rounds = self.terms, self.n_rounds
+        noise = printed_noise(terms, n_rounds)
+        row = terms.loss.lipschitz * terms.radius**2 / terms.regularization
+        self._kind, self._scale = "laplace", noise / self._grid
+        self._select = 2 * self._selection_unit * self._grid / (8 * row * noise)
+        ratio = self._unit / self._scale
+        pure = self._select + 2 * math.sqrt(terms.n_scores) * ratio
+        rho = self._select**2 / 8 + ratio**2
+        return printed_cost(n_rounds * pure, n_rounds * rho, terms)
+
+    def release(self, problem: Problem) -> Minimizer:
+        """Return the hypothesis after the last round."""
+        exact = problem.minimize()
+        rng = secret_generator(self.terms.seed(4))
+        hypothesis = Minimizer.zero(self.space, self.terms.n_scores)
+        points: list[Floats] = []
+        steps: list[Floats] = []
+        length = self._sigma / (2 * self.space.radius**2)
+        for t in range(self.n_rounds):
+            z = self._choose(exact, hypothesis, t, rng)
+            measured = self._measure(exact.careful_scores(z[None])[0], t)
+            difference = measured - hypothesis.scores(z[None])[0]
+            above = np.abs(difference) > self._sigma
+            if above.any():
+                points.append(z)
+                steps.append(np.where(above, length * np.sign(difference), 0.0))
+                hypothesis = Minimizer(self.space, np.array(steps), np.array(points))
+            advance()
+        return hypothesis
 
 
 def _weights(hypothesis: Minimizer, shape: tuple[int, ...]) -> Floats:
