@@ -40,8 +40,8 @@ def api_entries(text):
 
 
 # 60, three for the schema (TableSchema, Numeric, Categorical), a sketcher that chooses, and its
-# picture; four for the private summary.
-MOST_ENTRIES = 71
+# picture; four for the private summary, three pictures more, and a loss.
+MOST_ENTRIES = 75
 ENTRIES = api_entries((ROOT / "docs/api.rst").read_text())
 
 
