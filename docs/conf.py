@@ -91,7 +91,6 @@ if EXAMPLES:
 SLOTS = {
     "auto_examples/index",
     "benchmarks",
-    "how_to/index",
     "papers/kernels",
     "papers/m2m",
     "papers/summarization",
