@@ -178,6 +178,20 @@ def link_public_name(app, env, node, contnode):
     return make_refnode(app.builder, node["refdoc"], found.docname, found.node_id, contnode, target)
 
 
+_PAGE = re.compile(r"\bdocs/([\w/]+)\.md\b")
+
+
+def link_pages(app, what, name, obj, options, lines):
+    """Let a docstring that names a page of `docs` link to it."""
+
+    def turn(match):
+        page = HERE / f"{match[1]}.md"
+        place = MOVED.get(page, page).relative_to(HERE).with_suffix("").as_posix()
+        return f":doc:`/{place}`"
+
+    lines[:] = [_PAGE.sub(turn, line) for line in lines]
+
+
 # -- The sidebar of the API, and where a name is used -------------------------------------------
 
 _HEADING = re.compile(r"^(.+)\n-+\n", re.MULTILINE)
@@ -235,5 +249,6 @@ def setup(app):
     app.connect("source-read", close_slots)
     app.connect("source-read", link_to_moved_pages)
     app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("autodoc-process-docstring", link_pages)
     app.connect("missing-reference", link_public_name)
     app.connect("html-page-context", show_groups)
