@@ -808,6 +808,18 @@ def test_a_search_beyond_the_cap_fails_in_the_workers(tmp_path):
     assert ledger.spent.epsilon == pytest.approx(0.3)
 
 
+@pytest.mark.parametrize(("accountant", "delta"), [("gdp", 1e-5), ("zcdp", 1e-5), ("pure", 0.0)])
+def test_what_a_refusal_says_to_ask_for_fits(accountant, delta):
+    ledger = PrivacyLedger(epsilon=2.0, delta=delta, accountant=accountant)
+    sketcher = HistogramSketcher(n_bins=2, schema=(0, 1), delta=min(delta, 1e-6), ledger=ledger)
+    sketcher.set_params(epsilon=1.3).fit(X)
+    with pytest.raises(BudgetExceededError, match="epsilon and delta of the ledger's `remaining`"):
+        sketcher.set_params(epsilon=2.0).fit(X)
+    left = ledger.remaining
+    sketcher.set_params(epsilon=left.epsilon, delta=left.delta).fit(X)
+    assert len(ledger.entries()) == 2
+
+
 def test_a_refusal_speaks_of_searches_to_clones_alone():
     ledger = PrivacyLedger(epsilon=0.1)
     model = Toy(ledger).fit(X, Y)

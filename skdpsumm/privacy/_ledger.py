@@ -491,8 +491,8 @@ class PrivacyLedger:
                 "caps that add up."
             )
         return (
-            "Ask for at most what is left, or release from data that the ledger does not cover."
-            + self._clones.advice
+            "Ask for at most the epsilon and delta of the ledger's `remaining`, or release from "
+            "data that the ledger does not cover." + self._clones.advice
         )
 
     def __sklearn_clone__(self) -> PrivacyLedger:
