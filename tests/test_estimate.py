@@ -106,6 +106,12 @@ def test_tables():
     assert "<table>" in two()._repr_html_()
 
 
+def test_hundreds_and_thousands_are_printed_without_an_exponent():
+    answer = Estimate(np.array([192987.4, -2.6e9]), lambda: np.array([23_412.0, 1e-7]))
+    assert repr(answer[0]) == "192990 +- 23000 (std error)"
+    assert repr(answer[1]) == "-2.6e+09 +- 1e-07 (std error)"
+
+
 def test_html_of_a_vector_is_a_table_of_three_columns():
     html = two()._repr_html_()
     assert "<tr><th>a</th><td>1</td><td>0.3</td></tr>" in html

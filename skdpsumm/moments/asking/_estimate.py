@@ -353,7 +353,8 @@ class Estimate(NDArrayOperatorsMixin):
         note = self._note()
         if not self.shape:
             told = f"std error; {note}" if note else "std error"
-            return f"{float(self):.5g} +- {float(self.std_error):.2g} ({told})"
+            ((value, error),) = self._cells()
+            return f"{value} +- {error} ({told})"
         rows = [(name, *cell) for name, cell in zip(self._heads(), self._cells(), strict=True)]
         lines = _align([("", "value", "std error"), *rows])
         return "\n".join([*lines, f"({note})"] if note else lines)
@@ -361,7 +362,7 @@ class Estimate(NDArrayOperatorsMixin):
     def _cells(self) -> list[tuple[str, str]]:
         """Return each value and its error, as they are written."""
         pairs = zip(self._value.ravel(), self.std_error.ravel(), strict=True)
-        return [(f"{value:.5g}", f"{error:.2g}") for value, error in pairs]
+        return [(_written(value, 5), _written(error, 2)) for value, error in pairs]
 
     def _repr_html_(self) -> str:
         cells = self._cells()
@@ -376,6 +377,12 @@ class Estimate(NDArrayOperatorsMixin):
 def with_unit(name: str, unit: str | None) -> str:
     """Return a label: the name, and the unit in brackets where there is one."""
     return name if not unit else f"{name} ({unit})"
+
+
+def _written(number: float, digits: int) -> str:
+    """Return a number to so many digits; below ten millions 390 is read sooner than 3.9e+02."""
+    text = f"{number:.{digits}g}"
+    return f"{float(text):.0f}" if "e+" in text and abs(number) < 1e7 else text
 
 
 def _html_table(
