@@ -443,8 +443,6 @@ FINE = {
     "edges": HistogramSketcher(schema=GRIDDED),
     "many bins": HistogramSketcher(schema=RANGES, n_bins=2000),
     "noise": clone(COARSE).set_params(epsilon=1.0, noise_seed=1),
-    "drowned": clone(COARSE).set_params(epsilon=1e-4, noise_seed=1),
-    "one bin drowned": clone(COARSE).set_params(epsilon=1e-4, noise_seed=1, n_bins=1),
     "waves": SketchUnion(
         [HistogramSketcher(n_bins=1), RFFSketcher(60)], schema=RANGES, epsilon=np.inf
     ),
@@ -457,6 +455,15 @@ def test_what_is_fine_or_lost_in_noise_is_not_told(sketcher):
     X = people()
     for make in (M2MEstimator, of_points):
         assert told(lambda m=make: m(sketcher, n_synthetic=5000, random_state=0).fit(X)) == []
+
+
+@pytest.mark.parametrize("n_bins", [32, 1])
+def test_of_what_is_drowned_no_more_is_told(n_bins):
+    sketcher = clone(COARSE).set_params(epsilon=1e-4, noise_seed=1, n_bins=n_bins)
+    for make in (M2MEstimator, of_points):
+        model = make(sketcher, n_synthetic=5000, random_state=0)
+        (text,) = told(lambda m=model: m.fit(people()))
+        assert "drowns the sketch" in text
 
 
 def test_a_bin_of_one_value_is_never_coarse():
@@ -483,7 +490,7 @@ def test_questions_that_hold_nowhere_or_everywhere_are_told():
         for ask in (model.count, model.estimate):
             (text,) = told(lambda a=ask, q=question: a(q))
             assert re.search(where, text)
-            assert "misspelt" in text
+            assert "spelling of categories" in text
     (text,) = told(lambda: model.cdf("age", [16, 40]))
     assert "range (17, 90)" in text
     fine = [
