@@ -6,10 +6,12 @@ import polars as pl
 import pytest
 from sklearn import __version__ as sklearn_version
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.fixes import parse_version
 
 from skdpsumm import (
     HistogramSketcher,
+    M2MClassifier,
     M2MEstimator,
     Numeric,
     PrivacyLeakWarning,
@@ -368,6 +370,32 @@ def test_quantiles_on_a_grid_say_so():
     assert smooth.step is None
 
 
+def error_of_its_own(rows):
+    raise ValueError("one of its own")
+
+
+UNFITTED = M2MEstimator(schema=(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error", "match"),
+    [
+        (lambda: M2MEstimator.from_sketch("a.sketch"), TypeError, r"PrivateSketch\.load"),
+        (lambda: M2MClassifier.from_sketch("a.sketch"), TypeError, r"PrivateSketch\.load"),
+        (lambda: M2MEstimator({"age": (0, 1)}).fit([[0.5]]), TypeError, r"\(schema=\.\.\.\)"),
+        (lambda: M2MEstimator(schema=(0, 1), ledger="a").fit([[0.5]]), ValueError, "'ledger'"),
+        (UNFITTED.mean, NotFittedError, "fit"),
+        (UNFITTED.missing_share, NotFittedError, "fit"),
+        (lambda: UNFITTED.table([0]), NotFittedError, "fit"),
+        (lambda: UNFITTED.quantile(0, 0.5), NotFittedError, "fit"),
+        (lambda: UNFITTED.count(lambda rows: rows[:, 0] > 0), NotFittedError, "fit"),
+    ],
+)
+def test_first_mistakes_are_told(mistake, error, match):
+    with pytest.raises(error, match=match):
+        mistake()
+
+
 def test_a_name_is_taken_of_whole_rows_alone():
     """A part of them, or columns in another order, would give a name to the wrong place."""
     sketcher = HistogramSketcher(n_bins=20, epsilon=np.inf, schema={"age": (0, 9), "pay": (0, 5)})
@@ -385,6 +413,18 @@ def test_a_name_is_taken_of_whole_rows_alone():
     with pytest.raises(AttributeError, match="isin") as caught:
         model.estimate(lambda rows: rows["age"].isin([3.0]))
     assert "np.isin(rows['education']" in caught.value.__notes__[0]
+    for unjoined in (
+        lambda rows: rows["age"] > 3 and rows["pay"] > 3,
+        lambda rows: rows["age"] > 3 & rows["pay"] > 3,
+        lambda rows: rows["age"] > 3 | rows["pay"],
+        lambda rows: ~rows["age"] > 3,
+    ):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            model.estimate(unjoined)
+        assert "Join conditions with &" in caught.value.__notes__[0]
+    with pytest.raises(ValueError, match="of its own") as caught:
+        model.estimate(error_of_its_own)
+    assert not hasattr(caught.value, "__notes__")
     for part in (
         lambda rows: rows[:, ::-1]["pay"],
         lambda rows: rows[rows["age"] > 3]["pay"],

@@ -178,6 +178,11 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""
+        if isinstance(self.sketcher, TableSchema | dict | list | tuple):
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} takes a sketcher first: give the schema by name, {name}(schema=...)."
+            )
         self._validate_params()
         self._check_said_once()
         self._require_schema()
@@ -266,6 +271,11 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     def _described(self, sketch: PrivateSketch, schema: Any) -> TableSchema:
         """Check the parameters of an analyst, and return the sketch's table as they see it."""
+        if not isinstance(sketch, PrivateSketch):
+            raise TypeError(
+                "from_sketch takes a PrivateSketch, such as PrivateSketch.load(path), or the "
+                f"sketch_ of a fitted sketcher; got {type(sketch).__name__}."
+            )
         self._validate_params()
         table = table_of(sketch, schema)
         self._check_inference()

@@ -18,7 +18,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from .._computing import warn_caller
 from .._docs import DocLinkMixin
@@ -367,7 +367,7 @@ class PrivateFit(PrivacyReprMixin):
         ],
         "random_state": ["random_state"],
         "noise_seed": [None, Interval(Integral, 0, None, closed="left")],
-        "ledger": "no_validation",
+        "ledger": [None, HasMethods(["check", "charge"])],
     }
 
     epsilon: float = 1.0

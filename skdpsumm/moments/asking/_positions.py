@@ -9,6 +9,7 @@ random never meets, and which are where rows are crowded (a gain of exactly 0, a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from numbers import Integral
@@ -39,6 +40,12 @@ _NO_SERIES = (
     "[...]), not rows['education'].isin([...]); and pd.isna(rows['education']), not "
     "rows['education'].isna()."
 )
+_JOIN = (
+    "Join conditions with & (and), | (or) and ~ (not), each in brackets: (rows['age'] > 40) & "
+    "(rows['job'] == 'nurse')."
+)
+# What NumPy and Python say where `and` joins arrays, or `&` binds closer than a comparison.
+_OF_JOINING = re.compile(r"truth value of an array|'(bitwise_|invert)|for [&|]:")
 
 
 class NamedRows(NDArrayOperatorsMixin):
@@ -284,6 +291,10 @@ def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> tupl
     except AttributeError as error:
         if type(error.obj) is np.ndarray:
             error.add_note(_NO_SERIES)
+        raise
+    except (TypeError, ValueError) as error:
+        if _OF_JOINING.search(str(error)):
+            error.add_note(_JOIN)
         raise
     values = found.astype(np.float64)
     if values.shape[:1] != (len(rows),) or values.ndim > 2:

@@ -65,6 +65,12 @@ class StatisticsMixin:
             known = self._answers = ModelAnswers(self._model)
         return known
 
+    @property
+    def _asked(self) -> TableSchema:
+        """What is public about the columns of the release."""
+        check_is_fitted(self, "schema_")
+        return self.schema_
+
     def _answer(self, *parts: Any, **more: Any) -> Estimate:
         return self._ask(*parts, **more).to_estimate(self._frame)
 
@@ -74,7 +80,7 @@ class StatisticsMixin:
         return self._positions
 
     def _names(self, which: list[int]) -> list[str]:
-        return [self.schema_.name(j) for j in which]
+        return [self._asked.name(j) for j in which]
 
     def _column(self, column: int | str) -> int:
         if isinstance(column, list | tuple | np.ndarray):
@@ -82,18 +88,18 @@ class StatisticsMixin:
                 f"column must be one column, by its name or its number; got {column!r}. Ask one "
                 "after the other; what columns have together, ask with `count` or `estimate`."
             )
-        return self.schema_.index(column, "column")
+        return self._asked.index(column, "column")
 
     def _axis(self, column: int | str, bins: Any = None) -> Axis:
         """Return the categories of a column, or its bins: those given, or the model's."""
         j, model = self._column(column), self._model_answers
-        if self.schema_.values(j) is not None:
+        if self._asked.values(j) is not None:
             if bins is not None:
-                raise ValueError(f"Column {self.schema_.name(j)!r} has categories, and no bins.")
-            return category_axis(self.schema_, j)
+                raise ValueError(f"Column {self._asked.name(j)!r} has categories, and no bins.")
+            return category_axis(self._asked, j)
         if bins is None and model is not None:
             return model_axis(model.model, j)
-        return binned_axis(self.schema_, j, self._edges(j, bins))
+        return binned_axis(self._asked, j, self._edges(j, bins))
 
     def mean(self, *, by: int | str | None = None) -> Estimate:
         """Return the means of the numeric columns, shape (d,); ``mean()["age"]`` is one of them.
@@ -125,7 +131,7 @@ class StatisticsMixin:
         """
         if by is None:
             return self.moment(1)
-        axis, which = self._axis(by), self.schema_.numeric
+        axis, which = self._axis(by), self._asked.numeric
         names = self._names(which)
         shape = (len(which), len(axis))
 
@@ -173,19 +179,19 @@ class StatisticsMixin:
         >>> bool(abs(m2m.mean()[0] - 30) < 1)
         True
         """
-        which = [j for j in range(self.schema_.n_columns) if self.schema_.missing(j)]
+        which = [j for j in range(self._asked.n_columns) if self._asked.missing(j)]
         if not which:
             raise ValueError("No column may lack values: the schema has none with missing=True.")
 
         def missing(X: NDArray) -> NDArray:
-            return np.column_stack([absent(self.schema_, X[:, j], j) for j in which])
+            return np.column_stack([absent(self._asked, X[:, j], j) for j in which])
 
         names = self._names(which)
         return self._answer(
             missing,
             lambda t, n: np.clip(t, 0.0, 1.0),
             linear=lambda t, n: t,
-            parts=[lambda X, j=j: absent(self.schema_, X[:, j], j)[:, None] for j in which],
+            parts=[lambda X, j=j: absent(self._asked, X[:, j], j)[:, None] for j in which],
             labels=[names],
             judged=missing,
             about=[f"the missing values of {name!r}" for name in names],
@@ -208,7 +214,7 @@ class StatisticsMixin:
         """
         if order != int(order) or order < 1:
             raise ValueError(f"order must be a positive integer, got {order!r}.")
-        which = self.schema_.numeric
+        which = self._asked.numeric
         names = self._names(which)
 
         def powers(X: NDArray) -> NDArray:
@@ -224,12 +230,12 @@ class StatisticsMixin:
             powers, parts=parts, labels=[names], judged=powers, about=about, possible=possible
         )
         if order == 1:
-            answer.units = tuple(self.schema_.columns[j].unit for j in which)
+            answer.units = tuple(self._asked.columns[j].unit for j in which)
         return answer
 
     def variance(self) -> Estimate:
         """Return the variances of the numeric columns, shape (d,), at least 0."""
-        which = self.schema_.numeric
+        which = self._asked.numeric
         names = self._names(which)
         d, ranges = len(which), self._ranges(which)
         named: dict[str, Any] = {
@@ -263,7 +269,7 @@ class StatisticsMixin:
         ranges; the error of an entry holds how far that moved it. Where values are missing, an
         entry is that of the rows in which both columns have one.
         """
-        which = self.schema_.numeric
+        which = self._asked.numeric
         second = self._second_moments(which)
         largest = second.units / 4
         possible = (np.where(np.eye(len(which)), 0.0, -largest), largest)
@@ -302,7 +308,7 @@ class StatisticsMixin:
         ``correlation()["age", "hours"]`` is one entry. It is that of `covariance`, so the error of
         an entry holds how far the projection moved it.
         """
-        which = self.schema_.numeric
+        which = self._asked.numeric
         second = self._second_moments(which)
 
         ones = np.eye(len(which))
@@ -344,7 +350,7 @@ class StatisticsMixin:
         )
 
     def _second_moments(self, which: list[int]) -> SecondMoments:
-        gaps = np.array([self.schema_.missing(j) for j in which], np.bool_)
+        gaps = np.array([self._asked.missing(j) for j in which], np.bool_)
         return SecondMoments(which, self._ranges(which), gaps)
 
     def _of_pairs(self, which: list[int], *parts: Any, **more: Any) -> Estimate:
@@ -442,14 +448,14 @@ class StatisticsMixin:
         cuts = np.asarray(thresholds, dtype=np.float64)
         if cuts.ndim != 1 or np.any(np.diff(cuts) <= 0):
             raise ValueError("thresholds must be an increasing one-dimensional array.")
-        low, high = self.schema_.bound(j) or (-np.inf, np.inf)
+        low, high = self._asked.bound(j) or (-np.inf, np.inf)
         if np.any((cuts < low) | (cuts > high)):
             warn_caller(
-                f"Ask thresholds of column {self.schema_.name(j)!r} within its range "
+                f"Ask thresholds of column {self._asked.name(j)!r} within its range "
                 f"({low:g}, {high:g}): values are clipped to it, and nothing is known outside.",
                 AnswerWarning,
             )
-        labels = [f"{self.schema_.name(j)} <= {c:.12g}" for c in cuts]
+        labels = [f"{self._asked.name(j)} <= {c:.12g}" for c in cuts]
 
         below = self._at_most(j, cuts)
         return self._answer(
@@ -505,7 +511,7 @@ class StatisticsMixin:
                 "only histograms, or with inference='graphical'."
             )
         inverse = self._inverse(j, levels, _N_STEPS if by is None else _N_STEPS_BY)
-        names = [f"{self.schema_.name(j)} {level:.12g}" for level in levels]
+        names = [f"{self._asked.name(j)} {level:.12g}" for level in levels]
         about = [f"the quantile {name}" for name in names]
         if model is not None:
             axis = None if by is None else self._axis(by)
@@ -521,13 +527,13 @@ class StatisticsMixin:
             if len(levels) <= _MOST_QUESTIONS:  # only to be judged, now that the places are known
                 below = self._at_most(j, np.asarray(found))
                 self._ask(below, judged=below, about=about)
-        found.step = self.schema_.step(j)
+        found.step = self._asked.step(j)
         if by is None:
-            found.units = (self.schema_.columns[j].unit,) * len(levels)
+            found.units = (self._asked.columns[j].unit,) * len(levels)
         return found
 
     def _inverse(self, j: int, levels: NDArray, n_steps: int) -> InverseCDF:
-        (low, high), schema = self._bound(j), self.schema_
+        (low, high), schema = self._bound(j), self._asked
         grid = np.unique(schema.on_grid(np.linspace(low, high, n_steps + 1), j))
         places = np.zeros((0, 2))
         if self._model_answers is not None and schema.step(j) is None:
@@ -613,14 +619,14 @@ class StatisticsMixin:
         if isinstance(column, list | tuple):
             return self.table(column, bins=bins, normalize=True)
         j = self._column(column)
-        known = self.schema_.values(j)
+        known = self._asked.values(j)
         if known is not None:
-            about = names = [f"{self.schema_.name(j)} = {value}" for value in known]
+            about = names = [f"{self._asked.name(j)} = {value}" for value in known]
             question = self._in_categories(j)
         else:
             edges = self._edges(j, bins)
             names = [f"[{a:.12g}, {b:.12g})" for a, b in pairwise(edges)]
-            about = [f"{self.schema_.name(j)} in {name}" for name in names]
+            about = [f"{self._asked.name(j)} in {name}" for name in names]
             question = self._in_bins(j, edges)
         return self._answer(
             question,
@@ -628,15 +634,15 @@ class StatisticsMixin:
             linear=lambda t, n: t[..., : len(names)],
             labels=[names],
             judged=question if len(names) <= _MOST_QUESTIONS else None,
-            about=[*about, f"{self.schema_.name(j)} outside the edges"],
+            about=[*about, f"{self._asked.name(j)} outside the edges"],
         )
 
     def _in_categories(self, j: int) -> ColumnCondition:
-        axis = category_axis(self.schema_, j)
+        axis = category_axis(self._asked, j)
         if self._model_answers is not None:
             return ColumnCondition(j, _unasked, np.empty(0), _unasked, axis.holds)
         values = self._places.cells(j).low
-        known = self.schema_.decode(j, np.arange(len(axis)))
+        known = self._asked.decode(j, np.arange(len(axis)))
         return self._in_cells(j, values[:, None] == known)
 
     def _in_bins(self, j: int, edges: NDArray) -> ColumnCondition:
@@ -717,8 +723,8 @@ class StatisticsMixin:
 
     def _several(self, columns: Any, normalize: Any) -> list[int]:
         if isinstance(columns, str | int) or not len(columns):
-            raise ValueError(f"columns must be a list of columns, got {columns!r}.")
-        which = [self.schema_.index(column, "columns") for column in columns]
+            raise ValueError(f"columns must be a list, such as ['age', 'job']; got {columns!r}.")
+        which = [self._asked.index(column, "columns") for column in columns]
         if len(set(which)) < len(which):
             raise ValueError(f"columns names a column twice: {list(columns)!r}.")
         if normalize not in (False, True, "index", "columns"):
@@ -731,9 +737,9 @@ class StatisticsMixin:
 
     def _bins_of(self, bins: Any, which: list[int], j: int) -> Any:
         if not isinstance(bins, Mapping):
-            return None if self.schema_.values(j) is not None else bins
-        named = {self.schema_.index(key, "bins"): given for key, given in bins.items()}
-        unknown = [self.schema_.name(k) for k in named if k not in which]
+            return None if self._asked.values(j) is not None else bins
+        named = {self._asked.index(key, "bins"): given for key, given in bins.items()}
+        unknown = [self._asked.name(k) for k in named if k not in which]
         if unknown:
             raise ValueError(f"bins names {unknown[0]!r}, which is not among the columns.")
         return named.get(j)
@@ -756,7 +762,7 @@ class StatisticsMixin:
             return (flat[:, None] == np.arange(n)) & there[:, None]
 
         def shares(rows: NDArray) -> NDArray:
-            gone = [absent(self.schema_, rows[:, axis.column], axis.column) for axis in axes]
+            gone = [absent(self._asked, rows[:, axis.column], axis.column) for axis in axes]
             return np.where(np.any(gone, axis=0)[:, None], np.nan, inside(rows))
 
         def shaped(t: NDArray) -> NDArray:
@@ -781,7 +787,7 @@ class StatisticsMixin:
     def _edges(self, j: int, bins: int | ArrayLike | None) -> NDArray:
         low, high = self._bound(j)
         if bins is None:
-            known = self.schema_.edges(j)
+            known = self._asked.edges(j)
             bins = 10 if known is None else known
         edges = np.asarray(bins)
         if edges.ndim == 0:
@@ -791,14 +797,14 @@ class StatisticsMixin:
         if edges[0] < low or edges[-1] > high:
             raise ValueError(
                 f"bins reach outside the range ({low:g}, {high:g}) of column "
-                f"{self.schema_.name(j)!r}; keep edges within it."
+                f"{self._asked.name(j)!r}; keep edges within it."
             )
         return edges
 
     def _bound(self, j: int) -> tuple[float, float]:
-        bound = self.schema_.bound(j)
+        bound = self._asked.bound(j)
         if bound is None:
-            raise ValueError(f"Column {self.schema_.name(j)!r} is not numeric.")
+            raise ValueError(f"Column {self._asked.name(j)!r} is not numeric.")
         return bound
 
     def _ranges(self, which: list[int]) -> NDArray:
