@@ -205,6 +205,15 @@ def test_what_a_function_of_whole_arrays_depends_on_is_found(answers_of_arrays, 
     assert [group for group, which in found.items() if 0 in which] == [columns]
 
 
+def test_without_noise_fine_counts_tell_where_rows_lie():
+    X = np.random.default_rng(0).random((2000, 2))
+    model = M2MEstimator(schema=(0, 1), epsilon=np.inf, random_state=0).fit(X)
+    np.testing.assert_allclose(model.mean().value, X.mean(axis=0), rtol=1e-3)
+    cuts = np.arange(1, 10) / 10
+    exact = (X[:, [0]] <= cuts).mean(axis=0)
+    np.testing.assert_allclose(model.cdf(0, cuts).value, exact, atol=0.005)
+
+
 def test_without_noise_what_was_counted_together_is_exact():
     rng = np.random.default_rng(0)
     a = rng.integers(0, 8, 5000)

@@ -308,7 +308,9 @@ class _Tree:
         left, of_left = self._counted.of(first, cut)
         right, of_right = self._counted.of(cut, last)
         other = share * rows - right  # what is not on the right
-        total = max(of_left + of_right, _SMALLEST)
+        # Exact counts have no variance: both sides then tell the same.
+        of_left, of_right = max(of_left, _SMALLEST), max(of_right, _SMALLEST)
+        total = of_left + of_right
         count = (left * of_right + other * of_left) / total
         return count / rows, of_left * of_right / total / rows**2
 
