@@ -1,6 +1,6 @@
-"""Covertype by private kernel learners: Figure 2a of the kernel paper, and what does better.
+"""Covertype by private kernel learners: all mechanisms, in a table (`kernels_figure2.py` draws).
 
-    python examples/papers/kernels_covertype.py --data covtype.npz [--figure figure2a.png]
+    python examples/papers/kernels_covertype.py --data covtype.npz
 
 ``covtype.npz`` holds X (n, 54), 10 numbers and the indicators of wilderness and soil, and y in
 1..7. scikit-learn fetches it:
@@ -40,10 +40,9 @@ SKETCH = {
     "norm_bound": 8**0.5,  # the kernel's own: (1 + 1)^3
 }
 FOURIER = {"feature_map": RBFSampler(gamma=1.0, n_components=300)}
-FIGURE_2A = "TDDL functional, exact cubic", "TDDL laplace (Algorithm 2), exact cubic"
 MODELS = {
-    FIGURE_2A[0]: TDDLClassifier(**CUBIC),
-    FIGURE_2A[1]: TDDLClassifier(mechanism="laplace", **CUBIC),
+    "TDDL functional, exact cubic": TDDLClassifier(**CUBIC),
+    "TDDL laplace (Algorithm 2), exact cubic": TDDLClassifier(mechanism="laplace", **CUBIC),
     "PINP functional, few rows": PINPClassifier(**CUBIC),
     "PINP svt, few rows": PINPClassifier(mechanism="svt", **CUBIC),
     "PINP threshold (Algorithm 1), few rows": PINPClassifier(mechanism="threshold", **CUBIC),
@@ -138,21 +137,6 @@ def covertype(path):
     return X / np.linalg.norm(X, axis=1, keepdims=True), y == 2
 
 
-def draw_figure(found, epsilons, path):
-    """Draw accuracy against epsilon, as the paper's Figure 2a."""
-    from matplotlib.figure import Figure
-
-    axes = (figure := Figure(figsize=(6, 6), layout="constrained")).subplots()
-    for name in [name for name in MODELS if (name, epsilons[0]) in found]:
-        style = {"lw": 2.5} if name in FIGURE_2A else {"lw": 1, "ls": "--"}
-        axes.plot(epsilons, [found[name, e][0] for e in epsilons], marker=".", label=name, **style)
-    axes.axhline(BASELINE, color="k", ls=":", label="the paper's non-private baseline")
-    axes.set(xscale="log", xlabel=r"$\varepsilon$", ylabel="accuracy")
-    figure.legend(loc="outside lower center", ncols=2, fontsize=7)
-    figure.savefig(path, dpi=200)
-    print(f"drew {path}")
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -165,7 +149,6 @@ def main():
     parser.add_argument("--few-rows", type=int, default=3000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--models", nargs="+", default=[""], help="parts of their names")
-    parser.add_argument("--figure", metavar="PATH")
     arguments = parser.parse_args()
     X, y = covertype(arguments.data)
     sizes = {"exact": arguments.exact_rows, "few rows": arguments.few_rows}
@@ -190,8 +173,6 @@ def main():
             f"best at epsilon=1: {best}, {private:.3f}, {100 * (exact - private):.1f} points below "
             f"its exact model; the paper's non-private baseline is {BASELINE}"
         )
-    if arguments.figure:
-        draw_figure(found, arguments.epsilons, arguments.figure)
 
 
 if __name__ == "__main__":

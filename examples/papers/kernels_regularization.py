@@ -19,8 +19,8 @@ import functools
 
 import numpy as np
 from kernels_covertype import covertype
+from kernels_figure2 import sparse_table
 from kernels_mnist import mnist
-from kernels_regression import draw_table
 from scipy.optimize import minimize
 from sklearn import datasets
 from sklearn.kernel_approximation import Nystroem, RBFSampler
@@ -73,8 +73,8 @@ def tables(arguments, seed):
     X = rng.uniform(-1, 1, (45_000, 2))
     y = np.sin(3 * X[:, 0]) * X[:, 1] + rng.exponential(0.4, len(X)) - 0.4
     yield "skewed noise, Fourier", fourier(X, seed, 2.0), {"number": y}
-    X, y = draw_table(45_000, 300, np.random.default_rng(seed))
-    yield "fields, linear", X.toarray(), {"number": y}
+    X, y = sparse_table(45_000, 300, 10, np.random.default_rng(seed))
+    yield "fields, linear", X.toarray(), {"number": np.clip(y, -1, 1)}
     if arguments.covertype:
         X, two = covertype(arguments.covertype)
         with np.load(arguments.covertype) as file:
