@@ -6,7 +6,7 @@ import pickle
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -43,15 +43,27 @@ SCHEMA = {
 }
 MEASURED = ["mean radius", "mean concavity"]
 EPSILONS = (1.0, 3.0, 10.0)
-LARGE = {"mean radius": [5, 15, 30]}
-QUESTIONS: dict[str, Callable[[M2MEstimator], Estimate]] = {
-    "mean radius": lambda m2m: m2m.mean()["mean radius"],
-    "  of malignant tumours": lambda m2m: m2m.mean(by="diagnosis")["malignant", "mean radius"],
-    "median radius": lambda m2m: m2m.quantile("mean radius", [0.5])[0],
-    "share of radius >= 15": lambda m2m: m2m.histogram("mean radius", [5, 15, 30])[1],
-    "correlation with concavity": lambda m2m: m2m.correlation()[0, 1],
+
+
+class Question(NamedTuple):
+    """What an analyst asks, how wide the range of possible answers is, and how many digits show."""
+
+    ask: Callable[[M2MEstimator], Estimate]
+    width: float
+    digits: int = 1
+
+
+QUESTIONS = {
+    "mean radius": Question(lambda m2m: m2m.mean()["mean radius"], 25),
+    "  of malignant tumours": Question(
+        lambda m2m: m2m.mean(by="diagnosis")["malignant", "mean radius"], 25
+    ),
+    "median radius": Question(lambda m2m: m2m.quantile("mean radius", [0.5])[0], 25),
+    "tumours of radius >= 15": Question(
+        lambda m2m: m2m.table(["mean radius"], bins={"mean radius": [5, 15, 30]})[1], 455, 0
+    ),
+    "correlation with concavity": Question(lambda m2m: m2m.correlation()[0, 1], 2, 2),
 }
-WIDTHS = (25.0, 25.0, 25.0, 1.0, 2.0)  # of what is possible
 LEVEL = 0.95
 DROWNED = "drowned in noise"
 
@@ -67,7 +79,7 @@ def true_answers(table: Any) -> list[float]:
     radius = table["mean radius"]
     malignant = radius[table["diagnosis"] == "malignant"]
     together = radius.corr(table["mean concavity"])
-    return [radius.mean(), malignant.mean(), radius.median(), (radius >= 15).mean(), together]
+    return [radius.mean(), malignant.mean(), radius.median(), (radius >= 15).sum(), together]
 
 
 def release(table: Any, epsilon: float, ledger: PrivacyLedger, path: Path) -> None:
@@ -83,11 +95,11 @@ def ask_all(m2m: M2MEstimator) -> list[Estimate | None]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnswerWarning)
-        answers = [question(m2m) for question in QUESTIONS.values()]
+        answers = [question.ask(m2m) for question in QUESTIONS.values()]
     widths = [float(np.diff(answer.interval(LEVEL)).item()) for answer in answers]
     return [
-        answer if width <= possible / 2 else None
-        for answer, width, possible in zip(answers, widths, WIDTHS, strict=True)
+        answer if width <= question.width / 2 else None
+        for answer, width, question in zip(answers, widths, QUESTIONS.values(), strict=True)
     ]
 
 
@@ -97,12 +109,19 @@ def auc_of(model: Any, table: Any) -> float:
     return float(roc_auc_score(table["diagnosis"] == "malignant", scores))
 
 
-def written(answer: Estimate | None) -> str:
-    """Return a cell of the table."""
+def written(answer: Estimate | float | None, question: Question) -> str:
+    """Return a cell of the table: a number, with its interval where it is an estimate."""
     if answer is None:
         return DROWNED
-    value, low, high = (f"{float(x):.3g}" for x in (answer, *answer.interval(LEVEL)))
-    return f"{value} [{low}, {high}]"
+    ends = answer.interval(LEVEL) if isinstance(answer, Estimate) else []
+    value, *between = (f"{float(x):.{question.digits}f}" for x in (answer, *ends))
+    return f"{value} [{', '.join(between)}]" if between else value
+
+
+def column(answers: Sequence[Estimate | float | None], auc: float) -> list[str]:
+    """Return the cells of one release, or of the table itself."""
+    pairs = zip(answers, QUESTIONS.values(), strict=True)
+    return [*(written(answer, question) for answer, question in pairs), f"{auc:.3f}"]
 
 
 def covered(answers: Sequence[Estimate | None], truth: Sequence[float]) -> list[bool]:
@@ -124,7 +143,7 @@ def sketch_once(folder: Path) -> None:
         flush=True,
     )
     plain = LogisticRegression(C=1e3, max_iter=1000).fit(table[MEASURED], table["diagnosis"])
-    columns = [[*(f"{true:.3g}" for true in truth), f"{auc_of(plain, held):.3f}"]]
+    columns = [column(truth, auc_of(plain, held))]
     releases, hits = {}, []
     with progress("releases and answers", 1, len(EPSILONS)):
         for epsilon in EPSILONS:
@@ -136,13 +155,13 @@ def sketch_once(folder: Path) -> None:
             model = M2MClassifier.from_sketch(
                 sketch, target="diagnosis", n_synthetic=20_000, random_state=0
             )
-            columns.append([*map(written, answers), f"{auc_of(model, held):.3f}"])
+            columns.append(column(answers, auc_of(model, held)))
             advance()
     names = ["", *QUESTIONS, f"AUC on {len(held)} other tumours"]
     heads = ["true value", *(f"epsilon={epsilon:g}" for epsilon in EPSILONS)]
     with_heads = [[head, *column] for head, column in zip(heads, columns, strict=True)]
     for name, true, *cells in zip(names, *with_heads, strict=True):
-        print(f"{name:27}{true:>11}" + "".join(f"{cell:>20}" for cell in cells))
+        print(f"{name:27}{true:>11}" + "".join(f"{cell:>19}" for cell in cells))
     print(
         f"\n[ ]: 95% interval; {sum(hits)} of these {len(hits)} hold the true value.\n"
         f"{DROWNED}: the interval is wider than half of what is possible."
@@ -151,7 +170,7 @@ def sketch_once(folder: Path) -> None:
     print(
         f"\nWhat the first file promises: {releases[EPSILONS[0]].privacy_.short}.\n"
         f"The ledger adds up all {len(EPSILONS)}: epsilon = {spent.epsilon:.3g} of at most "
-        f"{ledger.epsilon:g}, at delta = {spent.delta:g}."
+        f"{ledger.epsilon:g}, at delta = 1e-5."
     )
     print(f"The last file: {path.name}")
     draw(releases, true_answers(table)[0], folder / "skdpsumm_demo.png")

@@ -1,7 +1,7 @@
 """Seconds and memory of the default release of a wide table, with no data needed.
 
     python examples/benchmarks/adaptive_cost.py [--sizes 14x40000 50x40000 14x1000000]
-        [--epsilon 1] [--repeats 3] [--out FILE] [--quick]
+        [--epsilon 1] [--repeats 3] [--out FILE] [--json FILE] [--quick]
 
 The tables are synthetic: half of the columns are numbers (whole ones, skewed ones with an atom at
 zero, even ones), half categories (2 to 20 of them), and all depend on one hidden column. Each fit
@@ -31,6 +31,7 @@ from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported
 
+import _results
 import _tables
 import numpy as np
 import pandas as pd
@@ -113,6 +114,7 @@ def main():
     parser.add_argument("--out", type=Path)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--one", choices=["release", "fit"], help=argparse.SUPPRESS)
+    _results.add_argument(parser)
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(measure(arguments.one, arguments.sizes[0], arguments.epsilon)))
@@ -121,6 +123,7 @@ def main():
         arguments.sizes, arguments.repeats = SIZES[:1], 1
     names = ["release", "fit", "wanted", "first", "next", "peak MB", "above MB"]
     print(f"{'columns x rows':<16}" + "".join(f"{name:>10}" for name in names))
+    rows = []
     for size in arguments.sizes:
         runs = {
             what: [in_a_process(what, size, arguments.epsilon) for _ in range(arguments.repeats)]
@@ -129,11 +132,25 @@ def main():
         _tables.append(arguments.out, {"size": size, "epsilon": arguments.epsilon} | runs)
 
         def middle(key, what="fit", runs=runs):
-            return f"{np.median([run[key] for run in runs[what]]):>10.1f}"
+            return float(np.median([run[key] for run in runs[what]]))
 
-        row = middle("cpu_s", "release") + middle("cpu_s") + f"{WANTED.get(size, '-'):>10}"
-        row += "".join(map(middle, ("first_s", "next_s", "peak_mb", "above_mb")))
-        print(f"{size:<16}{row}", flush=True)
+        numbers = [middle("cpu_s", "release"), middle("cpu_s"), WANTED.get(size, np.nan)]
+        numbers += map(middle, ("first_s", "next_s", "peak_mb", "above_mb"))
+        print(f"{size:<16}" + "".join(f"{number:>10.1f}" for number in numbers), flush=True)
+        seconds = [round(numbers[k], 2) for k in (0, 1, 4)]
+        rows.append([size, *seconds, round(numbers[5] / 1000, 2)])
+    _results.store(
+        arguments.json,
+        job="sketch",
+        title="Cost of the default release",
+        about="Synthetic tables, half of the columns numbers and half categories, by columns x "
+        f"rows: medians of {arguments.repeats} fits, each in a process of its own with one BLAS "
+        "thread. CPU seconds of the release alone, of a fit with all that answers need, and of one "
+        "count with its interval. GB: all memory of the process, Python, libraries and the frame "
+        "too.",
+        columns=["table", "release", "fit", "count", "GB"],
+        rows=rows,
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,68 @@
+"""The page of benchmarks is what its stored results say, and these say where they are from."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "examples" / "benchmarks"
+
+
+@pytest.fixture
+def report(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    for name in ("report", "_results"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import report
+
+    yield report
+    for name in ("report", "_results"):
+        sys.modules.pop(name, None)
+
+
+def test_the_page_is_what_the_results_say(report):
+    assert report.PAGE.read_text() == report.page()
+
+
+def test_results_say_where_they_are_from(report):
+    stored = sorted(report.RESULTS.glob("*.json"))
+    assert stored
+    for path in stored:
+        table = report._results.load(path)
+        measured = table["source"] == report._results.MEASURED
+        assert measured or table["source"] == report._results.TRANSCRIBED, path.name
+        assert bool(table["versions"]) == measured, path.name
+        assert table["machine"], path.name
+        script = table["command"].split()[1]
+        assert table["command"] == "not recorded" or (ROOT / script).exists(), path.name
+        assert len(table["columns"]) <= 6, f"{path.name} is too wide for a telephone"
+
+
+def test_another_number_makes_another_page(report, tmp_path, monkeypatch):
+    for path in report.RESULTS.glob("*.json"):
+        (tmp_path / path.name).write_text(path.read_text())
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    assert report.page() == report.PAGE.read_text()
+    table = json.loads(path.read_text())
+    table["rows"][0][1] = 123.4
+    (tmp_path / path.name).write_text(json.dumps(table))
+    assert report.page() != report.PAGE.read_text()
+    (tmp_path / path.name).write_text(json.dumps(table | {"columns": ["one"]}))
+    with pytest.raises(ValueError, match="each row must have 1 cells"):
+        report.page()
+
+
+def test_a_result_is_stored_with_how_it_came_about(report, tmp_path, monkeypatch):
+    path = tmp_path / "new.json"
+    script = str(FOLDER / "sketch.py")
+    monkeypatch.setattr(sys, "argv", [script, "--rows", "10", "--json", str(path)])
+    about = {"job": "sketch", "title": "a", "about": "b", "columns": ["x"], "rows": [[1.0]]}
+    report._results.store(path, **about)
+    stored = report._results.load(path)
+    assert stored["command"] == "python examples/benchmarks/sketch.py --rows 10"
+    assert stored["source"] == "measured"
+    assert {"python", "numpy", "scikit-learn"} <= set(stored["versions"])
+    assert "cores" in stored["machine"]
+    report._results.store(None, **about)  # nothing was asked for
