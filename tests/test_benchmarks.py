@@ -36,7 +36,7 @@ def test_results_say_where_they_are_from(report):
         assert bool(table["versions"]) == measured, path.name
         assert table["machine"], path.name
         script = table["command"].split()[1]
-        assert table["command"] == "not recorded" or (ROOT / script).exists(), path.name
+        assert table["command"] == "not recorded" or (ROOT / script).is_file(), path.name
         assert len(table["columns"]) <= 6, f"{path.name} is too wide for a telephone"
 
 
@@ -52,6 +52,18 @@ def test_another_number_makes_another_page(report, tmp_path, monkeypatch):
     (tmp_path / path.name).write_text(json.dumps(table | {"columns": ["one"]}))
     with pytest.raises(ValueError, match="each row must have 1 cells"):
         report.page()
+
+
+def test_numbers_of_a_column_have_the_same_decimals(report):
+    assert report.cells([0.994, 0.9943, None, "5e-5", 1]) == [
+        "0.9940",
+        "0.9943",
+        "-",
+        "5e-5",
+        "1.0000",
+    ]
+    assert report.cells([12, 7]) == ["12", "7"]
+    assert report.cells([0.00023, 0.00005]) == ["0.00023", "0.00005"]
 
 
 def test_a_result_is_stored_with_how_it_came_about(report, tmp_path, monkeypatch):

@@ -144,10 +144,10 @@ def main():
         job="sketch",
         title="Cost of the default release",
         about="Synthetic tables, half of the columns numbers and half categories, by columns x "
-        f"rows: medians of {arguments.repeats} fits, each in a process of its own with one BLAS "
-        "thread. CPU seconds of the release alone, of a fit with all that answers need, and of one "
-        "count with its interval. GB: all memory of the process, Python, libraries and the frame "
-        "too.",
+        f"rows: medians, number of fits: {arguments.repeats}, each in a process of its own with "
+        "one BLAS thread. CPU seconds of the release alone, of a fit with all that answers need, "
+        "and of one count with its interval. GB: all memory of the process, Python, libraries and "
+        "the frame too.",
         columns=["table", "release", "fit", "count", "GB"],
         rows=rows,
     )

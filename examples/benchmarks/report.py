@@ -31,11 +31,18 @@ commit which brought it, and its versions were not recorded.
 """
 
 
-def cell(value):
-    """Return a cell: numbers with up to four digits, a dash for none."""
-    if value is None:
-        return "-"
-    return value if isinstance(value, str) else f"{value:.4g}"
+def decimals(value):
+    """Return how many decimals a number is stored with."""
+    text = f"{value:.10f}".rstrip("0")
+    return len(text.partition(".")[2])
+
+
+def cells(column):
+    """Return a column as text: numbers with the same decimals, a dash for none."""
+    numbers = [value for value in column if isinstance(value, int | float)]
+    digits = max(map(decimals, numbers), default=0)
+    written = {str: str, type(None): lambda _: "-"}
+    return [written.get(type(value), lambda v: f"{v:.{digits}f}")(value) for value in column]
 
 
 def line(cells):
@@ -47,7 +54,8 @@ def section(table):
     """Return the lines of one result."""
     columns = table["columns"]
     marks = ["---", *["---:"] * (len(columns) - 1)]
-    rows = [line(map(cell, row)) for row in table["rows"]]
+    first, *others = zip(*table["rows"], strict=True)
+    rows = map(line, zip(map(str, first), *map(cells, others), strict=True))
     versions = ", ".join(f"{name} {version}" for name, version in table["versions"].items())
     origin = [table["date"], table["machine"], versions or "versions not recorded"]
     if table["source"] != _results.MEASURED:
@@ -56,7 +64,7 @@ def section(table):
         f"### {table['title']}",
         table["about"],
         "\n".join([line(columns), line(marks), *rows]),
-        f"`{table['command']}`",
+        "Command not recorded." if table["command"] == "not recorded" else f"`{table['command']}`",
         "; ".join(origin) + ".",
     ]
 
