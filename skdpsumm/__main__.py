@@ -1,4 +1,4 @@
-"""``python -m skdpsumm``: the library's jobs on bundled data, in about a minute."""
+"""``python -m skdpsumm``: the library's jobs on bundled data, in about half a minute."""
 
 from __future__ import annotations
 
