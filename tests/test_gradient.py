@@ -407,6 +407,7 @@ AUTOMATIC = [
     (classifier(max_rows_per_group=3), "gradient"),
     (classifier(epsilon=30.0), "gradient"),
     (classifier(epsilon=31.0), "objective"),
+    (classifier(epsilon=1e4), "objective"),
     (classifier(epsilon=np.inf), "objective"),
     (classifier(epsilon=31.0, max_rows_per_group="average"), "functional"),
     (classifier(delta=0.0), "objective"),

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from scipy.special import expit, ndtr, softmax
+from scipy.special import expit, log_ndtr, ndtr, softmax
 
 from skdpsumm.privacy import BudgetExceededError, GaussianDP, PrivacyLedger, PureDP
 from skdpsumm.privacy._compositions import EventDP, compose
@@ -912,6 +912,41 @@ def test_the_dominating_gaussian_is_the_smallest(one):
     mu = one.dominating_mu() * (1 - 2e-3)
     assert any(gdp_delta(mu, e) < one.delta(e) for e in np.linspace(0, 60, 3001))
     assert mu > max(m for _, m, _ in one.terms)
+
+
+LARGE = [
+    ShiftedGaussianDP(terms)
+    for mu in (30.0, 60.0, 140.0, 450.0)
+    for terms in (
+        ((1, mu, 0.5), (1, 0, 0.5)),
+        ((2, mu, 3.0), (1, 0, 3.0)),
+        ((1, mu, mu**2 / 4), (1, mu / 2, mu), (1, 0, mu**2)),
+    )
+]
+
+
+@pytest.mark.parametrize("one", LARGE, ids=repr)
+def test_large_claims_have_a_dominating_gaussian(one):
+    """Whose height on the diagonal is below the smallest float from an epsilon of 745 on."""
+    mu = one.dominating_mu()
+    assert max(m for _, m, _ in one.terms) < mu < math.inf
+    epsilons = np.concatenate([[0.0], np.geomspace(1.0, mu**2, 4000)])
+    claimed = np.array([one.delta(e) for e in epsilons])
+    assert np.all(np.diff(claimed) <= 1e-12)
+    assert np.all(np.array([gdp_delta(mu, e) for e in epsilons]) >= claimed * (1 - 1e-6) - 1e-15)
+    # Nowhere does a claim meet the diagonal higher, and the Gaussian meets it no lower.
+    unions = np.array([one._union(e) for e in epsilons])
+    seen = unions < 1 - 1e-9
+    heights = np.log1p(-unions[seen]) - np.logaddexp(0, epsilons[seen])
+    height = one._crossing[1]
+    assert heights.max() <= height + 1e-6
+    assert log_ndtr(-mu / 2) <= height * (1 - 1e-9)
+
+
+def test_a_large_constant_is_dominated_where_its_curve_meets_the_diagonal():
+    for shift in (600.0, 2000.0, 1e5):
+        mu = ShiftedGaussianDP(((1, 0, shift),)).dominating_mu()
+        assert log_ndtr(-mu / 2) == pytest.approx(-shift, rel=1e-6)
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.03, 0.2, 3.0])

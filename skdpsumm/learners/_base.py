@@ -67,10 +67,9 @@ _OF_AUTO_GAMMA = 0.5
 _N_KNOTS, _MOST_HATS = 6, 256
 # Public points at which landmarks are tried out.
 _N_PROBES = 64
-# Beyond the first epsilon the minimiser itself is better than what so many steps of a descent come
-# to, and beyond the second no Gaussian is found that dominates objective perturbation. Steps grow
-# as short as the loss is sharp.
-_MOST_OF_DESCENTS, _MOST_OF_OBJECTIVES, _SHARPEST = 30.0, 500.0, 10.0
+# Beyond this epsilon the minimiser itself is better than what so many steps of a descent come to.
+# Steps grow as short as the loss is sharp.
+_MOST_OF_DESCENTS, _SHARPEST = 30.0, 10.0
 # A ledger that counts this many times a fit's epsilon should not do so unnoticed.
 _MANY_TIMES = 2.0
 
@@ -284,9 +283,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             return "gradient"
         minimises = self._kind == "TDIL" and self._is_explicit and self.max_rows_per_group is None
         ours = str | SoftHinge | HuberizedHinge | Huber | EpsilonInsensitive
-        is_ours = isinstance(self.loss, ours)
-        is_priced = self.epsilon <= _MOST_OF_OBJECTIVES or self.epsilon == np.inf
-        return "objective" if minimises and is_ours and is_priced else "functional"
+        return "objective" if minimises and isinstance(self.loss, ours) else "functional"
 
     @property
     def _may_descend(self) -> bool:

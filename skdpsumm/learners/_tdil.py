@@ -19,8 +19,8 @@ class BaseTDIL(BaseKernelLearner):
     ----------
     mechanism : str or mechanism object, default="auto"
         "auto" takes the best by what is public: for a smooth loss "gradient", up to epsilon 30 and
-        with delta > 0; for explicit features "objective", up to epsilon 500, at infinity and where
-        delta is 0; else "functional".
+        with delta > 0; for explicit features "objective", above that and where delta is 0; else
+        "functional".
         "gradient" (`GradientDescent`): noisy gradient descent on all rows. "functional"
         (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or for a
         kernel on the best function in the span of public landmarks. "objective": noise in the

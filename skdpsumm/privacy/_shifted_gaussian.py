@@ -36,7 +36,7 @@ from itertools import chain
 from typing import Any, ClassVar
 
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_ndtr, ndtri
+from scipy.special import log_expit, log_ndtr, ndtr, ndtri_exp
 
 from ._bisect import bisect
 from ._mechanisms import (
@@ -135,30 +135,43 @@ class ShiftedGaussianDP(DominatedByGaussian):
 
     @cached_property
     def _crossing(self) -> tuple[float, float]:
-        """The epsilon e whose claim meets the diagonal highest, and the height a there."""
+        """The epsilon e whose claim meets the diagonal highest, and log a of the height there."""
         # From there on a smaller sum could no longer lift the height by a thousandth.
         end = self._bound(1e-3)
         if math.isinf(end):
-            return math.inf, 0.0
-        best = minimize_scalar(lambda e: -self._height(e), bounds=(0.0, end), method="bounded")
+            return math.inf, -math.inf
+        start = 0.0 if self._room(0.0) else bisect(lambda e: self._room(e) > 0, end, 0.0)
+        bounds = {"bounds": (start, end), "method": "bounded"}
+        best = minimize_scalar(lambda e: -self._log_height(e), **bounds)
         # Any e is valid; the sum has kinks where a constant ends.
         tries = [float(best.x), *(shift for _, mu, shift in self.terms if mu == 0)]
-        crossing = max(tries, key=self._height)
-        return crossing, max(0.0, self._height(crossing))
+        crossing = max(tries, key=self._log_height)
+        return crossing, self._log_height(crossing)
 
-    def _height(self, epsilon: float) -> float:
-        return (1 - self._union(epsilon)) * float(expit(-epsilon))
+    def _log_height(self, epsilon: float) -> float:
+        """Return log a, which is finite where a is too small for a float."""
+        room = self._room(epsilon)
+        return math.log(room) + float(log_expit(-epsilon)) if room else -math.inf
+
+    def _room(self, epsilon: float) -> float:
+        """Return 1 less the union with all of its digits, or 0 if it is none."""
+        parts = [1.0]
+        for weight, mu, shift in self.terms:
+            delta = gdp_delta(mu, epsilon - shift)
+            large = delta > 0.5  # so that what is left of 1 may be too small to be seen
+            parts += [-weight, weight * _rest(mu, epsilon - shift)] if large else [-weight * delta]
+        return max(0.0, math.fsum(parts))
 
     def _ideal_delta(self, epsilon: float) -> float:
         if epsilon < 0:  # the trade-off curve is symmetric
             return -math.expm1(epsilon) + math.exp(epsilon) * self._ideal_delta(-epsilon)
         # The height has one maximum, being concave over affine in exp(e): often it is behind.
-        if epsilon > 0 and self._height(epsilon / 2) >= self._height(epsilon) >= 0:
+        if epsilon > 0 and self._log_height(epsilon / 2) >= self._log_height(epsilon) > -math.inf:
             return self._union(epsilon)
-        crossing, height = self._crossing
+        crossing, log_height = self._crossing
         if epsilon >= crossing:
             return min(1.0, self._union(epsilon))
-        return min(1.0, max(0.0, 1 - (1 + math.exp(min(epsilon, 700.0))) * height))
+        return max(0.0, -math.expm1(log_height - float(log_expit(-epsilon))))
 
     def _ideal_epsilon(self, delta: float) -> float:
         if delta <= 0:
@@ -172,10 +185,10 @@ class ShiftedGaussianDP(DominatedByGaussian):
 
     @cached_property
     def _dominating_mu(self) -> float:
-        _, height = self._crossing
-        if height == 0:
+        _, log_height = self._crossing
+        if log_height == -math.inf:
             return math.inf
-        diagonal = -2 * float(ndtri(min(height, 0.5)))
+        diagonal = -2 * float(ndtri_exp(min(log_height, -math.log(2))))
         largest = max(mu for _, mu, _ in self.terms)
         low = max(diagonal, largest) * (1 + 1e-9)
         if low == 0 or self._falls_from(low) <= self._crossing[0]:
@@ -215,6 +228,14 @@ class ShiftedGaussianDP(DominatedByGaussian):
         return self._is_below(mu, low, middle, halvings - 1) and self._is_below(
             mu, middle, high, halvings - 1
         )
+
+
+def _rest(mu: float, epsilon: float) -> float:
+    """Return 1 less `gdp_delta`."""
+    if mu == 0:
+        return math.exp(min(epsilon, 0.0))
+    give = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    return float(ndtr(epsilon / mu - mu / 2)) + math.exp(give)
 
 
 def _rate(mu: float, epsilon: float) -> float:
