@@ -10,7 +10,7 @@ from .learners import (
     TDILRegressor,
 )
 from .model_selection import PrivateSearchCV
-from .moments import AnswerWarning, Estimate, M2MClassifier, M2MEstimator, M2MRegressor
+from .moments import KDE, AnswerWarning, Estimate, M2MClassifier, M2MEstimator, M2MRegressor
 from .privacy import (
     BudgetExceededError,
     BudgetWarning,
@@ -40,6 +40,7 @@ from .summaries import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "KDE",
     "AdaptiveSketcher",
     "AnswerWarning",
     "BudgetExceededError",

@@ -3,7 +3,8 @@
 from .asking._estimate import Estimate
 from .asking._m2m import M2MEstimator
 from .asking._warnings import AnswerWarning
+from .inferring._points import KDE
 from .learning._classifier import M2MClassifier
 from .learning._regressor import M2MRegressor
 
-__all__ = ["AnswerWarning", "Estimate", "M2MClassifier", "M2MEstimator", "M2MRegressor"]
+__all__ = ["KDE", "AnswerWarning", "Estimate", "M2MClassifier", "M2MEstimator", "M2MRegressor"]

@@ -20,7 +20,14 @@ from ...schema._reading import exact_numbers, validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import PrivateSketch
 from .._base import BaseM2M, library_of
-from ..inferring._points import draw_points, fitted_model, maxent_points, systematic
+from ..inferring._points import (
+    KDE,
+    PRIORS,
+    draw_points,
+    fitted_model,
+    maxent_points,
+    systematic,
+)
 from ..inferring._regression import MomentRegression
 from ._estimate import Estimate
 from ._planning import Plan
@@ -53,10 +60,13 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         part in the choice (docs/m2m.md). The other three are those of the paper's experiments: see
         `paper_parameters`.
     {schema...inference}
-    prior : {"auto", "uniform", "marginals"} or array of shape (k, d), default="auto"
+    prior : {"auto", "uniform", "marginals", "kde"}, KDE or array of shape (k, d), default="auto"
         Where synthetic points are drawn: on the ranges ("uniform", the paper's), from the
-        sketch's own private histograms of single columns ("marginals"), or public points. "auto"
-        draws from the graphical model of all histograms, and "uniform" where there are none.
+        sketch's own private histograms of single columns ("marginals"), from a kernel density of
+        public points (`KDE`), or public points. "kde" is a kernel density of what
+        the sketch itself tells, and costs no more privacy: take it for a sketch of Fourier or
+        RACE features alone (docs/m2m.md). "auto" draws from the graphical model of all
+        histograms, and "uniform" where there are none.
     n_synthetic : int, default=100_000
         Number of synthetic points, as in the paper.
     regularization : {"theory", "paper"} or float, default="theory"
@@ -94,7 +104,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseM2M._parameter_constraints,
-        "prior": [StrOptions({"auto", "uniform", "marginals"}), "array-like"],
+        "prior": [StrOptions(set(PRIORS)), KDE, "array-like"],
         "regularization": [
             StrOptions({"theory", "paper"}),
             Interval(Real, 0, None, closed="left"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..._computing import advance
 from ...features._feature_maps import FeatureMap, project_to_simplex
@@ -19,7 +22,7 @@ from ...sketches import PrivateSketch
 from ._regression import FeatureBlocks
 from ._table_model import TableModel
 
-PRIORS = ("auto", "uniform", "marginals")
+PRIORS = ("auto", "uniform", "marginals", "kde")
 # Of ends of ranges, which are at least its inverse wide. The error of a covariance squares squares
 # of them, which must neither overflow nor vanish.
 LARGEST_BOUND = 1e60
@@ -28,6 +31,8 @@ LARGEST_BOUND = 1e60
 _LEAST_SHARE = 1e-4
 # Of the points that are drawn from a graphical model, those that lie anywhere.
 _SPREAD_SHARE = 0.02
+# The same of the points that are drawn from a kernel density, which is less sure of what it says.
+_SPREAD_OF_DENSITY = 0.1
 _LARGEST_SEED = 2**31 - 1
 # Variance, relative to that of a feature, that the moments may miss their target by in each
 # round; the last is that of about 1,000 points, and is what finite points can resolve.
@@ -37,12 +42,93 @@ _POINTS_PER_ROUND = 20_000
 _FRESH_SHARE = 0.05
 # Of the numbers drawn anew, what keeps its value.
 _UNMOVED_SHARE = 0.5
+# Width of the kernel of points that are drawn anew, in units of Scott's.
+_OF_SCOTT = 0.5
 _POINTS_PER_HESSIAN = 10_000
 # With more features than this, its diagonal stands for the Hessian.
 _LARGEST_HESSIAN = 2_000
 _STEPS_PER_METRIC = 8
 _STEPS_WITH_DIAGONAL = 400  # which stays as good as it was
 _MOST_METRICS = 50
+
+
+class KDE(BaseEstimator):
+    """A kernel density estimate from public points: a prior of `M2MEstimator`.
+
+    Points that the sketch is read by lie where yours do, and around them. It respects the schema:
+    numbers are reflected at the ends of their ranges, and moved to their steps; a twentieth of
+    the categories are drawn anew. Half of the numbers keep their value, for many rows may share
+    one, such as an income of 0. A tenth of the points lie anywhere, so that an answer is not wrong
+    where you have no points.
+
+    Parameters
+    ----------
+    points : array-like or frame of shape (k, d)
+        Public rows, in the columns' units: of an older survey, or made up by an expert. They are
+        in `get_params`, and so in whatever you save. **Never the rows that are sketched.**
+    bandwidth : {"scott", "silverman"} or float, default="scott"
+        Of the normal kernel, in units of the standard deviations of the points, as in
+        `scipy.stats.gaussian_kde`: "scott" is ``k ** (-1 / (d + 4))`` for d columns of numbers.
+
+    Raises
+    ------
+    ValueError
+        When a sketch is fitted or read: for points that the schema does not allow, or a bandwidth
+        that is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsumm import KDE, M2MEstimator, RFFSketcher
+    >>> rng = np.random.default_rng(0)
+    >>> old, new = rng.beta(2, 9, (300, 2)), rng.beta(2, 8, (20_000, 2))
+    >>> options = {"schema": (0, 1), "n_synthetic": 20_000, "random_state": 0}
+    >>> m2m = M2MEstimator(RFFSketcher(50), prior=KDE(old), **options).fit(new)
+    >>> share = m2m.estimate(lambda rows: rows[:, 0] <= 0.2)
+    >>> bool(abs(float(share) - np.mean(new[:, 0] <= 0.2)) < 0.05)
+    True
+    """
+
+    # What is wrong with the points the schema says.
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "points": "no_validation",
+        "bandwidth": [
+            StrOptions({"scott", "silverman"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+    }
+
+    def __init__(self, points: Any, bandwidth: Any = "scott"):
+        self.points, self.bandwidth = points, bandwidth
+
+    def check(self, columns: TableSchema) -> NDArray:
+        """Return the points as rows of the table; raise ValueError where they are none."""
+        self._validate_params()
+        return _public_points(self.points, columns)
+
+    def sample(self, columns: TableSchema, size: int, rng: np.random.RandomState) -> NDArray:
+        """Return so many points."""
+        points = self.check(columns)
+        weights = np.full(len(points), 1 / len(points))
+        d = max(len(columns.numeric), 1)
+        width = self.bandwidth
+        if isinstance(width, str):
+            width = (len(points) * ((d + 2) / 4 if width == "silverman" else 1)) ** (-1 / (d + 4))
+        return _around(points, weights, columns, size, rng, float(width))
+
+
+def _around(
+    points: NDArray,
+    weights: NDArray,
+    columns: TableSchema,
+    size: int,
+    rng: np.random.RandomState,
+    width: float | None = None,
+) -> NDArray:
+    """Return points drawn by a kernel density of weighted ones, and some that lie anywhere."""
+    n_spread = max(int(_SPREAD_OF_DENSITY * size), 1)
+    drawn = _spread(points, weights, columns, size - n_spread, rng, width)
+    return np.concatenate([drawn, columns.sample(n_spread, rng)])
 
 
 def fitted_model(
@@ -66,11 +152,12 @@ def draw_points(
 
     Parameters
     ----------
-    prior : {"auto", "uniform", "marginals"} or array of shape (k, d)
+    prior : {"auto", "uniform", "marginals", "kde"}, KDE or array of shape (k, d)
         "uniform": on the ranges and categories. "marginals": independent columns, each drawn from
         the sketch's own private histogram of it. "auto": from the graphical model of all
         histograms, which is "marginals" where they are of single columns; "uniform" where there
-        are none. An array: those public points.
+        are none. "kde": from a kernel density of the points of "auto", moved and weighted to
+        match the sketch. `KDE`: from that of public points. An array: those public points.
     sketch : PrivateSketch
     columns : TableSchema
         With the range of every numeric column.
@@ -85,8 +172,13 @@ def draw_points(
     Each column is stratified (one point in each of n equal slices of probability, in random
     order), so its own distribution carries almost no sampling error.
     """
+    if isinstance(prior, KDE):
+        return prior.sample(columns, n_points, rng)
     if not isinstance(prior, str):
         return _public_points(prior, columns)
+    if prior == "kde":
+        first = draw_points("auto", sketch, columns, n_points, rng, model)
+        return _around(*maxent_points(sketch, first, columns, rng), columns, n_points, rng)
     if prior == "uniform" or not histogram_columns(sketch.feature_map):
         return columns.sample(n_points, rng)
     if prior == "auto" and not _of_single_columns(sketch.feature_map, columns):
@@ -140,11 +232,16 @@ def check_answerable(feature_map: FeatureMap, columns: TableSchema, prior: Any) 
                         f"sketch, which moves values to it, and {here} in another; sketch the "
                         "table again, with one schema."
                     )
+    if isinstance(prior, KDE):
+        prior.check(columns)
+        return
     if not isinstance(prior, str):
         _public_points(prior, columns)
         return
     if prior not in PRIORS:
-        raise ValueError(f"prior must be one of {PRIORS} or an array of points, got {prior!r}.")
+        raise ValueError(
+            f"prior must be one of {PRIORS}, a KDE or an array of points, got {prior!r}."
+        )
     missing = missing_histogram(feature_map, columns)
     if prior == "marginals" and missing is not None:
         raise ValueError(
@@ -414,13 +511,18 @@ def _spread(
     columns: TableSchema,
     size: int,
     rng: np.random.RandomState,
+    width: float | None = None,
 ) -> NDArray:
-    """Draw `size` points from the weighted ones, and jitter them inside their ranges."""
+    """Draw `size` points from the weighted ones, and jitter them inside their ranges.
+
+    The width of the normal kernel is in units of the columns' standard deviations; None is half of
+    Scott's, for the effective sample size.
+    """
     chosen = rng.permutation(systematic(weights, size, rng))
     numeric = columns.numeric
     moved = points[chosen].copy()
     if numeric:
-        moved[:, numeric] = _jitter(points, weights, chosen, numeric, columns, rng)
+        moved[:, numeric] = _jitter(points, weights, chosen, numeric, columns, rng, width)
     parts = []
     for j in range(columns.n_columns):
         known, column = columns.values(j), moved[:, j]
@@ -434,8 +536,8 @@ def _spread(
     return stack_columns(parts)
 
 
-def _jitter(points, weights, chosen, numeric, columns, rng):
-    """Add a normal kernel of Scott's width, reflected at the ends, to half of the entries.
+def _jitter(points, weights, chosen, numeric, columns, rng, width):
+    """Add a normal kernel, reflected at the ends, to half of the entries.
 
     The others keep their values: many rows may share one, such as an income of 0, and a kernel
     would leave no point there for their weight.
@@ -443,8 +545,8 @@ def _jitter(points, weights, chosen, numeric, columns, rng):
     low, high = np.array([columns.bound(j) for j in numeric]).T
     unit = (points[:, numeric].astype(np.float64) - low) / (high - low)
     covariance = np.atleast_2d(np.cov(_filled(unit).T, aweights=weights))
-    effective = 1 / np.sum(weights**2)
-    width = 0.5 * effective ** (-1 / (len(numeric) + 4))
+    if width is None:
+        width = _OF_SCOTT * np.sum(weights**2) ** (1 / (len(numeric) + 4))
     # Columns of the points may be constant, or depend on one another exactly.
     root = np.linalg.cholesky(covariance + 1e-6 * np.eye(len(numeric)))
     noise = rng.normal(size=(len(chosen), len(numeric))) @ root.T

@@ -1,0 +1,244 @@
+"""Kernel densities as the prior of M2M: of public points, and of what the sketch itself tells."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import gaussian_kde
+from sklearn.base import clone
+
+from skdpsumm import (
+    KDE,
+    BudgetExceededError,
+    HistogramSketcher,
+    M2MEstimator,
+    Numeric,
+    PrivacyLedger,
+    PrivateSketch,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
+    TableSchema,
+)
+from skdpsumm.moments.inferring import _points
+
+UNIT = TableSchema((0, 1)).for_table(2)
+MIXED = {
+    "age": Numeric(0, 90, step=1, missing=True),
+    "pay": Numeric(0, 1000),
+    "job": ["cook", "smith", "tailor"],
+}
+
+
+def skewed(n=6000, seed=0):
+    """Return rows that fill a small part of the unit square, and go together."""
+    rng = np.random.default_rng(seed)
+    first = rng.beta(2, 18, n)
+    return np.column_stack([first, np.clip(first + rng.normal(0, 0.03, n), 0, 1)])
+
+
+def people(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"age": rng.integers(20, 60, n).astype(float)})
+    frame["pay"] = np.where(rng.random(n) < 0.4, 0.0, 10 * frame["age"])
+    frame["job"] = np.where(frame["age"] > 40, "smith", rng.choice(["cook", "smith"], n))
+    frame.loc[rng.random(n) < 0.2, "age"] = np.nan
+    return frame
+
+
+def asked(X=None, sketcher=None, epsilon=np.inf, **parameters):
+    sketcher = clone(sketcher or RFFSketcher(60)).set_params(epsilon=epsilon, random_state=0)
+    defaults = {"schema": (0, 1), "n_synthetic": 4000, "random_state": 0, "prior": "kde"}
+    return M2MEstimator(sketcher, **(defaults | parameters)).fit(skewed() if X is None else X)
+
+
+WIDE = RFFSketcher(200)
+
+
+def drawn(prior, schema=UNIT, size=40_000):
+    return prior.sample(schema, size, np.random.RandomState(0))
+
+
+# ------------------------------------------------------------------------------ of public points
+
+
+@pytest.mark.parametrize("bandwidth", ["scott", "silverman", 0.07])
+def test_points_lie_as_widely_as_those_of_scipy(bandwidth):
+    """Each value is one of the points', or that of a normal kernel of scipy's width."""
+    points = 0.5 + 0.05 * np.random.default_rng(0).normal(size=(100, 2)) @ [[1, 0.8], [0, 0.6]]
+    theirs = gaussian_kde(points.T, bw_method=bandwidth)
+    found = drawn(KDE(points, bandwidth))[:36_000]  # those after them lie anywhere
+    moved = ~np.isin(found, points)
+    assert moved.mean() == pytest.approx(0.5, abs=0.01)
+    both = found[moved.all(axis=1)]
+    covariance = np.cov(points.T, bias=True) + theirs.covariance
+    # Of 9,000 draws; our noise is of the sample covariance of all points, as theirs is.
+    np.testing.assert_allclose(np.cov(both.T), covariance, rtol=0.06)
+    assert np.allclose(both.mean(axis=0), points.mean(axis=0), atol=0.005)
+
+
+def test_a_tenth_of_the_points_lies_anywhere():
+    found = drawn(KDE(np.full((5, 2), 0.5), bandwidth=1e-3))
+    far = np.abs(found - 0.5).max(axis=1) > 0.1
+    assert far.mean() == pytest.approx(0.1 * (1 - 0.2**2), abs=0.005)
+
+
+def test_points_are_rows_of_the_table():
+    schema, public = TableSchema(MIXED), people(200)
+    found = pd.DataFrame(drawn(KDE(public), schema, 5000), columns=list(MIXED))
+    ages = found["age"].dropna().astype(float)
+    assert np.all((ages == np.rint(ages)) & (ages >= 0) & (ages <= 90))
+    assert found["pay"].astype(float).between(0, 1000).all()
+    assert set(found["job"]) == set(MIXED["job"])
+    # A twentieth is drawn anew, a third of that from what no point has; so are those anywhere.
+    assert (found["job"] == "tailor").mean() == pytest.approx((0.9 * 0.05 + 0.1) / 3, abs=0.01)
+    assert found["age"].isna().mean() == pytest.approx(0.19, abs=0.05)
+    assert (found["pay"] == 0).mean() > 0.15, "what many rows share stays"
+    again = drawn(KDE(public.to_numpy(object)), schema, 5000)
+    assert found.equals(pd.DataFrame(again, columns=list(MIXED)))
+
+
+def test_a_density_near_the_rows_is_better_than_a_uniform_one():
+    X, public = skewed(), skewed(300, seed=1)
+    cuts = np.linspace(0.05, 0.35, 7)
+    truth = (X[:, [0]] <= cuts).mean(axis=0)
+    errors = {
+        name: np.abs(np.asarray(asked(X, WIDE, prior=prior).cdf(0, cuts)) - truth).mean()
+        for name, prior in {"uniform": "uniform", "kde": "kde", "public": KDE(public)}.items()
+    }
+    assert max(errors["kde"], errors["public"]) < errors["uniform"] / 2
+
+
+def test_an_error_is_predicted_with_a_density():
+    predicted = {
+        name: M2MEstimator(
+            RFFSketcher(60, random_state=0), schema=(0, 1), prior=prior, n_synthetic=2000
+        ).predict_error(lambda rows: rows[:, 0] <= 0.1, n_samples=6000, n_features=2)
+        for name, prior in {"uniform": "uniform", "density": KDE(skewed(300))}.items()
+    }
+    assert all(0 < one < 1 for one in predicted.values())
+    assert predicted["density"] != predicted["uniform"]
+
+
+def test_a_density_is_a_parameter_like_others():
+    model = M2MEstimator(RFFSketcher(20), prior=KDE(np.eye(2), bandwidth=0.3), schema=(0, 1))
+    copy = clone(model).set_params(prior__bandwidth="silverman")
+    assert (model.prior.bandwidth, copy.prior.bandwidth) == (0.3, "silverman")
+    assert np.array_equal(copy.prior.points, np.eye(2))
+
+
+@pytest.mark.parametrize(
+    ("prior", "said"),
+    [
+        (KDE(np.ones((1, 2))), "at least two rows of 2 columns"),
+        (KDE(np.ones((5, 3))), "at least two rows of 2 columns"),
+        (KDE(np.full((5, 2), np.nan)), "array of public points"),
+        (KDE(np.eye(2), bandwidth=0.0), "'bandwidth' parameter of KDE"),
+        (KDE(np.eye(2), bandwidth="wide"), "'bandwidth' parameter of KDE"),
+        (KDE, "'prior' parameter of M2MEstimator"),
+        ("normal", "'prior' parameter of M2MEstimator"),
+    ],
+)
+def test_an_unusable_density_costs_nothing(prior, said):
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    model = M2MEstimator(RFFSketcher(10, ledger=ledger), schema=(0, 1), prior=prior)
+    with pytest.raises(ValueError, match=said):
+        model.fit(skewed())
+    assert ledger.entries() == []
+
+
+def test_a_graphical_model_takes_no_density():
+    for prior in ("kde", KDE(np.eye(2))):
+        with pytest.raises(ValueError, match="prior is for inference='points'"):
+            asked(sketcher=HistogramSketcher(), inference="graphical", prior=prior)
+
+
+# ------------------------------------------------------------------------------ of the sketch
+
+
+SKETCHERS = {
+    "rff": RFFSketcher(60),
+    "race": RACESketcher(10, n_buckets=10, bandwidth=0.2),
+    "histogram": HistogramSketcher(n_bins=20),
+    "union": SketchUnion([HistogramSketcher(n_bins=20), RFFSketcher(60)]),
+}
+
+
+@pytest.mark.parametrize("name", SKETCHERS)
+def test_answers_are_close_for_any_sketch(name):
+    X, model = skewed(), asked(sketcher=SKETCHERS[name])
+    assert np.allclose(model.mean(), X.mean(axis=0), atol=0.005)
+    assert np.allclose(model.variance(), X.var(axis=0), atol=0.001)
+    assert np.allclose(
+        model.cdf(1, [0.05, 0.1, 0.2]), (X[:, [1]] <= [0.05, 0.1, 0.2]).mean(axis=0), atol=0.05
+    )
+
+
+def test_points_are_those_of_the_release_and_of_nothing_else(tmp_path):
+    """Whoever holds the sketch gets them, bit for bit; a ledger counts one release."""
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
+    sketcher = RFFSketcher(60, ledger=ledger, random_state=0)
+    model = M2MEstimator(sketcher, schema=(0, 1), prior="kde", n_synthetic=2000, random_state=5)
+    model.fit(skewed())
+    assert len(ledger.entries()) == 1
+    with pytest.raises(BudgetExceededError):
+        model.fit(skewed())
+    model.sketch_.save(tmp_path / "sketch")
+    options = {"prior": "kde", "n_synthetic": 2000, "random_state": 7}
+    sketches = model.sketch_, PrivateSketch.load(tmp_path / "sketch")
+    one, other = (M2MEstimator.from_sketch(sketch, schema=(0, 1), **options) for sketch in sketches)
+    assert np.array_equal(one._regression.points, other._regression.points)
+    assert one.privacy_ == model.privacy_
+
+
+def test_points_of_a_table_of_all_kinds_lie_near_its_rows():
+    X, schema = people(), TableSchema(MIXED)
+    model = asked(X, SketchUnion([HistogramSketcher(), RFFSketcher(60)]), schema=MIXED)
+    found = pd.DataFrame(model._regression.points, columns=list(MIXED))
+    ages = found["age"].dropna().astype(float)
+    assert np.all(ages == np.rint(ages))
+    assert ages.between(20, 60).mean() > 0.85
+    assert (found["job"] == "tailor").mean() < 0.1
+    assert schema == model.schema_
+
+
+def test_a_drowned_sketch_is_answered_from_its_ranges():
+    model = asked(epsilon=1e-3)
+    assert np.all(np.isfinite(model.mean()))
+    ends = model.mean().interval(0.95)
+    assert np.all((ends[:, 0] <= 0.1) & (ends[:, 1] >= 0.1))
+
+
+@pytest.mark.statistical
+def test_intervals_cover_though_points_follow_the_noise():
+    """The same rows, sixty releases: the points move with the noise, and so does the answer."""
+    X = skewed(4000, seed=3)
+    X = np.column_stack([X, 1 - X[:, 0] ** 2])
+
+    def question(rows):
+        return np.column_stack([rows[:, 0], rows[:, 0] * rows[:, 1], rows[:, 2] ** 2])
+
+    truth, covered = question(X).mean(axis=0), []
+    for seed in range(60):
+        sketcher = RFFSketcher(80, noise_seed=seed)
+        model = asked(X, sketcher, 1.0, n_synthetic=2000, random_state=seed)
+        ends = model.estimate(question).interval(0.95)
+        covered.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
+    assert np.mean(covered) > 0.9
+
+
+def test_a_density_of_points_that_ignore_the_weights_would_be_noticed(monkeypatch):
+    """A planted bug: points of the first fit, as they were drawn."""
+    cuts = np.linspace(0.05, 0.35, 7)
+    truth = (skewed()[:, [0]] <= cuts).mean(axis=0)
+
+    def error():
+        return np.abs(np.asarray(asked(sketcher=WIDE).cdf(0, cuts)) - truth).mean()
+
+    right, real = error(), _points.maxent_points
+
+    def unweighted(sketch, points, columns, rng):
+        real(sketch, points, columns, rng)
+        return points, np.full(len(points), 1 / len(points))
+
+    monkeypatch.setattr(_points, "maxent_points", unweighted)
+    assert error() > 2 * right
