@@ -14,14 +14,22 @@ from sklearn.random_projection import SparseRandomProjection
 from sklearn.utils import get_tags
 
 from skdpsumm import (
+    AdaptiveSketcher,
+    HistogramSketcher,
+    M2MEstimator,
     Numeric,
     PINPClassifier,
     PINPRegressor,
     PrivacyLedger,
+    PrivateSearchCV,
+    RACESketcher,
+    RFFSketcher,
+    SketchUnion,
     TDDLClassifier,
     TDILClassifier,
     TDILRegressor,
 )
+from skdpsumm.features._engine import ExactProduct
 from skdpsumm.learners import GradientDescent
 from skdpsumm.learners.erm._feature_space import MOST_SOLVED, FeatureSpace, row_lengths
 from skdpsumm.learners.erm._problem import Problem
@@ -525,3 +533,119 @@ def test_problems_of_sparse_rows_are_checked_as_dense_ones():
     problem = model._pose(sparse.csr_array(X), y, None)[0]
     assert isinstance(problem, Problem)
     problem.check()
+
+
+# ---- sketches
+
+SKETCHERS = {
+    "fourier": RFFSketcher(10, gamma=0.5),
+    "laplacian": RFFSketcher(10, gamma=0.1, kernel="laplacian"),
+    "fourier in a box": RFFSketcher(10, gamma=0.5, schema=(0, 2)),
+    "fourier, columns": RFFSketcher(10, gamma=0.5, schema=[(0, 1 + j) for j in range(40)]),
+    "race": RACESketcher(5, n_buckets=7, bandwidth=1.0),
+    "race in a box": RACESketcher(5, n_buckets=7, schema=(0, 2)),
+}
+
+
+@pytest.fixture
+def numpy_engine(monkeypatch):
+    """Sum dense rows by numpy, as sparse ones are."""
+    monkeypatch.setenv("SKDPSUMM_ENGINE", "numpy")
+
+
+@pytest.mark.parametrize("d", [1, 2, 40, 3000])
+def test_exact_products_are_those_of_the_dense_twin(d):
+    rng = np.random.default_rng(d)
+    X = rng.standard_normal((300, d)) * 10.0 ** rng.integers(-30, 30, (300, d))
+    X *= rng.random((300, d)) < max(0.2, 5 / d)
+    X[::5] = 0
+    product = ExactProduct(rng.standard_normal((d, 6)) * 10.0 ** rng.integers(-3, 3, (d, 1)))
+    dense = np.concatenate(list(product(X)))
+    assert np.array_equal(np.concatenate(list(product(read(sparse.csr_array(X))))), dense)
+
+
+@pytest.mark.usefixtures("numpy_engine")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("limit", [None, 2, "average"])
+@pytest.mark.parametrize("name", SKETCHERS)
+def test_a_sketch_is_that_of_the_dense_twin(name, limit):
+    X = table()[0]
+    groups = {} if limit is None else {"groups": np.arange(len(X)) // 3}
+    sketcher = SKETCHERS[name].set_params(noise_seed=0, random_state=0, max_rows_per_group=limit)
+    assert get_tags(sketcher).input_tags.sparse
+    mean = sketcher.fit(X, **groups).sketch_.mean
+    phi = sketcher.transform(X)
+    for given in (sparse.csr_matrix(X), sparse.csc_array(X), scattered_exactly(X)):
+        assert np.array_equal(sketcher.fit(given, **groups).sketch_.mean, mean)
+        np.testing.assert_allclose(sketcher.transform(given), phi, rtol=0, atol=1e-9)
+
+
+def scattered_exactly(X):
+    """Return X with its cells in any order, and each in one part."""
+    coo = sparse.coo_array(X)
+    order = np.random.default_rng(2).permutation(coo.nnz)
+    return sparse.coo_array((coo.data[order], (coo.row[order], coo.col[order])), shape=X.shape)
+
+
+@pytest.mark.parametrize("name", SKETCHERS)
+@pytest.mark.parametrize("place", [0, 13, 200])
+def test_a_row_more_adds_itself_to_a_sum_and_nothing_else(name, place):
+    X = table()[0]
+    feature_map = SKETCHERS[name].set_params(random_state=0).preview_map(X.shape[1])
+    without = feature_map.grid_sums(read(sparse.csr_array(X)))
+    for row in adversaries(X.shape[1]):
+        alone = feature_map.grid_sums(read(sparse.csr_array(row[None])))
+        more = read(sparse.csr_array(np.insert(X, place, row, axis=0)))
+        assert np.array_equal(feature_map.grid_sums(more) - without, alone)
+        assert np.linalg.norm(alone) <= feature_map.sensitivity("add_remove")[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_sketch_without_noise_is_the_mean():
+    X = table()[0]
+    sketcher = RFFSketcher(10, gamma=0.5, epsilon=np.inf, random_state=0)
+    mean = sketcher.fit(sparse.csr_array(X)).sketch_.mean
+    np.testing.assert_allclose(mean, sketcher.transform(X).mean(axis=0), atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_sketch_makes_a_wide_table_dense():
+    X, _ = one_hot(3000, 100_000, 10)
+    sketcher = RFFSketcher(10, gamma=0.1, random_state=0)
+    tracemalloc.start()
+    try:
+        sketcher.fit(X)
+        sketcher.transform(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # The frequencies take 4 MB; a thousand dense rows would take 800 MB.
+    assert peak < 120e6
+
+
+@pytest.mark.parametrize(
+    "sketcher",
+    [
+        HistogramSketcher(schema=(0, 1)),
+        SketchUnion([RFFSketcher(4, gamma=1.0)]),
+        AdaptiveSketcher(schema=(0, 1)),
+        M2MEstimator(sketcher=RFFSketcher(4, gamma=1.0), schema=(0, 1)),
+        PrivateSearchCV(TDILClassifier(), {"regularization": [1.0]}),
+    ],
+)
+def test_what_has_no_use_for_sparse_tables_refuses_them(sketcher):
+    X, y = table()
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        sketcher.fit(sparse.csr_array(X), y)
+    assert not get_tags(sketcher).input_tags.sparse
+
+
+@pytest.mark.parametrize("schema", [(-1, 1), Numeric(0, 1, missing=True), ["a", "b"]])
+def test_a_sketch_refuses_a_schema_under_which_zero_moves(schema):
+    ledger = PrivacyLedger(epsilon=5, delta=1e-5)
+    columns = [schema] * 40 if isinstance(schema, list) else schema
+    sketcher = RFFSketcher(4, gamma=1.0, schema=columns, ledger=ledger)
+    with pytest.raises(ValueError, match="zero has to stay zero"):
+        sketcher.fit(sparse.csr_array(table()[0]))
+    assert not get_tags(sketcher).input_tags.sparse
+    assert not ledger.entries()

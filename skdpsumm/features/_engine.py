@@ -18,11 +18,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, reduce
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._computing import one_blas_thread
+from ..schema._sparse import SparseRows
 
 # Enough rows to pay for a task, few enough to spread over threads. Both engines count on this
 # bound to keep their partial sums exact.
@@ -43,8 +45,9 @@ def fourier_sums(X: NDArray, frequencies: NDArray, n_threads: int = 1) -> NDArra
 
     Parameters
     ----------
-    X : ndarray of shape (n, d), float32 or float64
-        Finite rows, clipped to +-2**60; may be a memmap, which is read block by block.
+    X : ndarray of shape (n, d), float32 or float64, or SparseRows
+        Finite rows, clipped to +-2**60; may be a memmap, which is read block by block. Sparse ones
+        are summed by numpy's engine, whichever there is: to the bit as their dense twins are by it.
     frequencies : ndarray of shape (d, p), float64
         F in turns per unit of X, below 1e12.
     n_threads : int
@@ -62,7 +65,7 @@ def fourier_sums(X: NDArray, frequencies: NDArray, n_threads: int = 1) -> NDArra
     ``0.5 + 2**-5`` of the same point on the circle of radius 2**15. That point's angle is x F
     in float64 (numba), and to 2**-17 turns (numpy).
     """
-    kernels = _kernels()
+    kernels = _kernels(X)
     if kernels is None:
         product = ExactProduct(frequencies * N_ANGLES)
         return _sum_tasks(lambda rows: _circle_sums(product, rows), X, 1)
@@ -109,7 +112,7 @@ def race_counts(
     counts : ndarray of shape (R * W,), int64
         The W counts of the first hash, then those of the second, and so on.
     """
-    kernels = _kernels()
+    kernels = _kernels(X)
     if kernels is None:
         product = ExactProduct(projections)
         return _sum_tasks(lambda rows: _bucket_counts(product, rows, offsets, n_buckets), X, 1)
@@ -127,7 +130,7 @@ def race_codes(
 
     Parameters are those of `race_counts`, which counts these very buckets.
     """
-    kernels, n_hashes = _kernels(), len(offsets)
+    kernels, n_hashes = _kernels(X), len(offsets)
     codes = np.empty((len(X), n_hashes), np.int32)
     if kernels is None:
         start = 0
@@ -146,7 +149,7 @@ def fourier_features(X: NDArray, frequencies: NDArray) -> NDArray:
 
     Parameters
     ----------
-    X : ndarray of shape (n, d), float32 or float64
+    X : ndarray of shape (n, d), float32 or float64, or SparseRows
     frequencies : ndarray of shape (d, p), float64
         F in turns per unit of X.
 
@@ -160,12 +163,18 @@ def fourier_features(X: NDArray, frequencies: NDArray) -> NDArray:
     n_rows = max(64, _BLOCK // p)
     for start in range(0, len(X), n_rows):
         rows = slice(start, start + n_rows)
-        angles = np.clip(X[rows], -LARGEST, LARGEST) @ frequencies
+        angles = _clipped(X[rows]) @ frequencies
         angles -= np.rint(angles)
         angles *= 2 * np.pi
         np.cos(angles, out=features[rows, :p])
         np.sin(angles, out=features[rows, p:])
     return features
+
+
+def _clipped(X: Any) -> Any:
+    if isinstance(X, SparseRows):
+        return X.with_values(np.clip(X.values, -LARGEST, LARGEST))
+    return np.clip(X, -LARGEST, LARGEST)
 
 
 def engine_name() -> str:
@@ -211,9 +220,9 @@ def _fastest() -> str:
     return "numba"
 
 
-def _kernels() -> ModuleType | None:
+def _kernels(X: Any = None) -> ModuleType | None:
     """Return the module of compiled loops, None where numpy is to do it."""
-    if engine_name() == "numpy":
+    if engine_name() == "numpy" or isinstance(X, SparseRows):
         return None
     # Imported late: numba takes a second, and need not be there.
     return importlib.import_module("._engine_numba", __package__)
@@ -231,8 +240,10 @@ def _sum_tasks(
         return reduce(np.add, pool.map(task, blocks))
 
 
-def _block(X: NDArray, rows: slice) -> NDArray[np.float64]:
+def _block(X: Any, rows: slice) -> Any:
     """Return rows in float64, whatever X is: what a row adds may not depend on its container."""
+    if isinstance(X, SparseRows):
+        return X[rows]
     return np.ascontiguousarray(X[rows], np.float64)
 
 
@@ -276,8 +287,14 @@ class ExactProduct:
         # Cutting is many operations on few entries, so blocks are cut several at a time.
         self.n_cut = self.n_rows * max(1, 2 * _BLOCK // (d * self.n_rows))
 
-    def __call__(self, X: NDArray) -> Iterator[NDArray[np.float64]]:
-        """Yield the product, `n_rows` rows at a time; each is a function of its row of X alone."""
+    def __call__(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """Yield the product, `n_rows` rows at a time; each is a function of its row of X alone.
+
+        The product of `SparseRows` is that of the same rows in an array, to the last bit.
+        """
+        if isinstance(X, SparseRows):
+            yield from self._sparse_product(X)
+            return
         # A fourth product, of both parts that were cut off, would show in the last bits at most.
         for start in range(0, len(X), self.n_cut):
             rows = self._cut_rows(X[start : start + self.n_cut])
@@ -287,6 +304,29 @@ class ExactProduct:
                 product += rows[0][block] @ self.parts[1]
                 product += rows[1][block] @ self.parts[0]
                 yield product
+
+    def _sparse_product(self, X: SparseRows) -> Iterator[NDArray[np.float64]]:
+        units = self.units[:, 0]
+        for start in range(0, len(X), self.n_rows):
+            block = _clipped(X[start : start + self.n_rows])
+            values = block.values * units[block.indices]
+            head = self._cut_sparse(block, values)
+            rest = block.with_values(self._cut_sparse(block, values - head))
+            head = block.with_values(head)
+            product = head @ self.parts[0]
+            product += head @ self.parts[1]
+            product += rest @ self.parts[0]
+            yield product
+
+    def _cut_sparse(self, rows: SparseRows, values: NDArray) -> NDArray:
+        """Return values cut to so many bits of the largest of their row, as `_cut` does."""
+        starts, largest = rows.csr.indptr[:-1], np.zeros(len(rows))
+        filled = np.flatnonzero(np.diff(rows.csr.indptr))
+        if len(filled):
+            largest[filled] = np.maximum.reduceat(np.abs(values), starts[filled])
+        powers = _power_of_two(largest[None], axis=0)[0]
+        rounder = (powers * (1.5 * 2.0 ** (52 - self.bits)))[rows.row_numbers]
+        return (values + rounder) - rounder
 
     def _cut_rows(self, X: NDArray) -> list[NDArray[np.float64]]:
         columns = np.array(X.T, np.float64, order="C")

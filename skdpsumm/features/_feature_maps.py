@@ -20,6 +20,7 @@ from sklearn.utils import gen_batches
 from .._computing import advance
 from ..privacy._mechanisms import register
 from ..schema._schema import TableSchema, first_difference
+from ..schema._sparse import SparseRows
 from . import _engine
 
 # What a row adds to a sum are integers in units of 1 / GRID.
@@ -115,8 +116,9 @@ class FeatureMap(ABC):
         for schema in {part.schema: None for part in self.parts()}:  # mostly one, that of a union
             schema.check(X)
 
-    def _encode(self, X: NDArray) -> NDArray:
-        return np.ascontiguousarray(self.schema.encode(X))
+    def _encode(self, X: Any) -> Any:
+        encoded = self.schema.encode(X)
+        return encoded if isinstance(encoded, SparseRows) else np.ascontiguousarray(encoded)
 
     def grid_sums(self, X: NDArray, n_threads: int = 1) -> NDArray[np.int64]:
         """Return the exact sum of phi over the rows of X, in grid units of 2**-15.

@@ -436,8 +436,11 @@ class TableSchema:
 
     # ---- reading cells
 
-    def check(self, X: NDArray | Table) -> None:
+    def check(self, X: NDArray | Table | SparseRows) -> None:
         """Raise ValueError for a cell that its column does not take; no value is told."""
+        if isinstance(X, SparseRows):
+            self.encode(X)
+            return
         for j in range(self.n_columns):
             self.read(X, j)
 
@@ -463,16 +466,20 @@ class TableSchema:
     @property
     def is_plain(self) -> bool:
         """Whether nothing is known of any column, so that tables are numbers as they are."""
-        nothing_known = Numeric()
-        return all(column == nothing_known for column in self.columns)
+        # One object stands for all columns that are described together, of which there may be many.
+        plain, distinct = Numeric(), {id(column): column for column in self.columns}
+        return all(column == plain for column in distinct.values())
 
-    def encode(self, X: NDArray | Table) -> NDArray:
+    def encode(self, X: Any) -> Any:
         """Return X with numbers scaled to [0, 1], categories and missing cells at distance one.
 
         Numbers with a range are clipped and scaled; without one they are left alone. A categorical
         column becomes its indicators times ``sqrt(1/2)``, so that two different categories are as
         far apart as the two ends of a range. A missing number is as far from either end.
+        `SparseRows` stay sparse, and need a schema under which zero stays zero.
         """
+        if isinstance(X, SparseRows):
+            return X if self.is_plain else self.map_sparse(X, _encoded)
         # Nothing to encode: a memmap stays one, and is read block by block.
         if not isinstance(X, Table) and self.is_plain:
             return X if X.dtype == np.float32 else exact_numbers(X)
@@ -483,14 +490,16 @@ class TableSchema:
             start += column.n_encoded
         return out
 
-    def keeps_zero(self, entries: Callable[[Column, NDArray], NDArray]) -> bool:
+    def keeps_zero(self, entries: Callable[[Column, NDArray], NDArray] | None = None) -> bool:
         """Return whether a zero in any column becomes a zero, and nothing beside it.
 
         Parameters
         ----------
-        entries : callable
-            Of a column and cells that were read by it; returns an array of shape (n, k).
+        entries : callable, default=None
+            Of a column and cells that were read by it; returns an array of shape (n, k). None is
+            what `encode` makes of them.
         """
+        entries = _encoded if entries is None else entries
         return all(_keeps_zero(column, entries) for column in set(self.columns))
 
     def map_sparse(
@@ -730,6 +739,10 @@ def as_schema(given: Any) -> TableSchema: ...
 def as_schema(given: Any) -> TableSchema | None:
     """Return the schema that a parameter `schema` stands for, None where it is None."""
     return given if given is None or isinstance(given, TableSchema) else TableSchema(given)
+
+
+def _encoded(column: Any, values: NDArray) -> NDArray[np.float64]:
+    return column.encode(values)
 
 
 def _keeps_zero(column: Column, entries: Callable[[Column, NDArray], NDArray]) -> bool:

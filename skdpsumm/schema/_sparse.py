@@ -31,7 +31,7 @@ class SparseRows:
         In the form above.
     """
 
-    ndim = 2
+    ndim, dtype = 2, np.dtype(np.float64)
 
     def __init__(self, csr: sparse.csr_array):
         self.csr = csr

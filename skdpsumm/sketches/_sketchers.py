@@ -96,6 +96,8 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         "schema": "no_validation",  # `TableSchema` says what is wrong, and with which column
     }
 
+    _takes_sparse: ClassVar[bool] = False
+
     schema: Any = None
     n_jobs: int | None = None
     verbose: int | bool = 0
@@ -113,11 +115,11 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
         Parameters
         ----------
-        X : array-like or frame of shape (n_samples, n_features)
+        X : {array-like, frame, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples, m), in the dtype of X
+        ndarray of shape (n_samples, m), in the dtype of X (float64 where it is sparse)
         """
         check_is_fitted(self, "feature_map_")
         X = self._validate(X, self._read_by, reset=False)
@@ -136,7 +138,14 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self._n_features_out = sketch.feature_map.n_features
 
     def _validate(self, X, schema: TableSchema | None, *, reset: bool) -> NDArray | Table:
-        return validate_table(self, X, schema=schema, keep_float32=True, reset=reset)
+        return validate_table(
+            self,
+            X,
+            schema=schema,
+            keep_float32=True,
+            reset=reset,
+            accept_sparse=self._takes_sparse,
+        )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -153,7 +162,17 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         # `transform` does; what `fit` sums is made in float64, whatever the container.
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.string, tags.input_tags.allow_nan = allowed(self.schema)
+        tags.input_tags.sparse = self._takes_sparse and self._keeps_zero
         return tags
+
+    @property
+    def _keeps_zero(self) -> bool:
+        """Whether the schema leaves zero where it is, as far as it can be read."""
+        try:
+            known = as_schema(self.schema)
+        except ValueError:  # which `fit` tells
+            return False
+        return known is None or known.keeps_zero()
 
 
 @inherited_docs
@@ -240,8 +259,10 @@ class BaseSketcher(TableSketcher):
 
         Parameters
         ----------
-        X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
-            One row per person (or other unit of protection), or several with `groups`. Partitions
+        X : array-like, frame, sparse matrix, Dask array or Dask frame, (n_samples, n_features)
+            One row per person (or other unit of protection), or several with `groups`. Sparse X is
+            for `RFFSketcher` and `RACESketcher`, with a schema that leaves zero at zero, such as
+            (0, 1), or none. Partitions
             of Dask are summed where they are, by the scheduler that is set; the result is that of
             one process, bit for bit before noise (to rounding with ``epsilon=np.inf``). `n_jobs` is
             not used then.
@@ -515,6 +536,8 @@ class RFFSketcher(BaseSketcher):
     1.0
     """
 
+    _takes_sparse = True
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -581,6 +604,8 @@ class RACESketcher(BaseSketcher):
     >>> sketcher.sketch_.mean.reshape(5, 10).sum(axis=1).round(6)
     array([1., 1., 1., 1., 1.])
     """
+
+    _takes_sparse = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseSketcher._parameter_constraints,
