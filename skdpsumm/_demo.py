@@ -113,7 +113,7 @@ def written(answer: Estimate | float | None, question: Question) -> str:
     """Return a cell of the table: a number, with its interval where it is an estimate."""
     if answer is None:
         return DROWNED
-    ends = answer.interval(LEVEL).tolist() if isinstance(answer, Estimate) else []
+    ends: list[float] = answer.interval(LEVEL).tolist() if isinstance(answer, Estimate) else []
     value, *between = (f"{float(x):.{question.digits}f}" for x in (answer, *ends))
     return f"{value} [{', '.join(between)}]" if between else value
 
