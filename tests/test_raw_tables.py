@@ -180,6 +180,16 @@ def test_columns_that_no_histogram_has_are_told_before_the_release_and_after():
         HistogramSketcher(marginals=[["sex", "age"], ["pay"]], schema=SCHEMA).fit(FRAME)
 
 
+def test_a_table_of_one_column_needs_no_list():
+    m2m = M2MEstimator(schema=SCHEMA, epsilon=np.inf).fit(FRAME)
+    alone, listed = m2m.table("sex"), m2m.table(["sex"])
+    assert alone.labels == listed.labels
+    np.testing.assert_array_equal(alone, listed)
+    assert float(alone["F"]) == pytest.approx(np.sum(FRAME["sex"] == "F"))
+    with pytest.raises(ValueError, match="columns is empty"):
+        m2m.table([])
+
+
 # ---- searches
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -673,7 +674,7 @@ class StatisticsMixin:
 
         Parameters
         ----------
-        columns : list of int or str
+        columns : int, str or list of these
         bins : mapping from column to bins, or int, default=None
             Of numeric columns: increasing edges within the range, or a number of equal bins. Those
             that are not named have the cells of the graphical model, or the bins of `histogram`
@@ -722,8 +723,9 @@ class StatisticsMixin:
         return self._table_of_questions(axes, normalize)
 
     def _several(self, columns: Any, normalize: Any) -> list[int]:
-        if isinstance(columns, str | int) or not len(columns):
-            raise ValueError(f"columns must be a list, such as ['age', 'job']; got {columns!r}.")
+        columns = [columns] if isinstance(columns, str | Integral) else columns
+        if not len(columns):
+            raise ValueError("columns is empty: name some, such as ['age', 'job'].")
         which = [self._asked.index(column, "columns") for column in columns]
         if len(set(which)) < len(which):
             raise ValueError(f"columns names a column twice: {list(columns)!r}.")
