@@ -90,7 +90,6 @@ if EXAMPLES:
 # A table of contents may name these pages before they are written; so may a site without examples.
 SLOTS = {
     "auto_examples/index",
-    "benchmarks",
     "papers/kernels",
     "papers/m2m",
     "papers/summarization",
