@@ -477,6 +477,20 @@ def test_nothing_as_large_as_the_table_is_allocated(limit):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [RBFSampler, SparseRandomProjection])
+def test_a_feature_map_sees_few_dense_rows_at_a_time(kind):
+    X, y = one_hot(1000, 50_000, 10)
+    model = TDILClassifier(feature_map=kind(n_components=10, random_state=0), noise_seed=0)
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 100e6  # all rows would take 400 MB
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_without_noise_a_wide_table_has_the_minimum_of_scikit_learn():
     X, y = one_hot(2000, 20_000, 5)
     ours = TDILClassifier(

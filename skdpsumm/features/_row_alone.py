@@ -29,10 +29,13 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing, gen_batches
 
 from .._computing import one_blas_thread, silence
+from ..schema._sparse import SparseRows
 from ..schema._vectorizer import PublicVectorizer
 from ._engine import ExactProduct
 
 _BLOCK_ROWS = 4096
+# Of sparse rows that are made dense.
+_BLOCK_ENTRIES = 2**18
 _BY_ENTRY = frozenset(
     {
         preprocessing.Binarizer,
@@ -61,7 +64,8 @@ def map_rows(
     ----------
     steps : iterable of fitted transformers
         Pipelines are taken apart.
-    X : array or frame of shape (n, d)
+    X : array, frame or SparseRows of shape (n, d)
+        Sparse rows are made dense a few at a time, but for `RBFSampler`.
     n_features : int
         p.
 
@@ -76,9 +80,14 @@ def map_rows(
     taken = np.zeros(len(X), np.bool_)
     steps = [inner for step in steps for inner in _flat(step)]
     fast = config_context(assume_finite=True, skip_parameter_validation=True)
+    is_sparse = isinstance(X, SparseRows)
+    is_widened = is_sparse and not (steps and type(steps[0]) is RBFSampler)
+    n_block = max(1, _BLOCK_ENTRIES // X.shape[1]) if is_widened else _BLOCK_ROWS
     with fast, one_blas_thread(), silence():
-        for rows in gen_batches(len(X), _BLOCK_ROWS) if len(X) else ():
-            _fill(values[rows], taken[rows], steps, _copy(_safe_indexing(X, rows)))
+        for rows in gen_batches(len(X), n_block) if len(X) else ():
+            block = X[rows] if is_sparse else _copy(_safe_indexing(X, rows))
+            block = block.toarray() if is_widened else block
+            _fill(values[rows], taken[rows], steps, block)
     return values, taken
 
 
@@ -132,7 +141,7 @@ def _fourier(step: RBFSampler, X: Any) -> NDArray[np.float64]:
     product = ExactProduct(step.random_weights_)
     features = np.empty((X.shape[0], step.n_components))
     rows = iter(features)
-    for angles in product(dense(X)):
+    for angles in product(X if isinstance(X, SparseRows) else dense(X)):
         angles += step.random_offset_
         for row in angles:  # each by itself: instructions take several entries together
             np.cos(row, out=next(rows))

@@ -61,8 +61,6 @@ _STALE = 0.1
 _GRADIENT_UNITS = 24
 # Columns of a sparse table, beyond which no matrix of columns times columns is made.
 MOST_SOLVED = 4096
-# Entries of the rows of a sparse table that a feature map is given at once, dense.
-_MAPPED_ENTRIES = 2**18
 _TOO_WIDE = (
     f"This mechanism solves for a minimum by a matrix of columns times columns, which a sparse "
     f"table of more than {MOST_SOLVED} columns has no room for. Set mechanism='gradient', with "
@@ -148,29 +146,22 @@ class FeatureSpace(Space):
         that of the same rows in an array.
         """
         if isinstance(X, SparseRows):
-            return self._sparse_features(X)
-        X = np.clip(np.asarray(X, dtype=np.float64), -LARGEST, LARGEST) + 0.0  # -0.0 is 0.0
+            X = X.with_values(np.clip(X.values, -LARGEST, LARGEST))
+        else:
+            X = np.clip(np.asarray(X, dtype=np.float64), -LARGEST, LARGEST) + 0.0  # -0.0 is 0.0
         values = zero_where_undefined(self._mapped(X)) if self.is_users else X
         values = clip_rows(values, self.norm_bound)
         if not self.intercept:
             return values
+        if isinstance(values, SparseRows):
+            return values.with_constant(self.intercept)
         return np.column_stack([values, np.full(len(values), self.intercept)])
-
-    def _sparse_features(self, X: SparseRows) -> Any:
-        if self.is_users:
-            size = max(1, _MAPPED_ENTRIES // X.shape[1])
-            blocks = (X[first : first + size] for first in range(0, len(X), size))
-            none = np.empty((0, self.n_features))
-            return np.concatenate([none, *(self.features(block.toarray()) for block in blocks)])
-        rows = X.with_values(np.clip(X.values, -LARGEST, LARGEST))
-        rows = clip_rows(rows, self.norm_bound)
-        return rows.with_constant(self.intercept) if self.intercept else rows
 
     def _dense_features(self, X: Any) -> Floats:
         features = self.features(X)
         return features.toarray() if isinstance(features, SparseRows) else features
 
-    def _mapped(self, X: Floats) -> Floats:
+    def _mapped(self, X: Any) -> Floats:
         values, taken = map_rows([self.transformer], X, self._n_mapped)
         if taken.all():
             return values

@@ -58,8 +58,9 @@ _SMALLEST_CLIP = 1e-60
 _LANES = 64
 # Numbers of a block, which stay in a core's own cache, and its rows at most.
 _CACHED, _MOST_ROWS = 2**17, 4096
-# The same of sparse rows, the sums of which are as wide as the table; 2^18 rows add up to 2^53.
-_SPARSE_ENTRIES, _MOST_SPARSE_ROWS = 2**22, 2**16
+# The same of sparse rows, each sum of which is as wide as the table: sums of so many rows, of
+# products below 2^34, stay below 2^53.
+_SPARSE_ENTRIES, _MOST_SPARSE_ROWS = 2**20, 2**16
 # Part of mu^2 that pays for the number of rows, which only bounds the rate; and that number's grid,
 # on which its noise is as wide as that of the gradients is on theirs.
 _COUNT_SHARE, _COUNT_GRID = 0.02, 2.0**-28
@@ -421,7 +422,7 @@ class IntegerRows:
         width = self._width * (1 if units is None else terms.n_scores)
         rows = min(max(_CACHED // width, _LANES), _MOST_ROWS)
         if self._is_sparse:
-            entries = 1 + X.csr.nnz // len(X)
+            entries = (1 + X.csr.nnz // len(X)) * (width // self._width)
             rows = min(max(_SPARSE_ENTRIES // entries, 1), _MOST_SPARSE_ROWS)
         self._runs = list(_runs(len(X), rows, units))
         self._kept: list[Any] = []
@@ -511,7 +512,7 @@ class IntegerRows:
         n_scores, rows = slopes.shape[1], features.row_numbers
         products = features.values[:, None] * slopes[rows]
         columns = features.indices.astype(np.int64)[:, None] * n_scores + np.arange(n_scores)
-        ends = n_scores * features.csr.indptr[[*starts, len(features)]]
+        ends = features.csr.indptr[np.append(starts, len(features))].astype(np.int64) * n_scores
         shape = len(starts), self._width * n_scores
         # Whole numbers: a cell's parts have the same sum in any order.
         sums = sparse.csr_array((products.ravel(), columns.ravel(), ends), shape=shape)
