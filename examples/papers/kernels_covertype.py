@@ -26,7 +26,7 @@ import argparse
 import time
 
 import numpy as np
-from m2m_table1 import COVERTYPE_RANGES, scaled
+from _m2m import COVERTYPE_RANGES, scaled
 from sklearn.base import clone
 from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler
 

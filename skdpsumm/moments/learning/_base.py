@@ -449,11 +449,6 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         with progress(type(self).__name__, self.verbose):
             if self.weights == "maxent":
                 return maxent_points(sketch, points, columns, rng)
-            if self.weights == "printed":
-                sketch = sketch.unprojected()
-                return points, MomentRegression(
-                    sketch, points, regularization="paper", center=False
-                ).weights
             # The ridge's weights (section 3.5) can be negative, which no estimator takes and which
             # makes losses unbounded below. Their projection on the simplex keeps what can be kept.
             ridge = MomentRegression(sketch, points, regularization="theory", center=True)

@@ -19,6 +19,8 @@ from ...schema._columns import Categorical
 from ...schema._listed import known_classes
 from ...schema._reading import validate_table
 from ...schema._schema import as_schema
+from ..inferring._points import draw_points
+from ..inferring._regression import MomentRegression
 from ._base import BaseImplicitM2M, estimator_has, takes_weights
 
 # Of the gradient of the log-loss: coefficients are then known better than any release tells.
@@ -58,8 +60,11 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     weights : {"maxent", "ridge", "printed"}, default="maxent"
         Of points. "maxent": points are moved towards the sketched data and weighted by maximum
         entropy, so weights are never negative. "ridge": the paper's weights on the prior's points;
-        the negative ones are projected away. "printed": the paper's weights as they are, with its
-        regularisation. Many are negative: `estimator` must take that.
+        the negative ones are projected away. "printed": the paper's weights as they are. Many are
+        negative: `estimator` must take that.
+    regularization : {"theory", "paper"}, default="theory"
+        lambda of "printed" weights, as in `M2MEstimator`: "paper" shrinks so much that a model can
+        be worse than chance.
     classes : sequence or None, default=None
         All labels there can be. None takes those in y as public: a class that only one person
         has is then revealed, and `privacy_` says so.
@@ -102,14 +107,17 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     True
     """
 
+    _of_points: ClassVar[tuple[str, ...]] = (*BaseImplicitM2M._of_points, "regularization")
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseImplicitM2M._parameter_constraints,
         "classes": [None, "array-like"],
         "weights": [StrOptions({"maxent", "ridge", "printed"})],
+        "regularization": [StrOptions({"theory", "paper"})],
     }
 
     estimator: Any = None
     weights: Any = "maxent"
+    regularization: Any = "theory"
     classes: Any = None
 
     @staticmethod
@@ -135,7 +143,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
         Where weights are negative, the loss may have no minimum. The paper does not say how it
         minimises it. Here `estimator` does, by default a `LogisticRegression` with scikit-learn's
-        penalty, which has one.
+        penalty, which has one. With equation (5) the model can be worse than chance; with
+        ``regularization="theory"`` it is as good as the paper says (docs/papers/m2m.md).
 
         Examples
         --------
@@ -156,6 +165,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
             "prior": "uniform",
             "n_synthetic": 100_000,
             "weights": "printed",
+            "regularization": "paper",
         }
 
     def _check_parameters(self):
@@ -166,6 +176,15 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
                 "weights='printed' needs an estimator whose fit takes sample_weight: rows "
                 "cannot be drawn by negative weights. Take weights='maxent' or another estimator."
             )
+
+    def _weighted_points(self, sketch, columns, rng):
+        if self.weights != "printed":
+            return super()._weighted_points(sketch, columns, rng)
+        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng)
+        ridge = MomentRegression(
+            sketch.unprojected(), points, regularization=self.regularization, center=False
+        )
+        return points, ridge.weights
 
     def _checked_table(self, X, y):
         checked, labels = validate_table(self, X, y, schema=as_schema(self.schema))
