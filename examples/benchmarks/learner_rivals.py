@@ -85,7 +85,7 @@ ADULT = {
 UNKNOWN = ("workclass", "occupation", "native-country")
 # UCI's covtype.info has the units: degrees of azimuth (0-360) and slope, metres, indices of
 # 0-255. Elevation, slope and distances are round numbers around the study area's, as in
-# examples/papers/m2m_table1.py.
+# examples/papers/_m2m.py.
 COVERTYPE = [
     (1800, 3900),
     (0, 360),

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image
 
 PRINTED, CORRECTED, DEFAULT = "as printed", "corrected", "skdpsumm's default"
 _COLOURS = {PRINTED: "C3", CORRECTED: "C1", DEFAULT: "C0"}
@@ -123,6 +124,8 @@ def save(fig, args, numbers):
     """
     args.out.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(args.out)
+    # A palette makes pictures with bands a third as large.
+    Image.open(args.out).convert("RGB").quantize(128).save(args.out, optimize=True)
     words = [Path(a).name if os.path.isabs(a) else a for a in sys.argv[1:]]
     kept = {
         "command": shlex.join(["python", Path(sys.argv[0]).name, *words]),

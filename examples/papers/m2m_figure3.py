@@ -115,7 +115,6 @@ def main():
     if args.rivals:
         with_rivals(curves, args.rivals, args.table, epsilons, seeds)
     fig, axes = _figure.figure(3, 2, height=2.7)
-    fig.set_dpi(120)  # the bands make large files
     numbers = {}
     for k, (ax, (task, unit)) in enumerate(zip(axes.flat, _m2m.TASKS.items(), strict=False)):
         values = {name: kept[:, :, k] for name, kept in curves.items()}

@@ -114,7 +114,6 @@ def main():
             curves[name] = [run + [np.nan] * (seeds - len(run)) for run in runs]
     runs = {name: kept for name, kept in curves.items() if np.isfinite(kept).any()}
     fig, axes = _figure.figure(2, height=3.0)
-    fig.set_dpi(120)  # the bands make large files
     numbers = {}
     for ax, (title, names, limits) in zip(axes.flat, PANELS, strict=True):
         numbers[title] = _figure.panel(
