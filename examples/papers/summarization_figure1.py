@@ -86,13 +86,13 @@ def make_problem(states, seed):
 def main():
     """Draw the figure."""
     takes = parser(__doc__)
-    takes.set_defaults(seeds=15)
+    takes.set_defaults(seeds=11)
     args = takes.parse_args()
     warnings.simplefilter("ignore")  # seeds, and models that have not converged
-    sizes = (20, 40) if args.quick else (25, 50, 75, 100, 150, 200)
+    sizes = (10, 20) if args.quick else (25, 50, 75, 100, 150, 200)
     args.seeds = min(args.seeds, 2) if args.quick else args.seeds
     states = two_gaussians() if args.quick else census(args.data)
-    fig, axes = figure(2, 1)
+    fig, axes = figure(2, 1, height=3)
     numbers = draw(axes[:, 0], partial(make_problem, states), LinearSVC(), sizes, args)
     finish(fig, axes)
     save(fig, args, numbers)

@@ -7,7 +7,7 @@ owners hold the training digits 0-1, 3-4, 5-6, 7-8 and 9-2 (--rows of them, draw
 time). Targets are a quarter of some test digits, and the others of these are held
 out:
 
-    34    3 and 4 at .7 / .3: the paper's
+    34    3 and 4 at 0.7 / 0.3: the paper's
     380   3, 8 and 0
     rare  3 and 8, where only 300 rows of each are left among the owners'
 
@@ -93,13 +93,14 @@ def main():
     """Draw the figure."""
     takes = parser(__doc__)
     takes.add_argument("--rows", type=int, default=12_000, help="rows of all owners together")
+    takes.add_argument("--sizes", type=int, nargs="+", default=[100, 300, 500], help="p")
     takes.add_argument("--targets", nargs="+", choices=TARGETS, default=list(TARGETS))
     args = takes.parse_args()
     warnings.simplefilter("ignore")  # seeds, and models that have not converged
-    sizes = (20, 40) if args.quick else (100, 300, 500)
+    sizes = (10, 20) if args.quick else args.sizes
     args.seeds = min(args.seeds, 2) if args.quick else args.seeds
     digits, n_rare = (small_digits(), 20) if args.quick else (mnist(args.data), 300)
-    fig, axes = figure(2, len(args.targets))
+    fig, axes = figure(2, len(args.targets), height=3)
     learner = MLPClassifier((32,), max_iter=100, random_state=0)
     numbers = {}
     for column, target in zip(axes.T, args.targets, strict=True):
