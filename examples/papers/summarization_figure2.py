@@ -98,7 +98,7 @@ def main():
     args = takes.parse_args()
     warnings.simplefilter("ignore")  # seeds, and models that have not converged
     sizes = (10, 20) if args.quick else args.sizes
-    args.seeds = min(args.seeds, 2) if args.quick else args.seeds
+    args.seeds = 1 if args.quick else args.seeds
     digits, n_rare = (small_digits(), 20) if args.quick else (mnist(args.data), 300)
     fig, axes = figure(2, len(args.targets), height=3)
     learner = MLPClassifier((32,), max_iter=100, random_state=0)
