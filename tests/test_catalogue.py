@@ -18,7 +18,7 @@ LABELS, NUMBERS = (X[:, 0] > 0).astype(int), X[:, 1]
 PUBLIC = {
     one
     for one in (getattr(skdpsumm, name) for name in skdpsumm.__all__)
-    if isinstance(one, type) and issubclass(one, BaseEstimator)
+    if isinstance(one, type) and issubclass(one, BaseEstimator) and hasattr(one, "fit")
 }
 
 

@@ -183,7 +183,7 @@ def test_the_second_charge_by_clones_warns_with_the_price(tmp_path, place, of):
     model = Payer(of(ledger), tmp_path / "truth")
     assert warned(lambda: clone(model).fit(X, Y)) == []
     (message,) = warned(lambda: clone(model).fit(X, Y))
-    assert "2 charges to data set 'default' are by clones" in message
+    assert "2 charges to data set 'default' by clones" in message
     assert "(Payer)" in message
     assert "these cost epsilon=0.2;" in message
     assert "10 cost epsilon=1, 100 cost epsilon=10, and the cap holds 38 more" in message
@@ -210,7 +210,7 @@ def test_a_search_in_workers_warns_there_and_at_the_refit(tmp_path, capfd):
     with parallel_config(backend="loky"):
         search = GridSearchCV(model, {"shift": [0, 1]}, cv=3, n_jobs=2)
         (message,) = warned(lambda: search.fit(X, Y))
-    assert message.startswith("7 charges")
+    assert "7 charges" in message
     assert "these cost epsilon=0.7;" in message
 
 

@@ -70,6 +70,8 @@ _N_PROBES = 64
 # Beyond this epsilon the minimiser itself is better than what so many steps of a descent come to.
 # Steps grow as short as the loss is sharp.
 _MOST_OF_DESCENTS, _SHARPEST = 30.0, 10.0
+# To this epsilon float64 has the curve of objective perturbation, and a Gaussian that dominates it.
+_MOST_OF_OBJECTIVES = 1e5
 # A ledger that counts this many times a fit's epsilon should not do so unnoticed.
 _MANY_TIMES = 2.0
 
@@ -283,7 +285,10 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             return "gradient"
         minimises = self._kind == "TDIL" and self._is_explicit and self.max_rows_per_group is None
         ours = str | SoftHinge | HuberizedHinge | Huber | EpsilonInsensitive
-        return "objective" if minimises and isinstance(self.loss, ours) else "functional"
+        is_priced = self.epsilon <= _MOST_OF_OBJECTIVES or self.epsilon == np.inf
+        return (
+            "objective" if minimises and isinstance(self.loss, ours) and is_priced else "functional"
+        )
 
     @property
     def _may_descend(self) -> bool:

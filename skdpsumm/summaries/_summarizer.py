@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils._metadata_requests import RequestMethod
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import in_a_search, warn_caller
@@ -251,6 +251,7 @@ default="propose"
             Interval(Integral, None, -1, closed="right"),
         ],
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
+        "ledger": [None, dict, HasMethods(["check", "charge"])],  # a dict has one for each owner
     }
 
     n_select: int = field(default=100, kw_only=False)
