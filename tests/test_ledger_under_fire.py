@@ -185,7 +185,7 @@ def test_the_second_charge_by_clones_warns_with_the_price(tmp_path, place, of):
     (message,) = warned(lambda: clone(model).fit(X, Y))
     assert "2 charges to data set 'default' by clones" in message
     assert "(Payer)" in message
-    assert "these cost epsilon=0.2;" in message
+    assert "cost epsilon=0.2 so far" in message
     assert "10 cost epsilon=1, 100 cost epsilon=10, and the cap holds 38 more" in message
     assert warned(lambda: clone(model).fit(X, Y)) == []
     assert len(ledger.entries()) == 3
@@ -211,7 +211,7 @@ def test_a_search_in_workers_warns_there_and_at_the_refit(tmp_path, capfd):
         search = GridSearchCV(model, {"shift": [0, 1]}, cv=3, n_jobs=2)
         (message,) = warned(lambda: search.fit(X, Y))
     assert "7 charges" in message
-    assert "these cost epsilon=0.7;" in message
+    assert "cost epsilon=0.7 so far" in message
 
 
 def test_a_warning_that_is_an_error_takes_its_charge_back(tmp_path):
