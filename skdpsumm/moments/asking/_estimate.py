@@ -239,6 +239,14 @@ class Estimate(NDArrayOperatorsMixin):
         least = z * self.noise_std_error
         return np.maximum(self._value - low, least), np.maximum(high - self._value, least)
 
+    def _open_share(self) -> NDArray[np.float64]:
+        """Return how much of what is possible the 95% interval holds, 0 where that is unlimited."""
+        least, largest = self._possible
+        width = np.diff(self.interval(), axis=-1)[..., 0]
+        known = np.isfinite(least) & np.isfinite(largest) & (least < largest)
+        share = np.divide(width, largest - least, out=np.zeros(self.shape), where=known)
+        return np.where(known & np.isnan(share), 1.0, share)
+
     def _sampling_error(self) -> NDArray[np.float64]:
         if isinstance(self._sampling, str):
             raise ValueError(f"covers='population' is not known here: {self._sampling}")

@@ -105,7 +105,20 @@ class GraphicalAnswer:
         return out
 
     def to_estimate(self, frame: str | None) -> Estimate:
-        """Return the answer as users see it."""
+        """Return the answer as users see it, and warn where it tells next to nothing."""
+        question = self._question
+        found = self._estimate(frame)
+        if question.judged is not None:
+            rough = Estimate(
+                self.value, self.rough_noise, ends=self.rough_ends, possible=self.possible
+            )
+            # Of a condition that holds nowhere there was a warning.
+            told = question.of_user and self._constant
+            names, sketch = question.entries or question.about, self._answers.model.sketch
+            warn_of_the_wide(sketch, rough, found, names, told)
+        return found
+
+    def _estimate(self, frame: str | None) -> Estimate:
         question = self._question
         return Estimate(
             self.value,
@@ -140,7 +153,10 @@ class GraphicalAnswer:
 
     def ends(self, z: float) -> tuple[Floats, Floats]:
         """Return how far the answer reaches at `z` standard errors."""
-        below, above = (self._moved(side) for side in _reach(z, self.errors))
+        return self._ends(z, self.errors)
+
+    def _ends(self, z: float, errors: Errors) -> tuple[Floats, Floats]:
+        below, above = (self._moved(side) for side in _reach(z, errors))
         value = np.asarray(self.value)
         own = self._question.moved
         if own is not False:
@@ -184,32 +200,32 @@ class GraphicalAnswer:
         return self._constant & (told == 0)
 
     def _judge(self) -> None:
-        """Warn of a condition that holds nowhere, and of an answer that tells next to nothing."""
-        question = self._question
-        if question.of_user:
+        """Warn of a condition that holds nowhere, or everywhere."""
+        if self._question.of_user:
             holds = self._joined([part.extremes[0] for _, part in self._parts])
             for constant, certain in (
                 (self._unseen, False),
                 (self._constant & ~self._unseen, True),
             ):
                 warn_of_constants(holds[None], ~constant, certain=certain)
-        if question.judged is not None:
-            warn_of_the_wide(
-                np.asarray(self.value), self.rough_ends(), self.possible, question.about
-            )
 
     @property
     def no_sampling(self) -> str | None:
         """Why the sampling error of the rows is not known, None where it is."""
         return self._answers.no_sampling
 
-    def rough_ends(self) -> tuple[Floats, Floats]:
-        """Return about how far the answer reaches at two errors, without simulated releases."""
+    @cached_property
+    def _rough_errors(self) -> Errors:
         found = [part.errors(rough=True) for _, part in self._parts]
-        joined = Errors(*(self._joined(one) for one in zip(*found, strict=True)))
-        shape = np.shape(self.value)
-        below, above = (self._moved(side).reshape(shape) for side in _reach(2.0, joined))
-        return self.value - below, self.value + above
+        return Errors(*(self._joined(one) for one in zip(*found, strict=True)))
+
+    def rough_ends(self, z: float) -> tuple[Floats, Floats]:
+        """Return about how far the answer reaches, without simulated releases."""
+        return self._ends(z, self._rough_errors)
+
+    def rough_noise(self) -> Floats:
+        """Return about the standard deviation of the noise, without simulated releases."""
+        return self._moved(np.sqrt(self._rough_errors.noise))
 
 
 def _of_rows(function: Any, schema: Any) -> Callable[[Any], Any]:

@@ -24,6 +24,7 @@ from ._warnings import (
     warn_of_constants,
     warn_of_the_unexplained,
     warn_of_the_unseen,
+    warn_of_the_wide,
 )
 
 # An interval is wider where what is missed is more than one standard error; a warning waits.
@@ -67,7 +68,7 @@ class PointsAnswer:
         self._question, self._model, self._positions = question, model, positions
         self._n_rows = np.asarray(model.sketch.n_samples)
         first = self._asked.at_points()
-        self._judge(first)
+        self.warned = self._judge(first)
         self._mean = first.model.answer(first.values)
         self.value = self._mean
         if question.then is not None:
@@ -76,9 +77,38 @@ class PointsAnswer:
         if first.is_scalar and np.shape(self.value) == (1,):
             self.value = self.value[0]
             self.possible = tuple(np.ravel(end)[0] for end in self.possible)
+        unsure = question.judged is not None and question.is_mean and not self.warned
+        self._rough = self._rough_error(first) if unsure else None
 
     def to_estimate(self, frame: str | None) -> Estimate:
-        """Return the answer as users see it."""
+        """Return the answer as users see it, and warn where it tells next to nothing."""
+        question, found = self._question, self._estimate(frame)
+        if question.judged is not None and not self.warned:
+            names = question.entries or question.about
+            rough = found if self._rough is None else self._rough
+            warn_of_the_wide(self._model.sketch, rough, found, names)
+        return found
+
+    def _rough_error(self, first: AtPoints) -> Estimate:
+        """Return the answer with an error that takes no further questions."""
+        slope, rest = self._asked.approximation(first)
+        move, shape = self._question.without_clipping, np.shape(self.value)
+        middle, noise, beyond = (
+            np.reshape(move(part, self._n_rows), shape)
+            for part in (
+                self._mean,
+                first.model.sketch.linear_noise_std(slope),
+                _missed(first.model, first.values, slope, rest),
+            )
+        )
+
+        def ends(z: float) -> tuple[NDArray, NDArray]:
+            reach = z * noise + beyond
+            return middle - reach, middle + reach
+
+        return Estimate(self.value, lambda: noise, ends=ends, possible=self.possible)
+
+    def _estimate(self, frame: str | None) -> Estimate:
         question = self._question
         return Estimate(
             self.value,
@@ -156,26 +186,29 @@ class PointsAnswer:
             return self._question.error(self._mean, draws)
         return np.std(move(draws, n_drawn), axis=0)
 
-    def _judge(self, first: AtPoints) -> None:
-        """Warn of what the error bars do not hold."""
+    def _judge(self, first: AtPoints) -> bool:
+        """Warn of what the error bars do not hold; return whether there was any."""
         question = self._question
         if question.judged is None:
-            return
+            return False
         if question.judged is not question.function:
             hard = question.judged(self._positions.rows())  # type: ignore[operator]
             hard = np.where(np.isnan(hard), np.nanmean(hard, axis=0), hard)
-            warn_of_the_unexplained(self._model, hard, question.about, np.zeros(hard.shape[1]))
-            return
+            nowhere = np.zeros(hard.shape[1])
+            return warn_of_the_unexplained(self._model, hard, question.about, nowhere)
         # Of named statistics, a share of 0 or 1 is no misspelt category.
         hidden = self._asked.hidden(first)
         asked: Any = question.function
         if question.of_user and warn_of_the_unseen(self._model, asked, self._positions):
-            return
-        if question.of_user and first.two_values is not None:
-            warn_of_constants(first.values, hidden)
+            return True
+        of_truths = question.of_user and first.two_values is not None
+        constant = of_truths and warn_of_constants(first.values, hidden)
         few = first.values.shape[1] <= MOST_JUDGED
         known = self._asked.approximation(first) if few else None
-        warn_of_the_unexplained(first.model, first.values, question.about, hidden, known)
+        unexplained = warn_of_the_unexplained(
+            first.model, first.values, question.about, hidden, known
+        )
+        return constant or unexplained
 
     def _possible(self, first: AtPoints) -> tuple[Any, Any]:
         question = self._question

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
+from ...sketches._private_sketch import PrivateSketch
 from ._estimate import Estimate
 from ._warnings import warn_of_the_wide
 
@@ -73,6 +74,8 @@ class InverseCDF:
         possible: tuple[float, float],
         frame: str | None,
         about: Sequence[str],
+        step: float | None,
+        sketch: PrivateSketch,
     ) -> Estimate:
         """Return the quantiles of the answers about shares, one for each group of rows.
 
@@ -97,9 +100,14 @@ class InverseCDF:
             return (high - low) / 2
 
         value = np.array([self(answer.value) for answer in answers]).reshape(shape)
-        rough = moved(lambda answer: answer.rough_ends())
-        warn_of_the_wide(value, rough, possible, about)
-        return Estimate(
+        rough = Estimate(
+            value,
+            lambda: half(lambda answer: answer.rough_noise()),
+            ends=lambda z: moved(lambda answer: answer.rough_ends(z)),
+            possible=possible,
+            step=step,
+        )
+        found = Estimate(
             value,
             lambda: half(lambda answer: answer.noise_std_error()),
             ends=lambda z: moved(lambda answer: answer.ends(z)),
@@ -107,7 +115,10 @@ class InverseCDF:
             possible=possible,
             labels=labels,
             frame=frame,
+            step=step,
         )
+        warn_of_the_wide(sketch, rough, found, about)
+        return found
 
 
 def monotone(curves: NDArray) -> Floats:

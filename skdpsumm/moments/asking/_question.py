@@ -99,6 +99,8 @@ class Question:
         Of what `AnswerWarning` tells: `function` itself, or what is hard of it. None: of nothing.
     about : sequence of str, default=()
         What a warning calls the outputs of `judged`.
+    entries : sequence of str, default=()
+        What a warning calls the entries of the statistic, where they are not those of `judged`.
     of_user : bool, default=False
         Whether a user wrote the function, who is told where it holds nowhere or everywhere.
     parts : sequence of callables of rows, default=()
@@ -119,6 +121,7 @@ class Question:
     labels: Sequence[Sequence[str]] = ()
     judged: Callable[[Any], NDArray] | ColumnCondition | bool | None = None
     about: Sequence[str] = ()
+    entries: Sequence[str] = ()
     of_user: bool = False
     parts: Sequence[Callable[[Any], ArrayLike]] = ()
     moved: NDArray | bool = False

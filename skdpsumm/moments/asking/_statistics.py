@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import pairwise
+from itertools import pairwise, product
 from numbers import Integral
 from typing import Any
 
@@ -25,7 +25,7 @@ from ._quantiles import InverseCDF, monotone
 from ._question import ColumnCondition, OfGroups, Question
 from ._second_moments import SecondMoments, correlations, floats, from_the_mean
 from ._tables import Axis, TableAnswer, binned_axis, category_axis, model_axis
-from ._warnings import AnswerWarning
+from ._warnings import AnswerWarning, warn_of_the_wide
 
 # More thresholds or bins than that are a picture of a column, not questions.
 _MOST_QUESTIONS = 16
@@ -245,7 +245,8 @@ class StatisticsMixin:
             "about": [f"the variance of {name!r}" for name in names],
         }
         if self._model_answers is not None:
-            means = np.asarray(self.moment(1))
+            own = [lambda X, j=j: floats(X, [j]) for j in which]
+            means = np.clip(self._ask(None, parts=own).value, *ranges.T)
             parts = [
                 lambda X, j=j, m=m: (floats(X, [j]) - m) ** 2
                 for j, m in zip(which, means, strict=True)
@@ -358,26 +359,19 @@ class StatisticsMixin:
         """Answer a matrix; what is hard of it is how two columns go together."""
         left, right = np.triu_indices(len(which), 1)
         names = self._names(which)
+        more |= {
+            "labels": [names, names],
+            "entries": [_pair(*sorted((a, b), key=names.index)) for a in names for b in names],
+        }
         if self._model_answers is not None:
-            about = [f"how {a!r} and {b!r} go together" for a in names for b in names]
-            more |= {"judged": True, "about": about}
-            return self._answer(*parts, **more, labels=[names, names])
+            return self._answer(*parts, **more, judged=True)
 
         def together(X: NDArray) -> NDArray:
             columns = from_the_mean(X, which)
             return columns[:, left] * columns[:, right]
 
-        about = [
-            f"how {names[a]!r} and {names[b]!r} go together"
-            for a, b in zip(left, right, strict=True)
-        ]
-        return self._answer(
-            *parts,
-            **more,
-            labels=[names, names],
-            judged=together if about else None,
-            about=about,
-        )
+        about = [_pair(names[a], names[b]) for a, b in zip(left, right, strict=True)]
+        return self._answer(*parts, **more, judged=together if about else None, about=about)
 
     def count(
         self, query: Callable[[Any], ArrayLike] | None = None, *, by: int | str | None = None
@@ -526,8 +520,10 @@ class StatisticsMixin:
                 labels=[names],
             )
             if len(levels) <= _MOST_QUESTIONS:  # only to be judged, now that the places are known
+                found.step = self._asked.step(j)
                 below = self._at_most(j, np.asarray(found))
-                self._ask(below, judged=below, about=about)
+                if not self._ask(below, judged=below, about=about).warned:
+                    warn_of_the_wide(self._regression.sketch, found, found, about)
         found.step = self._asked.step(j)
         if by is None:
             found.units = (self._asked.columns[j].unit,) * len(levels)
@@ -549,10 +545,12 @@ class StatisticsMixin:
     def _quantiles_of_model(
         self, inverse: InverseCDF, axis: Axis | None, names: list[str], about: list[str]
     ) -> Estimate:
-        j = inverse.column
+        j, step = inverse.column, self._asked.step(inverse.column)
         if axis is None:
             answer = self._ask(self._at_most(j, inverse.cuts))
-            return inverse.estimate([answer], [names], self._bound(j), self._frame, about)
+            return inverse.estimate(
+                [answer], [names], self._bound(j), self._frame, about, step, self._model.sketch
+            )
 
         def below(rows: NDArray, k: int) -> NDArray:
             values = floats(rows, [j])
@@ -566,7 +564,9 @@ class StatisticsMixin:
         ]
         about = [f"{one} where {axis.name} = {label}" for label in axis.labels for one in about]
         labels = [axis.labels, names]
-        return inverse.estimate(answers, labels, self._bound(j), self._frame, about)
+        return inverse.estimate(
+            answers, labels, self._bound(j), self._frame, about, step, self._model.sketch
+        )
 
     def _quantile_ends(self, j: int, levels: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
         """Return the ends of quantiles, read off those of the shares of rows in whole bins."""
@@ -717,9 +717,10 @@ class StatisticsMixin:
         axes = [self._axis(j, self._bins_of(bins, which, j)) for j in which]
         model = self._model_answers
         if model is not None and len(axes) > 1:
-            found = TableAnswer(model, axes, normalize)
-            found.warn_of_the_wide()
-            return found.to_estimate(self._frame)
+            answer = TableAnswer(model, axes, normalize)
+            found = answer.to_estimate(self._frame)
+            answer.warn_of_the_wide(found)
+            return found
         return self._table_of_questions(axes, normalize)
 
     def _several(self, columns: Any, normalize: Any) -> list[int]:
@@ -773,6 +774,7 @@ class StatisticsMixin:
         parts: dict[str, Any] = {
             "then": lambda t, n: shaped(np.clip(t, 0.0, 1.0)),
             "linear": lambda t, n: shaped(t),
+            "possible": (0.0, 1.0),
         }
         if normalize is False:
             parts = {
@@ -780,8 +782,10 @@ class StatisticsMixin:
                 "linear": lambda t, n: shaped(t * n[..., None]),
                 "counts_rows": True,
             }
+        asked = shares if normalize else inside
+        names = [", ".join(labels) for labels in product(*(axis.labels for axis in axes))]
         found = self._answer(
-            shares if normalize else inside, **parts, labels=[axis.labels for axis in axes]
+            asked, **parts, labels=[axis.labels for axis in axes], judged=asked, about=names
         )
         found.axes = tuple(axis.name for axis in axes)
         return found
@@ -828,6 +832,10 @@ def _bin(values: NDArray, edges: NDArray) -> NDArray[np.int64]:
     bins[values == edges[-1]] = last
     bins[(bins < 0) | (bins > last)] = last + 1
     return bins
+
+
+def _pair(a: str, b: str) -> str:
+    return f"the variance of {a!r}" if a == b else f"how {a!r} and {b!r} go together"
 
 
 def _unasked(*_: Any) -> Any:

@@ -218,25 +218,31 @@ class TableAnswer:
         largest = self._answers.n_rows + 3 * self._answers.model.sketch.n_noise_std
         return 0.0, largest if self._counts else 1.0
 
-    def warn_of_the_wide(self) -> None:
-        """Warn where an entry is next to unknown, as far as that is known without simulations."""
+    def warn_of_the_wide(self, found: Estimate) -> None:
+        """Warn where an entry of the table, as users see it, is next to unknown."""
         noise = self._closed_noise()
+        noise = self._noise_of_columns() if noise is None else noise
         unit = (self._scale / self._whole) ** 2
-        variance = (0.0 if noise is None else noise) + unit * (
-            self._approximation() + self._inside()
+        variance = noise + unit * (self._approximation() + self._inside())
+        rough = Estimate(
+            self.shares * self._scale,
+            lambda: np.sqrt(noise),
+            ends=lambda z: self._ends_of(z, variance),
+            possible=self._possible,
         )
-        value, (below, above) = self.shares * self._scale, self._reach
-        reach = np.sqrt(4 * variance + below**2), np.sqrt(4 * variance + above**2)
         names = [", ".join(labels) for labels in product(*(axis.labels for axis in self._axes))]
-        warn_of_the_wide(value, (value - reach[0], value + reach[1]), self._possible, names)
+        warn_of_the_wide(self._answers.model.sketch, rough, found, names)
 
     def _sampling(self) -> Floats:
         rows = np.maximum(self._whole * self._answers.n_rows, 1.0)
         return np.sqrt(self.shares * (1 - self.shares) / rows) * self._scale
 
     def _ends(self, z: float) -> tuple[Floats, Floats]:
+        return self._ends_of(z, self._variance)
+
+    def _ends_of(self, z: float, variance: Floats) -> tuple[Floats, Floats]:
         below, above = self._reach
-        beyond = z**2 * self._variance
+        beyond = z**2 * variance
         value = self.shares * self._scale
         return value - np.sqrt(beyond + below**2), value + np.sqrt(beyond + above**2)
 
@@ -292,6 +298,22 @@ class TableAnswer:
                 return None
             total += power * (noise or 0.0)
         return total
+
+    def _noise_of_columns(self) -> Floats:
+        """Return about the variance of the noise: in what single columns tell of each entry."""
+        model = self._answers.model
+        margins = [np.maximum(model.table((j,)), 0.0) for j in self.columns]
+        means = [margin @ held for margin, held in zip(margins, self._parts, strict=True)]
+        total, last = np.zeros(self.shares.size), len(self.columns) - 1
+        for k, j in enumerate(self.columns):
+            others = [np.ones(1) if axis == k else mean for axis, mean in enumerate(means)]
+            place = np.moveaxis(
+                self._parts[k].reshape(*self._parts[k].shape, *[1] * last), 1, k + 1
+            )
+            own = place * reduce(np.multiply.outer, others)
+            noise = model.noise_variance((j,), own.reshape(len(margins[k]), -1))
+            total += 0.0 if noise is None else noise
+        return total.reshape(self.shares.shape) * (self._scale / self._whole) ** 2
 
     def _simulated(self) -> Floats:
         """Return the variance of the noise as simulated releases show it."""

@@ -16,6 +16,7 @@ from ...schema._schema import TableSchema
 from ...sketches._private_sketch import PrivateSketch
 from ..inferring._points import histogram_columns, private_marginal
 from ..inferring._regression import MomentRegression
+from ._estimate import Estimate
 from ._positions import Positions, values_at
 
 # Of a question's variance over the synthetic points, what the sketch may leave unexplained.
@@ -27,6 +28,9 @@ ERRORS_MISSED = 8.0
 _LEAST_UNEXPLAINED, _MANY_ERRORS_MISSED = 0.05, 40.0
 # Of a share, what the release may leave open without a word: where in their bins the rows lie.
 _OPEN_SHARE = 0.5
+# Of what is possible, what the interval of an answer that tells something holds at most; and where
+# an interval that is known roughly is surely narrower.
+_MOST_OPEN, _SURELY_NARROW = 0.5, 0.25
 MOST_JUDGED = 64
 _MOST_NAMED = 3
 # Half of the rows in a 64th of the range: unseen places in the bin move the mean by up to half of
@@ -49,8 +53,10 @@ def warn_of_the_drowned(sketch: PrivateSketch, then: str) -> None:
         )
 
 
-def warn_of_constants(truths: NDArray, hidden: NDArray, *, certain: bool = False) -> None:
+def warn_of_constants(truths: NDArray, hidden: NDArray, *, certain: bool = False) -> bool:
     """Warn of a question that all synthetic points answer alike, wherever in their bins they are.
+
+    Return whether it did.
 
     It touches nothing private.
 
@@ -77,39 +83,45 @@ def warn_of_constants(truths: NDArray, hidden: NDArray, *, certain: bool = False
             f"{' or '.join(held)} on the synthetic points{which}. {then}",
             AnswerWarning,
         )
+    return bool(len(constant))
 
 
 def warn_of_the_wide(
-    value: NDArray,
-    ends: tuple[NDArray, NDArray],
-    possible: tuple[Any, Any],
+    sketch: PrivateSketch,
+    rough: Estimate,
+    exact: Estimate,
     about: Sequence[str],
+    told: NDArray | bool = False,
 ) -> None:
-    """Warn of intervals that hold more than half of what is possible.
+    """Warn of 95% intervals that hold more than half of what is possible, or of a drowned sketch.
 
     Parameters
     ----------
-    value : ndarray
-    ends : pair of ndarray
-        Of the intervals.
-    possible : pair
-        The least and the largest value that it can have.
+    sketch : PrivateSketch
+    rough : Estimate
+        The answer with about its error. It decides where it is clear.
+    exact : Estimate
+        The answer as users see it, whose error may take simulated releases.
     about : sequence of str
         What the entries are called.
+    told : ndarray of bool, default=False
+        Entries of which there was a warning already.
     """
-    least, largest = (np.broadcast_to(end, value.shape) for end in possible)
-    low, high = np.maximum(ends[0], least), np.minimum(ends[1], largest)
-    with np.errstate(invalid="ignore"):
-        wide = np.ravel(high - low > (largest - least) / 2) & np.ravel(least < largest)
+    share = rough._open_share()
+    if np.any((share > _SURELY_NARROW) & (share <= _MOST_OPEN)):
+        share = exact._open_share()
+    wide = np.ravel(share > _MOST_OPEN) & ~np.ravel(told)
     if wide.any():
         which = _named(np.flatnonzero(wide), about)
         warn_caller(
-            f"Do not rely on {which}: its interval is wider than half of what is possible. When "
+            f"Do not rely on {which}: an interval is wider than half of what is possible. When "
             "you sketch again, use a larger epsilon or fewer columns, count columns together that "
             "you ask together (`workload` or `marginals`), and give `step` or `edges` in the "
             "schema.",
             AnswerWarning,
         )
+    elif not np.any(told):  # noise may drown what tells how wide an interval is, too
+        warn_of_the_drowned(sketch, "this answer tells next to nothing")
 
 
 def warn_of_the_unseen(
@@ -167,8 +179,8 @@ def warn_of_the_unexplained(
     names: Sequence[str],
     hidden: NDArray,
     known: tuple[NDArray, NDArray] | None = None,
-) -> None:
-    """Warn where noise is the smaller part of an answer's error.
+) -> bool:
+    """Warn where noise is the smaller part of an answer's error; return whether it did.
 
     Parameters
     ----------
@@ -204,12 +216,13 @@ def warn_of_the_unexplained(
             "give `edges` in the schema at the values asked, or `step` if values are on a grid.",
             AnswerWarning,
         )
+    return bool(missed.any() or wide.any())
 
 
 def _named(which: NDArray, names: Sequence[str]) -> str:
     if not names:
         return "the question" if which.max(initial=0) == 0 else f"outputs {which.tolist()}"
-    return first_of([names[k] for k in which])
+    return first_of(list(dict.fromkeys(names[k] for k in which)))  # a matrix has each pair twice
 
 
 def first_of(names: Sequence[str]) -> str:

@@ -32,7 +32,7 @@ from ..asking._graphical_answer import GraphicalAnswer
 from ..asking._parts import ModelAnswers
 from ..asking._positions import NamedRows
 from ..asking._question import Question
-from ..asking._warnings import AnswerWarning, first_of
+from ..asking._warnings import AnswerWarning, first_of, warn_of_the_drowned
 from ..inferring._points import absent
 
 Floats = NDArray[np.float64]
@@ -232,6 +232,8 @@ class Regression:
                 "rows of theirs, or none of some class. Their intervals are infinite.",
                 AnswerWarning,
             )
+        else:
+            warn_of_the_drowned(self._answers.model.sketch, "these coefficients say nothing")
 
     # ---- how rows move coefficients
 

@@ -1,0 +1,175 @@
+"""Every kind of answer says when it tells next to nothing: once a call, and no other call does."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsumm import (
+    AdaptiveSketcher,
+    AnswerWarning,
+    HistogramSketcher,
+    M2MClassifier,
+    M2MEstimator,
+    Numeric,
+    RACESketcher,
+    RFFSketcher,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning")
+
+N_ROWS = 300
+SCHEMA = {"sex": ["f", "m"], "age": Numeric(0, 90, step=1), "hours": Numeric(0, 60, missing=True)}
+CUT = {"age": [0, 30, 60, 90]}
+
+QUESTIONS = {
+    "mean": lambda m2m: m2m.mean(),
+    "mean by": lambda m2m: m2m.mean(by="sex"),
+    "moment": lambda m2m: m2m.moment(2),
+    "variance": lambda m2m: m2m.variance(),
+    "covariance": lambda m2m: m2m.covariance(),
+    "correlation": lambda m2m: m2m.correlation(),
+    "missing share": lambda m2m: m2m.missing_share(),
+    "cdf": lambda m2m: m2m.cdf("age", [20, 40]),
+    "quantile": lambda m2m: m2m.quantile("age", [0.25, 0.5]),
+    "quantile without a step": lambda m2m: m2m.quantile("hours", 0.5),
+    "histogram": lambda m2m: m2m.histogram("age", 4),
+    "histogram of categories": lambda m2m: m2m.histogram("sex"),
+    "histogram of two columns": lambda m2m: m2m.histogram(["sex", "age"], CUT),
+    "table": lambda m2m: m2m.table("sex"),
+    "table of two columns": lambda m2m: m2m.table(["sex", "age"], bins=CUT),
+    "count": lambda m2m: m2m.count(lambda rows: rows["age"] > 40),
+    "count by": lambda m2m: m2m.count(lambda rows: rows["age"] > 40, by="sex"),
+    "count of groups": lambda m2m: m2m.count(by="sex"),
+    "estimate": lambda m2m: m2m.estimate(lambda rows: rows["hours"]),
+    "estimate of a condition": lambda m2m: m2m.estimate(lambda rows: rows["age"] > 40),
+    "estimate of several": lambda m2m: m2m.estimate(
+        lambda rows: np.column_stack([rows["age"] > 40, rows["sex"] == "f"])
+    ),
+    "estimate of all columns": lambda m2m: m2m.estimate(
+        lambda rows: (rows["age"] > 40) & (rows["hours"] > 30) & (rows["sex"] == "f")
+    ),
+}
+OF_A_MODEL = {
+    "quantile by": lambda m2m: m2m.quantile("age", 0.5, by="sex"),
+    "shares of rows": lambda m2m: m2m.table(["sex", "age"], bins=CUT, normalize="index"),
+}
+GRAPHICAL = ["adaptive", "single columns", "pairs"]
+
+
+def table():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"sex": rng.choice(["f", "m"], N_ROWS)})
+    rows["age"] = rng.integers(0, 91, N_ROWS)
+    rows["hours"] = np.where(rng.random(N_ROWS) < 0.1, np.nan, rng.uniform(0, 60, N_ROWS))
+    return rows
+
+
+def sketcher(kind, **noise):
+    if kind == "adaptive":
+        return AdaptiveSketcher(SCHEMA, **noise)
+    if kind == "fourier":
+        return RFFSketcher(50, schema=SCHEMA, random_state=0, **noise)
+    if kind == "race":
+        return RACESketcher(20, schema=SCHEMA, random_state=0, **noise)
+    marginals = {"single columns": 1, "pairs": 2}[kind]
+    return HistogramSketcher(marginals=marginals, n_bins=10, schema=SCHEMA, **noise)
+
+
+def estimator(kind, epsilon):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the sketch; here it is about answers
+        sketch = sketcher(kind, epsilon=epsilon, noise_seed=0).fit(table()).sketch_
+        return M2MEstimator.from_sketch(sketch, n_synthetic=5000, random_state=0)
+
+
+def said(ask):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        answer = ask()
+    assert all(issubclass(w.category, AnswerWarning) for w in caught)
+    return answer, [str(w.message) for w in caught]
+
+
+def open_share(answer, possible):
+    """Return how much of what is possible the widest interval holds."""
+    widths = np.diff(answer.interval(), axis=-1)[..., 0]
+    return np.max(widths / possible)
+
+
+@pytest.mark.parametrize("kind", [*GRAPHICAL, "fourier", "race"])
+def test_each_answer_from_a_drowned_sketch_warns_once(kind):
+    m2m = estimator(kind, 0.01)
+    assert m2m.sketch_.is_drowned
+    for name, ask in (QUESTIONS | (OF_A_MODEL if kind in GRAPHICAL else {})).items():
+        messages = said(lambda ask=ask: ask(m2m))[1]
+        assert len(messages) == 1, (name, messages)
+
+
+def test_coefficients_of_a_drowned_sketch_warn_once():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sketch = sketcher("pairs", epsilon=0.01, noise_seed=0).fit(table()).sketch_
+        model = M2MClassifier.from_sketch(sketch, target="sex", n_synthetic=5000, random_state=0)
+    messages = said(model.coefficients)[1]
+    assert len(messages) == 1, messages
+
+
+SPANS = {
+    "mean": [90, 60],
+    "correlation": 2,
+    "missing share": 1,
+    "cdf": 1,
+    "quantile": 90,
+    "quantile without a step": 60,
+    "histogram": 1,
+    "histogram of categories": 1,
+    "histogram of two columns": 1,
+    "estimate": 60,
+    "estimate of a condition": 1,
+    "estimate of several": 1,
+}
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("kind", [*GRAPHICAL, "fourier", "race"])
+def test_an_answer_with_a_wide_interval_warns(kind, epsilon):
+    m2m = estimator(kind, epsilon)
+    for name, span in SPANS.items():
+        answer, messages = said(lambda name=name: QUESTIONS[name](m2m))
+        assert len(messages) <= 1, (name, messages)
+        if open_share(answer, span) > 0.5:
+            assert messages, (name, answer)
+
+
+@pytest.mark.parametrize("kind", GRAPHICAL)
+def test_answers_that_are_good_do_not_warn(kind):
+    m2m = estimator(kind, np.inf)
+    # Of single columns alone nobody knows how two go together.
+    alone = {"correlation", "histogram of two columns"} if kind == "single columns" else set()
+    for name in set(SPANS) - alone:
+        assert said(lambda name=name: QUESTIONS[name](m2m))[1] == [], name
+
+
+def test_a_correlation_that_noise_drove_to_its_end_is_not_certain():
+    """Its interval holds what noise may have moved; it once came without a word."""
+    rng = np.random.default_rng(0)
+    x = rng.beta(2, 5, 455)
+    rows = pd.DataFrame({"x": x, "y": np.clip(x + rng.normal(0, 0.1, 455), 0, 1)})
+    rows["class"] = np.where(x > 0.3, "a", "b")
+    schema = {"x": (0, 1), "y": (0, 1), "class": ["a", "b"]}
+    at_the_end = 0
+    for seed in range(12):
+        sketcher = AdaptiveSketcher(schema, epsilon=1.0, target="class", noise_seed=seed)
+        m2m = M2MEstimator.from_sketch(sketcher.fit(rows).sketch_, random_state=0)
+        answer, messages = said(m2m.correlation)
+        entry = answer["x", "y"]
+        low, high = entry.interval()
+        assert low <= float(entry) <= high
+        assert bool(messages) == (high - low > 1), seed
+        if abs(float(entry)) > 1 - 1e-9:
+            at_the_end += 1
+            assert high - low > 0.2
+            assert float(entry.std_error) > 0.1
+    assert at_the_end > 0
