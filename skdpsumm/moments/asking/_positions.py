@@ -35,6 +35,8 @@ _COMMON_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 FEW_POINTS = 2000
 # Of so many features, those of the few points and their moves are kept: at most some 200 MB.
 _MOST_FEATURES_KEPT = 1000
+# Of points with so many numbers, all moves are kept: some 30 MB.
+_MOST_NUMBERS_KEPT = 100 * FEW_POINTS
 _NO_SERIES = (
     "The columns of a question are NumPy arrays, no pandas Series: np.isin(rows['education'], "
     "[...]), not rows['education'].isin([...]); and pd.isna(rows['education']), not "
@@ -62,14 +64,22 @@ class NamedRows(NDArrayOperatorsMixin):
     n_rows : int
     make : callable
         Takes the number of a column and returns it, shape (n_rows,).
+    whole : callable, default=None
+        Returns all columns side by side, where they are kept.
     """
 
     ndim = 2
 
-    def __init__(self, columns: TableSchema, n_rows: int, make: Callable[[int], NDArray]):
+    def __init__(
+        self,
+        columns: TableSchema,
+        n_rows: int,
+        make: Callable[[int], NDArray],
+        whole: Callable[[], NDArray] | None = None,
+    ):
         self.shape = (n_rows, columns.n_columns)
         self.taken: set[int] = set()
-        self._columns, self._make = columns, make
+        self._columns, self._make, self._whole = columns, make, whole
 
     @classmethod
     def of(cls, rows: NDArray, columns: TableSchema) -> NamedRows:
@@ -83,11 +93,21 @@ class NamedRows(NDArrayOperatorsMixin):
         return iter(np.asarray(self))
 
     def __array__(self, dtype=None, copy=None):
-        return np.asarray(self._stacked(np.arange(self.shape[1])), dtype=dtype)
+        found = self._all()
+        return np.asarray(found if self._whole is None else found.copy(), dtype=dtype)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        plain = [np.asarray(i) if isinstance(i, NamedRows) else i for i in inputs]
+        plain = [i._all() if isinstance(i, NamedRows) else i for i in inputs]
         return getattr(ufunc, method)(*plain, **kwargs)
+
+    def _all(self) -> NDArray:
+        """Return all columns; what is kept cannot be written to."""
+        if self._whole is None:
+            return self._stacked(np.arange(self.shape[1]))
+        self.taken.update(range(self.shape[1]))
+        kept = self._whole().view()
+        kept.flags.writeable = False
+        return kept
 
     def __getattr__(self, name: str) -> Any:  # asked for what this class does not have
         if not name.startswith("__") and hasattr(np.ndarray, name):
@@ -184,6 +204,7 @@ class Positions:
         self._n_stretches = 1 if whole else _N_STRETCHES
         self.numeric = columns.numeric
         self._made: dict[int, NDArray] = {}
+        self._moves: dict[tuple[float, ...], NDArray] = {}
         self._cells: dict[int, Cells] = {}
         self._features: list[FeatureBlocks] = []
 
@@ -204,7 +225,14 @@ class Positions:
 
     def rows(self) -> NamedRows:
         """Return the points, to be asked."""
-        return NamedRows(self.columns, len(self.points), self.column)
+        return NamedRows(self.columns, len(self.points), self.column, lambda: self._whole)
+
+    @cached_property
+    def _whole(self) -> NDArray:
+        """All columns of the points side by side: the points, where these are numbers already."""
+        if self.points.dtype == np.float64:
+            return np.ascontiguousarray(self.points)
+        return stack_columns([self.column(j) for j in range(self.columns.n_columns)])
 
     def column(self, j: int) -> NDArray:
         """Return column `j` of the points: floats, unless it is of categories."""
@@ -263,7 +291,16 @@ class Positions:
             if as_taken not in done:
                 done.add(as_taken)
                 make = partial(self._moved, dict(zip(self.numeric, chosen, strict=True)))
-                yield NamedRows(self.columns, len(self.points), make)
+                whole = partial(self._all_moved, tuple(chosen), make)
+                few = self.points.size <= _MOST_NUMBERS_KEPT
+                yield NamedRows(self.columns, len(self.points), make, whole if few else None)
+
+    def _all_moved(self, chosen: tuple[float, ...], make: Callable[[int], NDArray]) -> NDArray:
+        """Return all columns of moved points; they are kept, for every question moves them so."""
+        if chosen not in self._moves:
+            columns = [make(j) for j in range(self.columns.n_columns)]
+            self._moves[chosen] = stack_columns(columns)
+        return self._moves[chosen]
 
     def _moved(self, shares: dict[int, float], j: int) -> NDArray:
         if j not in shares:
