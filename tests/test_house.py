@@ -6,6 +6,7 @@ Imports inside functions count as well, for they run; those for type checkers al
 import ast
 import graphlib
 import importlib.util
+import pickle
 import re
 import sys
 import tomllib
@@ -188,6 +189,17 @@ def test_the_version_is_the_same_everywhere():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     assert project["version"] == cited[1] == skdpsumm.__version__
+
+
+def test_errors_and_warnings_are_named_as_users_import_them():
+    """A traceback names what one can catch, and pickles find it there."""
+    public = [getattr(skdpsumm, name) for name in skdpsumm.__all__]
+    raised = [one for one in public if isinstance(one, type) and issubclass(one, Exception)]
+    assert len(raised) >= 6
+    for one in raised:
+        assert not re.search(r"\._", one.__module__), one
+        assert getattr(importlib.import_module(one.__module__), one.__name__) is one
+        assert type(pickle.loads(pickle.dumps(one("said")))) is one
 
 
 def test_every_dependency_is_imported():

@@ -225,7 +225,7 @@ class PrivacyLedger:
     >>> ledger.check(PureDP(0.5))
     Traceback (most recent call last):
         ...
-    skdpsumm.privacy._warnings.BudgetExceededError: epsilon=0.5 was asked of data set 'default',
+    skdpsumm.privacy.BudgetExceededError: epsilon=0.5 was asked of data set 'default',
     but epsilon=0.2 of 1 is left there. Nothing was charged. ...
     """
 

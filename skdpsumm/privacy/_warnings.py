@@ -1,12 +1,19 @@
-"""Warnings and errors that speak of privacy."""
+"""Warnings and errors that speak of privacy.
+
+Each has the module from which users import it: a traceback then names what they can catch.
+"""
 
 
 class PrivacyLeakWarning(UserWarning):
     """Something asked for weakens or voids the privacy claim."""
 
+    __module__ = "skdpsumm.privacy"
+
 
 class BudgetWarning(UserWarning):
     """A budget is being spent faster than one may think."""
+
+    __module__ = "skdpsumm.privacy"
 
 
 class NoiseWarning(UserWarning):
@@ -15,6 +22,8 @@ class NoiseWarning(UserWarning):
     It is told by public numbers before a charge, or by the release after it. After the charge all
     that was fitted is there, even where the warning is made an error.
     """
+
+    __module__ = "skdpsumm.privacy"
 
 
 class LedgerDamagedError(ValueError):
@@ -25,6 +34,10 @@ class LedgerDamagedError(ValueError):
     a new ledger needs a new budget, from whoever owns the data.
     """
 
+    __module__ = "skdpsumm.privacy"
+
 
 class BudgetExceededError(RuntimeError):
     """A release would take more than its ledger has left. Nothing was charged."""
+
+    __module__ = "skdpsumm.privacy"

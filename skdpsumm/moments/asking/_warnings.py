@@ -42,6 +42,8 @@ _VISIBLE_SHIFT = 1 / 256
 class AnswerWarning(UserWarning):
     """An answer may be off by more than its error bar says, and why can be told."""
 
+    __module__ = "skdpsumm.moments"  # from which users import it
+
 
 def warn_of_the_drowned(sketch: PrivateSketch, then: str) -> None:
     """Warn of a sketch that is noise alone, and say what it is then good for."""
