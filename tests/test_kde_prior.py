@@ -242,3 +242,12 @@ def test_a_density_of_points_that_ignore_the_weights_would_be_noticed(monkeypatc
 
     monkeypatch.setattr(_points, "maxent_points", unweighted)
     assert error() > 2 * right
+
+
+@pytest.mark.parametrize("n_synthetic", [2, 3])
+@pytest.mark.filterwarnings("ignore")
+def test_one_point_with_all_the_weight_still_has_a_density(n_synthetic):
+    """What is paid for is answered, however few points match the sketch."""
+    for seed in range(3):
+        model = asked(np.random.default_rng(0).beta(2, 8, (400, 2)), n_synthetic=n_synthetic, random_state=seed)
+        assert np.isfinite(model.mean()).all()

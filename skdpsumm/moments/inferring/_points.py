@@ -44,6 +44,8 @@ _FRESH_SHARE = 0.05
 _UNMOVED_SHARE = 0.5
 # Width of the kernel of points that are drawn anew, in units of Scott's.
 _OF_SCOTT = 0.5
+# Of the weights of points, as a divisor: what is left of 1 has no more digits than that.
+_LEAST_FREEDOM = 2.0**-52
 _POINTS_PER_HESSIAN = 10_000
 # With more features than this, its diagonal stands for the Hessian.
 _LARGEST_HESSIAN = 2_000
@@ -544,7 +546,9 @@ def _jitter(points, weights, chosen, numeric, columns, rng, width):
     """
     low, high = np.array([columns.bound(j) for j in numeric]).T
     unit = (points[:, numeric].astype(np.float64) - low) / (high - low)
-    covariance = np.atleast_2d(np.cov(_filled(unit).T, aweights=weights))
+    # Without bias, and finite where one point has all the weight.
+    freedom = max(1 - np.sum(weights**2), _LEAST_FREEDOM)
+    covariance = np.atleast_2d(np.cov(_filled(unit).T, aweights=weights, ddof=0)) / freedom
     if width is None:
         width = _OF_SCOTT * np.sum(weights**2) ** (1 / (len(numeric) + 4))
     # Columns of the points may be constant, or depend on one another exactly.
