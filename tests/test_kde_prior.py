@@ -248,6 +248,21 @@ def test_a_density_of_points_that_ignore_the_weights_would_be_noticed(monkeypatc
 @pytest.mark.filterwarnings("ignore")
 def test_one_point_with_all_the_weight_still_has_a_density(n_synthetic):
     """What is paid for is answered, however few points match the sketch."""
+    X = np.random.default_rng(0).beta(2, 8, (400, 2))
     for seed in range(3):
-        model = asked(np.random.default_rng(0).beta(2, 8, (400, 2)), n_synthetic=n_synthetic, random_state=seed)
+        model = asked(X, n_synthetic=n_synthetic, random_state=seed)
         assert np.isfinite(model.mean()).all()
+
+
+@pytest.mark.parametrize("wrap", [KDE, lambda points: points])
+def test_columns_of_public_points_go_by_their_names(wrap):
+    X = pd.DataFrame(skewed(), columns=["a", "b"]).assign(b=lambda rows: 1 - rows["b"])
+    schema, public = {"a": (0, 1), "b": (0, 1)}, X[:300]
+    found = [
+        asked(X, RFFSketcher(20), prior=wrap(points), schema=schema).mean()
+        for points in (public, public[["b", "a"]], public.assign(c="x"))
+    ]
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+    with pytest.raises(ValueError, match="lacks column 'a'"):
+        asked(X, prior=wrap(public.rename(columns={"a": "A"})), schema=schema)

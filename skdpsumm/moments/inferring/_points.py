@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -66,8 +66,9 @@ class KDE(BaseEstimator):
     Parameters
     ----------
     points : array-like or frame of shape (k, d)
-        Public rows, in the columns' units: of an older survey, or made up by an expert. They are
-        in `get_params`, and so in whatever you save. **Never the rows that are sketched.**
+        Public rows, in the columns' units: of an older survey, or made up by an expert. Columns of
+        a frame go by their names. The points are in `get_params`, and so in whatever you save.
+        **Never the rows that are sketched.**
     bandwidth : {"scott", "silverman"} or float, default="scott"
         Of the normal kernel, in units of the standard deviations of the points, as in
         `scipy.stats.gaussian_kde`: "scott" is ``k ** (-1 / (d + 4))`` for d columns of numbers.
@@ -332,7 +333,7 @@ def absent(schema: TableSchema, cells: NDArray, j: int) -> NDArray[np.bool_]:
 
 
 def _public_points(points: Any, columns: TableSchema) -> NDArray:
-    array = np.asarray(points)
+    array = np.asarray(_by_name(points, columns.names or ()))
     if array.ndim != 2 or array.shape[1] != columns.n_columns or len(array) < 2:
         raise ValueError(
             f"prior must hold at least two rows of {columns.n_columns} columns, got an array of "
@@ -345,6 +346,16 @@ def _public_points(points: Any, columns: TableSchema) -> NDArray:
     return stack_columns(
         [p if columns.values(j) is None else columns.decode(j, p) for j, p in enumerate(parts)]
     )
+
+
+def _by_name(points: Any, names: Sequence[str]) -> Any:
+    """Return the columns of a frame in the order of these names, others as they are."""
+    there = list(getattr(points, "columns", ()))
+    if not set(names) & set(there):
+        return points
+    if missing := [name for name in names if name not in there]:
+        raise ValueError(f"prior, a frame of public points, lacks column {missing[0]!r}.")
+    return points[list(names)]
 
 
 def maxent_weights(
