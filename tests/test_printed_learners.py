@@ -88,6 +88,19 @@ def test_without_delta_there_is_nothing_to_print(kind):
         model.fit(X, y, **public(model, X))
 
 
+@pytest.mark.parametrize("kind", [PINPClassifier, PINPRegressor, TDILClassifier, TDILRegressor])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("delta", 0), ("delta", 4.0), ("delta", math.nan), ("beta", 0)),
+        *(("epsilon", math.inf), ("epsilon", -1), ("n_samples", 0), ("n_samples", -5)),
+    ],
+)
+def test_numbers_of_which_the_formulas_make_none_are_named(kind, name, value):
+    with pytest.raises(ValueError, match=f"{name} must"):
+        kind.paper_parameters(**{name: value})
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ALL)
 def test_without_privacy_they_are_the_minimiser(kind):

@@ -899,6 +899,19 @@ PRINTED_REGULARIZATION = 1000.0
 _PRINTED = {"adjacency": "replace_one", "regularization": PRINTED_REGULARIZATION}
 
 
+def check_printed(delta: float, beta: float, **sizes: float) -> None:
+    """Raise ValueError for numbers of which the paper's formulas make none."""
+    for name, value in {"delta": delta, "beta": beta}.items():
+        if not 0 < value < 1:
+            raise ValueError(f"{name} must lie in (0, 1) for the paper's formulas, got {value!r}.")
+    for name, value in sizes.items():
+        if not 0 < value < math.inf:
+            raise ValueError(
+                f"{name} must be positive and finite for the paper's formulas, got {value!r}. For "
+                "no noise set epsilon=np.inf on the learner."
+            )
+
+
 @dataclass(frozen=True)
 class ClassCoding:
     """Codes of K classes as rows of a (K, q) matrix, and the way back from scores.

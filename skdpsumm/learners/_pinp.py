@@ -14,7 +14,7 @@ from .._docs import inherited_docs
 from ..privacy import NoiseWarning
 from ..privacy._contract import estimator
 from ..schema._reading import Public, unwrap
-from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
+from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget, check_printed
 from .mechanisms._base import FrozenAnswers
 from .mechanisms._functional import PathAnswers
 from .mechanisms._planning import spread
@@ -110,6 +110,8 @@ class BasePINP(BaseKernelLearner):
         >>> model.mechanism.n_updates, model.epsilon
         (1, 1.0)
         """
+        sizes = {"n_samples": n_samples, "epsilon": epsilon, "max_queries": max_queries}
+        check_printed(delta, beta, **sizes)
         logarithms = math.log(2 * max_queries / beta) * math.log(4 / delta)
         updates = 2 * n_samples * epsilon / (200 * math.sqrt(2) * logarithms)
         printed = NoisyThreshold(

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._docs import inherited_docs
 from ..privacy._contract import estimator
-from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget
+from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget, check_printed
 from .mechanisms._answers_at_points import ExponentialMechanism
 
 
@@ -71,6 +71,7 @@ class BaseTDIL(BaseKernelLearner):
         >>> model.mechanism.n_rounds, model.kernel
         (4, 'linear')
         """
+        check_printed(delta, beta, n_samples=n_samples, epsilon=epsilon)
         reach = n_samples * epsilon / (100 * cls._printed_lipschitz * math.log(4 / delta))
         printed = ExponentialMechanism(
             n_rounds=math.ceil(reach ** (2 / 3)), calibration="printed", failure_probability=beta
