@@ -26,9 +26,11 @@ from ..inferring._points import (
     draw_points,
     fitted_model,
     maxent_points,
+    points_for_a_look,
     systematic,
 )
 from ..inferring._regression import MomentRegression
+from ..inferring._shift import Shift
 from ._estimate import Estimate
 from ._planning import Plan
 from ._positions import Positions
@@ -64,9 +66,10 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         Where synthetic points are drawn: on the ranges ("uniform", the paper's), from the
         sketch's own private histograms of single columns ("marginals"), from a kernel density of
         public points (`KDE`), or public points. "kde" is a kernel density of what
-        the sketch itself tells, and costs no more privacy: take it for a sketch of Fourier or
-        RACE features alone (docs/m2m.md). "auto" draws from the graphical model of all
-        histograms, and "uniform" where there are none.
+        the sketch itself tells, and costs no more privacy. "auto" draws from the graphical model
+        of all histograms. Where there are none it is "kde", unless the release is too noisy to
+        lead the points, or looks as if rows were spread evenly; then it is "uniform"
+        (docs/m2m.md).
     n_synthetic : int, default=100_000
         Number of synthetic points, as in the paper.
     regularization : {"theory", "paper"} or float, default="theory"
@@ -390,7 +393,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
 
     def _prepare(self, sketch, columns, rng):
         # Should the rest fail, what was paid for is kept, and nothing speaks of a former release.
-        for name in ("_regression", "_positions", "_model", "_rows"):
+        for name in ("_regression", "_positions", "_model", "_rows", "_shift"):
             self.__dict__.pop(name, None)
         self.sketch_ = sketch
         self.privacy_ = sketch.privacy
@@ -407,14 +410,29 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         return self
 
     def _prepare_points(self, sketch, columns, rng):
-        points = draw_points(self.prior, sketch, columns, self.n_synthetic, rng, self._model)
-        self._regression = MomentRegression(
+        prior, shift = self.prior, None
+        if self._model is None and isinstance(prior, str) and prior != "uniform":
+            shift = self._shift_from_ranges(sketch, columns, rng)
+            prior = "kde" if prior == "kde" or shift.is_worth_a_density else "uniform"
+        points = draw_points(prior, sketch, columns, self.n_synthetic, rng, self._model)
+        self._regression = self._regressed(sketch, points)
+        # With histograms, what is not known is where in their bins rows lie: `Positions`.
+        self._shift = Shift.of(self._regression) if self._model is None else None
+        if shift is not None and isinstance(prior, str) and prior == "kde":
+            self._shift = shift.left_by_density(self._shift)
+        self._positions = Positions(sketch.feature_map, columns, points)
+
+    def _shift_from_ranges(self, sketch, columns, rng):
+        size = points_for_a_look(sketch, self.n_synthetic)
+        return Shift.of(self._regressed(sketch, columns.sample(size, rng)))
+
+    def _regressed(self, sketch, points):
+        return MomentRegression(
             sketch.unprojected(),  # whose means noise does not bias
             points,
             regularization=self.regularization,
             center=self.center,
         )
-        self._positions = Positions(sketch.feature_map, columns, points)
 
 
 def _moments(columns: NDArray) -> tuple[NDArray, NDArray]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..inferring._regression import MomentRegression
+from ..inferring._shift import Shift
 from ._estimate import ROWS_OF_GROUPS, Estimate
 from ._positions import FEW_POINTS, Positions, evaluate_rows, values_at
 from ._question import ColumnCondition, OfGroups, Question
@@ -34,6 +35,8 @@ _LEAST_SHARE = 1e-9
 # Of a number its range is looked for at so many points, moved to the ends of their columns.
 _POINTS_FOR_RANGE = 64
 _N_DRAWS = 100
+# Of what is missed, how outputs go together is known from so many points.
+_POINTS_OF_RESIDUALS = 20_000
 
 
 class PointsAnswer:
@@ -47,6 +50,9 @@ class PointsAnswer:
     model : MomentRegression
     positions : Positions
         Of the model's points.
+    shift : Shift, default=None
+        How unlike the points the rows are. None allows for nothing: where points are those of
+        histograms, it is known in which of their bins rows lie.
 
     Attributes
     ----------
@@ -60,12 +66,19 @@ class PointsAnswer:
         Where it may be off by more than its error says.
     """
 
-    def __init__(self, question: Question, model: MomentRegression, positions: Positions):
+    def __init__(
+        self,
+        question: Question,
+        model: MomentRegression,
+        positions: Positions,
+        shift: Shift | None = None,
+    ):
         of_column = isinstance(question.function, ColumnCondition)
         self._asked = (AskedCondition if of_column else AskedFunction)(
             question.function, model, positions
         )
         self._question, self._model, self._positions = question, model, positions
+        self._shift = shift
         self._n_rows = np.asarray(model.sketch.n_samples)
         first = self._asked.at_points()
         self.warned = self._judge(first)
@@ -113,6 +126,7 @@ class PointsAnswer:
         return Estimate(
             self.value,
             self.noise_std_error,
+            std_error=None if question.is_mean or question.ends else self.std_error,
             ends=question.ends or (self.ends if question.is_mean else None),
             sampling=self._sampling_of_rows(),
             possible=self.possible,
@@ -130,6 +144,31 @@ class PointsAnswer:
             # Where all points agree, the noise is that of the cells that may hold others.
             found = np.maximum(found, np.max([error for _, error in self._sides], axis=0))
         return found
+
+    def std_error(self) -> NDArray[np.float64]:
+        """Return the standard error of what is no mean: of noise, and of rows unlike the points."""
+        again = self._asked.at_points()
+        slope, rest = self._asked.approximation(again)
+        missed = self._missed(rest)
+        draws, n_drawn = again.model.replicates(again.values)
+        if missed.any():
+            draws = draws + self._residual_draws(again, slope, missed, len(draws))
+        return self._spread(draws, n_drawn)
+
+    def _residual_draws(
+        self, asked: AtPoints, slope: NDArray, missed: NDArray, n_draws: int
+    ) -> NDArray[np.float64]:
+        """Return normal draws of what the regression may miss, together for all outputs, (B, k)."""
+        residuals = asked.model.residuals(asked.values, slope)[:_POINTS_OF_RESIDUALS]
+        size = np.linalg.norm(residuals, axis=0)
+        residuals *= np.divide(missed, size, out=np.zeros_like(size), where=size > 0)
+        covariance, rng = residuals.T @ residuals, np.random.default_rng(0)
+        return _normal(np.zeros(len(size)), covariance, rng, n_draws)
+
+    def _missed(self, rest: NDArray) -> NDArray[np.float64]:
+        """Return the standard deviation of what the regression misses of the rows, shape (k,)."""
+        of_residuals = 0.0 if self._shift is None else self._shift.of_residuals
+        return np.sqrt(of_residuals * np.maximum(rest, 0.0))
 
     def _sampling_of_rows(self) -> Callable[[], NDArray] | str | None:
         if self._model.sketch.privacy.unit != "one row":
@@ -160,13 +199,14 @@ class PointsAnswer:
     def _sides(self) -> list[tuple[NDArray, NDArray]]:
         """The statistics of the questions below and above, and their standard errors."""
         move = self._question.without_clipping
-        return [
-            (
-                move(side.model.answer(side.values) + side.more, self._n_rows),
-                self._noise(side.model, side.values, side.slope),
-            )
-            for side in self._asked.sides(self._asked.at_points())
-        ]
+        found = []
+        for side in self._asked.sides(self._asked.at_points()):
+            missed = self._missed(side.rest)
+            noise = self._noise(side.model, side.values, side.slope)
+            end = side.model.answer(side.values) + side.more
+            error = np.hypot(noise, move(missed, self._n_rows))
+            found.append((move(end, self._n_rows), error))
+        return found
 
     @property
     def _is_linear(self) -> bool:
@@ -181,10 +221,13 @@ class PointsAnswer:
         if slope is not None and self._is_linear:
             return move(model.sketch.linear_noise_std(slope), self._n_rows)
         # Of a ratio, a product or a post-processed mean the spread is that of simulated releases.
-        draws, n_drawn = model.replicates(values)
+        return self._spread(*model.replicates(values))
+
+    def _spread(self, draws: NDArray, n_drawn: NDArray) -> NDArray[np.float64]:
+        """Return the standard error, for simulated means and numbers of rows."""
         if self._question.error is not None:
             return self._question.error(self._mean, draws)
-        return np.std(move(draws, n_drawn), axis=0)
+        return np.std(self._question.without_clipping(draws, n_drawn), axis=0)
 
     def _judge(self, first: AtPoints) -> bool:
         """Warn of what the error bars do not hold; return whether there was any."""
@@ -297,11 +340,15 @@ class AtPoints(NamedTuple):
 
 
 class Side(NamedTuple):
-    """A question below an answer or above it: its values, where it is asked, what to add."""
+    """A question below an answer or above it: its values, where it is asked, what to add.
+
+    `rest` is the mean square of what the regression misses of it.
+    """
 
     model: MomentRegression
     values: NDArray
     slope: NDArray
+    rest: NDArray
     more: NDArray
 
 
@@ -387,8 +434,8 @@ class AskedFunction:
         within = np.mean((high - low) ** 2, axis=0) / 4  # of what is missed, the moves explain this
         beyond = _missed(self.model, values, slope, rest - within)
         return [
-            Side(self.model, values, slope, low.mean(axis=0) - beyond),
-            Side(self.model, values, slope, high.mean(axis=0) + beyond),
+            Side(self.model, values, slope, rest, low.mean(axis=0) - beyond),
+            Side(self.model, values, slope, rest, high.mean(axis=0) + beyond),
         ]
 
     def range(self, values: NDArray) -> tuple[NDArray, NDArray]:
@@ -483,8 +530,8 @@ def _sides_of_zeros_and_ones(
         alike = np.hstack([np.all(low > ends[0], axis=0), np.all(high < ends[1], axis=0)])
         error[alike] = np.tile(ends[1] - ends[0], 2)[alike]
     return [
-        Side(model, values[:, :k], slope[:, :k], -error[:k]),
-        Side(model, values[:, k:], slope[:, k:], error[k:]),
+        Side(model, values[:, :k], slope[:, :k], rest[:k], -error[:k]),
+        Side(model, values[:, k:], slope[:, k:], rest[k:], error[k:]),
     ]
 
 
@@ -500,8 +547,13 @@ def _missed(
     return error
 
 
-def _normal(mean: NDArray, covariance: NDArray, rng: np.random.Generator) -> NDArray[np.float64]:
+def _normal(
+    mean: NDArray, covariance: NDArray, rng: np.random.Generator, n_draws: int = _N_DRAWS
+) -> NDArray[np.float64]:
     """Return normal draws, shape (B, k); noise may have left the covariance indefinite."""
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return mean + rng.standard_normal((_N_DRAWS, len(mean))) @ root.T
+    # Of correlations: squares of incomes beside shares would leave rounding errors in the shares.
+    size = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    unit = np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
+    root = size[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
+    return mean + rng.standard_normal((n_draws, len(mean))) @ root.T

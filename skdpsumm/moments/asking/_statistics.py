@@ -15,6 +15,7 @@ from ..._computing import warn_caller
 from ...features._feature_maps import project_to_simplex
 from ...schema._schema import TableSchema
 from ..inferring._points import absent
+from ..inferring._shift import Shift
 from ..inferring._table_model import TableModel
 from ._estimate import Estimate
 from ._graphical_answer import GraphicalAnswer
@@ -42,6 +43,7 @@ class StatisticsMixin:
     _model: TableModel | None
     _regression: Any
     _positions: Positions | None
+    _shift: Shift | None
     _frame: str | None
 
     def _ask(
@@ -52,7 +54,7 @@ class StatisticsMixin:
         if model is not None:
             return GraphicalAnswer(question, model)
         assert self._positions is not None
-        return PointsAnswer(question, self._regression, self._positions)
+        return PointsAnswer(question, self._regression, self._positions, self._shift)
 
     @property
     def _model_answers(self) -> ModelAnswers | None:

@@ -33,6 +33,9 @@ _LEAST_SHARE = 1e-4
 _SPREAD_SHARE = 0.02
 # The same of the points that are drawn from a kernel density, which is less sure of what it says.
 _SPREAD_OF_DENSITY = 0.1
+# Points that the sketch is fitted by for that: answers on Adult and Occupancy are as good with
+# 5,000 of them, for 200 features, as with 20,000.
+_FEWEST_OF_DENSITY, _OF_DENSITY_A_FEATURE = 5_000, 25
 _LARGEST_SEED = 2**31 - 1
 # Variance, relative to that of a feature, that the moments may miss their target by in each
 # round; the last is that of about 1,000 points, and is what finite points can resolve.
@@ -159,7 +162,7 @@ def draw_points(
         "uniform": on the ranges and categories. "marginals": independent columns, each drawn from
         the sketch's own private histogram of it. "auto": from the graphical model of all
         histograms, which is "marginals" where they are of single columns; "uniform" where there
-        are none. "kde": from a kernel density of the points of "auto", moved and weighted to
+        are none, whatever `M2MEstimator` makes of it. "kde": from a kernel density of those, moved and weighted to
         match the sketch. `KDE`: from that of public points. An array: those public points.
     sketch : PrivateSketch
     columns : TableSchema
@@ -180,7 +183,8 @@ def draw_points(
     if not isinstance(prior, str):
         return _public_points(prior, columns)
     if prior == "kde":
-        first = draw_points("auto", sketch, columns, n_points, rng, model)
+        size = points_for_a_look(sketch, n_points)
+        first = draw_points("auto", sketch, columns, size, rng, model)
         return _around(*maxent_points(sketch, first, columns, rng), columns, n_points, rng)
     if prior == "uniform" or not histogram_columns(sketch.feature_map):
         return columns.sample(n_points, rng)
@@ -195,6 +199,12 @@ def draw_points(
     found = [private_marginal(sketch, j) for j in range(columns.n_columns)]
     drawn = (_from_histogram(*one, j, n_points, rng) for j, one in enumerate(found))
     return stack_columns([columns.on_grid(values, j) for j, values in enumerate(drawn)])
+
+
+def points_for_a_look(sketch: PrivateSketch, n_points: int) -> int:
+    """Return how many of the points are enough for a density, or to see if one is worth it."""
+    enough = max(_FEWEST_OF_DENSITY, _OF_DENSITY_A_FEATURE * sketch.feature_map.n_features)
+    return min(n_points, enough, _POINTS_PER_ROUND)
 
 
 def _of_single_columns(feature_map: FeatureMap, columns: TableSchema) -> bool:

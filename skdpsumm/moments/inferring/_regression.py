@@ -72,8 +72,8 @@ class MomentRegression:
         mean = self.features.mean()
         self.offset = mean if center else np.zeros_like(mean)
         self.center = center
-        penalty = penalties(regularization, sketch.noise_std, sketch.n_samples)
-        self._solver = solver_for(feature_covariance(self.features, self.offset), penalty)
+        self.penalty = penalties(regularization, sketch.noise_std, sketch.n_samples)
+        self._solver = solver_for(feature_covariance(self.features, self.offset), self.penalty)
         self.weights = self.weights_for(sketch.mean)
 
     def weights_for(self, means: NDArray, **accuracy: float) -> NDArray:
@@ -82,6 +82,13 @@ class MomentRegression:
         direction = self._solver.solve(shifted, **accuracy)
         weights = (self.features.dot(direction) - self.offset @ direction) / len(self.points)
         return weights + (1 / len(self.points) if self.center else 0.0)
+
+    def squares(self, means: NDArray, **accuracy: float) -> NDArray:
+        """Return the squared sizes of moves of the sketch's mean, (m, B), shape (B,).
+
+        In units of what the mean of one point drawn from the prior moves, with the noise's.
+        """
+        return np.einsum("ij,ij->j", means, self._solver.solve(means, **accuracy))
 
     def answer(self, values: NDArray) -> NDArray:
         """Return the mean of f over the rows, for its `values` at the points, shape (k,)."""
