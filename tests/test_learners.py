@@ -108,6 +108,15 @@ def test_logistic_regression():
     assert np.allclose(probabilities, twin.predict_proba(NEW), atol=1e-2)
 
 
+def test_without_probabilities_it_says_which_loss_has_them():
+    model = TDILClassifier(mechanism="objective", **NO_NOISE)
+    for asked in (model, clone(model).fit(X, DISC)):
+        assert not hasattr(asked, "predict_proba")
+        with pytest.raises(AttributeError, match="predict_proba") as caught:
+            asked.predict_proba(NEW)
+        assert "loss='logistic'" in str(caught.value.__cause__)
+
+
 def test_multinomial_logistic_regression():
     model = TDILClassifier(loss="logistic", norm_bound=5, regularization=2.0, **NO_NOISE)
     twin = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10)

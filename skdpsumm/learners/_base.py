@@ -965,8 +965,15 @@ class IntervalCoding:
 
 def _has_probabilities(self) -> bool:
     if hasattr(self, "privacy_"):  # those of the fit, whatever becomes of parameters
-        return self._says_probabilities
-    return _says_probabilities(self._loss(2))
+        says = self._says_probabilities
+    else:
+        says = _says_probabilities(self._loss(2))
+    if not says:
+        raise AttributeError(
+            "Set loss='logistic' and fit again for probabilities: this loss has scores alone, see "
+            "decision_function. (loss='auto' is logistic with mechanism='gradient'.)"
+        )
+    return True
 
 
 def _says_probabilities(loss: Any) -> bool:
