@@ -571,7 +571,8 @@ def test_candidates_and_trials_do_not_come_from_random_state(monkeypatch):
 @pytest.mark.parametrize(
     ("estimator", "choices", "params", "message"),
     [
-        (LEARNER, {"epsilon": [1.0]}, {}, "param_distributions holds 'epsilon'"),
+        (LEARNER, {"epsilon": [1.0]}, {}, "'epsilon'.*to PrivateSearchCV. It is the price of the"),
+        (LEARNER, {"classes": [[0, 1]]}, {}, r"'classes'.*one value to the estimator\.$"),
         (LEARNER, {"alpha": [1.0]}, {}, "Invalid parameter 'alpha'"),
         (LEARNER, {"regularization": [-1.0]}, {}, "'regularization' parameter"),
         (LEARNER, CHOICES, {"epsilon": 0.0}, "'epsilon' parameter"),

@@ -23,6 +23,10 @@ from ..features._row_alone import map_rows
 from ..privacy import PrivacyGuarantee
 from ._public_rows import PublicRows
 
+_NO_PRICE = (
+    " It is the price of the whole search, and nothing to tune: the largest one always fits best. "
+    "`expected_noise(n_samples)` tells what each is worth, before anything is charged."
+)
 # Set by the search in every run.
 OWNED = (
     *("epsilon", "delta", "adjacency", "noise_seed", "ledger"),
@@ -113,9 +117,12 @@ class Leaf:
         owned = {f"{at}{name}" for at in {self.budget, self.path} for name in OWNED}
         taken = sorted(names & owned)
         if taken:
+            name = taken[0].split("__")[-1]
+            owner = "the estimator" if name == "classes" else "PrivateSearchCV"
+            price = "" if name not in OWNED[:2] else _NO_PRICE
             raise ValueError(
-                f"param_distributions holds {taken[0]!r}, which the search sets itself; set it on "
-                "PrivateSearchCV (classes: on the estimator)."
+                f"param_distributions holds {taken[0]!r}, which the search sets itself: give one "
+                f"value to {owner}.{price}"
             )
         given = _params(estimator).items()
         if any(k.split("__")[-1] == "ledger" and v is not None for k, v in given):
