@@ -125,10 +125,23 @@ FAULTS = {
         (0, 60),
         r"Column 'x1'.*as a Categorical, or leave the column out",
     ),
-    "not described": (TOWN, NAMED, r"The table has column 'town', .*extra_columns=\"drop\""),
+    "not described": (
+        TOWN,
+        NAMED,
+        r"The table has column 'town', .*TableSchema\({\.\.\.}, extra_columns=\"drop\"\)",
+    ),
     "numbered": (TOWN.to_numpy(object), NUMBERED, "describes 3 columns, and the table has 4"),
     "unknown": (X, {**NAMED, "job": JOBS[1:]}, "Column 'job' holds a value that"),
-    "missing": (X.assign(height=np.nan), NAMED, "Column 'height' has missing values"),
+    "a range in a list": (
+        X,
+        {**NAMED, "age": [17, 90]},
+        r"Column 'age' holds a value that.*If \[17, 90\] is a range, write .* \(17, 90\)",
+    ),
+    "missing": (
+        X.assign(height=np.nan),
+        NAMED,
+        r"Column 'height' has missing values.*Numeric\(0, 9, missing=True\)",
+    ),
     "no column": (X, {**NAMED, "town": JOBS}, "The table lacks column 'town' of the schema"),
     "no range": (X, {**NAMED, "age": Numeric()}, "Column 'age' has no range in the schema"),
 }

@@ -378,7 +378,17 @@ def read_cells(column: Column, cells: NDArray, name: str) -> NDArray:
             "it to words, such as by astype(str)."
         )
     told = FAULTS.get(fault, FAULTS[""]).replace("{kind!r}", repr(kind))
+    if fault == "unlisted":
+        told += _range_in_a_list(column)
     raise (TypeError if fault == "objects" else ValueError)(f"Column {name!r} {told}")
+
+
+def _range_in_a_list(column: Column) -> str:
+    """Return a word on the list [17, 90], which may have been meant as a range."""
+    listed = getattr(column, "categories", ())
+    if not is_range(tuple(listed)):
+        return ""
+    return f" If {list(listed)} is a range, write it as a tuple: {tuple(listed)}."
 
 
 def first_values(edges: Sequence[float], low: float, step: float) -> NDArray[np.float64]:

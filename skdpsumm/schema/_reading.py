@@ -369,9 +369,14 @@ _REPLACED = {
 }
 # Not scikit-learn's advice, which is an imputer: fitted to the rows it makes each depend on all.
 FILL_MISSING = (
-    "Give a `schema` that says missing=True of the column, and missing values get a place of their "
-    "own; or fill them with a public constant, or drop rows by a public rule. Never fit an imputer "
-    "to private rows, for that voids the guarantee."
+    "Give a `schema` that says missing=True of the column, as in Numeric(0, 9, missing=True) or "
+    "Categorical([...], missing=True), and missing values get a place of their own; or fill them "
+    "with a public constant, or drop rows by a public rule. Never fit an imputer to private rows, "
+    "for that voids the guarantee."
+)
+_NO_LABEL = (
+    "Input y contains NaN. Leave rows without a label out of X and y, or have a classifier learn "
+    "one more class, such as y.fillna('unknown')."
 )
 NO_TIMES = (
     "Dates and times have no unit of their own, and one row can change that of a whole column. "
@@ -624,8 +629,16 @@ def _read_target(estimator: Any, y: Any, y_numeric: bool) -> NDArray:
         fault = CellError(COMPLEX)
     if fault is not None:
         raise cell_error(fault, "y")
+    if _lacks_labels(column):  # of words, scikit-learn does not say that it is y
+        raise ValueError(_NO_LABEL)
     checked = validate_data(NoEstimator(), y=column, estimator=estimator)
     return checked if y_numeric else _of_one_kind(checked)
+
+
+def _lacks_labels(labels: NDArray) -> bool:
+    if labels.dtype.kind != "O":
+        return labels.dtype.kind == "f" and bool(np.isnan(labels).any())
+    return any(map(is_missing, labels.flat))
 
 
 def _holds_complex(labels: NDArray) -> bool:

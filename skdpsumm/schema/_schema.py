@@ -327,8 +327,8 @@ class TableSchema:
         if extra and self.extra_columns == "refuse":
             raise ValueError(
                 f"The table has {_listed(extra)}, which the schema does not describe. Describe "
-                'what you want to use, and say extra_columns="drop" of the schema to leave out the '
-                "others."
+                "what you want to use, and leave out the others by TableSchema({...}, "
+                'extra_columns="drop").'
             )
         return [there.index(key) for key in self.keys]
 
