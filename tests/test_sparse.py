@@ -210,6 +210,23 @@ def test_gradients_are_those_of_the_dense_twin(n_classes, limit, memory, monkeyp
         assert np.array_equal(gradient_of(model, given, y, groups)[0], dense)
 
 
+@pytest.mark.parametrize("limit", [None, 2])
+def test_blocks_are_small_however_long_some_rows_are(limit, monkeypatch):
+    """A block holds so many numbers, those of all scores where groups are summed."""
+    X = sparse.vstack([sparse.csr_array(np.ones((40, 40))), sparse.csr_array((360, 40))]).tocsr()
+    y, size = np.arange(400) % 3, 1024
+    monkeypatch.setattr("skdpsumm.learners.mechanisms._gradient._SPARSE_ENTRIES", size)
+    groups = None if limit is None else np.arange(400) // 2
+    model = TDILClassifier(max_rows_per_group=limit, noise_seed=0, mechanism="gradient")
+    _, plan, problem = gradient_of(model, X, y, groups)
+    runs = IntegerRows(problem, plan)._runs
+    assert [run.here.start for run in runs[1:]] == [run.here.stop for run in runs[:-1]]
+    assert (runs[0].here.start, runs[-1].here.stop) == (0, 400)
+    times, group = (1, 1) if limit is None else (3, 2)
+    for run in runs:
+        assert times * X[run.here].nnz <= size + times * group * 40
+
+
 def test_a_row_moves_the_sum_of_gradients_by_its_sensitivity_at_most():
     X, y = table()
     model = TDILClassifier(noise_seed=0, mechanism="gradient", norm_bound=2.0)

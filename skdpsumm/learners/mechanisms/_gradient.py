@@ -419,12 +419,12 @@ class IntegerRows:
             order = np.argsort(units, kind="stable")
             self._X, self._codes, units = X[order], self._codes[order], units[order]
         self._is_sparse = isinstance(X, SparseRows) and not problem.space.is_users
-        width = self._width * (1 if units is None else terms.n_scores)
-        rows = min(max(_CACHED // width, _LANES), _MOST_ROWS)
+        times = 1 if units is None else terms.n_scores
+        rows = min(max(_CACHED // (self._width * times), _LANES), _MOST_ROWS)
+        firsts = np.arange(0, len(X), rows)
         if self._is_sparse:
-            entries = (1 + X.csr.nnz // len(X)) * (width // self._width)
-            rows = min(max(_SPARSE_ENTRIES // entries, 1), _MOST_SPARSE_ROWS)
-        self._runs = list(_runs(len(X), rows, units))
+            firsts = _sparse_firsts(times * self._X.csr.indptr.astype(np.int64))
+        self._runs = list(_runs(len(X), firsts, units))
         self._kept: list[Any] = []
         self._keep()
 
@@ -522,14 +522,25 @@ class IntegerRows:
         return total.astype(np.int64).reshape(self._width, n_scores)
 
 
-def _runs(n_rows: int, size: int, units: NDArray | None) -> Iterator[_Run]:
-    """Yield runs of about so many rows, which cut no group."""
+def _sparse_firsts(ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the first rows of blocks of about as many numbers, however long single rows are.
+
+    `ends` has the numbers up to each row; a row counts a little even where it has none.
+    """
+    places = ends + max(_SPARSE_ENTRIES // _MOST_SPARSE_ROWS, 1) * np.arange(len(ends))
+    return np.unique(
+        np.searchsorted(places, np.arange(0, places[-1], _SPARSE_ENTRIES), "right") - 1
+    )
+
+
+def _runs(n_rows: int, firsts: NDArray[np.int64], units: NDArray | None) -> Iterator[_Run]:
+    """Yield runs of rows that start about there, which cut no group."""
     if units is None:
-        for first in range(0, n_rows, size):
-            yield _Run(slice(first, min(first + size, n_rows)), None)
+        for first, last in zip(firsts, [*firsts[1:], n_rows], strict=True):
+            yield _Run(slice(int(first), int(last)), None)
         return
     starts = np.flatnonzero(np.r_[True, units[1:] != units[:-1]])
-    firsts = np.unique(starts[np.searchsorted(starts, np.arange(0, n_rows, size), "right") - 1])
+    firsts = np.unique(starts[np.searchsorted(starts, firsts, "right") - 1])
     for first, last in zip(firsts, [*firsts[1:], n_rows], strict=True):
         inside = starts[(starts >= first) & (starts < last)] - first
         yield _Run(slice(int(first), int(last)), inside)
