@@ -352,7 +352,7 @@ FAULTS = {
     "infinite": "must hold finite numbers, and holds infinity or one too large for float64.",
     "unlisted": (
         "holds a value that is not among its categories; add it to those of the schema, or map "
-        "rare values to one of those listed."
+        "rare values to one of those listed, or to None where the schema says missing=True."
     ),
     "narrow": (
         "has a short float type, which cannot hold each of its categories; convert it, such as by "
