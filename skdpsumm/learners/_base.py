@@ -970,7 +970,7 @@ def _has_probabilities(self) -> bool:
         says = _says_probabilities(self._loss(2))
     if not says:
         raise AttributeError(
-            "Set loss='logistic' and fit again for probabilities: this loss has scores alone, see "
+            "Set loss='logistic' before you fit for probabilities: this loss has scores alone, see "
             "decision_function. (loss='auto' is logistic with mechanism='gradient'.)"
         )
     return True
