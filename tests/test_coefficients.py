@@ -363,17 +363,6 @@ def test_a_sketch_without_histograms_has_no_coefficients():
         model.fit(X, X[:, 0]).coefficients()
 
 
-def test_of_protected_persons_there_is_no_population():
-    frame, buys = shop(1500, 0)
-    model = M2MClassifier(
-        schema=SHOP, classes=["no", "yes"], max_rows_per_group=2, noise_seed=0, **SMALL
-    )
-    answer = model.fit(frame, buys, groups=np.arange(1500) // 2).coefficients(["visits"])
-    assert np.all(np.isfinite(answer.interval()))
-    with pytest.raises(ValueError, match="rows of one group are no independent sample"):
-        answer.interval(covers="population")
-
-
 # ------------------------------------------------------------------ what they are made of
 
 

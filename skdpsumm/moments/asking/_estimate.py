@@ -15,10 +15,6 @@ from sklearn import get_config
 
 # Of a step.
 _ROUNDING = 1e-9
-ROWS_OF_GROUPS = (
-    "rows of one group are no independent sample, and the release does not tell how alike they "
-    "are. Use covers='table'."
-)
 _NO_SAMPLING = "no sampling error of rows is computed for this statistic. Use covers='table'."
 
 
@@ -198,8 +194,9 @@ class Estimate(NDArrayOperatorsMixin):
             lie.
             "noise": the mean of the answer over the noise of the release, which may be far from the
             truth.
-            "population": the statistic of the population, if the rows of the table are a random
-            sample of it: "table", and the sampling error of the rows.
+            "population": the statistic of the population, if the rows of the table, or the groups
+            that are protected, are a random sample of it: "table", and the sampling error. That of
+            groups is the largest that they can have, as if the rows of each group were alike.
 
         Notes
         -----

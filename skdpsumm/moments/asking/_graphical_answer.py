@@ -124,7 +124,7 @@ class GraphicalAnswer:
             self.value,
             self.noise_std_error,
             ends=question.ends or self.ends,
-            sampling=self._answers.no_sampling or self.sampling,
+            sampling=self.sampling,
             possible=self.possible,
             labels=question.labels,
             frame=frame,
@@ -172,7 +172,7 @@ class GraphicalAnswer:
     def sampling(self) -> Floats:
         """Return the standard deviation that a random choice of the rows gives to the answer."""
         found = self._joined([part.sampling() for _, part in self._parts])
-        return self._moved(np.sqrt(found / self._n_rows))
+        return self._moved(np.sqrt(found / self._answers.n_independent))
 
     def _possible(self) -> tuple[Any, Any]:
         question = self._question
@@ -208,11 +208,6 @@ class GraphicalAnswer:
                 (self._constant & ~self._unseen, True),
             ):
                 warn_of_constants(holds[None], ~constant, certain=certain)
-
-    @property
-    def no_sampling(self) -> str | None:
-        """Why the sampling error of the rows is not known, None where it is."""
-        return self._answers.no_sampling
 
     @cached_property
     def _rough_errors(self) -> Errors:

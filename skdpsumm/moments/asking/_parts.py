@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ...sketches._file import most_rows_of_a_unit
 from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
-from ._estimate import ROWS_OF_GROUPS
 from ._filled_cells import FilledCells, Inside
 from ._positions import NamedRows, column_of, evaluate_rows, values_at
 
@@ -70,9 +70,12 @@ class ModelAnswers:
         return self.model.n_rows
 
     @property
-    def no_sampling(self) -> str | None:
-        """Why the sampling error of the rows is not known, None where it is."""
-        return None if self.model.sketch.privacy.unit == "one row" else ROWS_OF_GROUPS
+    def n_independent(self) -> float:
+        """How many independent rows tell as much of a population as these, at least.
+
+        If k rows of a person count, they may be alike: then they tell no more than one.
+        """
+        return self.n_rows / most_rows_of_a_unit(self.model.sketch.privacy)
 
     def inside(self, j: int) -> Inside:
         """Return how well is known where in the cells of a column its rows lie."""

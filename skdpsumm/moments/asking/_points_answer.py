@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...sketches._file import most_rows_of_a_unit
 from ..inferring._regression import MomentRegression
 from ..inferring._shift import Shift
-from ._estimate import ROWS_OF_GROUPS, Estimate
+from ._estimate import Estimate
 from ._positions import FEW_POINTS, Positions, evaluate_rows, values_at
 from ._question import ColumnCondition, OfGroups, Question
 from ._warnings import (
@@ -128,7 +129,7 @@ class PointsAnswer:
             self.noise_std_error,
             std_error=None if question.is_mean or question.ends else self.std_error,
             ends=question.ends or (self.ends if question.is_mean else None),
-            sampling=self._sampling_of_rows(),
+            sampling=None if question.ends else self.sampling,
             possible=self.possible,
             labels=question.labels,
             frame=frame,
@@ -170,22 +171,19 @@ class PointsAnswer:
         of_residuals = 0.0 if self._shift is None else self._shift.of_residuals
         return np.sqrt(of_residuals * np.maximum(rest, 0.0))
 
-    def _sampling_of_rows(self) -> Callable[[], NDArray] | str | None:
-        if self._model.sketch.privacy.unit != "one row":
-            return ROWS_OF_GROUPS
-        return self.sampling if self._question.ends is None else None
-
     def sampling(self) -> NDArray[np.float64]:
         """Return the standard deviation that a random choice of the rows gives to the answer."""
         again = self._asked.at_points()
         weights, values = again.model.weights, again.values
+        # Rows of a person may be alike, and then tell no more than one.
+        n_independent = self._n_rows / most_rows_of_a_unit(self._model.sketch.privacy)
         if self._question.is_mean:
             square = weights @ values**2 - (weights @ values) ** 2
-            error = np.sqrt(np.maximum(square, 0.0) / self._n_rows)
+            error = np.sqrt(np.maximum(square, 0.0) / n_independent)
             return self._question.without_clipping(error, self._n_rows)
         assert self._question.then is not None
         centred = values - self._mean
-        covariance = (centred * weights[:, None]).T @ centred / self._n_rows
+        covariance = (centred * weights[:, None]).T @ centred / n_independent
         draws = _normal(self._mean, covariance, np.random.default_rng(0))
         return np.std([self._question.then(draw, self._n_rows) for draw in draws], axis=0)
 

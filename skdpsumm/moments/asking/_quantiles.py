@@ -111,7 +111,7 @@ class InverseCDF:
             value,
             lambda: half(lambda answer: answer.noise_std_error()),
             ends=lambda z: moved(lambda answer: answer.ends(z)),
-            sampling=answers[0].no_sampling or (lambda: half(lambda answer: answer.sampling())),
+            sampling=lambda: half(lambda answer: answer.sampling()),
             possible=possible,
             labels=labels,
             frame=frame,

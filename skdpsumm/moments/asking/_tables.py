@@ -206,7 +206,7 @@ class TableAnswer:
             self.shares * self._scale,
             lambda: np.sqrt(self._noise),
             ends=self._ends,
-            sampling=self._answers.no_sampling or self._sampling,
+            sampling=self._sampling,
             possible=self._possible,
             labels=[axis.labels for axis in self._axes],
             axes=[axis.name for axis in self._axes],
@@ -234,7 +234,7 @@ class TableAnswer:
         warn_of_the_wide(self._answers.model.sketch, rough, found, names)
 
     def _sampling(self) -> Floats:
-        rows = np.maximum(self._whole * self._answers.n_rows, 1.0)
+        rows = np.maximum(self._whole * self._answers.n_independent, 1.0)
         return np.sqrt(self.shares * (1 - self.shares) / rows) * self._scale
 
     def _ends(self, z: float) -> tuple[Floats, Floats]:

@@ -171,7 +171,7 @@ class Regression:
             value,
             answer.noise_std_error,
             ends=ends,
-            sampling=answer.no_sampling or answer.sampling,
+            sampling=answer.sampling,
             labels=[names] if value.ndim == 1 else [classes, names],
             frame=frame,
         )
