@@ -144,6 +144,18 @@ def test_to_frame_is_of_the_library_of_the_data():
     assert isinstance(two("pandas").to_frame(), pd.DataFrame)
 
 
+@pytest.mark.parametrize("covers", ["table", "noise", "population"])
+def test_to_frame_has_the_ends_of_the_interval(covers):
+    low, high = two().interval(0.8, covers=covers).T
+    for library in ("pandas", "polars"):
+        table = two(library).to_frame(0.8, covers=covers)
+        assert list(table.columns)[-4:] == ["value", "std_error", "low", "high"]
+        np.testing.assert_array_equal(table["low"], low)
+        np.testing.assert_array_equal(table["high"], high)
+    table = Estimate(np.zeros((2, 3)), lambda: np.ones((2, 3)), frame="pandas").to_frame(0.8)
+    assert table.shape == (6, 4)
+
+
 def on_grid(std):
     return Estimate(np.array([40.0, 50.0]), lambda: np.array(std), labels=[["a", "b"]], step=2.0)
 

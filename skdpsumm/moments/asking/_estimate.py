@@ -251,19 +251,40 @@ class Estimate(NDArrayOperatorsMixin):
             self._sampling = np.asarray(self._sampling(), dtype=np.float64)
         return self._sampling.reshape(self.shape)
 
-    def to_frame(self) -> Any:
+    def to_frame(self, level: float | None = None, *, covers: str = "table") -> Any:
         """Return a data frame: one row per entry, with its value and its standard error.
+
+        Parameters
+        ----------
+        level : float, default=None
+            Add the ends of `interval` at this level.
+        covers : {"table", "noise", "population"}, default="table"
+            As in `interval`.
 
         Returns
         -------
         pandas.DataFrame or polars.DataFrame
-            Columns "value" and "std_error", and one for each of `axes` where there are any. Else
-            names are the index; a column "name" in a frame of polars, which `value` would be of.
+            Columns "value" and "std_error", with a level "low" and "high", and one for each of
+            `axes` where there are any. Else names are the index; a column "name" in a frame of
+            polars, which `value` would be of.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsumm import Estimate
+        >>> answer = Estimate(np.array([5.0, 7.0]), lambda: np.array([0.1, 0.2]), frame="pandas")
+        >>> answer.to_frame(0.95).round(2)
+           value  std_error   low  high
+        0    5.0        0.1  4.80  5.20
+        1    7.0        0.2  6.61  7.39
         """
         columns: dict[str, Any] = {
             "value": self._value.ravel(),
             "std_error": self.std_error.ravel(),
         }
+        if level is not None:
+            low, high = self.interval(level, covers=covers).reshape(-1, 2).T
+            columns |= {"low": low, "high": high}
         polars = self._library() == "polars"
         if self.axes:
             where = np.indices(self.shape).reshape(len(self.shape), -1)
