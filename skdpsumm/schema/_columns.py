@@ -360,8 +360,9 @@ FAULTS = {
     ),
     "": (
         "must hold finite numbers; if these are written as words, convert them, such as by "
-        "astype(float). If its values are names, list them in the schema as a Categorical, or "
-        "leave the column out."
+        "astype(float). If they are dates, make them numbers of a public unit, such as days: "
+        "(pandas.to_datetime(t) - datetime(2020, 1, 1)) / timedelta(days=1). If they are names, "
+        "list them in the schema as a Categorical, or leave the column out."
     ),
 }
 
