@@ -203,3 +203,12 @@ def test_units_are_printed_and_names_stay_names():
         assert "years" not in str(answer.to_frame())
     assert float(m2m.mean()["age"]) == pytest.approx(ages.mean(), abs=2)
     assert "years" not in repr(m2m.variance())
+
+
+def test_units_are_printed_of_each_group():
+    schema = TableSchema({"age": Numeric(0, 9, step=1, unit="years"), "sex": ["f", "m"]})
+    people = pd.DataFrame({"age": np.arange(900) % 10, "sex": ["f", "m"] * 450})
+    m2m = M2MEstimator(schema=schema, random_state=0).fit(people)
+    for answer in (m2m.mean(by="sex"), m2m.quantile("age", [0.2, 0.8], by="sex")):
+        assert repr(answer).count("(years)") == answer.value.size
+        assert "(years)" not in str(answer.value)

@@ -147,7 +147,7 @@ class StatisticsMixin:
         parts = [of(j) for j in which]
         low, high = self._ranges(which).T
         whole = OfGroups.side_by_side(parts)
-        return self._answer(
+        answer = self._answer(
             whole,
             table,
             linear=table,
@@ -159,6 +159,8 @@ class StatisticsMixin:
                 f"the mean of {n!r} where {axis.name} = {c}" for c in axis.labels for n in names
             ],
         )
+        answer.units = tuple(self._asked.columns[j].unit for j in which) * len(axis)
+        return answer
 
     def missing_share(self) -> Estimate:
         """Return the share of the rows whose value is missing, of each column that may lack some.
@@ -527,8 +529,7 @@ class StatisticsMixin:
                 if not self._ask(below, judged=below, about=about).warned:
                     warn_of_the_wide(self._regression.sketch, found, found, about)
         found.step = self._asked.step(j)
-        if by is None:
-            found.units = (self._asked.columns[j].unit,) * len(levels)
+        found.units = (self._asked.columns[j].unit,) * np.asarray(found).size
         return found
 
     def _inverse(self, j: int, levels: NDArray, n_steps: int) -> InverseCDF:
