@@ -526,7 +526,8 @@ class StatisticsMixin:
             if len(levels) <= _MOST_QUESTIONS:  # only to be judged, now that the places are known
                 found.step = self._asked.step(j)
                 below = self._at_most(j, np.asarray(found))
-                if not self._ask(below, judged=below, about=about).warned:
+                judged = self._ask(below, judged=below, about=about)
+                if isinstance(judged, PointsAnswer) and not judged.warned:
                     warn_of_the_wide(self._regression.sketch, found, found, about)
         found.step = self._asked.step(j)
         found.units = (self._asked.columns[j].unit,) * np.asarray(found).size
@@ -548,7 +549,8 @@ class StatisticsMixin:
     def _quantiles_of_model(
         self, inverse: InverseCDF, axis: Axis | None, names: list[str], about: list[str]
     ) -> Estimate:
-        j, step = inverse.column, self._asked.step(inverse.column)
+        assert self._model is not None
+        j, step, sketch = inverse.column, self._asked.step(inverse.column), self._model.sketch
         if axis is None:
             answer = self._ask(self._at_most(j, inverse.cuts))
             return inverse.estimate(
