@@ -554,7 +554,7 @@ class StatisticsMixin:
         if axis is None:
             answer = self._ask(self._at_most(j, inverse.cuts))
             return inverse.estimate(
-                [answer], [names], self._bound(j), self._frame, about, step, self._model.sketch
+                [answer], [names], self._bound(j), self._frame, about, step, sketch
             )
 
         def below(rows: NDArray, k: int) -> NDArray:
@@ -569,9 +569,7 @@ class StatisticsMixin:
         ]
         about = [f"{one} where {axis.name} = {label}" for label in axis.labels for one in about]
         labels = [axis.labels, names]
-        return inverse.estimate(
-            answers, labels, self._bound(j), self._frame, about, step, self._model.sketch
-        )
+        return inverse.estimate(answers, labels, self._bound(j), self._frame, about, step, sketch)
 
     def _quantile_ends(self, j: int, levels: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
         """Return the ends of quantiles, read off those of the shares of rows in whole bins."""
