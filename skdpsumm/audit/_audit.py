@@ -217,8 +217,9 @@ def _matrix(outputs: list[Any]) -> Floats:
         matrix = np.array(outputs, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            "release must return a number or a 1-D array of numbers, of one length in all calls "
-            f"(pad it to a public length); numpy says: {error}"
+            "release must return a number or a 1-D array of numbers, of one length in all calls: "
+            "pad it to a public length, or return one number, such as the log likelihood ratio of "
+            f"an adaptive sketch; numpy says: {error}"
         ) from error
     if matrix.ndim > 2 or matrix.size == 0:
         raise ValueError(
