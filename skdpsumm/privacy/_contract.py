@@ -57,7 +57,8 @@ class PrivacyGuarantee:
     simulated : bool
         True where the noise came from a seed (`noise_seed`): a simulation, which protects nobody.
     idealised : bool
-        True where the noise was sampled in floating point, for want of an exact sampler.
+        True where noise, or the trials of a search, were drawn in floating point, for want of an
+        exact sampler.
     noise : str
         How large the noise of the release is, where that is known, for people to read. It is no
         part of the promise: it does not count in comparisons, and sums and files leave it out.
@@ -118,7 +119,7 @@ class PrivacyGuarantee:
             f"against {self.against}, given {self.given}"
         )
         if self.idealised:
-            lines.append("idealised: the noise was sampled in floating point")
+            lines.append("idealised: noise or trials were drawn in floating point")
         lines += [self.noise] if self.noise else []
         return f"<PrivacyGuarantee {self._cost()}\n  " + "\n  ".join(lines) + ">"
 
