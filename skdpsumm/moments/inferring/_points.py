@@ -162,9 +162,9 @@ def draw_points(
         "uniform": on the ranges and categories. "marginals": independent columns, each drawn from
         the sketch's own private histogram of it. "auto": from the graphical model of all
         histograms, which is "marginals" where they are of single columns; "uniform" where there
-        are none, whatever `M2MEstimator` makes of it. "kde": from a kernel density of those, moved
-        and weighted to match the sketch. `KDE`: from that of public points. An array: those public
-        points.
+        are none (`M2MEstimator` chooses before it asks). "kde": from a kernel density of the
+        points of "auto", moved and weighted to match the sketch. `KDE`: from that of public
+        points. An array: those public points.
     sketch : PrivateSketch
     columns : TableSchema
         With the range of every numeric column.
