@@ -16,7 +16,7 @@ SKETCHERS = {"rff": RFFSketcher(100), "race": RACESketcher(20, n_buckets=10, ban
 
 
 def bands(seed, n=8000):
-    """Return five columns in [0, 1] near two curves, of no table that anything was tuned on."""
+    """Return five columns in [0, 1] near two curves; no constant was chosen on them."""
     rng = np.random.default_rng(seed)
     t, up = rng.beta(1, 4, n), rng.random(n) < 0.7
     X = np.column_stack([t, t**2, np.where(up, t, 0.9 - t), 0.05 + 0.1 * up, np.sqrt(t) / 2])

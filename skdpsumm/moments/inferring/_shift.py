@@ -13,7 +13,7 @@ _N_PROBES = 64
 # A solution of conjugate gradients for these draws need not be better than they are.
 _ROUGH_TOLERANCE = 1e-4
 # Of the features, those that have to tell more than noise for points to follow them. Measured:
-# tables with two fifths and more gain from it, one with a twentieth loses (docs/m2m.md).
+# tables with a third and more gain from it, one with a twentieth loses (docs/m2m.md).
 _FEWEST_TOLD = 0.25
 # Rows no more unlike points on the ranges than this are read by these as well as can be.
 _LIKE_POINTS = 0.01
