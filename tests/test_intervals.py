@@ -1,6 +1,7 @@
 """Intervals hold the truth wherever in their bins the rows lie, and nothing that is impossible."""
 
 import warnings
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsumm import (
+    AdaptiveSketcher,
     AnswerWarning,
     HistogramSketcher,
     M2MClassifier,
@@ -484,3 +486,61 @@ def test_a_condition_that_is_multiplied_is_one(scaled):
         assert low <= scaled(condition(rows)).mean() <= high
         expected = sorted(float(scaled(end)) for end in plain.interval())
         assert [low, high] == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+# ---- pairs that were not counted because their noise would have been too large
+
+
+def elderly(seed, n=5000):
+    """Return people whose age and health go together, and eight columns more; sat is the target."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, n).astype(float)
+    ill = rng.random(n) < 1 / (1 + np.exp(-(age - 65) / 8))
+    health = np.clip(5 - 2.0 * ill - rng.integers(0, 2, n), 1, 5)
+    school = rng.choice(["low", "mid", "high"], n, p=[0.3, 0.5, 0.2])
+    columns = {
+        "age": age,
+        "health": health,
+        "school": school,
+        "income": rng.lognormal(10 + 0.4 * (school == "high"), 0.6).clip(0, 300_000),
+        "sat": np.clip(np.round(health * 0.5 + rng.normal(1.5, 1, n)), 1, 5),
+    }
+    return pd.DataFrame(columns | {f"c{k}": rng.choice(list("abcdef"), n) for k in range(6)})
+
+
+ELDERLY = {
+    "age": Numeric(18, 90, step=1),
+    "health": Numeric(1, 5, step=1),
+    "school": ["low", "mid", "high"],
+    "income": (0, 300_000),
+    "sat": Numeric(1, 5, step=1),
+} | {f"c{k}": list("abcdef") for k in range(6)}
+
+
+def old_and_ill(rows):
+    return (rows["age"] >= 60) & (rows["health"] <= 2)
+
+
+def educated_and_rich(rows):
+    return (rows["school"] == "high") & (rows["income"] > 40_000)
+
+
+def test_few_rows_and_a_target_leave_pairs_uncounted_and_intervals_say_so():
+    held = []
+    for k in range(4):
+        people = elderly(k)
+        sketcher = AdaptiveSketcher(ELDERLY, target="sat", epsilon=1.0)
+        m2m = M2MEstimator(sketcher, random_state=0).fit(people)
+        for question in (old_and_ill, educated_and_rich):
+            low, high = m2m.estimate(question).interval()
+            held.append(low <= question(people).mean() <= high)
+    assert np.mean(held) >= 7 / 8  # 1 / 8 to 3 / 8 of them did where only phi was allowed for
+
+
+def test_nothing_of_a_pair_is_overlooked_where_its_noise_is_small():
+    people = pd.concat([elderly(k) for k in range(12)], ignore_index=True)
+    m2m = M2MEstimator(AdaptiveSketcher(ELDERLY, epsilon=3.0), random_state=0).fit(people)
+    model = m2m._model_answers.model
+    square = model.phi[0] ** 2
+    pairs = [p for p in combinations(range(6), 2) if not model.model.residuals.covers(p)]
+    assert all(model.square_of(pair) == square for pair in pairs)

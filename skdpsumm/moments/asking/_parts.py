@@ -543,7 +543,8 @@ class PointsPart:
         # Means of few rows each take more away than what they tell.
         taken = min(n_means / _SWEEPS / len(rest), 0.5)
         spread = self._variance(rest) / (1 - taken)
-        return max(model.phi) ** 2 * model.of_pairs(self.columns, rest, spread)
+        square = max(max(model.phi) ** 2, model.square_of(self.columns))
+        return square * model.of_pairs(self.columns, rest, spread)
 
     def _cells_of(self, group: Group) -> NDArray[np.int64]:
         """Return the cell of each point in the table of a group."""

@@ -363,7 +363,8 @@ class TableAnswer:
                 if len(part) == 2:
                     aligned, size = self._of_pair(part, margins)
                     power = model.of_pair(part, aligned, power, size)
-                total += model.phi[len(part) > 2] ** 2 * power
+                square = model.square_of(part) if len(part) == 2 else model.phi[1] ** 2
+                total += square * power
         return total
 
     def _of_pair(self, part: Group, margins: Sequence[Floats]) -> tuple[Floats, Floats]:

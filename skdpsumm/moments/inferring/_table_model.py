@@ -63,6 +63,9 @@ _MANY_CELLS = 4096
 _STEEPEST = 0.9
 # Of pairs that were not counted, on Adult and tables like it, where the last found next to nothing.
 _UNSEEN_SQUARE = 0.025**2
+# Part of the rows that a choice of groups may overlook without a word: see `_overlooked`.
+_NOTICED = 0.1
+_MEAN_NOISE = math.sqrt(2 / math.pi)
 _SMALLEST = 1e-300
 
 
@@ -303,7 +306,7 @@ class TableModel:
         for part, spread in _variance_parts(means, margins):
             group = tuple(ordered[k] for k in part)
             if len(part) == 2 and not covers(group):
-                total += self.phi[0] ** 2 * self._of_pair(ordered, part, means, spread)
+                total += self.square_of(group) * self._of_pair(ordered, part, means, spread)
             elif len(part) > 2 and not covers(group):
                 total += self.phi[1] ** 2 * spread
         return np.sqrt(total)
@@ -423,6 +426,34 @@ class TableModel:
             square = found.mean() + found.std() / math.sqrt(len(found)) + unknown
         phi = math.sqrt(max(square, 0.0))
         return phi, max(phi, _OF_PAIRS * pairs)
+
+    def square_of(self, columns: Group) -> float:
+        """Return the square of phi for a group of columns that was not counted."""
+        pairs = [p for p in combinations(columns, 2) if not self.model.residuals.covers(p)]
+        overlooked = max((self._overlooked(pair) for pair in pairs), default=0.0)
+        return self.phi[len(columns) > 2] ** 2 + overlooked
+
+    def _overlooked(self, pair: Group) -> float:
+        """Return the square of what the choice of groups may have overlooked in a pair.
+
+        A group is chosen for the rows that are elsewhere than the model has them, less what the
+        noise of its own count would be. So a pair of many cells was left out not only where the
+        model explains it: all that is known is that it misplaces no more rows than the difference
+        of this noise to that of the smallest group that was chosen, and what that one misplaced. A
+        part phi of the rows, at least, is misplaced in a pair with an error of phi.
+        """
+        least, cell = self._chosen_noise
+        hidden = cell * self.n_cells(pair) / self.n_rows - least - _NOTICED
+        return min(max(hidden, 0.0) ** 2, _TYPICAL_SQUARE)
+
+    @cached_property
+    def _chosen_noise(self) -> tuple[float, float]:
+        """The least noise in a pair that was chosen, as a part of the rows; and in each cell."""
+        chosen = [m for m in self._pairs if m.phase > min(one.phase for one in self._pairs)]
+        if not chosen:
+            return 0.0, 0.0
+        cell = _MEAN_NOISE * float(np.median([np.mean(m.std) for m in chosen]))
+        return cell * min(m.counts.size for m in chosen) / self.n_rows, cell
 
     @cached_property
     def _pairs(self) -> list[Marginal]:
