@@ -88,28 +88,28 @@ def _distance(summarizer: PrivateMMDSummarizer, rows: Any, target: Any) -> float
 class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin, BaseEstimator):
     """Select rows of many owners that match a target, and train an estimator on them.
 
-    The summarizer is fitted inside `fit`, so both parts have parameters that a search can set:
-    ``summarizer__epsilon``, ``estimator__C``.
+    Set and search the parameters of both parts, such as ``summarizer__epsilon`` and
+    ``estimator__C``: the summarizer is fitted inside `fit`.
 
     Parameters
     ----------
     estimator : estimator
-        Trained on the chosen rows and their labels.
+        Trained on the chosen rows and their labels. Begin it with a `PublicVectorizer` where rows
+        hold words or missing values, since it gets the chosen rows as they are.
     summarizer : PrivateMMDSummarizer
-        With a schema, or a number as gamma. The estimator is trained on the chosen rows as they
-        are, so begin it with a `PublicVectorizer` where they hold words or missing values. With
-        ``reveal="features"`` it is trained, and predicts, on phi(x).
+        Give it a schema, or a number as gamma. With ``reveal="features"`` the estimator is trained,
+        and predicts, on phi(x).
 
     Attributes
     ----------
     summarizer_ : PrivateMMDSummarizer
     estimator_ : estimator
     mmd_ : float
-        MMD of the chosen rows to the target (to 10,000 rows of it at most), exact: for the curator
-        alone. Of rows, also where groups are protected.
+        Exact MMD of the chosen rows to the target (to at most 10,000 rows of it), for the curator
+        alone. It is of rows, also where groups are protected.
     privacy_ : SummaryPrivacy
-        That of the summarizer, and that the model was trained on real rows (with "sketches":
-        synthetic ones).
+        The summarizer's guarantees, which also say that the model was trained on real rows (with
+        "sketches": synthetic ones).
     classes_ : ndarray, for classifiers
         The classes among the chosen rows.
     n_features_in_ : int
@@ -117,14 +117,15 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
 
     Notes
     -----
-    ``score(X_test, y_test)`` *is no accuracy*: in a search X and y are held-out rows of the
-    *owners*, on whose distribution the model is not meant to be good, so `score` looks at neither.
-    It uses labelled rows of the target where it or `fit` was given such (``X_holdout``,
-    ``y_holdout``, which metadata routing brings), and returns minus the MMD between chosen rows
-    and target else. Both are exact, no releases.
-    Behind transformers, ``Pipeline(transform_input=["X_target", "X_holdout"])`` under
-    ``sklearn.set_config(enable_metadata_routing=True)`` has both transformed (what is routed to
-    `score` would not be); wrap them in `Public` in a search. Holds private data once fitted.
+    To get an accuracy, give `score` or `fit` labelled rows of the target (``X_holdout``,
+    ``y_holdout``, which metadata routing brings). ``score(X_test, y_test)`` *is no accuracy*: in a
+    search, X and y are held-out rows of the *owners*, on whose distribution the model is not meant
+    to be good, so `score` looks at neither. Without labelled rows of the target it returns minus
+    the MMD between chosen rows and target. Both are exact, no releases.
+
+    Behind transformers, make a ``Pipeline(transform_input=["X_target", "X_holdout"])`` under
+    ``sklearn.set_config(enable_metadata_routing=True)``, which transforms both (what is routed to
+    `score` would not be). In a search, wrap them in `Public`. Holds private data once fitted.
 
     Examples
     --------
@@ -176,11 +177,13 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         X : array-like or frame of shape (n_samples, n_features)
             Rows of all owners.
         y : array-like of shape (n_samples,), default=None
+            Their labels. None serves estimators that need none.
         X_target, owners, groups, target_groups : as in `PrivateMMDSummarizer.fit`
         X_holdout, y_holdout : array-like or `Public`, default=None
-            Labelled rows of the target's population that are kept for `score`.
+            Labelled rows of the target's population, kept for `score`. None, as you may give them
+            to `score` instead, or have none.
         **params
-            For the estimator's `fit`; what has one entry per row is cut to the chosen rows.
+            For the estimator's `fit`. What has one entry per row is cut to the chosen rows.
 
         Returns
         -------
@@ -243,15 +246,15 @@ class SummarizedEstimator(DelegatingMixin, PrivacyReprMixin, MetaEstimatorMixin,
         Parameters
         ----------
         X, y : array-like
-            What a search holds out are rows of the owners. X is checked, and neither is used.
+            Rows of the owners, which is what a search holds out. X is checked, and neither is used.
         X_holdout : array-like or `Public`, default=None
-            Rows of the target's population that had no part in `fit`. None takes those that `fit`
-            was given to keep.
+            Rows of the target's population that had no part in `fit`. None takes those that you
+            gave to `fit`, so that a search can score with them.
         y_holdout : array-like or `Public`, default=None
-            Their labels.
+            Their labels. None takes those that you gave to `fit`, as for X_holdout.
         sample_weight : array-like, default=None
-            Weights of the rows of X_holdout. (A search that routes weights cuts those to its own
-            folds, which are of other rows.)
+            Weights of the rows of X_holdout. None counts each row once. (A search that routes
+            weights cuts them to its own folds, which are of other rows.)
 
         Returns
         -------

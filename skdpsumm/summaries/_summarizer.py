@@ -89,128 +89,141 @@ class _Draft:
 class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
     """Choose rows from many owners that match a target, while owners learn nothing of one another.
 
-    A consumer holds a few rows D_v of the population they care about; K owners hold many rows of
-    other populations. A curator whom all trust chooses p rows whose maximum mean discrepancy (MMD)
-    to D_v is small. Holds private data once fitted.
+    You are a consumer with a few rows D_v of the population that you care about. K owners hold
+    many rows of other populations. A curator whom all trust chooses p of their rows, so that the
+    maximum mean discrepancy (MMD) to D_v is small. Holds private data once fitted.
 
     Parameters
     ----------
     n_select : int, default=100
-        p, how many rows to choose; fewer, with a UserWarning, where fewer were received.
+        p, how many rows to choose. 100 is a start: more rows train a better model, and show more of
+        the owners' rows to you. Where fewer were received, fewer are chosen, with a UserWarning.
     protocol : {"propose", "pool", "posted", "ask_all", "auction", "sketches"} or Protocol, \
 default="propose"
-        How curator and owners talk: `Propose`, `Pool`, `Posted`, `AskAll`, or `Auction`, which is
-        the paper's and has no valid guarantee. With "sketches" (`Sketches`) no row leaves an owner:
-        each releases a private sketch of X and y, and the summary is synthetic rows. A name stands
-        for the defaults of its class; an object sets its parameters: ``Propose(parsimony=6)``,
-        ``Sketches(label=["no", "yes"])``.
+        How curator and owners talk. `Propose` is the default since it takes one round and tells
+        owners nothing of the rows of others; `Pool`, `Posted` and `AskAll` are the alternatives.
+        `Auction` is the paper's, and has no valid guarantee. With "sketches" (`Sketches`) no row
+        leaves an owner: each releases a private sketch of X and y, and the summary is synthetic
+        rows. A name stands for the defaults of its class. To set its parameters, give an object:
+        ``Propose(parsimony=6)``, ``Sketches(label=["no", "yes"])``.
     schema : TableSchema or what stands for one, default=None
-        Public description of the columns. Tables are read through it as they come, with words and
-        missing values where it says so, and rows are compared as vectors (`PublicVectorizer`); the
-        rows that are chosen are yours, unchanged. None takes columns of numbers as they are.
+        Public description of the columns. Give one for tables with words or missing values: it says
+        how to read them, and rows are compared as vectors (`PublicVectorizer`). The rows that are
+        chosen stay as they were. None, as tables of numbers need no schema, takes X as it is.
     gamma : "auto" or float, default="auto"
         Of the kernel ``exp(-gamma |x - y|^2)`` of the vectors. "auto" follows from the schema
-        alone. Without a schema you have to give a number, per squared unit of the columns, from
-        public knowledge: where it is too large, no two rows are alike and the choice is random.
-        `fit` warns where what was released of the target tells so.
+        alone, so it tells nothing of a row. Without a schema, give a number from public knowledge,
+        per squared unit of the columns. Where it is too large, no two rows are alike and the choice
+        is random. `fit` warns where what was released of the target tells so.
     n_components : int, default=1000
-        d, the number of random Fourier features; their error per score is about
-        ``1 / sqrt(d)`` and their noise does not grow with d, so take many.
+        d, the number of random Fourier features. Take many, as the default does: their error per
+        score is about ``1 / sqrt(d)``, and their noise does not grow with d.
     epsilon, delta : float, default=1.0, 1e-6
         The guarantee of `fit`: for the target, against owners; and, where a protocol broadcasts
-        anything about the rows received, for the rows of each owner, against the others.
-        ``delta=0`` takes Laplace noise, ``epsilon=np.inf`` none.
+        anything about the rows received, for the rows of each owner, against the others. The
+        defaults are a usual epsilon, and a delta below 1 / n for tables of fewer than a million
+        rows. ``delta=0`` takes Laplace noise, ``epsilon=np.inf`` none.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        Whether a neighbour has one row more or less, or other values in one row. The default keeps
+        the number of rows private; "replace_one" takes it as public.
     max_rows_per_group : int, "average" or None, default=None
-        None protects single rows. Otherwise `fit` takes `groups` and `target_groups`, and protects
-        groups of rows, usually all of a person. An int k keeps k rows of each group, chosen by
-        secret coins, of the target, and of each owner by itself: a group is taken to have rows of
-        one owner only. "average" has each group of the target count once, and keeps all rows; it
-        serves protocols that tell owners nothing of the rows of others ("propose", "pool").
+        Set it where a person has several rows: `fit` then takes `groups` and `target_groups`, and
+        protects groups of rows, usually all of a person. None protects single rows, as most tables
+        have one row per person. An int k keeps k rows of each group, chosen by secret coins, of the
+        target, and of each owner by itself: a group is taken to have rows of one owner only.
+        "average" has each group of the target count once, and keeps all rows; it serves protocols
+        that tell owners nothing of the rows of others ("propose", "pool").
     release : {"gaussian", "mwem"} or MWEMRelease, default="gaussian"
-        How the target's mean embedding is released: noise on the sum (Laplace noise with
-        ``delta=0``), or the paper's h2 with its calibration corrected (`MWEMRelease`). Noise on
-        the sum is better wherever we looked.
+        How the target's mean embedding is released. "gaussian" adds noise to the sum (Laplace noise
+        with ``delta=0``), which is better wherever we looked. "mwem" is the paper's h2 with its
+        calibration corrected (`MWEMRelease`).
     n_target : int, default=None
         A public number to divide the target's sum by; a wrong one only scales the mean. None
-        releases the number of rows with noise ("gaussian" under add-remove only).
+        releases the number of rows with noise, so that you need not publish it ("gaussian" under
+        add-remove only).
     reveal : {"rows", "features"}, default="rows"
-        "features" makes owners hand over phi(x) only, and `fit_resample` return it. It is no
-        privacy, for x can be computed from phi(x); it serves consumers who train linear models on
-        phi.
+        What owners hand over. "rows" serves every consumer. With "features" they hand over phi(x)
+        only, and `fit_resample` returns it, for consumers who train linear models on phi. That is
+        no privacy, since x can be computed from phi(x).
     shares : mapping from owner to positive number, default=None
-        Public shares of the rows asked of each owner. None is equal shares among the owners that
-        occur, whose names then count as public; a mapping must name all, also those without rows.
+        Public shares of the rows asked of each owner. None gives equal shares to the owners that
+        occur, since nobody knows in advance who has rows like the target; their names then count as
+        public. A mapping must name all owners, also those without rows.
     max_share_per_owner : float, default=None
-        The largest part of the summary that may be one owner's rows, in (0, 1]: the most harm that
-        an owner does who sends copies, false labels or rows made for the purpose. None is 2.5
-        times the owner's share, 1 / K where all K owners have equal shares, and at least 0.25. An
-        honest owner that alone holds what is like the target is held back, too; a UserWarning says
-        where the bound was reached, and 1 is no bound.
+        The largest part of the summary that may be one owner's rows, in (0, 1]. It limits the harm
+        done by an owner who sends copies, false labels or rows made for the purpose. None is 2.5
+        times the owner's share (1 / K where all K owners have equal shares), and at least 0.25: it
+        leaves room for owners who have more rows like the target. An honest owner that alone holds
+        what is like the target is held back, too. A UserWarning says where the bound was reached;
+        if you trust the owners, set 1, which is no bound.
     target_is_owners : bool, default=False
-        Say True where rows of the target are the owners' own, be it some of them: in a copy, in
+        Say True where rows of the target are the owners' own, even a few of them: in a copy, in
         another order, or behind a pipeline, which makes two tables of one. Releases about the
         target are then about the owners' rows, too, and the claims count both. A target that is
-        missing, or is the object X itself, always counts so. Otherwise nobody compares rows, for
-        the claims must not depend on them: the claims are given that target and owners share no
-        row (`privacy_.owners.given`).
+        missing, or is the object X itself, always counts so. With False, as targets are usually
+        rows of your own, the claims are given that target and owners share no row
+        (`privacy_.owners.given`). Nobody compares rows, for the claims must not depend on them.
     random_state : int, RandomState or None, default=None
-        Public randomness (frequencies), and the curator's restarts. With ``epsilon=np.inf``, where
-        nothing is kept from anyone, the owners' coins, too.
+        Public randomness (frequencies), and the curator's restarts; None draws new ones in each
+        fit. With ``epsilon=np.inf``, where nothing is kept from anyone, the owners' coins, too.
     noise_seed : int or None, default=None
-        For simulations only: noise and coins from a seed.
+        For simulations only: noise and coins from a seed. None draws them from the operating
+        system, for whoever knows the seed can take the noise off.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges the costs for target and owners, added up. With "sketches" it may be a
-        dict from owner to ledger: each owner then charges its own, once. It names all owners; None
-        stands for no ledger.
+        Where `fit` charges the costs for target and owners, added up. None counts nothing, as the
+        total over fits is yours to cap. With "sketches" it may be a dict from owner to ledger: each
+        owner then charges its own, once. It names all owners; None stands for no ledger.
     n_jobs : int or None, default=None
-        Owners that think at the same time, in threads. The result does not depend on it.
+        How many owners work at the same time, in threads. None is one at a time. The result does
+        not depend on it.
     verbose : int, default=0
-        Print a line per round, with the number of rows received: for the curator alone.
+        Print a line per round, with the number of rows received. 0 prints nothing, since that
+        number is for the curator alone.
 
     Attributes
     ----------
     sample_indices_ : ndarray of int
         The chosen rows of X, in the order chosen.
     owner_counts_ : dict from owner to int
-        How many of them are whose.
+        How many of the chosen rows each owner has.
     owner_values_ : dict from owner to float
-        What they added to ``J = |mu_v|^2 - MMD^2``, summed; for the curator alone.
+        What the rows of each owner added to ``J = |mu_v|^2 - MMD^2``, summed; for the curator
+        alone.
     n_accessed_ : int
-        Rows that the curator received.
+        Number of rows that the curator received.
     privacy_ : SummaryPrivacy
         Guarantees for the target and for the owners' data.
     transcript_ : dict from owner to list of Message
         All that each owner saw.
     dropped_owners_ : dict from owner to str
-        Owners that failed, and why: those of X whose rows cannot be read, or whose labels are
-        missing or of another kind than those of most owners, among them.
+        Owners that failed, and why. Among them are those of X whose rows cannot be read, or whose
+        labels are missing or of another kind than those of most owners.
     embedding_ : Embedding
         phi, public; of the vectors where there is a schema.
     gamma_ : float
         gamma, or what "auto" stands for; public.
     schema_ : TableSchema or None
-        That of the columns of X that are used, in their order.
+        Schema of the columns of X that are used, in their order.
     X_, y_ : array or frame of shape (n_select, n_features), ndarray of shape (n_select,)
-        With "sketches", which sets none of the attributes above that are of rows: synthetic rows
-        that match the target, and their labels (None without y).
+        Synthetic rows that match the target, and their labels (None without y). Only with
+        "sketches", which sets none of the attributes above that are of rows.
     weights_ : ndarray of shape (n_select,)
-        Their weights, which sum to one.
+        Weights of the synthetic rows, which sum to one.
     sketch_ : PrivateSketch
-        The owners' sketches, merged: it may be published. Its last column is the label, "target".
+        The owners' sketches, merged. You may publish it. Its last column is the label, "target".
     effective_sample_size_ : float
-        How many rows of equal weight those were worth, of `Sketches.n_synthetic`, among which `X_`
-        was chosen.
+        How many rows of equal weight the `Sketches.n_synthetic` weighted rows were worth, among
+        which `X_` was chosen.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
     Notes
     -----
     Source: "Differentially Private Distributed Data Summarization under Covariate Shift"
-    (Sarpatwar et al. 2019), with protocols of our own: its auction has no valid
-    guarantee, its bid has the wrong sign, and its MWEM costs three times what is claimed. Without
-    `X_target`, X itself is the target: then its mean embedding is a release about the owners'
-    rows, and the claim for them says so.
+    (Sarpatwar et al. 2019), with protocols of our own. The paper's auction has no valid guarantee,
+    its bid has the wrong sign, and its MWEM costs three times what is claimed. Without `X_target`,
+    X itself is the target. Its mean embedding is then a release about the owners' rows, and the
+    claim for them says so.
 
     Examples
     --------
@@ -272,9 +285,9 @@ default="propose"
     def paper_parameters() -> dict[str, Any]:
         """Return the parameters of the paper's experiments (Table 1), as keyword arguments.
 
-        They run the auction as printed, bid included, and have no valid guarantee. Give the public
-        seed rows by ``params["protocol"].set_params(X_seed=...)``, and the number of target rows
-        by `n_target`.
+        Use them to compare: they run the auction as printed, bid included, and have no valid
+        guarantee. Give the public seed rows by ``params["protocol"].set_params(X_seed=...)``, and
+        the number of target rows by `n_target`.
 
         Examples
         --------
@@ -302,23 +315,25 @@ default="propose"
             The rows of all owners. The partitions of a Dask collection are owners, named 0, 1, ...
             ("propose" and "pool" only); they answer where they are.
         y : array-like of shape (n_samples,), default=None
-            Labels play no part in the choice, but there must be as many as rows of X. With
-            "sketches" they are sketched with X; of a Dask collection, a Dask series or array.
+            Labels, one for each row of X. They play no part in the choice. With "sketches" they are
+            sketched with X; of a Dask collection, give a Dask series or array. None is no labels,
+            as the choice needs none.
         X_target : array-like or frame of shape (m, n_features), default=None
             D_v. None summarises X itself, with a UserWarning that ``target_is_owners=True``
             avoids. The claims then count the release of its mean against the owners' rows, as they
             do with ``X_target=X``. Columns that a schema names are found by their names. Wrap it in
             `Public` where a search or cross-validation would otherwise cut it into folds.
-            In a `Pipeline` it passes by the steps that X goes through, unless that is made with
-            ``transform_input=["X_target"]``, which needs
+            In a `Pipeline` it goes past the steps that transform X. To have it transformed, make
+            the pipeline with ``transform_input=["X_target"]``, which needs
             ``sklearn.set_config(enable_metadata_routing=True)``.
         owners : array-like of shape (n_samples,), default=None
-            Whose each row is. None is one owner, named "X".
+            The owner of each row. None is one owner, named "X", for a table that is one party's.
         groups : array-like of shape (n_samples,), default=None
-            The group that each row of X belongs to, with `max_rows_per_group`: a person, say. Rows
-            of two owners are never in one group.
+            The group that each row of X belongs to, a person for example. Needed with
+            `max_rows_per_group`; None, as single rows need none. Rows of two owners are never in
+            one group.
         target_groups : array-like of shape (m,), default=None
-            The same of X_target. Where X itself is the target, `groups` serves both. As X_target,
+            The same for X_target. Where X itself is the target, `groups` serves both. As X_target,
             wrap it in `Public` in a search or cross-validation.
 
         Returns
@@ -340,9 +355,9 @@ default="propose"
     ):
         """Run the protocol, and return the chosen rows with their labels.
 
-        In a pipeline of imbalanced-learn, `X_target` and `owners` arrive only with scikit-learn's
-        ``enable_metadata_routing``; without it that pipeline leaves them out, and all that tells
-        is the warning that X_target is missing.
+        In a pipeline of imbalanced-learn, turn on scikit-learn's ``enable_metadata_routing``.
+        Without it the pipeline leaves out `X_target` and `owners`, and only the warning that
+        X_target is missing tells you.
 
         Parameters
         ----------
@@ -380,12 +395,12 @@ default="propose"
         Parameters
         ----------
         X : array-like or frame of shape (m, n_features)
-            Any table with the columns of the one that was fitted.
+            Any table with the columns of the table that was fitted.
 
         Returns
         -------
         ndarray of shape (m, n_columns)
-            What `embedding_` takes, and what distances such as `mmd2` with ``gamma=gamma_`` are of.
+            Give these to `embedding_`, and to `mmd2` with ``gamma=gamma_``.
         """
         check_is_fitted(self, "gamma_")
         return read_rows(self, X, reset=False)
@@ -393,17 +408,18 @@ default="propose"
     def noisy_owner_values(self, epsilon: float) -> OwnerValues:
         """Release the owners' values with noise; every call is a release of its own.
 
+        To pay owners, pay per row proposed instead: that costs no privacy and has no noise.
+
         Values are clipped to [0, 1] and scaled to sum to at most one. A single row, of an owner or
         of the target, can change the whole choice, so nothing better than the size of that set
         bounds the sensitivity: 2 in L1, and noise of standard deviation ``2 sqrt(2) / epsilon``.
-        To pay owners per row proposed costs no privacy and has no noise. (With a `noise_seed` all
-        calls have the same noise.) For the same reason it holds for a whole group, whatever its
-        size.
+        For the same reason the guarantee holds for a whole group, whatever its size. With a
+        `noise_seed` all calls have the same noise.
 
         Parameters
         ----------
         epsilon : float
-            Of pure DP, for this call; charged to the ledger.
+            Cost of this call in pure DP; charged to the ledger.
 
         Returns
         -------
