@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 class AskAll(Protocol):
     """R rounds; in each, every owner sends its best b = p / R rows in the posted direction.
 
-    The curator keeps the best b of all it holds, by the posted direction too, and posts the next
+    The curator keeps the best b of all it holds, also by the posted direction, and posts the next
     direction from the noisy sum of what it has kept. At the end it chooses exactly among all rows
     received.
 
     Parameters
     ----------
     n_rounds : int, default=10
-        R. More rounds follow the greedy choice more closely, at sqrt(R) times the noise.
+        R. More rounds follow the greedy choice more closely, at sqrt(R) times the noise; the
+        default is a compromise.
 
     Notes
     -----

@@ -39,33 +39,34 @@ _REASON = (
 class Auction(Protocol):
     """Algorithm 3 of the paper: p rounds of bids, PRIVAUCTION, h1 and h2. No valid guarantee.
 
-    Runs as printed and is here for comparison. In each round owners bid with their best row; the
-    i-th highest bidder is asked for it with probability ``exp(-epsilon_auction (i - 1))``, and
-    anyhow when it has bid the same row tau times; the curator adds the best row it holds, by the
-    broadcast directions.
+    Use it to compare with the paper: it runs as printed. In each round owners bid with their best
+    row. The i-th highest bidder is asked for it with probability ``exp(-epsilon_auction (i - 1))``,
+    and in any case when it has bid the same row tau times. The curator adds the best row it holds,
+    by the broadcast directions.
 
     Parameters
     ----------
     bid : {"corrected", "printed"}, default="corrected"
-        "printed" is step 6, whose sign is wrong and whose weight is on the wrong term: it chooses
-        rows far from the target. "corrected" is the marginal gain of J,
-        ``<g~ - q/(q+1) g, h1(x)>``.
+        How a row is scored. "corrected" is the marginal gain of J, ``<g~ - q/(q+1) g, h1(x)>``, and
+        the default since it chooses rows like the target's. "printed" is step 6 of the paper, whose
+        sign is wrong and whose weight is on the wrong term: it chooses rows far from the target.
     calibration : {"corrected", "printed"}, default="corrected"
-        "corrected" gives h2 of the target, and all h2 of the summary together, the true cost
-        (epsilon, delta) each. "printed" takes the paper's numbers (Table 1: eps_v = 0.01 with T =
-        1656; 0.05 for the first, 0.01 / sqrt(5 p) for all other rounds with T = 5), whose true
-        cost `privacy_` states.
+        How much noise h2 has. "corrected" gives h2 of the target, and all h2 of the summary
+        together, the true cost (epsilon, delta) each, which is what you asked for. "printed" takes
+        the paper's numbers (Table 1: eps_v = 0.01 with T = 1656; 0.05 for the first, 0.01 / sqrt(5
+        p) for all other rounds with T = 5), whose true cost `privacy_` states.
     epsilon_auction : float, default=None
-        eps_auc. None is the paper's ``epsilon K^(-1/3) / (3 sqrt(2 ln(1/delta)))``.
+        eps_auc. None follows the paper: ``epsilon K^(-1/3) / (3 sqrt(2 ln(1/delta)))``.
     tau : int, default=None
-        None is the paper's ``K^(2/3)``, rounded up.
+        How often an owner bids the same row until it is asked for it. None follows the paper:
+        ``K^(2/3)``, rounded up.
     X_seed : array-like of shape (s, n_columns), default=None
-        D_init, public rows that the summary starts with and that are left out at the end; vectors
-        of them, where the tables have a schema. None is none. As they stay in the objective, they
-        pull the choice away from the target.
+        D_init, public rows that the summary starts with and that are left out at the end. Give
+        vectors of them where the tables have a schema. None is none: they stay in the objective,
+        and pull the choice away from the target.
     grid_step : float, default=None
-        eta, of the quantisation and of h2's grid; None is ``1 / d`` with calibration="printed"
-        (Theorem 2), and no grid else.
+        eta, the step of the quantisation and of h2's grid. None is ``1 / d`` with
+        calibration="printed", as in Theorem 2, and no grid else, which would only add variance.
 
     Notes
     -----

@@ -47,9 +47,9 @@ def mmd2(
 ) -> float:
     """Return the squared maximum mean discrepancy between two samples.
 
-    ``MMD^2 = mean k(x, x') - 2 mean k(x, y) + mean k(y, y')`` with
-    ``k(x, y) = exp(-gamma |x - y|^2)``: zero if and only if both samples are equal as multisets up
-    to repetition. Not private: the value is exact.
+    It is 0 if and only if both samples are equal as multisets up to repetition. Not private: the
+    value is exact. With ``k(x, y) = exp(-gamma |x - y|^2)``, it is
+    ``MMD^2 = mean k(x, x') - 2 mean k(x, y) + mean k(y, y')``.
 
     Parameters
     ----------
@@ -57,14 +57,16 @@ def mmd2(
     Y : array-like or frame of shape (m, d)
     gamma : "auto" or float, default="auto"
         Kernel parameter, per squared unit of the columns, or of the vectors of a schema. "auto"
-        follows from the schema alone; without a schema you have to give a number.
+        follows from the schema alone, so that it is the same for all samples of a table. Without a
+        schema, give a number.
     schema : TableSchema or what stands for one, default=None
-        Public description of the columns. Rows are then compared as vectors (`PublicVectorizer`),
-        words and missing values among them. None takes numbers as they are.
+        Public description of the columns. Give one to compare rows with words or missing values:
+        they are compared as vectors (`PublicVectorizer`). None, as numbers need no schema, takes
+        them as they are.
     unbiased : bool, default=False
-        Leave the pairs (x, x) and (y, y) out, which makes it an unbiased estimate for the
-        distributions behind the samples; it can then be negative, and needs two rows of each. The
-        default is the distance between the samples themselves, which selection minimises.
+        True estimates the distance between the distributions behind the samples without bias: it
+        leaves the pairs (x, x) and (y, y) out. The estimate can be negative, and needs two rows of
+        each. The default is the distance between the samples themselves, which selection minimises.
 
     Returns
     -------

@@ -282,14 +282,15 @@ class Propose(Protocol):
     Parameters
     ----------
     parsimony : float, default=16.0
-        Rows that the curator receives for each row that it keeps, at most. Nothing else helps as
-        much, whatever epsilon is, and rows that are not kept have been seen by the curator: lower
-        it where rows are dear.
+        Rows that the curator receives for each row that it keeps, at most. The default is high, as
+        nothing else helps as much, whatever epsilon is. Lower it where rows are dear: the curator
+        has seen the rows that it does not keep.
     explore : float, default=0.0
         Part of each owner's proposals that is drawn uniformly at random, whatever the target. The
-        default follows from the noise, which is public: an owner draws rows with weights that are
-        tilted towards the noisy target no further than its noise warrants (`tilted_scores`). Where
-        noise is large, that is at random anyhow. With 1 nothing is broadcast at all (`Pool`).
+        default is 0, since owners explore by themselves as far as the public noise warrants: they
+        draw rows with weights that are tilted towards the noisy target no further
+        (`tilted_scores`). Where noise is large, that is at random anyhow. With 1 nothing is
+        broadcast at all (`Pool`).
 
     Notes
     -----
@@ -297,14 +298,14 @@ class Propose(Protocol):
     size of its noise and how many rows to propose, all in one message. The curator: D_v and all
     proposals. The consumer: the summary, real rows.
 
-    *Guarantee.* (1) The number of rows asked of an owner, ``parsimony p share_k``, is public; the
+    *Guarantee.* (1) The number of rows asked of an owner, ``parsimony p share_k``, is public. The
     size of the noise is that of the mechanism, over the number of rows that it released.
-    (2) So all that any coalition of owners receives is one release of D_v and public numbers: it is
-    independent of the other owners' rows, 0-DP for them, whatever the coalition does. (3) The
+    (2) So all that any coalition of owners receives is one release of D_v and public numbers. It is
+    independent of the other owners' rows: 0-DP for them, whatever the coalition does. (3) The
     release is one Gaussian (or Laplace, or MWEM) mechanism on the sum of phi over D_v, so the view
     is (epsilon, delta)-DP for D_v. (4) Whatever the curator does with D_v and the proposals reaches
-    no owner. (5) It stays true only if owners are never told which proposals were chosen, and are
-    paid per row proposed (or by `PrivateMMDSummarizer.noisy_owner_values`).
+    no owner. (5) This holds only if you never tell owners which proposals were chosen, and pay them
+    per row proposed (or by `PrivateMMDSummarizer.noisy_owner_values`).
 
     *Cost.* ``parsimony p`` rows, and at most one more per owner for rounding up; two messages per
     owner; one round.
@@ -355,14 +356,15 @@ def rows_of_share(n_rows: float, share: float) -> int:
 class Pool(Propose):
     """Owners send rows drawn at random; the curator chooses exactly. Nothing is broadcast.
 
-    `Propose` with ``explore=1``: owners learn nothing of the target either, which costs no epsilon
-    at all. It is the baseline that every other protocol has to beat, and for targets that are
-    common among the owners' rows it is hard to beat.
+    Take it where owners are to learn nothing of the target either, which costs no epsilon at all.
+    It is `Propose` with ``explore=1``, and the baseline that every other protocol has to beat. For
+    targets that are common among the owners' rows, it is hard to beat.
 
     Parameters
     ----------
     parsimony : float, default=16.0
-        As in `Propose`.
+        Rows that the curator receives for each row that it keeps, at most. The default is high, as
+        nothing else helps as much.
 
     Notes
     -----

@@ -236,13 +236,13 @@ class MWEMRelease(TargetRelease):
     Parameters
     ----------
     n_steps : int, default=None
-        T, how many coordinates are measured. None is ``2 * n_components``: with fewer, some are
-        never looked at; with more, each has more noise.
+        T, how many coordinates are measured. None is ``2 * n_components``: with fewer steps, some
+        coordinates are never looked at; with more, each has more noise.
 
     Notes
     -----
-    Source: Algorithm 2 of the data summarization paper (`MWEM`). The noise of
-    ``release="gaussian"`` is smaller wherever we looked.
+    Take it to compare with the paper: the noise of ``release="gaussian"`` is smaller wherever we
+    looked. Source: Algorithm 2 of the data summarization paper (`MWEM`).
 
     Examples
     --------

@@ -52,41 +52,45 @@ def greedy_mmd_selection(
 ) -> NDArray[np.int64]:
     """Choose rows of X whose distribution is close to the target's, in MMD. Not private.
 
-    Adds, one at a time, the row that raises ``J(S) = 2 mean_{y, x in S} k(y, x) -
-    mean_{x, x' in S} k(x, x')`` most, and then exchanges chosen rows for others while that
-    helps.
+    It adds, one at a time, the row that raises ``J(S) = 2 mean_{y, x in S} k(y, x) -
+    mean_{x, x' in S} k(x, x')`` most. It then exchanges chosen rows for others while that helps.
 
     Parameters
     ----------
     X : array-like, Dask array or Dask frame, of shape (n, d)
-        float32 is twice as fast and good to an MMD^2 of about 1e-6. Of each partition of Dask,
-        `n_select` rows are chosen where it is, and from all those the result.
+        Give float32 to be twice as fast; it is good to an MMD^2 of about 1e-6. Of each partition of
+        Dask, `n_select` rows are chosen where it is, and from all those the result.
     X_target : array-like of shape (m, d), default=None
-        None chooses a summary of X itself; for Dask that needs `n_components`.
+        The rows to match. None chooses a summary of X itself, where you have no other target; for
+        Dask that needs `n_components`.
     n_select : int, default=100
-        p, the number of rows to choose; at most n are.
+        p, the number of rows to choose; at most n are. 100 is a start, as in
+        `PrivateMMDSummarizer`.
     gamma : "auto" or float, default="auto"
         Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns, or of the vectors
-        of a schema. "auto" follows from the schema alone; without a schema you have to give a
-        number.
+        of a schema. "auto" follows from the schema alone, as in `PrivateMMDSummarizer`. Without a
+        schema, give a number.
     schema : TableSchema or what stands for one, default=None
-        Public description of the columns. Rows are then compared as vectors (`PublicVectorizer`),
-        words and missing values among them. None takes numbers as they are.
+        Public description of the columns. Give one to compare rows with words or missing values:
+        they are compared as vectors (`PublicVectorizer`). None, as numbers need no schema, takes
+        them as they are.
     n_components : int, default=None
-        None uses the exact kernel, one column at a time: time n (m + p d), memory linear in n. A
-        number uses so many random Fourier features, which is faster where d or m are large, and
-        coarser: their error, about ``1 / sqrt(n_components)`` per pair, bounds what can be matched.
+        Give a number to use so many random Fourier features, which is faster where d or m are
+        large, and coarser: their error, about ``1 / sqrt(n_components)`` per pair, bounds what can
+        be matched. None uses the exact kernel, which has no such bound, one column at a time: time
+        n (m + p d), memory linear in n.
     refine : bool, default=True
-        Exchange rows after the greedy choice until no exchange helps. Takes memory for n p
-        numbers; where that is above 1 GiB, nothing is refined.
+        Exchange rows after the greedy choice until no exchange helps, for a closer match. It takes
+        memory for n p numbers; where that is above 1 GiB, nothing is refined.
     n_perturbations : int or "auto", default="auto"
-        How often three neighbouring rows are then given up, chosen again and refined, and the
-        result kept if it is better. Each takes about the time of two passes over n p numbers;
-        "auto" is 100, and less where n p is above 300,000, as gains are small there.
+        How often three neighbouring rows are then given up, chosen again and refined; the result is
+        kept if it is better. Each takes about the time of two passes over n p numbers. "auto" is
+        100, and less where n p is above 300,000, as gains are small there.
     random_state : int, RandomState or None, default=None
-        For the perturbations and the Fourier features.
+        For the perturbations and the Fourier features. None draws new ones in each call.
     verbose : int, default=0
-        Show progress on the standard error stream: a step per row chosen and per perturbation.
+        Show progress on the standard error stream: a step per row chosen and per perturbation. 0 is
+        silent, as most searches are short.
 
     Returns
     -------
@@ -203,6 +207,7 @@ def uniform_selection(n_rows: int, n_select: int, *, random_state=None) -> NDArr
     n_select : int
         At most `n_rows` are chosen.
     random_state : int, RandomState or None, default=None
+        Give an int to choose the same rows again; None chooses others in each call.
 
     Returns
     -------

@@ -170,12 +170,13 @@ default="propose"
         For simulations only: noise and coins from a seed. None draws them from the operating
         system, for whoever knows the seed can take the noise off.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges the costs for target and owners, added up. None counts nothing, as the
-        total over fits is yours to cap. With "sketches" it may be a dict from owner to ledger: each
-        owner then charges its own, once. It names all owners; None stands for no ledger.
+        Where `fit` charges the costs for target and owners, added up. None charges nothing, since
+        only you know what total to allow; then nothing counts your fits. With "sketches" it may be
+        a dict from owner to ledger: each owner then charges its own, once. The dict names all
+        owners, with None for an owner that has no ledger.
     n_jobs : int or None, default=None
-        How many owners work at the same time, in threads. None is one at a time. The result does
-        not depend on it.
+        How many owners work at the same time, in threads. None is one at a time, as in
+        scikit-learn, or what joblib's context says. The result does not depend on it.
     verbose : int, default=0
         Print a line per round, with the number of rows received. 0 prints nothing, since that
         number is for the curator alone.
