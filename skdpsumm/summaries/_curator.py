@@ -73,9 +73,9 @@ _TARGET, _RELEASE, _COINS, _GROUPS = range(4)
 class Curator:
     """The trusted party that holds the target and receives rows. Holds private data.
 
-    Hand each message of `open` and of every `receive` to the owner it is for, by any means, and
-    hand the answers back, until there are no more messages. An owner that raised, did not answer,
-    or answered with rows that cannot be used is left out from then on.
+    Hand each message of `open` and of every `receive` to the owner it is for, by any means. Hand
+    the answers back, until there are no more messages. An owner that raised, did not answer, or
+    answered with rows that cannot be used is left out from then on.
 
     Parameters
     ----------
@@ -85,50 +85,66 @@ class Curator:
     owners : sequence of hashable
         The public names of all owners.
     n_select : int, default=100
-        p, the number of rows of the summary.
+        p, the number of rows of the summary. 100 is a start: more rows train a better model, and
+        show more of the owners' rows to the consumer.
     protocol : {"propose", "pool", "posted", "ask_all", "auction"} or Protocol, default="propose"
-        A name stands for the defaults of its class.
+        How curator and owners talk. A name stands for the defaults of its class. "propose" takes
+        one round, and tells owners nothing of the rows of others.
     gamma : float
         Of the kernel ``exp(-gamma |x - y|^2)``, per squared unit of the columns; public. It has no
         default, for the curator is told no units.
     n_components : int, default=1000
-        d, the length of phi(x).
+        d, the length of phi(x). Take many, as the default does: the error per score is about
+        ``1 / sqrt(d)``, and the noise does not grow with d.
     epsilon, delta : float, default=1.0, 1e-6
-        The total guarantee of the run, for the target and for the owners' rows each.
+        The total guarantee of the run, for the target and for the owners' rows each. The defaults
+        are a usual epsilon, and a delta below 1 / n for tables of fewer than a million rows.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        Whether a neighbour has one row more or less, or other values in one row. The default keeps
+        the number of rows private; "replace_one" takes it as public.
     release : {"gaussian", "mwem"} or MWEMRelease, default="gaussian"
-        How the mean embedding of the target is released: as a noisy sum, or by `MWEMRelease`.
+        How the mean embedding of the target is released: as a noisy sum, which is better wherever
+        we looked, or by `MWEMRelease`.
     n_target : int, default=None
-        A public number of target rows. None releases the number with noise, under add-remove.
+        A public number of target rows. None releases the number with noise, under add-remove, so
+        that you need not publish it.
     reveal : {"rows", "features"}, default="rows"
-        Whether owners hand over rows, or phi(x) only. That is no privacy: x can be computed from
-        phi(x) by anyone who knows the public frequencies. It suits consumers who train a linear
-        model on phi and have no use for columns, and keeps column names and formats at home.
+        What owners hand over. "rows" serves every consumer. "features" is phi(x) only: it suits
+        consumers who train a linear model on phi and have no use for columns, and keeps column
+        names and formats at home. That is no privacy: x can be computed from phi(x) by anyone who
+        knows the public frequencies.
     shares : mapping from owner to positive number, default=None
-        Each owner's public share of the rows asked for; None is equal shares. Never derive it from
-        private sizes.
+        Each owner's public share of the rows asked for. Never derive it from private sizes. None is
+        equal shares, since nobody knows in advance who has rows like the target.
     max_share_per_owner : float, default=None
-        The largest part of the summary that may be one owner's rows: the most harm that an owner
-        does who sends what it likes. None is 2.5 times the owner's share, 1 / K with equal shares,
-        and at least 0.25. Where one honest owner has all that is like the target, a bound costs
-        much, and a UserWarning says that it was reached; 1 is no bound.
+        The largest part of the summary that may be one owner's rows. It limits the harm done by an
+        owner who sends what it likes. None is 2.5 times the owner's share (1 / K with equal
+        shares), and at least 0.25: it leaves room for owners who have more rows like the target.
+        Where one honest owner has all that is like the target, a bound costs much. A UserWarning
+        says that it was reached; if you trust the owners, set 1, which is no bound.
     target_is_owners : bool, default=False
-        Whether rows of the target are the owners' own, be it some of them. The release of its mean
-        then counts against their guarantee, too, and the budget is shared. With False the claims
-        are given that target and owners share no row.
+        Say True where rows of the target are the owners' own, even a few of them. The release of
+        its mean then counts against their guarantee, too, and the budget is shared. With False, as
+        targets are usually rows of your own, the claims are given that target and owners share no
+        row.
     max_rows_per_group : int, "average" or None, default=None
-        None protects single rows. An int k protects groups, of which k rows count: the curator
-        keeps so many of each group of the target, and each owner of its own, or does not answer.
-        "average" has each group of the target count once; it serves protocols that tell owners
-        nothing of rows received ("propose", "pool").
+        Set it where a person has several rows. None protects single rows, as most tables have one
+        row per person. An int k protects groups, of which k rows count: the curator keeps so many
+        of each group of the target, and each owner of its own, or does not answer. "average" has
+        each group of the target count once; it serves protocols that tell owners nothing of rows
+        received ("propose", "pool").
     target_groups : array-like of shape (m,), default=None
-        Whose each row of the target is; needed with `max_rows_per_group`.
+        The group of each row of the target. Needed with `max_rows_per_group`; None, as single rows
+        need none.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Asked before the target is read, and charged by `open`.
+        Asked before the target is read, and charged by `open`. None charges nothing, since only you
+        know what total to allow; then nothing counts your runs.
     random_state : int, RandomState or None, default=None
-        Public randomness: the frequencies; and the restarts of the curator's choice.
+        Public randomness (the frequencies), and the restarts of the curator's choice. None draws
+        new ones in each run.
     noise_seed : int, default=None
-        For simulations only.
+        For simulations only. None draws noise from the operating system, for whoever knows the seed
+        can take the noise off.
 
     Attributes
     ----------
@@ -138,18 +154,17 @@ class Curator:
     target_mean : ndarray of shape (d,) or None
         The noisy mean embedding that is broadcast, after `open`.
     target_noise : float or None
-        The standard deviation of the noise of its entries, which is public; None where there is
-        none.
+        Standard deviation of the noise of its entries, which is public. None where there is none.
     pool : ReceivedRows
         The rows received so far.
     chosen : list of (owner, index)
         The summary, in the order chosen, once no messages are left.
     X, y : ndarray
-        Its rows (or features) and labels, in the kind that most owners sent.
+        Rows (or features) and labels of the summary, in the kind that most owners sent.
     transcript : dict from owner to list of Message
         All that each owner has seen.
     dropped_owners : dict from owner to str
-        Who was left out, and why.
+        Owners that were left out, and why.
 
     Raises
     ------
@@ -342,9 +357,9 @@ class Curator:
     def owner_values(self) -> dict[Any, float]:
         """Return what the rows of each owner added to J when they were chosen.
 
-        ``J(S) = mean k over D_v, D_v minus MMD^2(D_v, S)``, equation 3 of the paper; the values
-        add up to J of the summary. Not for the owners: to be paid by it tells of other owners'
-        rows, and of the target.
+        Never tell the owners, and never pay them by it: that tells of other owners' rows, and of
+        the target. The values add up to J of the summary, where ``J(S) = mean k over D_v, D_v minus
+        MMD^2(D_v, S)``, equation 3 of the paper.
         """
         values = dict.fromkeys(self.shares, 0.0)
         gains = self._gains(self.X) if self.chosen else np.empty(0)

@@ -48,27 +48,28 @@ class DataOwner:
     Parameters
     ----------
     X : array-like of shape (n, n_columns)
-        Numbers as the kernel is to see them: of other tables, the vectors that
+        Numbers as the kernel is to see them. Of other tables, give the vectors that
         `PublicVectorizer` makes. float32 stays float32.
     y : array-like of shape (n,), default=None
-        Labels that go with the rows that are handed over, all words or all numbers, and none
-        missing. They play no part in the choice.
+        Labels that go with the rows that are handed over: all words or all numbers, and none
+        missing. None is no labels, as they play no part in the choice.
     groups : array-like of shape (n,), default=None
-        Whose each row is: the person's, say. Needed with `max_rows_per_group`, which says how many
-        rows of a group take part.
+        The group of each row, a person for example. Needed with `max_rows_per_group`; None, as
+        single rows need none.
     max_rows_per_group : int, "average" or None, default=None
-        An int k keeps k rows of each group, chosen by secret coins; the others are never handed
-        over. "average" keeps all, for protocols that tell nothing of them. The owner answers no
-        curator whose claims take another number for granted.
+        How many rows of a group take part. None protects single rows, as most tables have one row
+        per person. An int k keeps k rows of each group, chosen by secret coins; the others are
+        never handed over. "average" keeps all, for protocols that tell nothing of them. The owner
+        answers no curator whose claims take another number for granted.
     seed : int or SeedSequence, default=None
-        Of the owner's coins, which are secret. None draws them from the operating system; a seed
-        is for simulations.
+        Seed of the owner's coins, for simulations only. None draws them from the operating system,
+        for they have to be secret.
 
     Raises
     ------
     ValueError
-        If X is no finite table of numbers, if labels are missing or of several kinds, or of
-        `groups` and `max_rows_per_group` one is given without the other. The message names no
+        If X is no finite table of numbers, if labels are missing or of several kinds, or if
+        `groups` is given without `max_rows_per_group` or the other way round. The message names no
         value.
 
     Examples
@@ -139,7 +140,7 @@ class DataOwner:
         TypeError
             For a message of an unknown kind, or one that needs an embedding that never came.
         ValueError
-            For one of a curator whose claims take another number of rows of a group for granted.
+            For a curator whose claims take another number of rows of a group for granted.
         """
         if getattr(message, "max_rows_per_group", None) != self._bound:
             raise ValueError("max_rows_per_group of the curator is not that of this owner.")
@@ -197,12 +198,13 @@ class DataOwner:
     def restart(self, seed: Any = None) -> None:
         """Begin anew, for another run: rows that were handed over may be handed over again.
 
-        What is known of phi of the rows is kept, where the next curator has the same map.
+        What was computed of phi is kept, where the next curator has the same map.
 
         Parameters
         ----------
         seed : int or SeedSequence, default=None
-            Of the coins from here on, for simulations. None goes on with those at hand.
+            Seed of the coins from here on, for simulations. None goes on with the coins at hand,
+            which are secret.
         """
         if seed is not None:
             self._coins = np.random.default_rng(seed)

@@ -113,10 +113,9 @@ class Posted(Protocol):
     ----------
     parsimony : float, default=8.0
         Rows that the curator receives for each row that it keeps: at most so many, and at least
-        half of them. The default is half of that of `Propose`, for rounds of feedback tell owners
-        which rows are still missing. An owner with share s hands over no more than
-        ``parsimony p s`` rows in the whole run, and no fewer than half of that, if it has them. The
-        thresholds aim at half.
+        half of them. The default shows the curator half of what `Propose` shows it, or less. An
+        owner with share s hands over no more than ``parsimony p s`` rows in the whole run, and no
+        fewer than half of that, if it has them. The thresholds aim at half.
     n_rounds : int, default=30
         R, fixed in advance. It may be large, as the default is: the noise grows only with the
         logarithm of R.

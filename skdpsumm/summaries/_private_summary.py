@@ -47,11 +47,13 @@ _OWN_ROWS = "weights follow rows of the target without noise, and these are the 
 class PrivateSummaryPrivacy(SummaryPrivacy):
     """What protocol="sketches" promises, to whom.
 
+    Read it in the ``privacy_`` of a fitted summarizer.
+
     Parameters
     ----------
     target : PrivacyGuarantee
-        Of the rows of the target. Nobody learns anything of them, unless the weighted rows or a
-        model are passed on: against whoever receives these they are unprotected, epsilon = inf.
+        Of the rows of the target. Nobody learns anything of them, unless you pass on the weighted
+        rows or a model: against whoever receives these they are unprotected, epsilon = inf.
     owners : PrivacyGuarantee
         Of the rows of each owner, against everybody.
     use : str
@@ -69,9 +71,10 @@ class PrivateSummaryPrivacy(SummaryPrivacy):
         return replace(self.released, against="consumer")
 
     def across(self, n_owners: int) -> PrivacyGuarantee:
-        """Return what is claimed for a person who has a row with so many owners at most.
+        """Return what is claimed for a person who has rows with so many owners at most.
 
-        Each of these owners' releases tells of the person, so they compose.
+        Ask it where a person may be with several owners: each of their releases tells of the
+        person, so they compose.
 
         Raises
         ------

@@ -90,7 +90,7 @@ def greedy_mmd_selection(
         For the perturbations and the Fourier features. None draws new ones in each call.
     verbose : int, default=0
         Show progress on the standard error stream: a step per row chosen and per perturbation. 0 is
-        silent, as most searches are short.
+        silent, as in scikit-learn.
 
     Returns
     -------

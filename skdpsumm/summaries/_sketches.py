@@ -110,21 +110,23 @@ class Sketches(Protocol):
     Parameters
     ----------
     label : tuple of two numbers, list, Numeric or Categorical, default=None
-        What is public of y: its range, or all labels there can be. None takes the labels in y as
-        public: one that a single row has is then revealed, and `privacy_` says so.
+        What is public of y: its range, or all labels there can be. Give it where labels may be
+        rare. None saves you the list by taking the labels in y as public: a label that a single row
+        has is then revealed, and `privacy_` says so.
     groups : "auto" or list of column groups, default="auto"
         What every owner counts: lists of columns, by number or name; the label is "target", or the
         last number. "auto" is each column with the label, and pairs with it as far as the budget
-        carries them (`public_groups`): it follows from the schema, epsilon and the number of owners
+        carries them (`public_groups`). It follows from the schema, epsilon and the number of owners
         alone, for nothing else is public.
     n_bins : "auto" or int, default="auto"
-        Bins of numeric columns without `edges` of their own.
+        Bins of numeric columns without `edges` of their own. "auto" chooses the finest that the
+        budget carries, from public numbers alone.
     rows_per_owner : int, default=1000
-        About how many rows an owner has, from public knowledge. It decides how much is counted by
-        default, and nothing else: no claim depends on it.
+        About how many rows an owner has. Give your public guess: it decides how much is counted by
+        default, and nothing else, so no claim depends on it. 1000 is taken where nobody says it.
     n_synthetic : int, default=50_000
         Rows that the consumer draws from the merged sketch and weighs, to choose the summary among
-        them. They cost nothing but time.
+        them. The default is large, as they cost nothing but time.
 
     Notes
     -----
@@ -210,7 +212,7 @@ class Sketches(Protocol):
             What is public of y. None is no label.
         n_owners : int
         epsilon, delta, adjacency, max_rows_per_group
-            Of each owner's release.
+            Of each owner's release. The defaults are those of `PrivateMMDSummarizer`.
 
         Returns
         -------
@@ -358,17 +360,21 @@ class SketchOwner:
     Parameters
     ----------
     X : array-like or frame of shape (n, n_columns)
-        As the schema of the agreement reads it; rows may be none.
+        As the schema of the agreement reads it; there may be no rows.
     y : array-like of shape (n,), default=None
+        Labels. None, for agreements without a label.
     groups : array-like of shape (n,), default=None
-        Whose each row is, where the agreement protects groups.
+        The group of each row, where the agreement protects groups. None, as single rows need none.
     agreed : ReleaseSketch, default=None
         What this owner has signed off: any other message is refused. Give it wherever the curator
-        is another party. None takes the first message that comes.
+        is another party. None takes the first message that comes, which serves trials where you are
+        both.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Charged once, before the release.
+        Charged once, before the release. None charges nothing, since only the owner knows what
+        total to allow; then nothing counts its releases.
     noise_seed : int, default=None
-        For simulations only.
+        For simulations only. None draws noise from the operating system, for whoever knows the seed
+        can take the noise off.
 
     Examples
     --------
@@ -523,7 +529,7 @@ class SketchCurator:
     sketches : dict from owner to PrivateSketch
         As released.
     dropped_owners : dict from owner to str
-        Who was left out, and why.
+        Owners that were left out, and why.
     transcript : dict from owner to list of ReleaseSketch
         All that each owner saw.
     sketch : PrivateSketch
