@@ -52,40 +52,44 @@ MOST_COLUMNS = 100_000
 class Agreement:
     """The schema of the tables, the public map, and what will be asked: signed off by all.
 
-    Each owner keeps a copy that they have read. The curator's must be equal to it, entry by entry,
-    or the owner answers nothing and says which entry differs.
+    Read your own copy before you sign it off: each owner keeps one. The curator's must be equal to
+    it, entry by entry, or the owner answers nothing and says which entry differs.
 
     Parameters
     ----------
     owners : list of str
         Their names.
     schema : TableSchema, or a mapping from name to what is known of a column
-        Of all tables, those of the owners and the target. Columns are found by their names, and
-        cells are read one by one, whatever dtypes a file has. What rows travel as follows from it,
-        too: numbers, and the positions of categories in their lists.
+        Schema of all tables, those of the owners and the target. Columns are found by their names,
+        and cells are read one by one, whatever dtypes a file has. It also fixes what rows travel
+        as: numbers, and the positions of categories in their lists.
     keys : mapping from name to mapping
         The public keys of each owner and of "curator": ``sign`` and ``seal``, as the command `new`
         writes them, and of owners ``node``, by which Flower knows them. No message is opened that
         another key has signed.
     labels : str or None, default=None
-        The column of labels that go with the rows. Texts have 64 characters at most.
+        The column of labels that go with the rows; texts have 64 characters at most. None, as
+        labels play no part in the choice.
     labels_dtype : {"int64", "float64", "bool", "string"}, default="int64"
+        Type of the labels. The default serves numbered classes.
     rows : mapping or None, default=None
-        What chooses rows: ``protocol`` ("propose", "pool", or a mapping with such a ``kind`` and
+        What chooses rows; None asks for none, so that no row leaves unless all agree to it:
+        ``protocol`` ("propose", "pool", or a mapping with such a ``kind`` and
         its ``parsimony`` and ``explore``), and parameters of `PrivateMMDSummarizer`: ``n_select``,
         ``gamma`` ("auto", the default, or a number), ``n_components``, ``epsilon``, ``delta``,
         ``adjacency``, ``n_target``, ``max_share_per_owner``, ``random_state`` (an int: the
         frequencies are public) and ``shares`` (a mapping from owner to a positive number; equal by
         default).
     sketch : mapping or None, default=None
-        What each owner releases: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
+        What each owner releases; None asks for none, so that no budget is spent unless all agree to
+        it: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
         "histogram", "race" or "summary", and its parameters), ``epsilon``, ``delta``,
         ``adjacency``, ``random_state`` and ``denominator``.
 
     Raises
     ------
     ValueError
-        For entries that are unknown, missing or no good, by name.
+        For entries that are unknown, missing or wrong, by name.
 
     Examples
     --------

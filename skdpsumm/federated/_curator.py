@@ -273,15 +273,20 @@ class CuratorSite:
     result : path-like
         A folder, in which each run has its own.
     target : path-like or None, default=None
-        A table with the columns of the agreement: needed where rows are chosen.
+        A table with the columns of the agreement. Needed where rows are chosen; None, as sketches
+        need no target.
     ledger : path-like or None, default=None
-        An existing `PrivacyLedger`, charged for the mean of the target.
+        An existing `PrivacyLedger`, charged for the mean of the target. None charges nothing, since
+        only you know what total to allow.
     timeout, wait : float, default=600.0, 60.0
-        Seconds to wait for the answers to each question, and for owners to connect.
+        Seconds to wait for the answers to each question, and for owners to connect. An answer takes
+        longer, since owners compute in that time.
     min_owners : int, default=1
-        With fewer that sign off, nothing is asked and nothing spent.
+        With fewer that sign off, nothing is asked and nothing spent. Raise it where a result
+        without some owners is of no use; 1 asks whoever signed off.
     noise_seed : int or None, default=None
-        For simulations only.
+        For simulations only. None draws noise from the operating system, for whoever knows the seed
+        can take the noise off.
     """
 
     holds_private_data = True

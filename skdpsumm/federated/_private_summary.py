@@ -34,15 +34,17 @@ class SummarySketcher(HistogramSketcher):
     target : str or int
         The column that models will predict; it is one of the schema.
     n_owners : int, default=10
-        How many owners there are: their noise adds up.
+        How many owners there are: their noise adds up. Give the number that take part; 10 stands in
+        for it.
     rows_per_owner : int, default=1000
-        About how many rows an owner has, from public knowledge.
+        About how many rows an owner has, from public knowledge. 1000 is taken where nobody says it.
     n_bins : "auto" or int, default="auto"
-        Bins of numeric columns without `edges` of their own.
+        Bins of numeric columns without `edges` of their own. "auto" chooses the finest that the
+        budget carries, from public numbers alone.
     {schema}
     {epsilon}
     delta : float, default=1e-6
-        0 gives Laplace noise.
+        0 gives Laplace noise. The default is below 1 / n for tables of fewer than a million rows.
     {adjacency...verbose}
 
     Attributes

@@ -55,7 +55,7 @@ class OwnerSite:
     Parameters
     ----------
     name : str
-        As the agreement has it.
+        The owner's name in the agreement.
     table : path-like
         A Parquet or CSV file.
     agreement : path-like
@@ -63,13 +63,15 @@ class OwnerSite:
     keys : path-like
         The owner's private keys, as the command `new` writes them.
     log : path-like
-        Of all that came and went: `OwnerLog`.
+        File that records all that came and went: `OwnerLog`.
     max_rows : int, default=0
-        Rows that may ever leave, over all runs. 0 lets none go.
+        Rows that may ever leave, over all runs. 0 lets none go, so that rows leave only where the
+        owner says so.
     ledger : path-like or None, default=None
-        An existing `PrivacyLedger`, charged before a sketch is made; without one, none is.
+        An existing `PrivacyLedger`, charged before a sketch is made. None makes no sketch, so that
+        no release goes uncounted.
     seed : int or None, default=None
-        For simulations only: of the owner's coins and noise, which are secret otherwise.
+        For simulations only: seed of the owner's coins and noise. None keeps them secret.
 
     Examples
     --------
