@@ -73,16 +73,16 @@ class Agreement:
     labels_dtype : {"int64", "float64", "bool", "string"}, default="int64"
         Type of the labels. The default serves numbered classes.
     rows : mapping or None, default=None
-        What chooses rows; None asks for none, so that no row leaves unless all agree to it:
-        ``protocol`` ("propose", "pool", or a mapping with such a ``kind`` and
-        its ``parsimony`` and ``explore``), and parameters of `PrivateMMDSummarizer`: ``n_select``,
+        What chooses rows. None asks for none, so that no row leaves unless all agree to it.
+        Entries: ``protocol`` ("propose", "pool", or a mapping with such a ``kind`` and its
+        ``parsimony`` and ``explore``), and parameters of `PrivateMMDSummarizer`: ``n_select``,
         ``gamma`` ("auto", the default, or a number), ``n_components``, ``epsilon``, ``delta``,
         ``adjacency``, ``n_target``, ``max_share_per_owner``, ``random_state`` (an int: the
         frequencies are public) and ``shares`` (a mapping from owner to a positive number; equal by
         default).
     sketch : mapping or None, default=None
-        What each owner releases; None asks for none, so that no budget is spent unless all agree to
-        it: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
+        What each owner releases. None asks for no sketch, so that owners release none unless all
+        agree to it. Entries: ``sketchers`` (a list of mappings with a ``kind``, "fourier",
         "histogram", "race" or "summary", and its parameters), ``epsilon``, ``delta``,
         ``adjacency``, ``random_state`` and ``denominator``.
 

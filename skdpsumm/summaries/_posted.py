@@ -125,7 +125,7 @@ class Posted(Protocol):
     *What each party sees.* An owner: phi, R directions and thresholds, and the noisy mean of D_v.
     The curator: D_v and the rows sent. *Guarantee.* (1) Fix the broadcasts. In which round a row
     would be sent depends on that row and its own coins alone, and so does its place among those of
-    the same round. An owner sends the first n of its rows in that order. (2) So a row more of an
+    the same round. An owner sends the first n of its rows in that order. (2) So one more row of an
     owner outside the coalition adds (phi(x), s) to the stream of received sums in one round, and
     takes away the row that was the n-th, (phi(z), s), in the same or a later one. (3) Broadcasts
     are post-processing of the noisy prefix sums of that stream and of the release of D_v; what
@@ -133,7 +133,7 @@ class Posted(Protocol):
     Gaussian mechanism, also for adaptive streams, with sensitivity ``2 ||c||``, as s is at most 1;
     the same under replace-one, and k times that for a group of which k rows take part. (5) So the
     view is (epsilon, delta)-DP for the rows of all others, and, by a budget of its own, for D_v.
-    Scores are exact (`Embedding.quantise`): no row's status hangs on another's rounding.
+    Scores are exact (`Embedding.quantise`): no row's status depends on another's rounding.
 
     *Cost.* From ``parsimony p / 2`` to ``parsimony p`` rows, and at most one more per owner for
     rounding up; R + 1 messages per owner; R + 1 rounds.

@@ -56,6 +56,8 @@ class PrivateSummaryPrivacy(SummaryPrivacy):
         rows or a model: against whoever receives these they are unprotected, epsilon = inf.
     owners : PrivacyGuarantee
         Of the rows of each owner, against everybody.
+    h2 : PrivacyGuarantee, default=None
+        Always None, since only `Auction` has h2.
     use : str
         What was made of the sketches.
     released : PrivacyGuarantee
