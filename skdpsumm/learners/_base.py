@@ -138,84 +138,101 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     Parameters
     ----------
     kernel : str or callable, default={default}
-        "rbf", "laplacian", "poly", "cosine", "chi2", "linear" (scikit-learn's `pairwise_kernels`),
-        or a function of two tables, of shapes (n, d) and (m, d), that returns their (n, m) matrix.
-        It must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two
-        rows.
-        TDDL also takes "precomputed": X is then of shape (n, n), and X_public of shape (T, n + T),
-        the kernel of the public points with X, and with each other; `predict` takes that of new
-        rows with the public points.
-        PINP, and a function of your own, take up to 60,000 rows: for more take a `feature_map`,
-        the linear kernel, or another learner.
-        Give a function that has parameters as a `functools.partial`. "poly" is the paper's
-        ``(<x, y> + 1)^3``; `PolynomialKernel(degree=2, coef0=0.0)` is another polynomial.
+        The kernel: "linear", "rbf", "laplacian", "poly", "cosine" or "chi2" (scikit-learn's
+        `pairwise_kernels`), or a function of your own. TDIL defaults to "linear", which needs
+        neither gamma nor landmarks. TDDL and PINP default to "rbf", which can learn any smooth
+        shape.
+
+        - "poly" is the paper's ``(<x, y> + 1)^3``. Other polynomials are
+          `PolynomialKernel(degree=2, coef0=0.0)`.
+        - A function takes two tables, of shapes (n, d) and (m, d), and returns an (n, m) matrix. It
+          must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two rows.
+          Use `functools.partial` for a function that has parameters.
+        - "precomputed" is for TDDL alone. X then has shape (n, n), and X_public has shape
+          (T, n + T): the kernel of the public points with X, and with each other. Give `predict`
+          the kernel of new rows with the public points.
+
+        PINP, and functions of your own, take at most 60,000 rows. For more rows use a
+        `feature_map`, the linear kernel, or another learner.
     gamma : "auto" or float, default="auto"
-        Of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn; public, never read off the
-        data. "auto" follows from the distances of public points of the schema, so that the kernel
-        is neither flat nor near 0 between them; without a schema you have to give a number. For
-        "poly", rows of which are clipped, it is 1, as in the paper.
+        Parameter of "rbf", "laplacian", "chi2" and "poly", as in scikit-learn. It is public, and
+        never computed from the data. The default follows from the distances between public points
+        of the schema, so that the kernel is neither flat nor near 0 between them. Without a schema
+        you must give a number. For "poly", whose rows are clipped, the default is 1, as in the
+        paper.
     schema : TableSchema or what stands for one, default=None
-        Public description of the columns: their ranges and categories. X is then a table as it
-        comes, with words and missing values where the schema says so, and rows become vectors of
-        norm at most one, as `PublicVectorizer` makes them (for "chi2", with numbers from 0 on);
-        kernels and `feature_map` see these. None takes columns of numbers as they are: scale them
-        by public constants. TDIL and TDDL learners draw landmarks from it, which kernels other
-        than "linear" need, unless there is a `feature_map` or `fit` is given X_public.
+        Public description of the columns: their ranges and categories. Give one if you can. Your
+        table may then hold words, and missing values where the schema allows them. Rows become
+        vectors of norm at most one, as `PublicVectorizer` makes them (for "chi2" without negative
+        numbers), and kernels and `feature_map` see these. The default is None because only you
+        know what is public. It takes columns of numbers as they are, so scale them by public
+        constants. TDIL and TDDL learners need public points for kernels other than "linear": they
+        draw them from the schema, unless there is a `feature_map` or `fit` is given X_public.
     feature_map : transformer, "auto" or None, default="auto"
-        "auto" has a linear kernel's function piecewise linear in each number of a schema: six hats
-        at even knots (at the `edges` of a column that has some) stand beside it, unless these were
-        more than 256 in all. Shape is worth far more than its noise on tables of 1,000 rows or
-        more (docs/learners.md). None takes the numbers alone.
-        Or explicit public features in place of a kernel: `RBFSampler`, `PolynomialFeatures`,
-        `PolynomialCountSketch`, or any that maps each row by itself. It is cloned and fitted to a
-        row of zeros, so it learns nothing; pass one that was fitted to public data as a
-        `FrozenEstimator`.
+        Explicit public features in place of a kernel: `RBFSampler`, `PolynomialFeatures`,
+        `PolynomialCountSketch`, or any transformer that maps each row by itself. The learner fits
+        a clone to a row of zeros, so that the map learns nothing from your data. Pass a map that
+        you fitted to public data as a `FrozenEstimator`.
+
+        The default matters for the linear kernel with a schema. It makes the function piecewise
+        linear in each number, by six hats at even knots (or at the `edges` of the column), unless
+        that would be more than 256 hats in all. With 1,000 rows or more, shape is worth far more
+        than its noise (docs/learners.md). None uses the numbers alone.
     norm_bound : float, default=1.0
-        Rows longer than this are clipped ("linear", "poly"), and features are scaled down to it
-        (`feature_map`, callables and precomputed kernels). The other kernels are bounded. Vectors
-        of a schema are no longer than 1.
+        Largest norm of a row. Longer rows are clipped ("linear", "poly"), and features are scaled
+        down to it (`feature_map`, your own and precomputed kernels). The other kernels are bounded
+        anyway. The default fits a schema, whose vectors are no longer than 1.
     fit_intercept : bool, default=False
-        Add a constant feature of value `intercept_scaling`. It is penalised like the others, for
-        without that no sensitivity is finite; and it adds its square to R^2, and so to the noise.
-        Vectors of a schema need none: a constant, or the indicators of a category, are in them.
+        Whether to add a constant feature of value `intercept_scaling`. It is penalised like the
+        others, because otherwise no sensitivity is finite. It also adds its square to R^2, and so
+        to the noise. The default is False because vectors of a schema need no intercept: they hold
+        a constant, or the indicators of a category.
     intercept_scaling : float, default=1.0
+        Value of the constant feature. The default is that of scikit-learn's `LinearSVC`.
     regularization : "auto" or float, default="auto"
-        Lambda of the sum form, scikit-learn's 1 / C. "auto" is a public rule: noise of half a
-        margin (a tenth of half the interval for regressors) on a prediction, see
-        docs/learners.md.
+        Lambda, the weight of the penalty beside the sum of the losses: scikit-learn's 1 / C. The
+        default is a public rule that keeps the noise on a prediction at half a margin, or for
+        regressors at a tenth of half the interval (docs/learners.md).
     epsilon, delta : float, default=1.0, 1e-6
-        The guarantee of `fit` and of all that is predicted later. ``delta=0`` is pure differential
-        privacy, where the mechanism has it; ``epsilon=np.inf`` adds no noise.
+        The guarantee of `fit` and of all later predictions. The defaults are a common choice for
+        tables of up to some 100,000 rows: delta should be far below 1 / n. ``delta=0`` is pure
+        differential privacy, if the mechanism has it. ``epsilon=np.inf`` adds no noise.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Whether a neighbour has one row more or less, or other values in one row; the second needs
-        twice the noise, and takes the number of rows as public. With `max_rows_per_group` it has
-        one group more or less, or another one in its place, of any number of rows.
+        How two neighbouring tables differ: by one row more or less, or by other values in one row.
+        The default keeps the number of rows private and needs less noise. "replace_one" needs
+        twice the noise, and takes the number of rows as public. With `max_rows_per_group`, one
+        group of any number of rows comes or goes, or is replaced by another.
     {max_rows_per_group}
     random_state : int, RandomState or None, default=None
-        Public randomness: of `feature_map` and of landmarks.
+        Public randomness, of `feature_map` and of landmarks. It does not touch the noise. None, as
+        in scikit-learn, differs from fit to fit.
     {noise_seed...ledger}
-        `PrivateSearchCV` chooses parameters at one price.
+        Use `PrivateSearchCV` to choose parameters at one price.
     verbose : int, default=0
         1 shows the solver's progress on the standard error stream, for the curator alone: an exact
-        kernel of tens of thousands of rows takes a minute or more.
+        kernel of tens of thousands of rows takes a minute or more. 0, as in scikit-learn, is
+        silent.
 
     Attributes
     ----------
     predictor_ : Minimizer
         The release: an expansion in public points, or weights of features.
     privacy_ : PrivacyGuarantee
+        What the release promises, and under which assumptions.
     noise_ : ReleasedNoise
-        How large the noise on a prediction is against what predictions can be, and whether the
-        model is mostly noise (`is_drowned`): `fit` then gives a `NoiseWarning`. It is computed from
-        the release and public numbers, and `privacy_` and the repr say it, too.
+        How large the noise on a prediction is, compared with what predictions can be. If the model
+        is mostly noise (`is_drowned`), `fit` gives a `NoiseWarning`. All of it is computed from
+        the release and public numbers. `privacy_` and the repr show it, too.
     regularization_ : float
         Lambda.
     sensitivity_ : float
-        Delta_w, by which neighbours' minimisers can differ in the norm of the space, with what the
-        solver's tolerance and rounding add. An int `max_rows_per_group` multiplies it. Of
-        "gradient", by which their sums of gradients can differ.
+        Delta_w: how far the minimisers of two neighbours can be apart, in the norm of the space.
+        It includes the solver's tolerance and rounding. An int `max_rows_per_group` multiplies it.
+        For "gradient": how far their sums of gradients can be apart.
     n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names.
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns of X, if it has them.
     """
 
     _kind: ClassVar[str]  # "TDIL", "TDDL" or "PINP": which mechanisms it takes
@@ -342,17 +359,22 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     # ---- the fit
 
     def fit(self, X, y, *, groups=None):
-        """Minimise, and release a predictor; or charge for all answers to come (PINP).
+        """Learn from private rows, and pay for it.
+
+        TDIL and TDDL learners release a predictor. PINP learners keep it, and charge for all
+        answers to come.
 
         Parameters
         ----------
         X : {array-like, frame, sparse matrix} of shape (n_samples, n_features)
-            One row per person (or other unit of protection); with `groups`, any number. Sparse X
-            is for linear kernels and feature maps, and never made dense as a whole
+            One row per person (or other unit of protection). With `groups`, any number of rows.
+            Sparse X is for linear kernels and feature maps. It is never made dense as a whole
             (docs/learners.md, "Sparse, wide tables").
         y : array-like of shape (n_samples,)
+            Labels, or the numbers to predict.
         groups : array-like of shape (n_samples,), default=None
-            Whose each row is, with `max_rows_per_group`.
+            Label of the group that each row belongs to, such as a person. Give it if you set
+            `max_rows_per_group`. None fits the default, which protects single rows.
 
         Returns
         -------
@@ -361,14 +383,15 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         Raises
         ------
         ValueError
-            For bad parameters or data; nothing is charged.
+            For bad parameters or data. Nothing is charged.
         BudgetExceededError
-            If the ledger cannot hold epsilon and delta; nothing is charged.
+            If the ledger cannot hold epsilon and delta. Nothing is charged.
 
         Warns
         -----
         NoiseWarning
-            If the release is mostly noise. All is fitted, even where the warning is an error.
+            If the release is mostly noise. All is fitted, even if you turn the warning into an
+            error.
         """
         self._fit(X, y, groups=groups)
         return self
@@ -378,13 +401,13 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             self._private_fit(X, y, X_public, groups=groups)
 
     def planned_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism:
-        """Return what `fit` would cost, from public numbers: nothing is minimised or charged."""
+        """Return what `fit` would cost, from public numbers. Nothing is minimised or charged."""
         self._check_parameters()
         problem, _, _, public = self._pose(X, y, X_public)
         return self._chosen_mechanism().plan(problem.space, problem.terms, public).mechanism
 
     def least_cost(self, X: Any, y: Any, *, X_public: Any = None) -> Mechanism | None:
-        """Return what `fit` would cost at least, whatever its epsilon; None if that is nothing."""
+        """Return the least that `fit` can cost, whatever its epsilon; None if it can be free."""
         mechanism = self._chosen_mechanism()
         # "auto" raises Lambda where epsilon is lowered, and with it lowers the price of curvature.
         is_fixed = self.regularization != "auto" and self.epsilon != np.inf
@@ -398,31 +421,36 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     ) -> dict[str, float]:
         """Return how large the noise on a prediction will be, and how many rows are enough.
 
-        No data, no cost: it follows from the parameters and the schema. Where `classes` is None,
-        two are expected.
+        Call it before `fit`. It reads no data and costs nothing: the answer follows from the
+        parameters and the schema. If `classes` is None, it assumes two classes.
 
         Parameters
         ----------
         n_samples : float
-            Number of rows (of groups, with ``max_rows_per_group="average"``), as far as you know
-            it.
+            Number of rows that you expect (of groups, with ``max_rows_per_group="average"``). A
+            rough number is enough.
         n_features : int, default=None
-            Number of columns, where the schema is one range for all or there is none.
+            Number of columns. You need it if the schema is one range for all columns, or if there
+            is none. None takes the number from the schema.
         X_public : array-like of shape (T, n_columns), default=None
-            As `fit` will be given it; with ``kernel="precomputed"`` the kernel of the public points
-            with each other, of shape (T, T).
+            The public points that you will give to `fit`. With ``kernel="precomputed"``, the
+            kernel of the public points with each other, of shape (T, T). None, as in `fit`, draws
+            landmarks from the schema if the kernel needs some.
 
         Returns
         -------
         dict
-            "noise": standard deviation of the noise on a prediction for a row with the largest
-            norm, on a score or in the units of y. Where data help against noise ("gradient",
-            "objective") that which is expected for so many rows of the schema; with mechanisms
-            that are shown for comparison, the most that it can be. "size": what a prediction can
-            be, 1 for the margin of a class and half of the interval `y_bounds`. "n_samples": rows
-            from which on the model is likely to be more than noise, at this epsilon. "epsilon":
-            the epsilon at which the rows that you expect are enough. The last two are rules of
-            thumb (docs/learners.md), and good to a factor of two or three.
+            - "noise": standard deviation of the noise on a prediction, for a row with the largest
+              norm. It is in units of a score, or of y. If data help against noise ("gradient",
+              "objective"), it is what so many rows of the schema lead you to expect. For
+              mechanisms that are there for comparison, it is the most that it can be.
+            - "size": how large a prediction can be: 1, the margin of a class, or half the interval
+              `y_bounds`.
+            - "n_samples": how many rows the model needs, at this epsilon, to be likely more than
+              noise.
+            - "epsilon": the epsilon at which the rows that you expect are enough.
+
+            The last two are rules of thumb (docs/learners.md), good to a factor of two or three.
 
         Raises
         ------
@@ -494,15 +522,15 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         return self._reading.vectors(even_points(table, _planning.N_PLACES, 0), self)
 
     def kernel_diag(self, X: Any) -> NDArray[np.float64]:
-        """Return k(x, x) of rows, as `fit` takes them. Nothing is fitted or charged.
+        """Return k(x, x) for each row. Nothing is fitted or charged.
 
-        The rows with the largest are those that a release is calibrated to hide: an audit looks
-        for them (`skdpsumm.audit.worst_case_neighbours`).
+        Use it to look for rows to audit with (`skdpsumm.audit.worst_case_neighbours`). A release
+        is calibrated to hide the rows with the largest values.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            All pairs are evaluated: some 1,000 rows at most.
+            Rows as `fit` takes them, some 1,000 at most: all pairs are evaluated.
 
         Returns
         -------
@@ -987,23 +1015,31 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
     Parameters
     ----------
     loss : str or loss object, default="auto"
-        "huberized_hinge" (`HuberizedHinge`), "soft_hinge" (`SoftHinge`), "logistic" (learners then
-        have `predict_proba`), or "hinge", with its corner rounded for margins from 0.999 to 1.001.
-        "auto" is what has the most signal per unit of noise: "logistic" for the mechanism
-        "gradient", and else "huberized_hinge", whose slope is L at small scores, where the
-        logistic loss has half of that. For two classes and "objective" it is "soft_hinge", whose
-        curvature vanishes as its slope nears L, and is free of charge at the default Lambda. Both
-        near losses that use all rows as epsilon grows beyond 10 (a wide parabola, and "logistic").
-        With more than two classes losses are multinomial, so
-        that the noise does not grow with their number ("hinge" is one-vs-rest: it does). A string
-        stands for the object with its default parameters.
+        The loss: "huberized_hinge" (`HuberizedHinge`), "soft_hinge" (`SoftHinge`), "logistic" (the
+        learner then has `predict_proba`), or "hinge", whose corner is rounded for margins from
+        0.999 to 1.001. A string stands for the object with its default parameters. With more than
+        two classes losses are multinomial, so that the noise does not grow with the number of
+        classes ("hinge" is one-vs-rest, and its noise does grow).
+
+        The default takes the loss with the most signal per unit of noise:
+
+        - "logistic" for the mechanism "gradient".
+        - "soft_hinge" for the mechanism "objective" and two classes. Its curvature vanishes as its
+          slope nears L, and is free of charge at the default Lambda.
+        - "huberized_hinge" otherwise. Its slope is L at small scores, where that of the logistic
+          loss is half of L.
+
+        As epsilon grows beyond 10, the last two come near losses that use all rows ("logistic",
+        and a wide parabola).
     classes : sequence or None, default=None
-        All labels there can be. None takes those in y as public: a class that only one person
-        has is then revealed, and `privacy_` says so.
+        All labels that y can hold. Give them if a class may be rare. The default, as in
+        scikit-learn, takes the labels in y, and takes them as public: a class that only one person
+        has is then revealed. `privacy_` says so.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -1065,7 +1101,7 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
         Returns
         -------
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive, or largest, for the class that is predicted. 1 is the margin.
+            The predicted class has a positive score, or the largest one. 1 is the margin.
         """
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
@@ -1088,7 +1124,7 @@ class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
-        """Return the logistic model's probabilities, noise in the scores included.
+        """Return the probabilities of the logistic model, with the noise that is in its scores.
 
         Parameters
         ----------
@@ -1111,12 +1147,14 @@ class RegressorTarget(RegressorMixin, BaseKernelLearner):
     Parameters
     ----------
     loss : str or loss object, default="huber"
-        "huber" (`Huber`), "epsilon_insensitive" (`EpsilonInsensitive`, that of support vector
-        regression), or "squared", of labels clipped to `y_bounds`. "squared" clips residuals at
-        the length of that interval, for the plain squared loss has no finite sensitivity where
-        the number of rows is private. A string stands for the object with its default parameters.
+        The loss: "huber" (`Huber`), "epsilon_insensitive" (`EpsilonInsensitive`, that of support
+        vector regression), or "squared". Labels are clipped to `y_bounds`. The default has a small
+        bounded slope, and so needs little noise. "squared" clips residuals at the length of that
+        interval, because the plain squared loss has no finite sensitivity if the number of rows is
+        private. A string stands for the object with its default parameters.
     y_bounds : pair of float
-        Public (low, high) of y. Required.
+        Public (low, high) of y. You must give it: bounds that are read off y would reveal its
+        largest and smallest value.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -28,9 +28,9 @@ class PINPAnswer:
     Attributes
     ----------
     scores : ndarray of shape (n, q)
-        Released scores: q = 1 for two classes and for regressors.
+        Released scores. q is 1 for two classes and for regressors.
     fresh : ndarray of bool, shape (n,)
-        Whether noise was drawn for this point; else the answer is the public hypothesis's.
+        Whether noise was drawn for this point. If not, the public hypothesis answered.
     """
 
     scores: NDArray[np.float64]
@@ -44,27 +44,29 @@ class BasePINP(BaseKernelLearner):
     Parameters
     ----------
     mechanism : str or mechanism object, default="auto"
-        "auto" is "functional" (`FunctionalMechanism`): all answers lie on one path of a Gaussian
-        process around the minimiser, with noise of at most ``Delta_w |phi(z)| / mu``, for any
-        number of queries. With explicit features `fit` releases the whole function. "svt"
-        (`SparseVector`) and "threshold" (`NoisyThreshold`) are the paper's Algorithm 1 with
-        budgets that hold: they answer from a public hypothesis and pay where it is wrong. They are
-        shown for comparison: in all cases we tried they are worse by far. A string stands for the
-        object with its default parameters.
+        How answers are made private. The default is "functional" (`FunctionalMechanism`), because
+        it was the best by far in all cases we tried. All its answers lie on one path of a Gaussian
+        process around the minimiser. The noise is at most ``Delta_w |phi(z)| / mu``, for any number
+        of queries. With explicit features `fit` releases the whole function.
+
+        "svt" (`SparseVector`) and "threshold" (`NoisyThreshold`) are the paper's Algorithm 1, with
+        budgets that hold. They answer from a public hypothesis, and pay where it is wrong. They are
+        there for comparison. A string stands for the object with its default parameters.
 
     Attributes
     ----------
     answers_ : object
         The private minimiser and all answers given.
     n_updates_left_ : int
-        Updates that "svt" and "threshold" have left; afterwards nothing private is read.
+        Updates that "svt" and "threshold" have left. After the last, nothing private is read.
 
     Notes
     -----
-    A fitted learner holds private data. A pickle or deep copy leaves the private minimiser behind,
-    unless epsilon is infinite: it carries the points asked and their answers, and answers new
-    points by the function that those amount to. It holds private data if these points are: ask at
-    public ones by ``predict(Public(Z))``. A fork answers as a copy does, but has all the memory.
+    A fitted learner holds private data. Its pickles and deep copies leave the private minimiser
+    behind, unless epsilon is infinite. They carry the points that were asked and their answers, and
+    answer new points by the function that those amount to. So a copy holds private data if these
+    points are private: ask at public ones by ``predict(Public(Z))``. A forked process answers as a
+    copy does, but has all the memory.
 
     A new point costs n kernel values, and O(T^2) arithmetic after T points.
 
@@ -81,27 +83,30 @@ class BasePINP(BaseKernelLearner):
     ):
         """Return Algorithm 1 as printed, as keyword arguments.
 
-        `epsilon` is what the paper claims. What its noise gives is in `privacy_` after `fit`, and
-        is far less. B and the noise hang on all arguments: change them here.
+        `epsilon` is what the paper claims. After `fit`, `privacy_` says what the paper's noise
+        really gives, which is far less. B and the noise depend on all arguments, so change them
+        here.
 
         Parameters
         ----------
         n_samples : int, default=500_000
-            n, taken as public; the default is that of the paper's Figure 2a.
+            n, which is taken as public. The default is that of the paper's Figure 2a.
         epsilon, delta : float, default=1.0, 1e-6
-            The claim. The paper varies epsilon, and does not print its delta.
+            The claim. The paper varies epsilon and does not print its delta, so these are our
+            defaults.
         max_queries : int, default=1000
-            T. Neither this nor `beta` is printed for an experiment.
+            T. The paper prints it for no experiment: the default is ours.
         beta : float, default=0.05
-            Failure probability of the error bound.
+            Failure probability of the error bound. The paper prints none: the default is the usual
+            5 %.
 
         Returns
         -------
         dict
-            With ``B = n lambda epsilon C / (200 sqrt(2) L R log(2 T / beta) log(4 / delta))``,
-            rounded up, for the paper's ``C = 2 L R / lambda``, and its Lambda of 1000. Our copy of
-            the paper has ``C^2`` in B, which the error bound contradicts. PINP is in no experiment
-            of the paper, so kernel and loss are those of Figure 2.
+            ``B = n lambda epsilon C / (200 sqrt(2) L R log(2 T / beta) log(4 / delta))``, rounded
+            up, with the paper's ``C = 2 L R / lambda`` and its Lambda of 1000. Our copy of the
+            paper has ``C^2`` in B, which the error bound contradicts. The paper has no experiment
+            with PINP, so kernel and loss are those of Figure 2.
 
         Examples
         --------
@@ -128,22 +133,22 @@ class BasePINP(BaseKernelLearner):
         Parameters
         ----------
         X : {array-like, frame, sparse matrix} of shape (n_samples, n_features), or in a `Public`
-            May depend on earlier answers. A point that was asked before gets the same answer.
-            Copies of the learner carry the points asked: put those that are public, and no row
-            of a person, in a `Public`, and copies hold no private data.
+            The test points. They may depend on earlier answers. A point that was asked before gets
+            the same answer. Put points that are public, and no row of a person, in a `Public`:
+            copies of the learner carry the points asked, and then hold no private data.
 
         Returns
         -------
         PINPAnswer
             With `scores` of shape (n_samples, q), where q is 1 for two classes and for regressors,
-            and `fresh` of shape (n_samples,): whether noise was drawn for a point, or the answer is
-            the public hypothesis's.
+            and `fresh` of shape (n_samples,): whether noise was drawn for a point. If not, the
+            public hypothesis answered.
 
         Warns
         -----
         NoiseWarning
-            Once, if 30 answers or more are mostly noise. They are kept, even where the warning is
-            an error.
+            Once, if 30 answers or more are mostly noise. The answers are kept, even if you turn
+            the warning into an error.
         """
         check_is_fitted(self, "privacy_")
         table = self._read(unwrap(X), self._read_as)
@@ -165,15 +170,15 @@ class BasePINP(BaseKernelLearner):
 
     @property
     def n_updates_left_(self) -> int:
-        """Updates that "svt" and "threshold" have left; afterwards nothing private is read."""
+        """Updates that "svt" and "threshold" have left. Then nothing private is read any more."""
         check_is_fitted(self, "privacy_")
         return getattr(self.answers_, "n_updates_left", 0)
 
     @property
     def holds_private_data(self) -> bool:
-        """True once fitted, but where all of the function was released at once.
+        """True once fitted, unless `fit` released the whole function.
 
-        Copies leave the private minimiser behind, and hold the points asked: for them it is False
+        Copies leave the private minimiser behind, and hold the points asked. For them it is False
         if all of these came in a `Public`, and epsilon is finite.
         """
         return hasattr(self, "answers_") and self.answers_.holds_private_data
@@ -189,7 +194,7 @@ class BasePINP(BaseKernelLearner):
 @inherited_docs
 @estimator
 class PINPClassifier(BasePINP, ClassifierTarget):
-    """Classify test points that come one by one, from a minimiser that stays private.
+    """Classifier that keeps its model private, and answers as many test points as you like.
 
     Parameters
     ----------
@@ -228,7 +233,7 @@ class PINPClassifier(BasePINP, ClassifierTarget):
 @inherited_docs
 @estimator
 class PINPRegressor(BasePINP, RegressorTarget):
-    """Predict numbers for test points that come one by one, from a minimiser that stays private.
+    """Regressor that keeps its model private, and answers as many test points as you like.
 
     Parameters
     ----------

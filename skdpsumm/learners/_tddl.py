@@ -18,18 +18,22 @@ class BaseTDDL(BaseKernelLearner):
     Parameters
     ----------
     mechanism : str or mechanism object, default="auto"
-        "auto" is "gradient" (`GradientDescent`), noisy gradient descent on all rows in the span of
-        phi(Z), for a smooth loss, delta > 0 and epsilon up to 30; else "functional"
-        (`FunctionalMechanism`): Gaussian noise on the minimiser there, of at most ``Delta_w
-        |phi(z)| / mu`` on a prediction.
-        "laplace" (`LaplaceAnswers`): the paper's Algorithm 2, noise on each answer and least
-        squares; much worse, shown for comparison. A string stands for the object with its
-        default parameters.
+        How the predictor is made private. The default takes the best by public numbers:
+
+        - "gradient" (`GradientDescent`) if delta > 0, epsilon is at most 30 and the loss is
+          smooth. Noisy gradient descent on all rows, in the span of phi(Z).
+        - "functional" (`FunctionalMechanism`) otherwise, and for a kernel that is precomputed or a
+          function of your own. Gaussian noise on the minimiser in that span, of at most ``Delta_w
+          |phi(z)| / mu`` on a prediction.
+
+        "laplace" (`LaplaceAnswers`) is the paper's Algorithm 2: noise on each answer, then least
+        squares. It is much worse, and there for comparison. A string stands for the object with
+        its default parameters.
 
     Notes
     -----
-    What is released contains no row of X, and can be pickled and given away. It is a function in
-    the span of phi(X_public), good on rows like those.
+    The fitted learner contains no row of X. You can pickle it and give it away. It is a function
+    in the span of phi(X_public), and is good on rows like those.
 
     Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 6.1;
     Hall, Rinaldo and Wasserman (2013) for the functional mechanism.
@@ -43,23 +47,26 @@ class BaseTDDL(BaseKernelLearner):
     def paper_parameters(cls, n_samples=500_000, *, epsilon=1.0, delta=1e-6):
         """Return Algorithm 2 as printed, as keyword arguments: the paper's Figure 2.
 
-        `epsilon` is what the paper claims. What its noise gives is in `privacy_` after `fit`, and
-        is up to about 2.9 times that: the constant of ``v = O(...)`` is not printed, and we take 1.
+        `epsilon` is what the paper claims. After `fit`, `privacy_` says what the paper's noise
+        really gives, which is up to about 2.9 times that. The paper does not print the constant of
+        ``v = O(...)``; we take 1.
 
         Parameters
         ----------
         n_samples : int, default=500_000
-            n, taken as public, for the set C; the default is that of the paper's Figure 2a.
+            n, which is taken as public, for the set C. The default is that of the paper's Figure
+            2a.
         epsilon, delta : float, default=1.0, 1e-6
-            The claim. The paper varies epsilon, and does not print its delta.
+            The claim. The paper varies epsilon and does not print its delta, so these are our
+            defaults.
 
         Returns
         -------
         dict
-            With the cubic kernel, the hinge and ``Lambda = 1 / 0.001`` for classifiers; least
-            squares on 0 and 1 for regressors, whose L and Lambda are not printed: residuals are
+            Classifiers have the cubic kernel, the hinge and ``Lambda = 1 / 0.001``. Regressors
+            have least squares on 0 and 1. Their L and Lambda are not printed: residuals are
             clipped, and Lambda is the same. C is Corollary 6's ball of radius ``2 L R / lambda``.
-            Give T public rows to `fit`; there, ``T = O(n epsilon / sqrt(log(1 / delta)))``.
+            Give T public rows to `fit`. In the paper, ``T = O(n epsilon / sqrt(log(1 / delta)))``.
 
         Examples
         --------
@@ -74,22 +81,24 @@ class BaseTDDL(BaseKernelLearner):
         return {**cls._printed, "mechanism": printed, "epsilon": epsilon, "delta": delta}
 
     def fit(self, X, y, *, X_public=None, groups=None):
-        """Minimise, and release a predictor in the span of the public points.
+        """Learn from private rows, and release a predictor in the span of the public points.
 
         Parameters
         ----------
         X : {array-like, frame, sparse matrix} of shape (n_samples, n_features)
-            One row per person (or other unit of protection); with `groups`, any number.
+            One row per person (or other unit of protection). With `groups`, any number of rows.
         y : array-like of shape (n_samples,)
+            Labels, or the numbers to predict.
         X_public : array-like of shape (T, n_features) or `Public`, default=None
-            Z, unlabelled rows that are no secret: of the test set, or like it. Wrap them in
-            `Public` where a search or cross-validation would otherwise cut them into folds. In a
-            `Pipeline` they pass by the steps that X goes through, unless it is made with
-            ``transform_input=["X_public"]``, which needs
-            ``sklearn.set_config(enable_metadata_routing=True)``. None draws landmarks from
-            the schema; explicit features need neither.
+            Z: rows without labels that are no secret, of the test set or like it. Wrap them in
+            `Public` if a search or cross-validation would otherwise cut them into folds. A
+            `Pipeline` does not send them through the steps that X goes through, unless you make it
+            with ``transform_input=["X_public"]``. That needs
+            ``sklearn.set_config(enable_metadata_routing=True)``. None, for when you have no public
+            rows, draws landmarks from the schema. Explicit features need neither.
         groups : array-like of shape (n_samples,), default=None
-            Whose each row is, with `max_rows_per_group`.
+            Label of the group that each row belongs to, such as a person. Give it if you set
+            `max_rows_per_group`. None fits the default, which protects single rows.
 
         Returns
         -------
@@ -98,9 +107,9 @@ class BaseTDDL(BaseKernelLearner):
         Raises
         ------
         ValueError
-            For bad parameters or data; nothing is charged.
+            For bad parameters or data. Nothing is charged.
         BudgetExceededError
-            If the ledger cannot hold epsilon and delta; nothing is charged.
+            If the ledger cannot hold epsilon and delta. Nothing is charged.
         """
         self._fit(X, y, X_public, groups)
         return self
@@ -118,7 +127,7 @@ class BaseTDDL(BaseKernelLearner):
 @inherited_docs
 @estimator
 class TDDLClassifier(BaseTDDL, ClassifierTarget):
-    """Learn to classify from rows, by way of public test points: a predictor to ship.
+    """Classifier that you can give away, learned from private rows and public, unlabelled ones.
 
     Parameters
     ----------
@@ -159,7 +168,7 @@ class TDDLClassifier(BaseTDDL, ClassifierTarget):
 @inherited_docs
 @estimator
 class TDDLRegressor(BaseTDDL, RegressorTarget):
-    """Learn a number from rows, by way of public test points: a predictor to ship.
+    """Regressor that you can give away, learned from private rows and public, unlabelled ones.
 
     Parameters
     ----------

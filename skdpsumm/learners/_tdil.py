@@ -18,19 +18,22 @@ class BaseTDIL(BaseKernelLearner):
     Parameters
     ----------
     mechanism : str or mechanism object, default="auto"
-        "auto" takes the best by what is public: for a smooth loss "gradient", up to epsilon 30 and
-        with delta > 0; for explicit features "objective", above that and where delta is 0; else
-        "functional".
-        "gradient" (`GradientDescent`): noisy gradient descent on all rows. "functional"
-        (`FunctionalMechanism`): Gaussian noise on the weights of explicit features, or for a
-        kernel on the best function in the span of public landmarks. "objective": noise in the
-        objective, for smooth losses on explicit features; protects single rows alone (no
-        `max_rows_per_group`). "exponential" (`ExponentialMechanism`): the paper's Algorithm 3,
-        worse, shown for comparison. A string stands for the object with its default parameters.
+        How the predictor is made private. The default takes the best by public numbers:
+
+        - "gradient" (`GradientDescent`) if delta > 0, epsilon is at most 30 and the loss is
+          smooth. Noisy gradient descent on all rows.
+        - "objective" above epsilon 30 and for delta = 0, on explicit features. Noise in the
+          objective, for smooth losses. It protects single rows alone (no `max_rows_per_group`).
+        - "functional" (`FunctionalMechanism`) otherwise, and for a kernel function of your own.
+          Gaussian noise on the weights of explicit features. For a kernel, on the best function in
+          the span of public landmarks.
+
+        "exponential" (`ExponentialMechanism`) is the paper's Algorithm 3. It is worse, and there
+        for comparison. A string stands for the object with its default parameters.
 
     Notes
     -----
-    What is released contains no row of X, and can be pickled and given away.
+    The fitted learner contains no row of X. You can pickle it and give it away.
 
     Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 6.2;
     Hall, Rinaldo and Wasserman (2013) for the functional mechanism.
@@ -44,25 +47,27 @@ class BaseTDIL(BaseKernelLearner):
     def paper_parameters(cls, n_samples=500_000, *, epsilon=1.0, delta=1e-6, beta=0.05):
         """Return Algorithm 3 as printed, as keyword arguments.
 
-        `epsilon` is what the paper claims. What its noise gives is in `privacy_` after `fit`, and
-        grows with Lambda: line 5 chooses with a weight that has n lambda once too often.
+        `epsilon` is what the paper claims. After `fit`, `privacy_` says what the paper's noise
+        really gives. That grows with Lambda, because the weight with which line 5 chooses has
+        n lambda once too often.
 
         Parameters
         ----------
         n_samples : int, default=500_000
-            n, taken as public; the default is that of the paper's Figure 2a.
+            n, which is taken as public. The default is that of the paper's Figure 2a.
         epsilon, delta : float, default=1.0, 1e-6
-            The claim; the paper has no experiment with Algorithm 3.
+            The claim. The paper has no experiment with Algorithm 3, so these are our defaults.
         beta : float, default=0.05
-            Failure probability of the error bound.
+            Failure probability of the error bound. The default is the usual 5 %.
 
         Returns
         -------
         dict
-            With ``B = (n epsilon / (100 L R log(4 / delta)))^(2/3)``, rounded up: the power is
-            unreadable in our copy, and is the one that the error bound's ``n^(2/3)`` needs. The
-            kernel is linear, for which S can be the whole ball in place of a net, and Lambda that
-            of the paper's other experiments. For other kernels give `candidates` to the mechanism.
+            The number of rounds is ``B = (n epsilon / (100 L R log(4 / delta)))^(2/3)``, rounded
+            up. The power is unreadable in our copy: we take the one that the error bound's
+            ``n^(2/3)`` needs. The kernel is linear, because S can then be the whole ball in place
+            of a net. Lambda is that of the paper's other experiments. For other kernels, give the
+            mechanism its `candidates`.
 
         Examples
         --------
@@ -83,7 +88,7 @@ class BaseTDIL(BaseKernelLearner):
 @inherited_docs
 @estimator
 class TDILClassifier(BaseTDIL, ClassifierTarget):
-    """Learn to classify and release the predictor, with no test points needed.
+    """Classifier that you can give away, learned from private rows alone.
 
     Parameters
     ----------
@@ -123,7 +128,7 @@ class TDILClassifier(BaseTDIL, ClassifierTarget):
 @inherited_docs
 @estimator
 class TDILRegressor(BaseTDIL, RegressorTarget):
-    """Learn a number and release the predictor, with no test points needed.
+    """Regressor that you can give away, learned from private rows alone.
 
     Parameters
     ----------
