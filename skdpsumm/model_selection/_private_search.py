@@ -71,83 +71,101 @@ class _Draft:
 class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstimator):
     """Choose the parameters of a private learner, for one budget in all.
 
-    A random number of candidates is drawn, each is fitted on one part of the rows and scored, with
-    noise, on the other, and the best is released. How many there were stays a secret, as does all
-    else about them; that is why ten trials cost about twice what one does, and a hundred little
-    more. There is no `cv_results_`, no progress of inner fits and no refit.
+    Use it in place of `RandomizedSearchCV`. It draws a random number K of candidates, fits each on
+    one part of the rows, scores it with noise on the other, and releases the best. K stays a
+    secret, as does all else about the other candidates. That is why ten trials cost about twice
+    what one does, and a hundred little more. It is also why there is no `cv_results_`, no progress
+    of inner fits and no refit.
 
-    Each run has more noise and fewer rows than one plain fit. `expected_noise` says before the
-    search how much; ask it first.
+    Each run has more noise and fewer rows than one plain fit. Ask `expected_noise` how much before
+    you search.
 
     Parameters
     ----------
     estimator : estimator
-        A private learner (`TDDLClassifier`, `TDILRegressor`, `M2MClassifier`, ...)
-        or a `Pipeline` that ends in one, whose other steps are fitted to public rows and take each
-        private row by itself. Give what is public of the table as the `schema` of the learner, or
-        of a `PublicVectorizer` in the first step: words and missing values are then read as it
-        says, and public rows are drawn from it. A step that would learn from the table is
-        refused. epsilon, delta, adjacency, noise_seed and ledger of the learner are set by the
-        search; memory and verbose are off.
+        A private learner (`TDDLClassifier`, `TDILRegressor`, `M2MClassifier`, ...), or a `Pipeline`
+        that ends in one. Describe the table in the `schema` of the learner, or of a
+        `PublicVectorizer` in the first step. Words and missing values are then read as the schema
+        says, and public rows are drawn from it. The other steps are fitted to public rows, and take
+        each private row by itself. A step that would learn from the table is refused. The search
+        sets epsilon, delta, adjacency, noise_seed and ledger of the learner, and turns memory and
+        verbose off.
     param_distributions : dict or list of dicts
-        As in `RandomizedSearchCV`: lists, or distributions with `rvs`. Every trial draws anew, so
-        the same candidate can come twice. A `schema` can be among them, in a list.
+        What to try, as in `RandomizedSearchCV`: lists, or distributions with `rvs`. A list may hold
+        values of `schema`, too. Every trial draws anew, so the same candidate can come twice.
     expected_trials : float, default=10
-        E[K], above 1.
+        E[K], how many candidates are tried on average. It must be above 1. More trials cost little
+        privacy and much time: the default takes about as long as ten fits.
     distribution : {"logarithmic", "geometric", "poisson"} or float, default="logarithmic"
-        Of K. A float above -1 is eta of the truncated negative binomial law, 0 the logarithmic and
-        1 the geometric one: the smaller, the cheaper, and the more K varies. "poisson" varies
-        least and is cheap for few trials only; if K = 0, the estimator fitted to public rows is
-        the result.
+        The law of K. The default is the cheapest of the three at the default `expected_trials`.
+        "poisson" varies least, and is cheap for few trials only. If its K is 0, the result is the
+        estimator fitted to public rows. A float above -1 is eta of the truncated negative binomial
+        law: 0 is the logarithmic and 1 the geometric one. The smaller eta is, the cheaper is the
+        search, and the more K varies.
     scoring : str or callable, default=None
-        "accuracy", "neg_absolute_error", "neg_squared_error", or a function of a fitted estimator,
-        one row (of shape (1, d)) and its label, that returns a number, higher for better. None is
-        "accuracy" for classifiers and "neg_absolute_error" for regressors.
+        How a row is scored: "accuracy", "neg_absolute_error", "neg_squared_error", or a function.
+        The function takes a fitted estimator, one row (of shape (1, d)) and its label. It returns a
+        number, higher for better. None takes scores that are easy to bound: "accuracy" for
+        classifiers and "neg_absolute_error" for regressors.
     score_bounds : pair of float, default=None
-        Public (low, high) of a row's score, which is clipped to them. None is (0, 1) for accuracy;
-        others need it, such as (-2, 0).
+        Public (low, high) of the score of one row, such as (-2, 0). Scores are clipped to them.
+        Give them unless the score is accuracy: None then takes (0, 1), for no accuracy is outside.
     holdout : float, default=0.25
-        Chance of a row, or with `groups` of a whole group, to be held out for the score.
+        Chance of each row to be held out for the score. With `groups`, of each whole group. The
+        default is that of `train_test_split`.
     epsilon, delta : float, default=1.0, 1e-6
-        The guarantee of the whole search. ``delta=0`` needs mechanisms that are pure;
-        ``epsilon=np.inf`` adds no noise, and draws from `random_state` alone.
+        The guarantee of the whole search. The defaults are those of the learners, so that a search
+        promises what one fit does. ``delta=0`` needs mechanisms that are pure. ``epsilon=np.inf``
+        adds no noise, and draws from `random_state` alone.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        How two neighbouring tables differ: by one row more or less, or by other values in one row
+        (with `max_rows_per_group`: by one group). The default is that of the learners.
     max_rows_per_group : int, "average" or None, default=None
-        None protects single rows. Otherwise `fit` takes `groups`, and protects groups of rows,
-        usually all of a person. An int k keeps k rows of each group, chosen once by secret coins.
-        "average" counts each group once: in the score by the mean of its rows'. Set on the search
-        alone, which sets it on the learner; learners and mechanisms without a proof are refused.
+        None protects single rows, which is right if nobody has several. Otherwise `fit` takes
+        `groups`, and protects groups of rows, usually all rows of one person. An int k keeps k rows
+        of each group, chosen once by secret coins. "average" counts each group once: its score is
+        the mean of its rows' scores. Set it on the search alone, which sets it on the learner.
+        Learners and mechanisms without a proof for groups are refused.
     random_state : int, RandomState or None, default=None
         Public randomness: seeds of candidates that have none, the same in all trials. It decides
-        neither K nor what is tried.
+        neither K nor what is tried. None, as in scikit-learn, differs from search to search.
     verbose : int, default=0
         1 shows on the standard error stream that the search is at work, and for how many seconds.
-        A line per trial would tell K, so there is none. For the curator alone: time tells of K.
+        There is no line per trial, because it would tell K. Even time tells of K: show it to the
+        curator alone. 0, as in scikit-learn, is silent.
     noise_seed : int or None, default=None
-        For simulations only: noise, K and candidates from a seed.
+        For simulations only: noise, K and candidates from a seed. None keeps them secret, and so
+        protects people.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` makes one charge.
+        Where `fit` makes one charge for the whole search. None counts nothing: you then add up
+        your releases yourself.
 
     Attributes
     ----------
     best_estimator_ : estimator
-        Trained on the part that was not held out. Its `privacy_` is that of the search.
+        The best candidate, trained on the part that was not held out. Its `privacy_` is that of
+        the search.
     best_params_ : dict
+        Its parameters.
     best_sum_ : float
-        The private score: the noisy sum over held-out rows of (score - middle of score_bounds), the
-        largest of K, so it flatters. The number of rows is not released.
+        The private score: the noisy sum over held-out rows of (score - middle of score_bounds). It
+        flatters, because it is the largest of K. The number of rows is not released.
     score_noise_std_ : float
-        Standard deviation of the noise in it.
+        Standard deviation of the noise in `best_sum_`.
     noise_ : ChoiceNoise
-        What the choice tells apart, and whether it is mostly noise (`is_drowned`): `fit` then gives
-        a `NoiseWarning`. It also tells the epsilon of a plain fit that is as noisy as a run, and
-        whether the estimator as it was given won (`is_default`). Computed from the release alone;
-        `privacy_` and the repr say it, too.
+        What the choice can tell apart, and whether it is mostly noise (`is_drowned`): `fit` then
+        gives a `NoiseWarning`. It also has the epsilon of a plain fit that is as noisy as a run,
+        and says whether the estimator as you gave it won (`is_default`). All of it is computed from
+        the release alone. `privacy_` and the repr show it, too.
     privacy_ : PrivacyGuarantee
-        Always idealised: K and candidates are drawn in floating point.
-    classes_ : ndarray, for classifiers
+        What the release promises. It is always idealised: K and candidates are drawn in floating
+        point.
+    classes_ : ndarray
+        The classes, if the estimator is a classifier.
     n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names.
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns of X, if it has them.
 
     Notes
     -----
@@ -170,22 +188,26 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     pair it with the coin of the group that goes. The sum counts no rows, whose number would be
     private with an int k; a learner that publishes it refuses replace-one.
 
-    *The search.* (epsilon, delta) from the runs' by a theorem on the best of a random number of
-    Gaussian runs, which no other bound improves on. docs/proofs/random_stopping.md proves it, and
-    docs/search.md has a table.
+    *The search.* Its (epsilon, delta) follow from those of the runs by a theorem on the best of a
+    random number of Gaussian runs, which no other bound improves on. docs/proofs/random_stopping.md
+    proves it, and docs/search.md has a table.
 
-    Trials run in parallel inside ``joblib.parallel_config("loky")`` or ``("dask")``, with the same
-    result; who watches their workers sees K. The time that a fit takes tells of K, too, and is not
-    covered. A candidate that cannot be fitted to the private rows counts as the worst; all of a
-    grid of at most 100 (of others some, and what is drawn) are tried on public ones before any
-    charge. Without a schema X must hold finite numbers. `score` is exact, no release.
+    *Parallel trials.* Trials run in parallel inside ``joblib.parallel_config("loky")`` or
+    ``("dask")``, with the same result. Whoever watches the workers sees K. The time that a fit
+    takes tells of K, too, and is not covered.
 
-    *Time.* On average `expected_trials` times one fit, and as K varies, now and then several times
-    that. `verbose` shows the time alone, for a line per trial would tell K, which is private.
+    *Candidates that fail.* Before any charge, candidates are tried on public rows: all of a grid of
+    at most 100, and of others some and what is drawn. A candidate that cannot be fitted to the
+    private rows counts as the worst. Without a schema X must hold finite numbers.
 
-    *In a ledger* with delta > 0 a search counts as the Gaussian that dominates it, whose epsilon is
-    about 1.4 times its own (by default ten candidates cost less than two fits with the same noise
-    there); one with delta=0 as its own, where all charges are pure.
+    *Score.* `score` is exact, and no release.
+
+    *Time.* A search takes `expected_trials` times one fit on average. As K varies, it now and then
+    takes several times that.
+
+    *In a ledger* with delta > 0 a search counts as the Gaussian that dominates it. Its epsilon is
+    about 1.4 times that of the search (by default, ten candidates cost less there than two fits
+    with the same noise). A search with delta=0 counts as itself, if all charges are pure.
 
     Source: Liu and Talwar (2019), Papernot and Steinke (2022), Koskela, Redberg and Wang (2024).
 
@@ -250,13 +272,16 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            One row per person (or other unit of protection); with `groups`, any number.
+            One row per person (or other unit of protection). With `groups`, any number of rows.
         y : array-like of shape (n_samples,)
+            Labels, or the numbers to predict.
         X_public : array-like of shape (T, n_features) or `Public`, default=None
-            For estimators whose `fit` takes public points, such as TDDL. They go through the steps
-            before the learner, as X does.
+            Public points, for estimators whose `fit` takes them, such as TDDL. They go through the
+            steps before the learner, as X does. None is for all other estimators.
         groups : array-like of shape (n_samples,), default=None
-            Whose each row is, with `max_rows_per_group`. No group is cut into parts.
+            Label of the group that each row belongs to, such as a person. Give it if you set
+            `max_rows_per_group`. No group is cut into parts. None fits the default, which protects
+            single rows.
 
         Returns
         -------
@@ -265,38 +290,43 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         Raises
         ------
         ValueError
-            For bad parameters, data, or candidates, which are named; nothing is charged.
+            For bad parameters, data, or candidates, which the message names. Nothing is charged.
         BudgetExceededError
             If the ledger cannot hold the search, which counts as more than its epsilon there (see
-            Notes); nothing is charged, and the message tells the epsilon that would fit.
+            Notes). Nothing is charged, and the message tells the epsilon that would fit.
 
         Warns
         -----
         NoiseWarning
-            If the choice is mostly noise. All is fitted, even where the warning is an error.
+            If the choice is mostly noise. All is fitted, even if you turn the warning into an
+            error.
         """
         with elapsed(f"{type(self).__name__}.fit", self.verbose):
             return self._private_fit(X, y, X_public, groups=unwrap(groups))
 
     def expected_noise(self, n_samples: float) -> dict[str, float]:
-        """Return what a search can tell apart, and what its runs cost: no data, nothing charged.
+        """Return what a search can tell apart, and what its runs cost.
+
+        Call it before `fit`. It reads no data and costs nothing.
 
         Parameters
         ----------
         n_samples : float
-            Number of rows (of groups, with ``max_rows_per_group="average"``), as far as you know
-            it.
+            Number of rows that you expect (of groups, with ``max_rows_per_group="average"``). A
+            rough number is enough.
 
         Returns
         -------
         dict
-            "noise": standard deviation of the noise on the mean score of a candidate. "size": what
-            scores can differ by, the length of `score_bounds`. "difference": candidates whose
-            mean scores differ by less are told apart by chance. "n_samples": rows from which on a
-            tenth of "size" can be told apart, a rule of thumb. "epsilon_of_fit": the epsilon of
-            one fit to all rows that is as noisy, for its rows, as a run of the search. A plain fit
-            has the whole `epsilon` instead, and a search pays only where the choice gains more
-            than that. "epsilon_in_ledger": what a `PrivacyLedger` with this delta counts.
+            - "noise": standard deviation of the noise on the mean score of a candidate.
+            - "size": how far scores can differ, the length of `score_bounds`.
+            - "difference": candidates whose mean scores differ by less are told apart by chance.
+            - "n_samples": how many rows it takes to tell a tenth of "size" apart, by a rule of
+              thumb.
+            - "epsilon_of_fit": the epsilon of one fit to all rows that is as noisy, for its rows,
+              as a run of the search. A plain fit has the whole `epsilon` instead, so a search pays
+              only if the choice gains more than that.
+            - "epsilon_in_ledger": what a `PrivacyLedger` with this delta counts.
 
         Raises
         ------

@@ -54,14 +54,18 @@ _BLOCK_ROWS = 256
 
 @estimator
 class PolynomialKernel(BaseEstimator):
-    """``(gamma <x, y> + coef0)^degree``, with the learner's gamma, for rows clipped to its norm.
+    """``(gamma <x, y> + coef0)^degree``, a polynomial kernel of other degree or constant.
 
-    ``kernel="poly"`` is the paper's kernel, which this is by default.
+    Give it to a learner as its `kernel`. gamma is the learner's, and rows are clipped to its
+    `norm_bound`. With the defaults it is the paper's kernel, which ``kernel="poly"`` stands for.
 
     Parameters
     ----------
     degree : int, default=3
+        Degree of the polynomial. The default is that of the paper, and of scikit-learn's `SVC`.
     coef0 : float, default=1.0
+        Constant that is added to the inner product. The default is that of the paper. With 0 the
+        kernel has no terms of a lower degree.
 
     Examples
     --------

@@ -181,8 +181,8 @@ class SoftHinge(MarginLoss):
     Parameters
     ----------
     margin : float, default=3.0
-        m. The slope at score 0 is -0.95 for 3, and -0.5 for 0, which is the logistic loss. 3 is
-        best at 2,000 to 40,000 rows of synthetic tables (docs/learners.md).
+        m. The slope at score 0 is -0.95 for 3, and -0.5 for 0, which is the logistic loss. The
+        default was the best at 2,000 to 40,000 rows of synthetic tables (docs/learners.md).
 
     Raises
     ------
@@ -249,15 +249,16 @@ class Logistic(SoftHinge):
 class HuberizedHinge(MarginLoss):
     """The hinge ``max(0, 1 - margin)``, with a parabola in place of its corner.
 
-    Its slope is 1 at small scores, where the logistic loss has half of that: it has the most signal
-    per unit of noise. With more than two classes it is a softmax in place of a maximum.
+    It has the most signal per unit of noise: its slope is 1 at small scores, where the logistic
+    loss has half of that. With more than two classes it is a softmax in place of a maximum.
 
     Parameters
     ----------
     width : float, default=None
-        Margins from ``1 - width`` to ``1 + width`` are on the parabola (with more than two
-        classes: the temperature of the softmax). Smaller values are closer to the hinge. None is
-        0.5, and 1 for "objective", where curvature costs privacy.
+        Width of the smooth part: margins from ``1 - width`` to ``1 + width`` are on the parabola
+        (with more than two classes: the temperature of the softmax). Smaller values are closer to
+        the hinge. None takes 0.5, the narrowest that the solver minimises without a detour by wider
+        ones. For "objective" it takes 1, because curvature costs privacy there.
 
     Raises
     ------
@@ -497,7 +498,7 @@ class Huber(ResidualLoss):
     ----------
     threshold : float, default=0.25
         Residual from which the loss is linear, in halves of the interval. Smaller values need less
-        noise; 0.25 was the best of 0.25 to 2 in docs/learners.md.
+        noise. The default was the best of 0.25 to 2 in docs/learners.md.
 
     Raises
     ------
@@ -560,22 +561,21 @@ class Squared(Huber):
 class EpsilonInsensitive(ResidualLoss):
     """The loss of support vector regression, ``max(0, |r| - width)``, of a residual r.
 
-    Predictions that are no farther than `width` from y are as good as exact ones. (In
-    scikit-learn's `SVR` the width is called epsilon, which is a matter of privacy here.) Where its
-    slope jumps, at both ends of the tube, there is a parabola. Residuals are in halves of the
-    interval `y_bounds`.
+    Predictions that are no farther than `width` from y are as good as exact ones. (scikit-learn's
+    `SVR` calls the width epsilon, which is a matter of privacy here.) A parabola rounds both ends
+    of the tube, where the slope would jump. Residuals are in halves of the interval `y_bounds`.
 
     Parameters
     ----------
     width : float, default=0.1
-        Residual from which a prediction costs anything: at least 0, and less than 1. 0.05 and 0.1
-        were about the same, and better than 0.2, in docs/learners.md.
+        Residual from which a prediction costs anything: at least 0, and less than 1. The default is
+        that of `SVR`. 0.05 was about the same in docs/learners.md, and 0.2 was worse.
     smoothing : float, default=0.05
         Residuals from ``width - smoothing`` to ``width + smoothing`` are on a parabola, which is
-        larger by a quarter of `smoothing` at most. The slope is 1 at most in any case, so that
-        noise in what is released does not depend on it. Smaller values are closer to support
-        vector regression. Below 0.05 ``mechanism="auto"`` takes "functional", for steps of
-        gradient descent get short.
+        larger by a quarter of `smoothing` at most. Smaller values are closer to support vector
+        regression. The default is the smallest for which ``mechanism="auto"`` takes "gradient":
+        below it the steps of gradient descent get short, and "auto" takes "functional". The slope
+        is never more than 1, so the noise in what is released does not depend on `smoothing`.
 
     Raises
     ------

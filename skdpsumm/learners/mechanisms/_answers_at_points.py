@@ -103,20 +103,22 @@ def printed_cost(epsilon0: float, rho: float, terms: Terms) -> Mechanism:
 class LaplaceAnswers(LearnerMechanism):
     """The paper's Algorithm 2: Laplace noise on answers at public points, then least squares.
 
-    Much worse than the functional mechanism, and shown for comparison.
+    It is there for comparison. The functional mechanism is much better.
 
     Parameters
     ----------
     norm_constraint : float, default=None
-        Radius of the paper's set C, in the norm of the space. None shrinks by an unbiased estimate
-        of the error, as the variance of the noise is public.
+        Radius of the paper's set C, in the norm of the space. The default needs no radius: it
+        shrinks by an unbiased estimate of the error, because the variance of the noise is public.
     n_landmarks : int, default=256
-        How many public points are drawn from the schema where `fit` is given no X_public.
+        How many public points are drawn from the schema if you give `fit` no X_public. The default
+        is smaller than that of `FunctionalMechanism`, because the noise grows with the root of the
+        number.
     calibration : {"corrected", "printed"}, default="corrected"
-        "corrected" has the least noise with which epsilon and delta hold. "printed" has the paper's
+        The default has the least noise with which epsilon and delta hold. "printed" has the paper's
         ``v = L R^2 sqrt(T log(1 / delta)) / (n lambda epsilon)``, with 1 for the constant of its
         O(...), which is not printed. `privacy_` states what that gives, which is not epsilon.
-        It needs delta > 0.
+        "printed" needs delta > 0.
 
     Notes
     -----
@@ -283,23 +285,26 @@ def _spectrum(gram: Floats, answers: Floats) -> tuple[Floats, Floats, Floats]:
 class ExponentialMechanism(LearnerMechanism):
     """The paper's Algorithm 3: in each round, choose a point in private and measure there.
 
-    Worse than the functional mechanism, and shown for comparison.
+    It is there for comparison. The functional mechanism is better.
 
     Parameters
     ----------
     n_rounds : int, default=10
-        B. The budget is shared by all rounds.
+        B, the number of rounds. The default is small because all rounds share the budget.
     candidates : array-like of shape (M, n_features), default=None
-        The public set S of points that can be chosen. None is the ball of radius `norm_bound` for
-        the linear kernel without intercept, and landmarks for other kernels.
+        The public set S of points that can be chosen. The default needs nothing from you: it is the
+        ball of radius `norm_bound` for the linear kernel without intercept, and landmarks for
+        other kernels.
     n_landmarks : int, default=256
-        How many landmarks are drawn from the schema where a kernel has no `candidates`.
+        How many landmarks are drawn from the schema if a kernel has no `candidates`. The default is
+        as many as `GradientDescent` draws.
     calibration : {"corrected", "printed"}, default="corrected"
-        "corrected" shares epsilon and delta among all rounds, and fits the hypothesis to all
-        measurements. "printed" has the paper's epsilon_0, its noisy test and its steps of constant
-        length: `privacy_` states what that gives, which is not epsilon. It needs delta > 0.
+        The default shares epsilon and delta among all rounds, so that they hold, and fits the
+        hypothesis to all measurements. "printed" has the paper's epsilon_0, its noisy test and its
+        steps of constant length. `privacy_` states what that gives, which is not epsilon. "printed"
+        needs delta > 0.
     failure_probability : float, default=0.05
-        beta, for the threshold of the printed test.
+        beta, for the threshold of the printed test. The default is the usual 5 %.
 
     Notes
     -----

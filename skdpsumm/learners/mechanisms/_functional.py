@@ -141,26 +141,29 @@ class PureNoise:
 
 @estimator
 class FunctionalMechanism(LearnerMechanism):
-    """Gaussian noise on the learned function itself, however many predictions are read off it.
+    """Gaussian noise on the learned function, once for any number of predictions.
 
-    With explicit features, noise on all their weights. With a kernel and public points, on the best
-    function of their span; a PINP learner samples a path of the Gaussian process instead,
-    point by point. It has the least noise in nearly all cases, and is the default.
+    With explicit features, all their weights get noise. With a kernel and public points, the best
+    function in the span of the points does. A PINP learner samples a path of the Gaussian process
+    instead, point by point. "auto" takes it for PINP learners, and for the others if neither
+    "gradient" nor "objective" applies.
 
     Parameters
     ----------
     n_landmarks : int, default=1024
-        Of TDIL and TDDL learners: how many public points are drawn from the schema where the kernel
-        needs some. The noise on a prediction does not grow with it, and time grows with its square.
+        For TDIL and TDDL learners: how many public points are drawn from the schema if the kernel
+        needs some. The default is large because the noise on a prediction does not grow with it.
+        Time grows with its square.
     max_points : int, default=5000
-        Of PINP learners with a kernel: points at which the path is sampled. Memory goes with its
-        square. Later points get the path's conditional mean.
+        For PINP learners with a kernel: at how many points the path is sampled. Later points get
+        the path's conditional mean. Memory grows with its square: at the default, one matrix of
+        this size takes 200 MB.
 
     Notes
     -----
     Source: Hall, Rinaldo and Wasserman (2013), "Differential privacy for functions and functional
     data". The noise on a prediction at z is at most ``Delta_w |phi(z)| / mu``. With ``delta=0`` the
-    noise grows with the dimension; PINP learners have no such guarantee for kernels.
+    noise grows with the dimension, and PINP learners have no such guarantee for kernels.
 
     Examples
     --------

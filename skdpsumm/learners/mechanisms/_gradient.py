@@ -83,24 +83,27 @@ _RIDGE = 1e-3
 class GradientDescent(LearnerMechanism):
     """Noisy gradient descent on all rows, for smooth losses.
 
-    It asks nothing of the minimiser: no certificate, and no Lambda that has to be large. A ledger
-    counts it as exactly what it is, one Gaussian mechanism. It works on explicit features, and for
-    a kernel on those of the span of public points. It is what "auto" takes for both.
+    "auto" takes it up to epsilon 30, if delta > 0. It works on explicit features, and for a kernel
+    on those of the span of public points. It asks nothing of the minimiser: no certificate, and no
+    Lambda that has to be large. A ledger counts it as exactly what it is, one Gaussian mechanism.
 
     Parameters
     ----------
     n_steps : int or "auto", default="auto"
         T, the number of passes over the rows. More steps come closer to the minimum and cost
-        time; noise on the result stays the same. "auto" is from 64 to 512: more of them for a
-        larger budget, and fewer for more than 100 features.
+        time. The noise on the result stays the same. The default takes 64 to 512 steps: more for a
+        larger budget, which deserves a closer minimum, and fewer for more than 100 features, which
+        take longer.
     clip : float or "auto", default="auto"
-        C, the longest slope of a row's loss. Less has less noise, and is less true to the loss.
-        "auto" is half the largest slope of losses of classes for small budgets (no slope is
-        longer than that before the first step) and all of it for large ones, where probabilities
-        gain more than noise costs; and all of it for losses of numbers.
+        C, the longest slope of a row's loss. Smaller values have less noise, and are less true to
+        the loss. The default weighs these two. For classes it is half the largest slope if the
+        budget is small (no slope is longer before the first step). It is all of it if the budget is
+        large, because probabilities then gain more than the noise costs. For numbers it is all of
+        it.
     n_landmarks : int, default=256
-        How many public points are drawn from the schema where a kernel needs some. Noise on a
-        prediction does not grow with it.
+        How many public points are drawn from the schema if a kernel needs some. The noise on a
+        prediction does not grow with it. The default is smaller than that of
+        `FunctionalMechanism`, because every step passes over all rows and all points.
 
     Raises
     ------

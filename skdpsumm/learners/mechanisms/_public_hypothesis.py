@@ -187,12 +187,14 @@ class UpdateMechanism(LearnerMechanism):
     Parameters
     ----------
     n_updates : int, default=5
-        B, how many updates of the hypothesis are paid for, each of all scores of a point. "svt" is
-        better for up to five.
+        B, how many updates of the hypothesis are paid for, each of all scores of a point. The
+        default is small because all updates share the budget. "svt" is better for up to five.
     max_queries : int, default=1000
-        T, after which answers come from the hypothesis alone. It sets the threshold of the test.
+        T, the number of queries after which answers come from the hypothesis alone. It sets the
+        threshold of the test. The default is generous, because the threshold grows with the
+        logarithm of T alone.
     failure_probability : float, default=0.05
-        beta of the paper's error bound, for the same threshold.
+        beta of the paper's error bound, for the same threshold. The default is the usual 5 %.
     """
 
     learners = ("PINP",)
@@ -219,7 +221,7 @@ class SparseVector(UpdateMechanism):
     """Algorithm 1 with AboveThreshold: a private test, then a fresh answer where it is wrong.
 
     It answers from a public hypothesis, and pays where that is wrong. It is worse than the
-    functional mechanism by far in all cases we tried, and shown for comparison.
+    functional mechanism by far in all cases we tried, and is there for comparison.
 
     Parameters
     ----------
@@ -250,22 +252,22 @@ class NoisyThreshold(UpdateMechanism):
     """Algorithm 1 with the paper's own test: one noisy answer, released if it is far enough off.
 
     It answers from a public hypothesis, and pays where that is wrong. It is worse than the
-    functional mechanism by far in all cases we tried, and shown for comparison. It has no
-    guarantee with ``delta=0``: every test at the threshold tells a little.
+    functional mechanism by far in all cases we tried, and is there for comparison. It has no
+    guarantee with ``delta=0``, because every test at the threshold tells a little.
 
     Parameters
     ----------
     {n_updates...failure_probability}
     calibration : {"corrected", "printed"}, default="corrected"
-        "corrected" has the least noise with which epsilon and delta hold. "printed" has the paper's
-        ``1 / epsilon_0 = 100 L R^2 sqrt(B) log(4 / delta) / (n lambda epsilon)``: `privacy_` states
+        The default has the least noise with which epsilon and delta hold. "printed" has the paper's
+        ``1 / epsilon_0 = 100 L R^2 sqrt(B) log(4 / delta) / (n lambda epsilon)``. `privacy_` states
         what that gives, which is not epsilon.
 
     Notes
     -----
     Source: Jain and Thakurta (2013), "Differentially private learning with kernels", section 5.
-    The corrected budget holds, and is some 50 times tighter than as printed. Either noise has the
-    paper's ``sigma = 4 log(2 T / beta) / epsilon_0`` and step ``sigma / (2 R^2)``.
+    The corrected budget holds, and is some 50 times tighter than as printed. Both have the paper's
+    ``sigma = 4 log(2 T / beta) / epsilon_0`` and step ``sigma / (2 R^2)``.
 
     Examples
     --------
