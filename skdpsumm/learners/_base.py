@@ -390,8 +390,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         Warns
         -----
         NoiseWarning
-            If the release is mostly noise. All is fitted, even if you turn the warning into an
-            error.
+            If the release is mostly noise. If public numbers show it, the warning comes before
+            the charge. Otherwise all is fitted, even if you turn the warning into an error.
         """
         self._fit(X, y, groups=groups)
         return self

@@ -110,6 +110,12 @@ class BaseTDDL(BaseKernelLearner):
             For bad parameters or data. Nothing is charged.
         BudgetExceededError
             If the ledger cannot hold epsilon and delta. Nothing is charged.
+
+        Warns
+        -----
+        NoiseWarning
+            If the release is mostly noise. If public numbers show it, the warning comes before
+            the charge. Otherwise all is fitted, even if you turn the warning into an error.
         """
         self._fit(X, y, X_public, groups)
         return self

@@ -94,8 +94,9 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         What to try, as in `RandomizedSearchCV`: lists, or distributions with `rvs`. A list may hold
         values of `schema`, too. Every trial draws anew, so the same candidate can come twice.
     expected_trials : float, default=10
-        E[K], how many candidates are tried on average. It must be above 1. More trials cost little
-        privacy and much time: the default takes about as long as ten fits.
+        E[K], how many candidates are tried on average. It must be above 1. With the default
+        `distribution`, more trials cost little privacy and much time: the default of 10 takes about
+        as long as ten fits.
     distribution : {"logarithmic", "geometric", "poisson"} or float, default="logarithmic"
         The law of K. The default is the cheapest of the three at the default `expected_trials`.
         "poisson" varies least, and is cheap for few trials only. If its K is 0, the result is the
@@ -109,7 +110,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         classifiers and "neg_absolute_error" for regressors.
     score_bounds : pair of float, default=None
         Public (low, high) of the score of one row, such as (-2, 0). Scores are clipped to them.
-        Give them unless the score is accuracy: None then takes (0, 1), for no accuracy is outside.
+        Give them unless `scoring` is accuracy. None then takes (0, 1), because a row is right or
+        wrong.
     holdout : float, default=0.25
         Chance of each row to be held out for the score. With `groups`, of each whole group. The
         default is that of `train_test_split`.
@@ -134,8 +136,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
         There is no line per trial, because it would tell K. Even time tells of K: show it to the
         curator alone. 0, as in scikit-learn, is silent.
     noise_seed : int or None, default=None
-        For simulations only: noise, K and candidates from a seed. None keeps them secret, and so
-        protects people.
+        For simulations only: noise, K and candidates from a seed. None draws them from the
+        operating system, as every release needs.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` makes one charge for the whole search. None counts nothing: you then add up
         your releases yourself.
@@ -277,7 +279,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             Labels, or the numbers to predict.
         X_public : array-like of shape (T, n_features) or `Public`, default=None
             Public points, for estimators whose `fit` takes them, such as TDDL. They go through the
-            steps before the learner, as X does. None is for all other estimators.
+            steps before the learner, as X does. None is right for estimators that need none.
         groups : array-like of shape (n_samples,), default=None
             Label of the group that each row belongs to, such as a person. Give it if you set
             `max_rows_per_group`. No group is cut into parts. None fits the default, which protects

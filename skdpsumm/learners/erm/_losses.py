@@ -70,12 +70,12 @@ class Loss(BaseEstimator, ABC):
     @property
     @abstractmethod
     def lipschitz(self) -> float:
-        """L."""
+        """L, the largest slope."""
 
     @property
     @abstractmethod
     def smoothness(self) -> float:
-        """Beta."""
+        """Beta, the largest curvature."""
 
     @abstractmethod
     def value(self, scores: Floats, codes: Floats) -> Floats:
@@ -90,12 +90,12 @@ class Loss(BaseEstimator, ABC):
         """Return B with Hessian B B^T for each row, shape (n, q, r); r is the rank."""
 
     def corners(self, n_scores: int) -> dict[str, Any]:
-        """Return what `calibrate` asks of a loss: corners of its gradients, and its Hessian.
+        """Return what objective perturbation asks of a loss: corners of its gradients, its Hessian.
 
         Raises
         ------
         ValueError
-            Where objective perturbation cannot use it.
+            If objective perturbation cannot use the loss.
         """
         raise ValueError(
             f"mechanism='objective' needs a smooth loss, and {type(self).__name__} has a kink; "
@@ -107,20 +107,21 @@ class Loss(BaseEstimator, ABC):
         return np.eye(n_classes)
 
     def relaxed(self, epsilon: float) -> Loss:
-        """Return what the loss becomes as a default of learners with such a budget.
+        """Return the loss that ``loss="auto"`` uses in its place at this epsilon.
 
-        It is itself where noise decides, and where it ends one that uses all rows.
+        At a small epsilon, where noise decides, it is the loss itself. It goes to one that uses all
+        rows as epsilon grows.
         """
         return self
 
     def parts(self, codes: Floats) -> list[tuple[Loss, Floats]]:
-        """Return losses with their codes that can be minimised one by one."""
+        """Return losses, with their codes, that can be minimised one by one."""
         return [(self, codes)]
 
     def narrowing(self) -> Iterator[tuple[HuberizedHinge | _Sides, Loss]]:
         """Yield losses that are easier to minimise, each with what predicts the next minimum.
 
-        Those that Newton's method minimises from anywhere have none.
+        Losses that Newton's method minimises from anywhere have none.
         """
         return iter(())
 
@@ -407,7 +408,7 @@ class Softmax(Loss):
 
     @property
     def smoothness(self) -> float:
-        """Beta."""
+        """Beta, the largest curvature."""
         return 1 / (2 * self.temperature)
 
     def _logits(self, scores: Floats, codes: Floats) -> Floats:
@@ -453,12 +454,12 @@ class OneVsRest(Loss):
 
     @property
     def lipschitz(self) -> float:
-        """L."""
+        """L, the largest slope."""
         return self.part.lipschitz * math.sqrt(self.n_classes)
 
     @property
     def smoothness(self) -> float:
-        """Beta."""
+        """Beta, the largest curvature."""
         return self.part.smoothness
 
     def value(self, scores, codes):

@@ -114,15 +114,20 @@ class LearnerMechanism(BaseEstimator):
     def narrowed(self, space: Space, public: Any, *, is_pure: bool) -> tuple[Space, Any]:
         """Return the space in which the minimiser is sought, and the public points left to use.
 
-        That is the span of the points, for mechanisms that work on weights.
+        Mechanisms that work on weights take the span of the points.
 
         Parameters
         ----------
         space : Space
+            The space of the kernel, or of the features.
         public : ndarray of shape (T, n_columns) or None
             Public points: those given, or landmarks.
         is_pure : bool
             Whether the guarantee is pure, so that noise grows with the dimension.
+
+        Returns
+        -------
+        tuple of Space, and ndarray or None
         """
         # A function of the user's may give a row other values in another block.
         if not self.spans_points or public is None:
@@ -133,14 +138,21 @@ class LearnerMechanism(BaseEstimator):
 
     @abstractmethod
     def plan(self, space: Space, terms: Terms, public: Any) -> Any:
-        """Return the `Plan`, with its noise calibrated; raise ValueError where there is none.
+        """Return the `Plan` of a fit, with its noise calibrated.
 
         Parameters
         ----------
         space : Space
+            The space in which the minimiser is sought.
         terms : Terms
+            What is public about the problem: loss, Lambda, sensitivity and budget.
         public : ndarray of shape (T, n_columns) or None
             Public points: those given, or landmarks.
+
+        Raises
+        ------
+        ValueError
+            If there is no plan for these terms.
         """
 
     @abstractmethod
@@ -152,15 +164,17 @@ class LearnerMechanism(BaseEstimator):
         Parameters
         ----------
         space : Space
+            The space in which the minimiser is sought.
         terms : Terms
-            With any Lambda.
+            What is public about the problem, with any Lambda.
         public : ndarray of shape (T, n_columns) or None
+            Public points: those given, or landmarks.
         charged : bool
             Whether a ledger counts the fit.
         """
 
     def least_cost(self, terms: Terms) -> Mechanism | None:
-        """Return what the fit costs at least, whatever its epsilon; None if that is nothing."""
+        """Return the least that a fit can cost, whatever its epsilon; None if it can be free."""
         return None
 
     def price_advice(self, epsilon: float) -> str:
