@@ -143,7 +143,7 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         neither gamma nor landmarks. TDDL and PINP default to "rbf", which can learn any smooth
         shape.
 
-        - "poly" is the paper's ``(<x, y> + 1)^3``. Other polynomials are
+        - "poly" is the paper's ``(<x, y> + 1)^3``. For another polynomial, give a
           `PolynomialKernel(degree=2, coef0=0.0)`.
         - A function takes two tables, of shapes (n, d) and (m, d), and returns an (n, m) matrix. It
           must be positive semi-definite, up to rounding errors of 1e-14 of the norms of two rows.
@@ -191,8 +191,10 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         Value of the constant feature. The default is that of scikit-learn's `LinearSVC`.
     regularization : "auto" or float, default="auto"
         Lambda, the weight of the penalty beside the sum of the losses: scikit-learn's 1 / C. The
-        default is a public rule that keeps the noise on a prediction at half a margin, or for
-        regressors at a tenth of half the interval (docs/learners.md).
+        default is a public rule of the mechanism (docs/learners.md). For "functional" it keeps the
+        noise on a prediction at half a margin or less, and for regressors at a tenth of half the
+        interval. For "objective" it keeps curvature cheap. For "gradient" it is small, because
+        stopping early does the same.
     epsilon, delta : float, default=1.0, 1e-6
         The guarantee of `fit` and of all later predictions. The defaults are a common choice for
         tables of up to some 100,000 rows: delta should be far below 1 / n. ``delta=0`` is pure

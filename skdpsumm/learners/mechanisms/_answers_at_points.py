@@ -112,8 +112,7 @@ class LaplaceAnswers(LearnerMechanism):
         shrinks by an unbiased estimate of the error, because the variance of the noise is public.
     n_landmarks : int, default=256
         How many public points are drawn from the schema if you give `fit` no X_public. The default
-        is smaller than that of `FunctionalMechanism`, because the noise grows with the root of the
-        number.
+        is smaller than that of `FunctionalMechanism`, because the noise grows with their number.
     calibration : {"corrected", "printed"}, default="corrected"
         The default has the least noise with which epsilon and delta hold. "printed" has the paper's
         ``v = L R^2 sqrt(T log(1 / delta)) / (n lambda epsilon)``, with 1 for the constant of its

@@ -188,7 +188,8 @@ class UpdateMechanism(LearnerMechanism):
     ----------
     n_updates : int, default=5
         B, how many updates of the hypothesis are paid for, each of all scores of a point. The
-        default is small because all updates share the budget. "svt" is better for up to five.
+        default is small because all updates share the budget. "svt" is better than "threshold" for
+        up to five.
     max_queries : int, default=1000
         T, the number of queries after which answers come from the hypothesis alone. It sets the
         threshold of the test. The default is generous, because the threshold grows with the
