@@ -60,30 +60,33 @@ def _refused(sketcher: Any) -> bool:
 @inherited_docs
 @estimator
 class AdaptiveSketcher(TableSketcher):
-    """Histograms of the columns, and of those pairs of columns that tell most, chosen privately.
+    """Histograms of the columns, and of the pairs of columns that tell most, chosen privately.
 
-    `fit` finds bins of the numeric columns, counts each column in them, and then chooses pairs in
+    `fit` finds bins of the numeric columns and counts each column in them. It then chooses pairs in
     four rounds: those that a graphical model of all counts so far explains worst. Bins, choices and
     counts are one release with one charge, which is fixed before the rows are read.
 
     Parameters
     ----------
     schema : TableSchema or what stands for one
-        Required: the range of each numeric column, the values of each other; nothing is read off
-        the data. Say the step of whole numbers, ``Numeric(17, 90, step=1)``. A column with `edges`
-        has these as its bins.
+        Required. Give the range of each numeric column and the values of each other column, because
+        nothing is read off the data. Give the step of whole numbers, as in ``Numeric(17, 90,
+        step=1)``. A column with `edges` has these as its bins.
     target : str or int, default=None
-        The column that models will predict. All others are counted together with it, and threes
-        with it may be chosen.
+        The column that models will predict. All others are counted together with it, and triples
+        with it may be chosen. The default, None, treats all columns alike, because a sketch is for
+        any question.
     workload : list of column groups, default=None
-        Groups that are counted in any case, such as ``[["sex", "hours"]]``: what you are sure to
-        ask. Each takes as much of the budget as a group that is chosen.
+        Groups that you are sure to ask about, such as ``[["sex", "hours"]]``. They are always
+        counted, and each takes as much of the budget as a chosen group. The default, None, leaves
+        the whole budget to what is chosen.
     {epsilon}
     delta : float, default=1e-6
-        0 gives Laplace noise and pure DP; otherwise Gaussian noise, far less of it.
+        0 gives Laplace noise and pure DP. Other values give Gaussian noise, which is far smaller
+        for many histograms. Keep delta below 1 / n_samples: 1e-6 suits fewer than a million rows.
     {adjacency}
     random_state : int, RandomState or None, default=None
-        Not used: nothing public is drawn.
+        Not used, because nothing public is drawn.
     {max_rows_per_group...verbose}
 
     Attributes
@@ -94,14 +97,15 @@ class AdaptiveSketcher(TableSketcher):
 
     Notes
     -----
-    Of the budget (of mu^2 under Gaussian noise, of epsilon under pure DP) 8 per cent find bins, 15
-    count the base (30 with a target; 35 and 80 where rows are few for the noise), 5 pay for the
-    choices, and the rest counts what is chosen: about ``0.4 sqrt(n mu)`` groups, but 16 at least,
-    and one for each column. Where there are hardly more, all are counted and nothing is chosen.
-    With ``epsilon=np.inf`` all pairs are counted. A group has at most 131,072 cells.
+    The budget is mu^2 under Gaussian noise and epsilon under pure DP. Of it, 8 per cent find bins,
+    15 count the base and 5 pay for the choices. (The base takes 30 with a target. Where rows are
+    few for the noise, these are 35 and 80.) The rest counts what is chosen: about
+    ``0.4 sqrt(n mu)`` groups, but at least 16, and at least one for each column. Where there are
+    hardly more groups than that, all are counted and nothing is chosen. With ``epsilon=np.inf``,
+    all pairs are counted. A group has at most 131,072 cells.
 
-    Two such sketches have different maps, so `+` refuses them: release one sketch of all rows, or
-    give each owner a `HistogramSketcher` with the same list of groups.
+    Two such sketches have different maps, so `+` refuses them. To combine owners, release one
+    sketch of all rows, or give each owner a `HistogramSketcher` with the same list of groups.
 
     References
     ----------
@@ -133,18 +137,19 @@ class AdaptiveSketcher(TableSketcher):
     workload: Any = None
 
     def fit(self, X, y=None, *, groups=None):
-        """Release the private sketch of X. Charges the ledger once.
+        """Release the private sketch of X. This charges the ledger once.
 
         Parameters
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
             One row per person (or other unit of protection), or several with `groups`. Partitions
-            of Dask are counted where they are, in up to four passes; groups are chosen in this
-            process.
+            of Dask are counted where they are, in up to four passes. Column groups are chosen in
+            this process.
         y : ignored
         groups : array-like or series of shape (n_samples,), default=None
-            Whose row each row is, where `max_rows_per_group` is set: words or numbers, none
-            missing. Of a Dask collection, a Dask series or array in the same partitions.
+            Who each row belongs to, in words or numbers, none missing. Give it where
+            `max_rows_per_group` is set, and nowhere else: hence None. For a Dask collection, give a
+            Dask series or array in the same partitions.
 
         Returns
         -------
@@ -153,12 +158,12 @@ class AdaptiveSketcher(TableSketcher):
         Raises
         ------
         ValueError
-            For bad parameters or data; nothing is charged.
+            If parameters or data are not valid. Nothing is charged.
         BudgetExceededError
-            If the ledger cannot hold epsilon and delta; nothing is charged.
+            If the ledger cannot hold epsilon and delta. Nothing is charged.
         RuntimeError
-            If Dask cannot compute the partitions; nothing is charged where it fails in the first
-            pass, which checks all cells.
+            If Dask cannot compute the partitions. Nothing is charged if it fails in the first pass,
+            which checks all cells.
         """
         with columns_kept(self):
             self._begin(groups)
@@ -182,20 +187,20 @@ class AdaptiveSketcher(TableSketcher):
 
     @available_if(_refused)
     def partial_fit(self, X, y=None):
-        """Refused: see `fit`."""
+        """Not supported. Call `fit` with all rows, because several steps need them."""
 
     def preview_map(self, n_columns: int, names: Any = None) -> HistogramMap:
-        """Return the public map of single columns in fine cells; no data, no cost.
+        """Return the public map of single columns in fine cells. It needs no data and is free.
 
-        What `fit` counts beside these is found by it: see `feature_map_`.
+        `fit` finds what else it counts: see `feature_map_`.
         """
         return self._design(self._schema_for(n_columns, names)).singles
 
     def preview_noise_std(self, n_columns: int, names: Any = None) -> NDArray[np.float64]:
         """Return the standard deviation of the noise that counts of the base will have.
 
-        No data, no cost. An entry for each of `preview_map`. Where the rows are few for the noise,
-        the base has a larger share of the budget, and less noise.
+        It needs no data and is free. There is one entry for each feature of `preview_map`. Where
+        rows are few for the noise, the base has a larger share of the budget, and less noise.
         """
         design = self._design(self._schema_for(n_columns, names))
         budget = self._budget(design)
@@ -204,22 +209,23 @@ class AdaptiveSketcher(TableSketcher):
         return np.full(self.preview_map(n_columns, names).n_features, std / GRID)
 
     def predict_error(self, n_samples, n_columns=None):
-        """Return the standard error of shares of rows that `fit` will give; no data, no cost.
+        """Predict the standard error of shares of rows after `fit`. It needs no data and is free.
 
         Parameters
         ----------
         n_samples : int
-            Number of rows (of groups, with `max_rows_per_group`), as far as you know it.
+            Number of rows (of groups, with `max_rows_per_group`). A rough public estimate will do.
         n_columns : int, default=None
-            Number of columns of the table, where the schema is one range for all.
+            Number of columns of the table. You need it only where the schema is one range for all
+            columns: hence None.
 
         Returns
         -------
         dict
-            "column": of a cell of one column, as a share of the rows. "pair": of a cell of a pair
-            that is counted. Both are before all counts are brought together, which lowers them.
-            "n_pairs": how many pairs (and threes, with a target) are counted beside the base, and
-            "n_candidates": of how many.
+            "column" is the standard error of a cell of one column, as a share of the rows. "pair"
+            is that of a cell of a pair that is counted. Both are before all counts are brought
+            together, which lowers them. "n_pairs" says how many pairs (and triples, with a target)
+            are counted beside the base, and "n_candidates" out of how many.
         """
         self._check_parameters()
         known = as_schema(self.schema)

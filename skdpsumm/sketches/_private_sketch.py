@@ -34,8 +34,8 @@ SMALLEST_NOISE = 1e-140
 class PrivateSketch:
     """A noisy sum of phi(x) over a data set, with all that is needed to read it.
 
-    Everything in it is either public or carries noise: it may be published, pickled and copied,
-    and whatever is computed from it costs no further privacy.
+    You may publish, pickle and copy it, because everything in it is either public or carries noise.
+    Whatever you compute from it costs no further privacy.
 
     Parameters
     ----------
@@ -44,30 +44,33 @@ class PrivateSketch:
     sums : ndarray of shape (m,)
         Sum of phi plus noise, as released.
     noise_std : ndarray of shape (m,)
-        Standard deviation of the noise in `sums`. Divide by `n_samples` for that in `mean`.
+        Standard deviation of the noise in `sums`. Divide it by `n_samples` for the noise in `mean`.
     n_released : float
-        Noisy number of rows, as released; exact where n is public (adjacency "replace_one").
+        Noisy number of rows, as released. It is exact where the number is public (adjacency
+        "replace_one").
     n_noise_std : float
         Standard deviation of the noise in `n_released`.
     privacy : PrivacyGuarantee
+        What the release promises.
     postprocess : bool, default=True
-        Whether `mean` is moved to the set that contains every true mean: the simplex for each
-        histogram, the unit disk for each (cos, sin) pair. It lowers the error of each entry and
-        biases sums of many, so M2M answers from `unprojected`.
+        Whether to move `mean` to the set that contains every true mean: the simplex for each
+        histogram, the unit disk for each (cos, sin) pair. The default is True because it lowers the
+        error of each entry. It biases sums of many entries, so M2M answers from `unprojected`.
     n_from_sums : bool, default=False
-        Whether `n_released` was computed from `sums` (each histogram sums to n).
+        Whether `n_released` was computed from `sums` (each histogram sums to n). The default is
+        False because Fourier features have no such sum.
 
     Raises
     ------
     ValueError
-        For parts that no release has: of other shapes or types, not finite, beyond `LARGEST_SUM`,
-        or with noise in some places only.
+        If a part has a wrong shape or type, is not finite, is beyond `LARGEST_SUM`, or has noise in
+        some places only. No release has such parts.
 
     Notes
     -----
     ``mean = sums / n_samples`` is the private sketch z of the M2M paper, equation (2).
-    Where the noise drowns the number of rows (`n_released` below three standard deviations), the
-    mean is that of total ignorance: uniform histograms, zero Fourier coefficients.
+    If the noise drowns the number of rows (`n_released` below three standard deviations), the mean
+    is that of total ignorance: uniform histograms and zero Fourier coefficients.
 
     Examples
     --------
@@ -114,7 +117,7 @@ class PrivateSketch:
 
     @property
     def is_drowned(self) -> bool:
-        """Whether the number of rows cannot be told from zero."""
+        """Whether noise drowns the number of rows, so that nobody can tell it from zero."""
         return self.n_released < max(3 * self.n_noise_std, 1.0)
 
     @property
@@ -131,10 +134,10 @@ class PrivateSketch:
         return self.feature_map.project(sums / n_rows)
 
     def unprojected(self) -> PrivateSketch:
-        """Return the release with means that noise does not bias; a drowned one as it is.
+        """Return the release with means that noise does not bias, or a drowned release as it is.
 
-        Of many nearly empty cells the simplex keeps the positive noise: means read off projected
-        histograms of pairs were two to six standard errors too high.
+        The simplex keeps the positive noise of many nearly empty cells. Means that were read off
+        projected histograms of pairs were two to six standard errors too high.
         """
         return self if self.is_drowned else replace(self, postprocess=False)
 
@@ -144,11 +147,12 @@ class PrivateSketch:
         return np.allclose(self.mean, self.sums / self.n_samples, rtol=1e-12, atol=1e-12)
 
     def linear_noise_std(self, slope: NDArray) -> NDArray[np.float64]:
-        """Return the noise's standard deviation in ``slope.T @ mean``, for a linear release.
+        """Return the standard deviation of the noise in ``slope.T @ mean``, for a linear release.
 
         Parameters
         ----------
         slope : ndarray of shape (m, k)
+            Weights of the features, one column per answer.
 
         Returns
         -------
@@ -173,7 +177,9 @@ class PrivateSketch:
         Parameters
         ----------
         n_draws : int
+            Number of releases.
         rng : Generator
+            Source of the draws.
 
         Returns
         -------
@@ -249,7 +255,7 @@ class PrivateSketch:
         Parameters
         ----------
         path : path-like
-            An existing file is replaced only once the new one is complete.
+            Where to write it. An existing file is replaced only once the new one is complete.
         """
         write_sketch(self, path)
 
@@ -260,17 +266,18 @@ class PrivateSketch:
         Parameters
         ----------
         path : path-like
+            The file to read.
 
         Raises
         ------
         ValueError
-            If the file is no sketch, is damaged, is too large, was written by a newer format, or
-            says what cannot be: of its map, its noise, its sums or its guarantee.
+            If the file is not a sketch, is damaged, is too large or has a newer format, or if its
+            map, noise, sums or guarantee cannot be true.
 
         Notes
         -----
-        Reading runs no code of the file, whoever wrote it. It cannot tell whether the noise was
-        drawn as stated: a guarantee is the word of the owner.
+        Reading never runs code from the file, whoever wrote it. Reading cannot tell whether the
+        noise was drawn as stated: for a guarantee you have the owner's word.
         """
         return read_sketch(path, cls)
 

@@ -62,19 +62,24 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     ----------
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
-        "farmer"]}``, or a `TableSchema`.
+        "farmer"]}``, or a `TableSchema`. The default is None because nothing may be guessed from
+        private rows.
     epsilon : float, default=1.0
-        Total epsilon of one `fit`; ``np.inf`` for no noise.
+        Total epsilon of one `fit`. Smaller values protect better and need more noise. 1.0 is a
+        common choice between the two. ``np.inf`` adds no noise.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Under "replace_one" the number of rows is public and sensitivities double.
+        How two neighbouring tables differ: in one row more or less, or in the values of one row.
+        The default also protects the number of rows. Under "replace_one", this number is public
+        and sensitivities double.
     random_state : int, RandomState or None, default=None
-        Public randomness.
+        Public randomness. None draws anew in each fit, as in scikit-learn.
     {max_rows_per_group...ledger}
     n_jobs : int or None, default=None
-        Threads for the sum. The result does not depend on it, bit for bit.
+        Number of threads for the sum. The result does not depend on it, bit for bit. None is one
+        thread, as in scikit-learn.
     verbose : int, default=0
-        Show progress on the standard error stream, a step per 65,536 rows; for the curator alone,
-        as it tells the number of rows. Dask has a display of its own.
+        1 shows progress on the standard error stream, one step per 65,536 rows. It tells the number
+        of rows, so it is off by default and for the curator alone. Dask has its own display.
 
     Attributes
     ----------
@@ -104,14 +109,14 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @abstractmethod
     def preview_map(self, n_columns: int, names: Any = None) -> FeatureMap:
-        """Return the public map of such a table; no data, no cost."""
+        """Return the public map of such a table. It needs no data and is free."""
 
     def sub_sketchers(self) -> list[TableSketcher]:
         """Return the sketchers that this one is made of, itself left out."""
         return []
 
     def transform(self, X):
-        """Return phi(X), the public features; no private data are involved.
+        """Return phi(X), the features of X by the public map.
 
         Parameters
         ----------
@@ -186,26 +191,31 @@ class BaseSketcher(TableSketcher):
     ----------
     schema : TableSchema or what stands for one, default=None
         What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
-        "farmer"]}``, or a `TableSchema`. Numbers are clipped and scaled to [0, 1], categories and
-        missing values at distance one, so that the kernel's width has no unit. None takes columns
-        of numbers as they are; whoever asks the sketch (`M2MEstimator.from_sketch`) then has to
-        know their range.
+        "farmer"]}``, or a `TableSchema`. Numbers are clipped and scaled to [0, 1]. Categories and
+        missing values are at distance one, so that the kernel's width has no unit. None, the
+        default, guesses nothing and takes columns of numbers as they are. Whoever asks the sketch
+        (`M2MEstimator.from_sketch`) then has to know their range.
     epsilon : float, default=1.0
-        Total epsilon of one `fit`; ``np.inf`` for no noise.
+        Total epsilon of one `fit`. Smaller values protect better and need more noise. 1.0 is a
+        common choice between the two. ``np.inf`` adds no noise.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Under "replace_one" the number of rows is public and sensitivities double.
+        How two neighbouring tables differ: in one row more or less, or in the values of one row.
+        The default also protects the number of rows. Under "replace_one", this number is public
+        and sensitivities double.
     denominator : {"auto", "row_sums", "budget"} or float, default="auto"
-        Where the number of rows comes from. "row_sums": every histogram and every RACE array sums
-        to it, so it is free. A number between 0 and 1: this part of the budget buys a count (of
-        epsilon under pure DP, of mu^2 under Gaussian noise), which is better at very small epsilon;
-        "budget" is 0.02, as in the paper, and Fourier features have nothing else. "auto" is
-        "row_sums" where there is one, else "budget".
+        Where the number of rows comes from. With "row_sums" it is free: every histogram and every
+        RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
+        (of epsilon under pure DP, of mu^2 under Gaussian noise). That is better at very small
+        epsilon. "budget" is 0.02, as in the paper. Fourier features have nothing else. "auto" is
+        "row_sums" where there is one, because it is free, and "budget" elsewhere.
     postprocess : bool, default=True
-        Move `sketch_.mean` to the set that every true mean lies in: each histogram and RACE array
-        to the simplex, each (cos, sin) pair to the unit disk. No effect while the noise is small,
-        and none on the answers of M2M.
+        Whether to move `sketch_.mean` to the set that every true mean lies in: the simplex for each
+        histogram and RACE array, the unit disk for each (cos, sin) pair. The default is True
+        because it lowers the error of each entry. It has no effect while the noise is small, and
+        none on the answers of M2M.
     random_state : int, RandomState or None, default=None
-        Public randomness: frequencies and hashes. Owners who add their sketches share an int.
+        Public randomness: frequencies and hashes. None draws anew in each fit, as in scikit-learn.
+        If several owners want to add their sketches, give all of them the same int.
     {max_rows_per_group...verbose}
 
     Attributes
@@ -236,7 +246,7 @@ class BaseSketcher(TableSketcher):
         return [1.0]
 
     def preview_map(self, n_columns: int, names: Any = None) -> FeatureMap:
-        """Return the map that `fit` will draw for such a table; no data, no cost."""
+        """Return the map that `fit` will draw for such a table. It needs no data and is free."""
         copy = own_clone(self)
         schema = copy._schema_for(n_columns, names)
         return copy._draw_map(schema, check_random_state(copy.random_state))
@@ -244,7 +254,8 @@ class BaseSketcher(TableSketcher):
     def preview_noise_std(self, n_columns: int, names: Any = None) -> NDArray[np.float64]:
         """Return the standard deviation of the noise that `fit` will add to each feature's sum.
 
-        No data, no cost. The entries are those of `preview_map`; they differ in a `SketchUnion`.
+        It needs no data and is free. There is one entry for each feature of `preview_map`. The
+        entries differ in a `SketchUnion`.
         """
         feature_map = self.preview_map(n_columns, names)
         return self._prepare(feature_map).noise.std[: feature_map.n_features] / GRID
@@ -255,22 +266,22 @@ class BaseSketcher(TableSketcher):
         return hasattr(self, "_pending")
 
     def fit(self, X, y=None, *, groups=None):
-        """Release the private sketch of X. Charges the ledger once.
+        """Release the private sketch of X. This charges the ledger once.
 
         Parameters
         ----------
         X : array-like, frame, sparse matrix, Dask array or Dask frame, (n_samples, n_features)
-            One row per person (or other unit of protection), or several with `groups`. Sparse X is
-            for `RFFSketcher` and `RACESketcher`, with a schema that leaves zero at zero, such as
-            (0, 1), or none. Partitions
-            of Dask are summed where they are, by the scheduler that is set; the result is that of
-            one process, bit for bit before noise (to rounding with ``epsilon=np.inf``). `n_jobs` is
-            not used then.
+            One row per person (or other unit of protection), or several with `groups`.
+            `RFFSketcher` and `RACESketcher` also take sparse X, without a schema or with one that
+            leaves zero at zero, such as (0, 1). Partitions of Dask are summed where they are, by
+            the scheduler that you set. The result is that of one process, bit for bit before noise
+            (to rounding with ``epsilon=np.inf``). `n_jobs` is not used then.
         y : ignored
         groups : array-like or series of shape (n_samples,), default=None
-            Whose row each row is, where `max_rows_per_group` is set: words or numbers, none
-            missing. Of a Dask collection, a Dask series or array in the same partitions, such as
-            another column of the same frame; all rows of a group are then brought together.
+            Who each row belongs to, in words or numbers, none missing. Give it where
+            `max_rows_per_group` is set, and nowhere else: hence None. For a Dask collection, give a
+            Dask series or array in the same partitions, such as another column of the same frame.
+            All rows of a group are then brought together.
 
         Returns
         -------
@@ -279,11 +290,11 @@ class BaseSketcher(TableSketcher):
         Raises
         ------
         ValueError
-            For bad parameters or data; nothing is charged.
+            If parameters or data are not valid. Nothing is charged.
         BudgetExceededError
-            If the ledger cannot hold epsilon and delta; nothing is charged.
+            If the ledger cannot hold epsilon and delta. Nothing is charged.
         RuntimeError
-            If Dask cannot compute the partitions; nothing is charged.
+            If Dask cannot compute the partitions. Nothing is charged.
         """
         # Rows of a `partial_fit` before are no part of this table; their charge is spent.
         self.__dict__.pop("_pending", None)
@@ -291,7 +302,7 @@ class BaseSketcher(TableSketcher):
             return self._add_rows(X, groups, whole=True).release()
 
     def partial_fit(self, X, y=None, *, groups=None):
-        """Add the rows of X to a sketch that `release` will publish.
+        """Add the rows of X to a sketch. Call `release` after the last block to publish it.
 
         The first block charges the ledger. Until `release`, the object holds exact sums.
 
@@ -300,9 +311,10 @@ class BaseSketcher(TableSketcher):
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
         y : ignored
         groups : array-like or series of shape (n_samples,), default=None
-            Whose row each row is, where `max_rows_per_group` is an int: the first so many rows of
-            a group count, over all blocks. Memory grows with the number of groups. X is no Dask
-            collection then, and "average" needs `fit`.
+            Who each row belongs to. Give it where `max_rows_per_group` is an int k, and nowhere
+            else: hence None. The first k rows of each group count, over all blocks. Memory grows
+            with the number of groups. X cannot be a Dask collection then, and "average" needs
+            `fit`.
 
         Returns
         -------
@@ -366,7 +378,7 @@ class BaseSketcher(TableSketcher):
         return pending
 
     def release(self):
-        """Add the noise, once, and publish `sketch_`. The exact sums are deleted.
+        """Add the noise once, publish `sketch_` and delete the exact sums.
 
         Returns
         -------
@@ -490,27 +502,30 @@ def _check_blocks(X: Any, limit: Any) -> None:
 class RFFSketcher(BaseSketcher):
     """Private mean of random Fourier features: a smooth picture of the joint distribution.
 
-    ``phi(x) = [cos(x Omega), sin(x Omega)]`` with the columns of Omega drawn from the spectral
-    measure of a shift-invariant kernel (M2M paper, Definition 2). No bounds are needed for
-    privacy: every pair lies on the unit circle.
+    The features are ``phi(x) = [cos(x Omega), sin(x Omega)]``. The columns of Omega are drawn from
+    the spectral measure of a shift-invariant kernel (M2M paper, Definition 2). Privacy needs no
+    bounds on X, because every pair lies on the unit circle.
 
     Parameters
     ----------
     n_components : int, default=200
-        m, the number of features: m/2 (cos, sin) pairs; an odd number is rounded up. Noise grows
-        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better.
+        m, the number of features: m/2 (cos, sin) pairs. An odd number is rounded up. Noise grows
+        as m under pure DP and as sqrt(m) under Gaussian noise, so more is not always better. 200 is
+        the paper's value.
     gamma : "auto" or float, default="auto"
-        Kernel parameter: ``exp(-gamma |x - y|_2^2)`` ("rbf", gamma = 1 / (2 sigma^2)) or
-        ``exp(-gamma |x - y|_1)`` ("laplacian"), of columns as the schema scales them, or per unit
-        of the columns where there is none. "auto" follows from the distances of public points of
-        the schema (`auto_gamma`); without a schema you have to give a number. Never derive it from
-        the private data.
+        Kernel parameter of ``exp(-gamma |x - y|_2^2)`` ("rbf", gamma = 1 / (2 sigma^2)) or of
+        ``exp(-gamma |x - y|_1)`` ("laplacian"). It is for columns as the schema scales them, or per
+        unit of the columns where there is no schema. "auto" fits the kernel to the distances
+        between public points of the schema, so it reads no private row. Without a schema, give a
+        number. Never derive it from the private data.
     kernel : {"rbf", "laplacian"}, default="rbf"
+        The kernel whose spectral measure gives the frequencies. "rbf" is the paper's, and smooth.
     {schema}
     {epsilon}
     delta : float, default=1e-6
-        0 gives Laplace noise and pure DP; otherwise Gaussian noise with the analytic calibration,
-        about five times less at 200 components.
+        0 gives Laplace noise and pure DP. Other values give Gaussian noise with the analytic
+        calibration, about five times less at 200 components. Keep delta below 1 / n_samples: 1e-6
+        suits fewer than a million rows.
     {adjacency...verbose}
 
     Attributes
@@ -568,25 +583,26 @@ class RFFSketcher(BaseSketcher):
 class RACESketcher(BaseSketcher):
     """Private RACE: histograms of random projections, modulo the number of buckets.
 
-    ``h_r(x) = floor(x . w_r / bandwidth + b_r) mod W`` for R hashes, one-hot encoded and counted
-    (M2M paper, Definition 3; p-stable hashes of Datar et al., 2004). No bounds are needed for
-    privacy: every row adds one to each of R arrays.
+    Each of R hashes, ``h_r(x) = floor(x . w_r / bandwidth + b_r) mod W``, is one-hot encoded and
+    counted (M2M paper, Definition 3; p-stable hashes of Datar et al., 2004). Privacy needs no
+    bounds on X, because every row adds one to each of R arrays.
 
     Parameters
     ----------
     n_repetitions : int, default=80
-        R, the number of hashes, as in the paper.
+        R, the number of hashes. 80 is the paper's value.
     n_buckets : int, default=80
-        W, the number of buckets of each hash, as in the paper.
+        W, the number of buckets of each hash. 80 is the paper's value.
     bandwidth : "auto" or float, default="auto"
-        Width of a bucket along a projection, of columns as the schema scales them, or per unit of
-        the columns where there is none. "auto" is 0.1, the paper's value for columns in [0, 1];
-        without a schema you have to give a number.
+        Width of a bucket along a projection. It is for columns as the schema scales them, or per
+        unit of the columns where there is no schema. "auto" is 0.1, the paper's value for columns
+        in [0, 1]. Without a schema, give a number.
     {schema}
     {epsilon}
     delta : float, default=1e-6
-        0 gives Laplace noise of scale R / epsilon; otherwise Gaussian noise of scale
-        ``sqrt(R) / mu``, about four times less at R = 80.
+        0 gives Laplace noise of scale R / epsilon. Other values give Gaussian noise of scale
+        ``sqrt(R) / mu``, about four times less at R = 80. Keep delta below 1 / n_samples: 1e-6
+        suits fewer than a million rows.
     {adjacency...verbose}
 
     Attributes
@@ -645,24 +661,27 @@ class HistogramSketcher(BaseSketcher):
     Parameters
     ----------
     schema : TableSchema or what stands for one
-        Required: the range of each numeric column, the values of each other; nothing is read off
-        the data. Numbers outside go to the first or the last bin. Say the step of whole numbers,
-        ``Numeric(17, 90, step=1)``: bins are then sets of values, and questions such as
-        ``rows["age"] > 40`` mean the same to synthetic points. Missing values have a bin.
+        Required. Give the range of each numeric column and the values of each other column, because
+        nothing is read off the data. Numbers outside go to the first or the last bin. Missing
+        values have a bin. Give the step of whole numbers, as in ``Numeric(17, 90, step=1)``. Bins
+        are then sets of values, and questions such as ``rows["age"] > 40`` mean the same to
+        synthetic points.
     n_bins : int or sequence of int, default=100
-        Equal bins of the range, for all columns or one number per column; 100 as in the paper. A
-        column with a step has no more bins than values, and each holds whole values. One with
-        `edges` in the schema has those.
+        Number of equal bins of the range, one for all columns or one for each. 100 is the paper's
+        value. A column with a step has at most one bin per value, and each bin holds whole values.
+        A column with `edges` in the schema has those bins.
     marginals : int or list of column groups, default=1
-        1: one histogram per column; k: one per set of k columns; a list such as
-        ``[[0], [1, 2]]`` or ``[["age"], ["sex", "job"]]``: those and no others, so list a group of
-        every column of which you want to know anything. The noise grows with the number of
-        histograms k as k (pure) or sqrt(k) (Gaussian), whatever their sizes.
+        Which histograms to count. 1 counts one per column; k counts one per set of k columns. A
+        list, such as ``[[0], [1, 2]]`` or ``[["age"], ["sex", "job"]]``, counts these groups alone,
+        so list every column about which you want to know anything. The noise grows with the number
+        of histograms k, as k (pure) or sqrt(k) (Gaussian), whatever their sizes. The default, 1,
+        therefore has the least noise.
     {epsilon}
     delta : float, default=1e-6
-        0 gives Laplace noise of scale k / epsilon for k histograms; otherwise Gaussian noise of
-        scale ``sqrt(k) / mu``. At epsilon = 1 and the default delta, Gaussian noise has the
-        smaller standard deviation from k = 9 on.
+        0 gives Laplace noise of scale k / epsilon for k histograms. Other values give Gaussian
+        noise of scale ``sqrt(k) / mu``. At epsilon = 1 and the default delta, Gaussian noise has
+        the smaller standard deviation from k = 9 on. Keep delta below 1 / n_samples: 1e-6 suits
+        fewer than a million rows.
     {adjacency...verbose}
 
     Attributes
@@ -681,7 +700,7 @@ class HistogramSketcher(BaseSketcher):
     >>> sketcher.sketch_.mean.round(1) + 0.0
     array([0. , 0.3, 0.3, 0.3, 0.7, 0.3])
 
-    A bin for those below 50, and one for the others, who are at most 60:
+    One bin is for people below 50, and one for those from 50 to 60:
 
     >>> schema["age"] = Numeric(step=1, edges=[20, 50, 60])
     >>> HistogramSketcher(schema=schema).fit(X).sketch_.mean.round(1) + 0.0

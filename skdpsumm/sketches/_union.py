@@ -22,22 +22,24 @@ from ._sketchers import BaseSketcher
 class SketchUnion(BaseSketcher, _BaseComposition):
     """Several sketches of the same table, released together for one budget.
 
-    A histogram sketch knows each column well and nothing of their dependence; a Fourier sketch
-    sees the dependence through a fog. Together they answer far more than either.
+    Use it when one kind of sketch does not answer all your questions. Histograms of single columns
+    know each column well, but not how columns depend on each other. A Fourier sketch knows a little
+    of this dependence. Together they answer far more than either.
 
     Parameters
     ----------
     sketchers : list of sketchers or of (name, sketcher) pairs
-        They give the feature maps of the union's schema. Their own `epsilon`, `delta`, `adjacency`,
-        `denominator` and `postprocess` are not used; they must have no `schema`, no `ledger`, no
-        `noise_seed` and no `max_rows_per_group`.
+        They give the feature maps, for the schema of the union. Their own `epsilon`, `delta`,
+        `adjacency`, `denominator` and `postprocess` are not used. They must have no `schema`, no
+        `ledger`, no `noise_seed` and no `max_rows_per_group`.
     weights : sequence of float, default=None
         Share of the budget of each sketcher, up to a factor: of epsilon under pure DP, of mu^2
-        under Gaussian noise. None gives equal shares.
+        under Gaussian noise. None gives equal shares, as nothing says which sketcher matters more.
     {schema}
     {epsilon}
     delta : float, default=1e-6
-        0 gives Laplace noise and pure DP; otherwise Gaussian noise, far less of it.
+        0 gives Laplace noise and pure DP. Other values give Gaussian noise, which is far smaller
+        for many features. Keep delta below 1 / n_samples: 1e-6 suits fewer than a million rows.
     {adjacency...verbose}
 
     Attributes
@@ -99,7 +101,7 @@ class SketchUnion(BaseSketcher, _BaseComposition):
         return [*parts, *(sub for part in parts for sub in part.sub_sketchers())]
 
     def get_params(self, deep=True):
-        """Return parameters, with those of each part as ``<name>__<parameter>``."""
+        """Return the parameters. Those of each part are called ``<name>__<parameter>``."""
         return self._get_params("_named", deep=deep)
 
     def set_params(self, **params):
