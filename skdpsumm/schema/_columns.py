@@ -63,26 +63,32 @@ class Numeric(Column):
     Parameters
     ----------
     low, high : float, default=None
-        Public range, in the column's own units. Numbers outside are clipped to it. Without a range
-        a column has no histogram, and no synthetic values.
+        Public range, in the column's own units. Numbers outside are clipped to it. Without a range,
+        a column has no histogram and no synthetic values. The default is None because a range must
+        be public, so nothing guesses it.
     step : float, default=None
-        Distance of two neighbouring values, where all values are low, low + step, ..., high: 1 for
-        whole numbers. Other numbers go to the closest of these.
+        Distance between two neighbouring values: 1 for whole numbers. All values are then low,
+        low + step, ..., high, and other numbers go to the closest of these. None, the default, is
+        for measurements, which may lie anywhere in the range.
     edges : sequence of float, default=None
         Edges of the bins of a histogram, increasing, from `low` to `high` (which you may then
-        leave out), for a column whose values are not spread evenly. A bin holds its left edge, the
-        last one both. None leaves the number of equal bins to the histogram.
+        leave out). Give them if values are not spread evenly. A bin holds its left edge, and the
+        last bin holds both. None, the default, leaves the bins to the sketcher, which knows the
+        noise.
     unit : str, default=None
-        Physical unit, for the reader of a release.
+        Physical unit, for the reader of a release. The default is None because some numbers, such
+        as counts, have no unit.
     description : str, default=None
-        What the column means, for the reader of a release.
+        What the column means, for the reader of a release. The default is None because a name may
+        say enough.
     missing : bool, default=False
-        Whether a cell may be missing (NaN, None, NA or null). False refuses such cells.
+        Whether a cell may be missing (NaN, None, NA or null). The default, False, refuses such
+        cells, so that none goes unnoticed.
 
     Raises
     ------
     ValueError
-        For a range, a step or edges that do not fit together.
+        If the range, the step and the edges do not fit together.
 
     Examples
     --------
@@ -150,12 +156,12 @@ class Numeric(Column):
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The range (low, high), None where there is none."""
+        """The range (low, high), or None where there is none."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
     def n_values(self) -> int | None:
-        """Number of values, None where they are on no grid."""
+        """Number of values, or None where they are on no grid."""
         if self.bounds is None or self.step is None:
             return None
         return round((self.bounds[1] - self.bounds[0]) / self.step) + 1
@@ -163,7 +169,7 @@ class Numeric(Column):
     def on_grid(self, values: NDArray) -> NDArray:
         """Return each of `values` moved to the closest value that the column has.
 
-        Where the column has no step they are returned as they are.
+        Without a step, values are returned as they are.
         """
         if self.bounds is None or self.step is None:
             return values
@@ -178,7 +184,7 @@ class Numeric(Column):
         Raises
         ------
         CellError
-            For what is no finite number, and missing cells where none may be.
+            If a cell is not a finite number, or is missing where none may be.
         """
         values = finite_numbers(cells, missing=self.missing)
         return values if self.bounds is None else self.on_grid(np.clip(values, *self.bounds))
@@ -189,9 +195,9 @@ class Numeric(Column):
         return 2 if self.missing else 1
 
     def encode(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what `read` does on the scale [0, 1], and where a cell is missing beside it.
+        """Return what `read` returns on the scale [0, 1], and beside it where a cell is missing.
 
-        Numbers without a range are left as they are.
+        Numbers without a range stay as they are.
         """
         low, high = self.bounds or (0.0, 1.0)
         scaled = (values - low) / (high - low)
@@ -202,7 +208,7 @@ class Numeric(Column):
         return np.column_stack([np.where(absent, middle, scaled), absent * _MISSING_NUMBER])
 
     def sample(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a value for each number of [0, 1): even over the range, a part of them missing."""
+        """Return a value for each number in [0, 1): even over the range, some of them missing."""
         if self.bounds is None:
             raise ValueError("it has no range")
         absent = np.zeros(len(u), np.bool_)
@@ -221,20 +227,22 @@ class Categorical(Column):
     Parameters
     ----------
     categories : sequence of str, int, float or bool
-        All values; at least two, or one where cells may be missing. A value that is not listed is
+        List all values: at least two, or one if cells may be missing. A value that is not listed is
         refused.
     unit : str, default=None
-        As of `Numeric`.
+        Unit of the categories, for the reader of a release. The default is None because most
+        categories have no unit.
     description : str, default=None
-        What the column means, for the reader of a release.
+        What the column means, for the reader of a release. The default is None because a name may
+        say enough.
     missing : bool, default=False
-        Whether a cell may be missing (NaN, None, NA or null), which is a category of its own.
-        False refuses such cells.
+        Whether a cell may be missing (NaN, None, NA or null). Missing cells are then a category of
+        their own. The default, False, refuses them, so that none goes unnoticed.
 
     Raises
     ------
     ValueError
-        For too few values, values listed twice, and values that a table may confuse.
+        If there are too few values, a value is listed twice, or a table may confuse two values.
 
     Examples
     --------
@@ -262,7 +270,7 @@ class Categorical(Column):
 
     @property
     def n_codes(self) -> int:
-        """Number of codes: that of the categories, and one for missing cells where there may be."""
+        """Number of codes: one for each category, and one for missing cells if there may be any."""
         return len(self.categories) + self.missing
 
     def read(self, cells: NDArray) -> NDArray[np.int64]:
@@ -271,7 +279,7 @@ class Categorical(Column):
         Raises
         ------
         CellError
-            For a cell that is not listed, and missing cells where none may be.
+            If a cell is not listed, or is missing where none may be.
         """
         codes = positions(cells, self.categories, missing=self.missing)
         if np.any(codes < 0):
@@ -288,13 +296,13 @@ class Categorical(Column):
         return np.eye(self.n_codes)[codes] * _INDICATOR
 
     def decode(self, codes: NDArray) -> NDArray:
-        """Return the categories at codes: floats if all are numbers, NaN or None for missing."""
+        """Return the categories at codes: floats if all are numbers, NaN or None where missing."""
         numeric = all(isinstance(v, int | float) for v in self.categories)
         values = [*self.categories, *([np.nan if numeric else None] * self.missing)]
         return np.asarray(values, dtype=np.float64 if numeric else object)[codes]
 
     def sample(self, u: NDArray[np.float64]) -> NDArray:
-        """Return a category for each number of [0, 1), evenly."""
+        """Return a category for each number in [0, 1), evenly."""
         return self.decode(np.minimum((u * self.n_codes).astype(int), self.n_codes - 1))
 
 

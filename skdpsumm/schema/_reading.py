@@ -255,18 +255,20 @@ def _is_not_a_time(value: Any) -> bool:
 
 
 class Public(tuple):
-    """Wraps a table so that a search or a cross-validation never cuts it into folds.
+    """A public table that a search or a cross-validation never cuts into folds.
 
-    scikit-learn slices every routed array whose length happens to equal the number of rows of X.
-    This one has length one, whatever the table's is: estimators of skdpsumm take the table out
-    again. A `Pipeline` with `transform_input` has any transformer map the table inside.
+    Wrap public rows in it before you pass them to `fit` by metadata routing. scikit-learn slices
+    every routed array whose length happens to equal the number of rows of X. A `Public` has length
+    one, whatever table it holds, and estimators of skdpsumm take the table out again. In a
+    `Pipeline` with `transform_input`, transformers map the table inside.
 
-    Points that a PINP learner answers are taken as public where they come in a `Public`, so that
-    a copy of the learner, which carries them, holds no private data.
+    Also wrap points that you ask a PINP learner about, if they are public. A copy of the learner
+    carries these points, and then holds no private data.
 
     Parameters
     ----------
     table : array-like or frame
+        The public table.
 
     Examples
     --------

@@ -59,32 +59,32 @@ _N_PUBLIC = 500
 
 @dataclass(frozen=True, init=False, repr=False)
 class TableSchema:
-    """What is public about the columns of a table, said once.
+    """What is public about the columns of a table.
 
-    Every estimator takes it as `schema` and reads tables through it, cell by cell: columns by
-    their names, numbers clipped to their range, categories looked up in their list. It is frozen
-    and can be hashed; `sklearn.base.clone` keeps it.
+    Write it once, and give it to every estimator as `schema`. Estimators then read tables cell by
+    cell: they find columns by name, clip numbers to their range, and look up categories in their
+    list. You cannot change a schema, but you can hash it. `sklearn.base.clone` keeps it.
 
     Parameters
     ----------
     columns : mapping, list, tuple of two numbers, Numeric or Categorical
-        A mapping from the name (or the position) of each column to what is known of it; a list
-        with an entry for each column of an array; or one entry that holds for all columns. An
-        entry is a `Numeric`, a `Categorical`, a tuple ``(low, high)`` for a range of numbers, or a
-        list of categories.
+        Give a mapping from the name (or position) of each column to its entry, a list with an entry
+        for each column of an array, or one entry for all columns. An entry is a `Numeric`, a
+        `Categorical`, a tuple ``(low, high)`` for a range of numbers, or a list of categories.
     extra_columns : {"refuse", "drop"}, default="refuse"
-        What to do with columns of a table that the schema does not describe.
+        What to do with columns of a table that the schema does not describe. The default refuses
+        them, so that a misspelt or forgotten column is noticed.
 
     Attributes
     ----------
     impossible : tuple
-        The combinations of values that `never` ruled out: for each a tuple of pairs, of the
-        position of a column and its range (low, high), or the codes of its categories.
+        The combinations of values that `never` ruled out. Each is a tuple of pairs: the position of
+        a column, and its range (low, high) or the codes of its categories.
 
     Raises
     ------
     ValueError
-        For an entry that describes no column; the message names it.
+        If an entry does not describe a column. The message names it.
 
     Examples
     --------
@@ -140,17 +140,18 @@ class TableSchema:
         """Return a schema that also says: no row has all of these values.
 
         Call it once for each combination. Graphical models give such rows no probability, so that
-        a release spends nothing on them; all else ignores it. It is public knowledge, such as a
-        rule of a questionnaire, and must never be read off private rows.
+        a release spends nothing on them. All else ignores it. Use public knowledge alone, such as
+        a rule of a questionnaire. Never read it off private rows.
 
-        Nobody checks it: rows that break it are counted as they are, without an error, which
-        would tell that there are such rows. Answers are then wrong by as much as these rows weigh.
+        Make sure that it is true, because nothing checks it. Rows that break it are counted as they
+        are. An error would tell that there are such rows. Answers are then wrong by as much as
+        these rows weigh.
 
         Parameters
         ----------
         values : mapping from column to list
-            Of two columns or more, by names or positions: of numbers the range [low, high], both
-            included; of categories a list. A missing cell is in none.
+            Two columns or more, by name or position. Give the range [low, high] of numbers, both
+            ends included, or a list of categories. A missing cell is in neither.
 
         Returns
         -------
@@ -159,8 +160,7 @@ class TableSchema:
         Raises
         ------
         ValueError
-            For columns that the schema does not have, values that they do not have, and where no
-            row would be left.
+            If the schema lacks a column, a column lacks a value, or no row would be left.
 
         Examples
         --------
@@ -271,14 +271,14 @@ class TableSchema:
         Parameters
         ----------
         n_columns : int
+            Number of columns of the table.
         names : sequence of str, default=None
-            None for an array.
+            Names of the columns. None is for arrays, whose columns have no names.
 
         Raises
         ------
         ValueError
-            For columns that are missing, that are not described, or that share a name; by their
-            names.
+            If columns are missing, are not described, or share a name. The message names them.
         """
         which = self.positions(n_columns, names)
         if self.keys is not None and names is None and isinstance(self.keys[0], str):
@@ -437,7 +437,7 @@ class TableSchema:
     # ---- reading cells
 
     def check(self, X: NDArray | Table | SparseRows) -> None:
-        """Raise ValueError for a cell that its column does not take; no value is told."""
+        """Raise ValueError if a column refuses one of its cells. The message tells no value."""
         if isinstance(X, SparseRows):
             self.encode(X)
             return
@@ -445,7 +445,7 @@ class TableSchema:
             self.read(X, j)
 
     def read(self, X: NDArray | Table, j: int) -> NDArray:
-        """Return column `j` as its schema reads it: floats, or the codes of categories."""
+        """Return column `j` as the schema reads it: floats, or the codes of categories."""
         return read_cells(self.columns[j], X[:, j], self.name(j))
 
     def code(self, X: NDArray | Table, j: int) -> NDArray[np.int64]:
@@ -454,7 +454,7 @@ class TableSchema:
         return self.read(X, j)
 
     def number(self, X: NDArray | Table, j: int) -> NDArray[np.float64]:
-        """Return numeric column `j` as floats, clipped and on its grid; NaN where missing."""
+        """Return numeric column `j` as floats, clipped and on its grid, and NaN where missing."""
         assert isinstance(self.columns[j], Numeric)
         return self.read(X, j)
 
@@ -473,10 +473,10 @@ class TableSchema:
     def encode(self, X: Any) -> Any:
         """Return X with numbers scaled to [0, 1], categories and missing cells at distance one.
 
-        Numbers with a range are clipped and scaled; without one they are left alone. A categorical
-        column becomes its indicators times ``sqrt(1/2)``, so that two different categories are as
-        far apart as the two ends of a range. A missing number is as far from either end.
-        `SparseRows` stay sparse, and need a schema under which zero stays zero.
+        Numbers with a range are clipped and scaled. Numbers without a range stay as they are. A
+        categorical column becomes its indicators times ``sqrt(1/2)``, so that two different
+        categories are as far apart as the two ends of a range. A missing number is as far from
+        either end. `SparseRows` stay sparse, and need a schema under which zero stays zero.
         """
         if isinstance(X, SparseRows):
             return X if self.is_plain else self.map_sparse(X, _encoded)
@@ -496,8 +496,8 @@ class TableSchema:
         Parameters
         ----------
         entries : callable, default=None
-            Of a column and cells that were read by it; returns an array of shape (n, k). None is
-            what `encode` makes of them.
+            Takes a column and the cells that it read, and returns an array of shape (n, k). None
+            stands for what `encode` makes of them, which is what most callers ask about.
         """
         entries = _encoded if entries is None else entries
         return all(_keeps_zero(column, entries) for column in set(self.columns))
@@ -516,7 +516,7 @@ class TableSchema:
         Raises
         ------
         ValueError
-            For a schema under which zero does not stay zero.
+            If zero does not stay zero under the schema.
         """
         if not self.keeps_zero(entries):
             raise ValueError(
@@ -535,12 +535,12 @@ class TableSchema:
     # ---- public points
 
     def sample(self, n_samples: int, rng: np.random.RandomState) -> NDArray:
-        """Draw rows evenly from ranges and categories, each column stratified; they are public."""
+        """Draw public rows evenly from ranges and categories, each column stratified."""
         # Stratified, each column is covered evenly by few points, whatever the others are.
         return self.at(np.column_stack([stratified(n_samples, rng) for _ in self.columns]))
 
     def at(self, points: NDArray[np.float64]) -> NDArray:
-        """Return the row of cells for each point of the unit cube, evenly over each column."""
+        """Return a row of cells for each point of the unit cube, evenly over each column."""
         self.require_bounds()
         return stack_columns([c.sample(points[:, j]) for j, c in enumerate(self.columns)])
 
@@ -574,12 +574,12 @@ class TableSchema:
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> TableSchema:
-        """Rebuild from `to_dict`, by the constructors: what they refuse is refused here.
+        """Rebuild a schema from its `to_dict`. What the constructors refuse is refused here.
 
         Raises
         ------
         ValueError
-            For a description that is none.
+            If it does not describe a schema.
         """
         entries = description["columns"]
         if not entries or not all(isinstance(entry, dict) for entry in entries):
@@ -606,18 +606,18 @@ class TableSchema:
         Parameters
         ----------
         path : path-like
-            Replaced where it exists.
+            Where to write it. An existing file is replaced.
 
         Raises
         ------
         ValueError
-            For text that no file can hold, such as half a surrogate pair; a file that exists is
-            left as it is.
+            If no file can hold a text, such as half a surrogate pair. An existing file is left as
+            it is.
         """
         Path(path).write_bytes(self.to_toml().encode())
 
     def to_toml(self) -> str:
-        """Return the text of `save`."""
+        """Return the text that `save` writes."""
         parts = [] if self.extra_columns == "refuse" else [f'{_EXTRA} = "{self.extra_columns}"\n']
         for k, column in enumerate(self.columns):
             key = self.keys[k] if self.keys is not None else k
@@ -638,11 +638,12 @@ class TableSchema:
         Parameters
         ----------
         path : path-like
+            The file to read.
 
         Raises
         ------
         ValueError
-            For entries that are unknown or describe no column; the message names them.
+            If entries are unknown or do not describe a column. The message names them.
         """
         text = Path(path).read_text(encoding="utf-8-sig")  # as editors save it
         try:
@@ -696,20 +697,20 @@ class TableSchema:
 
     @classmethod
     def from_public(cls, table: Any) -> TableSchema:
-        """Return a draft from PUBLIC rows: guesses, which you correct before you use them.
+        """Return a draft from PUBLIC rows. It holds guesses: correct them before you use it.
 
-        Never give it private rows: their extremes and rare values would become public. The guess
-        for each column is told in its `description`; `save` the draft, and review the file.
+        Never give it private rows: their extremes and rare values would become public. `save` the
+        draft, and review the file. The `description` of each column says what was guessed.
 
         Parameters
         ----------
         table : array-like or frame of shape (n_samples, n_features)
-            Public rows, such as a sample that was published, or made up from a codebook.
+            Public rows, such as a published sample, or rows made up from a codebook.
 
         Raises
         ------
         ValueError
-            For a column of dates, of more than 1,000 different words, or without two values.
+            If a column holds dates, has more than 1,000 different words, or lacks two values.
 
         Examples
         --------

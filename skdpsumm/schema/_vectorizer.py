@@ -25,31 +25,32 @@ _LINE_SIZE, _SPLINE_SIZE = (1 - _SPLINE_PART) ** 0.5, _SPLINE_PART**0.5
 
 
 class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
-    """Make vectors of norm at most one of a table, reading nothing off the data.
+    """Turn a table into vectors of norm at most one, learning nothing from the data.
 
-    Numbers go from their public range to [-1, 1], categories to indicators, and a missing number
-    to 0 and an indicator of its own. Where all columns are numbers a constant stands beside them,
-    which linear models need for an intercept (indicators add up to one). All is then divided by
-    the square root of the number of columns, so that no vector is longer than one: learners keep
-    ``norm_bound=1``. Unlike `StandardScaler` or `OneHotEncoder`, which make everything after them
-    depend on all rows and so void a privacy claim, this is a map of each row alone.
+    Use it in pipelines, in place of `StandardScaler` or `OneHotEncoder`. Those make everything
+    after them depend on all rows, which voids a privacy claim. `PublicVectorizer` maps each row by
+    itself. Private estimators that take a `schema` do not need it: they do the same inside.
 
-    Private estimators that take a `schema` do so inside; this is for pipelines.
+    Numbers go from their public range to [-1, 1], and categories to indicators. A missing number
+    goes to 0 and an indicator of its own. If all columns are numbers, a constant stands beside
+    them, which linear models need for an intercept. (Indicators add up to one, so they need no
+    constant.) Everything is then divided by the square root of the number of columns. No vector is
+    longer than one, so learners keep ``norm_bound=1``.
 
     Parameters
     ----------
     schema : TableSchema or what stands for one
-        Public; with the range of every numeric column.
+        What is public about the table, with the range of every numeric column.
     n_knots : int, default=0
-        Hats beside each number, at even knots of its range or at the `edges` of its column: two
-        neighbours share a one between them, so that a linear model of the vectors is piecewise
-        linear in the number. A column of two values has none. Learners with
+        Number of hat functions beside each number, at even knots of its range or at the `edges` of
+        its column. They add up to one, so a linear model of the vectors is piecewise linear in the
+        number. A column of two values has none. The default, 0, keeps vectors short. Learners with
         ``feature_map="auto"`` take 6.
 
     Attributes
     ----------
     schema_ : TableSchema
-        That of the columns of X that are used, in their order.
+        The schema of the columns of X that are used, in their order.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
 
@@ -71,11 +72,12 @@ class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
         self.n_knots = n_knots
 
     def fit(self, X, y=None):
-        """Check that the schema describes the columns of X; nothing is learnt.
+        """Check that the schema describes the columns of X. Nothing is learnt.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
+            The table, or rows like those to come.
         y : ignored
 
         Returns
@@ -85,8 +87,7 @@ class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For columns that are missing or not described, and cells that their column does not
-            take.
+            If a column is missing or not described, or a column refuses one of its cells.
         """
         check_scalar(self.n_knots, "n_knots", Integral, min_val=0)
         X = self._validate(X, reset=True)
@@ -116,11 +117,12 @@ class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features_out)
+            Vectors from `transform`.
 
         Returns
         -------
         ndarray of shape (n_samples, n_columns)
-            Of objects where a column holds words.
+            Its dtype is object if a column holds words.
         """
         check_is_fitted(self)
         return unvectorize(self.schema_, np.asarray(X, np.float64), n_knots=self.n_knots)
@@ -131,7 +133,7 @@ class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Names of the columns, where X had none.
+            Names of the columns, if X had none. The default is None because frames have names.
 
         Returns
         -------
