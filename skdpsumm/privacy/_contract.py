@@ -43,25 +43,30 @@ class PrivacyGuarantee:
     mechanism : Mechanism
         The cost: `PureDP`, `GaussianDP`, `ZeroConcentratedDP`, `EventDP`, a composition of these,
         or `Unprotected` with the reason.
-    adjacency : {"add_remove", "replace_one"}
-        Which data sets count as neighbours. A claim under "add_remove" with n private; under
-        "replace_one" the number of rows is public.
-    protects : str
-        Whose data the claim is about.
-    against : str
-        Who may see the release: "public", "analyst", "owner coalition", "curator", "consumer".
-    unit : str
-        What one neighbour differs in.
-    given : str
-        The public information that the claim takes as given.
-    simulated : bool
-        True where the noise came from a seed (`noise_seed`): a simulation, which protects nobody.
-    idealised : bool
-        True where noise, or the trials of a search, were drawn in floating point, for want of an
-        exact sampler.
-    noise : str
-        How large the noise of the release is, where that is known, for people to read. It is no
-        part of the promise: it does not count in comparisons, and sums and files leave it out.
+    adjacency : {"add_remove", "replace_one"}, default="add_remove"
+        Which data sets count as neighbours. The default, "add_remove", is that of estimators, and
+        also keeps the number of rows private. Under "replace_one", this number is public.
+    protects : str, default="the rows of X"
+        Whose data the claim is about. The default suits most releases, which read X alone.
+    against : str, default="public"
+        Who may see the release: "public", "analyst", "owner coalition", "curator", "consumer". The
+        default is "public" because most releases are for anyone.
+    unit : str, default="one row"
+        What one neighbour differs in. The default is "one row" because that is what estimators
+        protect unless `max_rows_per_group` is set.
+    given : str, default="the parameters of the estimator"
+        The public information that the claim takes as given. Every claim takes at least the
+        parameters as given, hence the default.
+    simulated : bool, default=False
+        True if the noise came from a seed (`noise_seed`). Such a release is a simulation, and
+        protects nobody. The default is False because noise has no seed unless you set one.
+    idealised : bool, default=False
+        True if noise, or the trials of a search, were drawn in floating point, for want of an exact
+        sampler. The default is False because noise in integers has one.
+    noise : str, default=""
+        How large the noise of the release is, for people to read. Nothing is said where it is not
+        known, hence the default. It is no part of the promise: comparisons ignore it, and sums and
+        files leave it out.
 
     Examples
     --------
@@ -95,7 +100,18 @@ class PrivacyGuarantee:
             raise ValueError("simulated and idealised must be True or False.")
 
     def epsilon(self, delta: float = 0.0) -> float:
-        """Return an epsilon at which the release is (epsilon, `delta`)-differentially private."""
+        """Return an epsilon at which the release is (epsilon, `delta`)-differentially private.
+
+        Parameters
+        ----------
+        delta : float, default=0.0
+            In [0, 1). Gaussian noise has a finite epsilon only above 0, for example at 1e-6. The
+            default, 0, asks for pure differential privacy, the strictest claim.
+
+        Returns
+        -------
+        float
+        """
         if not 0 <= delta < 1:
             raise ValueError(f"delta must lie in [0, 1), got {delta!r}.")
         return self.mechanism.epsilon(delta)
@@ -154,7 +170,7 @@ class PrivacyGuarantee:
 
     @property
     def price(self) -> str:
-        """epsilon, at delta = 1e-6 where it is not pure."""
+        """The price: epsilon, at delta = 1e-6 where it is not pure."""
         pure = self.mechanism.epsilon(0.0)
         if math.isfinite(pure):
             return f"epsilon={pure:.4g}, delta=0"
@@ -183,7 +199,7 @@ class PrivacyGuarantee:
         Raises
         ------
         ValueError
-            If it has other entries, or entries of other kinds, or a mechanism that is none.
+            If its entries have other names or kinds, or its mechanism is unknown.
         """
         if not isinstance(description, dict) or set(description) != set(_promised()):
             raise ValueError("The description of a guarantee has unknown entries, or lacks some.")
@@ -192,9 +208,9 @@ class PrivacyGuarantee:
 
     @staticmethod
     def parallel(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
-        """Return the guarantee of releases made from data that share no unit: no row, no group.
+        """Return the guarantee of releases from data sets that share no unit: no row, no group.
 
-        That they do not is part of what it takes as given.
+        Make sure that they share none. The guarantee takes it as given, and says so.
         """
         merged = _merge(list(guarantees), parallel)
         assumed = f"no {_ledger_unit(merged.unit)} is in two of the tables that were added"
@@ -346,15 +362,19 @@ class PrivateFit(PrivacyReprMixin):
     Parameters
     ----------
     max_rows_per_group : int, "average" or None, default=None
-        None protects one row of X. Otherwise `fit` takes `groups`, one label for each row, and
-        protects a whole group, usually all rows of one person. An int k keeps at most k rows of
-        each group, chosen by secret coins, and the noise is that of k rows. "average" counts each
-        group once: its rows share a weight of one, and the noise is that of one row. Public.
+        Set it if a person may have several rows, and give `fit` the `groups`, one label for each
+        row. `fit` then protects a whole group, usually all rows of one person. An int k keeps at
+        most k rows of each group, chosen by secret coins, and the noise is that of k rows.
+        "average" counts each group once: its rows share a weight of one, and the noise is that of
+        one row. None, the default, protects one row of X, which is enough where each person has one
+        row. The value is public.
     noise_seed : int or None, default=None
-        For simulations only: None draws noise from the operating system.
+        Seed of the noise, for simulations only. None draws noise from the operating system, because
+        noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
-        a cross-validation too, and without a ledger nothing counts them.
+        Where `fit` charges its cost. *Every fit is a release of its own*, also in a search or a
+        cross-validation, and without a ledger nothing counts them. The default is None because only
+        you know the cap of your data.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -394,12 +414,12 @@ class PrivateFit(PrivacyReprMixin):
     def check_budget(self) -> None:
         """Raise what `fit` would raise for bad parameters or a ledger that is too full.
 
-        No data are needed and nothing is charged.
+        It needs no data and charges nothing.
 
         Raises
         ------
         ValueError
-            For bad parameters.
+            If parameters are not valid.
         BudgetExceededError
             If the ledger cannot hold epsilon and delta.
         """

@@ -66,7 +66,7 @@ Claim = Mechanism | PrivacyGuarantee
 
 
 class Budget(NamedTuple):
-    """An amount of privacy: `epsilon`, stated at `delta`."""
+    """An amount of privacy: an `epsilon`, stated at `delta`."""
 
     epsilon: float
     delta: float
@@ -76,7 +76,8 @@ class Budget(NamedTuple):
 class LedgerDataset:
     """One data set's view of a `PrivacyLedger`, which estimators take in the ledger's place.
 
-    Charges go to this data set, under the cap of the whole ledger. Made by `PrivacyLedger.dataset`.
+    Make it with `PrivacyLedger.dataset`. Charges go to this data set, under the cap of the whole
+    ledger.
     """
 
     ledger: PrivacyLedger
@@ -90,7 +91,7 @@ class LedgerDataset:
 
     @property
     def unit(self) -> str:
-        """In what neighbours differ for the ledger: a "row" or a "group"."""
+        """How neighbours differ for the ledger: in a "row" or in a "group"."""
         return self.ledger.unit
 
     def check(self, mechanism: Claim, *, adjacency: str = "add_remove", unit: str = "row") -> None:
@@ -144,37 +145,40 @@ class LedgerDataset:
 
 
 class PrivacyLedger:
-    """A cap on the privacy that releases spend together, and the record of what each has spent.
+    """A cap on the privacy that releases spend together, and a record of what each has spent.
 
     Give the same ledger to every estimator that sees the data. A fit charges it before anything is
-    computed, and is refused with `BudgetExceededError` where the cap cannot hold the charge.
-    ``clone`` keeps the ledger's identity, and with a `path` so does sending it to another process,
-    so that every fit of a search or a cross-validation is counted; `BudgetWarning` says so at the
-    second, with the price of many.
+    computed. If the cap cannot hold the charge, the fit is refused with `BudgetExceededError`.
+    ``clone`` keeps the ledger's identity, so every fit of a search or a cross-validation is
+    counted. Sending it to another process keeps the identity if the ledger has a `path`. At the
+    second such fit, a `BudgetWarning` tells the price of many.
 
     Parameters
     ----------
     path : str or path-like, default=None
-        The SQLite file. A missing file becomes a new ledger; an existing one is attached if its
-        settings are those given here (`open` attaches with the file's own). None keeps the ledger
-        in memory, for this process alone.
+        The SQLite file. A missing file becomes a new ledger. An existing file is attached if its
+        settings are those given here; use `open` to attach it with its own settings. None, the
+        default, keeps the ledger in memory, for this process alone: enough for a first try.
     epsilon : float
         The cap, above 0. ``np.inf`` accepts everything and keeps the record.
     delta : float, default=0.0
-        The cap's delta, in [0, 1).
+        The cap's delta, in [0, 1). The default, 0, is the strictest promise, and holds pure charges
+        alone. Set it above 0 for Gaussian noise.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Which data sets are neighbours. A charge under "add_remove" enters a "replace_one" ledger
-        at the price of two rows (one removed, one added); sketchers charge what their noise costs
-        there, which is less. The reverse is refused.
+        Which data sets are neighbours. The default is that of estimators. A charge under
+        "add_remove" enters a "replace_one" ledger at the price of two rows (one removed, one
+        added). Sketchers charge what their noise costs there, which is less. The reverse is
+        refused.
     accountant : {"pure", "gdp", "zcdp"}, default=None
         What is summed up: epsilons of pure DP, ``mu**2`` of Gaussian DP, or rho of zCDP. "gdp" is
-        tightest for Gaussian noise; "zcdp" takes `ZeroConcentratedDP` as well. Both convert pure
-        charges that come beside others, at a high price: better a ledger for each kind. None
-        stands for "gdp" if ``delta > 0`` and for "pure" otherwise.
+        tightest for Gaussian noise. "zcdp" also takes `ZeroConcentratedDP`. Keep pure charges in a
+        ledger of their own: beside others, both convert them at a high price. None, the default,
+        follows `delta`: "gdp" if ``delta > 0``, and "pure" otherwise.
     unit : {"row", "group"}, default="row"
-        In what two neighbours differ: a row, or a group of rows, usually all rows of one person.
-        Charges of the other unit are refused, for neither says what the other costs: a fit is of
-        groups where it has `groups` and `max_rows_per_group`. The file keeps the unit.
+        How two neighbours differ: in a row, or in a group of rows, usually all rows of one person.
+        The default is "row" because a fit protects a row unless you give it `groups` and
+        `max_rows_per_group`. Charges of the other unit are refused, because neither says what the
+        other costs. The file keeps the unit.
 
     Attributes
     ----------
@@ -186,7 +190,7 @@ class PrivacyLedger:
     BudgetExceededError
         By `check` and `charge`, if the cap cannot hold the charge. Nothing is charged then.
     LedgerDamagedError
-        By everything that uses a file which is damaged, foreign, of a newer version, or set back
+        By everything that uses the file, if it is damaged, foreign, of a newer version, or set back
         to an earlier state than this object has seen. The file is left as it is.
     ValueError
         If a parameter, the settings of the file, or the kind of a charge does not suit the ledger.
@@ -202,12 +206,13 @@ class PrivacyLedger:
     may pass the cap by a relative 1e-9, for float rounding. "gdp" keeps the part `RESERVE` of the
     cap for the discreteness of noise.
 
-    A charge is one transaction: it is on disk before `charge` returns, and a process that dies
-    before the commit has charged nothing. Entries and settings are chained by digests, and a file
-    that has changed since the last use is verified whole, so damage opens no budget. Digests are
-    no signatures; and a file that was deleted, or set back to an earlier copy, is told only by an
-    object (or a pickle of one) that has seen more. A copy of the file is another ledger, whose cap
-    adds to this one's; keep the file where SQLite's locks work (not on most network drives).
+    Keep the file where SQLite's locks work (not on most network drives), and never charge a copy of
+    it: a copy is another ledger, whose cap adds to this one's. A charge is one transaction. It is
+    on disk before `charge` returns, and a process that dies before the commit has charged nothing.
+    Digests chain entries and settings, and a file that has changed since the last use is verified
+    whole, so damage opens no budget. But digests are not signatures. And only an object (or a
+    pickle of one) that has seen more can tell that a file was deleted, or set back to an earlier
+    copy.
 
     Examples
     --------
@@ -284,18 +289,20 @@ class PrivacyLedger:
         adjacency: str = "add_remove",
         unit: str = "row",
     ) -> None:
-        """Raise `BudgetExceededError` if the cap cannot hold `mechanism`; write nothing.
+        """Raise `BudgetExceededError` if the cap cannot hold `mechanism`. Nothing is written.
 
         Parameters
         ----------
         mechanism : Mechanism or PrivacyGuarantee
             The cost. A guarantee brings its own adjacency and unit.
         dataset : str, default="default"
-            Name of the data that would be released from.
+            Name of the data that you want to release from. Most ledgers are for one data set, which
+            needs no name of its own.
         adjacency : {"add_remove", "replace_one"}, default="add_remove"
-            The adjacency under which `mechanism` is claimed.
+            The adjacency under which `mechanism` is claimed. The default is that of a new ledger.
         unit : {"row", "group"}, default="row"
-            In what neighbours of the claim differ. It must be the unit of the ledger.
+            How neighbours of the claim differ. It must be the unit of the ledger, and the default
+            is that of a new one.
         """
         _check_name("dataset", dataset)
         cost = self._price(_claim(mechanism, adjacency, unit))
@@ -304,16 +311,17 @@ class PrivacyLedger:
     def price(
         self, mechanism: Claim, *, adjacency: str = "add_remove", unit: str = "row"
     ) -> Budget:
-        """Return what a charge of `mechanism` would cost by itself; write nothing.
+        """Return what a charge of `mechanism` would cost by itself. Nothing is written.
 
         Parameters
         ----------
         mechanism : Mechanism or PrivacyGuarantee
             The cost. A guarantee brings its own adjacency and unit.
         adjacency : {"add_remove", "replace_one"}, default="add_remove"
-            The adjacency under which `mechanism` is claimed.
+            The adjacency under which `mechanism` is claimed. The default is that of a new ledger.
         unit : {"row", "group"}, default="row"
-            In what neighbours of the claim differ. It must be the unit of the ledger.
+            How neighbours of the claim differ. It must be the unit of the ledger, and the default
+            is that of a new one.
 
         Returns
         -------
@@ -340,15 +348,19 @@ class PrivacyLedger:
         mechanism : Mechanism or PrivacyGuarantee
             The cost. A guarantee brings its own adjacency and unit.
         dataset : str, default="default"
-            Name of the data that is released from.
+            Name of the data that you release from. Most ledgers are for one data set, which needs
+            no name of its own.
         label : str, default=""
-            What the release is. Public: it is written to the file.
+            What the release is. It is written to the file, so keep it public. The default is empty
+            because a charge counts without it.
         adjacency : {"add_remove", "replace_one"}, default="add_remove"
-            The adjacency under which `mechanism` is claimed.
+            The adjacency under which `mechanism` is claimed. The default is that of a new ledger.
         unit : {"row", "group"}, default="row"
-            In what neighbours of the claim differ. It must be the unit of the ledger.
+            How neighbours of the claim differ. It must be the unit of the ledger, and the default
+            is that of a new one.
         simulated : bool, default=False
-            Mark the entry as a simulation. It counts like any other.
+            Whether to mark the entry as a simulation. It counts like any other. The default is
+            False because only noise from a seed makes a simulation.
 
         Returns
         -------
@@ -385,10 +397,12 @@ class PrivacyLedger:
         name : str
             Name of the data set.
         partition : str, default=None
-            *Declares* the data set disjoint from all others of the same partition: nobody has rows
-            in two of them, and which one a row is in depends on that row alone. The total counts
-            the costliest of a partition, and sums up all else. Under "replace_one" a row changes
-            within its data set. A data set keeps the partition of its first use.
+            Name of a partition. With it, you *declare* the data set disjoint from all others of the
+            same partition: nobody has rows in two of them, and which one a row is in depends on
+            that row alone. The total counts the costliest data set of a partition, and sums up all
+            else. Under "replace_one", a row changes within its data set. A data set keeps the
+            partition of its first use. The default is None because adding up needs no such
+            assumption.
 
         Returns
         -------
@@ -410,18 +424,19 @@ class PrivacyLedger:
     def remaining(self) -> Budget:
         """What one more release from data set "default" may be calibrated to.
 
-        With Gaussian noise under "gdp" and "zcdp", where pure charges may fit though this is 0.
+        Under "gdp" and "zcdp", this is for Gaussian noise. Pure charges may fit even if it is 0.
         """
         return LedgerDataset(self, "default").remaining
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return the charges in order, as ``pandas.DataFrame`` takes them.
+        """Return the charges in order, for you to put into a ``pandas.DataFrame``.
 
         Returns
         -------
         list of dict
-            With id, time (UTC), dataset, partition, label, adjacency and mechanism (as claimed),
-            epsilon (as paid: under the ledger's adjacency, at its delta), simulated and pid.
+            Each has id, time (UTC), dataset, partition, label, adjacency and mechanism (as
+            claimed), epsilon (as paid: under the ledger's adjacency, at its delta), simulated and
+            pid.
         """
         with self._store.reading() as (db, book):
             return [self._entry(row, book.spent) for row in charges(db)]

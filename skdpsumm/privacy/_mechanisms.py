@@ -240,7 +240,19 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True)
 class PureDP(Mechanism):
-    """epsilon-differential privacy, delta = 0."""
+    """The price of a pure release: epsilon-differential privacy, with delta = 0.
+
+    Parameters
+    ----------
+    epsilon0 : float
+        The epsilon, at least 0.
+
+    Examples
+    --------
+    >>> from skdpsumm.privacy import PureDP
+    >>> (PureDP(0.3) + PureDP(0.2)).epsilon(0)
+    0.5
+    """
 
     epsilon0: float
     kind: ClassVar[str] = "pure"
@@ -356,12 +368,27 @@ class NearIdeal(Mechanism):
 
 @dataclass(frozen=True, repr=False)
 class GaussianDP(NearIdeal):
-    """mu-Gaussian differential privacy, up to the distance of discrete Gaussian noise from it.
+    """The price of Gaussian noise: mu-Gaussian differential privacy (mu-GDP).
 
-    The mechanism's density stays within a factor ``exp(log_ratio)`` of a mu-GDP mechanism's,
-    except on events of probability `tail`. Hence it is (epsilon, delta)-DP with
+    Discrete Gaussian noise is close to this, and `log_ratio` and `tail` say how close. The density
+    of the mechanism stays within a factor ``exp(log_ratio)`` of a mu-GDP mechanism's, except on
+    events of probability `tail`. Hence it is (epsilon, delta)-DP with
     ``delta = tail + exp(log_ratio) * gdp_delta(mu, epsilon - 2 * log_ratio)``.
-    Both are 0 for a mechanism that is exactly mu-GDP.
+
+    Parameters
+    ----------
+    mu : float
+        The price: the sensitivity (L2) divided by the standard deviation of the noise.
+    log_ratio : float, default=0.0
+        Logarithm of the factor between the densities. 0 is for a mechanism that is exactly mu-GDP.
+    tail : float, default=0.0
+        Probability of the events left out. 0 is for a mechanism that is exactly mu-GDP.
+
+    Examples
+    --------
+    >>> from skdpsumm.privacy import GaussianDP
+    >>> GaussianDP(3.0) + GaussianDP(4.0)
+    GaussianDP(mu=5)
     """
 
     mu: float
@@ -635,7 +662,25 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Return the largest mu whose mechanism is (epsilon, delta)-DP (analytic Gaussian)."""
+    """Return the largest mu whose mechanism is (epsilon, delta)-DP (analytic Gaussian).
+
+    Use it to compare Gaussian noise at two budgets: the standard deviation grows as 1 / mu.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee. An infinite epsilon gives an infinite mu.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from skdpsumm.privacy import gdp_mu
+    >>> round(gdp_mu(1.0, 1e-6), 3)
+    0.237
+    """
     if math.isinf(epsilon):
         return math.inf
     low, high = 0.0, 1.0

@@ -5,22 +5,26 @@ Each has the module from which users import it: a traceback then names what they
 
 
 class PrivacyLeakWarning(UserWarning):
-    """Something asked for weakens or voids the privacy claim."""
+    """What you ask for weakens or voids the privacy claim.
+
+    Change it as the message says. To turn such warnings into errors, use
+    ``warnings.simplefilter("error", PrivacyLeakWarning)``.
+    """
 
     __module__ = "skdpsumm.privacy"
 
 
 class BudgetWarning(UserWarning):
-    """A budget is being spent faster than one may think."""
+    """You are spending a budget faster than you may think."""
 
     __module__ = "skdpsumm.privacy"
 
 
 class NoiseWarning(UserWarning):
-    """A release is mostly noise: it says little or nothing about the data.
+    """A release is mostly noise, so it says little or nothing about the data.
 
-    It is told by public numbers before a charge, or by the release after it. After the charge all
-    that was fitted is there, even where the warning is made an error.
+    You get it before a charge, if public numbers tell, or after the charge, if the release tells.
+    After a charge, everything is fitted, even if you turn the warning into an error.
     """
 
     __module__ = "skdpsumm.privacy"
@@ -29,15 +33,15 @@ class NoiseWarning(UserWarning):
 class LedgerDamagedError(ValueError):
     """A ledger's file is not what it should be. Nothing was charged, and nothing is allowed.
 
-    It is damaged, foreign, of a newer version, or was set back to an earlier state. The file is
-    left as it is. Put back a copy that holds all charges. Without one, what was spent is unknown:
-    a new ledger needs a new budget, from whoever owns the data.
+    Put back a copy that holds all charges. Without such a copy, nobody knows what was spent: ask
+    whoever owns the data for a new budget, and make a new ledger. The file is damaged, foreign, of
+    a newer version, or was set back to an earlier state. It is left as it is.
     """
 
     __module__ = "skdpsumm.privacy"
 
 
 class BudgetExceededError(RuntimeError):
-    """A release would take more than its ledger has left. Nothing was charged."""
+    """A release would cost more than its ledger has left. Nothing was charged."""
 
     __module__ = "skdpsumm.privacy"
