@@ -372,9 +372,9 @@ class PrivateFit(PrivacyReprMixin):
         Seed of the noise, for simulations only. None draws noise from the operating system, because
         noise that somebody can draw again protects nobody.
     ledger : PrivacyLedger or LedgerDataset, default=None
-        Where `fit` charges its cost. *Every fit is a release of its own*, also in a search or a
-        cross-validation, and without a ledger nothing counts them. The default is None because only
-        you know the cap of your data.
+        Where `fit` charges its cost. The default is None because only you know the cap of your
+        data. *Every fit is a release of its own*, also in a search or a cross-validation, and
+        without a ledger nothing counts them.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -140,13 +140,13 @@ class Mechanism(ABC):
         return self.kinds["composed"].of([self, other])
 
     def group(self, size: int) -> Mechanism:
-        """Return the cost for neighbours that differ in `size` rows, in one part or in several."""
+        """Return the cost if neighbours differ in `size` rows, in one part or in several."""
         raise ValueError(f"No closed form of group privacy is known here for {self!r}.")
 
     def compose_with(self, other: Mechanism) -> Mechanism | None:
         """Return the adaptive composition of both in closed form, or None if this knows none.
 
-        Whether there is one must be a matter of the two kinds alone.
+        The two kinds alone must decide whether there is one.
         """
         return None
 
@@ -155,11 +155,12 @@ class Mechanism(ABC):
         return self if self == other else None
 
     def price(self, accountant: str) -> Cost | None:
-        """Return what it adds to a ledger's total; None where no adaptive sum is known.
+        """Return what it adds to the total of a ledger, or None if no adaptive sum is known.
 
         Parameters
         ----------
         accountant : {"pure", "gdp", "zcdp"}
+            What the ledger sums up, as in `PrivacyLedger`.
         """
         return None
 
@@ -169,7 +170,7 @@ class Mechanism(ABC):
         return 0.0, 0.0
 
     def with_slack(self, log_ratio: float, tail: float) -> Mechanism:
-        """Return the cost with this distance from its ideal; of kinds that have one."""
+        """Return the cost with this distance from its ideal, for kinds that have an ideal."""
         raise TypeError(f"{self!r} states no distance from an ideal mechanism.")
 
     def renyi_divergence(self, extra: Floats) -> Floats:
@@ -179,12 +180,12 @@ class Mechanism(ABC):
 
     @property
     def loss_terms(self) -> tuple[tuple[float, float, float], ...] | None:
-        """The Gaussian losses that bound its own, slack aside, as of `ShiftedGaussianDP`."""
+        """The Gaussian losses that bound its own, slack aside, as for `ShiftedGaussianDP`."""
         return None
 
     @property
     def loss_width(self) -> float:
-        """Length of the interval of its privacy losses; infinite if they are not known one by one.
+        """Length of the interval of its privacy losses, or infinity if not each loss is known.
 
         It decides whether a composition is accounted by `loss_distribution`.
         """
@@ -195,21 +196,21 @@ class Mechanism(ABC):
         raise TypeError(f"The distribution of the privacy loss of {self!r} is not known.")
 
     def as_event(self) -> DpEvent | None:
-        """Return an event of dp-accounting that covers it, slack aside; None if there is none."""
+        """Return an event of dp-accounting that covers it, slack aside, or None."""
         return None
 
     def as_accountable(self) -> Mechanism:
-        """Return an upper bound of a kind that numerical accountants know, itself if it is one."""
+        """Return an upper bound that numerical accountants know: itself, if they know it."""
         return self
 
     @property
     def alternatives(self) -> tuple[Mechanism, ...]:
-        """The costs of which a row pays one; itself alone, if there are no others."""
+        """The costs of which a row pays one. Without others, it is itself alone."""
         return (self,)
 
     @property
     def unprotected(self) -> Unprotected | None:
-        """The part without any guarantee; None if all is protected."""
+        """The part without any guarantee, or None if everything is protected."""
         return None
 
     def noise_cost(self, blocks: Sequence[tuple[float, float, float]]) -> float:
@@ -228,7 +229,7 @@ class Mechanism(ABC):
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
-        """Rebuild from the entries of `to_dict` but its kind, each a number; else ValueError."""
+        """Rebuild from the entries of `to_dict` without `kind`, or raise ValueError."""
         check_range(cls._numbers_in(fields))
         return cls(**fields)
 

@@ -201,16 +201,16 @@ class TableSchema:
         return other
 
     def thresholds(self, j: int) -> tuple[float, ...]:
-        """Return where bins of numeric column `j` should be cut: at ends of impossible ranges.
+        """Return where to cut bins of numeric column `j`: at the ends of impossible ranges.
 
-        They are edges, of which a bin holds the left one, strictly inside the column's range.
+        These are edges strictly inside the column's range. A bin holds its left edge.
         """
         return thresholds(self.columns[j], ranges_of(self.impossible, j))
 
     def possible_cells(
         self, contents: Any, **limit: int
     ) -> list[tuple[tuple[int, ...], NDArray[np.bool_]]]:
-        """Return in which cells rows may be, of each group of columns that `never` is about.
+        """Return which cells may hold rows, for each group of columns that `never` is about.
 
         Parameters
         ----------
@@ -222,8 +222,8 @@ class TableSchema:
         Returns
         -------
         list of (tuple of int, ndarray of bool)
-            The columns, and an array with an axis for each. False only where all that a cell may
-            hold is impossible.
+            The columns, and an array with an axis for each. An entry is False only if all that its
+            cell may hold is impossible.
         """
         return possible_cells(self.columns, self.impossible, contents, **limit)
 
@@ -350,7 +350,7 @@ class TableSchema:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of the columns, None where they have none."""
+        """The names of the columns, or None where they have none."""
         named = self.keys is not None and isinstance(self.keys[0], str)
         return self.keys if named else None
 
@@ -372,22 +372,22 @@ class TableSchema:
         return f"x{j}" if self.names is None else self.names[j]
 
     def values(self, j: int) -> tuple[Any, ...] | None:
-        """Return the categories of column `j`, None for a numeric column."""
+        """Return the categories of column `j`, or None for a numeric column."""
         column = self.columns[j]
         return column.categories if isinstance(column, Categorical) else None
 
     def bound(self, j: int) -> tuple[float, float] | None:
-        """Return the (low, high) of column `j`, None where it has none."""
+        """Return the (low, high) of column `j`, or None where it has none."""
         column = self.columns[j]
         return column.bounds if isinstance(column, Numeric) else None
 
     def step(self, j: int) -> float | None:
-        """Return the step of column `j`, None where its values are on no grid."""
+        """Return the step of column `j`, or None where its values are on no grid."""
         column = self.columns[j]
         return column.step if isinstance(column, Numeric) else None
 
     def edges(self, j: int) -> tuple[float, ...] | None:
-        """Return the edges of the bins of column `j`, None where bins are equal."""
+        """Return the edges of the bins of column `j`, or None where bins are equal."""
         column = self.columns[j]
         return column.edges if isinstance(column, Numeric) else None
 
@@ -396,7 +396,7 @@ class TableSchema:
         return bool(self.columns[j].missing)
 
     def n_values(self, j: int) -> int | None:
-        """Return the number of values of numeric column `j`, None where they are on no grid."""
+        """Return the number of values of numeric column `j`, or None where they are on no grid."""
         column = self.columns[j]
         return column.n_values if isinstance(column, Numeric) else None
 
@@ -416,12 +416,12 @@ class TableSchema:
         return len(self.numeric) == self.n_columns
 
     def with_columns(self, columns: Sequence[Column]) -> TableSchema:
-        """Return a schema of the same table that says other things of its columns."""
+        """Return a schema of the same table with other descriptions of its columns."""
         named = list(columns) if self.names is None else dict(zip(self.names, columns, strict=True))
         return self._alike(named)
 
     def take(self, which: Sequence[int]) -> TableSchema:
-        """Return the schema of some of the columns, and what is impossible in these."""
+        """Return the schema of some of the columns, with what is impossible in these."""
         columns = [self.columns[j] for j in which]
         named: Any = columns
         if self.names is not None:

@@ -69,8 +69,8 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         common choice between the two. ``np.inf`` adds no noise.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         How two neighbouring tables differ: in one row more or less, or in the values of one row.
-        The default also protects the number of rows. Under "replace_one", this number is public
-        and sensitivities double.
+        (With `max_rows_per_group`, read "group" for "row".) The default also protects the number of
+        rows. Under "replace_one", this number is public and sensitivities double.
     random_state : int, RandomState or None, default=None
         Public randomness. None draws anew in each fit, as in scikit-learn.
     {max_rows_per_group...ledger}
@@ -200,14 +200,14 @@ class BaseSketcher(TableSketcher):
         common choice between the two. ``np.inf`` adds no noise.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         How two neighbouring tables differ: in one row more or less, or in the values of one row.
-        The default also protects the number of rows. Under "replace_one", this number is public
-        and sensitivities double.
+        (With `max_rows_per_group`, read "group" for "row".) The default also protects the number of
+        rows. Under "replace_one", this number is public and sensitivities double.
     denominator : {"auto", "row_sums", "budget"} or float, default="auto"
         Where the number of rows comes from. With "row_sums" it is free: every histogram and every
         RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
         (of epsilon under pure DP, of mu^2 under Gaussian noise). That is better at very small
         epsilon. "budget" is 0.02, as in the paper. Fourier features have nothing else. "auto" is
-        "row_sums" where there is one, because it is free, and "budget" elsewhere.
+        "row_sums" where there are such sums, because it is free, and "budget" elsewhere.
     postprocess : bool, default=True
         Whether to move `sketch_.mean` to the set that every true mean lies in: the simplex for each
         histogram and RACE array, the unit disk for each (cos, sin) pair. The default is True
