@@ -15,7 +15,10 @@ class PrivacyLeakWarning(UserWarning):
 
 
 class BudgetWarning(UserWarning):
-    """You are spending a budget faster than you may think."""
+    """You are spending a budget faster than you may think.
+
+    The message says what the fits cost, and how to pay less.
+    """
 
     __module__ = "skdpsumm.privacy"
 
@@ -42,6 +45,9 @@ class LedgerDamagedError(ValueError):
 
 
 class BudgetExceededError(RuntimeError):
-    """A release would cost more than its ledger has left. Nothing was charged."""
+    """A release would cost more than its ledger has left. Nothing was charged.
+
+    Ask for a smaller epsilon. `PrivacyLedger.remaining` says how much is left.
+    """
 
     __module__ = "skdpsumm.privacy"

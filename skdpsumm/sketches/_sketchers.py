@@ -68,9 +68,9 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Total epsilon of one `fit`. Smaller values protect better and need more noise. 1.0 is a
         common choice between the two. ``np.inf`` adds no noise.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ: in one row more or less, or in the values of one row.
-        (With `max_rows_per_group`, read "group" for "row".) The default also protects the number of
-        rows. Under "replace_one", this number is public and sensitivities double.
+        How two neighbouring tables differ: in one row more or less, or in the values of one row
+        (one group, with `max_rows_per_group`). The default also protects the number of rows. Under
+        "replace_one", this number is public and sensitivities double.
     random_state : int, RandomState or None, default=None
         Public randomness. None draws anew in each fit, as in scikit-learn.
     {max_rows_per_group...ledger}
@@ -84,8 +84,9 @@ class TableSketcher(PrivateFit, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     Attributes
     ----------
     sketch_ : PrivateSketch
-        The release.
+        The release: all that you need to answer questions.
     privacy_ : PrivacyGuarantee
+        What the release promises.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, where X has column names.
     """
@@ -199,9 +200,9 @@ class BaseSketcher(TableSketcher):
         Total epsilon of one `fit`. Smaller values protect better and need more noise. 1.0 is a
         common choice between the two. ``np.inf`` adds no noise.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        How two neighbouring tables differ: in one row more or less, or in the values of one row.
-        (With `max_rows_per_group`, read "group" for "row".) The default also protects the number of
-        rows. Under "replace_one", this number is public and sensitivities double.
+        How two neighbouring tables differ: in one row more or less, or in the values of one row
+        (one group, with `max_rows_per_group`). The default also protects the number of rows. Under
+        "replace_one", this number is public and sensitivities double.
     denominator : {"auto", "row_sums", "budget"} or float, default="auto"
         Where the number of rows comes from. With "row_sums" it is free: every histogram and every
         RACE array sums to it. A number between 0 and 1 is the part of the budget that buys a count
