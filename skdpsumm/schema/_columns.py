@@ -73,8 +73,8 @@ class Numeric(Column):
     edges : sequence of float, default=None
         Edges of the bins of a histogram, increasing, from `low` to `high` (which you may then
         leave out). Give them if values are not spread evenly. A bin holds its left edge, and the
-        last bin holds both. None, the default, leaves the bins to the sketcher, which knows the
-        noise.
+        last bin holds both. None, the default, leaves the bins to the sketcher, because the best
+        ones depend on the noise.
     unit : str, default=None
         Physical unit, for the reader of a release. The default is None because some numbers, such
         as counts, have no unit.

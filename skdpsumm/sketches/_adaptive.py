@@ -79,7 +79,7 @@ class AdaptiveSketcher(TableSketcher):
     workload : list of column groups, default=None
         Groups that you are sure to ask about, such as ``[["sex", "hours"]]``. They are always
         counted, and each takes as much of the budget as a chosen group. The default, None, leaves
-        the whole budget to what is chosen.
+        that part of the budget to what is chosen.
     {epsilon}
     delta : float, default=1e-6
         0 gives Laplace noise and pure DP. Other values give Gaussian noise, which is far smaller

@@ -271,8 +271,8 @@ class PrivateSketch:
         Raises
         ------
         ValueError
-            If the file is not a sketch, is damaged, is too large or has a newer format, or if its
-            map, noise, sums or guarantee cannot be true.
+            If the file is not a sketch, is damaged, is too large or has a newer format, or if it
+            states an impossible map, noise, sum or guarantee.
 
         Notes
         -----
