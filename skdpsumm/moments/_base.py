@@ -54,35 +54,45 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     ----------
     schema : TableSchema or what stands for one
         What is public about the columns: ``(0, 1)`` for all, ``{"age": (17, 90), "job": ["clerk",
-        "farmer"]}``, or a `TableSchema`.
+        "farmer"]}``, or a `TableSchema`. Required, here or in a sketcher of your own: ranges and
+        categories that were read off private rows would leak.
     epsilon : float, default=1.0
-        Total epsilon of one `fit`; ``np.inf`` for no noise. This and the next five parameters are
-        those of the default sketcher: with a sketcher of your own, give them to it.
+        Total epsilon of one `fit`; ``np.inf`` for no noise. Smaller values protect better and add
+        more noise. The default is a common starting point. This and the next five parameters are
+        those of the default sketcher. If you give a sketcher of your own, give them to it.
     delta : float, default=1e-6
-        0 gives pure DP, with more noise.
+        The delta of the guarantee. 0 gives pure DP, with more noise. The default is well below
+        1 / n for tables of up to 100,000 rows.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Under "replace_one" the number of rows is public and sensitivities double.
+        How two neighbouring tables differ. The default also protects the number of rows. Under
+        "replace_one" that number is public, and sensitivities double.
     max_rows_per_group : int, "average" or None, default=None
-        None protects one row of X. Otherwise `fit` takes `groups`, one label for each row, and
-        protects a whole group, usually all rows of one person. An int k keeps at most k rows of
-        each group, and the noise is that of k rows. "average" counts each group once.
+        What is protected. None protects one row of X, as suits tables with one row per person.
+        Otherwise `fit` takes `groups`, one label for each row, and protects a whole group, usually
+        all rows of one person. An int k keeps at most k rows of each group, and the noise is that
+        of k rows. "average" counts each group once.
     noise_seed : int or None, default=None
-        For simulations only: None draws noise from the operating system.
+        Seed of the noise, for simulations only: whoever knows it can remove the noise. None draws
+        noise from the operating system, which nobody can repeat.
     ledger : PrivacyLedger or LedgerDataset, default=None
         Where `fit` charges its cost. *Every fit is a release of its own*, those of a search and of
-        a cross-validation too, and without a ledger nothing counts them.
+        a cross-validation too. With None, nothing counts them: only you know which releases share
+        a budget.
     inference : {"auto", "graphical", "points"}, default="auto"
-        How the release is read. "graphical": a graphical model of the sketch's histograms, which
-        knows each group of columns that was counted as well as its counts do; what else the sketch
-        has is not used. "points": synthetic points, weighted to match all features; where
-        there are histograms, the points are drawn from their graphical model. "auto": "graphical"
-        for sketches of histograms alone, unless you set a parameter of points.
+        How the release is read. "graphical" uses a graphical model of the sketch's histograms. It
+        knows each group of columns that was counted as well as its counts do, and it ignores what
+        else the sketch has. "points" uses synthetic points, weighted to match all features. Where
+        there are histograms, it draws the points from their graphical model. "auto" is "graphical"
+        where that ignores nothing, that is, for sketches of histograms alone; it is "points"
+        otherwise, and if you set a parameter of points.
     n_synthetic : int, default=100_000
-        Number of synthetic points.
+        Number of synthetic points. The default is the paper's.
     random_state : int, RandomState or None, default=None
-        Public randomness: synthetic points, and the sketcher's map if it has none of its own.
+        Seed of what is random and public: the synthetic points, and the sketcher's map if it has
+        no seed of its own. None draws others at each fit. It does not affect the noise.
     verbose : int, default=0
-        Show progress on the standard error stream.
+        Above 0, show progress on the standard error stream. The default is silent, as in
+        scikit-learn.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
@@ -115,14 +125,17 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     verbose: int | bool = 0
 
     def preview_sketcher(self, n_features: int, y: Any = None) -> BaseSketcher:
-        """Return the sketcher that `fit` will use, without its ledger; no rows, no cost.
+        """Return the sketcher that `fit` will use, without its ledger.
+
+        This needs no rows and costs no privacy.
 
         Parameters
         ----------
         n_features : int
-            Number of columns of X. A classifier or regressor sketches that of y as well.
+            Number of columns of X. A classifier or regressor also sketches the column of y.
         y : array-like, default=None
-            Every class, for a classifier whose `classes` are not given.
+            Every class, for a classifier whose `classes` are not given. Nothing else needs it, so
+            it is None.
 
         Returns
         -------
@@ -135,9 +148,9 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         return sketcher.set_params(ledger=None)
 
     def check_budget(self) -> None:
-        """Raise what `fit` would raise for bad parameters or a ledger that is too full.
+        """Check the parameters and the ledger, before you fit.
 
-        No data are needed and nothing is charged.
+        It raises what `fit` would raise. It needs no data and charges nothing.
 
         Raises
         ------

@@ -44,52 +44,57 @@ from ._warnings import warn_of_coarse_bins, warn_of_the_drowned
 class M2MEstimator(StatisticsMixin, BaseM2M):
     """Estimate any statistic of a data set from one private sketch of it.
 
-    The curator calls `fit`: one release, one charge. The analyst holds the sketch alone
-    (`sketch_.save`, `from_sketch`) and asks as many questions as they like: none costs privacy.
+    The curator calls `fit` once: one release, one charge. The analyst gets only the sketch
+    (`sketch_.save`, `from_sketch`) and asks as many questions as they like. No question costs
+    privacy.
 
-    A sketch of histograms is read by a graphical model: the distribution of all columns that fits
-    their counts, and is as close to independence as these allow. Any other is read by points: a
-    statistic ``mean f(x)`` is then ``a . z``, where z is the sketch and a comes from a ridge
-    regression of f on phi over synthetic points (M2M paper, Algorithm 1).
+    A graphical model reads sketches of histograms. It is the distribution of all columns that fits
+    the counts and is otherwise as close to independence as they allow. Synthetic points read any
+    other sketch: a statistic ``mean f(x)`` is then ``a . z``, where z is the sketch and a comes
+    from a ridge regression of f on phi over the points (M2M paper, Algorithm 1).
 
-    Where cells may be missing (``missing=True`` in the schema), statistics of a column are those
-    of the values that are present, and `missing_share` tells how many are not.
+    Where values may be missing (``missing=True`` in the schema), statistics of a column describe
+    the values that are present. `missing_share` tells how many are missing.
 
     Parameters
     ----------
     sketcher : sketcher or {"auto", "rff", "race", "hist"}, default="auto"
-        What is released. "auto" is what we know to be best for such a schema, and your rows have no
-        part in the choice (docs/m2m.md). The other three are those of the paper's experiments: see
-        `paper_parameters`.
+        What is released. "auto" takes the sketcher that we know to be best for such a schema; your
+        rows have no part in the choice (docs/m2m.md). The other three are the sketches of the
+        paper's experiments: see `paper_parameters`.
     {schema...inference}
     prior : {"auto", "uniform", "marginals", "kde"}, KDE or array of shape (k, d), default="auto"
-        Where synthetic points are drawn: on the ranges ("uniform", the paper's), from the
-        sketch's own private histograms of single columns ("marginals"), from a kernel density of
-        public points (`KDE`), or public points. "kde" is a kernel density of what
-        the sketch itself tells, and costs no more privacy. "auto" draws from the graphical model
-        of all histograms. Where there are none it is "kde", unless the release is too noisy to
-        lead the points, or looks as if rows were spread evenly; then it is "uniform"
+        Where synthetic points are drawn. "uniform" (the paper's) draws them evenly on the ranges,
+        and "marginals" from the sketch's own private histograms of single columns. "kde" draws
+        from a kernel density of what the sketch itself tells, which costs no more privacy. You can
+        also give a kernel density of public points (`KDE`), or public points. "auto" puts the
+        points where the release says that rows lie: it draws from the graphical model of all
+        histograms, or takes "kde" where there are none. Where the release is too noisy to lead the
+        points, or looks as if rows were spread evenly, "auto" is "uniform" instead of "kde"
         (docs/m2m.md).
     n_synthetic : int, default=100_000
-        Number of synthetic points, as in the paper.
+        Number of synthetic points. The default is the paper's.
     regularization : {"theory", "paper"} or float, default="theory"
-        lambda of the ridge, for points. "theory": sigma^2 / n^2 for each feature, the value of
-        Theorem 3.1; "paper": sigma^2 / n, equation (5), which is n times larger and shrinks too
-        much.
+        Penalty (lambda) of the ridge regression, for points. "theory" is sigma^2 / n^2 for each
+        feature, the value of Theorem 3.1. "paper" is sigma^2 / n, equation (5). It is n times
+        larger and shrinks too much, so it is not the default.
     center : bool, default=True
-        Regress with an intercept that is not penalised, so that a drowned sketch gives the
-        prior's value, not 0. For points.
+        Whether the regression has an intercept without penalty, for points. By default it has, so
+        that a drowned sketch gives the prior's value, not 0.
     {random_state...verbose}
 
     Attributes
     ----------
     sketch_ : PrivateSketch
-        The release; all that is needed to answer.
+        The release. Nothing else is needed to answer.
     privacy_ : PrivacyGuarantee
+        What the release promises.
     schema_ : TableSchema
-        That of the columns of X that were sketched, in the order in which answers name them.
+        The schema of the columns that were sketched, in the order in which answers name them.
     n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names.
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns, where X has them.
 
     Examples
     --------
@@ -129,8 +134,9 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         Parameters
         ----------
         sketch : {"rff", "race", "hist"}, default="rff"
-            "rff": 200 Fourier features, sigma = 1. "race": 80 hashes of 80 buckets, of width 0.1.
-            "hist": 100 equal bins of each column.
+            "rff" has 200 Fourier features, with sigma = 1; it is the default as the first of the
+            paper's three. "race" has 80 hashes of 80 buckets, of width 0.1. "hist" has 100 equal
+            bins of each column.
 
         Returns
         -------
@@ -172,15 +178,18 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def fit(self, X, y=None, *, groups=None):
         """Release a sketch of X (one charge) and prepare to answer from it.
 
-        `Estimate.value` of the answers is of X's library, pandas or polars, or an array.
+        Answers come in the library of X: `Estimate.value` is a frame of pandas or polars, or an
+        array.
 
         Parameters
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
+            The private rows.
         y : ignored
         groups : array-like or series of shape (n_samples,), default=None
-            Whose row each row is, where `max_rows_per_group` is set: groups are then
-            protected, usually persons, and what is asked is asked of the rows that count.
+            Label of the group, usually the person, that each row belongs to. You need it where
+            `max_rows_per_group` is set, and only there, so it is None. The guarantee then protects
+            whole groups, and answers describe the rows that count.
 
         Returns
         -------
@@ -189,7 +198,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         Raises
         ------
         ValueError
-            For bad parameters or data, and where a column has no range; nothing is charged.
+            If a parameter or the data are bad, or a column has no range; nothing is charged.
         BudgetExceededError
             If the sketcher's ledger cannot hold the release; nothing is charged.
         """
@@ -223,16 +232,18 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     ) -> M2MEstimator:
         """Return a fitted estimator for an analyst who holds only the release.
 
-        Where the sketch names its columns, `Estimate.value` is a frame of the library that
-        ``sklearn.set_config(transform_output=...)`` says, else of pandas where it is installed.
+        Where the sketch names its columns, `Estimate.value` is a frame. Its library is the one that
+        you set with ``sklearn.set_config(transform_output=...)``, or else pandas where it is
+        installed.
 
         Parameters
         ----------
         sketch : PrivateSketch
+            The release.
         schema : TableSchema or what stands for one, default=None
             What is public about columns that were sketched without a schema (`RFFSketcher` and
             `RACESketcher` need none), in the units in which they were sketched. None takes what
-            the sketch says, which is what counts wherever it says something.
+            the sketch says: most sketches know their columns, and what they say always counts.
         inference, prior, n_synthetic, regularization, center, random_state, verbose :
             As in the constructor.
         """
@@ -258,11 +269,11 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         Parameters
         ----------
         f : callable
-            Vectorised: takes rows, an array of shape (n, d) in the columns' units, and returns
-            (n,) or (n, k). Columns go by number, ``rows[:, 0]``, or by name, ``rows["age"]``; what
-            needs all of them takes ``np.asarray(rows)``. A missing number is NaN, a missing
-            category None (NaN among numbers). Where f is NaN, because a value is missing, the row
-            is left out: the mean is that of the others.
+            Vectorised: it takes rows, an array of shape (n, d) in the columns' units, and returns
+            an array of shape (n,) or (n, k). Take a column by number, ``rows[:, 0]``, or by name,
+            ``rows["age"]``, and all of them with ``np.asarray(rows)``. A missing number is NaN; a
+            missing category is None (NaN among numbers). Where f is NaN because a value is
+            missing, the row is left out, and the mean is that of the other rows.
 
         Returns
         -------
@@ -274,8 +285,9 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def score(self, X, y=None) -> float:
         """Return minus the root mean squared error of means and covariances, in units of range.
 
-        Higher is better; 0 is perfect. Missing values are left out, of covariances in pairs. The
-        comparison with X adds no noise: X must be public, or the score kept by the curator.
+        Higher is better, and 0 is perfect. Missing values are left out, from covariances in pairs.
+        The comparison with X adds no noise. So X must be public, or the curator must keep the
+        score.
 
         Parameters
         ----------
@@ -298,23 +310,24 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     def sample(self, n_samples: int, random_state: Any = None) -> Any:
         """Draw synthetic rows: a table that looks like the rows, as far as the release tells.
 
-        They are computed from the release, so that its guarantee (`privacy_`) is theirs, however
-        many you draw. They say no more than the release does: of what it knows little, they
-        look as the model guesses. An answer with its error comes from `table`, `estimate` and
-        their likes, and not from counting synthetic rows.
+        The rows are computed from the release alone, so its guarantee (`privacy_`) covers them,
+        however many you draw. They tell no more than the release does. Where it knows little, they
+        show what the model guesses. For an answer with its error, ask `table`, `estimate` and the
+        like; do not count synthetic rows.
 
         Parameters
         ----------
         n_samples : int
+            Number of rows to draw.
         random_state : int, RandomState or None, default=None
-            None draws other rows at each call.
+            Seed of the draw. None draws other rows at each call.
 
         Returns
         -------
         DataFrame or ndarray of shape (n_samples, n_features)
             A frame of the library of `Estimate.value`, with the columns' names, whole numbers
-            where the schema says so, and missing values; or an array, of objects where there are
-            categories. A pandas frame says what protects it in ``attrs["privacy"]``.
+            where the schema says so, and missing values. Otherwise an array, of objects where
+            there are categories. A pandas frame says what protects it in ``attrs["privacy"]``.
         """
         check_is_fitted(self)
         if not (isinstance(n_samples, Integral) and n_samples > 0):
@@ -341,16 +354,18 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
     ) -> NDArray[np.float64]:
         """Predict the root mean squared error of `estimate`, before any data are touched.
 
-        It is the square root of Theorem 3.1's bound, with the sketcher's epsilon and delta, and
-        synthetic points from the ranges or a public prior.
+        The prediction is the square root of Theorem 3.1's bound. It uses the sketcher's epsilon
+        and delta, and synthetic points from the ranges or from a public prior.
 
         Parameters
         ----------
-        f : callable, as in `estimate`
+        f : callable
+            As in `estimate`.
         n_samples : int
-            Number of rows expected.
+            Number of rows that you expect.
         n_features : int, default=None
-            Number of columns, where the schema is one range for all.
+            Number of columns. You need it only where the schema is one range for all columns;
+            other schemas tell it.
 
         Returns
         -------
@@ -373,12 +388,12 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         f, n_samples, n_features :
             As in `predict_error`.
         error : float
-            Largest root mean squared error wanted, in the units of f.
+            Largest root mean squared error that you accept, in the units of f.
 
         Raises
         ------
         ValueError
-            If no epsilon reaches it: the error of approximation alone is larger.
+            If no epsilon reaches it, because the error of approximation alone is larger.
         """
         return Plan(self, f, n_samples, n_features).calibrate(error)
 

@@ -104,10 +104,13 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
+            The private rows.
         y : array-like of shape (n_samples,)
+            What the model learns to predict; as private as X.
         groups : array-like or series of shape (n_samples,), default=None
-            Whose row each row is, where `max_rows_per_group` is set: groups are then
-            protected, usually persons, and what is asked is asked of the rows that count.
+            Label of the group, usually the person, that each row belongs to. You need it where
+            `max_rows_per_group` is set, and only there, so it is None. The guarantee then protects
+            whole groups, and the model learns from the rows that count.
 
         Returns
         -------
@@ -116,15 +119,15 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Raises
         ------
         ValueError
-            For bad parameters or data, a column of numbers without a range, and a value or a label
-            that is not listed; nothing is charged.
+            If parameters or data are bad, a column of numbers has no range, or a value or a label
+            is not listed; nothing is charged.
         BudgetExceededError
             If the ledger cannot hold the release; nothing is charged.
 
         Warns
         -----
         AnswerWarning, UserWarning
-            As `from_sketch`: where the release shows that the model is weak.
+            As in `from_sketch`, where the release shows that the model is weak.
         """
         self._check_parameters()
         self._check_groups(groups)
@@ -190,25 +193,29 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         verbose=0,
         X_target=None,
     ):
-        """Return a model trained from a release, and from what you know of a target.
+        """Return a model that is trained from a release alone.
+
+        Where the model is for other people than those who were sketched, give rows like theirs as
+        `X_target`.
 
         Parameters
         ----------
         sketch : PrivateSketch
-            Of a table that holds the target.
+            The release, of a table that holds the column to learn.
         target : int or str, default=None
-            Number or name of the column that is learnt. None is the last one, where `fit` puts it.
-            All other columns are inputs, in their order.
+            Number or name of the column to learn. None is the last one, where `fit` puts it. All
+            other columns are inputs, in their order.
         schema : TableSchema or what stands for one, default=None
-            As in `M2MEstimator.from_sketch`: of all columns of the sketch, the target included.
+            As in `M2MEstimator.from_sketch`, for all columns of the sketch, the one to learn
+            included. None takes what the sketch says: most sketches know their columns.
         estimator, inference, weights, prior, n_synthetic, random_state, verbose :
             As in the constructor.
         X_target : array-like or frame of shape (m, n_features), default=None
-            Rows of the population that the model is for, without labels, where that is another
-            than the sketched one (covariate shift). Synthetic rows are weighted to look like them.
-            This costs no privacy of the rows that were sketched, if none of them is a row of the
-            target. The target is not protected from whoever gets the model: `privacy_.target` says
-            so, and `holds_private_data` is True.
+            Rows without labels of the population that the model is for, if it is not the sketched
+            one (covariate shift). Synthetic rows are weighted to look like them. None trains for
+            the population that was sketched. `X_target` costs no privacy of the rows that were
+            sketched, if none of them is a row of the target. The target is not protected from
+            whoever gets the model: `privacy_.target` says so, and `holds_private_data` is True.
 
         Raises
         ------
@@ -219,11 +226,11 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Warns
         -----
         AnswerWarning
-            Where the release shows that the model is weak: the sketch does not tell of most inputs
-            how the target goes with them (docs/m2m.md), or noise drowns it.
+            If the release shows that the model is weak: for most inputs, the sketch does not tell
+            how the target depends on them (docs/m2m.md), or noise drowns it.
         UserWarning
-            Where `effective_sample_size_` is small; of a target, where the sketch has few or no
-            rows like it.
+            If `effective_sample_size_` is small, or if the sketch has few or no rows like those of
+            `X_target`.
         """
         model = cls(
             estimator=estimator,
@@ -250,7 +257,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
 
     @property
     def holds_private_data(self) -> bool:
-        """True where the model follows a target's rows, which nothing protects."""
+        """Whether the model follows a target's rows, which nothing protects."""
         return isinstance(getattr(self, "privacy_", None), TargetedPrivacy)
 
     def _train(
@@ -328,28 +335,29 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
     def coefficients(
         self, columns: Sequence[Any] | None = None, *, estimator: Any = None
     ) -> Estimate:
-        """Return a regression of the target on some inputs: its coefficients, with their errors.
+        """Return the coefficients of a regression of the target on some inputs, with their errors.
 
-        No rows are needed, and no privacy is spent.
+        This needs no rows and costs no privacy.
 
         Parameters
         ----------
         columns : sequence of str or int, default=None
-            The inputs, of those that the model has, at least one. None is all.
+            The inputs, at least one of those that the model has. None takes all, as the model does.
         estimator : estimator, default=None
-            Linear, with `coef_` and `intercept_` after `fit`. None: without a penalty,
-            `LogisticRegression(C=np.inf)` for classes and `LinearRegression()` for numbers.
-            Numbers are scaled to [0, 1] by their ranges for the fit; the coefficients are those of
-            the columns' units. Of each column of categories the first one is left out: the others'
-            coefficients say how they differ from it.
+            A linear model, with `coef_` and `intercept_` after `fit`. None is
+            `LogisticRegression(C=np.inf)` for classes and `LinearRegression()` for numbers: they
+            have no penalty, which would bias the coefficients. For the fit, numbers are scaled to
+            [0, 1] by their ranges; coefficients are in the columns' units. In each column of
+            categories the first category is left out. The coefficients of the others say how they
+            differ from it.
 
         Returns
         -------
         Estimate
             Of shape (1 + k,), the intercept first; (n_classes, 1 + k) for more than two classes.
-            ``interval(covers="population")`` is what a statistician reports: it holds the
-            coefficient of the population of which the rows are a sample. The default interval is
-            about the regression on the rows that were sketched.
+            ``interval(covers="population")`` is what a statistician reports: it covers the
+            coefficient of the population that the rows are a sample of. The default interval
+            covers the regression on the rows that were sketched.
 
         Raises
         ------
@@ -360,18 +368,19 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Warns
         -----
         AnswerWarning
-            Of categories of which the release shows no rows, or none of some class. Without a
-            penalty their coefficients may be anything, and their intervals are infinite.
+            If the release shows no rows of a category, or none of some class in it. Without a
+            penalty its coefficients may be anything, and their intervals are infinite.
 
         Notes
         -----
-        To first order a coefficient is a mean over rows, of the influence that each row has on it.
-        Its error is that of such a mean: noise, how columns go together where no group was
-        counted, and where in their cells rows lie; for "population" also the spread of the
-        influence over the rows, which is the sandwich estimator. For an `estimator` of your own
-        the influence is the gradient of squares, or of the log-loss of its `predict_proba`, times
-        how the estimator responds to it, for which it is fitted once for each coefficient. Other
-        losses, of a support vector machine for example, have a rougher error.
+        To first order, a coefficient is a mean over rows: the mean of each row's influence on it.
+        Its error is that of such a mean. It has three parts: the noise, how columns go together
+        where no group was counted, and where in their cells rows lie. For "population", the spread
+        of the influence over the rows is added, which is the sandwich estimator. For an `estimator`
+        of your own, the influence is the gradient of squares, or of the log-loss of its
+        `predict_proba`, times how the estimator responds to it. To find that, it is fitted once
+        for each coefficient. For other losses, such as that of a support vector machine, the error
+        is rougher.
 
         Examples
         --------
@@ -519,8 +528,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            With the columns that were sketched: categories as values, not as indicators, and
-            missing values as they are.
+            Rows with the columns that were sketched. Give categories as values, not as indicators,
+            and missing values as they are.
 
         Returns
         -------
@@ -529,7 +538,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         Raises
         ------
         ValueError
-            For a value that is not among its column's categories.
+            If a value is not among its column's categories.
         """
         inputs = self._read_rows(X)  # which raises where nothing is fitted
         return self.estimator_.predict(inputs)

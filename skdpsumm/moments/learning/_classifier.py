@@ -32,59 +32,68 @@ _TOLERANCE = 1e-7
 class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     """Train any classifier from one private sketch of (X, y) (implicit M2M, section 3.5).
 
-    The sketch is released once; the estimator is trained on synthetic labelled rows that match it.
-    Whoever holds the sketch can train as many models as they like (`from_sketch`), of any column:
-    `fit` puts the label last.
+    `fit` releases a sketch once and trains an estimator on synthetic labelled rows that match it.
+    Anyone who holds the sketch can train as many models as they like with `from_sketch`, and
+    predict any of its columns. `fit` puts the label last.
 
     Parameters
     ----------
     sketcher : sketcher or {"auto", "rff", "race", "hist"}, default="auto"
-        What is released, of the table with the label as its last, categorical column. "auto" is
-        what we know to be best for such a schema and a label (docs/m2m.md). The next three are
-        those of the paper's experiment: see `paper_parameters`. The schema of a
-        sketcher of your own is set by `fit`; its `marginals` may name columns of X, and the label,
-        "target".
+        What is released, of a table whose last, categorical column is the label. "auto" takes the
+        sketcher that we know to be best for such a schema and a label (docs/m2m.md). The next three
+        are the sketches of the paper's experiment: see `paper_parameters`. `fit` sets the schema of
+        a sketcher of your own; its `marginals` may name columns of X, and the label, "target".
     schema : TableSchema or what stands for one
-        What is public about the columns of X. Required by `fit`. `estimator` is given an indicator
-        of each category in the column's place; and beside a number that may be missing (then it is
-        the middle of its range) an indicator that it is.
+        What is public about the columns of X. Required by `fit`: ranges and categories that were
+        read off private rows would leak. `estimator` gets an indicator of each category in place of
+        the column. A number that is missing becomes the middle of its range, and an indicator
+        beside the column says that it was missing.
     {epsilon...inference}
     prior : {"auto", "uniform", "marginals"}, default="auto"
-        Where points start, as in `M2MEstimator`.
+        Where points start, as in `M2MEstimator`. "auto" starts them where the release says that
+        rows lie.
     n_synthetic : int, default=100_000
-        Number of synthetic rows: drawn from the graphical model, or points with weights.
+        Number of synthetic rows, drawn from the graphical model, or of points with weights. The
+        default is the paper's.
     estimator : classifier, default=None
-        Any, also a Pipeline: what its steps learn, they learn from the release. Points have
-        weights; an estimator that takes no `sample_weight` is given points that are drawn by
-        theirs. None: `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`.
+        The classifier to train, which may be a Pipeline: its steps learn from the release alone.
+        Points have weights. An estimator that takes no `sample_weight` gets points that were drawn
+        by their weights. None is `LogisticRegression(max_iter=1000)` behind a `MinMaxScaler`, since
+        it is quick to train and copes with columns in different units.
     weights : {"maxent", "ridge", "printed"}, default="maxent"
-        Of points. "maxent": points are moved towards the sketched data and weighted by maximum
-        entropy, so weights are never negative. "ridge": the paper's weights on the prior's points;
-        the negative ones are projected away. "printed": the paper's weights as they are. Many are
-        negative: `estimator` must take that.
+        How points are weighted. "maxent" moves points towards the sketched data and weights them by
+        maximum entropy. Its weights are never negative, so every estimator can use them. "ridge"
+        projects the negative ones of the paper's weights on the prior's points away. "printed"
+        keeps the paper's weights as they are. Many are negative, and `estimator` must accept that.
     regularization : {"theory", "paper"}, default="theory"
-        lambda of "printed" weights, as in `M2MEstimator`: "paper" shrinks so much that a model can
-        be worse than chance.
+        Penalty (lambda) of "printed" weights, as in `M2MEstimator`. "paper" is not the default: it
+        shrinks so much that a model can be worse than chance.
     classes : sequence or None, default=None
-        All labels there can be. None takes those in y as public: a class that only one person
-        has is then revealed, and `privacy_` says so.
+        All labels that there can be. None takes the labels in y as public, which is right where
+        everybody knows them. Otherwise a class that only one person has is revealed; `privacy_`
+        says what was taken as public.
     {random_state...verbose}
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    estimator_ : the trained classifier
+        The labels, sorted.
+    estimator_ : classifier
+        The trained classifier.
     sketch_ : PrivateSketch
         The release, of the columns of X and the label.
     privacy_ : PrivacyGuarantee or TargetedPrivacy
-        With `X_target` in `from_sketch`, two claims: `privacy_.sketch`, of the rows that were
-        sketched, and `privacy_.target`, of the target's, with epsilon = inf.
+        What the release promises. With `X_target` in `from_sketch` there are two claims:
+        `privacy_.sketch` for the rows that were sketched, and `privacy_.target` for the target's,
+        with epsilon = inf.
     effective_sample_size_ : float
-        Number of equally weighted points that the weights are worth: `n_synthetic` where rows are
-        drawn from a graphical model. Training warns where they are fewer than ten for each input,
-        for then few points match the sketch.
+        Number of equally weighted points that the weights are worth. It is `n_synthetic` where rows
+        are drawn from a graphical model. Training warns if it is below ten for each input: then few
+        points match the sketch.
     n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names.
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns, where X has them.
 
     Examples
     --------
@@ -97,7 +106,7 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
     >>> model.score(X, y) > 0.9
     True
 
-    Columns of names beside those of numbers:
+    Categories beside numbers:
 
     >>> mixed = np.column_stack([X[:, 0].astype(object), rng.choice(["baker", "clerk"], 5000)])
     >>> model = M2MClassifier(
@@ -130,7 +139,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         Parameters
         ----------
         sketch : {"rff", "race", "hist"}, default="rff"
-            As in `M2MEstimator.paper_parameters`, but with 20 bins for "hist".
+            As in `M2MEstimator.paper_parameters`, with the same default for the same reason, but
+            with 20 bins for "hist".
 
         Returns
         -------
@@ -141,10 +151,11 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         The guarantee is that of `M2MEstimator.paper_parameters`: epsilon where a row is added or
         removed. Give `classes`, or the set of labels is taken as public.
 
-        Where weights are negative, the loss may have no minimum. The paper does not say how it
-        minimises it. Here `estimator` does, by default a `LogisticRegression` with scikit-learn's
-        penalty, which has one. With equation (5) the model can be worse than chance; with
-        ``regularization="theory"`` it is as good as the paper says (docs/papers/m2m.md).
+        Where weights are negative, the loss may have no minimum, and the paper does not say how it
+        minimises it. Here `estimator` minimises it. By default that is a `LogisticRegression`: with
+        scikit-learn's penalty there is a minimum. With equation (5) the model can be worse than
+        chance. With ``regularization="theory"`` it is as good as the paper says
+        (docs/papers/m2m.md).
 
         Examples
         --------
@@ -244,12 +255,12 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
 
     @estimator_has("predict_proba")
     def predict_proba(self, X):
-        """Return the probabilities of the classes, shape (n_samples, n_classes)."""
+        """Return the probability of each class, shape (n_samples, n_classes)."""
         inputs = self._read_rows(X)
         return self.estimator_.predict_proba(inputs)
 
     @estimator_has("decision_function")
     def decision_function(self, X):
-        """Return the estimator's decision function."""
+        """Return the decision function of the trained estimator."""
         inputs = self._read_rows(X)
         return self.estimator_.decision_function(inputs)

@@ -21,35 +21,50 @@ from ._base import BaseImplicitM2M
 class M2MRegressor(RegressorMixin, BaseImplicitM2M):
     """Train any regressor from one private sketch of (X, y) (implicit M2M, section 3.5).
 
+    `fit` releases a sketch once and trains an estimator on synthetic rows that match it. Anyone who
+    holds the sketch can train as many models as they like with `from_sketch`, and predict any of
+    its columns of numbers. `fit` puts y last.
+
     Parameters
     ----------
     sketcher : sketcher or {"auto", "rff", "race", "hist"}, default="auto"
-        What is released, of the table with the target as its last column, as in `M2MClassifier`.
+        What is released, of a table whose last column is y. "auto" takes the sketcher that we know
+        to be best; the others are as in `M2MClassifier`.
     schema : TableSchema or what stands for one
-        As in `M2MClassifier`.
+        What is public about the columns of X, as in `M2MClassifier`. Required by `fit`.
     {epsilon...inference}
-    prior, n_synthetic :
-        As in `M2MClassifier`.
+    prior : {"auto", "uniform", "marginals"}, default="auto"
+        Where points start, as in `M2MEstimator`. "auto" starts them where the release says that
+        rows lie.
+    n_synthetic : int, default=100_000
+        Number of synthetic rows, drawn from the graphical model, or of points with weights. The
+        default is the paper's.
     weights : {"maxent", "ridge"}, default="maxent"
-        As in `M2MClassifier`.
+        How points are weighted, as in `M2MClassifier`. "maxent" is the default because it puts the
+        points where the sketched data lie.
     estimator : regressor, default=None
-        As in `M2MClassifier`. None: `LinearRegression()`.
+        The regressor to train, as in `M2MClassifier`. None is `LinearRegression()`, the simplest.
     y_bounds : pair, default=None
-        Public (low, high) of y; values outside are clipped. Required by `fit`.
+        Public (low, high) of y; values outside are clipped. Required by `fit`, as a range that was
+        read off private rows would leak. `from_sketch` does without: the sketch knows it.
     {random_state...verbose}
 
     Attributes
     ----------
-    estimator_ : the trained regressor
+    estimator_ : regressor
+        The trained regressor.
     sketch_ : PrivateSketch
-        The release, of the columns of X and the target.
+        The release, of the columns of X and y.
     privacy_ : PrivacyGuarantee or TargetedPrivacy
-        With `X_target` in `from_sketch`, two claims: `privacy_.sketch`, of the rows that were
-        sketched, and `privacy_.target`, of the target's, with epsilon = inf.
+        What the release promises. With `X_target` in `from_sketch` there are two claims:
+        `privacy_.sketch` for the rows that were sketched, and `privacy_.target` for the target's,
+        with epsilon = inf.
     effective_sample_size_ : float
         As in `M2MClassifier`.
     n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names.
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns, where X has them.
 
     Examples
     --------
