@@ -43,52 +43,56 @@ def audit_epsilon(
 ) -> AuditResult:
     """Bound from below the epsilon that a release spends, by running it on two neighbours.
 
-    The bound is distribution free: it holds with probability `confidence` whatever the release
-    does, so a bound above a claimed epsilon refutes the claim. A bound below it proves nothing:
-    other neighbours, a sharper statistic or more trials may find more.
+    Use it to try to refute a claim. A bound above the claimed epsilon refutes it. A bound below
+    proves nothing: other neighbours, a sharper statistic or more trials may find more. The bound is
+    distribution free: it holds with probability `confidence`, whatever the release does.
 
     Parameters
     ----------
     release : callable
-        Takes a data set, returns a finite number or 1-D array of numbers, always of the same
-        length. It must draw fresh randomness in each call: the trials are taken as independent.
+        Takes a data set and returns a finite number or a 1-D array of numbers, always of the same
+        length. It must draw fresh randomness in each call, since the trials count as independent.
     X, X_neighbour : object
-        The two data sets, passed to `release` as they are. Whether they are neighbours under the
-        adjacency that is claimed is for the caller to see to.
+        The two data sets, passed to `release` as they are. Make sure that they are neighbours under
+        the adjacency that is claimed; `worst_case_neighbours` builds such pairs.
     delta : float, default=0.0
-        The delta of the claim, in [0, 1). The default is pure differential privacy, which is
-        infinitely far from Gaussian noise: give the delta of the claim there.
+        The delta of the claim, in [0, 1). The default is for claims of pure differential privacy.
+        Gaussian noise has no finite epsilon there: give the delta of its claim.
     n_trials : int, default=10_000
         Calls of `release` per data set, at least 100. The default gets within 0.15 of the truth
-        for Laplace noise at epsilon = 1, and sees bounds up to 6.8. Memory goes with
-        ``n_trials * length``, some 40 bytes each.
+        for Laplace noise at epsilon = 1, and sees bounds up to 6.8. Memory grows with
+        ``n_trials * length``, by about 40 bytes each.
     confidence : float, default=0.99
-        Probability, in (0.5, 1), that the bound holds. Take it closer to 1 where many audits are
-        run: each fails by chance with probability ``1 - confidence``.
+        Probability, in (0.5, 1), that the bound holds. An audit fails by chance with probability
+        ``1 - confidence``, by default in one of 100. Take it closer to 1 if you run many.
     statistic : "auto" or callable, default="auto"
-        What reduces an output to the one number whose value decides the event. A callable takes
-        an output as a 1-D array and returns a number. "auto" takes a single number as it is; for
-        arrays it learns single coordinates, ridge directions, a Laplace likelihood ratio and a
-        distance from the centre, and keeps the one that separates best, all on the training half.
+        What reduces an output to the one number whose value decides the event. A callable takes an
+        output as a 1-D array and returns a number. "auto" needs no knowledge of the release: it
+        takes a single number as it is. For arrays it learns single coordinates, ridge directions, a
+        Laplace likelihood ratio and a distance from the centre, and keeps the one that separates
+        best, all on the training half.
     family : None or "gaussian", default=None
-        Which claims to refute. None bounds epsilon for any release. "gaussian" bounds the mu of
-        Gaussian differential privacy and states the epsilon that it implies at `delta`: sharper by
-        far at a small delta, but it refutes a claim of mu-GDP only, as is made for Gaussian noise.
+        Which claims to refute. None bounds epsilon for any release, and so is the default.
+        "gaussian" bounds the mu of Gaussian differential privacy and states the epsilon that it
+        implies at `delta`. It is far sharper at a small delta, but it refutes only a claim of
+        mu-GDP, as is made for Gaussian noise.
     random_state : int, RandomState instance or None, default=None
-        Decides which trials train and which are held out. It does not reach `release`.
+        Decides which trials train and which are held out; None splits them anew in each call. It
+        does not reach `release`.
     n_jobs : int, default=None
-        Processes that call `release`, as in joblib. None is one, without pickling, or what
-        ``joblib.parallel_config`` sets (such as "dask", for a cluster). Otherwise
-        `release` must pickle, and must not carry a random generator: each process would get
-        a copy, in the same state. Where this shows, an error is raised.
+        Processes that call `release`, as in joblib. None runs one, without pickling, so that any
+        `release` works, or what ``joblib.parallel_config`` sets (such as "dask", for a cluster).
+        With more, `release` must pickle, and must not carry a random generator: each process would
+        get a copy in the same state. Where this shows, an error is raised.
     verbose : int, default=0
-        Passed to joblib, which reports the progress of the trials.
+        Passed to joblib, which reports the progress of the trials. The default is silent, as in
+        joblib.
 
     Returns
     -------
     AuditResult
         The bound, `lower_bound`, and its evidence, `event` and `counts`. ``refutes(epsilon)`` says
-        whether a claim is refuted; ``plot(epsilon=...)`` draws the held-out trade-off of false
+        whether a claim is refuted. ``plot(epsilon=...)`` draws the held-out trade-off of false
         alarms and misses, and what the claim forbids (needs matplotlib).
 
     Raises
@@ -96,7 +100,7 @@ def audit_epsilon(
     ValueError
         If a parameter is out of range, or delta is 0 with ``family="gaussian"``; if outputs have
         more than one dimension, differ in length or are not finite; if a value of `statistic` is
-        not finite; if the noise repeats, as it does where the processes of `n_jobs` copy one
+        not finite; or if the noise repeats, as it does where the processes of `n_jobs` copy one
         generator.
 
     Notes
@@ -105,18 +109,18 @@ def audit_epsilon(
     ``{s == t}``, ``{s != t}``, and which data set it speaks for. The held-out half then gives one
     lower Clopper-Pearson limit p and one upper limit q, each with error ``(1 - confidence) / 2``,
     and ``epsilon >= log((p - delta) / q)``, or zero if that is negative. Nothing is chosen on
-    the held-out half, so no further correction is due. The training half ranks events by the same
-    formula, at an error divided by its size, as it looks at about so many: the best of
-    many rare events would else be rare rather than telling.
+    the held-out half, so no further correction is needed. The training half ranks events by the
+    same formula, at an error divided by its size, because it looks at about that many events.
+    Otherwise the best of many rare events would be rare rather than telling.
 
-    *Gaussian claims.* mu-GDP says of every test of one data set against the other that its power p
-    and its level q satisfy ``p <= Phi(Phi^-1(q) + mu)``, as no test between N(0, 1) and N(mu, 1) at
-    this level has more. The event is a test like any other, so ``mu >= Phi^-1(p) - Phi^-1(q)``,
-    which rises with p and falls with q: the same two limits bound mu with the same confidence. The
-    event is chosen by this formula, too; near-even odds, not tails, are the most telling. A release
-    that is (epsilon, delta)-DP but not Gaussian may have a larger mu than epsilon and delta imply:
-    the bound then refutes nothing. The library claims its discrete noise as Gaussian but for a
-    distance below 1e-12, which no number of trials sees.
+    *Gaussian claims.* mu-GDP says that the power p and the level q of every test of one data set
+    against the other satisfy ``p <= Phi(Phi^-1(q) + mu)``, as no test between N(0, 1) and N(mu, 1)
+    at this level has more. The event is a test like any other, so ``mu >= Phi^-1(p) - Phi^-1(q)``.
+    This rises with p and falls with q, so the same two limits bound mu with the same confidence.
+    The same formula chooses the event. Near-even odds, not tails, tell the most. A release that is
+    (epsilon, delta)-DP but not Gaussian may have a larger mu than epsilon and delta imply. The
+    bound then refutes nothing. The library claims its discrete noise as Gaussian but for a distance
+    below 1e-12, which no number of trials sees.
 
     With T held-out trials (half of `n_trials`) the bound cannot exceed about
     ``log(T / log(2 / (1 - confidence)))``, however bad the leak: 6.8 by default, 9.2 for 100_000

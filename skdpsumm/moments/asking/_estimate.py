@@ -19,46 +19,53 @@ _NO_SAMPLING = "no sampling error of rows is computed for this statistic. Use co
 
 
 class Estimate(NDArrayOperatorsMixin):
-    """A statistic computed from a private sketch, which behaves as an array.
+    """An answer that knows its error: a statistic from a private sketch, usable as an array.
+
+    `M2MEstimator` makes these; you rarely make one yourself. Read the answer from `value`, its
+    error from `std_error`, and a confidence interval from `interval`.
 
     Parameters
     ----------
     value : ndarray of any shape
+        The answer.
     noise_std_error : callable returning an ndarray of the same shape
-        Standard deviation that the privacy noise gives to `value`; evaluated when first asked.
+        Standard deviation that the privacy noise gives to `value`. It is called when you first ask.
     std_error : callable returning an ndarray of the same shape, default=None
-        Standard deviation of the whole error of `value`: of noise, and of all that the release does
-        not tell. None: that of `ends`, or of the noise where there are none.
+        Standard deviation of the whole error of `value`: of the noise, and of all that the release
+        does not tell. None takes it from `ends`, or from the noise where there are no ends, as for
+        an answer that only noise makes wrong.
     ends : callable, default=None
-        Takes a normal quantile and returns the lower and the upper ends, two ndarrays of the same
-        shape, between which the statistic of the table lies at that level. None: `std_error` says
-        it.
+        Takes a normal quantile and returns two ndarrays of the same shape: the lower and the upper
+        ends between which the statistic of the table lies at that level. None makes them from
+        `std_error`, as suits an interval that is symmetric.
     sampling : callable returning an ndarray of the same shape, or str, default=None
-        Standard deviation that the choice of the rows gives to the statistic, where these are a
-        sample of a population; or why none is known.
+        Standard deviation that the choice of the rows gives to the statistic, if they are a sample
+        of a population; or the reason why it is not known. By default it is not known.
     possible : pair of float or ndarray, default=(-inf, inf)
-        Least and largest value that the statistic can have. `value` is moved there, and keeps its
-        error: a share that noise made negative has not become certain.
+        Least and largest value that the statistic can have; by default it has no limits. `value` is
+        moved inside and keeps its error: a share that noise made negative is not certain to be 0.
     labels : sequence of sequences of str, default=()
-        Names along each axis, for tables.
+        Names along each axis, for tables. Empty, as a single number has none.
     frame : {"pandas", "polars", "auto", None}, default=None
-        The library whose Series or DataFrame `value` is: that of the input, where this was a
-        frame. "auto", where only the names of the columns are known, as from a sketch: what
+        The library of the Series or DataFrame that `value` is: that of the input, where it was a
+        frame. None gives an array, as scikit-learn does for arrays. "auto" is for answers from a
+        sketch, which knows only the names of the columns. It takes what
         ``sklearn.set_config(transform_output=...)`` says, else pandas where it is installed, else
         an array.
     step : float, default=None
-        Distance of the values that the answer can have, where they are on a grid.
+        Distance between the values that the answer can have, where they are on a grid. None is for
+        answers that can have any value.
     units : sequence of str or None, default=()
-        Of each entry of an array of one dimension, to be printed.
+        Unit of each entry of a one-dimensional array, to be printed. Empty, as most have none.
     axes : sequence of str, default=()
-        What each axis of a table is.
+        What each axis of a table stands for. Empty, as only tables have such axes.
 
     Notes
     -----
-    An error that is written, after ``+-`` or ``±``, is one `std_error`, here and in pictures; a bar
-    or a band that is drawn is `interval` at its level, 0.95 unless another is asked for.
+    A number after ``+-`` or ``±`` is one `std_error`, here and in pictures. A bar or a band in a
+    picture is `interval` at its level, 0.95 unless you ask for another.
 
-    Operations on an `Estimate` give plain arrays: the error of a combination depends on
+    Operations on an `Estimate` give plain arrays, because the error of a combination depends on
     correlations. Ask `M2MEstimator.estimate` for the combination instead.
 
     Examples
@@ -76,7 +83,7 @@ class Estimate(NDArrayOperatorsMixin):
     a      1        0.1
     b      2        0.2
 
-    Noise is a part of the error. What the release does not tell is the rest:
+    Noise is one part of the error. The rest is what the release does not tell:
 
     >>> rough = Estimate(3.0, lambda: 0.3, std_error=lambda: 0.5)
     >>> rough
@@ -84,8 +91,8 @@ class Estimate(NDArrayOperatorsMixin):
     >>> float(rough.noise_std_error)
     0.3
 
-    A median of whole years is a whole number. Its error may be 0, where noise moves it to no other
-    value; the ends of its interval are whole, too:
+    A median of whole years is a whole number. Its error is 0 where the noise moves it to no other
+    value. The ends of its interval are whole numbers, too:
 
     >>> Estimate(40.0, lambda: 0.0, step=1)
     40 +- 0 (std error; on a grid of step 1)
@@ -147,11 +154,11 @@ class Estimate(NDArrayOperatorsMixin):
 
     @property
     def std_error(self) -> NDArray[np.float64]:
-        """Standard deviation of the whole error: what ``interval(covers="table")`` is made of.
+        """Standard deviation of the whole error, on which ``interval(covers="table")`` is based.
 
-        It holds the noise, what the release does not tell of how columns go together, and where in
-        their bins rows may lie. Where an interval reaches farther to one side than to the other, it
-        is half the width of that at one standard error.
+        It includes the noise, what the release does not tell about how columns go together, and
+        where in their bins rows may lie. Where an interval reaches farther to one side than to the
+        other, it is half the width of the interval at one standard error.
         """
         if self._std_error is None:
             self._std_error = self._half_width
@@ -169,7 +176,7 @@ class Estimate(NDArrayOperatorsMixin):
     def noise_std_error(self) -> NDArray[np.float64]:
         """Standard deviation that the privacy noise gives to the answer.
 
-        On a grid it can be 0: noise moves the answer to no other value.
+        On a grid it can be 0, where the noise moves the answer to no other value.
         """
         if callable(self._noise_std_error):
             self._noise_std_error = self._without_rounding(self._noise_std_error())
@@ -182,33 +189,36 @@ class Estimate(NDArrayOperatorsMixin):
         return error
 
     def interval(self, level: float = 0.95, *, covers: str = "table") -> NDArray[np.float64]:
-        """Return lower and upper ends, shape ``(*shape, 2)``.
+        """Return the ends of a confidence interval, lower and upper, shape ``(*shape, 2)``.
 
         Parameters
         ----------
         level : float, default=0.95
-            Probability that the interval holds what it covers.
+            Probability that the interval holds what it covers. The default is the usual one.
         covers : {"table", "noise", "population"}, default="table"
-            "table": the statistic of the table that was sketched. It allows for the noise, for how
-            columns go together where the release does not tell, and for where in their bins rows
-            lie.
-            "noise": the mean of the answer over the noise of the release, which may be far from the
-            truth.
-            "population": the statistic of the population, if the rows of the table, or the groups
-            that are protected, are a random sample of it: "table", and the sampling error. That of
-            groups is the largest that they can have, as if the rows of each group were alike.
+            What the interval is for. "table", the default as it needs no assumption about a
+            population, covers the statistic of the table that was sketched. It allows for the
+            noise, for how columns go together where the release does not tell, and for where in
+            their bins rows lie.
+            "noise" covers the mean of the answer over the noise of the release, which may be far
+            from the truth.
+            "population" covers the statistic of the population, if the rows of the table, or the
+            groups that are protected, are a random sample of it. It adds the sampling error to
+            "table". For groups it takes the largest that they can have, as if the rows of each
+            group were alike.
 
         Notes
         -----
         An interval is the value plus and minus a normal quantile times `std_error`
-        (`noise_std_error` for "noise"); on a grid, outwards to its next values. It is wider where
-        the release leaves open where rows lie that decide: a threshold inside a bin in which rows
-        may be crowded. All are cut to what is possible: a share lies between 0 and 1.
+        (`noise_std_error` for "noise"). On a grid, its ends move outwards to the next values. It is
+        wider where the release does not tell where the rows that decide lie, as for a threshold
+        inside a bin in which rows may be crowded. All are cut to what is possible: a share lies
+        between 0 and 1.
 
         Raises
         ------
         ValueError
-            For a level outside (0, 1), or "population" where the sampling error is not known.
+            If the level is outside (0, 1), or the sampling error is not known for "population".
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
@@ -252,21 +262,22 @@ class Estimate(NDArrayOperatorsMixin):
         return self._sampling.reshape(self.shape)
 
     def to_frame(self, level: float | None = None, *, covers: str = "table") -> Any:
-        """Return a data frame: one row per entry, with its value and its standard error.
+        """Return a data frame with one row per entry: its value and its standard error.
 
         Parameters
         ----------
         level : float, default=None
-            Add the ends of `interval` at this level.
+            Add the ends of `interval` at this level. None adds none, as the standard error often
+            suffices.
         covers : {"table", "noise", "population"}, default="table"
             As in `interval`.
 
         Returns
         -------
         pandas.DataFrame or polars.DataFrame
-            Columns "value" and "std_error", with a level "low" and "high", and one for each of
-            `axes` where there are any. Else names are the index; a column "name" in a frame of
-            polars, which `value` would be of.
+            Columns "value" and "std_error", and "low" and "high" if you give a level. Each of
+            `axes` is a column. Without axes, names are the index in pandas, and a column "name" in
+            polars. The frame is of polars where `value` would be.
 
         Examples
         --------

@@ -40,7 +40,7 @@ _VISIBLE_SHIFT = 1 / 256
 
 
 class AnswerWarning(UserWarning):
-    """An answer may be off by more than its error bar says, and why can be told."""
+    """An answer may be off by more than its error bar says; the message says why."""
 
     __module__ = "skdpsumm.moments"  # from which users import it
 

@@ -60,27 +60,28 @@ _MOST_METRICS = 50
 class KDE(BaseEstimator):
     """A kernel density estimate from public points: a prior of `M2MEstimator`.
 
-    Points that the sketch is read by lie where yours do, and around them. It respects the schema:
-    numbers are reflected at the ends of their ranges, and moved to their steps; a twentieth of
-    the categories are drawn anew. Half of the numbers keep their value, for many rows may share
-    one, such as an income of 0. A tenth of the points lie anywhere, so that an answer is not wrong
-    where you have no points.
+    Use it if you have public rows that look like the private ones. The synthetic points then lie
+    where your points do, and around them. They respect the schema: numbers are reflected at the
+    ends of their ranges and moved to their steps, and a twentieth of the categories are drawn anew.
+    Half of the numbers keep their value, because many rows may share one, such as an income of 0. A
+    tenth of the points lie anywhere, so that answers are not wrong where you have no points.
 
     Parameters
     ----------
     points : array-like or frame of shape (k, d)
-        Public rows, in the columns' units: of an older survey, or made up by an expert. Columns of
-        a frame go by their names. The points are in `get_params`, and so in whatever you save.
-        **Never the rows that are sketched.**
+        Public rows, in the columns' units, from an older survey for example, or made up by an
+        expert. Columns of a frame go by their names. The points are in `get_params`, and so in
+        whatever you save. **Never give the rows that are sketched.**
     bandwidth : {"scott", "silverman"} or float, default="scott"
-        Of the normal kernel, in units of the standard deviations of the points, as in
-        `scipy.stats.gaussian_kde`: "scott" is ``k ** (-1 / (d + 4))`` for d columns of numbers.
+        Width of the normal kernel, in units of the standard deviations of the points. "scott" is
+        ``k ** (-1 / (d + 4))`` for d columns of numbers. It is the default as in
+        `scipy.stats.gaussian_kde`.
 
     Raises
     ------
     ValueError
-        When a sketch is fitted or read: for points that the schema does not allow, or a bandwidth
-        that is not positive.
+        When you fit or read a sketch, if the schema does not allow the points, or the bandwidth is
+        not positive.
 
     Examples
     --------
@@ -108,12 +109,12 @@ class KDE(BaseEstimator):
         self.points, self.bandwidth = points, bandwidth
 
     def check(self, columns: TableSchema) -> NDArray:
-        """Return the points as rows of the table; raise ValueError where they are none."""
+        """Return the points as rows of the table; raise ValueError if the schema forbids one."""
         self._validate_params()
         return _public_points(self.points, columns)
 
     def sample(self, columns: TableSchema, size: int, rng: np.random.RandomState) -> NDArray:
-        """Return so many points."""
+        """Draw `size` points."""
         points = self.check(columns)
         weights = np.full(len(points), 1 / len(points))
         d = max(len(columns.numeric), 1)

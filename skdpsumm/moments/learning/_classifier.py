@@ -62,8 +62,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         it is quick to train and copes with columns in different units.
     weights : {"maxent", "ridge", "printed"}, default="maxent"
         How points are weighted. "maxent" moves points towards the sketched data and weights them by
-        maximum entropy. Its weights are never negative, so every estimator can use them. "ridge"
-        projects the negative ones of the paper's weights on the prior's points away. "printed"
+        maximum entropy. Its weights are never negative, so every estimator can use them. "ridge" takes
+        the paper's weights on the prior's points and projects the negative ones away. "printed"
         keeps the paper's weights as they are. Many are negative, and `estimator` must accept that.
     regularization : {"theory", "paper"}, default="theory"
         Penalty (lambda) of "printed" weights, as in `M2MEstimator`. "paper" is not the default: it
