@@ -88,62 +88,66 @@ def worst_case_neighbours(
 ) -> tuple[Any, Any]:
     """Return two neighbours whose exact releases lie as far apart as the claim allows for.
 
-    They are neighbours under the estimator's own adjacency.
+    Give them to `audit_epsilon`, to try to refute the claim. They are neighbours under the
+    estimator's own adjacency.
 
     *Sketchers, unions of them and `M2MEstimator`.* Under add-remove the second table has one row
     more: the one with the largest phi, in L1 for Laplace noise and in L2 for Gaussian noise, each
-    entry in units of its noise. Under replace-one its last row is another, with phi as far away as
-    can be found. Both searches go over random rows of the schema, missing values among them, and
-    over many scales where a column has no range. *`M2MClassifier` and `M2MRegressor`:* the same
-    for the table (X, y).
+    entry in units of its noise. Under replace-one its last row is replaced by the one whose phi is
+    as far away as can be found. Both searches go over random rows of the schema, missing values
+    among them, and over many scales where a column has no range. *`M2MClassifier` and
+    `M2MRegressor`:* the same for the table (X, y).
 
     *Kernel learners.* All rows are the one with the largest phi, and two labels take turns, so
     that their pulls cancel. The neighbour has one row more, or the other label in its last row.
-    Where `regularization` is at least ``4 R^2``, no margin comes near the kink, and the minimisers
-    of "hinge" and "huberized_hinge" (of a width up to 1/2) for two classes are ``L R / Lambda``
-    apart, or twice that; those of other losses are closer.
+    Where `regularization` is at least ``4 R^2``, no margin comes near the kink. The minimisers of
+    "hinge" and "huberized_hinge" (of a width up to 1/2) for two classes are then ``L R / Lambda``
+    apart, or twice that. Those of other losses are closer.
 
     *`PrivateMMDSummarizer`.* With ``side="target"`` the targets are such tables, of rows far from
-    those of the owner "observer". With ``side="owners"`` the owner "others" has a row like the
-    target's, or not: it is taken where it can be had, instead of one as far away as can be found.
-    Either way, what is released is all that "observer" sees, `transcript_`.
+    those of the owner "observer". With ``side="owners"`` the owner "others" either has a row like
+    the target's or does not. If it has, the row is taken; if not, one as far away as can be found
+    is taken. Either way, the release is all that "observer" sees, `transcript_`.
 
-    *Groups.* Where `max_rows_per_group` is set, each row is a group of its own, and the row that is
-    added or put in another's place is a group of twice as many rows as may count, all alike: what
-    bounds the rows of a group in the wrong place counts more of them.
+    *Groups.* Where `max_rows_per_group` is set, each row is a group of its own. The row that is
+    added or replaced becomes a group of twice as many rows as may count, all alike. So code that
+    bounds the rows of a group in the wrong place is found to count more of them.
 
     Parameters
     ----------
     estimator : sketcher, M2M model, kernel learner or PrivateMMDSummarizer
         With an integer `random_state`, so that its map is the same at every fit.
     n_samples : int, default=20
-        Number of rows of the first table, all alike; of the target for ``side="owners"``, where
-        more make it surer that the row like it is taken.
+        Number of rows of the first table, all alike. The default keeps the many fits of an audit
+        quick. For ``side="owners"``, the number of rows of the target: with more rows it is surer
+        that the row like it is taken.
     n_features : int, default=None
-        Number of columns of X. None: as many as the schema describes, 1 where that is open.
+        Number of columns of X. None takes as many as the schema describes, or 1 where it does not
+        say.
     side : {"target", "owners"}, default="target"
-        Whose rows differ, for a `PrivateMMDSummarizer`; of no effect for others.
+        Whose rows differ, for a `PrivateMMDSummarizer`; other estimators ignore it. The default is
+        the side whose rows are released through an embedding.
     random_state : int, RandomState or None, default=0
-        For the search.
+        Seed of the search. The default finds the same pair each time, so that you can repeat an
+        audit.
 
     Returns
     -------
     X : ndarray of shape (n_samples, n_features)
-        Columns are in the order of a schema with names. The pair (X, y) for a learner and for
-        `M2MClassifier` and `M2MRegressor`; for `PrivateMMDSummarizer`, and wherever
-        `max_rows_per_group` is set, the keyword arguments of
-        `fit`, a dict.
+        Columns are in the order of a schema with names. For a learner, `M2MClassifier` and
+        `M2MRegressor` it is the pair (X, y). For `PrivateMMDSummarizer`, and wherever
+        `max_rows_per_group` is set, it is a dict: the keyword arguments of `fit`.
     X_neighbour : ndarray of shape (n_samples + 1, n_features) or (n_samples, n_features)
-        Likewise.
+        The neighbour, in the same form as X.
 
     Raises
     ------
     TypeError
-        If the estimator is none of those; build a pair by hand.
+        If the estimator is none of those. Build a pair by hand.
     ValueError
-        If the estimator's map changes from fit to fit; if a learner's kernel is precomputed; for
-        an unknown `side`, and for `shares`, `target_is_owners` or groups of a summarizer, for which
-        no pair is built.
+        If the estimator's map changes from fit to fit, a learner's kernel is precomputed, or `side`
+        is unknown. Also for `shares`, `target_is_owners` or groups of a summarizer, for which no
+        pair is built.
 
     Examples
     --------

@@ -28,8 +28,8 @@ class AuditResult:
     ----------
     lower_bound : float
         With probability `confidence`, the release is (epsilon, delta)-differentially private for
-        no epsilon below this. Zero where nothing was found. With ``family="gaussian"`` it speaks
-        of Gaussian claims alone: the release is mu-GDP for no mu below `mu`, and this is the
+        no epsilon below this. It is zero where nothing was found. With ``family="gaussian"`` it is
+        about Gaussian claims alone: the release is mu-GDP for no mu below `mu`, and this is the
         epsilon that `mu` implies at `delta`.
     confidence : float
         Probability, over the release's own randomness, that the bound holds.
@@ -38,7 +38,7 @@ class AuditResult:
     n_trials : int
         Calls of the release per data set. The held-out half of them gives the bound.
     event : str
-        The set of outputs that tells the two data sets apart, and the one that it speaks for.
+        The set of outputs that tells the two data sets apart, and the data set that it speaks for.
     counts : tuple of (int, int)
         How many held-out outputs lie in the event, on X and on X_neighbour.
     family : None or "gaussian"
@@ -47,8 +47,8 @@ class AuditResult:
         With ``family="gaussian"``, the bound on mu.
     curve : tuple of (float, float)
         Errors of tests on the event's statistic, on held-out outputs, at up to 200 thresholds: the
-        shares of false alarms and of misses, where an alarm is for the data set on which the event
-        is likelier. For `plot`; no bound is read off it.
+        shares of false alarms and of misses. An alarm is for the data set on which the event is
+        likelier. The curve is for `plot`; no bound is read off it.
 
     Examples
     --------
@@ -93,8 +93,8 @@ class AuditResult:
     def refutes(self, epsilon: float) -> bool:
         """Return whether a claim of (`epsilon`, delta)-differential privacy is refuted.
 
-        With ``family="gaussian"``, whether a claim of Gaussian differential privacy is whose mu
-        implies (`epsilon`, delta).
+        With ``family="gaussian"``, return whether a claim of Gaussian differential privacy is
+        refuted whose mu implies (`epsilon`, delta).
 
         Raises
         ------
@@ -111,11 +111,12 @@ class AuditResult:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure.
         epsilon : float, default=None
             A claim, of (epsilon, delta) or, with ``family="gaussian"``, of the mu that implies it.
-            What it forbids is shaded. The cross, which the event's true errors exceed in neither
-            direction with probability `confidence`, lies in the shade where it is refuted.
+            What it forbids is shaded; None shades nothing, as an audit needs no claim. With
+            probability `confidence`, the event's true errors exceed the cross in neither direction.
+            If it lies in the shade, the claim is refuted.
 
         Returns
         -------

@@ -107,14 +107,14 @@ class StatisticsMixin:
     def mean(self, *, by: int | str | None = None) -> Estimate:
         """Return the means of the numeric columns, shape (d,); ``mean()["age"]`` is one of them.
 
-        As all statistics of columns, each is that of the values that are present;
-        `missing_share` tells how many are not.
+        Like all statistics of columns, they describe the values that are present. `missing_share`
+        tells how many are missing.
 
         Parameters
         ----------
         by : int or str, default=None
-            A column: a row of means for each of its categories, or bins, shape (k, d).
-            ``mean(by="sex")["f", "age"]`` is one of them.
+            A column to group by. You get a row of means for each of its categories, or bins, shape
+            (k, d). ``mean(by="sex")["f", "age"]`` is one of them. None takes all rows together.
 
         Examples
         --------
@@ -163,10 +163,10 @@ class StatisticsMixin:
         return answer
 
     def missing_share(self) -> Estimate:
-        """Return the share of the rows whose value is missing, of each column that may lack some.
+        """Return the share of rows without a value, for each column that may lack values.
 
-        ``missing_share()["age"]`` is one of them. What several columns lack together is asked with
-        `estimate`: a missing number is NaN, a missing category None, and ``pd.isna`` tells both.
+        ``missing_share()["age"]`` is one of them. To ask what several columns lack together, use
+        `estimate`: a missing number is NaN, a missing category is None, and ``pd.isna`` finds both.
 
         Raises
         ------
@@ -207,7 +207,8 @@ class StatisticsMixin:
 
         Parameters
         ----------
-        order : int, at least 1
+        order : int
+            At least 1; 1 gives the means.
 
         Examples
         --------
@@ -271,9 +272,9 @@ class StatisticsMixin:
     def covariance(self) -> Estimate:
         """Return the covariance matrix of the numeric columns, shape (d, d).
 
-        It is projected to the closest positive semi-definite matrix, in units of the columns'
-        ranges; the error of an entry holds how far that moved it. Where values are missing, an
-        entry is that of the rows in which both columns have one.
+        The matrix is projected to the closest positive semi-definite one, in units of the columns'
+        ranges. The error of an entry includes how far that moved it. Where values are missing, an
+        entry describes the rows that have a value in both columns.
         """
         which = self._asked.numeric
         second = self._second_moments(which)
@@ -311,8 +312,8 @@ class StatisticsMixin:
     def correlation(self) -> Estimate:
         """Return the correlation matrix of the numeric columns, shape (d, d).
 
-        ``correlation()["age", "hours"]`` is one entry. It is that of `covariance`, so the error of
-        an entry holds how far the projection moved it.
+        ``correlation()["age", "hours"]`` is one entry. The matrix comes from `covariance`, so the
+        error of an entry includes how far the projection moved it.
         """
         which = self._asked.numeric
         second = self._second_moments(which)
@@ -385,16 +386,17 @@ class StatisticsMixin:
         Parameters
         ----------
         query : callable, default=None
-            Vectorised predicate of an array of rows (n, d), returning (n,) or (n, k). Columns go
-            by number, ``rows[:, 0]``, or by name, ``rows["age"]``. None, with `by`: all rows.
+            The condition, vectorised: it takes rows, an array of shape (n, d), and returns an array
+            of shape (n,) or (n, k). Take a column by number, ``rows[:, 0]``, or by name,
+            ``rows["age"]``. None counts all rows; it needs `by`, which then says what to count.
         by : int or str, default=None
-            A column: a number of rows for each of its categories, or bins. Rows whose value is
-            missing there are left out.
+            A column to group by. You get a number of rows for each of its categories, or bins. Rows
+            whose value is missing there are left out. None counts all rows together.
 
         Raises
         ------
         ValueError
-            If the query returns numbers that are no truths.
+            If the query returns numbers that do not lie between 0 and 1.
         """
         if query is None and by is not None:
             return self.table([by])
@@ -433,15 +435,17 @@ class StatisticsMixin:
         )
 
     def cdf(self, column: int | str, thresholds: ArrayLike) -> Estimate:
-        """Return P(x_column <= t) for each threshold: within [0, 1] and non-decreasing.
+        """Return the share of values at or below each threshold, P(x_column <= t).
 
-        It is the share of the values that are present.
+        Shares are of the values that are present. They lie in [0, 1] and never decrease.
 
         Parameters
         ----------
         column : int or str
-        thresholds : array-like of shape (k,), increasing, in the column's units
-            More than 16 are taken for a curve, and not each judged (`AnswerWarning`).
+            The column, by number or name.
+        thresholds : array-like of shape (k,)
+            Increasing, in the column's units. If there are more than 16, they count as a curve, and
+            no `AnswerWarning` judges each.
         """
         j = self._column(column)
         cuts = np.asarray(thresholds, dtype=np.float64)
@@ -467,25 +471,29 @@ class StatisticsMixin:
         )
 
     def quantile(self, column: int | str, q: ArrayLike, *, by: int | str | None = None) -> Estimate:
-        """Return quantiles of a column, by inverting its CDF on 512 steps of its range.
+        """Return quantiles of a column, such as its median.
 
-        A column with a step has quantiles among its values, exactly if these are at most 513. There
-        `std_error` may be 0, where no likely error moves the answer to another value, as it is for
-        most medians of whole numbers; `interval` ends at values.
+        The column's CDF is inverted on 512 steps of its range. If the column has a step, its
+        quantiles are among its values, exactly so if it has at most 513. Then `std_error` may be 0,
+        where no likely error moves the answer to another value, as for most medians of whole
+        numbers. The ends of `interval` are values, too.
 
         Parameters
         ----------
         column : int or str
-        q : float or array-like of shape (k,), in [0, 1]
-            More than 16 are taken for a curve, and not each judged (`AnswerWarning`).
+            The column, by number or name.
+        q : float or array-like of shape (k,)
+            Levels in [0, 1]; 0.5 is the median. If there are more than 16, they count as a curve,
+            and no `AnswerWarning` judges each.
         by : int or str, default=None
-            A column: a row of quantiles for each of its categories, or bins. For releases that are
-            answered from a graphical model.
+            A column to group by. You get a row of quantiles for each of its categories, or bins.
+            This needs a release that is answered from a graphical model. None takes all rows
+            together, which every release can answer.
 
         Raises
         ------
         ValueError
-            If `q` reaches outside [0, 1], or the column is not numeric.
+            If a level is outside [0, 1], or the column is not numeric.
 
         Examples
         --------
@@ -604,21 +612,22 @@ class StatisticsMixin:
         )
 
     def histogram(self, column: Any, bins: Any = None) -> Estimate:
-        """Return the proportions of a column's values in bins, non-negative.
+        """Return the shares of a column's values in bins, or in categories.
 
-        They sum to one if the bins cover the column's range, else to at most one; values that are
-        missing are no part of it.
+        Shares are never negative. They sum to one if the bins cover the column's range, and to at
+        most one otherwise. Missing values are left out.
 
         Parameters
         ----------
         column : int or str, or list of them
-            Several columns: the shares of all combinations, ``table(column, normalize=True)``.
+            The column. For several, you get the shares of all combinations, as from
+            ``table(column, normalize=True)``.
         bins : int or array-like of edges, default=None
-            A number of equal bins of the column's range, or increasing edges within it. None is
-            the `edges` of the schema, or 10 equal bins of a column without them.
-            For a categorical column it is ignored: one proportion per category. More than 16 are
-            taken for a picture, and not each judged (`AnswerWarning`). Of several columns, as in
-            `table`.
+            A number of equal bins of the column's range, or increasing edges within it. None takes
+            the `edges` of the schema, since whoever described the column chose them, or 10 equal
+            bins where there are none. A categorical column ignores it and has one share per
+            category. If there are more than 16, they count as a picture, and no `AnswerWarning`
+            judges each. For several columns, see `table`.
         """
         if isinstance(column, list | tuple):
             return self.table(column, bins=bins, normalize=True)
@@ -673,31 +682,32 @@ class StatisticsMixin:
     def table(self, columns: Any, *, bins: Any = None, normalize: bool | str = False) -> Estimate:
         """Return how many rows have each combination of values of some columns.
 
-        Rows that lack one of the values are left out; `missing_share` tells how many these are.
+        Rows that lack one of the values are left out. `missing_share` tells how many lack each.
 
         Parameters
         ----------
         columns : int, str or list of these
+            The columns, one for each axis of the table.
         bins : mapping from column to bins, or int, default=None
-            Of numeric columns: increasing edges within the range, or a number of equal bins. Those
-            that are not named have the cells of the graphical model, or the bins of `histogram`
-            where there is no such model.
+            For numeric columns: increasing edges within the range, or a number of equal bins.
+            Columns that you do not name, by default all, keep the cells of the graphical model,
+            which answer best, or the bins of `histogram` where there is no such model.
         normalize : bool or {"index", "columns"}, default=False
-            As in `pandas.crosstab`. False: numbers of rows. True: shares of the rows that have a
-            value in all the columns. "index": shares of each row of a table of two columns;
-            "columns": of each of its columns.
+            What the cells hold, with the same default as in `pandas.crosstab`. False gives numbers
+            of rows. True gives shares of the rows that have a value in all the columns. "index"
+            gives shares of each row of a table of two columns, and "columns" of each column.
 
         Returns
         -------
         Estimate
-            With an axis for each column; ``table(["sex", "job"])["f", "clerk"]`` is one entry,
-            ``table(...).value`` of two columns a frame, and ``table(...).to_frame()`` has a row for
+            With an axis for each column. ``table(["sex", "job"])["f", "clerk"]`` is one entry.
+            ``table(...).value`` is a frame for two columns. ``table(...).to_frame()`` has a row for
             each combination of any number of columns, with its error.
 
         Raises
         ------
         ValueError
-            For tables of too many cells, and for columns or bins that there are not.
+            If the table has too many cells, or a column or a bin does not exist.
 
         Examples
         --------

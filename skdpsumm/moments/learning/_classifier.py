@@ -50,8 +50,8 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         beside the column says that it was missing.
     {epsilon...inference}
     prior : {"auto", "uniform", "marginals"}, default="auto"
-        Where points start, as in `M2MEstimator`. "auto" starts them where the release says that
-        rows lie.
+        Where points start. "uniform" and "marginals" are as in `M2MEstimator`. "auto" starts them
+        where the sketch's histograms say that rows lie, or on the ranges if it has none.
     n_synthetic : int, default=100_000
         Number of synthetic rows, drawn from the graphical model, or of points with weights. The
         default is the paper's.
@@ -62,9 +62,10 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         it is quick to train and copes with columns in different units.
     weights : {"maxent", "ridge", "printed"}, default="maxent"
         How points are weighted. "maxent" moves points towards the sketched data and weights them by
-        maximum entropy. Its weights are never negative, so every estimator can use them. "ridge" takes
-        the paper's weights on the prior's points and projects the negative ones away. "printed"
-        keeps the paper's weights as they are. Many are negative, and `estimator` must accept that.
+        maximum entropy. Its weights are never negative, so every estimator can use them. "ridge"
+        takes the paper's weights on the prior's points and projects the negative ones away.
+        "printed" keeps the paper's weights as they are. Many are negative, and `estimator` must
+        accept that.
     regularization : {"theory", "paper"}, default="theory"
         Penalty (lambda) of "printed" weights, as in `M2MEstimator`. "paper" is not the default: it
         shrinks so much that a model can be worse than chance.

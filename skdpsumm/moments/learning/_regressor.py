@@ -34,8 +34,8 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         What is public about the columns of X, as in `M2MClassifier`. Required by `fit`.
     {epsilon...inference}
     prior : {"auto", "uniform", "marginals"}, default="auto"
-        Where points start, as in `M2MEstimator`. "auto" starts them where the release says that
-        rows lie.
+        Where points start, as in `M2MClassifier`. "auto" starts them where the sketch's histograms
+        say that rows lie, or on the ranges if it has none.
     n_synthetic : int, default=100_000
         Number of synthetic rows, drawn from the graphical model, or of points with weights. The
         default is the paper's.
