@@ -19,7 +19,7 @@ STYLES = (("-", "o"), ("--", "s"), ("-.", "^"), (":", "D"), ((0, (6, 1, 1, 1, 1,
 
 
 class Display:
-    """A picture that `plot` draws, on new axes or on given ones.
+    """A picture that `plot` draws, on new axes or on yours.
 
     Attributes
     ----------
@@ -94,10 +94,11 @@ class TableDisplay(Display):
         Parameters
         ----------
         sketch : PrivateSketch
+            The release.
         *args, **options
             As in `from_estimator`, after the estimator.
         random_state : int, RandomState or None, default=None
-            Of the synthetic points.
+            Seed of the synthetic points. None draws others in each call; an int repeats a picture.
 
         Returns
         -------

@@ -18,18 +18,20 @@ _LEAST_DELTA = 1e-12
 
 
 class PrivacyProfileDisplay(Display):
-    """delta(epsilon) of a guarantee: every (epsilon, delta) on or above the curve holds.
+    """The curve delta(epsilon) of a guarantee: every (epsilon, delta) on or above it holds.
 
     Parameters
     ----------
     guarantee : PrivacyGuarantee
+        The guarantee to draw.
     epsilons : array-like of shape (k,), default=None
-        Where to evaluate it. None is 201 from 0 to where delta falls to 1e-12.
+        Where to evaluate the curve. None takes 201 values from 0 to where delta falls to 1e-12, for
+        smaller deltas hardly ever matter.
 
     Attributes
     ----------
     deltas : ndarray of shape (k,)
-        What is drawn.
+        The deltas that are drawn.
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     line_ : matplotlib Line2D
@@ -37,7 +39,7 @@ class PrivacyProfileDisplay(Display):
     Raises
     ------
     ValueError
-        If `epsilons` holds what is no finite number from 0 on.
+        If `epsilons` has an entry that is negative or not finite.
 
     Examples
     --------
@@ -61,9 +63,9 @@ class PrivacyProfileDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
         name : str, default=None
-            For the legend. None says what is protected.
+            Name in the legend. None says what is protected, which tells most curves apart.
 
         Returns
         -------
@@ -104,8 +106,10 @@ class PrivacyProfileDisplay(Display):
         Parameters
         ----------
         estimator : estimator
+            A fitted one.
         claim : {"target", "owners"}, default=None
-            Which guarantee of a summary, which has several; only for those.
+            Which guarantee of a summary to draw. Only summaries have several, so it is None for
+            anything else.
         epsilons : array-like of shape (k,), default=None
             As in the constructor.
         ax, name :
@@ -148,6 +152,7 @@ class PrivacyProfileDisplay(Display):
         Parameters
         ----------
         sketch : PrivateSketch
+            The release.
         epsilons : array-like of shape (k,), default=None
             As in the constructor.
         ax, name :
@@ -182,21 +187,21 @@ _GREYS = ("0.55", "0.75", "0.85", "0.65", "0.95", "0.8")
 
 @dataclass(eq=False, repr=False)
 class LedgerDisplay(Display):
-    """A bar per charge, and lines where all together and the cap stand.
+    """What a ledger has charged: a bar per charge, and lines at the total and at the cap.
 
-    Each bar is what the charge costs alone. Together they cost less than the sum of the bars
-    (under "gdp" and "zcdp", and in partitions), so the total is drawn as the ledger counts it.
+    Each bar shows what the charge costs alone. Together the charges cost less than the sum of the
+    bars (under "gdp" and "zcdp", and in partitions). So the total is drawn as the ledger counts it.
 
     Parameters
     ----------
     entries : sequence of dict
-        As of `PrivacyLedger.entries`: id, label, dataset, epsilon, simulated.
+        As from `PrivacyLedger.entries`: id, label, dataset, epsilon, simulated.
     spent, cap : float
-        epsilon, all together and at most.
+        Total epsilon so far, and the most that the ledger allows.
     delta : float, default=0.0
-        At which all epsilons are stated.
+        The delta at which all epsilons are stated. The default is that of pure DP.
     accountant, adjacency : str, default="pure", "add_remove"
-        The ledger's, for the axis.
+        Those of the ledger, for the axis, with the same defaults.
 
     Attributes
     ----------
@@ -230,9 +235,9 @@ class LedgerDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
         max_entries : int, default=30
-            Draw the last so many.
+            Draw only this many charges, the last ones. More than the default are hard to read.
 
         Returns
         -------
@@ -243,7 +248,7 @@ class LedgerDisplay(Display):
         ImportError
             If matplotlib is missing.
         ValueError
-            If `max_entries` is no positive integer.
+            If `max_entries` is not a positive integer.
         """
         if not isinstance(max_entries, int) or max_entries < 1:
             raise ValueError(f"max_entries must be a positive integer, got {max_entries!r}.")
@@ -287,6 +292,7 @@ class LedgerDisplay(Display):
         Parameters
         ----------
         ledger : PrivacyLedger
+            The ledger to draw.
         ax, max_entries :
             As in `plot`.
 
@@ -311,7 +317,7 @@ class LedgerDisplay(Display):
         Parameters
         ----------
         estimator : estimator
-            With a parameter `ledger`, its own or a part's.
+            One with a parameter `ledger`, of its own or of a part.
         **options
             As in `from_ledger`.
 
@@ -322,7 +328,7 @@ class LedgerDisplay(Display):
         Raises
         ------
         ValueError
-            If it has no ledger, or parts of it have different ones.
+            If it has no ledger, or its parts have different ones.
         """
         params = estimator.get_params(deep=True).items()
         found = [value for name, value in params if name.split("__")[-1] == "ledger"]

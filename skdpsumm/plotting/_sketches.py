@@ -22,20 +22,20 @@ _THIN, _THICK = 0.8, 7.0
 
 @dataclass(eq=False, repr=False)
 class ColumnGraphDisplay(Display):
-    """The columns of a sketch as a graph: a line between two that were counted together.
+    """The columns of a sketch as a graph: a line joins two that were counted together.
 
     The style of a line tells in which step of an `AdaptiveSketcher` the two were first counted
-    together; its width how far they are from independent. All of it was released before.
+    together. Its width tells how far they are from independent. The sketch has released all of it.
 
     Parameters
     ----------
     columns : sequence of str
-        Names, in the order in which they stand around the circle.
+        Their names, in the order in which they stand around the circle.
     pairs : mapping from pair of str to int
         The step in which two columns were first counted together, from 1 on.
     strengths : mapping from pair of str to float, default=None
-        Between 0 and 1: total variation between the two columns and independent ones. None draws
-        all lines alike.
+        How far two columns are from independent, between 0 and 1: the total variation distance.
+        None draws all lines alike, as not every graph has strengths.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class ColumnGraphDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
 
         Returns
         -------
@@ -125,9 +125,9 @@ class ColumnGraphDisplay(Display):
         Parameters
         ----------
         sketch : PrivateSketch
-            With histograms, such as that of an `AdaptiveSketcher`.
+            A release with histograms, such as that of an `AdaptiveSketcher`.
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
 
         Returns
         -------

@@ -23,24 +23,24 @@ _MOST_ANNOTATED = 10
 
 @dataclass(eq=False, repr=False)
 class CDFDisplay(TableDisplay):
-    """The share of rows at or below each threshold, and a band: the interval of its noise.
+    """The share of rows at or below each threshold, with a band: the interval of its noise.
 
-    A line, or a staircase where the thresholds are all the values that the column has.
+    The curve is a line, or a staircase if the thresholds are all the values that the column has.
 
     Parameters
     ----------
     thresholds : array-like of shape (k,)
-        In the column's unit.
+        Where the shares are taken, in the column's unit.
     cdf : Estimate of shape (k,)
-        As of `M2MEstimator.cdf`.
+        The shares, as from `M2MEstimator.cdf`.
     label : str, default="value"
-        Of the x axis: the column, with its unit.
+        Label of the x axis: the column, with its unit. The default fits any column.
     reference : array-like of shape (k,), default=None
-        Shares of *public* data to draw beside, a simulation's for example. What is drawn is
-        published.
+        Shares of *public* data to draw beside, from a simulation for example. What is drawn is
+        published, so by default there are none.
     steps : bool, default=False
-        Whether `thresholds` are all the values that the column has, the least first: then the
-        curve is flat between them, and rises from 0 at the first.
+        Whether `thresholds` are all the values that the column has, the least first. The curve is
+        then flat between them, and rises from 0 at the first. The default fits continuous columns.
 
     Attributes
     ----------
@@ -78,12 +78,12 @@ class CDFDisplay(TableDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
         level : float, default=0.95
-            Of the band, over the privacy noise: an interval at each threshold by itself
-            (`Estimate.interval`).
+            Level of the band, over the privacy noise, with the usual default. The band is an
+            interval at each threshold by itself (`Estimate.interval`).
         name : str, default="private"
-            For the legend.
+            Name in the legend. The default tells the curve from the public `reference`.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class CDFDisplay(TableDisplay):
         ImportError
             If matplotlib is missing.
         ValueError
-            For a level outside (0, 1).
+            If the level is outside (0, 1).
         """
         low, high = self.cdf.interval(level).T
         ax = self._open_axes(ax)
@@ -140,13 +140,14 @@ class CDFDisplay(TableDisplay):
         Parameters
         ----------
         estimator : M2MEstimator
+            A fitted one.
         column : int or str
-            A numeric one.
+            A numeric column.
         thresholds : array-like of shape (k,), increasing, default=None
-            None is 257 over the column's range, or all values of a column with a step, if these
-            are at most 513.
+            Where to take the shares. None takes 257 over the column's range, enough for a smooth
+            line, or all values of a column with a step if it has at most 513.
         reference : array-like of shape (k,), default=None
-            As in the constructor.
+            *Public* data to draw beside, as in the constructor. By default there are none.
         ax, level, name :
             As in `plot`.
 
@@ -157,7 +158,7 @@ class CDFDisplay(TableDisplay):
         Raises
         ------
         ValueError
-            For a column of categories, which `M2MEstimator.histogram` is for.
+            If the column has categories. Use `M2MEstimator.histogram` for those.
         """
         columns = estimator.schema_
         j = columns.index(column, "column")
@@ -188,22 +189,24 @@ class CDFDisplay(TableDisplay):
 class MomentDisplay(TableDisplay):
     """A statistic of each column with its noise interval, within its range in the schema.
 
-    Columns have different units, so that the axis is the share of each one's range; the values
-    are written beside, in units, ± one standard error, as an `Estimate` prints them.
+    Columns have different units, so the axis shows the share of each column's range. The values are
+    written beside it, in their units, ± one standard error, as an `Estimate` prints them.
 
     Parameters
     ----------
     moments : Estimate of shape (k,)
-        As of `M2MEstimator.mean` or `moment`.
+        The statistics, as from `M2MEstimator.mean` or `moment`.
     ranges : array-like of shape (k, 2)
         Least and largest value that each can take, in its unit.
     names : sequence of k str
+        Names of the columns.
     units : sequence of k str or None, default=None
-        Of the values.
+        Units of the values. None writes no units, as not every column has one.
     statistic : str, default="mean"
-        What they are, for the axis.
+        What the values are, for the axis. The default is the moment that people ask for most.
     reference : array-like of shape (k,), default=None
-        *Public* values to draw beside, in units. What is drawn is published.
+        *Public* values to draw beside, in units. What is drawn is published, so by default there
+        are none.
 
     Attributes
     ----------
@@ -244,9 +247,9 @@ class MomentDisplay(TableDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
         level : float, default=0.95
-            Of the bars, over the privacy noise (`Estimate.interval`).
+            Level of the bars, over the privacy noise (`Estimate.interval`), with the usual default.
 
         Returns
         -------
@@ -257,7 +260,7 @@ class MomentDisplay(TableDisplay):
         ImportError
             If matplotlib is missing.
         ValueError
-            For a level outside (0, 1).
+            If the level is outside (0, 1).
         """
         ends = self.moments.interval(level)
         k = len(self.names)
@@ -304,10 +307,11 @@ class MomentDisplay(TableDisplay):
         Parameters
         ----------
         estimator : M2MEstimator
+            A fitted one.
         order : int, default=1
-            Of the raw moment ``E[x^order]``; 1 is the mean.
+            Order of the raw moment ``E[x^order]``. The default gives the mean.
         reference : array-like of shape (k,), default=None
-            As in the constructor.
+            *Public* data to draw beside, as in the constructor. By default there are none.
         ax, level :
             As in `plot`.
 
@@ -348,16 +352,19 @@ def _power(unit: str | None, order: int) -> str | None:
 class CovarianceDisplay(TableDisplay):
     """A matrix of covariances or correlations: shaded by correlation, with numbers and errors.
 
-    What is written after ``±`` is one standard error, as an `Estimate` prints it.
+    A number after ``±`` is one standard error, as an `Estimate` prints it.
 
     Parameters
     ----------
     matrix : Estimate of shape (k, k)
-        As of `M2MEstimator.covariance` or `correlation`.
+        The matrix, as from `M2MEstimator.covariance` or `correlation`.
     names : sequence of k str
+        Names of the columns.
     units : sequence of k str or None, default=None
-        Of the columns; a covariance has the product of two.
+        Units of the columns; a covariance has the product of two. None writes no units, as not
+        every column has one.
     statistic : {"covariance", "correlation"}, default="covariance"
+        What the matrix holds. The default is the statistic that the class is named after.
 
     Attributes
     ----------
@@ -370,7 +377,7 @@ class CovarianceDisplay(TableDisplay):
 
     Notes
     -----
-    Shades go from white (-1) to black (+1), so that they keep their order in print.
+    Shades go from white (-1) to black (+1), so they keep their order in print.
 
     Examples
     --------
@@ -402,10 +409,10 @@ class CovarianceDisplay(TableDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
         annotate : bool, default=None
-            Whether to write the values and, below, the standard error of their noise. None does
-            for up to 10 columns.
+            Whether to write the values and, below, the standard error of their noise. None writes
+            them for up to 10 columns, as more would be too small to read.
 
         Returns
         -------
@@ -458,7 +465,9 @@ class CovarianceDisplay(TableDisplay):
         Parameters
         ----------
         estimator : M2MEstimator
+            A fitted one.
         statistic : {"covariance", "correlation"}, default="covariance"
+            What to draw, with the same default as in the constructor.
         ax, annotate :
             As in `plot`.
 

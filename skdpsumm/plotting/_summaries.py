@@ -24,21 +24,21 @@ _MOST_TARGET_ROWS = 5_000
 
 
 class SummaryDisplay(Display):
-    """The MMD between the first s chosen rows and a public target, against s.
+    """How well chosen rows match a public target: the MMD of the first s rows, against s.
 
     Chosen rows are real rows, without any guarantee against whoever sees them. So the picture is
     for the consumer, who has them, and for those to whom they may hand them on. The summarizer's
-    own target is private, and no picture is drawn of it: give public rows like it.
+    own target is private, so no picture shows it. Give public rows that are like it.
 
     Parameters
     ----------
     sizes : array-like of shape (k,)
         Numbers of rows.
     mmd : array-like of shape (k,)
-        MMD (not squared) of so many.
+        MMD (not squared) of that many rows.
     expected : array-like of shape (k,), default=None
-        Root mean squared MMD of as many rows drawn at random from the target itself: what a
-        summary should get below.
+        Root mean squared MMD of as many rows drawn at random from the target itself. A good summary
+        lies below. None draws no such line, as it takes the target's rows to know it.
 
     Attributes
     ----------
@@ -74,9 +74,9 @@ class SummaryDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
         name : str, default="chosen rows"
-            For the legend.
+            Name in the legend. The default tells the curve from the line of random rows.
 
         Returns
         -------
@@ -118,11 +118,12 @@ class SummaryDisplay(Display):
         rows : array-like or frame of shape (p, d)
             The summary.
         X_public : array-like, frame or `Public` of shape (m, d)
-            Public rows of the target's population; of more than 5,000 every k-th counts.
+            Public rows of the target's population. Of more than 5,000, every k-th counts.
         gamma : "auto" or float, default="auto"
-            Of the kernel, as in `PrivateMMDSummarizer`.
+            Parameter of the kernel, with the same default as in `PrivateMMDSummarizer`.
         schema : TableSchema or what stands for one, default=None
-            Likewise.
+            What is public about the columns, as in `PrivateMMDSummarizer`. None suits tables of
+            numbers, if you give `gamma`.
         ax, name :
             As in `plot`.
 
@@ -133,7 +134,7 @@ class SummaryDisplay(Display):
         Raises
         ------
         ValueError
-            If both tables have different columns, or `gamma` is not above 0; if it is "auto" and
+            If the two tables have different columns, `gamma` is not above 0, or it is "auto" and
             there is no schema.
         """
         check_gamma(gamma, schema)
@@ -159,15 +160,16 @@ class SummaryDisplay(Display):
     def from_estimator(
         cls, summarizer: Any, X: Any, X_public: Any, **options: Any
     ) -> SummaryDisplay:
-        """Draw a fitted summarizer's choice; for those who may see the rows.
+        """Draw the rows that a fitted summarizer chose, for those who may see them.
 
         Parameters
         ----------
         summarizer : PrivateMMDSummarizer or SummarizedEstimator
+            A fitted one.
         X : array-like or frame of shape (n_samples, n_features)
             The rows that it was fitted on.
         X_public : array-like, frame or `Public` of shape (m, n_features)
-            Public rows of the target's population. Not the private target.
+            Public rows of the target's population. Do not give the private target.
         **options
             ``ax`` and ``name``, as in `plot`.
 
@@ -204,12 +206,14 @@ class OwnersDisplay(Display):
     Parameters
     ----------
     values : mapping from owner to float
+        What each owner's bar shows.
     noise_std : float, default=0.0
-        Standard deviation of the Laplace noise of each.
+        Standard deviation of the Laplace noise of each value. The default is for values without
+        noise, and draws no error bars.
     label : str, default="value to the target (share of the largest possible)"
-        Of the axis.
+        Label of the axis. The default fits the values that `noisy_owner_values` releases.
     title : str, default=None
-        What the release promises, where it is one.
+        What the release promises. None writes no title, for values that are not a release.
 
     Attributes
     ----------
@@ -237,10 +241,10 @@ class OwnersDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
         level : float, default=0.95
-            Of the error bars: the probability, over the noise, that one holds its value without
-            noise. The noise is of Laplace, not normal.
+            Level of the error bars, with the usual default: the probability, over the noise, that a
+            bar holds its value without noise. The noise is Laplace, not normal.
 
         Returns
         -------
@@ -251,7 +255,7 @@ class OwnersDisplay(Display):
         ImportError
             If matplotlib is missing.
         ValueError
-            For a level outside (0, 1).
+            If the level is outside (0, 1).
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
@@ -279,6 +283,7 @@ class OwnersDisplay(Display):
         Parameters
         ----------
         release : OwnerValues
+            The release.
         ax, level :
             As in `plot`.
 
@@ -292,14 +297,14 @@ class OwnersDisplay(Display):
 
     @classmethod
     def from_estimator(cls, summarizer: Any, *, ax: Any = None) -> OwnersDisplay:
-        """Draw the chosen rows by owner, where nothing is kept from anyone.
+        """Draw how many rows were chosen from each owner, where nothing is private.
 
         Parameters
         ----------
         summarizer : PrivateMMDSummarizer or SummarizedEstimator
-            Fitted with ``epsilon=np.inf``, so that there is no noise and no `level`.
+            Fitted with ``epsilon=np.inf``, so there is no noise and no `level`.
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
 
         Returns
         -------
@@ -308,8 +313,8 @@ class OwnersDisplay(Display):
         Raises
         ------
         ValueError
-            If it was fitted with privacy: then the counts are exact numbers that no release paid
-            for.
+            If it was fitted with privacy, because the counts are then exact numbers that no release
+            has paid for.
         """
         summarizer = getattr(summarizer, "summarizer_", summarizer)
         check_is_fitted(summarizer, "owner_counts_")

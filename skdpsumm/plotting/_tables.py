@@ -32,16 +32,17 @@ class HistogramDisplay(TableDisplay):
     Parameters
     ----------
     shares : Estimate of shape (k,)
-        As of `M2MEstimator.histogram`.
+        The shares, as from `M2MEstimator.histogram`.
     edges : array-like of shape (k + 1,), default=None
-        Of the bins, in the column's unit. None: the bars stand for categories.
+        Edges of the bins, in the column's unit. None is for categories, which have no edges.
     names : sequence of k str, default=None
-        Of the categories, where there are no edges. None takes the labels of `shares`.
+        Names of the categories, where there are no edges. None takes the labels of `shares`, which
+        are their names already.
     label : str, default="value"
-        Of the x axis: the column, with its unit.
+        Label of the x axis: the column, with its unit. The default fits any column.
     reference : array-like of shape (k,), default=None
-        Shares of *public* data to draw beside, a simulation's for example. What is drawn is
-        published.
+        Shares of *public* data to draw beside, from a simulation for example. What is drawn is
+        published, so by default there are none.
 
     Attributes
     ----------
@@ -82,9 +83,9 @@ class HistogramDisplay(TableDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
         level : float, default=0.95
-            Of the error bars, each by itself (`Estimate.interval`).
+            Level of the error bars, each by itself (`Estimate.interval`), with the usual default.
 
         Returns
         -------
@@ -95,7 +96,7 @@ class HistogramDisplay(TableDisplay):
         ImportError
             If matplotlib is missing.
         ValueError
-            For a level outside (0, 1).
+            If the level is outside (0, 1).
         """
         reach = _reach(self.shares, level)
         ax = self._open_axes(ax)
@@ -135,11 +136,14 @@ class HistogramDisplay(TableDisplay):
         Parameters
         ----------
         estimator : M2MEstimator
+            A fitted one.
         column : int or str
+            The column, by number or name.
         bins : int or array-like of edges, default=None
-            As in `M2MEstimator.histogram`; of categories it is ignored.
+            As in `M2MEstimator.histogram`; columns of categories ignore it. None takes the edges of
+            the schema, or 10 equal bins where there are none.
         reference : array-like of shape (k,), default=None
-            As in the constructor.
+            *Public* data to draw beside, as in the constructor. By default there are none.
         ax, level :
             As in `plot`.
 
@@ -206,9 +210,11 @@ class CrosstabDisplay(TableDisplay):
     Parameters
     ----------
     table : Estimate of shape (k, m)
-        As of `M2MEstimator.table` of two columns: names come from its `labels` and `axes`.
+        The table, as from `M2MEstimator.table` of two columns. Names come from its `labels` and
+        `axes`.
     statistic : str, default="number of rows"
-        What the answers are, for the title and the scale.
+        What the answers are, for the title and the scale. The default is what `M2MEstimator.table`
+        returns by default.
 
     Attributes
     ----------
@@ -222,8 +228,8 @@ class CrosstabDisplay(TableDisplay):
     Notes
     -----
     An interval of a count often ends at 0, and then reaches farther above the answer than below it.
-    So both ends are written, and not their distance. Shades go from white to black, so that they
-    keep their order in print.
+    So both ends are written, not their distance. Shades go from white to black, so they keep their
+    order in print.
 
     Examples
     --------
@@ -260,12 +266,13 @@ class CrosstabDisplay(TableDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
         level : float, default=0.95
-            Of the intervals that are written, each by itself (`Estimate.interval`).
+            Level of the intervals that are written, each by itself (`Estimate.interval`), with the
+            usual default.
         annotate : bool, default=None
-            Whether to write the answers and, below, the ends of their intervals. None does for up
-            to 8 rows and 8 columns.
+            Whether to write the answers and, below, the ends of their intervals. None writes them
+            for up to 8 rows and 8 columns, as more would be too small to read.
 
         Returns
         -------
@@ -276,7 +283,7 @@ class CrosstabDisplay(TableDisplay):
         ImportError
             If matplotlib is missing.
         ValueError
-            For a level outside (0, 1).
+            If the level is outside (0, 1).
         """
         ends = self.table.interval(level)
         values = np.asarray(self.table)
@@ -324,8 +331,9 @@ class CrosstabDisplay(TableDisplay):
         Parameters
         ----------
         estimator : M2MEstimator
+            A fitted one.
         columns : pair of int or str
-            The first goes down, the second across.
+            The two columns. The first goes down, the second across.
         bins, normalize :
             As in `M2MEstimator.table`.
         ax, level, annotate :
@@ -338,7 +346,7 @@ class CrosstabDisplay(TableDisplay):
         Raises
         ------
         ValueError
-            If there are not two columns.
+            If you do not give two columns.
         """
         table = estimator.table(columns, bins=bins, normalize=normalize)
         display = cls(table, statistic=_STATISTICS[normalize])
@@ -357,11 +365,11 @@ class ComparisonDisplay(Display):
     estimates : mapping from str to Estimate of shape (k,)
         The answers, by the name of the release.
     label : str, default="value"
-        Of the axis: what the statistics are, with their unit.
+        Label of the axis: what the statistics are, with their unit. The default fits any statistic.
     names : sequence of k str, default=None
-        Of the statistics. None takes the labels of the first estimate.
+        Names of the statistics. None takes the labels of the first estimate, as all share them.
     reference : array-like of shape (k,), default=None
-        *Public* values to draw beside. What is drawn is published.
+        *Public* values to draw beside. What is drawn is published, so by default there are none.
 
     Attributes
     ----------
@@ -372,9 +380,9 @@ class ComparisonDisplay(Display):
 
     Notes
     -----
-    Releases of one table have independent noise, and the rows in common. If two of them differ by
-    more than their bars, one has missed the truth, which 95% intervals do in at most about 5 of
-    100. Each release costs privacy by itself: what both cost together is in the ledger.
+    Releases of one table share its rows, and have independent noise. If two of them differ by more
+    than their bars, one has missed the truth. 95% intervals do so in at most about 5 of 100 cases.
+    Each release costs privacy by itself. The ledger tells what they cost together.
 
     Examples
     --------
@@ -422,9 +430,9 @@ class ComparisonDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
         level : float, default=0.95
-            Of the error bars, each by itself (`Estimate.interval`).
+            Level of the error bars, each by itself (`Estimate.interval`), with the usual default.
 
         Returns
         -------
@@ -435,7 +443,7 @@ class ComparisonDisplay(Display):
         ImportError
             If matplotlib is missing.
         ValueError
-            For a level outside (0, 1).
+            If the level is outside (0, 1).
         """
         reaches = [_reach(one, level) for one in self.estimates.values()]
         first = next(iter(self.estimates.values()))
@@ -473,7 +481,7 @@ class ComparisonDisplay(Display):
         Parameters
         ----------
         estimators : mapping from str to M2MEstimator
-            By the name of the release.
+            What to ask, by the name of the release.
         statistic : callable
             Takes an `M2MEstimator` and returns an `Estimate` of one axis, such as
             ``lambda m2m: m2m.histogram("age")``.
@@ -503,11 +511,11 @@ class ComparisonDisplay(Display):
         Parameters
         ----------
         sketches : mapping from str to PrivateSketch
-            By the name of the release.
+            What to ask, by the name of the release.
         statistic : callable
             As in `from_estimator`.
         random_state : int, RandomState or None, default=None
-            Of the synthetic points.
+            Seed of the synthetic points. None draws others in each call; an int repeats a picture.
         **options
             As in `from_estimator`.
 

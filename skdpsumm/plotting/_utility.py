@@ -25,21 +25,23 @@ class PrivacyUtilityDisplay(Display):
     Parameters
     ----------
     epsilons : array-like of shape (k,)
-        Above 0 and finite.
+        The epsilons, above 0 and finite.
     values : array-like of shape (k,)
+        The statistic or score at each.
     intervals : array-like of shape (k, 2), default=None
-        Lower and upper ends, drawn as bars.
+        Lower and upper ends, drawn as bars. None draws no bars, as not every value has an interval.
     bars : str, default="interval"
-        What the bars are, for the legend.
+        What the bars are, for the legend. The default fits any.
     label : str, default="score"
-        Of the y axis, with its unit.
+        Label of the y axis, with its unit. The default fits `from_estimator`.
     delta : float, default=None
-        At which the epsilons are stated, for the axis.
+        The delta at which the epsilons are stated, for the axis. None leaves it out, as suits
+        pure DP.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
-        Under which, for the axis.
+        The adjacency of the epsilons, for the axis. The default is the one that estimators have.
     reference : float, default=None
-        A *public* value to draw beside as a line, without privacy for example. What is drawn is
-        published.
+        A *public* value to draw beside as a line, for example one without privacy. What is drawn is
+        published, so by default there is none.
 
     Attributes
     ----------
@@ -51,7 +53,7 @@ class PrivacyUtilityDisplay(Display):
     Raises
     ------
     ValueError
-        If arrays do not fit together, or an epsilon is not above 0 and finite.
+        If arrays differ in length, or an epsilon is not above 0 and finite.
 
     Examples
     --------
@@ -94,9 +96,9 @@ class PrivacyUtilityDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
         name : str, default="private"
-            For the legend.
+            Name in the legend. The default tells the curve from the public `reference`.
 
         Returns
         -------
@@ -148,35 +150,40 @@ class PrivacyUtilityDisplay(Display):
         ax: Any = None,
         name: str = "private",
     ) -> PrivacyUtilityDisplay:
-        """Fit clones at each epsilon, score them on public rows, draw. Every fit is paid for.
+        """Fit clones at each epsilon, score them on public rows, and draw. Every fit costs privacy.
 
-        The picture costs what all its fits cost together, ``n_repeats * sum(epsilons)`` of pure
-        DP for instance, and the estimator's ledger is charged for each. Once the cap is reached,
-        what was spent is spent: ask `PrivacyLedger.remaining` first.
+        The picture costs what all its fits cost together, for instance ``n_repeats *
+        sum(epsilons)`` of pure DP. Each fit charges the estimator's ledger. If the cap is reached
+        on the way, what was spent is spent, so ask `PrivacyLedger.remaining` first.
 
         Parameters
         ----------
         estimator : estimator
+            What to fit; it is cloned.
         X, y : array-like
-            Private rows to fit on.
+            Private rows to fit on. y is None by default, as not every estimator takes it.
         X_test, y_test : array-like or `Public`
-            *Public* rows to score on: scores are exact, and are drawn.
+            *Public* rows to score on: the scores are exact, and are drawn. y_test is None by
+            default, like y.
         epsilons : array-like of shape (k,), default=(0.1, 0.3, 1.0, 3.0, 10.0)
+            Where to fit. The defaults go from strong protection to weak, evenly on a log axis.
         param_name : str, default="epsilon"
-            The parameter that is set: "sketcher__epsilon", "summarizer__epsilon" where a part
-            spends the budget.
+            The parameter that is set. The default is that of an estimator with a budget of its own.
+            Where a part spends the budget, it is "sketcher__epsilon" or "summarizer__epsilon".
         n_repeats : int, default=1
-            Fits per epsilon. The median is drawn, and a bar from the least to the largest score:
-            an interval at level 0.95 would take 39 fits and more. The bars hold the whole spread of
-            fits, and not only that of noise.
+            Fits per epsilon. The default costs least. With more, the median is drawn, and a bar
+            from the least to the largest score: an interval at level 0.95 would take at least 39
+            fits. The bars show the whole spread of fits, not only that of the noise.
         scoring : str, callable or None, default=None
-            As in scikit-learn. None is the estimator's own `score`.
+            As in scikit-learn. None takes the estimator's own `score`, which all have.
         fit_params : mapping, default=None
-            More for `fit`: ``X_target``, ``owners``, ``X_public``.
+            More arguments for `fit`, such as ``X_target``, ``owners`` and ``X_public``. None gives
+            none, as most estimators need no more than X and y.
         label, reference :
-            As in the constructor; None names the scoring.
+            As in the constructor. A label of None names the scoring.
         verbose : int, default=0
-            Show progress on the standard error stream: a step per fit.
+            Above 0, show progress on the standard error stream, a step per fit. The default is
+            silent, as in scikit-learn.
         ax, name :
             As in `plot`.
 
@@ -189,10 +196,10 @@ class PrivacyUtilityDisplay(Display):
         BudgetExceededError
             If a ledger cannot hold the next fit.
         ValueError
-            If `n_repeats` is no positive integer, the estimator has no parameter `param_name`, or
-            for bad epsilons; nothing is charged.
+            If `n_repeats` is not a positive integer, the estimator has no parameter `param_name`,
+            or an epsilon is bad; nothing is charged.
         TypeError
-            If `ax` is no Axes; nothing is charged.
+            If `ax` is not an Axes; nothing is charged.
         """
         check_axes(ax)
         epsilons = check_epsilons(epsilons)
@@ -244,8 +251,9 @@ class PrivacyUtilityDisplay(Display):
         Parameters
         ----------
         estimates : mapping from epsilon to Estimate of shape ()
+            The answers, one number for each epsilon.
         level : float, default=0.95
-            Of the bars, over the privacy noise (`Estimate.interval`).
+            Level of the bars, over the privacy noise (`Estimate.interval`), with the usual default.
         ax, name :
             As in `plot`.
         **options
@@ -258,7 +266,7 @@ class PrivacyUtilityDisplay(Display):
         Raises
         ------
         ValueError
-            If an estimate is no single number.
+            If an estimate is not a single number.
         """
         answers = list(estimates.values())
         for answer in answers:
@@ -288,14 +296,14 @@ class PrivacyUtilityDisplay(Display):
         Parameters
         ----------
         sketches : sequence of PrivateSketch
-            At different epsilons.
+            Releases at different epsilons.
         statistic : callable
             Takes an `M2MEstimator` and returns an Estimate of shape ():
             ``lambda m2m: m2m.mean()[0]``.
         delta : float, default=1e-6
-            At which the epsilons of the sketches are read.
+            The delta at which the epsilons of the sketches are read, by default that of sketchers.
         random_state : int, RandomState or None, default=None
-            Of the synthetic points.
+            Seed of the synthetic points. None draws others in each call; an int repeats a picture.
         **options
             ``label``, ``level``, ``reference``, ``ax`` and ``name``, as in `from_estimates`.
 

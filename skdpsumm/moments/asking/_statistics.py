@@ -690,8 +690,9 @@ class StatisticsMixin:
             The columns, one for each axis of the table.
         bins : mapping from column to bins, or int, default=None
             For numeric columns: increasing edges within the range, or a number of equal bins.
-            Columns that you do not name, by default all, keep the cells of the graphical model,
-            which answer best, or the bins of `histogram` where there is no such model.
+            Columns that you do not name, by default all, keep the cells of the graphical model, as
+            these need no guess about where in a cell rows lie; or the bins of `histogram` where
+            there is no such model.
         normalize : bool or {"index", "columns"}, default=False
             What the cells hold, with the same default as in `pandas.crosstab`. False gives numbers
             of rows. True gives shares of the rows that have a value in all the columns. "index"
