@@ -201,7 +201,7 @@ class LedgerDisplay(Display):
     delta : float, default=0.0
         The delta at which all epsilons are stated. The default is that of pure DP.
     accountant, adjacency : str, default="pure", "add_remove"
-        Those of the ledger, for the axis, with the same defaults.
+        Those of the ledger, for the axis; by default those of a ledger of pure DP.
 
     Attributes
     ----------

@@ -175,7 +175,7 @@ class PrivacyUtilityDisplay(Display):
             from the least to the largest score: an interval at level 0.95 would take at least 39
             fits. The bars show the whole spread of fits, not only that of the noise.
         scoring : str, callable or None, default=None
-            As in scikit-learn. None takes the estimator's own `score`, which all have.
+            As in scikit-learn. None takes the estimator's own `score`.
         fit_params : mapping, default=None
             More arguments for `fit`, such as ``X_target``, ``owners`` and ``X_public``. None gives
             none, as most estimators need no more than X and y.
