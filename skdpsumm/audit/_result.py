@@ -111,7 +111,7 @@ class AuditResult:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None makes a new figure.
+            Where to draw. None makes a new figure, as in scikit-learn.
         epsilon : float, default=None
             A claim, of (epsilon, delta) or, with ``family="gaussian"``, of the mu that implies it.
             What it forbids is shaded; None shades nothing, as an audit needs no claim. With

@@ -120,10 +120,11 @@ class SummaryDisplay(Display):
         X_public : array-like, frame or `Public` of shape (m, d)
             Public rows of the target's population. Of more than 5,000, every k-th counts.
         gamma : "auto" or float, default="auto"
-            Parameter of the kernel, with the same default as in `PrivateMMDSummarizer`.
+            Parameter of the kernel, as in `PrivateMMDSummarizer`. "auto" follows from the schema
+            alone, so that all summaries of a table are measured alike.
         schema : TableSchema or what stands for one, default=None
-            What is public about the columns, as in `PrivateMMDSummarizer`. None suits tables of
-            numbers, if you give `gamma`.
+            What is public about the columns, as in `PrivateMMDSummarizer`. None is for tables
+            of numbers, which need no schema if you give `gamma`.
         ax, name :
             As in `plot`.
 

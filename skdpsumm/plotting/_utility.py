@@ -35,8 +35,8 @@ class PrivacyUtilityDisplay(Display):
     label : str, default="score"
         Label of the y axis, with its unit. The default fits `from_estimator`.
     delta : float, default=None
-        The delta at which the epsilons are stated, for the axis. None leaves it out, as suits
-        pure DP.
+        The delta at which the epsilons are stated, for the axis. None leaves it out, as
+        the epsilons of pure DP have none.
     adjacency : {"add_remove", "replace_one"}, default="add_remove"
         The adjacency of the epsilons, for the axis. The default is the one that estimators have.
     reference : float, default=None

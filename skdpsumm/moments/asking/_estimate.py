@@ -270,7 +270,7 @@ class Estimate(NDArrayOperatorsMixin):
             Add the ends of `interval` at this level. None adds none, as the standard error often
             suffices.
         covers : {"table", "noise", "population"}, default="table"
-            As in `interval`.
+            What the ends are for, with the same default as in `interval`.
 
         Returns
         -------

@@ -109,7 +109,7 @@ class KDE(BaseEstimator):
         self.points, self.bandwidth = points, bandwidth
 
     def check(self, columns: TableSchema) -> NDArray:
-        """Return the points as rows of the table; raise ValueError if the schema forbids one."""
+        """Return the points as rows of the table; raise ValueError if they do not fit it."""
         self._validate_params()
         return _public_points(self.points, columns)
 

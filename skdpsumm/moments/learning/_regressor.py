@@ -38,7 +38,7 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
         say that rows lie, or on the ranges if it has none.
     n_synthetic : int, default=100_000
         Number of synthetic rows, drawn from the graphical model, or of points with weights. The
-        default is the paper's.
+        default is the paper's number of points.
     weights : {"maxent", "ridge"}, default="maxent"
         How points are weighted, as in `M2MClassifier`. "maxent" is the default because it puts the
         points where the sketched data lie.
