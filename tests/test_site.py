@@ -40,8 +40,8 @@ def api_entries(text):
 
 
 # 60, three for the schema (TableSchema, Numeric, Categorical), a sketcher that chooses, and its
-# picture; four for the private summary, three pictures more, a loss, a prior.
-MOST_ENTRIES = 76
+# picture; four for the private summary, three pictures more, a loss, a prior, what an audit found.
+MOST_ENTRIES = 77
 ENTRIES = api_entries((ROOT / "docs/api.rst").read_text())
 
 

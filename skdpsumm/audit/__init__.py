@@ -2,5 +2,6 @@
 
 from ._audit import audit_epsilon
 from ._neighbours import worst_case_neighbours
+from ._result import AuditResult
 
-__all__ = ["audit_epsilon", "worst_case_neighbours"]
+__all__ = ["AuditResult", "audit_epsilon", "worst_case_neighbours"]

@@ -52,7 +52,7 @@ class AuditResult:
 
     Examples
     --------
-    >>> from skdpsumm.audit._result import AuditResult
+    >>> from skdpsumm.audit import AuditResult
     >>> result = AuditResult(1.62, 0.99, 0.0, 10_000, "output >= 10, likelier on X", (2500, 420))
     >>> result.refutes(1.0), result.rates
     (True, (0.5, 0.084))
