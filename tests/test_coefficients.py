@@ -137,6 +137,7 @@ def test_least_squares_coefficients_and_their_interval_are_the_statisticians():
 # ------------------------------------------------------------------ coverage
 
 
+@pytest.mark.statistical
 def test_the_interval_of_the_population_holds_on_a_table_that_it_was_not_tuned_on():
     """All but a few of 6 releases x 5 coefficients, and it is not wide for nothing."""
     hit, width, wrong = [], [], []

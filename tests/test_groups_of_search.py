@@ -523,6 +523,7 @@ def test_without_groups_nothing_changes():
         M2MClassifier(RFFSketcher(4), schema=(-1, 1), n_synthetic=200),
     ],
 )
+@pytest.mark.statistical
 def test_a_training_part_without_rows_is_no_failure(learner, limit):
     """All is held out. What a fit to no rows predicts is scored, as with one group more it is."""
     if limit is not None and getattr(learner, "mechanism", None) == "objective":

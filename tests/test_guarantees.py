@@ -419,6 +419,7 @@ def test_basic_composition_is_never_beaten_by_what_is_claimed():
         (BestOf(Poisson(2.0), 0.2), PureDP(0.2), GaussianDP(0.3)),
     ],
 )
+@pytest.mark.statistical
 def test_curves_of_compositions_are_monotone_and_agree(parts):
     total = Composed(parts)
     deltas = (1e-12, 1e-8, 1e-6, 1e-4, 1e-2, 0.5)

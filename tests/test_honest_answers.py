@@ -188,6 +188,7 @@ def test_pictures_are_not_judged_point_by_point(people):
 
 
 @pytest.mark.parametrize("ask", ["covariance", "correlation"])
+@pytest.mark.statistical
 def test_pairs_that_no_feature_tells(people, singles, by_points, ask):
     _, (message,) = said(getattr(by_points, ask))
     assert re.search(r"how 'hours' and 'x\d' go together", message)

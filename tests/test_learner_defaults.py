@@ -98,6 +98,7 @@ def test_without_noise_defaults_are_as_good_as_scikit_learn(table, learner):
     assert abs(little - without) <= APART
 
 
+@pytest.mark.statistical
 def test_landmarks_come_close_to_the_whole_kernel_on_images():
     X, y, schema = digits()
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)

@@ -130,6 +130,7 @@ BACKENDS = {
 @pytest.mark.filterwarnings("ignore:One or more of the test scores:UserWarning")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("cap", [CAP, 0.5])
+@pytest.mark.statistical
 def test_a_search_is_charged_in_full(tmp_path, backend, cap):
     """Nine fits of a search and its refit, or as many as the cap holds; then a cross-validation."""
     path, truth = tmp_path / "ledger", tmp_path / "truth"
@@ -483,6 +484,7 @@ def test_a_cost_that_is_no_number_does_not_count_as_nothing(tmp_path, column, va
 
 @given(st.integers(0, 10**6), st.binary(min_size=1, max_size=64))
 @settings(max_examples=80, deadline=None, derandomize=True)
+@pytest.mark.statistical
 def test_overwritten_bytes_raise_or_read(tmp_path_factory, place, noise):
     """Never anything but one error: what was overwritten may be free space."""
     path = tmp_path_factory.mktemp("bytes") / "ledger"

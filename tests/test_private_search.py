@@ -605,6 +605,7 @@ def test_bad_input_costs_nothing(estimator, choices, params, message):
 
 
 @seeded
+@pytest.mark.statistical
 def test_bad_rows_cost_nothing_and_a_cap_is_asked_first():
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
     with pytest.raises(BudgetExceededError):

@@ -71,6 +71,7 @@ class Counting:
         pass
 
 
+@pytest.mark.statistical
 def test_solvers_report_what_grows_with_the_rows(monkeypatch):
     """Every block of a Gram matrix, of products that certify it, and of explicit features."""
     bar = Counting()

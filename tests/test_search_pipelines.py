@@ -204,6 +204,7 @@ def test_a_row_is_mapped_once_for_all_trials(monkeypatch, n_trials):
     assert [seen.count(row.tobytes()) for row in X] == [1] * len(X)
 
 
+@pytest.mark.statistical
 def test_sharing_maps_changes_nothing(monkeypatch):
     pipe = Pipeline([("map", RBFSampler(n_components=10)), ("learner", LEARNER)])
     choices = {"map__gamma": [0.5, 1.0, 2.0], "learner__regularization": [1.0, 3.0]}
@@ -471,6 +472,7 @@ def test_a_table_that_memory_does_not_hold_tells_no_size(monkeypatch):
 
 
 @pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
+@pytest.mark.statistical
 def test_a_refusal_tells_what_would_fit(accountant):
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-6, accountant=accountant)
     with pytest.raises(BudgetExceededError, match=r"epsilon=(0\.\d+) would fit") as caught:
@@ -699,6 +701,7 @@ def test_what_would_train_on_nothing_is_refused(steps, table, message):
     assert ledger.entries() == []
 
 
+@pytest.mark.statistical
 def test_every_pipeline_learns_or_costs_nothing():
     """With much budget and an easy problem, whatever is charged predicts the user's own table."""
     learner = TDILClassifier(norm_bound=2.0, classes=[False, True], fit_intercept=True)
