@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from ..features._histogram import HistogramMap
 from ..sketches import PrivateSketch
+from ..sketches._steps import MEAN_NOISE
 from ._base import STYLES, Display
 
-# Expected size of normal noise, in standard deviations.
-_MEAN_NOISE = (2 / np.pi) ** 0.5
 # Width of a line in points: of columns that go together not at all, and of those that are one.
 _THIN, _THICK = 0.8, 7.0
 
@@ -167,5 +166,5 @@ def _strength(counts: NDArray, axes: tuple[int, int], noise_std: float) -> float
     pair = counts.sum(axis=others)
     n = max(float(pair.sum()), 1.0)
     independent = np.outer(pair.sum(axis=1), pair.sum(axis=0)) / n
-    noise = _MEAN_NOISE * noise_std * np.sqrt(counts.size / pair.size) * pair.size
+    noise = MEAN_NOISE * noise_std * np.sqrt(counts.size / pair.size) * pair.size
     return float(max(np.abs(pair - independent).sum() - noise, 0.0) / (2 * n))

@@ -64,7 +64,7 @@ MOST_CELLS = 2**17
 _MOST_CANDIDATE_CELLS = 2**22
 _MOST_CANDIDATES = 2**13
 # Expected size of normal noise, in standard deviations.
-_MEAN_NOISE = math.sqrt(2 / math.pi)
+MEAN_NOISE = math.sqrt(2 / math.pi)
 # A half of a heavy bin has so many standard deviations of the base's noise; models of a target want
 # more bins than tables do.
 _WORTH_A_BIN, _WORTH_A_BIN_WITH_TARGET = 4.0, 1.0
@@ -371,7 +371,7 @@ class Steps:
         What a graphical model cannot hold are then the groups that tell least.
         """
         groups, tables = part.map.groups, part.tables()
-        likely, noise = model.marginals(groups), _MEAN_NOISE * part.std
+        likely, noise = model.marginals(groups), MEAN_NOISE * part.std
         told = [
             np.sum(np.abs(table - likely[group] * self.n_rows) - noise)
             for group, table in zip(groups, tables, strict=True)
@@ -407,7 +407,7 @@ class Steps:
             # Whatever a model says: no NaN, and no sum beyond 64 bits, would keep the sensitivity.
             expected = on_grid(likely[group].ravel() * rows, 1.0)
             expected = np.clip(expected, 0, 2 * _LARGEST // len(table))
-            noise = min(round(_MEAN_NOISE * std * len(table)), _LARGEST)
+            noise = min(round(MEAN_NOISE * std * len(table)), _LARGEST)
             scores[i] = np.abs(table - expected).sum() - noise
         return scores
 

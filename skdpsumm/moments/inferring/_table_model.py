@@ -29,6 +29,7 @@ from ...schema._schema import TableSchema, stack_columns
 from ...sketches._graphical import GraphicalModel
 from ...sketches._private_sketch import PrivateSketch
 from ...sketches._residuals import Marginal
+from ...sketches._steps import MEAN_NOISE
 from ._cells import ColumnCells, column_cells, counted_groups, in_cells
 
 Group = tuple[int, ...]
@@ -65,7 +66,6 @@ _STEEPEST = 0.9
 _UNSEEN_SQUARE = 0.025**2
 # Part of the rows that a choice of groups may overlook without a word: see `_overlooked`.
 _NOTICED = 0.1
-_MEAN_NOISE = math.sqrt(2 / math.pi)
 _SMALLEST = 1e-300
 
 
@@ -452,7 +452,7 @@ class TableModel:
         chosen = [m for m in self._pairs if m.phase > min(one.phase for one in self._pairs)]
         if not chosen:
             return 0.0, 0.0
-        cell = _MEAN_NOISE * float(np.median([np.mean(m.std) for m in chosen]))
+        cell = MEAN_NOISE * float(np.median([np.mean(m.std) for m in chosen]))
         return cell * min(m.counts.size for m in chosen) / self.n_rows, cell
 
     @cached_property
