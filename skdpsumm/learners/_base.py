@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -11,12 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_regressor
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from .._computing import progress, warn_caller
@@ -28,7 +24,6 @@ from ..privacy._contract import PrivateFit, estimator
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import nominal_mechanism
 from ..schema._groups import Groups
-from ..schema._listed import class_codes, known_classes
 from ..schema._reading import ReadRows, beside_X, unwrap, validate_table
 from ..schema._schema import TableSchema, allowed, as_schema, public_points
 from ..schema._sparse import SparseRows
@@ -38,13 +33,11 @@ from .erm._feature_space import FeatureSpace
 from .erm._kernel_space import KERNELS, WITH_WIDTH, KernelSpace, PolynomialKernel, PrecomputedSpace
 from .erm._losses import (
     EpsilonInsensitive,
-    Floats,
     Huber,
     HuberizedHinge,
     Loss,
     SoftHinge,
     as_loss,
-    classifier_loss,
 )
 from .erm._problem import (
     ROUNDED_UP,
@@ -920,292 +913,3 @@ def _check_size(n_rows: int, terms: Terms) -> None:
             "(RBFSampler, PolynomialCountSketch) for more."
         )
     raise ValueError(f"A learner takes at most {terms.max_rows} rows; sample that many.")
-
-
-# ---- labels: what classifiers and regressors make of y, and of the scores
-
-# n lambda of the paper's experiments: LibSVM with C = 0.001.
-PRINTED_REGULARIZATION = 1000.0
-_PRINTED = {"adjacency": "replace_one", "regularization": PRINTED_REGULARIZATION}
-
-
-def check_printed(delta: float, beta: float, **sizes: float) -> None:
-    """Raise ValueError for numbers of which the paper's formulas make none."""
-    for name, value in {"delta": delta, "beta": beta}.items():
-        if not 0 < value < 1:
-            raise ValueError(f"{name} must lie in (0, 1) for the paper's formulas, got {value!r}.")
-    for name, value in sizes.items():
-        if not 0 < value < math.inf:
-            raise ValueError(
-                f"{name} must be positive and finite for the paper's formulas, got {value!r}. For "
-                "no noise set epsilon=np.inf on the learner."
-            )
-
-
-@dataclass(frozen=True)
-class ClassCoding:
-    """Codes of K classes as rows of a (K, q) matrix, and the way back from scores.
-
-    Attributes
-    ----------
-    classes : ndarray of shape (K,)
-    codes : ndarray of shape (K, q)
-        -1 and 1 for two classes; else one-hot for `Softmax`, and 1 against -1 for `OneVsRest`.
-    """
-
-    classes: NDArray
-    codes: Floats
-    half: ClassVar[float] = 1.0
-    unit: ClassVar[str] = "a margin"
-
-    @property
-    def n_scores(self) -> int:
-        """q, the number of scores of a row."""
-        return self.codes.shape[1]
-
-    def encode(self, y: NDArray) -> Floats:
-        """Return the code of each label, shape (n, q)."""
-        return self.codes[class_codes(y, self.classes)]
-
-
-@dataclass(frozen=True)
-class IntervalCoding:
-    """Numbers of a public interval, clipped and scaled to [-1, 1]."""
-
-    low: float
-    high: float
-    n_scores: int = 1
-    codes: ClassVar[Floats] = np.linspace(-1.0, 1.0, 9)[:, None]
-    unit: ClassVar[str] = "half of y_bounds"
-
-    @property
-    def half(self) -> float:
-        """Half the length of the interval, in the units of y."""
-        return (self.high - self.low) / 2
-
-    def encode(self, y: NDArray) -> Floats:
-        """Return each number's place in [-1, 1], shape (n, 1)."""
-        clipped = np.clip(y, self.low, self.high)
-        return ((clipped - self.low) / self.half - 1)[:, None]
-
-    def decode(self, scores: Floats) -> Floats:
-        """Return predictions in the units of y, within the interval, shape (n,)."""
-        return self.low + self.half * (np.clip(scores[:, 0], -1, 1) + 1)
-
-
-def _has_probabilities(self) -> bool:
-    if hasattr(self, "privacy_"):  # those of the fit, whatever becomes of parameters
-        says = self._says_probabilities
-    else:
-        says = _says_probabilities(self._loss(2))
-    if not says:
-        raise AttributeError(
-            "Set loss='logistic' before you fit for probabilities: this loss has scores alone, see "
-            "decision_function. (loss='auto' is logistic with mechanism='gradient'.)"
-        )
-    return True
-
-
-def _says_probabilities(loss: Any) -> bool:
-    return loss == "logistic" or getattr(loss, "has_probabilities", False)
-
-
-@estimator
-class ClassifierTarget(ClassifierMixin, BaseKernelLearner):
-    """Two classes or more, by the scores' margins or by multinomial logistic regression.
-
-    Parameters
-    ----------
-    loss : str or loss object, default="auto"
-        The loss: "huberized_hinge" (`HuberizedHinge`), "soft_hinge" (`SoftHinge`), "logistic" (the
-        learner then has `predict_proba`), or "hinge", whose corner is rounded for margins from
-        0.999 to 1.001. A string stands for the object with its default parameters. With more than
-        two classes losses are multinomial, so that the noise does not grow with the number of
-        classes ("hinge" is one-vs-rest, and its noise does grow).
-
-        The default takes the loss with the most signal per unit of noise:
-
-        - "logistic" for the mechanism "gradient".
-        - "soft_hinge" for the mechanism "objective" and two classes. Its curvature vanishes as its
-          slope nears L, and is free of charge at the default Lambda.
-        - "huberized_hinge" otherwise. Its slope is L at small scores, where that of the logistic
-          loss is half of L.
-
-        As epsilon grows beyond 10, the last two come near losses that use all rows ("logistic",
-        and a wide parabola).
-    classes : sequence or None, default=None
-        All labels that y can hold. Give them if a class may be rare. The default, as in
-        scikit-learn, takes the labels in y, and takes them as public: a class that only one person
-        has is then revealed. `privacy_` says so.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        The classes, sorted.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseKernelLearner._parameter_constraints,
-        "loss": "no_validation",
-        "classes": [None, "array-like"],
-    }
-
-    # A hinge, with L = 1, and the cubic kernel, with R^2 = (1 + 1)^3.
-    _printed = {**_PRINTED, "kernel": "poly", "gamma": 1.0, "loss": "hinge"}  # noqa: RUF012
-    _printed_lipschitz, _printed_radius = 1.0, 8**0.5
-
-    loss: Any = "auto"
-    classes: Any = None
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        classifier_loss(self._loss(2), 2)  # which checks it
-
-    def _publish(self, draft):
-        super()._publish(draft)
-        self._says_probabilities = _says_probabilities(self._loss(2))
-
-    def _loss(self, n_classes: int) -> Any:
-        """Return the loss that was given, or that the mechanism takes where none was."""
-        if not (isinstance(self.loss, str) and self.loss == "auto"):
-            return self.loss
-        is_auto = isinstance(self.mechanism, str) and self.mechanism == "auto"
-        if is_auto and self._may_descend and self.delta > 0:
-            return "logistic"  # at any epsilon, so that there are probabilities at all or at none
-        return self._chosen_mechanism().default_losses[n_classes > 2]
-
-    def _describe_target(self, y):
-        with warnings.catch_warnings(action="ignore"):  # of how many rows there are
-            check_classification_targets(y)
-        known = known_classes(y, self.classes)
-        flat = self._chosen_mechanism().pays_for_curvature
-        loss = classifier_loss(self._loss(len(known)), len(known), flat=flat)
-        if isinstance(self.loss, str) and self.loss == "auto":
-            loss = loss.relaxed(self.epsilon)
-        given = "the set of labels in y" if self.classes is None else ""
-        return loss, ClassCoding(known, loss.class_codes(len(known))), given
-
-    def _public_target(self):
-        return np.array([0, 1]) if self.classes is None else np.asarray(self.classes)
-
-    @property
-    def classes_(self):
-        """The classes, sorted."""
-        return self._coding.classes
-
-    def decision_function(self, X):
-        """Return the released scores.
-
-        Parameters
-        ----------
-        X : {array-like, frame, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            The predicted class has a positive score, or the largest one. 1 is the margin.
-        """
-        scores = self._scores(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X):
-        """Return the class of each row.
-
-        Parameters
-        ----------
-        X : {array-like, frame, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        decision = self.decision_function(X)
-        if decision.ndim == 1:
-            return self.classes_[(decision > 0).astype(int)]
-        return self.classes_[decision.argmax(axis=1)]
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X):
-        """Return the probabilities of the logistic model, with the noise that is in its scores.
-
-        Parameters
-        ----------
-        X : {array-like, frame, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        decision = self.decision_function(X)
-        if decision.ndim == 1:
-            return np.column_stack([expit(-decision), expit(decision)])
-        return softmax(decision, axis=1)
-
-
-@estimator
-class RegressorTarget(RegressorMixin, BaseKernelLearner):
-    """A number of a public interval.
-
-    Parameters
-    ----------
-    loss : str or loss object, default="huber"
-        The loss: "huber" (`Huber`), "epsilon_insensitive" (`EpsilonInsensitive`, that of support
-        vector regression), or "squared". Labels are clipped to `y_bounds`. The default has a small
-        bounded slope, and so needs little noise. "squared" clips residuals at the length of that
-        interval, because the plain squared loss has no finite sensitivity if the number of rows is
-        private. A string stands for the object with its default parameters.
-    y_bounds : pair of float
-        Public (low, high) of y. You must give it: bounds that are read off y would reveal its
-        largest and smallest value.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseKernelLearner._parameter_constraints,
-        "loss": "no_validation",
-        "y_bounds": "no_validation",
-    }
-    # Least squares on what is 0 or 1; residuals are clipped, so that L is 2 in units of the scores.
-    _printed = {**_PRINTED, "kernel": "linear", "loss": "squared", "y_bounds": (0, 1)}  # noqa: RUF012
-    _printed_lipschitz, _printed_radius = 2.0, 1.0
-
-    loss: Any = "huber"
-    y_bounds: Any = None
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        as_loss(self.loss, "regressor")
-        self._interval()
-
-    def _interval(self) -> IntervalCoding:
-        if self.y_bounds is None:
-            raise ValueError("y_bounds is missing: give the public (low, high) of y.")
-        try:
-            low, high = (float(end) for end in self.y_bounds)
-        except (TypeError, ValueError):
-            low = high = np.nan
-        if not (np.isfinite([low, high, high - low]).all() and low < high):
-            raise ValueError(
-                f"y_bounds must be a pair of finite numbers low < high, got {self.y_bounds!r}."
-            )
-        return IntervalCoding(low, high)
-
-    def _describe_target(self, y):
-        # A copy, for the user's may get other parameters while a learner answers with its noise.
-        return clone(as_loss(self.loss, "regressor")), self._interval(), ""
-
-    def _public_target(self):
-        return np.array(self._interval().low)
-
-    def predict(self, X):
-        """Return the prediction for each row, within `y_bounds`.
-
-        Parameters
-        ----------
-        X : {array-like, frame, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        scores = self._scores(X)  # which raises where nothing is fitted
-        return self._coding.decode(scores)

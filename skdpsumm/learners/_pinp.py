@@ -14,7 +14,8 @@ from .._docs import inherited_docs
 from ..privacy import NoiseWarning
 from ..privacy._contract import estimator
 from ..schema._reading import Public, unwrap
-from ._base import BaseKernelLearner, ClassifierTarget, RegressorTarget, check_printed
+from ._base import BaseKernelLearner
+from ._targets import ClassifierTarget, RegressorTarget, check_printed
 from .mechanisms._base import FrozenAnswers
 from .mechanisms._functional import PathAnswers
 from .mechanisms._planning import spread

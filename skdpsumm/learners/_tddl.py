@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from .._docs import inherited_docs
 from ..privacy._contract import estimator
-from ._base import PRINTED_REGULARIZATION, BaseKernelLearner, ClassifierTarget, RegressorTarget
+from ._base import BaseKernelLearner
+from ._targets import PRINTED_REGULARIZATION, ClassifierTarget, RegressorTarget
 from .erm._kernel_space import PrecomputedSpace
 from .mechanisms._answers_at_points import LaplaceAnswers
 
