@@ -205,8 +205,8 @@ def compute(tasks: Sequence[Any]) -> list[Any]:
         kind = type(error).__name__
     if kind is not None:
         raise RuntimeError(
-            f"Dask could not compute the partitions of X ({kind}). What it said is not repeated, "
-            "for it may hold private values; compute X by itself to see it."
+            f"Dask could not compute the partitions of X ({kind}). Compute X by itself to see why: "
+            "this message does not repeat what Dask said, which may hold private values."
         )
     return list(found)
 
@@ -227,7 +227,11 @@ def _guarded(task: Callable[..., Any], rows: Any, shared: Any, *own: Any) -> Any
         kind = type(error)
         if kind in (TypeError, ValueError):  # those of validation, whose messages hold no value
             return Fault(kind, str(error))
-        return Fault(RuntimeError, f"A worker failed on a partition: {kind.__name__}.")
+        return Fault(
+            RuntimeError,
+            f"A worker failed on a partition: {kind.__name__}. Compute the partitions by "
+            "themselves to see why.",
+        )
 
 
 def _picked(found: Any, i: int) -> Any:

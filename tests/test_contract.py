@@ -117,7 +117,7 @@ def test_a_late_warning_costs_no_summary():
     model = SummarizedEstimator(LogisticRegression(), few)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        with pytest.raises(UserWarning, match="more than the rows received"):
+        with pytest.raises(UserWarning, match="owners sent fewer rows"):
             model.fit(X, Y)
     assert len(ledger.entries()) == 1
     assert model.privacy_.target == model.summarizer_.privacy_.target

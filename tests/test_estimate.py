@@ -47,7 +47,7 @@ def test_items_by_name():
     assert float(matrix[0, "y"]) == 1.0
     assert matrix["b"].shape == (3,)
     for wrong in ("c", ("a", "a"), ("a", "x", "x")):
-        with pytest.raises(KeyError, match="is no entry"):
+        with pytest.raises(KeyError, match="is not an entry"):
             matrix[wrong]
     with pytest.raises(KeyError, match="no names"):
         two()[0]["a"]

@@ -550,9 +550,9 @@ def test_marginals_of_k_columns():
 @pytest.mark.parametrize(
     ("n_bins", "marginals", "message"),
     [
-        (0, 1, "n_bins must be positive"),
-        ([2, 3], 1, "n_bins must be positive"),
-        (2, 4, "there are 3"),
+        (0, 1, "n_bins must be a positive integer"),
+        ([2, 3], 1, "n_bins must be a positive integer"),
+        (2, 4, "from 1 to 3"),
         (2, [], "different columns"),
         (2, [[0, 0]], "different columns"),
         (2, [[]], "different columns"),

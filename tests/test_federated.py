@@ -1185,7 +1185,7 @@ def test_messages_with_other_entries_are_refused(change):
         ("n_bins = 4", "n_bins = 4, noise_seed = 1", "noise_seed"),
         ('labels = "y"', 'labels = "a"', "labels"),
         ('labels = "y"', 'dtypes = "object"', "dtypes"),
-        ("schema.columns.b", "schema.all_columns", "one of the tables"),
+        ("schema.columns.b", "schema.all_columns", "one kind of tables"),
         ("low = -6", "lov = -6", "column 'a': unknown entries"),
         ("low = -6", "", "low and high"),
     ],

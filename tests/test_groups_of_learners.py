@@ -426,7 +426,7 @@ def test_a_claim_about_groups_is_never_silently_one_about_rows(model):
     X, y, groups = np.zeros((8, 1)), np.arange(8) % 2, np.arange(8) // 4
     ledger = PrivacyLedger(epsilon=10, delta=1e-4, unit="group")
     model = clone(model).set_params(ledger=ledger)
-    with pytest.raises(ValueError, match="max_rows_per_group is None"):
+    with pytest.raises(ValueError, match="max_rows_per_group=None"):
         model.fit(X, y, groups=groups)
     for limit in (2, "average"):
         model.set_params(max_rows_per_group=limit)

@@ -431,7 +431,7 @@ def test_no_trial_returns_what_saw_public_rows():
 
 
 WRONG = {
-    "groups without": ({"max_rows_per_group": None}, LABELS, "max_rows_per_group is None"),
+    "groups without": ({"max_rows_per_group": None}, LABELS, "max_rows_per_group=None"),
     "no groups": ({}, None, "enable_metadata_routing=True"),
     "zero": ({"max_rows_per_group": 0}, LABELS, "max_rows_per_group"),
     "word": ({"max_rows_per_group": "mean"}, LABELS, "max_rows_per_group"),

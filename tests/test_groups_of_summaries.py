@@ -453,7 +453,7 @@ def test_without_noise_results_come_again():
 def test_an_owner_answers_no_curator_with_another_bound():
     message = ProposeRows(n_herd=0, n_uniform=3, max_rows_per_group=2)
     for bound in ({}, {"groups": [0] * 5, "max_rows_per_group": 3}):
-        with pytest.raises(ValueError, match="that of this owner"):
+        with pytest.raises(ValueError, match="the same for the curator and this owner"):
             DataOwner(points(5), **bound).answer(message)
     bounded = DataOwner(points(5), groups=[0] * 5, max_rows_per_group=2)
     assert len(bounded.answer(message).X) == 2
@@ -675,11 +675,11 @@ class OwnRelease(TargetRelease):
 
 
 WRONG = {
-    "groups without": ({"max_rows_per_group": None}, {}, "max_rows_per_group is None"),
+    "groups without": ({"max_rows_per_group": None}, {}, "max_rows_per_group=None"),
     "target_groups without": (
         {"max_rows_per_group": None},
         {"groups": None},
-        "target_groups is given, but max_rows_per_group is None",
+        "got target_groups, but max_rows_per_group=None",
     ),
     "no groups": ({}, {"groups": None}, "enable_metadata_routing=True"),
     "no target_groups": ({}, {"target_groups": None}, "np.arange\\(len\\(X_target\\)\\)"),
@@ -710,8 +710,8 @@ WRONG = {
     "auction, no noise": ({"protocol": Auction(), "epsilon": np.inf}, {}, "take protocol="),
     "own protocol": ({"protocol": Whisper()}, {}, "Whisper has no proof for groups"),
     "own release": ({"release": OwnRelease()}, {}, "has no proof for groups"),
-    "posted": ({"protocol": "posted", "max_rows_per_group": "average"}, {}, "no meaning"),
-    "ask_all": ({"protocol": "ask_all", "max_rows_per_group": "average"}, {}, "no meaning"),
+    "posted": ({"protocol": "posted", "max_rows_per_group": "average"}, {}, "does not work"),
+    "ask_all": ({"protocol": "ask_all", "max_rows_per_group": "average"}, {}, "does not work"),
     "ledger of rows": ({"ledger": "row"}, {}, "unit"),
     "ledger of groups": (
         {"ledger": "group", "max_rows_per_group": None},
@@ -760,7 +760,7 @@ def test_partitions_of_dask_are_refused():
     da = pytest.importorskip("dask.array")
     ledger = PrivacyLedger(epsilon=9, delta=1e-3, unit="group")
     given = {"X_target": TARGET, "target_groups": TARGET_LABELS, "groups": LABELS}
-    with pytest.raises(ValueError, match="needs rows in memory"):
+    with pytest.raises(ValueError, match="Call X.compute"):
         summarizer(ledger=ledger).fit(da.from_array(X, chunks=(200, 2)), **given)
     assert ledger.entries() == []
 

@@ -475,7 +475,7 @@ def test_a_cost_that_is_none_is_refused_by_name(make, name, value):
 
 @pytest.mark.parametrize("n_updates", [0, -1, 2.0, math.nan])
 def test_a_number_of_updates_that_is_none_is_refused(n_updates):
-    with pytest.raises(ValueError, match="n_updates must be an integer >= 1"):
+    with pytest.raises(ValueError, match="n_updates must be an integer of at least 1"):
         ThresholdDP(0.1, n_updates)
 
 
@@ -564,7 +564,7 @@ def test_what_it_knows_makes_it_cheaper(approximate):
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match="describes no mechanism"):
+    with pytest.raises(ValueError, match="`to_dict` of a mechanism"):
         mechanism_from_dict({"kind": "approximate", "epsilon0": 1.0, "delta0": 0.0})
 
 
@@ -572,7 +572,7 @@ def test_an_unknown_kind_is_refused():
 def test_a_threshold_is_read_as_strictly_as_the_others(cost):
     fields = ThresholdDP(0.1, 5).to_dict()
     assert mechanism_from_dict(fields) == ThresholdDP(0.1, 5)
-    with pytest.raises(ValueError, match="describes no mechanism"):
+    with pytest.raises(ValueError, match="`to_dict` of a mechanism"):
         mechanism_from_dict(fields | cost)
 
 

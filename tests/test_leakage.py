@@ -484,7 +484,7 @@ def test_missing_cells_of_mixed_tables_name_their_column(ages, sexes, at_fault, 
     with pytest.raises(ValueError, match=f"'{name}'") as caught:
         sketcher.fit(table)
     assert "has missing values (NaN or null)" in str(caught.value)
-    assert "says missing=True of the column" in str(caught.value)
+    assert "missing=True for the column" in str(caught.value)
 
 
 def test_the_dtype_of_a_frame_alone_decides_which_columns_are_called_no_numbers():

@@ -534,7 +534,7 @@ def test_a_failed_refit_says_nothing_of_the_old_release():
 )
 def test_schemas_that_contradict_are_refused(sketcher):
     """The sketch would clip to one, and the answers assume the other."""
-    with pytest.raises(ValueError, match="another one; give it once"):
+    with pytest.raises(ValueError, match="another; give the schema to one"):
         M2MEstimator(sketcher, schema=(0, 1)).fit(table())
     assert sketcher.ledger.calls == []
     sketch = sketcher.set_params(ledger=None, schema=(0, 10)).fit(table()).sketch_

@@ -758,7 +758,7 @@ def test_a_gaussian_that_cannot_dominate_is_refused():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"smoothness": math.inf}, "round it off"),
+        ({"smoothness": math.inf}, "without a kink"),
         ({"lipschitz": math.nan}, "lipschitz must be positive"),
         ({"radius": 0.0}, "radius must be positive"),
         ({"regularization": -1.0}, "regularization must be positive"),
@@ -766,7 +766,7 @@ def test_a_gaussian_that_cannot_dominate_is_refused():
         ({"hull": "ball"}, "hull must be one of"),
         ({"vertices": 3, "hull": "symmetric"}, "even for pairs"),
         ({"vertices": 0}, "vertices must be at least 1"),
-        ({"vertices": 2, "saturating": True}, "saturating needs vertices=1"),
+        ({"vertices": 2, "saturating": True}, "saturating=True needs vertices=1"),
         ({"vertices": 2, "rank": 2, "saturating": True}, "or hull='simplex'"),
         ({"vertices": 2, "hull": "simplex", "saturating": True}, "and rank=vertices"),
         ({"rank": 0}, "rank at least 1"),

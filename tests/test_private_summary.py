@@ -253,7 +253,7 @@ def test_a_ledger_that_is_too_full_stops_all_before_anything_is_charged():
         ({"schema": None}, "schema is missing"),
         ({"reveal": "features"}, "reveal='rows'"),
         ({"protocol": {"groups": [["no such"]]}}, "groups"),
-        ({"protocol": {"label": "word"}}, "describes no column"),
+        ({"protocol": {"label": "word"}}, "does not describe a column"),
         ({"protocol": {"label": [0, 2]}}, "holds a"),
         ({"y": "numbers"}, "label is missing"),
         ({"y": "one label"}, r"Sketches\(label="),

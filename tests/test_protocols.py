@@ -457,7 +457,7 @@ def test_owner_refuses():
         DataOwner(points(3), [1, 2])
     with pytest.raises(TypeError, match="cannot answer"):
         DataOwner(points(3)).answer(type("Message", (), {"embedding": None, "reveal": "rows"})())
-    with pytest.raises(TypeError, match="none has come"):
+    with pytest.raises(TypeError, match="has not come"):
         DataOwner(points(3)).answer(CallForBids(direction=np.zeros(4)))
     wrong = Embedding.draw(3, 8, 1.0, "pairs", np.random.RandomState(0))
     with pytest.raises(TypeError, match="another number of columns"):

@@ -61,17 +61,20 @@ WRONG = {
     "three numbers": ((0, 1, 2), "A schema must be"),
     "truth values": ((False, True), "A schema must be"),
     "no columns": ([], "A schema must be"),
-    "an empty mapping": ({}, "names of columns as its keys"),
-    "mixed keys": ({"a": (0, 1), 1: (0, 1)}, "names of columns as its keys"),
-    "a position from the end": ({-1: (0, 1)}, "names of columns as its keys"),
-    "half a position": ({0.5: (0, 1)}, "names of columns as its keys"),
-    "a truth value for a position": ({True: (0, 1)}, "names of columns as its keys"),
-    "nothing of a column": ({"age": None}, "column 'age'.*describes no column"),
-    "a list of two numbers for a range": ([(0, 1), (1,)], r"column 1: \(1,\) describes no column"),
-    "a set": ({"job": {"a", "b"}}, "column 'job'.*describes no column"),
-    "an array of a column": ({"age": np.array([0, 1])}, "column 'age'.*describes no column"),
-    "a class": ({"age": Numeric}, "column 'age'.*describes no column"),
-    "a mapping of a column": ({"age": {"low": 0}}, "column 'age'.*describes no column"),
+    "an empty mapping": ({}, "keys of a schema must be names"),
+    "mixed keys": ({"a": (0, 1), 1: (0, 1)}, "keys of a schema must be names"),
+    "a position from the end": ({-1: (0, 1)}, "keys of a schema must be names"),
+    "half a position": ({0.5: (0, 1)}, "keys of a schema must be names"),
+    "a truth value for a position": ({True: (0, 1)}, "keys of a schema must be names"),
+    "nothing of a column": ({"age": None}, "column 'age'.*does not describe a column"),
+    "a list of two numbers for a range": (
+        [(0, 1), (1,)],
+        r"1: \(1,\) does not describe a column",
+    ),
+    "a set": ({"job": {"a", "b"}}, "column 'job'.*does not describe a column"),
+    "an array of a column": ({"age": np.array([0, 1])}, "column 'age'.*does not describe a column"),
+    "a class": ({"age": Numeric}, "column 'age'.*does not describe a column"),
+    "a mapping of a column": ({"age": {"low": 0}}, "column 'age'.*does not describe a column"),
     "a range that falls": ({"age": (1, 0)}, "column 'age': low and high must be finite"),
     "a range of one value": ([(0, 0)], "column 0: low and high must be finite"),
     "a range without end": ({"age": (0, np.inf)}, "column 'age': low and high must be finite"),
@@ -215,14 +218,14 @@ NONSENSE = {
     "no mapping": ([("age", [17, 20])], "never takes a mapping"),
     "a range that falls": ({"age": [20, 17], "job": ["clerk"]}, "never, 'age', 'job': .* in order"),
     "a range outside": ({"age": [0, 14], "job": ["clerk"]}, "outside the range"),
-    "a range of one number": ({"age": [17], "job": ["clerk"]}, "no range"),
+    "a range of one number": ({"age": [17], "job": ["clerk"]}, "not a range"),
     "a range of words": ({"age": ["17", "20"], "job": ["clerk"]}, "two finite numbers"),
     "a range without end": ({"age": [17, np.inf], "job": ["clerk"]}, "two finite numbers"),
     "a number beyond floats": ({"age": [17, 10**400], "job": ["clerk"]}, "two finite numbers"),
-    "no categories": ({"age": [17, 20], "job": []}, "no list of its categories"),
-    "a category alone": ({"age": [17, 20], "job": "clerk"}, "no list of its categories"),
-    "another category": ({"age": [17, 20], "job": ["cook"]}, "no list of its categories"),
-    "a missing one": ({"age": [17, 20], "job": [None]}, "no list of its categories"),
+    "no categories": ({"age": [17, 20], "job": []}, "must be a list of categories"),
+    "a category alone": ({"age": [17, 20], "job": "clerk"}, "must be a list of categories"),
+    "another category": ({"age": [17, 20], "job": ["cook"]}, "must be a list of categories"),
+    "a missing one": ({"age": [17, 20], "job": [None]}, "must be a list of categories"),
     "every row": ({"age": [0, 99], "hours": [-1, 100]}, "every row"),
 }
 
@@ -433,10 +436,10 @@ def test_a_file_is_what_people_write():
 
 
 WRONG_FILES = {
-    "nothing": ("", "one of the tables"),
+    "nothing": ("", "one kind of tables"),
     "no TOML": ("age = (0, 1)", "Invalid value"),
-    "a table of another name": ("[column.age]\nlow = 0\nhigh = 1", "one of the tables.*column"),
-    "two tables": ("[columns.a]\n[positions.0]\n", "one of the tables"),
+    "a table of another name": ("[column.age]\nlow = 0\nhigh = 1", "one kind of tables.*column"),
+    "two tables": ("[columns.a]\n[positions.0]\n", "one kind of tables"),
     "an unknown entry": ("[columns.age]\nlow = 0\nhi = 1", "column 'age': unknown entries .'hi'"),
     "bounds": ("[columns.age]\nbounds = [0, 1]", "column 'age': unknown entries .'bounds'"),
     "both kinds": ("[columns.a]\nlow = 0\nhigh = 1\ncategories = [1, 2]", "unknown.*'high', 'low'"),
@@ -469,7 +472,7 @@ def test_a_file_that_is_no_schema_is_refused_by_name(tmp_path, text, message):
 
 
 def test_lists_nested_without_end_are_an_error_like_others():
-    with pytest.raises(ValueError, match="lists in lists"):
+    with pytest.raises(ValueError, match="nests lists too deeply"):
         TableSchema.from_toml(f"a = {'[' * 5000}{']' * 5000}")
 
 
@@ -530,7 +533,7 @@ def test_what_cannot_be_guessed_is_left_to_people(column, message):
 
 
 def test_a_draft_is_of_a_table():
-    with pytest.raises(ValueError, match="Give a table"):
+    with pytest.raises(ValueError, match="table must have two dimensions"):
         TableSchema.from_public([1, 2, 3])
 
 

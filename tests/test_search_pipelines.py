@@ -733,7 +733,7 @@ def test_missing_values_without_a_schema_of_them_cost_nothing(step, column):
     gaps.loc[::5, "job"] = np.nan
     ledger = PrivacyLedger(epsilon=100.0)
     pipe = make_pipeline(make_column_transformer((step, [column])), Keeps())
-    with pytest.raises(ValueError, match=f"(?s)olumn '{column}'.*`schema` that says missing=True"):
+    with pytest.raises(ValueError, match=f"(?s)olumn '{column}'.*`schema` with missing=True"):
         search(pipe, {}, delta=0.0, ledger=ledger).fit(gaps, RICH)
     assert ledger.entries() == []
 
@@ -943,7 +943,7 @@ def test_cells_that_the_schema_does_not_take_cost_nothing(reader, change, messag
         ({"wage": (17, 90)}, "lacks column 'wage' of the schema"),
         ([(17, 90)], "describes 1 columns, and the table has 5"),
         (TableSchema({"age": Numeric()}, extra_columns="drop"), "'age' has no range in the schema"),
-        ({"age": "any"}, "describes no column"),
+        ({"age": "any"}, "does not describe a column"),
     ],
 )
 def test_schemas_of_other_tables_cost_nothing(reader, schema, message):

@@ -840,7 +840,7 @@ def test_no_flipped_byte_goes_unseen(file):
 def test_a_cut_file_is_refused(file, share):
     content = file.read_bytes()
     file.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(ValueError, match="no sketch file, or is damaged"):
+    with pytest.raises(ValueError, match="not a sketch file, or is damaged"):
         PrivateSketch.load(file)
 
 
@@ -879,7 +879,7 @@ FOREIGN = {
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
 def test_a_foreign_file_is_refused_and_never_unpickled(file, content):
     file.write_bytes(content)
-    with pytest.raises(ValueError, match="no sketch file"):
+    with pytest.raises(ValueError, match="not a sketch file"):
         PrivateSketch.load(file)
 
 

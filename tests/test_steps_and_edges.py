@@ -353,7 +353,7 @@ def test_another_step_costs_nothing():
     parts = [HistogramSketcher(), RFFSketcher(4)]
     union = SketchUnion(parts, schema=WHOLE, ledger=ledger)
     other = {**WHOLE, "age": Numeric(*AGE, step=0.5)}
-    with pytest.raises(ValueError, match="another one; give it once"):
+    with pytest.raises(ValueError, match="another; give the schema to one"):
         M2MEstimator(union, schema=other).fit(people())
     assert ledger.entries() == []
     own = union.set_params(ledger=None).fit(people()).sketch_

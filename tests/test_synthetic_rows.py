@@ -176,7 +176,7 @@ def test_the_budget_is_that_of_the_default_sketcher(kind):
     assert persons.fit(X, y, groups=groups).privacy_.unit == "one group"
     with pytest.raises(ValueError, match="got none"):
         persons.fit(X, y)
-    with pytest.raises(ValueError, match="max_rows_per_group is None"):
+    with pytest.raises(ValueError, match="max_rows_per_group=None"):
         clone(persons).set_params(max_rows_per_group=None).fit(X, y, groups=groups)
     with pytest.raises(ValueError, match="'sketcher' parameter"):
         clone(persons).set_params(sketcher=None).fit(X, y)

@@ -372,7 +372,7 @@ def test_missing_values_that_nobody_said_are_refused_before_the_charge(model):
     for name, value in (("age", None), ("sex", None), ("age", np.nan)):
         table = TABLE.astype(object).copy()
         table.loc[3, name] = value
-        message = f"'{name}' has missing values.*missing=True.*fill them with a public constant"
+        message = f"'{name}' has missing values.*missing=True.*with a public constant"
         with pytest.raises(ValueError, match=message):
             model.fit(table, Y)
         with pytest.raises(ValueError, match=message):

@@ -73,7 +73,7 @@ class FeatureMap(ABC):
     def averaged_sensitivity(self, adjacency: str) -> tuple[float, float]:
         """Return the same of `grid_averages`, where a group of rows comes, goes or is replaced."""
         raise ValueError(
-            f"max_rows_per_group='average' is not known for {type(self).__name__}; take an int."
+            f"max_rows_per_group='average' is not known for {type(self).__name__}; set an int."
         )
 
     def _grid_averages(
@@ -203,13 +203,15 @@ def feature_map_from_state(state: dict[str, Any], arrays: dict[str, NDArray]) ->
     kind, known = state.get("kind") if isinstance(state, dict) else None, FeatureMap._kinds
     if not isinstance(kind, str) or kind not in known:
         raise ValueError(
-            f"Unknown feature map {kind!r}; known are {sorted(known)}. "
-            "A newer version of skdpsumm may read it."
+            f"The feature map {kind!r} is unknown; known are {sorted(known)}. A newer version of "
+            "skdpsumm may read it."
         )
     try:
         return known[kind].from_state(state, arrays)
     except (KeyError, TypeError) as error:
-        raise ValueError(f"The description of a {kind} map lacks parts, or has others.") from error
+        raise ValueError(
+            f"The description of a {kind} map lacks entries, or has unknown ones."
+        ) from error
 
 
 def sensitivities(feature_map: FeatureMap, adjacency: str, limit: Any) -> list[tuple[float, float]]:
@@ -261,7 +263,7 @@ def check_size(n_features: int) -> int:
     """Return the length of phi, or raise ValueError for more than `MOST_FEATURES`."""
     if n_features > MOST_FEATURES:
         raise ValueError(
-            f"A feature map has at most {MOST_FEATURES:,} features, and this one would have "
+            f"A feature map can have {MOST_FEATURES:,} features, and this one would have "
             f"{n_features:,}: take fewer bins, buckets, components or marginals."
         )
     return n_features
@@ -289,9 +291,8 @@ def batches(n: int) -> Iterable[slice]:
 
 
 NO_GAMMA = (
-    'gamma="auto" needs a schema, for a kernel of the wrong width sees nothing of the rows: '
-    "give the public description of the columns, such as schema=(0, 1) or {'age': (17, 90)}, or a "
-    "number as gamma, per squared unit of the columns."
+    'gamma="auto" needs a schema: give the public description of the columns, such as '
+    "schema=(0, 1) or {'age': (17, 90)}. Or set gamma to a number, per squared unit of the columns."
 )
 # Of the kernel's exponent at a typical distance of public points. Measured for M2M at epsilon = 1
 # (Occupancy, 3, 6 and 12 columns of Adult, 2, 5 and 10 skewed ones; 5 seeds): 1 and 2 were the best
@@ -636,10 +637,12 @@ class UnionMap(FeatureMap):
             raise ValueError("A union needs at least one feature map.")
         self.depth = 1 + max(m.depth if isinstance(m, UnionMap) else 0 for m in self.maps)
         if self.depth > DEEPEST_UNION:
-            raise ValueError(f"Unions may be nested {DEEPEST_UNION} deep; list the parts in one.")
+            raise ValueError(
+                f"Unions can be nested {DEEPEST_UNION} deep; list all parts in one union."
+            )
         self.schema = self.maps[0].schema
         if any(_table(m.schema) != _table(self.schema) for m in self.maps):
-            raise ValueError("The maps of a union must be of one table: its columns, names, units.")
+            raise ValueError("The maps of a union must have the same schema.")
         self.n_features = check_size(sum(m.n_features for m in self.maps))
 
     def parts(self) -> list[FeatureMap]:

@@ -63,12 +63,18 @@ class HistogramMap(OneHotMap):
         self.schema, d = schema, schema.n_columns
         schema.require_bounds()
         if len(n_bins) != d or not all(is_count(n) for n in n_bins):
-            raise ValueError(f"n_bins must be positive, one or {d} of them; got {n_bins!r}.")
+            raise ValueError(
+                f"n_bins must be a positive integer, or a list with one for each of {d} columns; "
+                f"got {n_bins!r}."
+            )
         given = {schema.index(j, "bins"): own for j, own in (bins or {}).items()}
         self.bins = {j: _own_bins(schema, j, given[j]) for j in sorted(given)}
         self.n_bins = tuple(check_size(self._n_codes(j, int(n_bins[j]))) for j in range(d))
         if len(groups) > MOST_GROUPS:
-            raise ValueError(f"At most {MOST_GROUPS:,} marginals are counted, got {len(groups):,}.")
+            raise ValueError(
+                f"marginals makes {len(groups):,} groups of columns, and at most {MOST_GROUPS:,} "
+                "can be counted; list fewer."
+            )
         self.groups = tuple(tuple(schema.index(j, "marginals") for j in g) for g in groups)
         if not self.groups or any(len(set(g)) < max(len(g), 1) for g in self.groups):
             raise ValueError(f"marginals must list groups of different columns, got {groups!r}.")
@@ -113,7 +119,7 @@ class HistogramMap(OneHotMap):
         """
         column = self.schema.columns[j]
         if not isinstance(column, Categorical):
-            raise ValueError(f"Column {self.schema.name(j)!r} has no categories; see `edges`.")
+            raise ValueError(f"Column {self.schema.name(j)!r} has bins, not categories.")
         return np.array(self.bins.get(j, range(column.n_codes)), np.int64)
 
     def seen_columns(self) -> set[int]:
@@ -127,14 +133,17 @@ class HistogramMap(OneHotMap):
         if not one_number:
             if not all(isinstance(group, list | tuple) for group in marginals):
                 raise ValueError(
-                    f"marginals must be a number, or lists of columns, got {marginals!r}."
+                    f"marginals must be a number, or lists of columns such as [['a', 'b'], ['c']]; "
+                    f"got {marginals!r}."
                 )
             groups = list(marginals)
         elif 1 <= marginals <= d:
             check_size(math.comb(d, int(marginals)))  # each has a bin at least
             groups = list(combinations(range(d), int(marginals)))
         else:
-            raise ValueError(f"marginals={marginals!r} needs that many columns; there are {d}.")
+            raise ValueError(
+                f"marginals={marginals!r} must be from 1 to {d}, the number of columns."
+            )
         return cls(schema, bins, groups)
 
     def column_codes(self, X: NDArray, j: int) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from ..features._histogram import HistogramMap
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, PrivateFit, check_groups, estimator
 from ..schema._columns import Categorical, Column, Numeric
-from ..schema._schema import TableSchema, allowed, as_schema
+from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema
 from ..sketches import (
     AdaptiveSketcher,
     HistogramSketcher,
@@ -30,12 +30,6 @@ from ..sketches._sketchers import BaseSketcher
 from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
 from .inferring._points import check_answerable
-
-_NO_SCHEMA = (
-    "schema is missing: give the public description of the columns, such as schema=(0, 1) or "
-    "{'age': (17, 90), 'job': ['clerk', 'farmer']}. Nothing is read off the data."
-)
-
 
 # The sketches of the paper's experiments (section 4).
 PAPER_SKETCHES = ("rff", "race", "hist")
@@ -223,8 +217,8 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         changed = self._changed_for_points()
         if self.inference == "graphical" and changed:
             raise ValueError(
-                f"{changed[0]} is for inference='points', and inference is 'graphical'; leave one "
-                "of the two out."
+                f"{changed[0]} has no effect with inference='graphical'; leave it out, or set "
+                "inference='points'."
             )
 
     def _changed_for_points(self) -> list[str]:
@@ -250,11 +244,11 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
         own = None if sketcher is None else as_schema(sketcher.schema)
         given = as_schema(self.schema)
         if own is None and given is None:
-            raise ValueError(_NO_SCHEMA)
+            raise ValueError(NO_SCHEMA)
         if own is not None and given not in (None, own):
             raise ValueError(
-                f"{type(self).__name__} has a schema, and {type(sketcher).__name__} another "
-                "one; give it once."
+                f"{type(self).__name__} has one schema, and its {type(sketcher).__name__} another; "
+                "give the schema to one of them."
             )
 
     def _check_groups(self, groups: Any) -> None:
@@ -353,7 +347,7 @@ def _check_alike(name: str, known: Column, given: Column) -> None:
         if here not in (None, False, there):
             raise ValueError(
                 f"Column {name!r} was sketched as {known!r}, and the schema given here says "
-                f"{given!r}; leave it out, for the sketch knows its columns."
+                f"{given!r}; leave schema out, for the sketch knows its columns."
             )
 
 

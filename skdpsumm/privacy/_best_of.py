@@ -190,7 +190,10 @@ class Stopping(ABC):
             return PureDP(pure + self.shift(base))
         cost = base.price("gdp")
         if cost is None or math.isinf(cost.square):
-            raise TypeError(f"No price of a search is known here for runs of {base!r}.")
+            raise TypeError(
+                f"A search cannot be priced for runs of {base!r}: set delta=0 on the estimator, or "
+                "give it a mechanism with Gaussian noise."
+            )
         return BestOf(self, math.sqrt(cost.square), *self.slack(cost.log_ratio, cost.tail))
 
     def slack(self, log_ratio: float, tail: float) -> tuple[float, float]:
@@ -407,8 +410,9 @@ def _checked(law: dict[str, Any]) -> dict[str, float]:
     """Return the numbers of a law, or raise ValueError for what is none of one."""
     numbers = {name: float(value) for name, value in law.items()}
     lowest = {"eta": -1.0, "mean": 1.0 if "eta" in law else 0.0}
-    if not all(lowest[name] < value <= 1e9 for name, value in numbers.items()):
-        raise ValueError("eta is above -1, and the mean number of trials above 1.")
+    for name, value in numbers.items():
+        if not lowest[name] < value <= 1e9:
+            raise ValueError(f"{name} must be above {lowest[name]:g}, up to 1e9, got {value!r}.")
     return numbers
 
 

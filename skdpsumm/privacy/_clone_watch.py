@@ -64,8 +64,8 @@ class CloneWatch:
         if self.since is None:
             return ""
         return (
-            " (It is charged for every fit of a search or a cross-validation; PrivateSearchCV "
-            "chooses parameters at one price.)"
+            " (A search or a cross-validation charges every fit; PrivateSearchCV chooses "
+            "parameters at one price.)"
         )
 
     def watch(
@@ -101,11 +101,12 @@ class CloneWatch:
         left = bisect_left(range(1, _MANY + 2), True, key=lambda n: not fits(_times(n, cost)))
         most = f"over {_MANY:,}" if left > _MANY else left
         warnings.warn(
-            "Search with PrivateSearchCV, which has one price, or on public data: a search or a "
-            "cross-validation charges every fit in full, and c candidates by k folds make c * k "
-            f"fits and one to refit. {count} charges to data set {dataset!r} by clones of one "
-            f"estimator ({label or 'without a label'}) cost epsilon={epsilon_of(paid):.4g} so far. "
-            f"Of fits like the last, {', '.join(prices)}, and the cap holds {most} more.",
+            "Search with PrivateSearchCV, which has one price, or on public data: any other search "
+            "or cross-validation charges every fit in full, candidates times folds of them and one "
+            f"to refit. So far, {count} fits by clones of one estimator "
+            f"({label or 'without a label'}) cost epsilon={epsilon_of(paid):.4g} of data set "
+            f"{dataset!r}. Of fits like the last, {', '.join(prices)}, and the cap holds {most} "
+            "more.",
             BudgetWarning,
             stacklevel=4,
         )

@@ -105,7 +105,7 @@ class _Several(Mechanism):
     def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
         parts = tuple(from_description(dict(part)) for part in fields.pop("parts"))
         if not parts or fields:
-            raise ValueError(f"A {cls.kind} mechanism has parts, and nothing else.")
+            raise ValueError(f"A {cls.kind} mechanism must have one entry, parts, a list of costs.")
         return cls(parts)  # type: ignore[call-arg]
 
 
@@ -405,7 +405,7 @@ def event_from_dict(description: Any) -> Any:
     fields = {k: event_from_dict(v) for k, v in description.items() if k != "type"}
     kind = getattr(dp_event, description["type"], None)
     if not (isinstance(kind, type) and issubclass(kind, dp_event.DpEvent)):
-        raise ValueError(f"{description['type']!r} is no event.")
+        raise ValueError(f"{description['type']!r} is not an event of dp_accounting.")
     return kind(**fields)
 
 

@@ -135,7 +135,7 @@ class PrivacyGuarantee:
             f"against {self.against}, given {self.given}"
         )
         if self.idealised:
-            lines.append("idealised: noise or trials were drawn in floating point")
+            lines.append("idealised: noise or numbers of trials were drawn in floating point")
         lines += [self.noise] if self.noise else []
         return f"<PrivacyGuarantee {self._cost()}\n  " + "\n  ".join(lines) + ">"
 
@@ -202,7 +202,10 @@ class PrivacyGuarantee:
             If its entries have other names or kinds, or its mechanism is unknown.
         """
         if not isinstance(description, dict) or set(description) != set(_promised()):
-            raise ValueError("The description of a guarantee has unknown entries, or lacks some.")
+            raise ValueError(
+                f"The description of a guarantee must have the entries {_promised()} and no "
+                "others, as `to_dict` returns them."
+            )
         mechanism = mechanism_from_dict(description["mechanism"])
         return cls(**(description | {"mechanism": mechanism}))
 
@@ -451,9 +454,9 @@ class PrivateFit(PrivacyReprMixin):
         if self.adjacency == "replace_one" and self._rows_vary:
             raise ValueError(
                 f"adjacency='replace_one' with max_rows_per_group={self.max_rows_per_group!r} "
-                "would publish the number of rows, which is private: a group may have fewer. Set "
-                "adjacency='add_remove', or max_rows_per_group='average', under which the number "
-                "of groups is public."
+                "would publish the number of rows, which is private, for a group may have fewer. "
+                "Set adjacency='add_remove'. Or set max_rows_per_group='average', which publishes "
+                "the number of groups."
             )
 
     @property
@@ -555,16 +558,16 @@ def check_groups(name: str, limit: Any, groups: Any) -> None:
     """Raise where `groups` or `max_rows_per_group` comes without the other; see `PrivateFit`."""
     if limit is None and groups is not None:
         raise ValueError(
-            f"fit of {name} got groups, but max_rows_per_group is None, so that single rows would "
-            "be protected and not groups. Set max_rows_per_group to an int, the number of rows "
-            'that a group may add, or to "average", which counts each group once.'
+            f"fit of {name} got groups, but max_rows_per_group=None protects single rows, not "
+            "groups. Set max_rows_per_group to an int, the most rows that a group may add, or to "
+            '"average", which counts each group once.'
         )
     if limit is not None and groups is None:
         raise ValueError(
-            f"max_rows_per_group={limit!r} protects groups, but fit of {name} got none. Give it "
-            "groups, one label for each row. Behind a Pipeline or a search they arrive only with "
-            "sklearn.set_config(enable_metadata_routing=True). Or set max_rows_per_group=None to "
-            "protect single rows."
+            f"max_rows_per_group={limit!r} protects groups, but fit of {name} got none. Pass "
+            "groups, one label for each row, or set max_rows_per_group=None to protect single "
+            "rows. A Pipeline or a search passes groups on only with "
+            "sklearn.set_config(enable_metadata_routing=True)."
         )
 
 

@@ -43,6 +43,7 @@ from ._noise import (
     check_lift,
     check_scale,
     exponential_choice,
+    forked,
     nominal_mechanism,
 )
 from ._warnings import BudgetExceededError
@@ -279,7 +280,9 @@ class StepBudget:
         with self._lock:
             self._refuse_others()
             if math.fsum(self._spent_on_choices) > most_chosen + _TOLERANCE:
-                raise BudgetExceededError("Choices have taken a larger share than most_chosen.")
+                raise BudgetExceededError(
+                    f"Choices have taken a larger share of the budget than {most_chosen:.4g}."
+                )
             self._most_chosen = min(self._most_chosen, float(most_chosen))
         if isinstance(self.mechanism, Unprotected):
             return self.mechanism
@@ -318,7 +321,7 @@ class StepBudget:
 
     def _check_integers(self, values: NDArray) -> None:
         if not (self.is_silent or values.dtype == np.int64):
-            raise ValueError(f"Integers of 64 bits are due, in grid units, got {values.dtype}.")
+            raise ValueError(f"values must be 64-bit integers, in grid units, got {values.dtype}.")
 
     def _spend(self, share: float, *, n_values: int = 0, chooses: bool = False) -> int:
         """Take a step's share, and return its number; what fails later gives nothing back."""
@@ -331,12 +334,12 @@ class StepBudget:
             chosen = [*self._spent_on_choices, share] if chooses else self._spent_on_choices
             if math.fsum(chosen) > self._most_chosen + _TOLERANCE:
                 raise BudgetExceededError(
-                    f"Choices may take {self._most_chosen:.4g} of the budget, and no more."
+                    f"Choices may take at most {self._most_chosen:.4g} of the budget."
                 )
             if len(self._spent) >= self.most_steps:
-                raise BudgetExceededError(f"The budget is of at most {self.most_steps} steps.")
+                raise BudgetExceededError(f"The budget allows at most {self.most_steps} steps.")
             if self._n_values + n_values > self.most_values:
-                raise BudgetExceededError(f"The budget is of at most {self.most_values} values.")
+                raise BudgetExceededError(f"The budget allows at most {self.most_values} values.")
             self._spent.append(float(share))
             self._spent_on_choices, self._n_values = chosen, self._n_values + n_values
             return len(self._spent) - 1
@@ -349,10 +352,7 @@ class StepBudget:
 
     def _refuse_others(self) -> None:
         if self._pid != os.getpid():
-            raise RuntimeError(
-                "This process is a fork of the one that the budget is of: each process would draw "
-                "noise of its own for one charge."
-            )
+            raise forked("planned the release")
 
     def __repr__(self) -> str:
         return f"<StepBudget {self.remaining:.4g} of {self.mechanism!r} left>"

@@ -496,14 +496,14 @@ class PrivacyLedger:
     def _remedy(self, before: Cost, cost: Cost) -> str:
         if not self._filter.reserve_holds(add([before, cost])):
             return (
-                "The part of the cap kept for the discreteness of noise is used up: calibrate "
-                "Gaussian noise to a smaller delta."
+                "The share of the cap that pays for noise in whole numbers is used up: ask for a "
+                "smaller delta."
             )
         kinds = [math.isfinite(paid.pure) for paid in (before, cost) if any(paid)]
         if len(set(kinds)) == 2 and math.isfinite(cost.square):
             return (
-                "Pure charges weigh much beside others: give each kind a ledger of its own, with "
-                "caps that add up."
+                "Releases with delta=0 and others cost more in one ledger than in two: give each "
+                "kind a ledger of its own, and split the cap between them."
             )
         return (
             "Ask for at most the epsilon and delta of the ledger's `remaining`, or release from "

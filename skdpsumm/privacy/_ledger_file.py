@@ -100,7 +100,9 @@ def checked_settings(
     if accountant not in ACCOUNTANTS:
         raise ValueError(f"accountant must be one of {ACCOUNTANTS}, got {accountant!r}.")
     if accountant != "pure" and delta == 0:
-        raise ValueError(f'accountant={accountant!r} needs delta > 0; use "pure" for delta=0.')
+        raise ValueError(
+            f'accountant={accountant!r} needs delta > 0; set accountant="pure" for delta=0.'
+        )
     if unit not in UNITS:
         raise ValueError(f"unit must be one of {UNITS}, got {unit!r}.")
     values = (float(epsilon), float(delta) + 0.0, str(adjacency), str(accountant), str(unit))
@@ -144,9 +146,8 @@ class Book:
         known = self.spent[name].partition
         if partition not in (None, known):
             raise ValueError(
-                f"partition={partition!r} was asked for data set {name!r}, which the ledger "
-                f"already holds with partition={known!r}. A data set keeps its partition: use "
-                "another name."
+                f"partition={partition!r} was asked for data set {name!r}, which the ledger holds "
+                f"with partition={known!r}. A data set keeps its partition: give it another name."
             )
 
     def charge(self, db: sqlite3.Connection, row: dict[str, Any], cost: Cost) -> int:
@@ -179,7 +180,7 @@ class Book:
             dataset, cost = body[_DATASET], Cost(*map(or_infinite, body[-len(_COST) :]))
             paid = self.spent.get(dataset)
             if paid is None:
-                raise Damage(f"is damaged: data set {dataset!r} is charged, but not declared")
+                raise Damage(f"is damaged: data set {dataset!r} was charged, but never declared")
             self.spent[dataset] = paid._replace(cost=Cost(*map(operator.add, paid.cost, cost)))
             self.n_charges += 1
         self.length, self.head = self.length + 1, digest
@@ -269,7 +270,7 @@ def upgrade(db: sqlite3.Connection) -> None:
         book.declare(db, name, partition)
     for row in rows:
         if not _is_sound(row):
-            raise Damage(f"is damaged: charge {row['id']} is none")
+            raise Damage(f"is damaged: charge {row['id']} makes no sense")
         book.charge(db, row, Cost(*(or_infinite(row[part]) for part in _COST)))
     book.seal(db)
 
@@ -445,7 +446,8 @@ class LedgerStore:
                 yield db, book
                 if not db.in_transaction:  # a hook of warnings wrote to this ledger
                     raise RuntimeError(
-                        "The charge was interrupted by a warning's hook, and undone; charge again."
+                        "A hook of warnings wrote to this ledger while it was being charged, so "
+                        "the charge was undone. Charge again, without that hook."
                     )
                 if book.length > before.length:
                     book.seal(db)
@@ -558,7 +560,7 @@ _ERRORS: dict[int, tuple[type[Exception], str]] = {
         OSError,
         "The privacy ledger {} could not be read or written: the disk failed or is full, or files "
         "may not grow further. Nothing may be released; `entries` tells whether a charge was "
-        "written.",
+        "written. Make room, or repair the disk.",
     ),
     sqlite3.SQLITE_BUSY: (
         TimeoutError,

@@ -80,7 +80,7 @@ def register(known: dict[str, Any], name: str, cls: type) -> None:
     held = known.get(name, cls)
     if (held.__module__, held.__qualname__) != (cls.__module__, cls.__qualname__):
         raise TypeError(
-            f"{name!r} is the name of {held.__qualname__}; give {cls.__name__} another."
+            f"kind={name!r} belongs to {held.__qualname__}; give {cls.__name__} another."
         )
     known[name] = cls
 
@@ -141,7 +141,10 @@ class Mechanism(ABC):
 
     def group(self, size: int) -> Mechanism:
         """Return the cost if neighbours differ in `size` rows, in one part or in several."""
-        raise ValueError(f"No closed form of group privacy is known here for {self!r}.")
+        raise ValueError(
+            f"The cost of {self!r} for {size} rows at once is not known: take a cost with known "
+            "group privacy, such as PureDP or GaussianDP, or the ledger's adjacency."
+        )
 
     def compose_with(self, other: Mechanism) -> Mechanism | None:
         """Return the adaptive composition of both in closed form, or None if this knows none.
@@ -221,7 +224,7 @@ class Mechanism(ABC):
         blocks : sequence of (float, float, float)
             L1 and L2 sensitivity, and the standard deviation of the noise, of parts of a vector.
         """
-        raise ValueError(f"No release of a sketch has the cost {self!r}.")
+        raise ValueError(f"A sketch cannot have the cost {self!r}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
@@ -363,7 +366,10 @@ class NearIdeal(Mechanism):
         mechanism = super().from_fields(fields)
         log_ratio, tail = mechanism.slack
         if tail > 1 or log_ratio > LARGEST_LOG_RATIO:
-            raise ValueError(f"tail is a probability, and log_ratio at most {LARGEST_LOG_RATIO:g}.")
+            raise ValueError(
+                f"tail, a probability, must be at most 1, and log_ratio at most "
+                f"{LARGEST_LOG_RATIO:g}; got {tail!r} and {log_ratio!r}."
+            )
         return mechanism
 
 
@@ -550,7 +556,7 @@ class Unprotected(Mechanism):
     def from_fields(cls, fields: dict[str, Any]) -> Mechanism:
         mechanism = cls(**fields)
         if not isinstance(mechanism.reason, str):
-            raise ValueError("A reason is text.")
+            raise ValueError("The reason of an unprotected cost must be text.")
         return mechanism
 
 
@@ -586,7 +592,9 @@ def mechanism_from_dict(description: dict[str, Any]) -> Mechanism:
     try:
         return from_description(dict(description))
     except wrong as error:
-        raise ValueError(f"This describes no mechanism. {error}") from error
+        raise ValueError(
+            f"The description must be one that the `to_dict` of a mechanism returned. {error}"
+        ) from error
 
 
 def from_description(fields: dict[str, Any]) -> Mechanism:

@@ -66,6 +66,20 @@ class Block:
     share: float = 1.0
 
 
+TOO_LARGE = (
+    "With an epsilon so large, sums of so many rows exceed 64-bit integers: lower epsilon, set "
+    "np.inf for no noise, or sketch the rows in several parts."
+)
+
+
+def forked(did: str) -> RuntimeError:
+    """Return the error of a fork of the process that did something."""
+    return RuntimeError(
+        f"Go on in the process that {did}: this one is a fork of it, and each would draw noise of "
+        "its own for one charge."
+    )
+
+
 @dataclass(frozen=True)
 class ScaledNoise:
     """Discrete noise of one scale.
@@ -100,7 +114,7 @@ class ScaledNoise:
         """Return integers with noise, as multiples of ``2**-lift``; see `noisy_integers`."""
         lifted = np.left_shift(np.ascontiguousarray(values, dtype=np.int64), self.lift)
         if np.any(np.right_shift(lifted, self.lift) != values):
-            raise OverflowError("Sums exceed 64-bit integers; sketch the data in several parts.")
+            raise OverflowError(TOO_LARGE)
         if self.scale:
             lifted = noisy_integers(lifted, self.scale, self.kind, noise_seed, spawn_key)
         return np.ldexp(lifted.astype(np.float64), -self.lift)
@@ -335,8 +349,8 @@ def check_scale(scale: float) -> None:
     """Raise ValueError for noise that 64-bit integers cannot hold, when a release is planned."""
     if not scale <= _LARGEST_SCALE:
         raise ValueError(
-            "epsilon and delta ask for noise beyond the range of 64-bit integers; raise epsilon, "
-            "or the smallest share of it."
+            "epsilon or delta is so small that the noise exceeds 64-bit integers: raise it, or the "
+            "smallest share of it that a part gets."
         )
 
 
@@ -344,8 +358,7 @@ def check_lift(lift: int, epsilon: float) -> None:
     """Raise ValueError where noise is so small that hardly any sum would fit beside it."""
     if lift > _LARGEST_LIFT:
         raise ValueError(
-            f"epsilon={epsilon!r} asks for so little noise that it is hardly any; lower "
-            "epsilon, or take np.inf for none."
+            f"epsilon={epsilon!r} leaves hardly any noise; lower epsilon, or set np.inf for none."
         )
 
 
@@ -353,12 +366,12 @@ def _check_range(epsilon: float, delta: float) -> None:
     low, high = _EPSILONS
     if not (low <= epsilon <= high or epsilon == math.inf):
         raise ValueError(
-            f"epsilon must be from {low:g} to {high:g}, or np.inf for no noise, got {epsilon!r}."
+            f"epsilon must be from {low:g} to {high:g}, or np.inf for no noise; got {epsilon!r}."
         )
     if not (delta == 0 or _SMALLEST_DELTA <= delta < 1):
         raise ValueError(
-            f"delta must be 0, for pure differential privacy, or from {_SMALLEST_DELTA:g} to below "
-            f"1, got {delta!r}."
+            f"delta must be 0, for pure differential privacy, or at least {_SMALLEST_DELTA:g} and "
+            f"below 1; got {delta!r}."
         )
 
 

@@ -249,7 +249,7 @@ def calibrate(
         raise CurvatureError(
             f"regularization={regularization!r} is too small for epsilon={epsilon!r}: the "
             f"curvature that one row adds costs {shift:.4g} by itself, whatever the noise. Raise "
-            f"regularization, to {_enough(shift, epsilon, rank) * regularization:.4g} say, or "
+            f"regularization to about {_enough(shift, epsilon, rank) * regularization:.4g}, or "
             "raise epsilon."
         )
     unit, shift, mechanism = found
@@ -520,7 +520,7 @@ def _curvature(smoothness: float, rank: int, trace: float | None) -> float:
     if not (0 <= smoothness < math.inf and rank >= 1):
         raise ValueError(
             f"smoothness must be finite and rank at least 1, got {smoothness!r} and {rank!r}. "
-            "A loss with a kink has no density to argue with: round it off, as HuberizedHinge does."
+            "Take a loss without a kink, such as HuberizedHinge."
         )
     return smoothness if trace is None else min(smoothness, trace / rank)
 
@@ -545,7 +545,6 @@ def _check_corners(vertices: int, hull: str, rank: int, saturating: bool) -> Non
         raise ValueError(f"vertices must be at least 1, and even for pairs, got {vertices!r}.")
     if saturating and (rank != vertices or (hull != "simplex" and vertices > 1)):
         raise ValueError(
-            f"saturating needs vertices=1 and rank=1, or hull='simplex' and rank=vertices, got "
-            f"{vertices!r}, {hull!r} and {rank!r}: else a row's curvature is not known from its "
-            "gradient."
+            "saturating=True needs vertices=1 and rank=1, or hull='simplex' and rank=vertices; got "
+            f"vertices={vertices!r}, hull={hull!r} and rank={rank!r}."
         )

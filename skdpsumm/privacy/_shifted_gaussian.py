@@ -88,7 +88,7 @@ class ShiftedGaussianDP(DominatedByGaussian):
         terms = tuple((float(w), float(mu), float(shift)) for w, mu, shift in self.terms)
         object.__setattr__(self, "terms", terms)
         if not terms:
-            raise ValueError("terms must be one or more, each of at least 0, got none.")
+            raise ValueError("terms is empty; give at least one number of at least 0.")
         for name, value in zip(("weight", "mu", "shift") * len(terms), sum(terms, ()), strict=True):
             check_cost(f"{name} of terms", value)
         for name in ("log_ratio", "tail"):

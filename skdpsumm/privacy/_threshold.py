@@ -150,7 +150,7 @@ def threshold_epsilon(ratio: float, n_updates: int, delta: float, n_values: int 
     """
     _check(n_updates, delta, n_values)
     if not ratio >= 0:
-        raise ValueError(f"ratio must be a number >= 0, got {ratio!r}.")
+        raise ValueError(f"ratio must be at least 0, got {ratio!r}.")
     if ratio == 0:
         return 0.0
     if ratio > _LARGEST_RATIO:
@@ -185,7 +185,7 @@ def threshold_ratio(epsilon: float, delta: float, n_updates: int, n_values: int 
     """
     _check(n_updates, delta, n_values)
     if not epsilon >= 0:
-        raise ValueError(f"epsilon must be a number >= 0, got {epsilon!r}.")
+        raise ValueError(f"epsilon must be at least 0, got {epsilon!r}.")
     if math.isinf(epsilon):
         return math.inf
 
@@ -311,9 +311,9 @@ def _check(n_updates: int, delta: float, n_values: int) -> None:
     _check_count("n_updates", n_updates)
     _check_count("n_values", n_values)
     if not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), got {delta!r}.")
+        raise ValueError(f"delta must lie in (0, 1), got {delta!r}.")
 
 
 def _check_count(name: str, count: int) -> None:
     if not (isinstance(count, Integral) and count >= 1):
-        raise ValueError(f"{name} must be an integer >= 1, got {count!r}.")
+        raise ValueError(f"{name} must be an integer of at least 1, got {count!r}.")

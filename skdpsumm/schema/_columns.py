@@ -131,7 +131,7 @@ class Numeric(Column):
             raise ValueError(f"step={step!r} needs low and high, the first and the last value.")
         if not _is_number(step) or not 0 < step < 1e308:
             raise ValueError(
-                f"step={step!r} must be a positive number, the distance of two values."
+                f"step={step!r} must be a positive number, the distance from one value to the next."
             )
         low, high = self.bounds
         n_steps = (high - low) / float(step)  # a whole number, up to what decimals lose in binary
@@ -143,14 +143,14 @@ class Numeric(Column):
         if abs(n_steps - round(n_steps)) > 1e-6:
             raise ValueError(
                 f"step={step!r} does not lead from one end of the range {self.bounds} to the "
-                "other; give ends that are values of the column."
+                "other; give a low and a high that are values of the column."
             )
         if self.edges is not None:
             first = first_values(self.edges, low, float(step))
             if not np.all(np.diff(first) > 0):
                 raise ValueError(
-                    f"edges={list(self.edges)!r} make a bin without a value, for the step is "
-                    f"{step!r}; join bins."
+                    f"edges={list(self.edges)!r} make a bin without a value at step={step!r}; "
+                    "leave out an edge of that bin."
                 )
         return float(step)
 
@@ -326,8 +326,8 @@ def as_column(given: Any) -> Column:
     if isinstance(given, list):
         return Categorical(given)  # type: ignore[arg-type]
     raise ValueError(
-        f"{told(given)} describes no column; write a range as a tuple, (low, high), categories as "
-        "a list, or give Numeric(...) or Categorical(...)."
+        f"{told(given)} does not describe a column; write a range as a tuple, (low, high), "
+        "categories as a list, or give Numeric(...) or Categorical(...)."
     )
 
 
@@ -357,13 +357,16 @@ FAULTS = {
         "must hold finite numbers: float() argument must be a string or a real number, not "
         "{kind!r}."
     ),
-    "infinite": "must hold finite numbers, and holds infinity or one too large for float64.",
+    "infinite": (
+        "must hold finite numbers, and holds infinity or one too large for float64; replace such "
+        "values by a public constant."
+    ),
     "unlisted": (
         "holds a value that is not among its categories; add it to those of the schema, or map "
         "rare values to one of those listed, or to None where the schema says missing=True."
     ),
     "narrow": (
-        "has a short float type, which cannot hold each of its categories; convert it, such as by "
+        "has a float type that is too short for its categories; convert it, such as by "
         "astype(float)."
     ),
     "": (

@@ -41,9 +41,9 @@ def from_state(entry: dict[str, Any]) -> Column:
             *(entry["bounds"] or (None, None)), step=entry["step"], edges=entry["edges"], **words
         )
     if not all(_is_plain(value) for value in entry["categories"]):
-        raise ValueError("Categories of a description must be words or numbers.")
+        raise ValueError("categories of a description must be words or numbers.")
     if any(entry[key] is not None for key in ("bounds", "step", "edges")):
-        raise ValueError("A column of categories has no range, step or edges.")
+        raise ValueError("A column of categories must have no range, step or edges.")
     return Categorical(entry["categories"], **words)
 
 
@@ -102,8 +102,8 @@ def from_table(name: Any, table: Any) -> Column:
     if not isinstance(table, dict) or not set(table) <= known:
         if not isinstance(table, dict):
             raise ValueError(
-                f"schema, column {name!r}: unknown entries {told(table)}; write a table of them, "
-                "{low = 0, high = 1} or {categories = [...]}."
+                f"schema, column {name!r}: {told(table)} does not describe a column; write a "
+                "table, {low = 0, high = 1} or {categories = [...]}."
             )
         raise ValueError(
             f"schema, column {name!r}: unknown entries {sorted(set(table) - known)!r}; known are "
@@ -130,9 +130,9 @@ def guess(cells: NDArray, name: str) -> Column:
             return _guess_categories(present, absent)
         return _guess_range(finite_numbers(cells[~gaps]), absent)
     except CellError:
-        told = "holds neither finite numbers nor words."
+        told = "holds neither finite numbers nor words; convert it, or leave it out."
     except ValueError as error:
-        told = f"is left to you: {error}"
+        told = f"cannot be guessed: {error}"
     raise ValueError(f"Column {name!r} {told}")
 
 
@@ -158,7 +158,7 @@ def _guess_categories(present: list[Any], absent: bool) -> Categorical:
         )
     words = f"{_GUESSED}: {len(values)} categories" + (_SOME_MISSING if absent else "")
     if len(values) > _MOST_WORDS and 2 * len(values) > len(present):
-        words += "; most are there once: if these are names of persons, leave the column out"
+        words += "; most occur once: if these are names of persons, leave the column out"
     return Categorical(tuple(values), description=words, missing=absent)
 
 

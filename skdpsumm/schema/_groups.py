@@ -178,11 +178,15 @@ def plain_labels(groups: Any) -> list[Hashable]:
     """
     if is_dask(groups):
         raise ValueError(
-            "groups is a Dask collection and X is none; compute groups, or give both in partitions."
+            "groups is a Dask collection, but X is not: give groups.compute(), or both as Dask "
+            "collections in the same partitions."
         )
     check_computed(groups)
     if isinstance(groups, str):
-        raise ValueError("groups is a word: give the column, with one label for each row.")
+        raise ValueError(
+            "groups must be labels, one for each row, and not a name: give the column itself, such "
+            "as table['person']."
+        )
     column = None
     if isinstance(groups, Sequence) and not isinstance(groups, str | bytes):
         # Cell by cell: one of bytes, or an array, would have numpy make words of all others.
@@ -204,7 +208,7 @@ def plain_labels(groups: Any) -> list[Hashable]:
     if not kinds.keys() <= {str, int, bool}:
         cells = [cell if type(cell) in (str, int, bool) else _plain(cell) for cell in cells]
     if any(isinstance(cell, str) and cell.endswith("\0") for cell in cells):
-        raise ValueError("groups holds a word that ends in NUL, which numpy drops; take it away.")
+        raise ValueError("groups holds a word that ends in NUL, which numpy drops; strip it.")
     return cells
 
 

@@ -46,10 +46,11 @@ def checked(columns: Sequence[Column], found: Combination) -> Combination:
         _check(columns[j], taken)
     if len(found) < 2:
         raise ValueError(
-            "A combination is of two columns or more; of one, change its range or its categories."
+            "A combination needs two columns or more; for one column, change its range or its "
+            "categories."
         )
     if all(_is_all(columns[j], taken) for j, taken in found):
-        raise ValueError("This combination would rule out every row.")
+        raise ValueError("This combination would rule out every row; leave some values out.")
     return found
 
 
@@ -57,12 +58,12 @@ def _taken(column: Column, given: Any) -> tuple[Any, ...]:
     listed = list(given) if isinstance(given, list | tuple | np.ndarray) else None
     if isinstance(column, Numeric):
         if listed is None or len(listed) != 2:
-            raise ValueError(f"{told(given)} is no range; write [low, high], both included.")
+            raise ValueError(f"{told(given)} is not a range; write [low, high], both included.")
         return tuple(map(_number, listed))
     assert isinstance(column, Categorical)
     codes = {value: code for code, value in enumerate(column.categories)}
     if not listed or not all(_is_key(value) and value in codes for value in listed):
-        raise ValueError(f"{told(given)} is no list of its categories.")
+        raise ValueError(f"{told(given)} must be a list of categories that the schema has.")
     return tuple(sorted({codes[value] for value in listed}))
 
 
@@ -82,11 +83,11 @@ def _check(column: Column, taken: tuple[Any, ...]) -> None:
     if isinstance(column, Categorical):
         plain = all(type(code) is int and 0 <= code < len(column.categories) for code in taken)
         if not taken or not plain or list(taken) != sorted(set(taken)):
-            raise ValueError("These are no codes of its categories.")
+            raise ValueError("Codes of categories must be whole numbers, in order, each once.")
         return
     assert isinstance(column, Numeric)
     if len(taken) != 2 or not all(type(x) is float for x in taken):
-        raise ValueError("A range of numbers is [low, high].")
+        raise ValueError("A range must be two numbers, [low, high].")
     first, last = taken
     if not -math.inf < first <= last < math.inf:
         raise ValueError(f"[{first:g}, {last:g}] must be two finite numbers, in order.")

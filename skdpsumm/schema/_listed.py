@@ -124,27 +124,29 @@ def _plain(value: Any) -> Any:
 def _check_one(name: str, value: Any) -> None:
     if is_missing(value) and name == "categories":
         raise ValueError(
-            "categories lists a missing value, which is a place and no category: leave it out, and "
-            "say missing=True of the column."
+            "categories lists a missing value, which is not a category: leave it out, and set "
+            "missing=True for the column."
         )
     if is_missing(value):
         raise ValueError(
-            f"{name} lists a missing value, which no row may have: fillna('missing'), and list "
-            "that word."
+            f"{name} lists a missing value, which no row may have: list a word in its place, such "
+            "as 'missing', and call fillna('missing')."
         )
     if isinstance(value, str):
         if value.endswith("\0"):
-            raise ValueError(f"{name} lists {value!r}: numpy drops a NUL at the end of a word.")
+            raise ValueError(
+                f"{name} lists {value!r}: numpy drops a NUL at the end of a word; strip it."
+            )
         return
     if isinstance(value, TIME_TYPES) or not isinstance(value, bool | int | float):
         raise ValueError(
             f"{name} lists {value!r}, a {type(value).__name__}; list words, numbers or truth "
-            "values, and convert the column alike, such as by astype(str)."
+            "values, and convert the column to the same, such as by astype(str)."
         )
     if not _is_exact(value):
         raise ValueError(
-            f"{name} lists {value!r}, which float64 cannot hold, and float64 is what a column "
-            "becomes that holds one fraction; list words, and convert the column by astype(str)."
+            f"{name} lists {value!r}, which float64 cannot hold exactly; list it as a word, and "
+            "convert the column by astype(str)."
         )
 
 

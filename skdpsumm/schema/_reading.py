@@ -332,9 +332,9 @@ def beside_X(name: str) -> Iterator[None]:
         yield
     except (ValueError, TypeError) as error:
         error.add_note(
-            f"This is of {name}. A Pipeline maps X, and {name} only where it is made with "
-            f"transform_input=[{name!r}] and sklearn.set_config(enable_metadata_routing=True); "
-            f"else give {name} encoded and scaled as X is."
+            f"This is about {name}. Give {name} encoded and scaled as X is. A Pipeline does that "
+            f"only if you make it with transform_input=[{name!r}] and call "
+            "sklearn.set_config(enable_metadata_routing=True)."
         )
         raise
 
@@ -371,14 +371,13 @@ _REPLACED = {
 }
 # Not scikit-learn's advice, which is an imputer: fitted to the rows it makes each depend on all.
 FILL_MISSING = (
-    "Give a `schema` that says missing=True of the column, as in Numeric(0, 9, missing=True) or "
-    "Categorical([...], missing=True), and missing values get a place of their own; or fill them "
-    "with a public constant, or drop rows by a public rule. Never fit an imputer to private rows, "
-    "for that voids the guarantee."
+    "Give a `schema` with missing=True for the column, such as Numeric(0, 9, missing=True) or "
+    "Categorical([...], missing=True). Or fill missing values with a public constant, or drop "
+    "rows by a public rule. Never fit an imputer to private rows: that voids the guarantee."
 )
 _NO_LABEL = (
-    "Input y contains NaN. Leave rows without a label out of X and y, or have a classifier learn "
-    "one more class, such as y.fillna('unknown')."
+    "Input y contains NaN. Leave rows without a label out of X and y. Or give a classifier one "
+    "more class, y.fillna('unknown')."
 )
 NO_TIMES = (
     "Dates and times have no unit of their own, and one row can change that of a whole column. "
@@ -386,7 +385,7 @@ NO_TIMES = (
     "timedelta(days=1)."
 )
 _UNREADABLE = (
-    "The table holds values that are not numbers, or cannot be read. Convert them to numbers."
+    "The table holds values that are not numbers or cannot be read. Convert them to numbers."
 )
 # What is wrong with cells, and what to do.
 _TOLD = {
@@ -394,13 +393,14 @@ _TOLD = {
     "times": "Input {name} holds dates or times{where}. " + NO_TIMES,
     "words": (
         "Input {name} holds values that are not numbers{where}. Give a `schema` that lists their "
-        "public values, such as {{'job': ['clerk', 'farmer']}}, or leave the column out. (The "
-        "message names no value, for the table is private.)"
+        "public values, such as {{'job': ['clerk', 'farmer']}}, or leave the column out. (This "
+        "message shows no value, because the table is private.)"
     ),
     "objects": "float() argument must be a string or a real number, not {kind!r}{where}.",
     "missing": "Input {name} contains NaN{where}.\n" + FILL_MISSING,
     "infinite": (
-        "Input {name} contains infinity or a value too large for dtype('float64'){where}."
+        "Input {name} contains infinity or a value too large for dtype('float64'){where}. Replace "
+        "such values by a public constant."
     ),
 }
 _MOST_NAMED = 10
@@ -506,8 +506,8 @@ def _warn_of_the_target(y: Any, schema: Any) -> None:
     name = getattr(y, "name", None)
     if isinstance(name, str) and name in (schema.names or ()):
         warn_caller(
-            f"Leave column {name!r} out of the schema: it has the name of y, and a model that is "
-            "given the answer learns nothing else.",
+            f"Leave column {name!r} out of the schema: it has the name of y, and a model that sees "
+            "the answer learns nothing else.",
             UserWarning,
         )
 

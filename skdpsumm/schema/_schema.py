@@ -48,6 +48,10 @@ from ._impossible import (
 from ._reading import Table, exact_numbers, read_table
 from ._sparse import SparseRows
 
+NO_SCHEMA = (
+    "schema is missing: give the public description of the columns, such as schema=(0, 1) or "
+    "{'age': (17, 90), 'job': ['clerk', 'farmer']}. Nothing is read off the data."
+)
 _ALL = "all_columns"
 _EXTRA = "extra_columns"
 _NEVER = "never"
@@ -172,12 +176,14 @@ class TableSchema:
                      {'age': [0, 14], 'job': ['clerk']})
         """
         if self.is_for_all:
-            raise ValueError("never is about columns by their names; describe each in the schema.")
+            raise ValueError(
+                "never names columns, and this schema has one range for all: describe each column."
+            )
         if not isinstance(values, Mapping):
             raise ValueError(f"never takes a mapping from column to values, got {told(values)}.")
         given = {self._place(key): taken for key, taken in values.items()}
         if len(given) < len(values):
-            raise ValueError("never names a column twice.")
+            raise ValueError("never names a column twice; list all its values in one entry.")
         try:
             found = combination(self.columns, given)
         except ValueError as error:
@@ -194,7 +200,7 @@ class TableSchema:
     def ruling_out(self, impossible: Sequence[Combination]) -> TableSchema:
         """Return the same schema with other `impossible` combinations, or raise ValueError."""
         if len(impossible) > MOST_COMBINATIONS:
-            raise ValueError(f"At most {MOST_COMBINATIONS:,} combinations can be impossible.")
+            raise ValueError(f"never can rule out at most {MOST_COMBINATIONS:,} combinations.")
         other = copy(self)
         kept = dict.fromkeys(checked(self.columns, one) for one in impossible)
         object.__setattr__(other, "impossible", tuple(kept))
@@ -520,9 +526,9 @@ class TableSchema:
         """
         if not self.keeps_zero(entries):
             raise ValueError(
-                "With sparse X zero has to stay zero, and the schema takes it elsewhere. Learners "
-                "need ranges (-b, b), or no schema: rows are then clipped to norm_bound. Sketchers "
-                "need ranges (0, b), or no schema. Or give X.toarray()."
+                "With sparse X, zero must stay zero, and the schema moves it. Give learners ranges "
+                "(-b, b) and sketchers ranges (0, b), or leave the schema out (learners then clip "
+                "rows to norm_bound). Or give X.toarray()."
             )
         numbers = {column: k for k, column in enumerate(set(self.columns))}
         of_value = np.array([numbers[column] for column in self.columns])[X.indices]
@@ -550,7 +556,7 @@ class TableSchema:
             if self.bound(j) is None:
                 raise ValueError(
                     f"Column {self.name(j)!r} has no range in the schema: give its public (low, "
-                    "high); nothing is read off the data."
+                    "high). Nothing is read off the data."
                 )
 
     def decode(self, j: int, codes: NDArray) -> NDArray:
@@ -595,9 +601,9 @@ class TableSchema:
         if all(name is None for name in names):
             return cls(columns)
         if not all(isinstance(name, str) for name in names):
-            raise ValueError("Either all columns have a name, or none.")
+            raise ValueError("Either all columns must have a name, or none.")
         if len(set(names)) < len(names):
-            raise ValueError("Two columns have one name.")
+            raise ValueError("Two columns have the same name; rename one.")
         return cls(dict(zip(names, columns, strict=True)))
 
     def save(self, path: str | os.PathLike) -> None:
@@ -657,7 +663,7 @@ class TableSchema:
         try:
             tables = tomllib.loads(text)
         except RecursionError:
-            raise ValueError("The file of a schema has lists in lists, too many of them.") from None
+            raise ValueError("The file nests lists too deeply for a schema.") from None
         return cls.from_tables(tables)
 
     @classmethod
@@ -668,13 +674,13 @@ class TableSchema:
         unknown = [name for name in tables if name not in ("columns", "positions", _ALL)]
         if unknown and len(unknown) < len(tables):
             raise ValueError(
-                f"A schema has an entry {unknown[0]!r}, which is unknown; beside its columns it "
-                f"has {_EXTRA!r} and {_NEVER!r} alone."
+                f"schema has an unknown entry {unknown[0]!r}; beside its columns it can have "
+                f"{_EXTRA!r} and {_NEVER!r}."
             )
         if len(tables) != 1 or not set(tables) <= {"columns", "positions", _ALL}:
             raise ValueError(
-                "A schema has one of the tables [columns.<name>], [[columns]], [positions.<n>] or "
-                f"[{_ALL}]; got {sorted(tables)}."
+                "schema must have one kind of tables: [columns.<name>], [[columns]], "
+                f"[positions.<n>] or [{_ALL}]; got {sorted(tables)}."
             )
         ((kind, given),) = tables.items()
         columns: Any
@@ -722,7 +728,7 @@ class TableSchema:
         """
         rows = read_table(table)
         if rows.ndim != 2:
-            raise ValueError("Give a table, with a row for each observation and its columns.")
+            raise ValueError("table must have two dimensions: a row for each observation.")
         names = [str(name) for name in getattr(table, "columns", ())]
         columns = [guess(rows[:, j], names[j] if names else f"x{j}") for j in range(rows.shape[1])]
         return cls(dict(zip(names, columns, strict=True)) if names else columns)
@@ -836,15 +842,15 @@ def _check_keys(columns: Mapping[Any, Any]) -> tuple[Any, ...]:
     whole = [isinstance(k, Integral) and not isinstance(k, bool) and int(k) >= 0 for k in keys]
     if not keys or not all(whole):
         raise ValueError(
-            "A schema that is a mapping needs names of columns as its keys, or positions from 0 "
-            f"on; got {list(columns)!r}."
+            "The keys of a schema must be names of columns, or positions from 0 on; got "
+            f"{list(columns)!r}."
         )
     return tuple(int(key) for key in keys)
 
 
 def _remedy(given: Any) -> str:
     if isinstance(given, str | os.PathLike):
-        return " A file is read by TableSchema.load."
+        return " To read a file, call TableSchema.load(path)."
     return ""
 
 

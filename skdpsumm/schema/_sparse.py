@@ -123,7 +123,7 @@ def checked_structure(X: Any) -> Any:
         return found
     except (ValueError, TypeError, IndexError):
         pass
-    raise ValueError("The indices of the sparse table do not fit its shape.")
+    raise ValueError("The indices of the sparse table do not fit its shape. Call X.check_format().")
 
 
 def sparse_rows(X: Any, values: NDArray[np.float64]) -> SparseRows:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from .._docs import DocLinkMixin
 from ._columns import Categorical, Column, Numeric
 from ._reading import Table, validate_table
-from ._schema import TableSchema, allowed, as_schema, schema_of, stack_columns
+from ._schema import NO_SCHEMA, TableSchema, allowed, as_schema, schema_of, stack_columns
 from ._sparse import SparseRows
 
 # Vectors are at most one long after rounding, too.
@@ -150,10 +150,7 @@ class PublicVectorizer(DocLinkMixin, TransformerMixin, BaseEstimator):
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         if self.schema is None:
-            raise ValueError(
-                "schema is missing: give the public description of the columns, such as (0, 1) or "
-                "{'age': (17, 90), 'job': ['clerk', 'farmer']}."
-            )
+            raise ValueError(NO_SCHEMA)
         return validate_table(self, X, schema=as_schema(self.schema), reset=reset)
 
     def __sklearn_tags__(self):

@@ -20,9 +20,10 @@ from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._contract import columns_kept, estimator
 from ..privacy._filter import StepBudget
+from ..privacy._noise import TOO_LARGE
 from ..schema._groups import Groups
 from ..schema._reading import is_dask, is_frame, some_rows
-from ..schema._schema import TableSchema, as_schema, schema_of
+from ..schema._schema import NO_SCHEMA, TableSchema, as_schema, schema_of
 from ._partitions import sum_partitions
 from ._private_sketch import Counted, PrivateSketch, rows_from_sums, sums_of
 from ._sketchers import TableSketcher
@@ -42,11 +43,6 @@ from ._steps import (
 
 _MOST_STEPS = 2**16
 _ROWS_PER_BATCH = 65536
-_NO_SCHEMA = (
-    "schema is missing: an adaptive sketch needs the public range of every numeric column, and the "
-    "values of every other, such as schema=(0, 1) or {'age': (17, 90), 'job': ['clerk', "
-    "'farmer']}. Nothing is read off the data."
-)
 
 
 def _refused(sketcher: Any) -> bool:
@@ -251,7 +247,7 @@ class AdaptiveSketcher(TableSketcher):
         super()._check_parameters()
         known = as_schema(self.schema)
         if known is None:
-            raise ValueError(_NO_SCHEMA)
+            raise ValueError(NO_SCHEMA)
         # Of the others the number of columns is not known yet.
         if not known.is_for_all and (known.names is not None or known.keys is None):
             self._design(known)
@@ -422,10 +418,7 @@ def _check_room(n_units: int, design: Design, budget: StepBudget) -> None:
     least = design.distances(design.map([(0,)]))["l2"]
     # Scores are sums of counts and of what a model expects.
     if not budget.is_silent and n_units * GRID > min(budget.room(l2=least), 2**60):
-        raise ValueError(
-            "With an epsilon so large, sums of so many rows exceed 64-bit integers: lower "
-            "epsilon, take np.inf for no noise, or sketch the rows in several parts."
-        )
+        raise ValueError(TOO_LARGE)
 
 
 def _sketch(

@@ -96,20 +96,22 @@ def read_sketch(path: str | os.PathLike, kind: type[PrivateSketch]) -> PrivateSk
         foreign, version = header.get("format") != FORMAT, header.get("version")
         sound = header.pop("sha256", None) == _digest(header, arrays)
     except Exception as error:  # zipfile and zlib raise a dozen kinds
-        raise ValueError(f"{told} is no sketch file, or is damaged.") from error
+        raise ValueError(
+            f"{told} is not a sketch file, or is damaged: check the path, or copy the file again."
+        ) from error
     if foreign or type(version) is not int or version < 1:
-        raise ValueError(f"{told} is no sketch file.")
+        raise ValueError(f"{told} is not a sketch file; check the path.")
     if version > VERSION:
         raise ValueError(
             f"{told} has format version {version}; this skdpsumm reads up to {VERSION}. Upgrade "
             "skdpsumm."
         )
     if not sound:
-        raise ValueError(f"{told} is damaged: its checksum does not match.")
+        raise ValueError(f"{told} is damaged: its checksum does not match. Copy the file again.")
     try:
         return _sketch(header, arrays, kind)
     except Exception as error:
-        raise ValueError(f"{told} is no sketch file: its parts do not fit. {error}") from error
+        raise ValueError(f"{told} is not a sketch file: its parts do not fit. {error}") from error
 
 
 def _sketch(
@@ -203,7 +205,7 @@ def _unpack(octets: bytes) -> tuple[dict[str, Any], dict[str, NDArray]]:
         text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_unique
     )
     if not isinstance(header, dict):
-        raise ValueError("The header is no object.")
+        raise ValueError("The header is not an object.")
     return header, arrays
 
 
@@ -213,7 +215,7 @@ def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray:
 
 
 def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number.")
+    raise ValueError(f"{text} is not a number.")
 
 
 def _finite(text: str) -> float:
@@ -256,7 +258,7 @@ def check_consistent(sketch: PrivateSketch) -> None:
     words = [privacy.protects, privacy.against, privacy.unit, privacy.given]
     words += [cost.unprotected.reason for cost in costs if cost.unprotected]
     if not all(text.isprintable() for text in words):
-        raise ValueError("The words of the guarantee hold what rules a terminal.")
+        raise ValueError("The words of the guarantee hold control characters.")
     if len(costs) > MOST_COSTS:
         raise ValueError(f"The guarantee is the worst of {len(costs)} costs, more than needed.")
     blocks = _noise_of_blocks(sketch)
@@ -271,9 +273,9 @@ def _check_rows(sketch: PrivateSketch) -> None:
     if sketch.privacy.adjacency == "replace_one":
         public = not sketch.n_from_sums and not sketch.n_noise_std
         if not public or sketch.n_released < 0 or sketch.n_released % 1:
-            raise ValueError("The number of rows is public under replace_one, and whole.")
+            raise ValueError("Under replace_one, the number of rows must be whole, without noise.")
     elif bool(sketch.n_noise_std) != bool(sketch.noise_std.any()):
-        raise ValueError("The number of rows has noise where the sums have.")
+        raise ValueError("The number of rows must have noise if, and only if, the sums have.")
     rows = max(sketch.n_released, 0.0) + MOST_DEVIATIONS * sketch.n_noise_std
     most = rows * (1 + 1e-6) + MOST_DEVIATIONS * sketch.noise_std
     if np.any(np.abs(sketch.sums) > most):
@@ -353,9 +355,9 @@ def read_npy(octets: bytes) -> NDArray:
         version = np.lib.format.read_magic(stream)
         shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
     except Exception as error:  # the header is a Python literal: anything may be wrong with it
-        raise ValueError("The bytes are no array.") from error
+        raise ValueError("The bytes are not an array.") from error
     size = math.prod(shape) * dtype.itemsize
     plain = version == (1, 0) and dtype.kind in "biufU"
     if not plain or min(shape, default=0) < 0 or size != len(octets) - stream.tell():
-        raise ValueError("The bytes are no array of a plain dtype.")
+        raise ValueError("The bytes are not an array of a plain dtype.")
     return np.lib.format.read_array(io.BytesIO(octets), allow_pickle=False)

@@ -133,8 +133,8 @@ def _checked(rows: Any, plan: _Plan) -> NDArray | Table | Fault:
     if engine_signature(_engine_of(plan.limit)) != plan.engine:
         return Fault(
             RuntimeError,
-            "A worker computes by another engine than the client: install the same skdpsumm and "
-            "numba on both, and set SKDPSUMM_ENGINE alike, or to 'numpy'.",
+            "A worker uses another engine than the client: install the same skdpsumm and numba on "
+            "both, and set SKDPSUMM_ENGINE to the same value, or to 'numpy'.",
         )
     X = plan.schema.check(rows)
     # Here and not in the client, which never sees the rows.

@@ -17,7 +17,7 @@ from ..features._feature_maps import AVERAGE, GRID, FeatureMap, sensitivities
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._compositions import parallel
-from ..privacy._noise import IntegerNoise
+from ..privacy._noise import TOO_LARGE, IntegerNoise, forked
 from ..schema._groups import Groups
 from ..schema._schema import TableSchema
 from ._file import read_sketch, write_sketch
@@ -230,13 +230,13 @@ class PrivateSketch:
         if difference is not None:
             chosen = _chooses(self.feature_map) or _chooses(other.feature_map)
             raise ValueError(
-                f"The two sketches live in different feature spaces ({difference}) and cannot be "
-                f"added: {_AGREE if chosen else _SAME}"
+                f"The two sketches have different features ({difference}) and cannot be added: "
+                f"{_AGREE if chosen else _SAME}"
             )
         if self.n_from_sums != other.n_from_sums:
             raise ValueError(
-                "One of the two sketches bought its number of rows and the other takes it from its "
-                "sums; fit both with the same denominator."
+                "Fit both sketches with the same denominator: one released its number of rows by "
+                "itself, and the other takes it from its sums."
             )
         return PrivateSketch(
             self.feature_map,
@@ -502,10 +502,7 @@ class PendingRelease:
     def check_room(self, n_rows: int) -> None:
         """Raise ValueError for more rows than 64 bits can hold the sums of, noise included."""
         if not self.is_silent and (self.n_rows + n_rows) * GRID * 2**self.noise.lift > _LARGEST:
-            raise ValueError(
-                "With an epsilon so large, sums of so many rows exceed 64-bit integers: lower "
-                "epsilon, take np.inf for no noise, or sketch the rows in several parts."
-            )
+            raise ValueError(TOO_LARGE)
 
     def add(self, X: NDArray, counted: Counted, n_threads: int) -> None:
         """Add phi of what counts of the rows of X, all or none."""
@@ -570,10 +567,7 @@ class PendingRelease:
         if self.sums is None:
             raise ValueError("These sums were released already; call fit or partial_fit again.")
         if self._pid != os.getpid():
-            raise RuntimeError(
-                "This process is a fork of the one that added the rows. Release there: each "
-                "process would draw noise of its own for one charge."
-            )
+            raise forked("added the rows")
         return self.sums
 
     def __reduce__(self) -> Any:

@@ -42,7 +42,7 @@ from ..privacy._noise import Block, IntegerNoise
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
-from ..schema._schema import TableSchema, allowed, as_schema, public_points, schema_of
+from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema, public_points, schema_of
 from ._partitions import sum_partitions
 from ._private_sketch import Counted, PendingRelease, PrivateSketch
 
@@ -436,8 +436,8 @@ class BaseSketcher(TableSketcher):
         grouped = bool(feature_map.row_groups())
         if self.denominator == "row_sums" and not grouped:
             raise ValueError(
-                "denominator='row_sums' needs features whose rows sum to n (histogram, RACE); "
-                "use 'budget' or 'auto' here."
+                "denominator='row_sums' needs a HistogramSketcher or a RACESketcher; set "
+                "denominator='auto' or 'budget'."
             )
         # Under replace_one the number of rows is public; where groups sum to it, their noisy sums
         # tell it. Only otherwise has a count to be bought.
@@ -479,8 +479,8 @@ def _warn_of_the_unseen(feature_map: FeatureMap, schema: TableSchema) -> None:
         more = f" and {len(names) - _MOST_NAMED} others" if len(names) > _MOST_NAMED else ""
         warn_caller(
             f"Add a group of {told}{more} to marginals, such as [{names[0]!r}], or leave them out "
-            "of the schema. The sketch will tell nothing of them: answers take their values to be "
-            "spread evenly.",
+            "of the schema. The sketch will tell nothing about them: answers take their values to "
+            "be spread evenly.",
             UserWarning,
         )
 
@@ -639,9 +639,9 @@ class RACESketcher(BaseSketcher):
         super()._check_parameters()
         if self.bandwidth == "auto" and self.schema is None:
             raise ValueError(
-                'bandwidth="auto" is for columns that a schema scales: give one, such as '
-                "schema=(0, 1) or {'age': (17, 90)}, or a number as bandwidth, in the units of the "
-                "columns."
+                'bandwidth="auto" needs a schema: give the public description of the columns, such '
+                "as schema=(0, 1) or {'age': (17, 90)}. Or set bandwidth to a number, in the units "
+                "of the columns."
             )
 
     def _replacement_ratio(self):
@@ -723,11 +723,7 @@ class HistogramSketcher(BaseSketcher):
     def _check_parameters(self):
         super()._check_parameters()
         if self.schema is None:
-            raise ValueError(
-                "schema is missing: a histogram needs the public range of every numeric column, "
-                "and the values of every other, such as schema=(0, 1) or {'age': (17, 90), "
-                "'job': ['clerk', 'farmer']}. Nothing is read off the data."
-            )
+            raise ValueError(NO_SCHEMA)
 
     def _draw_map(self, schema, rng):
         return HistogramMap.build(schema, self.n_bins, self.marginals)

@@ -533,8 +533,7 @@ def check_possible(schema: TableSchema) -> None:
         GraphicalModel(cells.n_bins, zeros=zeros).check_possible()
     except ValueError:
         raise ValueError(
-            "The schema leaves no row: together, its combinations of values that are never there "
-            "rule out every one. Take back one that holds for some rows."
+            "The combinations that `never` rules out leave no possible row: take one of them back."
         ) from None
 
 

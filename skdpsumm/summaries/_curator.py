@@ -23,7 +23,7 @@ from .._computing import warn_caller
 from ..features._feature_maps import GRID
 from ..privacy._contract import PrivateFit, warn_of_seed
 from ..privacy._mechanisms import Mechanism
-from ..privacy._noise import derived_seed, nominal_mechanism, secret_key
+from ..privacy._noise import derived_seed, forked, nominal_mechanism, secret_key
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, validate_table
 from ._ask_all import AskAll
@@ -318,7 +318,9 @@ class Curator:
         """
         self._check_is_ours()
         if not self._asked:
-            raise ValueError("No answers are awaited: call open first, and stop at no messages.")
+            raise ValueError(
+                "No answers are awaited: call open first, and stop when no messages come back."
+            )
         accepted = {}
         # Whoever was not asked has no say: an answer out of turn is not even looked at.
         for owner, message in self._asked.items():
@@ -477,10 +479,7 @@ class Curator:
 
     def _check_is_ours(self) -> None:
         if self._pid != os.getpid():
-            raise RuntimeError(
-                "This process is a fork of the one that made the curator. Go on there: each "
-                "process would draw noise of its own for one charge."
-            )
+            raise forked("made the curator")
 
     def _finished(self) -> NDArray:
         if self._chosen is None:
@@ -519,10 +518,10 @@ class Curator:
             )
         if bound == "average":
             raise ValueError(
-                "max_rows_per_group='average' has no meaning for rows that owners choose one by "
-                f"one, and {name} tells other owners of those; give max_rows_per_group=k, the "
-                "number of rows of a group that take part, or protocol='propose' or 'pool', which "
-                "tell nothing."
+                f"max_rows_per_group='average' does not work with protocol {name}, under which "
+                "owners choose rows one by one, and others learn of these. Set max_rows_per_group "
+                "to an int, the rows of a group that take part, or take protocol='propose' or "
+                "'pool', which tell other owners nothing."
             )
 
     def _coins_seed(self) -> int | None:
@@ -586,15 +585,15 @@ def check_target_groups(bound: Any, target_groups: Any) -> None:
     """Raise ValueError where one of the two is given without the other."""
     if bound is None and target_groups is not None:
         raise ValueError(
-            "target_groups is given, but max_rows_per_group is None, so that single rows of the "
-            "target would be protected; set max_rows_per_group to an int, the number of rows that "
-            'a group may add, or to "average", which counts each group once.'
+            "fit got target_groups, but max_rows_per_group=None protects single rows of the "
+            "target, not groups. Set max_rows_per_group to an int, the most rows that a group may "
+            'add, or to "average", which counts each group once.'
         )
     if bound is not None and target_groups is None:
         raise ValueError(
-            f"max_rows_per_group={bound!r} protects groups of the target, too, and target_groups "
-            "is missing: give it one label for each row of X_target. Where each row is a person of "
-            "its own, np.arange(len(X_target)) will do."
+            f"max_rows_per_group={bound!r} protects groups of the target, too: pass target_groups, "
+            "one label for each row of X_target. If each row is a person of its own, "
+            "np.arange(len(X_target)) will do."
         )
 
 

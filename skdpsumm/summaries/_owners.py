@@ -143,7 +143,7 @@ class DataOwner:
             For a curator whose claims take another number of rows of a group for granted.
         """
         if getattr(message, "max_rows_per_group", None) != self._bound:
-            raise ValueError("max_rows_per_group of the curator is not that of this owner.")
+            raise ValueError("max_rows_per_group must be the same for the curator and this owner.")
         if message.embedding is not None and not message.embedding.same_as(self._embedding):
             self._embedding, self._grid = message.embedding, None  # of no use by another map
         self._reveal = message.reveal
@@ -261,7 +261,7 @@ class DataOwner:
 
     def _require_embedding(self) -> Embedding:
         if self._embedding is None:
-            raise TypeError("The message needs the public embedding, and none has come yet.")
+            raise TypeError("The message needs the public embedding, which has not come yet.")
         if self._embedding.n_columns != self._X.shape[1]:
             raise TypeError("The embedding is for tables with another number of columns.")
         return self._embedding

@@ -25,7 +25,7 @@ from ..schema._columns import Categorical, Column, as_column
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
 from ..schema._reading import Table, beside_X, is_dask, unwrap, validate_table
-from ..schema._schema import TableSchema, as_schema, schema_of
+from ..schema._schema import NO_SCHEMA, TableSchema, as_schema, schema_of
 from ..schema._vectorizer import vectorize
 from ._mmd import made_gamma
 from ._owners import run_protocol
@@ -40,6 +40,10 @@ _CANDIDATES_A_ROW, _MOST_CANDIDATES = 8, 8_000
 _MOST_DRAWN = 10_000_000
 # Fewer synthetic rows of equal weight for each input of a model train none (`M2MClassifier`).
 _ROWS_AN_INPUT = 10
+GROUPS_IN_MEMORY = (
+    "Call X.compute() first, or set max_rows_per_group=None: nobody tells which rows of a Dask "
+    "collection's partitions are of one group."
+)
 _OWN_ROWS = "weights follow rows of the target without noise, and these are the owners' own"
 
 
@@ -278,18 +282,15 @@ def _check_partitions(summarizer: Any, y: Any, owners: Any, protocol: Sketches) 
     if owners is not None:
         raise ValueError("Leave `owners` out: of a Dask collection, the partitions are owners.")
     if summarizer.max_rows_per_group is not None:
-        raise ValueError(
-            "Set max_rows_per_group=None, or call X.compute() first: nobody tells which rows of a "
-            "Dask collection's partitions are of one group."
-        )
+        raise ValueError(GROUPS_IN_MEMORY)
     if isinstance(summarizer.ledger, dict):
         raise ValueError(
             "Give one ledger: partitions of a Dask collection are owners without one of their own."
         )
     if y is not None and protocol.label is None:
         raise ValueError(
-            "label is missing: rows of a Dask collection are not looked at for it. Give all labels "
-            "there can be, protocol=Sketches(label=[...]), or a range, label=(low, high)."
+            "label is missing, and nothing is read off a Dask collection. List all labels that "
+            "there can be, protocol=Sketches(label=[...]), or give a range, label=(low, high)."
         )
 
 
@@ -348,11 +349,7 @@ def label_column(protocol: Sketches, labels: NDArray | None) -> Column | None:
 def check_sketches(summarizer: Any) -> None:
     """Raise ValueError for parameters that say nothing to a protocol of sketches."""
     if summarizer.schema is None:
-        raise ValueError(
-            "schema is missing: protocol='sketches' needs the public range of every numeric "
-            "column, and the values of every other, such as schema=(0, 1) or {'age': (17, 90), "
-            "'job': ['clerk', 'farmer']}. Nothing is read off the data."
-        )
+        raise ValueError(NO_SCHEMA)
     if summarizer.reveal != "rows":
         raise ValueError(
             "Leave reveal='rows' with protocol='sketches': owners hand over neither rows nor "
@@ -361,8 +358,9 @@ def check_sketches(summarizer: Any) -> None:
     drawn = max(int(summarizer.n_select), int(summarizer._made_protocol().n_synthetic))
     if drawn > _MOST_DRAWN:
         raise ValueError(
-            f"n_select={summarizer.n_select} and n_synthetic of Sketches may be {_MOST_DRAWN:,} at "
-            "most: so many rows tell all that a sketch does, and more may not fit in memory."
+            f"n_select={summarizer.n_select} and n_synthetic of Sketches must be at most "
+            f"{_MOST_DRAWN:,}: so many rows tell all that a sketch does, and more may not fit in "
+            "memory."
         )
     summarizer._check_rows_public()
 

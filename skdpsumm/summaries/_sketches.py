@@ -21,7 +21,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._contract import check_groups, estimator
-from ..privacy._noise import derived_seed, secret_key
+from ..privacy._noise import derived_seed, forked, secret_key
 from ..schema._columns import Column, told
 from ..schema._groups import Groups
 from ..schema._reading import NoEstimator, Table, validate_table
@@ -435,10 +435,7 @@ class SketchOwner:
         if not isinstance(message, ReleaseSketch):
             raise TypeError(f"An owner cannot answer {type(message).__name__}.")
         if self._pid != os.getpid():
-            raise RuntimeError(
-                "This process is a fork of the one that made the owner. Answer there: each process "
-                "would release a sketch of its own."
-            )
+            raise forked("made the owner")
         if self._agreed not in (None, message.digest):
             raise ValueError(
                 "Ask for what this owner signed off: the message differs from it (see `digest`)."

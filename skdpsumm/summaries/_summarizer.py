@@ -35,7 +35,15 @@ from ._curator import (
 from ._mmd import Embedding, RowReader, check_bounds, check_gamma, made_gamma, read_rows
 from ._owners import DataOwner, PartitionOwners, run_protocol
 from ._parties import AbsentOwner, read_owners, read_owners_labels
-from ._private_summary import SketchDraft, ask_ledgers, check_sketches, draft_of, publish, warn_last
+from ._private_summary import (
+    GROUPS_IN_MEMORY,
+    SketchDraft,
+    ask_ledgers,
+    check_sketches,
+    draft_of,
+    publish,
+    warn_last,
+)
 from ._protocol import COSTS_NOTHING, Propose, Protocol
 from ._releases import RELEASES, OwnerValueRelease, OwnerValues
 from ._sketches import Sketches
@@ -49,8 +57,8 @@ _NO_LABELS = (
     "choice; did you mean X_target=?"
 )
 _LEFT_OUT = (
-    "{} of {} owners take no part: their rows cannot be read, or their labels are missing or of "
-    "another kind than those of most owners. dropped_owners_ tells which; mend their rows."
+    "Mend the rows of the owners in dropped_owners_: {} of {} owners take no part, because their "
+    "rows cannot be read, or their labels are missing or of another kind than those of most owners."
 )
 _ROUTED = ("X_target", "owners", "groups", "target_groups")
 _COINS, _VALUES = 10, 11  # keys of seeds, beside the curator's
@@ -531,15 +539,11 @@ default="propose"
     def _draft_of_partitions(self, X: Any, X_target: Any, owners: Any, of_owners: bool) -> _Draft:
         """Draft a run of one round with the partitions of a Dask collection as owners."""
         if self.max_rows_per_group is not None:
-            raise ValueError(
-                f"max_rows_per_group={self.max_rows_per_group!r} needs rows in memory: the "
-                "partitions of a Dask collection are owners, and nobody tells which of their rows "
-                "are of one group. Call X.compute() first, or set max_rows_per_group=None."
-            )
+            raise ValueError(GROUPS_IN_MEMORY)
         if not isinstance(self._made_protocol(), Propose):
             raise ValueError(
                 f"protocol={self.protocol!r} has many rounds, and partitions keep nothing between "
-                'them: use "propose" or "pool", or rows in memory.'
+                'them: set protocol="propose" or "pool", or call X.compute() first.'
             )
         if X_target is None or owners is not None:
             raise ValueError(
@@ -620,9 +624,9 @@ default="propose"
             warn_caller(_LEFT_OUT.format(misfits, len(draft.members)), UserWarning)
         if len(self.sample_indices_) < self.n_select:
             warn_caller(
-                f"n_select={self.n_select} is more than the rows received that "
-                "max_share_per_owner lets be chosen; lower it, or raise max_share_per_owner or the "
-                "protocol's parsimony: protocol=Propose(parsimony=...).",
+                f"Lower n_select={self.n_select}, or raise max_share_per_owner or the protocol's "
+                "parsimony, protocol=Propose(parsimony=...): owners sent fewer rows than that, or "
+                "fewer that max_share_per_owner lets you choose.",
                 UserWarning,
             )
 

@@ -361,7 +361,7 @@ class Estimate(NDArrayOperatorsMixin):
         for axis, k in enumerate(keys):
             if isinstance(k, str) and (axis >= len(labels) or k not in labels[axis]):
                 known = ", ".join(map(repr, labels[axis])) if axis < len(labels) else "no names"
-                raise KeyError(f"{k!r} is no entry of this estimate, which has {known}.")
+                raise KeyError(f"{k!r} is not an entry of this estimate, which has {known}.")
         return tuple(
             labels[axis].index(k) if isinstance(k, str) else k for axis, k in enumerate(keys)
         )

@@ -21,9 +21,9 @@ from ._positions import NamedRows, evaluate_rows
 _EPSILON_RANGE = (1e-4, 1e4)
 _EPSILON_TOLERANCE = 1e-3
 _CHOOSES = (
-    "{0} chooses what it counts when it sees the rows, so that the error of one function is not "
-    "known before. Ask {0}(...).predict_error(n_samples=...) for the errors of counts, or give a "
-    "sketcher of what is counted, such as SketchUnion([HistogramSketcher(), RFFSketcher()])."
+    "{0} chooses what it counts when it sees the rows, so nobody knows the error of one function "
+    "before the fit. Ask {0}(...).predict_error(n_samples=...) for the errors of counts, or give a "
+    "sketcher that does not choose, such as SketchUnion([HistogramSketcher(), RFFSketcher()])."
 )
 
 
@@ -46,7 +46,9 @@ class Plan:
         self.estimator, self.n_samples = estimator, n_samples
         known = estimator._known
         if known.is_for_all and n_features is None:
-            raise ValueError("n_features is needed where the schema is one range for all columns.")
+            raise ValueError(
+                "n_features is missing: the schema is one range for all columns. Give their number."
+            )
         if known.names is None:
             by_position = known.n_columns if known.keys is None else max(known.keys) + 1
             known = known.for_table(n_features or by_position)

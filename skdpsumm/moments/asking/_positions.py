@@ -38,9 +38,9 @@ _MOST_FEATURES_KEPT = 1000
 # Of points with so many numbers, all moves are kept: some 30 MB.
 _MOST_NUMBERS_KEPT = 100 * FEW_POINTS
 _NO_SERIES = (
-    "The columns of a question are NumPy arrays, no pandas Series: np.isin(rows['education'], "
-    "[...]), not rows['education'].isin([...]); and pd.isna(rows['education']), not "
-    "rows['education'].isna()."
+    "The columns of a question are NumPy arrays, not pandas Series: write "
+    "np.isin(rows['education'], [...]) for rows['education'].isin([...]), and "
+    "pd.isna(rows['education']) for rows['education'].isna()."
 )
 _JOIN = (
     "Join conditions with & (and), | (or) and ~ (not), each in brackets: (rows['age'] > 40) & "
@@ -114,7 +114,7 @@ class NamedRows(NDArrayOperatorsMixin):
             return getattr(np.asarray(self), name)
         names = self._columns.names or ()
         instead = f" Take the column as rows[{name!r}]." if name in names else ""
-        raise AttributeError(f"The rows of a question are an array, without {name!r}.{instead}")
+        raise AttributeError(f"The rows of a question are an array and have no {name!r}.{instead}")
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
@@ -343,9 +343,9 @@ def evaluate_rows(function: Callable[[Any], ArrayLike], rows: NamedRows) -> tupl
         known = values[~rows.absent()]
         if not np.all(np.isfinite(known)) or np.any(np.isinf(values)):
             raise ValueError(
-                "f returned NaN or infinite values for values of the columns; it must be finite, "
-                "and may be NaN only where a cell that it takes is missing. A mean over some rows "
-                "is a ratio: that of f, with 0 for the others, and that of the condition."
+                "f must return finite numbers, and NaN only where a cell that it reads is missing. "
+                "For a mean over some rows, let f be 0 for the others, and divide its mean by the "
+                "share of these rows."
             )
     return values.reshape(len(rows), -1), values.ndim == 1
 

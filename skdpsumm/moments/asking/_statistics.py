@@ -89,7 +89,7 @@ class StatisticsMixin:
         if isinstance(column, list | tuple | np.ndarray):
             raise ValueError(
                 f"column must be one column, by its name or its number; got {column!r}. Ask one "
-                "after the other; what columns have together, ask with `count` or `estimate`."
+                "after the other, or ask about several together with `count` or `estimate`."
             )
         return self._asked.index(column, "column")
 
@@ -98,7 +98,9 @@ class StatisticsMixin:
         j, model = self._column(column), self._model_answers
         if self._asked.values(j) is not None:
             if bins is not None:
-                raise ValueError(f"Column {self._asked.name(j)!r} has categories, and no bins.")
+                raise ValueError(
+                    f"Column {self._asked.name(j)!r} has categories; leave its bins out."
+                )
             return category_axis(self._asked, j)
         if bins is None and model is not None:
             return model_axis(model.model, j)
@@ -186,7 +188,7 @@ class StatisticsMixin:
         """
         which = [j for j in range(self._asked.n_columns) if self._asked.missing(j)]
         if not which:
-            raise ValueError("No column may lack values: the schema has none with missing=True.")
+            raise ValueError("No value can be missing: the schema has no column with missing=True.")
 
         def missing(X: NDArray) -> NDArray:
             return np.column_stack([absent(self._asked, X[:, j], j) for j in which])
@@ -411,7 +413,7 @@ class StatisticsMixin:
             if found.dtype != bool and not np.all((found >= 0) & (found <= 1)):
                 raise ValueError(
                     "count takes a condition, such as rows['age'] > 40, and this query returns "
-                    "other numbers than 0 to 1; the mean of a number is asked with `estimate`."
+                    "other numbers than 0 to 1. For the mean of a number, use `estimate`."
                 )
             return found
 
@@ -513,10 +515,7 @@ class StatisticsMixin:
             raise ValueError("q must lie in [0, 1].")
         model = self._model_answers
         if by is not None and model is None:
-            raise ValueError(
-                "Quantiles by groups are answered from the graphical model of a sketch that has "
-                "only histograms, or with inference='graphical'."
-            )
+            raise ValueError(_NEEDS_MODEL.format("quantile with by"))
         inverse = self._inverse(j, levels, _N_STEPS if by is None else _N_STEPS_BY)
         names = [f"{self._asked.name(j)} {level:.12g}" for level in levels]
         about = [f"the quantile {name}" for name in names]
@@ -767,9 +766,7 @@ class StatisticsMixin:
         n = int(np.prod(shape))
         if isinstance(normalize, str) or (len(axes) > 1 and n > _MOST_CELLS_OF_POINTS):
             raise ValueError(
-                f"A table of {n:,} cells, or of shares of a row or column, is answered from the "
-                "graphical model of a sketch that has only histograms, or with "
-                "inference='graphical'."
+                _NEEDS_MODEL.format(f"A table of {n:,} cells, or of shares of a row or column,")
             )
 
         def inside(rows: NDArray) -> NDArray:
@@ -813,7 +810,7 @@ class StatisticsMixin:
         if edges.ndim == 0:
             edges = np.linspace(low, high, int(edges) + 1)
         if edges.ndim != 1 or len(edges) < 2 or np.any(np.diff(edges) <= 0):
-            raise ValueError("bins must be a positive number of bins or increasing edges.")
+            raise ValueError(f"bins must be a positive number, or increasing edges; got {bins!r}.")
         if edges[0] < low or edges[-1] > high:
             raise ValueError(
                 f"bins reach outside the range ({low:g}, {high:g}) of column "
@@ -824,13 +821,19 @@ class StatisticsMixin:
     def _bound(self, j: int) -> tuple[float, float]:
         bound = self._asked.bound(j)
         if bound is None:
-            raise ValueError(f"Column {self._asked.name(j)!r} is not numeric.")
+            raise ValueError(
+                f"Column {self._asked.name(j)!r} is not numeric; ask `histogram` for its shares."
+            )
         return bound
 
     def _ranges(self, which: list[int]) -> NDArray:
         return np.array([self._bound(j) for j in which]).reshape(-1, 2)
 
 
+_NEEDS_MODEL = (
+    "{} needs a graphical model: use a sketch that has only histograms, or set "
+    "inference='graphical'."
+)
 # Of a number of rows.
 _COUNTS: dict[str, Any] = {
     "then": lambda t, n: np.clip(t, 0.0, 1.0) * n[..., None],

@@ -77,8 +77,8 @@ def warn_of_constants(truths: NDArray, hidden: NDArray, *, certain: bool = False
         then = (
             "The schema allows no other rows."
             if certain
-            else "If not, the sketch does not show such rows, or others, and `interval` reaches "
-            "from none to all of them."
+            else "If they are right, the sketch shows no such rows, or no others, and `interval` "
+            "reaches from none to all of them."
         )
         warn_caller(
             f"Check the spelling of categories and the range of thresholds: the question holds "
@@ -204,18 +204,18 @@ def warn_of_the_unexplained(
     if missed.any():
         worst = float(np.min(1 - rest[missed] / spread[missed]))
         warn_caller(
-            f"The sketch explains only {max(worst, 0.0):.0%} of {which} over the synthetic points. "
-            "It answers the rest as if columns were independent and rows even within bins, and "
-            "`noise_std_error` does not cover that. When you sketch again, give `step`, `edges` "
-            "or `n_bins` for the values asked, count columns together that you ask together "
-            "(marginals=[['a', 'b']]), or use fewer columns or more n_components.",
+            "When you sketch again, give `step`, `edges` or `n_bins` for the values asked, count "
+            "columns together that you ask together (marginals=[['a', 'b']]), or use fewer columns "
+            f"or more n_components. The sketch explains only {max(worst, 0.0):.0%} of {which} over "
+            "the synthetic points. It answers the rest as if columns were independent and rows "
+            "even within bins, and `noise_std_error` does not cover that.",
             AnswerWarning,
         )
     elif wide.any():
         warn_caller(
-            f"{hidden.max():.0%} of the rows decide {which} by where in their bins they are, which "
-            "the sketch does not tell. `interval` allows for all of it. When you sketch again, "
-            "give `edges` in the schema at the values asked, or `step` if values are on a grid.",
+            "When you sketch again, give `edges` in the schema at the values asked, or `step` if "
+            f"values are on a grid: {hidden.max():.0%} of the rows decide {which} by where in "
+            "their bins they are, which the sketch does not tell. `interval` allows for all of it.",
             AnswerWarning,
         )
     return bool(missed.any() or wide.any())
@@ -274,11 +274,11 @@ def warn_of_coarse_bins(model: MomentRegression, columns: TableSchema) -> None:
         off = mass[place] * missed.max(initial=0.0)
         if off > max(least, 3 * model.sketch.linear_noise_std(slope)[0]):
             at_an_end = place in (0, len(mass) - 1)
-            beyond = " Values beyond the range are there, too: is it right?" * at_an_end
+            beyond = " Check the range: values beyond it are in this bin, too." * at_an_end
             warn_caller(
-                f"Column {columns.name(j)!r}: {mass[place]:.0%} of the rows are in one bin, from "
-                f"{left:g} to {right:g}, so that its mean may be off by {off:.3g} beside the "
-                "noise. When you sketch it again, divide this bin: give `edges` in the schema, or "
-                f"`step` if values are on a grid, or more `n_bins`.{beyond}",
+                f"When you sketch column {columns.name(j)!r} again, give `edges` in the schema, "
+                "`step` if values are on a grid, or more `n_bins`. "
+                f"{mass[place]:.0%} of the rows are in one bin, from {left:g} to {right:g}, so the "
+                f"mean may be off by {off:.3g}, beside the noise.{beyond}",
                 AnswerWarning,
             )

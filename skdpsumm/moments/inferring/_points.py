@@ -230,9 +230,8 @@ def check_answerable(feature_map: FeatureMap, columns: TableSchema, prior: Any) 
         low, high = columns.bound(j) or (0.0, 1.0)
         if max(-low, high) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
             raise ValueError(
-                f"The range of column {columns.name(j)!r} is {(low, high)}: to be answered from, "
-                f"it must be within {LARGEST_BOUND:g} and {1 / LARGEST_BOUND:g} wide; state the "
-                "column in another unit."
+                f"State column {columns.name(j)!r} in another unit: its range is {(low, high)}, "
+                f"and must be within {LARGEST_BOUND:g}, and at least {1 / LARGEST_BOUND:g} wide."
             )
     for part in feature_map.parts():
         for j in range(columns.n_columns):

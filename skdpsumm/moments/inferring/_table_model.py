@@ -106,7 +106,9 @@ class TableModel:
         self._seed = int(np.random.default_rng(rng).integers(2**63))
         groups = counted_groups(sketch)
         if not groups:
-            raise ValueError("The sketch has no histogram, which a graphical model is made of.")
+            raise ValueError(
+                "A graphical model needs a sketch with a histogram, and this has none."
+            )
         self.cells: list[ColumnCells] = [
             column_cells(schema, groups, j) for j in range(schema.n_columns)
         ]

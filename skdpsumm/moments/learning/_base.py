@@ -284,8 +284,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             known = ~absent(columns, points[:, target], target)
             if not known.any():
                 raise ValueError(
-                    f"Column {columns.name(target)!r} holds no value in the synthetic rows, so "
-                    "that nothing can be learnt of it."
+                    f"Column {columns.name(target)!r} is missing in all synthetic rows, so no "
+                    "model can learn it: use a larger epsilon, more rows or fewer columns."
                 )
             points, weights = points[known], weights[known] / weights[known].sum()
         self._columns = _all_but(columns, target)
@@ -401,7 +401,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         if self.holds_private_data:
             raise ValueError(
                 "coefficients are those of the rows that were sketched, and this model is for "
-                "X_target: call from_sketch without it."
+                "X_target: call from_sketch without X_target."
             )
         table, target = self._table, self._target
         if not self._is_graphical(self.sketch_.feature_map):
@@ -677,7 +677,7 @@ def _warn_of_the_unconnected(sketch: PrivateSketch, columns: TableSchema, target
     pair = [j if columns.names is None else columns.name(j) for j in (unseen[0], target)]
     warn_caller(
         "Leave the sketcher out, or count pairs with the target "
-        f"(HistogramSketcher(marginals=[{pair!r}, ...])). The sketch tells nothing of how {name!r} "
+        f"(HistogramSketcher(marginals=[{pair!r}, ...])). The sketch does not tell how {name!r} "
         f"goes with {told}, of {len(inputs)} inputs, and the model takes them to be independent.",
         AnswerWarning,
     )
@@ -719,9 +719,9 @@ def _message(columns: TableSchema, target: int, hidden: list[int], share: float)
     told = first_of([repr(columns.name(j)) for j in hidden])
     pair = [j if columns.names is None else columns.name(j) for j in (hidden[0], target)]
     return (
-        f"The sketch explains only {share:.0%} of how {name!r} goes with {told}, of "
-        f"{columns.n_columns - 1} inputs, over the synthetic points. Of the rest the model learns "
-        "nothing and may be far worse than one that sees the rows. Sketch histograms of pairs with "
-        f"the target (HistogramSketcher(marginals=[{pair!r}, ...])); or fewer columns, more "
-        "n_components, a smaller gamma."
+        f"Sketch histograms of pairs with the target (HistogramSketcher(marginals=[{pair!r}, "
+        "...])), fewer columns, more n_components or a smaller gamma. The sketch explains only "
+        f"{share:.0%} of how {name!r} goes with {told}, of {columns.n_columns - 1} inputs, over "
+        "the synthetic points. The model learns nothing about the rest, and may be far worse than "
+        "one that sees the rows."
     )

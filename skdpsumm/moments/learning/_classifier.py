@@ -220,10 +220,9 @@ class M2MClassifier(ClassifierMixin, BaseImplicitM2M):
         known = columns.values(target)
         if known is None:
             raise ValueError(
-                f"Column {columns.name(target)!r} of the sketch would be learnt, and it is not "
-                "categorical. Name the column of the label as `target` of from_sketch (None is "
-                "the last one); it must have been sketched as a Categorical. "
-                "M2MRegressor learns numbers."
+                f"The target, column {columns.name(target)!r} of the sketch, is not categorical. "
+                "Set `target` of from_sketch to the column of the label (None is the last one), "
+                "which must be a Categorical; or use M2MRegressor, which learns numbers."
             )
         self.classes_ = np.unique(np.array(known))  # as those of `estimator_`
 

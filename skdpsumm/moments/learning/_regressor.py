@@ -105,14 +105,16 @@ class M2MRegressor(RegressorMixin, BaseImplicitM2M):
             return Numeric(*self.y_bounds)
         except (TypeError, ValueError):
             pass
-        raise ValueError(f"y_bounds must be finite numbers low < high, got {self.y_bounds!r}.")
+        raise ValueError(
+            f"y_bounds must be a pair of finite numbers low < high, got {self.y_bounds!r}."
+        )
 
     def _set_target(self, columns, target):
         if columns.values(target) is not None:
             raise ValueError(
-                f"Column {columns.name(target)!r} of the sketch would be learnt, and it is "
-                "categorical. Name the column of the number as `target` of from_sketch (None is "
-                "the last one); M2MClassifier learns classes."
+                f"The target, column {columns.name(target)!r} of the sketch, is categorical. Set "
+                "`target` of from_sketch to the column of the number (None is the last one), or "
+                "use M2MClassifier, which learns classes."
             )
 
     def _training_target(self, target):
