@@ -454,11 +454,15 @@ WRONG = {
         LABELS,
         "keeps private rows",
     ),
-    "own bound": ({"estimator": Spy(max_rows_per_group=3)}, LABELS, "said once"),
+    "own bound": (
+        {"estimator": Spy(max_rows_per_group=3)},
+        LABELS,
+        "set max_rows_per_group on PrivateSearchCV",
+    ),
     "own bound and none": (
         {"estimator": Spy(max_rows_per_group=3), "max_rows_per_group": None},
         None,
-        "said once",
+        "set max_rows_per_group on PrivateSearchCV",
     ),
     "own bound of a sketcher": (
         {
@@ -468,7 +472,7 @@ WRONG = {
             "delta": 1e-6,
         },
         None,
-        "said once",
+        "set max_rows_per_group on PrivateSearchCV",
     ),
     "chosen": ({"choices": {"max_rows_per_group": [1, 2]}}, LABELS, "which the search sets itself"),
     "claims rows": ({"estimator": Spy(unit="one row")}, LABELS, "claims to protect one row"),

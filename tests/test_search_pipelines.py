@@ -285,18 +285,18 @@ def test_arrays_with_names():
         (make_column_transformer((PublicVectorizer([["a", "b"]]), ["height"])), "not among"),
         (
             make_column_transformer((WORDS, make_column_selector(dtype_include=object))),
-            "chooses columns by a function",
+            "Name the columns of the ColumnTransformer",
         ),
         (
             make_column_transformer(NUMBERS, remainder="passthrough"),
-            "list its words in",
+            "List its words in",
         ),
         ("passthrough", "'job' must hold finite numbers"),
     ],
 )
 def test_names_that_are_not_listed_cost_nothing(first, message):
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-5)
-    rows = FRAME.replace({"job": {"c": "secret"}}) if "list its words" in message else FRAME
+    rows = FRAME.replace({"job": {"c": "secret"}}) if "List its words" in message else FRAME
     with pytest.raises(ValueError, match=message) as caught:
         search(make_pipeline(first, LEARNER), {}, ledger=ledger).fit(rows, NAMES)
     assert "secret" not in str(caught.value)
@@ -686,7 +686,7 @@ def takes_floats(rows):
         (
             [FunctionTransformer(lambda rows: rows.map(lambda v: float(len(str(v)))))],
             TABLE[["kids"]],
-            "do not make the same of a table with the dtypes of X",
+            "Convert the columns of X first",
         ),
     ],
 )

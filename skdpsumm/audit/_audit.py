@@ -183,8 +183,8 @@ def _check(delta: Any, n_trials: Any, confidence: Any, statistic: Any, family: A
         )
     if not isinstance(n_trials, Integral) or n_trials < _FEWEST_TRIALS:
         raise ValueError(
-            f"n_trials must be an integer of at least {_FEWEST_TRIALS}, got {n_trials!r}; "
-            "fewer trials cannot show anything."
+            f"n_trials must be an integer of at least {_FEWEST_TRIALS}, got {n_trials!r}: fewer "
+            "trials cannot show anything."
         )
     if not 0.5 < confidence < 1:
         raise ValueError(f"confidence must lie in (0.5, 1), got {confidence!r}.")

@@ -339,13 +339,13 @@ def _check(summarizer: Any, side: str) -> None:
         )
     if summarizer.target_is_owners:
         raise ValueError(
-            "target_is_owners=True is not supported here: the target of the audit is no owner's. "
-            "Audit with target_is_owners=False; the two costs add up."
+            "Audit with target_is_owners=False: the target of the audit belongs to no owner. With "
+            "True, the two costs add up."
         )
     if summarizer.max_rows_per_group is not None:
         raise ValueError(
-            "max_rows_per_group of a PrivateMMDSummarizer is not supported here; build a pair of "
-            "targets or owners by hand."
+            "max_rows_per_group of a PrivateMMDSummarizer is not supported here: set it to None, "
+            "or build a pair of targets or owners by hand."
         )
 
 

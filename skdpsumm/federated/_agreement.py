@@ -120,10 +120,11 @@ class Agreement:
         _check_keys(self.keys, self.owners)
         if self.labels_dtype not in LABEL_DTYPES or self.labels in self.schema.names:
             raise ValueError(
-                f"labels must be no column of the schema, and labels_dtype one of {LABEL_DTYPES}."
+                "labels must not be a column of the schema, and labels_dtype must be one of "
+                f"{LABEL_DTYPES}."
             )
         if self.rows is None and self.sketch is None:
-            raise ValueError("An agreement needs `rows`, `sketch` or both: what will be asked.")
+            raise ValueError("An agreement needs a table `rows`, `sketch` or both.")
         if self.rows is not None:
             self.protocol()  # checks them
             self.shares()
@@ -155,8 +156,7 @@ class Agreement:
         lacking = {"owners", "schema", "keys"} - set(table)
         if unknown or lacking:
             raise ValueError(
-                f"The agreement has unknown entries {sorted(unknown)}, or lacks some: "
-                f"{sorted(lacking)}."
+                f"The agreement has unknown entries {sorted(unknown)}, and lacks {sorted(lacking)}."
             )
         return cls(**{**table, "schema": _schema_from(table["schema"])})
 
@@ -196,9 +196,9 @@ class Agreement:
             )
         unknown = set(given) - set(_CURATOR)
         if unknown or "n_select" not in given:
-            raise ValueError(f"rows lacks n_select, or has unknown entries {sorted(unknown)}.")
+            raise ValueError(f"rows must have n_select; its unknown entries are {sorted(unknown)}.")
         if not isinstance(given.get("random_state"), int):
-            raise ValueError("rows.random_state must be an int: owners check the map with it.")
+            raise ValueError("rows.random_state must be an int, with which owners check the map.")
         # Told when the agreement is read, and not when owners have signed it.
         validate_parameter_constraints(_ROWS, given, caller_name="Agreement")
         return _made("rows.protocol", part, _PROTOCOLS)
@@ -253,9 +253,11 @@ class Agreement:
         ]
         unknown = set(given) - set(_RELEASE)
         if not parts or unknown:
-            raise ValueError(f"sketch needs sketchers; unknown entries: {sorted(unknown)}.")
+            raise ValueError(
+                f"sketch must have sketchers; its unknown entries are {sorted(unknown)}."
+            )
         if not isinstance(given.get("random_state"), int):
-            raise ValueError("sketch.random_state must be an int: maps must be equal to be added.")
+            raise ValueError("sketch.random_state must be an int, so that sketches can be added.")
         common = {"schema": self.schema, **given, **own}
         made = parts[0].set_params(**common) if len(parts) == 1 else SketchUnion(parts, **common)
         made._validate_params()
@@ -285,8 +287,8 @@ def _names(parameter: str, names: Any) -> list[str]:
 def _check_keys(keys: Any, owners: list[str]) -> None:
     if CURATOR in owners or not isinstance(keys, Mapping) or set(keys) != {CURATOR, *owners}:
         raise ValueError(
-            "keys must have a table for the curator and for each owner, and for no others: "
-            "[keys.curator]. No owner is named curator."
+            "keys must have a table for the curator, [keys.curator], and for each owner, and no "
+            "others. No owner can be named curator."
         )
     for name, public in keys.items():
         if not set(public) <= {"sign", "seal", "node"}:
@@ -330,7 +332,7 @@ def _n_names(key: str) -> int:
         return 1
     first, last = found[2], found[3]
     if max(len(first), len(last)) > 9 or int(first) > int(last):  # nor are long numbers read
-        raise ValueError(f"schema: {key[:80]!r} is no range of names, or one that is too long.")
+        raise ValueError(f"schema: {key[:80]!r} is not a range of names, or is too long.")
     return int(last) - int(first) + 1
 
 

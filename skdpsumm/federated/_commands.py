@@ -126,8 +126,7 @@ def new(arguments: Sequence[str]) -> int:
     for name in given.names:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", Path(name).name):
             raise ValueError(
-                f"{name!r} is no name of a party: take letters, digits, hyphens and underscores, "
-                "for it is a name in TOML files, too."
+                f"{name!r} cannot name a party: use letters, digits, hyphens and underscores only."
             )
     for name in given.names:
         folder = make_folder(name, new=True)
@@ -243,7 +242,7 @@ def _keep(command: list[str], environment: dict[str, str]) -> int:
         crashed = status < 0 or status in _LOST
         if runner.stopped or not crashed or time.monotonic() - lost > _PATIENCE_SECONDS:
             return status
-        print("The SuperLink does not take this node yet; it is tried again.", flush=True)
+        print("The SuperLink does not take this node yet; trying again.", flush=True)
         runner.pause(_PAUSE_SECONDS)
 
 
@@ -315,7 +314,7 @@ def superlink(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     agreement = Agreement.load(CuratorSite.load(given.curator).agreement)
     if any("node" not in agreement.keys[owner] for owner in agreement.owners):
-        raise ValueError("The agreement needs `node` among the keys of each owner.")
+        raise ValueError("Add `node` to the keys of each owner in the agreement.")
     home = given.curator.absolute().parent
     inner = make_folder(home / "flwr")
     _gate.write_certificate(inner, ["127.0.0.1"], days=3650)
@@ -371,7 +370,7 @@ def _wait_for(connection: Path, child: subprocess.Popen | None = None) -> None:
                 if caller.connect_ex(("127.0.0.1", int(port))) == 0:
                     return
         time.sleep(0.1)
-    raise ConnectionError("Flower's SuperLink does not run, or did not start: see what it says.")
+    raise ConnectionError("Flower's SuperLink does not run, or did not start: read its output.")
 
 
 def _register(agreement: Agreement, home: Path) -> None:

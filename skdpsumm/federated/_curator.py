@@ -80,7 +80,7 @@ class FederatedRun:
     def rows(self) -> pa.Table:
         """The chosen rows, in the order chosen, as the schema reads them, with their labels."""
         if self.curator is None:
-            raise ValueError("No rows were chosen: the agreement has no table `rows`.")
+            raise ValueError("No rows were chosen, because the agreement has no table `rows`.")
         schema = self.agreement.schema
         codes = [self.codes[origin] for origin in self.curator.chosen]
         cells = cells_of(schema, np.reshape(codes, (len(codes), schema.n_columns)))
@@ -188,14 +188,14 @@ def run_over_grid(
     """
     if curator is not None and curator.terms.max_rows_per_group is not None:
         raise ValueError(
-            "Owners over Flower bound no groups, so that a curator with "
-            f"max_rows_per_group={curator.terms.max_rows_per_group!r} would get no answers. Make "
-            "it with max_rows_per_group=None, to protect single rows."
+            "Make the curator with max_rows_per_group=None, to protect single rows: over Flower, "
+            "owners cannot protect groups, and would not answer with "
+            f"max_rows_per_group={curator.terms.max_rows_per_group!r}."
         )
     if not min_owners >= 1:  # with none, the target would be charged and nobody asked
         raise RunEndedError(f"min_owners must be at least 1, got {min_owners}.")
     if not keys.are(agreement.keys[CURATOR]):
-        raise RunEndedError("keys are not those that the agreement has of the curator.")
+        raise RunEndedError("keys must be the curator's keys in the agreement.")
     run, desk = FederatedRun(agreement, curator), Desk(agreement, keys, run_id)
     nodes = find_nodes(grid, agreement.owners, wait)
     run.leave_out("sign", {o: "is not connected" for o in agreement.owners if o not in nodes})
@@ -326,7 +326,7 @@ class CuratorSite:
             (self.tickets / hashlib.sha256(ticket.encode()).hexdigest()).unlink()
             make_folder(folder, new=True)  # no run is done twice
         except OSError:
-            raise RuntimeError("This run was not started by the curator's `run`.") from None
+            raise RuntimeError("Start the run with the curator's command `run`.") from None
         output = (folder / "output.txt").open("x")
         try:
             with output, redirect_stdout(output), redirect_stderr(output):
@@ -354,7 +354,9 @@ class CuratorSite:
 
     def _make_curator(self, agreement: Agreement) -> Curator:
         if self.target is None:
-            raise RunEndedError("The agreement has rows chosen: set `target`, the table to match.")
+            raise RunEndedError(
+                "Set `target`, the table to match: under the agreement, rows are chosen."
+            )
         # Before the target is read.
         ledger = None if self.ledger is None else PrivacyLedger.open(self.ledger)
         try:

@@ -106,7 +106,7 @@ class Keys:
         """
         path = Path(path).expanduser()
         if path.stat().st_mode & 0o077:
-            raise ValueError(f"Others can read {path.name}: run `chmod 600 {path.name}`.")
+            raise ValueError(f"Run `chmod 600 {path.name}`: others can read this file of keys.")
         parts = path.read_bytes().split(_PEM_END)[:-1]
         keys = [serialization.load_pem_private_key(part + _PEM_END, None) for part in parts]
         match keys:

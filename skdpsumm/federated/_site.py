@@ -119,10 +119,13 @@ class OwnerSite:
         """
         ours = self._agreed
         if self.name not in ours.owners:
-            raise ValueError(f"The agreement names no owner {self.name!r}: {ours.owners}.")
+            raise ValueError(
+                f"name={self.name!r} is not an owner in the agreement, which has {ours.owners}."
+            )
         if not Keys.load(self.keys).are(ours.keys[self.name]):
             raise ValueError(
-                f"The agreement has other keys of {self.name!r} than {self.keys.name}."
+                f"The keys of {self.name!r} in the agreement are not those of {self.keys.name}: "
+                "correct one of the two."
             )
         return ours
 

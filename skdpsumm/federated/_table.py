@@ -160,7 +160,7 @@ def _numbers(texts: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Chunked
     except pa.ArrowInvalid:
         pass  # its text quotes a cell
     wanted = "truth value" if pa.types.is_boolean(kind) else "number"
-    raise ValueError(f"Column {name!r} holds text that is no {wanted}.")
+    raise ValueError(f"Column {name!r} holds text that is not a {wanted}.")
 
 
 def _labels(column: pa.ChunkedArray, agreement: Agreement) -> NDArray:
@@ -170,7 +170,7 @@ def _labels(column: pa.ChunkedArray, agreement: Agreement) -> NDArray:
     elif column.type != kind:
         column = pc.cast(column, kind)  # which refuses what would be changed
     if column.null_count:
-        raise ValueError(f"Column {name!r} has missing values.")
+        raise ValueError(f"Column {name!r} has missing labels; leave out such rows.")
     y = column.to_numpy()
     return y.astype(np.str_) if agreement.labels_dtype == "string" else y
 

@@ -236,7 +236,7 @@ def rows_of(
     if labels_dtype and not _label_fits(arrays["y"], labels_dtype):
         raise ValueError("sent labels of another dtype than agreed")
     if labels_dtype == "string" and not _is_text(arrays["y"]):
-        raise ValueError("sent labels that are no text")
+        raise ValueError("sent labels that are not text")
     if labels_dtype == "float64" and not np.isfinite(arrays["y"]).all():
         raise ValueError("sent labels that are not finite")
     return Rows(**arrays)

@@ -96,9 +96,8 @@ class Leaf:
         name = f"{self.budget}max_rows_per_group"
         if given.get(name) not in (None, bound):
             raise ValueError(
-                f"The estimator has {name}={given[name]!r} of its own, and the search "
-                f"{bound!r}: what is protected is said once, as max_rows_per_group of "
-                "PrivateSearchCV; set it to None on the estimator."
+                f"The estimator has {name}={given[name]!r} of its own, and the search {bound!r}: "
+                "set max_rows_per_group on PrivateSearchCV, and None on the estimator."
             )
         if name in given:
             values[name] = bound
@@ -173,7 +172,8 @@ def cost_of(step: Any) -> Any:
     """Return what a fitted step says that it cost."""
     if not isinstance(getattr(step, "privacy_", None), PrivacyGuarantee):
         raise ValueError(
-            f"{type(step).__name__} states no privacy_ of its rows, so no search can be priced."
+            f"{type(step).__name__} has no privacy_ after fit, so the search has no price: take a "
+            "private learner of skdpsumm."
         )
     return step.privacy_.mechanism
 

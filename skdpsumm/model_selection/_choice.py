@@ -75,15 +75,15 @@ class ChoiceNoise:
     def advice(self) -> str:
         """What to say where the choice is mostly noise."""
         apart = (
-            f"Candidates whose mean scores differ by less than {self.difference:.2g} of "
-            f"{self.size:.4g} were told apart by chance."
+            f"candidates whose mean scores differ by less than {self.difference:.2g} of "
+            f"{self.size:.4g} were told apart by chance"
             if self.difference < self.size
-            else "The released sum tells no two of them apart."
+            else "the released sum tells no two of them apart"
         )
         return (
-            f"The choice among candidates is mostly noise. {apart} A plain fit of the estimator as "
-            f"it is will probably be better: {self._of_fit}. `expected_noise(n_samples)` tells how "
-            "many rows a search needs, before anything is charged."
+            "Fit the estimator as it is, which will probably be better, or give the search more "
+            "rows: `expected_noise(n_samples)` tells how many, before anything is charged. The "
+            f"choice among candidates is mostly noise: {apart}, and {self._of_fit}."
         )
 
     @property

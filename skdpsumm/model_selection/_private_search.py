@@ -469,8 +469,8 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     def _make_score(self, plan: RunPlan) -> PrivateScore:
         if not (is_classifier(self.estimator) or is_regressor(self.estimator)):
             raise ValueError(
-                f"{type(self.estimator).__name__} is neither a classifier nor a regressor, and the "
-                "search scores predictions of labels."
+                f"estimator must be a classifier or a regressor, whose predictions a search can "
+                f"score; {type(self.estimator).__name__} is neither."
             )
         default = "accuracy" if is_classifier(self.estimator) else "neg_absolute_error"
         scoring: Any = default if self.scoring is None else self.scoring

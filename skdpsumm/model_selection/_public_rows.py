@@ -28,11 +28,18 @@ from sklearn.utils._indexing import _get_column_indices
 
 from ..schema._columns import Categorical, Numeric, read_cells
 from ..schema._columns import Column as Described
-from ..schema._reading import CellError, cell_error, finite_numbers, is_missing, read_column
+from ..schema._reading import (
+    TWO_NAMES,
+    CellError,
+    cell_error,
+    finite_numbers,
+    is_missing,
+    read_column,
+)
 from ..schema._schema import as_schema, stratified
 
 _NO_NUMBER = (
-    "must hold finite numbers, for it is read without a schema; list its words in the `schema` of "
+    "must hold finite numbers, because no schema describes it. List its words in the `schema` of "
     "the learner, or of a PublicVectorizer in the first step, or leave the column out."
 )
 
@@ -110,8 +117,8 @@ def _positions(schema: Any, chosen: Any) -> list[int]:
     """Return the positions of columns that are named: a function may look at types, or rows."""
     if callable(chosen):
         raise ValueError(
-            "A ColumnTransformer chooses columns by a function, such as one of their dtypes, which "
-            "a single row can change; give their names, or a PublicVectorizer the whole table."
+            "Name the columns of the ColumnTransformer, or give a PublicVectorizer the whole "
+            "table: a function that chooses columns, such as by dtype, depends on private rows."
         )
     return [int(j) for j in _get_column_indices(schema, chosen)]
 
@@ -247,7 +254,7 @@ class Reading:
         """
         names = list(getattr(schema, "columns", [f"x{j}" for j in range(schema.shape[1])]))
         if len(set(names)) < len(names):
-            raise ValueError("X has two columns of the same name; rename one.")
+            raise ValueError(TWO_NAMES)
         schemas: list[list[Described]] = [[] for _ in names]
         plain = set()
         for estimator in estimators:
@@ -323,9 +330,9 @@ def _check_plain(step: Any) -> None:
     """Raise ValueError for what is there for categories, or missing values, of a raw table."""
     if isinstance(step, OneHotEncoder | OrdinalEncoder | TargetEncoder | SimpleImputer):
         raise ValueError(
-            f"{type(step).__name__} reads the table itself, which a search does through a schema: "
-            "put PublicVectorizer(schema) in its place, where Categorical lists the public values "
-            "of a column, and missing=True says that cells may be missing."
+            f"Put PublicVectorizer(schema) in the place of {type(step).__name__}: a search reads "
+            "the table through a schema only. There, Categorical lists the public values of a "
+            "column, and missing=True says that cells may be missing."
         )
 
 

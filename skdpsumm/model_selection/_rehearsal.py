@@ -163,8 +163,8 @@ class Rehearsal:
         candidate = self.candidate(params)
         if not self.reading.covers(Reading.of([candidate], self.schema)):
             raise ValueError(
-                "It reads tables through another schema than the candidates that are always tried; "
-                "give schemas in lists, in a grid of at most 100 candidates, which are all tried."
+                "It has another schema than the candidates that are always tried; give schemas in "
+                "lists, in a grid of at most 100 candidates, which are all tried."
             )
         _check_steps(candidate, self)
         candidate = self._price(candidate).affordable()
@@ -205,7 +205,7 @@ class Rehearsal:
         told = f"; any of these would do: {'; '.join(remedies)}" if remedies else ""
         return (
             f"{len(expensive)} of {n_tried} candidates that were tried cost more than a run of the "
-            f"search may, whatever their epsilon, for a row's curvature costs by itself in "
+            f"search may, whatever their epsilon, because a row's curvature costs by itself in "
             f"{' and '.join(kinds)} with mechanism='objective': {_shown(expensive)}{told}."
         )
 
@@ -260,9 +260,9 @@ class Rehearsal:
         same = np.allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-5)
         if not (same and np.array_equal(good, also_good)):
             raise ValueError(
-                "The steps before the learner do not make the same of a table with the dtypes of X "
-                "as of the same table read as the search does, with numbers as float64 and "
-                "categories as they are listed: convert the columns of X to these types first."
+                "Convert the columns of X first, numbers to float64 and categories to the types "
+                "that the schema lists: the steps before the learner treat X's own dtypes in "
+                "another way, and the search reads tables in these types."
             )
         self._checked.append(unfitted)
 
@@ -284,8 +284,7 @@ def _refusal(failed: Failed) -> Exception:
         for reason, some in reasons.items()
     ]
     return ValueError(
-        "\n".join(told) + " Take it out, so that no search fails by the luck of the draw; nothing "
-        "was charged."
+        "\n".join(told) + " Take it out, so that no search fails by chance; nothing was charged."
     )
 
 
@@ -408,10 +407,13 @@ def _check_learner(step: Any, adjacency: str, bound: Any) -> None:
     if getattr(step, "holds_private_data", False):
         raise ValueError(
             f"{name} keeps private rows to answer from, and cannot be the result of a search; take "
-            "TDDL or TDIL, which release a predictor."
+            "a TDDL or TDIL learner, which releases a predictor."
         )
     if step.privacy_.adjacency != adjacency:
-        raise ValueError(f"{name} claims {step.privacy_.adjacency!r}, whatever its adjacency.")
+        raise ValueError(
+            f"{name} claims {step.privacy_.adjacency!r} with adjacency={adjacency!r}; set the "
+            "search's adjacency to what it claims."
+        )
     if step.privacy_.unit != unit_of(bound):
         raise ValueError(
             f"{name} claims to protect {step.privacy_.unit}, whatever its max_rows_per_group."
@@ -427,10 +429,9 @@ def _check_steps(candidate: Any, rehearsal: Rehearsal) -> None:
     for step, columns in meetings(candidate, rehearsal.schema):
         if step is not learner and _learns(step, columns, rehearsal):
             raise ValueError(
-                f"{type(step).__name__} learns from the rows, and the search shows it public ones "
-                "alone, uniform in [0, 1], which tell nothing of your columns: put "
-                "PublicVectorizer(schema) with what is public of them before it, or in its place, "
-                "or fit it to public rows of yours and wrap it in FrozenEstimator."
+                f"{type(step).__name__} learns from rows, and a search must not show it private "
+                "ones. Put PublicVectorizer(schema) before it, or in its place. Or fit it to "
+                "public rows of your own, and wrap it in FrozenEstimator."
             )
 
 
@@ -443,8 +444,8 @@ def _without_labels(step: Any, X: Any, y: NDArray) -> Any:
         clone(step).fit(X, None)
     except Exception as error:
         raise ValueError(
-            f"{type(step).__name__} learns from labels, and the search shows it those of public "
-            "rows alone, which tell nothing: leave it out."
+            f"Leave out {type(step).__name__}: it learns from labels, and a search must not show "
+            "it private ones."
         ) from error
     return found
 

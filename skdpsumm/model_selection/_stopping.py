@@ -85,7 +85,9 @@ def plan_runs(law: Stopping, epsilon: float, delta: float) -> RunPlan:
         return RunPlan(epsilon, delta, lost, lost)
     plan = _plan_pure(law, epsilon) if delta == 0 else _plan_gaussian(law, epsilon, delta)
     if not plan.total.epsilon(delta) <= epsilon * (1 + 1e-12):  # whatever the solvers did
-        raise ArithmeticError(f"No budget of base runs was found for epsilon={epsilon!r}.")
+        raise ArithmeticError(
+            f"No budget of one run was found for epsilon={epsilon!r}; try another epsilon."
+        )
     return plan
 
 
@@ -145,9 +147,9 @@ def check_ledger(
         largest = _largest(ledger, law, epsilon, delta, neighbours)
         fits = f"epsilon={largest:.3g} would fit" if largest else "no epsilon would fit"
         refusal += (
-            f" That is the price of a search with epsilon={epsilon:g} and delta={delta:g} where "
-            f"losses are added up as Gaussian ones; {fits}. With delta=0 a search counts as its "
-            "epsilon, as long as all other charges are pure."
+            f" That is the price of a search with epsilon={epsilon:g} and delta={delta:g} in a "
+            f"ledger of Gaussian noise; {fits}. With delta=0 a search counts as its epsilon, as "
+            "long as all other charges have delta=0."
         )
     if refusal:
         raise BudgetExceededError(refusal)

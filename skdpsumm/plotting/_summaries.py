@@ -321,8 +321,8 @@ class OwnersDisplay(Display):
         check_is_fitted(summarizer, "owner_counts_")
         if not summarizer.privacy_.target.mechanism.unprotected:
             raise ValueError(
-                "owner_counts_ is exact and private, so no picture is drawn of it. Pay for a "
-                "release: OwnersDisplay.from_release(summarizer.noisy_owner_values(epsilon))."
+                "Pay for a release, and draw it with OwnersDisplay.from_release("
+                "summarizer.noisy_owner_values(epsilon)): owner_counts_ is exact and private."
             )
         counts = summarizer.owner_counts_
         return cls(counts, label="number of rows in the summary").plot(ax)

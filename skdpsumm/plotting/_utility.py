@@ -208,7 +208,7 @@ class PrivacyUtilityDisplay(Display):
         params = estimator.get_params(deep=True)
         if param_name not in params:
             raise ValueError(
-                f"param_name={param_name!r} is no parameter of {type(estimator).__name__}; give "
+                f"param_name={param_name!r} is not a parameter of {type(estimator).__name__}; name "
                 "that of the part which spends the budget, such as 'sketcher__epsilon'."
             )
         scorer = check_scoring(estimator, scoring)
@@ -318,7 +318,7 @@ class PrivacyUtilityDisplay(Display):
         """
         adjacencies = {sketch.privacy.adjacency for sketch in sketches}
         if len(adjacencies) != 1:
-            raise ValueError(f"sketches must be of one adjacency, got {sorted(adjacencies)}.")
+            raise ValueError(f"sketches must have one adjacency, got {sorted(adjacencies)}.")
         epsilons = check_epsilons([sketch.privacy.epsilon(delta) for sketch in sketches])
         answers = [
             statistic(M2MEstimator.from_sketch(sketch, random_state=random_state))
