@@ -11,6 +11,7 @@ the user guide run one after the other, as one program.
 import ast
 import contextlib
 import doctest
+import importlib
 import importlib.util
 import io
 import pydoc
@@ -22,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import skdpsumm
 from skdpsumm import AnswerWarning
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +32,11 @@ PROOFS = sorted((ROOT / "docs/proofs").glob("*.md"))
 HOW_TOS = sorted((ROOT / "docs/how_to").glob("*.md"))
 TOP = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [*TOP, *PROOFS, *HOW_TOS]
+PACKAGES = [
+    path.parent.name
+    for path in sorted((ROOT / "skdpsumm").glob("[a-z]*/__init__.py"))
+    if "__all__" in path.read_text()
+]
 EXECUTED = {
     "README.md",
     "choosing.md",
@@ -107,6 +114,26 @@ def test_chapters_run_from_top_to_bottom(page, tmp_path, monkeypatch):
         printed, expected = run(match["code"], namespace), match["printed"] or ""
         instance = match["instance"] is not None
         assert agree(expected, printed, instance), f"shown:\n{expected}\nprinted:\n{printed}"
+
+
+def docstrings():
+    """Return the name and the docstring of each class and function that has a public name."""
+    homes = [skdpsumm, *(importlib.import_module(f"skdpsumm.{name}") for name in PACKAGES)]
+    public = {getattr(home, name) for home in homes for name in home.__all__}
+    for one in public:
+        members = vars(one).items() if isinstance(one, type) else []
+        members = [(one.__name__, one), *((n, m) for n, m in members if n[0] != "_")]
+        yield from ((f"{one.__name__}: {name}", member.__doc__ or "") for name, member in members)
+
+
+def test_what_is_shown_to_users_imports_no_private_module():
+    """Only the errata do: they run parts of what a paper printed, which nobody should use."""
+    pages = [page for page in [*PAGES, *CHAPTERS] if page.name != "errata.md"]
+    notebooks = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
+    gallery = sorted((ROOT / "examples").glob("plot_*.py"))
+    texts = [(str(path), path.read_text()) for path in [*pages, *notebooks, *gallery]]
+    for name, text in [*texts, *docstrings()]:
+        assert not re.search(r"(from|import) skdpsumm[\w.]*\._", text), name
 
 
 def test_a_wrong_number_is_seen():

@@ -75,11 +75,14 @@ class DataOwner:
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsumm.summaries import DataOwner
-    >>> from skdpsumm.summaries._protocol import ProposeRows
-    >>> owner = DataOwner(np.random.default_rng(0).normal(size=(100, 2)))
-    >>> owner.answer(ProposeRows(n_herd=0, n_uniform=5)).X.shape
-    (5, 2)
+    >>> from skdpsumm.summaries import Curator, DataOwner
+    >>> rng = np.random.default_rng(0)
+    >>> owner = DataOwner(rng.normal(size=(100, 2)))
+    >>> curator = Curator(rng.normal(size=(200, 2)), owners=["north"], n_select=5, gamma=0.5,
+    ...                   random_state=0)
+    >>> message = curator.open()["north"]
+    >>> owner.answer(message).X.shape
+    (80, 2)
     """
 
     holds_private_data = True
