@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skdpsumm import (
     HistogramSketcher,
@@ -170,3 +172,35 @@ def test_a_name_has_one_class():
     with pytest.raises(TypeError, match="'functional' is the name of FunctionalMechanism"):
         type("Other", (LearnerMechanism,), {"name": "functional", "learners": ("TDIL",)})
     assert isinstance(mechanism_from_dict(GaussianDP(1.0).to_dict()), GaussianDP)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda **given: RFFSketcher(10, gamma=1.0, **given),
+        lambda **given: SketchUnion([RFFSketcher(6, gamma=1.0)], **given),
+        lambda **given: TDILClassifier(**given),
+        lambda **given: PINPClassifier(gamma=1.0, **given),
+        lambda **given: PrivateSearchCV(TDILClassifier(**given), {"norm_bound": [1.0, 2.0]}),
+    ],
+)
+def test_a_claim_without_a_schema_takes_the_columns_as_given(made):
+    """A scaler that was fitted to private rows voids it; a schema does what a scaler would do."""
+    scaler = "no scaler or other step that prepared the columns was fitted to private rows"
+    model = make_pipeline(StandardScaler(), made())
+    assert scaler in model.fit(X, Y)[-1].privacy_.given.split("; ")
+    assert scaler not in made(schema=(-1, 1)).fit(X, Y).privacy_.given
+
+
+def test_a_claim_says_that_fits_add_up_where_nothing_counts_them(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9.0, delta=1e-5)
+    for model in (TDILClassifier(schema=(-1, 1)), M2MEstimator(schema=(-1, 1), n_synthetic=100)):
+        alone = clone(model).fit(X, Y).privacy_
+        assert "counts one fit: others on these rows add up" in repr(alone)
+        assert "ledger=" in repr(alone)
+        assert "PrivateSearchCV" in repr(alone)
+        counted = clone(model).set_params(ledger=ledger).fit(X, Y).privacy_
+        free = clone(model).set_params(epsilon=np.inf).fit(X, Y).privacy_
+        for other in (counted, alone + alone, free):
+            assert "counts one fit" not in repr(other)
+        assert type(alone).from_dict(alone.to_dict()) == alone

@@ -20,7 +20,7 @@ from .._docs import inherited_docs
 from ..features._feature_maps import NO_GAMMA, auto_gamma
 from ..privacy import BudgetExceededError, BudgetWarning, NoiseWarning, PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivateFit, estimator
+from ..privacy._contract import PrivateFit, estimator, given_of_columns
 from ..privacy._mechanisms import Mechanism
 from ..privacy._noise import nominal_mechanism
 from ..schema._groups import Groups
@@ -827,8 +827,11 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             self.adjacency,
             protects="the rows of X and y",
             unit=self._unit,
-            given=", and ".join(filter(None, facts)) + self._given_groups,
+            given=", and ".join(filter(None, facts))
+            + given_of_columns(self.schema)
+            + self._given_groups,
             simulated=self.noise_seed is not None,
+            counted=self.ledger is not None,
             idealised=plan.idealised,
         )
 

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._computing import elapsed, silence, warn_caller
 from .._delegation import DelegatingMixin, inner_has
 from ..privacy import NoiseWarning, PrivacyGuarantee
-from ..privacy._contract import PrivateFit, estimator
+from ..privacy._contract import PrivateFit, estimator, given_of_columns
 from ..privacy._noise import derived_seed, secret_generator
 from ..schema._groups import Groups
 from ..schema._listed import known_classes
@@ -553,8 +553,11 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             self.adjacency,
             protects="the rows of X and y",
             unit=self._unit,
-            given=", and ".join(facts) + self._given_groups,
+            given=", and ".join(facts)
+            + given_of_columns(getattr(last_step(self.estimator), "schema", ""))
+            + self._given_groups,
             simulated=self.noise_seed is not None,
+            counted=self.ledger is not None,
             idealised=bool(np.isfinite(self.epsilon)),
         )
 

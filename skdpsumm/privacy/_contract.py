@@ -33,6 +33,12 @@ _PUBLIC_ATTRIBUTES = ("feature_names_in_", "n_features_in_", "privacy_")
 _COLUMNS = ("n_features_in_", "feature_names_in_")
 _CHANGES = {"add_remove": "add or remove", "replace_one": "replace"}
 
+_ONE_FIT = (
+    "counts one fit: others on these rows add up (count them with ledger=..., and search with "
+    "PrivateSearchCV)"
+)
+_NOT_FITTED = "no scaler or other step that prepared the columns was fitted to private rows"
+
 
 @dataclass(frozen=True)
 class PrivacyGuarantee:
@@ -67,6 +73,9 @@ class PrivacyGuarantee:
         How large the noise of the release is, for people to read. Nothing is said where it is not
         known, hence the default. It is no part of the promise: comparisons ignore it, and sums and
         files leave it out.
+    counted : bool, default=True
+        False if a fit had no ledger: then the text adds that further fits add up. It is no part of
+        the promise either. The default says nothing, as of a release that came in a file.
 
     Examples
     --------
@@ -87,6 +96,7 @@ class PrivacyGuarantee:
     simulated: bool = False
     idealised: bool = False
     noise: str = field(default="", compare=False)
+    counted: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
@@ -137,6 +147,7 @@ class PrivacyGuarantee:
         if self.idealised:
             lines.append("idealised: noise or numbers of trials were drawn in floating point")
         lines += [self.noise] if self.noise else []
+        lines += [] if self.counted or lost else [_ONE_FIT]
         return f"<PrivacyGuarantee {self._cost()}\n  " + "\n  ".join(lines) + ">"
 
     @property
@@ -242,7 +253,16 @@ def _merge(guarantees: list[PrivacyGuarantee], rule: Any) -> PrivacyGuarantee:
         simulated=any(g.simulated for g in guarantees),
         idealised=any(g.idealised for g in guarantees),
         noise="",
+        counted=True,  # they are added up here
     )
+
+
+def given_of_columns(schema: Any) -> str:
+    """Return what a guarantee's `given` adds of columns that no schema describes.
+
+    A schema does what a scaler would be fitted for. Without one, somebody else may have done it.
+    """
+    return "" if schema is not None else f"; {_NOT_FITTED}"
 
 
 def _ledger_unit(unit: str) -> str:

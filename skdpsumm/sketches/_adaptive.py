@@ -300,6 +300,7 @@ class AdaptiveSketcher(TableSketcher):
             + (f", and the number of {counted}" if self.adjacency == "replace_one" else "")
             + self._given_groups,
             simulated=self.noise_seed is not None,
+            counted=self.ledger is not None,
         )
 
     def _claim_for(

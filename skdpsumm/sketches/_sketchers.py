@@ -37,7 +37,13 @@ from ..features._feature_maps import (
 from ..features._histogram import HistogramMap
 from ..privacy import PrivacyGuarantee
 from ..privacy._clone_watch import own_clone
-from ..privacy._contract import PrivateFit, check_groups, columns_kept, estimator
+from ..privacy._contract import (
+    PrivateFit,
+    check_groups,
+    columns_kept,
+    estimator,
+    given_of_columns,
+)
 from ..privacy._noise import Block, IntegerNoise
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
@@ -460,10 +466,13 @@ class BaseSketcher(TableSketcher):
             noise.mechanism,
             self.adjacency,
             unit=self._unit,
-            given="the sketcher's parameters and the schema of the columns"
+            given="the sketcher's parameters"
+            + (" and the schema of the columns" if self.schema is not None else "")
             + (f", and the number of {counted}" if self.adjacency == "replace_one" else "")
+            + given_of_columns(self.schema)
             + self._given_groups,
             simulated=self.noise_seed is not None,
+            counted=self.ledger is not None,
         )
         return PendingRelease(
             feature_map, noise, self.noise_seed, counts_rows, privacy, self._limit

@@ -626,9 +626,8 @@ class SketchCurator:
             f"no {one} is in two of the tables that were added",
             *own.given.split("; ")[1:],
         ]
-        return replace(
-            own, protects="the rows of each owner", given="; ".join(dict.fromkeys(facts))
-        )
+        given = "; ".join(dict.fromkeys(facts))
+        return replace(own, protects="the rows of each owner", given=given, counted=True)
 
     def __repr__(self) -> str:
         return f"<SketchCurator of {len(self.shares)} owners>"
