@@ -461,7 +461,7 @@ REFUSED = {
         "clip",
     ),
     "a clip that is none": (classifier(mechanism=GradientDescent(clip=math.nan)), "clip"),
-    "pure": (classifier(delta=0.0), "no pure guarantee"),
+    "pure": (classifier(delta=0.0), "no guarantee with delta=0"),
     "kernel": (classifier(kernel=lambda A, B: A @ B.T), "explicit features"),
     "label": (classifier(), "not in `classes`"),
     "too little noise": (classifier(epsilon=1e19), "epsilon"),

@@ -442,7 +442,7 @@ WRONG = {
     "objective": (
         {"estimator": TDILClassifier(mechanism="objective"), "delta": 1e-6},
         LABELS,
-        "proved for single rows alone",
+        "protects single rows only",
     ),
     "objective in a grid": (
         {"estimator": TDILClassifier(), "choices": {"mechanism": ["functional", "objective"]}},

@@ -362,8 +362,8 @@ def test_an_error_of_answers_loses_none():
 
 
 HOPELESS = {
-    "svt": (PINPClassifier(gamma=1.0, mechanism="svt"), "from a public hypothesis"),
-    "threshold": (PINPClassifier(gamma=1.0, mechanism="threshold"), "from a public hypothesis"),
+    "svt": (PINPClassifier(gamma=1.0, mechanism="svt"), "from public rows"),
+    "threshold": (PINPClassifier(gamma=1.0, mechanism="threshold"), "from public rows"),
     "few rows, public": (
         TDILClassifier(mechanism="objective", adjacency="replace_one"),
         "40 rows are few for epsilon=1",

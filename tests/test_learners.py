@@ -412,7 +412,7 @@ def test_a_copy_draws_no_noise():
 def test_a_copy_that_has_learnt_nothing_says_so(mechanism):
     model = PINPClassifier(gamma=2.0, mechanism=mechanism).fit(X, DISC)
     blank = pickle.loads(pickle.dumps(model))
-    with pytest.warns(UserWarning, match="before any answer") as caught:
+    with pytest.warns(UserWarning, match="was made before that") as caught:
         assert len(set(blank.predict(NEW))) == 1
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -552,9 +552,9 @@ def test_a_pickled_interactive_learner_holds_no_row():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"mechanism": "threshold", "delta": 0.0}, "no pure guarantee"),
-        ({"mechanism": "functional", "delta": 0.0}, "explicit features alone"),
-        ({"kernel": "precomputed"}, "callable kernel"),
+        ({"mechanism": "threshold", "delta": 0.0}, "no guarantee with delta=0"),
+        ({"mechanism": "functional", "delta": 0.0}, "needs explicit features for delta=0"),
+        ({"kernel": "precomputed"}, "give a callable"),
         ({"kernel": "sigmoid"}, "kernel"),
         ({"norm_bound": 0.0}, "norm_bound"),
         ({"epsilon": -1.0}, "epsilon"),
@@ -576,9 +576,9 @@ def test_bad_parameters_cost_nothing(settings, message):
         (TDDLClassifier(gamma=1.0), "X_public"),
         (TDDLClassifier(kernel="linear", mechanism="laplace"), "X_public"),
         (TDILClassifier(kernel="rbf", gamma=1.0), "give a schema"),
-        (TDILClassifier(kernel="rbf"), r"needs a schema.*or a number as gamma"),
-        (PINPClassifier(kernel="chi2"), r"needs a schema.*or a number as gamma"),
-        (PINPClassifier(), r"needs a schema.*or a number as gamma"),
+        (TDILClassifier(kernel="rbf"), r"needs a schema.*Or set gamma to a number"),
+        (PINPClassifier(kernel="chi2"), r"needs a schema.*Or set gamma to a number"),
+        (PINPClassifier(), r"needs a schema.*Or set gamma to a number"),
         (TDILClassifier(schema=Numeric(step=None)), r"no range.*\(low, high\)"),
         (TDDLClassifier(kernel="precomputed", schema=(0, 1)), "schema=None"),
         (TDILClassifier(kernel="rbf", gamma=1.0, mechanism="objective"), "explicit features"),
@@ -650,7 +650,7 @@ def test_objective_perturbation_tells_a_price_far_above_its_epsilon(budget):
     (told,) = [w for w in caught if w.category is BudgetWarning]
     assert told.filename == __file__
     assert f"costs epsilon={ledger.spent.epsilon:.4g} in its ledger at" in str(told.message)
-    assert "raise `regularization`" in str(told.message)
+    assert "Raise `regularization`" in str(told.message)
     with warnings.catch_warnings():
         warnings.simplefilter("error", BudgetWarning)
         with pytest.raises(BudgetWarning):
@@ -734,7 +734,7 @@ def test_landmarks_that_see_something_are_not(model, rows, recwarn):
 def test_landmarks_are_tried_out_for_any_kernel_and_without_the_intercept(kernel):
     settings = {"gamma": 40.0, "fit_intercept": True, "random_state": 0}
     model = TDILClassifier(kernel=kernel, schema=(0, 1), **settings)
-    with pytest.warns(UserWarning, match="landmarks drawn from the schema see"):
+    with pytest.warns(UserWarning, match="points drawn from it see"):
         model.fit(HOT, DISC[:200])
 
 
@@ -946,7 +946,11 @@ def test_a_search_reaches_into_objects():
         (TDILClassifier, {"mechanism": ExponentialMechanism(n_rounds=0)}, "n_rounds"),
         (TDILClassifier, {"mechanism": None}, "mechanism"),
         (TDDLClassifier, {"mechanism": LaplaceAnswers(norm_constraint=-1.0)}, "norm_constraint"),
-        (PINPClassifier, {"mechanism": NoisyThreshold(), "delta": 0.0}, "no pure guarantee"),
+        (
+            PINPClassifier,
+            {"mechanism": NoisyThreshold(), "delta": 0.0},
+            "no guarantee with delta=0",
+        ),
         (PINPClassifier, {"kernel": PolynomialKernel(degree=0)}, "degree"),
         (PINPClassifier, {"loss": HuberizedHinge(width=0.0)}, "width"),
         (PINPClassifier, {"loss": Huber()}, "classifier"),

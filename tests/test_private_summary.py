@@ -640,7 +640,7 @@ def test_a_model_for_a_target_beats_one_for_all_rows(sketch):
     assert "target: no guarantee" in model.privacy_.badge
     assert "epsilon=inf" in repr(model.privacy_)
     assert "holds_private_data=True" in repr(model)
-    with pytest.raises(ValueError, match="without it"):
+    with pytest.raises(ValueError, match="without X_target"):
         model.coefficients()
 
 

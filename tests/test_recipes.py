@@ -183,7 +183,7 @@ def test_a_mechanism_is_added_by_one_class(mechanism):
     assert charged_once(ledger, model.privacy_)
     with pytest.raises(ValueError, match="mechanism"):
         PINPClassifier(mechanism=mechanism, gamma=1.0).fit(X, LABELS)
-    with pytest.raises(ValueError, match="no pure guarantee"):
+    with pytest.raises(ValueError, match="no guarantee with delta=0"):
         TDILClassifier(mechanism=mechanism, delta=0, ledger=ledger).fit(X, LABELS)
     assert len(ledger.entries()) == 1
 

@@ -443,7 +443,7 @@ WRONG_FILES = {
     "an unknown entry": ("[columns.age]\nlow = 0\nhi = 1", "column 'age': unknown entries .'hi'"),
     "bounds": ("[columns.age]\nbounds = [0, 1]", "column 'age': unknown entries .'bounds'"),
     "both kinds": ("[columns.a]\nlow = 0\nhigh = 1\ncategories = [1, 2]", "unknown.*'high', 'low'"),
-    "no table": ("[columns]\nage = [0, 1]", "column 'age': unknown entries"),
+    "no table": ("[columns]\nage = [0, 1]", "column 'age'.*write a table"),
     "columns that are a number": ("columns = 5", "must be a table"),
     "positions in a list": ("positions = [{low = 0, high = 1}]", "must be a table"),
     "a position that is none": ("[positions.x]", "position must be a whole number"),

@@ -660,11 +660,11 @@ def takes_floats(rows):
 @pytest.mark.parametrize(
     ("steps", "table", "message"),
     [
-        ([StandardScaler()], TABLE[NUMERIC], "learns from the rows.*PublicVectorizer"),
-        ([KBinsDiscretizer(4)], TABLE[NUMERIC], "learns from the rows"),
+        ([StandardScaler()], TABLE[NUMERIC], "learns from rows.*PublicVectorizer"),
+        ([KBinsDiscretizer(4)], TABLE[NUMERIC], "learns from rows"),
         ([SimpleImputer()], TABLE[NUMERIC], "PublicVectorizer.schema. in its"),
         ([SimpleImputer(strategy="constant"), BOX], TABLE[NUMERIC], "in its place.*missing=True"),
-        ([make_column_transformer((MinMaxScaler(), ["age"]))], TABLE, "learns from the rows"),
+        ([make_column_transformer((MinMaxScaler(), ["age"]))], TABLE, "learns from rows"),
         ([BOX, SelectKBest(k=2)], TABLE[NUMERIC], "learns from labels"),
         ([TargetEncoder(categories=[[0, 1]])], TABLE[["sex"]], "PublicVectorizer.schema. in its"),
         ([FunctionTransformer(lambda rows: rows.astype(int) // 2)], TABLE[["age"]], None),

@@ -436,7 +436,7 @@ def test_other_widths_are_refused_in_predict():
 def test_a_schema_under_which_zero_moves_is_refused(model):
     ledger = PrivacyLedger(epsilon=5, delta=1e-5)
     X, y = table()
-    with pytest.raises(ValueError, match="zero has to stay zero"):
+    with pytest.raises(ValueError, match="zero must stay zero"):
         model.set_params(ledger=ledger).fit(sparse.csr_array(X), y)
     assert not ledger.entries()
     assert not get_tags(model).input_tags.sparse
@@ -676,7 +676,7 @@ def test_a_sketch_refuses_a_schema_under_which_zero_moves(schema):
     ledger = PrivacyLedger(epsilon=5, delta=1e-5)
     columns = [schema] * 40 if isinstance(schema, list) else schema
     sketcher = RFFSketcher(4, gamma=1.0, schema=columns, ledger=ledger)
-    with pytest.raises(ValueError, match="zero has to stay zero"):
+    with pytest.raises(ValueError, match="zero must stay zero"):
         sketcher.fit(sparse.csr_array(table()[0]))
     assert not get_tags(sketcher).input_tags.sparse
     assert not ledger.entries()

@@ -530,9 +530,9 @@ def test_sensitivities_are_positive(bad):
 @pytest.mark.parametrize("values", [np.zeros(2), np.zeros(2, np.int32), np.zeros(2, bool)])
 def test_only_whole_grid_units_get_noise(values):
     budget = build()
-    with pytest.raises(ValueError, match="64 bits"):
+    with pytest.raises(ValueError, match="64-bit"):
         budget.count(values, l1=1, l2=1, share=0.1)
-    with pytest.raises(ValueError, match="64 bits"):
+    with pytest.raises(ValueError, match="64-bit"):
         budget.choose(values, sensitivity=1, share=0.1)
     for scores in (np.zeros(0, np.int64), np.zeros((2, 2), np.int64)):
         with pytest.raises(ValueError, match="scores must be a vector"):

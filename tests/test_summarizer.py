@@ -829,7 +829,7 @@ def test_a_model_of_raw_rows():
 @pytest.mark.parametrize(
     ("parameters", "change", "message"),
     [
-        ({"schema": None}, {}, r"schema=\(0, 1\) or .* number as gamma"),
+        ({"schema": None}, {}, r"schema=\(0, 1\) or .* gamma to a number"),
         ({"schema": {"age": Numeric()}}, {}, "'age' has no range"),
         ({"schema": {"age": 3}}, {}, "column 'age'"),
         ({"gamma": "scale"}, {}, "gamma"),

@@ -349,7 +349,7 @@ def test_gamma_is_such_that_the_kernel_is_neither_flat_nor_blind(kernel):
 def test_gamma_without_a_schema_has_to_be_given(kernel):
     ledger = PrivacyLedger(epsilon=10.0, delta=1e-5)
     rows = np.abs(VECTORS)
-    with pytest.raises(ValueError, match=r"schema=\(0, 1\).*or a number as gamma"):
+    with pytest.raises(ValueError, match=r"schema=\(0, 1\).*Or set gamma to a number"):
         PINPClassifier(kernel=kernel, ledger=ledger).fit(rows, Y)
     assert ledger.entries() == []
     PINPClassifier(kernel=kernel, gamma=1.0, ledger=ledger).fit(rows, Y)
@@ -429,7 +429,7 @@ def test_norms_of_rows_are_read_as_rows_are():
     norms = model.kernel_diag(TABLE)
     assert norms == pytest.approx(np.square(VECTORS).sum(axis=1))
     assert not hasattr(model, "n_features_in_")
-    with pytest.raises(ValueError, match="or a number as gamma"):
+    with pytest.raises(ValueError, match="Or set gamma to a number"):
         PINPClassifier().kernel_diag(VECTORS)
 
 

@@ -103,8 +103,8 @@ class _Reading(NamedTuple):
         if isinstance(cells, SparseRows):
             if splines and n_splines(table, _N_KNOTS):
                 raise ValueError(
-                    "With sparse X zero has to stay zero, and feature_map='auto' puts hats beside "
-                    "each number: set feature_map=None, or leave the schema out."
+                    "With sparse X, zero must stay zero, and feature_map='auto' makes new numbers "
+                    "of each: set feature_map=None, or leave the schema out."
                 )
             return vectorize_sparse(table, cells)
         return vectorize(table, cells, lowest=self.lowest, n_knots=_N_KNOTS if splines else 0)
@@ -333,8 +333,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if self.delta == 0 and self.epsilon != np.inf and not mechanism.is_pure:
             pure = sorted(name for name, one in known.items() if one.is_pure)
             raise ValueError(
-                f"mechanism={mechanism.name!r} of {type(self).__name__} has no pure guarantee; set "
-                f"delta > 0, or take one of {pure}."
+                f"mechanism={mechanism.name!r} of {type(self).__name__} has no guarantee with "
+                f"delta=0; set delta > 0, or take one of {pure}."
             )
         has_span = mechanism.spans_points and self._spans_points
         if mechanism.needs_features and not (self._is_explicit or has_span):
@@ -346,9 +346,9 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if self.max_rows_per_group is not None and not mechanism.takes_groups:
             able = sorted(name for name, one in known.items() if one.takes_groups)
             raise ValueError(
-                f"mechanism={mechanism.name!r} of {type(self).__name__} is proved for single rows "
-                f"alone, and max_rows_per_group={self.max_rows_per_group!r} protects groups: take "
-                f"one of {able}, or set max_rows_per_group=None."
+                f"mechanism={mechanism.name!r} of {type(self).__name__} protects single rows only, "
+                f"and max_rows_per_group={self.max_rows_per_group!r} protects groups: take one of "
+                f"{able}, or set max_rows_per_group=None."
             )
 
     # ---- the fit
@@ -500,8 +500,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
                 self.feature_names_in_ = np.array(known.names, dtype=object)
         if not (isinstance(n_features, Integral) and int(n_features) > 0):
             raise ValueError(
-                f"n_features must be the number of columns of the table, got {n_features!r}; a "
-                "schema that lists its columns knows it."
+                f"n_features must be the number of columns of the table, got {n_features!r}. Or "
+                "give a schema that lists the columns."
             )
         self.n_features_in_ = int(n_features)
         places = self._places(None)
@@ -640,10 +640,10 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         terms = problem.terms
         if getattr(plan, "sigma", 0.0) > _planning.HOPELESS:
             warn_caller(
-                f"mechanism={self._chosen_mechanism().name!r} answers from a public hypothesis, "
-                f"and corrects it where it is off by more than {plan.sigma:.2g}; 1 is a margin, or "
-                "half of y_bounds. Its answers will say little: take mechanism='functional', or "
-                "raise epsilon or `regularization`.",
+                "Set mechanism='functional', or raise epsilon or `regularization`: the answers "
+                f"will say little. mechanism={self._chosen_mechanism().name!r} answers from public "
+                f"rows, and corrects an answer only if it is off by more than {plan.sigma:.2g} (1 "
+                "is a margin, or half of y_bounds).",
                 NoiseWarning,
             )
         n_known = _known_rows(self, problem)
@@ -653,8 +653,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if n_known < _planning.FEW * needed:
             epsilon = _planning.epsilon_for(terms, needed / n_known)
             warn_caller(
-                f"{n_known} rows are few for epsilon={terms.epsilon:g}: the model will be mostly "
-                f"noise. Some {needed:.2g} rows are needed, or about epsilon={epsilon:.2g}.",
+                f"Take about {needed:.2g} rows, or epsilon={epsilon:.2g}: with {n_known} rows and "
+                f"epsilon={terms.epsilon:g} the model will be mostly noise.",
                 NoiseWarning,
             )
 
@@ -669,8 +669,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if self.kernel == "precomputed" and not self._takes_public_points:
             raise ValueError(
                 f"{type(self).__name__} needs kernel values between points that it has not seen: "
-                "give a callable kernel, of indices into your own matrix if need be, in place of "
-                "kernel='precomputed'."
+                "in place of kernel='precomputed', give a callable, which may look up indices in "
+                "your own matrix."
             )
         self._check_mechanism()
         self._check_schema()
@@ -684,8 +684,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         known.require_bounds()
         if self._kernel == "precomputed":
             raise ValueError(
-                "kernel='precomputed' takes kernel values and no table, so there is nothing that a "
-                "schema could describe: set schema=None, or take another kernel."
+                "kernel='precomputed' takes kernel values, which a schema cannot describe: set "
+                "schema=None, or take another kernel."
             )
 
     @property
@@ -718,8 +718,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         paid, usual = (self.ledger.price(one) for one in (privacy, asked))
         if paid.epsilon > _MANY_TIMES * usual.epsilon:
             warn_caller(
-                f"This fit costs epsilon={paid.epsilon:.4g} in its ledger at delta={paid.delta:g}, "
-                f"and Gaussian noise {usual.epsilon:.4g}. {advice}",
+                f"{advice} This fit costs epsilon={paid.epsilon:.4g} in its ledger at "
+                f"delta={paid.delta:g}; one with Gaussian noise costs {usual.epsilon:.4g}.",
                 BudgetWarning,
             )
 
@@ -912,7 +912,7 @@ def _check_size(n_rows: int, terms: Terms) -> None:
         return
     if terms.kernel_error:
         raise ValueError(
-            f"An exact kernel takes at most {terms.max_rows} rows; give an explicit feature_map "
-            "(RBFSampler, PolynomialCountSketch) for more."
+            f"An exact kernel takes at most {terms.max_rows} rows; give a feature_map for more, "
+            "such as RBFSampler or PolynomialCountSketch."
         )
     raise ValueError(f"A learner takes at most {terms.max_rows} rows; sample that many.")

@@ -62,10 +62,11 @@ def warn_of_blindness(space: Space, landmarks: NDArray, points: NDArray, kernel:
     share = seen_share(space, landmarks, points)
     if share < _LEAST_SHARE:
         _warn(
-            f"{len(landmarks)} landmarks drawn from the schema see {share:.1g} of the kernel at a "
-            f"typical point of it: kernel={kernel!r} is near 0 between most points, and the model "
-            f"near chance. Take {_longer_reach(kernel, landmarks, points)}, kernel='linear' or "
-            "'poly', a feature_map, fewer columns, or a TDDL learner with public rows as X_public."
+            f"Take {_longer_reach(kernel, landmarks, points)}, kernel='linear' or 'poly', a "
+            "feature_map, fewer columns, or a TDDL learner with public rows as X_public. "
+            f"kernel={kernel!r} is near 0 between most points of the schema, so the model will be "
+            f"near chance: {len(landmarks)} points drawn from it see {share:.1g} of the kernel at "
+            "a typical other one."
         )
 
 
@@ -78,12 +79,11 @@ def warn_of_isolation(space: Space, points: NDArray, kernel: object) -> None:
     share = seen_share(space, some, others)
     if share < _LEAST_SHARE:
         _warn(
-            f"Rows of X_public see {share:.1g} of the kernel at others of them: kernel={kernel!r} "
-            "is near 0 between rows like these, and the model near chance. If X is scaled in a "
-            "Pipeline, X_public is not, unless the Pipeline has transform_input=['X_public'] under "
-            "sklearn.set_config(enable_metadata_routing=True): give the learner a schema in place "
-            "of a scaler, which both are read by. Else take "
-            f"{_longer_reach(kernel, some, others)}, or kernel='linear' or 'poly'."
+            "If you scale X in a Pipeline, scale X_public as well: give the learner a schema in "
+            "place of a scaler, which reads both. Else take "
+            f"{_longer_reach(kernel, some, others)}, or kernel='linear' or 'poly'. "
+            f"kernel={kernel!r} is near 0 between rows of X_public ({share:.1g} of it is seen), so "
+            "the model will be near chance."
         )
 
 

@@ -95,7 +95,7 @@ def _has_probabilities(self) -> bool:
         says = _says_probabilities(self._loss(2))
     if not says:
         raise AttributeError(
-            "Set loss='logistic' before you fit for probabilities: this loss has scores alone, see "
+            "For probabilities, set loss='logistic' before you fit: this loss has scores only, see "
             "decision_function. (loss='auto' is logistic with mechanism='gradient'.)"
         )
     return True

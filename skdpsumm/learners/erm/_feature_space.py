@@ -62,10 +62,9 @@ _GRADIENT_UNITS = 24
 # Columns of a sparse table, beyond which no matrix of columns times columns is made.
 MOST_SOLVED = 4096
 _TOO_WIDE = (
-    f"This mechanism solves for a minimum by a matrix of columns times columns, which a sparse "
-    f"table of more than {MOST_SOLVED} columns has no room for. Set mechanism='gradient', with "
-    "delta > 0, for TDIL and TDDL learners; or give fewer columns, by hashing or by a feature_map "
-    "such as SparseRandomProjection."
+    "Set mechanism='gradient', with delta > 0, for TDIL and TDDL learners. Or give fewer columns, "
+    "by hashing or by a feature_map such as SparseRandomProjection. This mechanism needs a matrix "
+    f"of columns times columns, which is too large for a sparse table of more than {MOST_SOLVED}."
 )
 
 
@@ -114,8 +113,8 @@ class FeatureSpace(Space):
         one, again = (dense(self.transformer.transform(np.zeros((1, n_columns)))) for _ in range(2))
         if not np.array_equal(one, again, equal_nan=True):
             raise ValueError(
-                "feature_map gives a row of zeros other features the second time. It must be a "
-                "function of the row alone: without noise of its own, or memory of other rows."
+                "feature_map must be a function of the row alone, without noise of its own or "
+                "memory of other rows: it gives a row of zeros other features the second time."
             )
         return one.shape[1]
 
@@ -166,9 +165,9 @@ class FeatureSpace(Space):
         if taken.all():
             return values
         raise ValueError(
-            "feature_map fails on a row of the table. It must take any row of finite numbers: "
-            "give a schema, which clips them to public ranges, or have it ignore what it does not "
-            "know (handle_unknown='ignore'). (What it said is left out, for it may hold a private "
+            "feature_map fails on a row of the table, and must take any row of finite numbers: "
+            "give a schema, which clips them to public ranges, or let it ignore what it does not "
+            "know (handle_unknown='ignore'). (Its own message is left out: it may hold a private "
             "value.)"
         )
 

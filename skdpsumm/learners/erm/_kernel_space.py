@@ -116,7 +116,7 @@ class GramSpace(Space):
 
     def solve(self, data, codes, terms, tolerance, linear, shares):
         if linear is not None:
-            raise ValueError("A linear term needs explicit features.")
+            raise ValueError("A linear term needs explicit features; give a feature_map.")
         settings = terms.loss, terms.regularization, tolerance
         return solve_dual(data, codes, *settings, shares=shares)
 
@@ -210,9 +210,9 @@ class KernelSpace(GramSpace):
                 return matrix
         # Raised out here, for the error above may hold a value of a row.
         raise ValueError(
-            "kernel fails on rows of these tables, or returns another shape than (n, m). It must "
-            "take any rows of finite numbers; a schema clips them to public ranges. (What it said "
-            "is left out, for it may hold a private value.)"
+            "kernel fails on rows of these tables. It must take any rows of finite numbers, and "
+            "return shape (n, m); a schema clips rows to public ranges. (Its own message is left "
+            "out: it may hold a private value.)"
         )
 
     def _scales(self, X: NDArray) -> Floats:
@@ -226,8 +226,8 @@ class KernelSpace(GramSpace):
     def check(self, X):
         if self.kernel == "chi2" and (X < 0).any():
             raise ValueError(
-                "kernel='chi2' is defined for columns that are nowhere negative; give a schema, "
-                "which scales them to [0, 1], or take another kernel."
+                "kernel='chi2' needs columns that are nowhere negative: give a schema, which "
+                "scales them to [0, 1], or take another kernel."
             )
 
 
@@ -272,7 +272,7 @@ class PrecomputedSpace(GramSpace):
             raise ValueError("X_public holds NaN or infinity; compute the kernel of those points.")
         gram = np.block([[X, public[:, :n].T], [public]])
         if (np.diag(gram) < 0).any():
-            raise ValueError("A kernel's diagonal cannot be negative; check the matrices.")
+            raise ValueError("The diagonal of a kernel cannot be negative; check X and X_public.")
         rows = np.arange(len(gram), dtype=np.float64)[:, None]
         return cls(gram, n, norm_bound, intercept), rows[:n], rows[n:]
 

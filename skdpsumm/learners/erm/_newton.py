@@ -407,9 +407,9 @@ def check_tolerance(tolerance: float, smallest: float) -> None:
     """Raise ValueError for a tolerance that rounding errors may keep the solver from."""
     if not tolerance >= smallest:
         raise ValueError(
-            "float64 cannot certify the minimiser with this regularization, so many features and "
-            "so curved a loss: raise regularization, take fewer features, or a loss that is less "
-            "curved (not 'hinge'; a wider HuberizedHinge, or a larger threshold of Huber)."
+            "Raise regularization, take fewer features, or a loss that is less curved (not "
+            "'hinge'; a wider HuberizedHinge, or a larger threshold of Huber): else float64 cannot "
+            "certify the minimiser."
         )
 
 

@@ -96,8 +96,8 @@ def check_radius(radius: float) -> None:
     low, high = (math.sqrt(end) for end in _RANGE)
     if not low <= radius <= high:
         raise ValueError(
-            f"norm_bound, intercept_scaling, gamma, coef0 and degree make features of norm "
-            f"{radius:g}, and float64 needs it from {low:g} to {high:g}: bring them closer to 1."
+            "Bring norm_bound, intercept_scaling, gamma, coef0 and degree closer to 1: they make "
+            f"features of norm {radius:g}, and float64 needs a norm from {low:g} to {high:g}."
         )
 
 
@@ -144,14 +144,14 @@ class Terms:
         if not (low <= self.regularization <= high and low <= self.step <= high):
             raise ValueError(
                 f"regularization={self.regularization:g} makes the sensitivity {self.step:g}, and "
-                f"float64 needs both from {low:g} to {high:g}: bring it, norm_bound, and "
-                "the width or threshold of the loss closer to 1."
+                f"float64 needs both from {low:g} to {high:g}: bring regularization, norm_bound, "
+                "and the width or threshold of the loss closer to 1."
             )
         if self.regularization < _SMALLEST * self.radius**2:
             raise ValueError(
                 f"float64 cannot certify the minimiser with regularization={self.regularization:g} "
-                f"and features of norm {self.radius:g}: raise it to {_SMALLEST:g} times the square "
-                "of that, at least."
+                f"and features of norm {self.radius:g}: raise regularization to at least "
+                f"{_SMALLEST * self.radius**2:.3g}."
             )
         check_rounding(kernel_drift(self), self.step, "raise regularization, or lower degree")
 
@@ -208,8 +208,8 @@ def check_rounding(rounding: float, sensitivity: float, remedy: str) -> None:
     """Raise ValueError where rounding would take a good part of the sensitivity; all is public."""
     if not rounding <= _LARGEST_PART * sensitivity:
         raise ValueError(
-            f"float64 may be off by {rounding:.2g} where a row moves the result by "
-            f"{sensitivity:.2g}, and no more than a tenth of that may be rounding: {remedy}."
+            f"float64 may be off by {rounding:.2g}, which is too much where a row moves the "
+            f"result by {sensitivity:.2g}: {remedy}."
         )
 
 

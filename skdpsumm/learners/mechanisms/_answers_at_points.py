@@ -338,8 +338,8 @@ class ExponentialMechanism(LearnerMechanism):
     def plan(self, space, terms, public):
         if public is None and not space.is_whole_ball:
             raise ValueError(
-                "mechanism='exponential' has an exact sampler for the linear kernel without "
-                "intercept alone; give public rows as candidates to choose from."
+                "mechanism='exponential' needs public rows as candidates to choose from, unless "
+                "kernel='linear' and fit_intercept=False."
             )
         if not is_printed(self, terms):
             return ExponentialPlan(space, terms, int(self.n_rounds), public)

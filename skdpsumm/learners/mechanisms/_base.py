@@ -185,10 +185,9 @@ class LearnerMechanism(BaseEstimator):
 # ---- interactive learners: answers given, and who may draw new ones
 
 _KNOWS_NOTHING = (
-    "This is a copy (a pickle, a deep copy or a fork) of a PINP learner, made before any answer "
-    "taught it something: it holds no private data, and gives all new points one constant. Ask the "
-    "fitted object, or copy it after it has answered points like these; TDIL and TDDL learners can "
-    "be pickled whole."
+    "Ask the fitted PINP learner, or copy it after it has answered points like these: this copy "
+    "(a pickle, a deep copy or a fork) was made before that, holds no private data, and gives all "
+    "new points one constant. TDIL and TDDL learners can be pickled whole."
 )
 
 

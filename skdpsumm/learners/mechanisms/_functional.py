@@ -197,9 +197,8 @@ class FunctionalMechanism(LearnerMechanism):
             return SpanNoise(space, public, terms)
         if terms.is_private and terms.delta == 0:
             raise ValueError(
-                "mechanism='functional' of an interactive learner has a pure guarantee on "
-                "explicit features alone (kernel='linear', feature_map); set delta > 0, or "
-                "mechanism='svt'."
+                "mechanism='functional' of a PINP learner needs explicit features for delta=0: "
+                "set kernel='linear' or a feature_map, or set delta > 0, or mechanism='svt'."
             )
         return GaussianPath(space, terms, int(self.max_points))
 

@@ -105,9 +105,9 @@ class ObjectivePerturbation(LearnerMechanism):
 
     def price_advice(self, epsilon):
         return (
-            "mechanism='objective' counts in a ledger as the Gaussian that dominates it, which is "
-            f"more than its epsilon={epsilon:g}: raise `regularization`, lower epsilon, or "
-            "take mechanism='functional', which counts as what it is."
+            "Raise `regularization`, lower epsilon, or set mechanism='functional', which costs in "
+            f"a ledger what it says: mechanism='objective' costs more than its epsilon={epsilon:g} "
+            "there."
         )
 
 
@@ -166,7 +166,7 @@ class ObjectivePlan:
             covered = needed * 1.01
         raise ValueError(
             f"epsilon={self.terms.epsilon!r} is too small for so many features under "
-            "mechanism='objective': raise it, or take 'functional'."
+            "mechanism='objective': raise epsilon, or set mechanism='functional'."
         )
 
     noise_is_exact = False

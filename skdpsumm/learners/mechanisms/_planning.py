@@ -229,10 +229,10 @@ class ReleasedNoise:
     def advice(self) -> str:
         """What to say where the model is mostly noise."""
         return (
-            f"The model is mostly noise: over public points its predictions vary by "
-            f"{self.varies:.2g}, and noise alone has them vary by {self.noise_varies:.2g}. It says "
-            f"little about new rows. About epsilon={self.epsilon:.2g} may do, or more rows: "
-            "`expected_noise(n_samples)` tells how many, before anything is charged."
+            f"Use about epsilon={self.epsilon:.2g}, or more rows: `expected_noise(n_samples)` "
+            "tells how many, before anything is charged. The model is mostly noise, and says "
+            f"little about new rows: over public points its predictions vary by {self.varies:.2g}, "
+            f"and noise alone by {self.noise_varies:.2g}."
         )
 
 
