@@ -1,7 +1,8 @@
 """Stored results: what a benchmark measured, where, when, and with which versions.
 
 A file of ``results/`` holds one small table as JSON. A benchmark writes it with ``--json FILE``,
-and ``report.py`` makes docs/benchmarks.md of all of them.
+and ``report.py`` makes docs/benchmarks.md of all of them. A benchmark of many methods can run some
+of them alone: the other columns then stay as they were, and "kept" says of when they are.
 """
 
 import datetime
@@ -30,9 +31,9 @@ MEASURED, TRANSCRIBED = "measured", "transcribed from the README"
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "opendp", "numba")
 
 
-def add_argument(parser):
-    """Add ``--json FILE`` to a benchmark's arguments."""
-    parser.add_argument("--json", type=Path, metavar="FILE", help="store the result, see report.py")
+def add_argument(parser, name="--json", what="the result"):
+    """Add ``--json FILE`` to a benchmark's arguments, or another name that begins so."""
+    parser.add_argument(name, type=Path, metavar="FILE", help=f"store {what}, see report.py")
 
 
 def store(path, **table):
@@ -43,15 +44,17 @@ def store(path, **table):
     path : Path or None
         None stores nothing.
     **table
-        job, title, about, columns and rows: what `load` checks.
+        job, title, about, columns and rows: what `load` checks; kept, if columns are older.
     """
     if path is None:
         return
     script = Path(sys.argv[0]).resolve()
     root = Path(__file__).resolve().parents[2]
-    words = ["python", script.relative_to(root).as_posix(), *sys.argv[1:]]
+    words = [Path(word).name if os.path.isabs(word) else word for word in sys.argv[1:]]
     table |= {
-        "command": shlex.join(_without_json(words)),
+        "command": shlex.join(
+            ["python", script.relative_to(root).as_posix(), *_without_json(words)]
+        ),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": machine(),
         "versions": versions(),
@@ -62,21 +65,50 @@ def store(path, **table):
 
 
 def _without_json(words):
-    """Return a command without ``--json FILE``, which is no part of what is measured."""
-    if "--json" not in words:
-        return words
-    k = words.index("--json")
-    return words[:k] + words[k + 2 :]
+    """Return a command without ``--json FILE`` and the like, no part of what is measured."""
+    names = [k for k, word in enumerate(words) if word.startswith("--json")]
+    return [word for k, word in enumerate(words) if k not in names and k - 1 not in names]
+
+
+def kept(path, columns, rows):
+    """Fill the columns that were not measured from the result that is stored in `path`.
+
+    Parameters
+    ----------
+    path : Path or None
+    columns : list of str
+    rows : list of lists
+        Beginning as the stored rows do; None in each cell of a column that was not measured.
+
+    Returns
+    -------
+    rows : list of lists
+    kept : dict
+        By column that was filled, the date of its cells and where they are from.
+    """
+    if path is None or not path.exists():
+        return rows, {}
+    old = load(path)
+    source = old["date"] if old["source"] == MEASURED else f"{old['date']}, {old['source']}"
+    since = {}
+    for k, column in enumerate(columns):
+        if column in old["columns"] and all(row[k] is None for row in rows):
+            since[column] = old.get("kept", {}).get(column, source)
+            cells = {str(row[0]): row[old["columns"].index(column)] for row in old["rows"]}
+            for row in rows:
+                row[k] = cells.get(str(row[0]))
+    return rows, since
 
 
 def machine():
-    """Return what the machine is, in words."""
+    """Return what the machine is, in words, and how busy: a load above its cores slows it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     model = models[0] if models else platform.processor() or platform.machine()
-    return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB"
+    load = os.getloadavg()[0]
+    return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB, load average {load:.1f}"
 
 
 def versions():
@@ -99,7 +131,7 @@ def load(path):
         If it lacks a field, or a row has not a cell for each column.
     """
     table = json.loads(path.read_text())
-    if set(table) != set(FIELDS):
+    if set(table) - {"kept"} != set(FIELDS):
         raise ValueError(f"{path.name}: fields must be {FIELDS}, got {tuple(table)}.")
     if table["job"] not in JOBS:
         raise ValueError(f"{path.name}: job must be one of {JOBS}, got {table['job']!r}.")

@@ -2,7 +2,7 @@
 
     python examples/benchmarks/narrow.py [--data FOLDER] [--out FILE] [--seeds 5]
         [--tables random10 xor cancer occupancy] [--sketches adaptive fourier histograms pairs]
-        [--epsilons 0.1 0.3 1 3] [--delta 1e-6]
+        [--epsilons 0.1 0.3 1 3] [--delta 1e-6] [--json FILE]
 
 Tables of two to thirty numbers, some with a label of two classes:
 
@@ -29,6 +29,8 @@ Prints means over seeds, in units of the columns' ranges:
                           HistGradientBoosting, both trained on one release
 
 and CPU seconds of a fit with all its answers, or its models. Noise is fresh in every run.
+``--json`` stores the counts of the first table. ``--time-counts`` prints, instead of all this, the
+CPU seconds of one count with its interval from a default release of random10.
 """
 
 import argparse
@@ -37,6 +39,7 @@ import time
 import warnings
 from pathlib import Path
 
+import _results
 import _tables
 import numpy as np
 import pandas as pd
@@ -48,6 +51,12 @@ from sklearn.model_selection import train_test_split
 from skdpsumm import HistogramSketcher, M2MClassifier, M2MEstimator, RFFSketcher, SketchUnion
 
 SCORES = ("mean", "variance", "covariance", "cdf", "counts", "lr", "hgb", "cpu_s")
+COLUMNS = {
+    "adaptive": "default",
+    "fourier": "Fourier and histograms",
+    "histograms": "single columns",
+    "pairs": "pairs",
+}
 # Public extremes of the columns, to two digits, as the description of the data has them.
 TWO_OF_CANCER = {"mean radius": (5, 30), "mean concavity": (0, 0.5)}
 # What such sensors can read.
@@ -214,6 +223,55 @@ def show(runs):
         print(means.to_string(float_format=lambda value: f"{value:.4g}", na_rep="-"))
 
 
+def store(path, runs, arguments):
+    """Store the mean errors of counts of the first table."""
+    table = arguments.tables[0]
+    found = pd.DataFrame([one for one in runs if one["table"] == table and "counts" in one])
+    means = found.groupby(["epsilon", "sketch"])["counts"].mean()
+    _results.store(
+        path,
+        job="sketch",
+        title=f"Counts with one to three conditions: {table.capitalize()}",
+        about="Mean error as a share of the rows of 60 counts with one, two or three conditions, "
+        f"delta = {arguments.delta:g}, number of seeds: {arguments.seeds}.",
+        columns=["epsilon", *(COLUMNS[name] for name in arguments.sketches)],
+        rows=[
+            [epsilon, *(round(means[epsilon, name], 4) for name in arguments.sketches)]
+            for epsilon in arguments.epsilons
+        ],
+    )
+
+
+def time_counts(path, n_releases=5, n_counts=8):
+    """Print and store the CPU seconds of one count with its interval."""
+    found = {"one": [], "two": [], "three": []}
+    for seed in range(n_releases):
+        frame, _, ranges = random10(seed, None)
+        model = M2MEstimator(schema=ranges, epsilon=1.0, delta=1e-6, random_state=0).fit(frame)
+        model.count(holds([("c0", 0.5, True)])).interval()  # the first one prepares
+        rng = np.random.default_rng(seed)
+        for k, seconds in enumerate(found.values(), start=1):
+            for _ in range(n_counts):
+                columns = rng.choice(frame.columns, k, replace=False)
+                which = [(c, rng.random(), True) for c in columns]
+                start = time.process_time()
+                model.count(holds(which)).interval()
+                seconds.append(time.process_time() - start)
+    rows = [[words, round(float(np.median(s)), 3), round(max(s), 1)] for words, s in found.items()]
+    for words, middle, most in rows:
+        print(f"{words}: median {middle:.3f}, at most {most:.1f} CPU s")
+    _results.store(
+        path,
+        job="sketch",
+        title="One count with its interval",
+        about="CPU seconds, from the default release of 27,000 rows of ten numbers: median and "
+        f"slowest of {n_counts} counts of each of {n_releases} releases, after a first one. The "
+        "first count of columns whose joint counts were not released takes seconds more, once.",
+        columns=["conditions", "CPU s", "slowest"],
+        rows=rows,
+    )
+
+
 def main():
     """Run what is missing, and print."""
     parser = argparse.ArgumentParser(
@@ -228,10 +286,15 @@ def main():
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 0.3, 1.0, 3.0])
     parser.add_argument("--delta", type=float, default=1e-6)
     parser.add_argument("--kinds", nargs="+", default=["answers", "models"])
+    parser.add_argument("--time-counts", action="store_true", help="see above")
+    _results.add_argument(parser)
     arguments = parser.parse_args()
+    warnings.simplefilter("ignore")  # of answers that are wide: the truth is at hand
+    if arguments.time_counts:
+        time_counts(arguments.json)
+        return
     if arguments.data is None and "occupancy" in arguments.tables:
         arguments.tables.remove("occupancy")
-    warnings.simplefilter("ignore")  # of answers that are wide: the truth is at hand
     runs = _tables.lines(arguments.out)
     for seed in range(arguments.seeds):
         for table in arguments.tables:
@@ -248,6 +311,8 @@ def main():
                         _tables.append(arguments.out, runs[-1])
                         print(json.dumps(runs[-1]), flush=True)
     show(runs)
+    if arguments.json:
+        store(arguments.json, runs, arguments)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,10 @@ def section(table):
     origin = [table["date"], table["machine"], versions or "versions not recorded"]
     if table["source"] != _results.MEASURED:
         origin.append(table["source"])
+    dates = dict.fromkeys(table.get("kept", {}).values())
+    for date in dates:
+        older = [column for column, since in table["kept"].items() if since == date]
+        origin.append(f"older cells, {date}: {', '.join(older)}")
     return [
         f"### {table['title']}",
         table["about"],

@@ -1,6 +1,7 @@
 """Time and memory of a sketch of more rows than memory holds: Dask against the bare loop.
 
     python examples/benchmarks/scaling.py [--rows 1e6 1e7] [--repeats 3] [--engines threads]
+        [--json FILE]
 
 Rows of 10 float32 columns are made chunk by chunk on two cores, and no more chunks exist at a time
 than are being worked on. The bare loop hands chunks to a pool of two threads and adds the exact
@@ -13,6 +14,7 @@ pages that they share counted once (PSS), and what that is above the state befor
 
 import argparse
 import contextlib
+import json
 import pickle
 import subprocess
 import sys
@@ -20,6 +22,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import _results
 import cloudpickle
 import dask
 import dask.array as da
@@ -126,7 +129,7 @@ def timed(task, *arguments):
 
 
 def measure(engine, n_rows, rows, repeats):
-    """Print one line."""
+    """Return the numbers of one line, without its name."""
     case = n_rows // rows, rows
     loops, fits = [], []
     with scheduler(engine):
@@ -139,11 +142,37 @@ def measure(engine, n_rows, rows, repeats):
         with memory.watch():  # which takes time itself
             fit(*case)
     (loop, loop_cpu), (dasked, cpu) = np.median(loops, axis=0), np.median(fits, axis=0)
+    return [loop, dasked, loop_cpu, cpu, memory.peak, memory.peak - memory.before]
+
+
+def show(engine, n_rows, rows, found):
+    """Print one line."""
+    loop, dasked, loop_cpu, cpu, peak, added = found
     print(
-        f"{engine:<9}{n_rows:>12,}{case[0]:>7}{loop:>9.2f}{dasked:>9.2f}{dasked / loop - 1:>+9.0%}"
-        f"{loop_cpu:>9.2f}{cpu:>9.2f}{cpu / loop_cpu - 1:>+9.0%}{cpu / n_rows * 1e9:>9.1f}"
-        f"{memory.peak:>10.0f}{memory.peak - memory.before:>7.0f}",
+        f"{engine:<9}{n_rows:>12,}{n_rows // rows:>7}{loop:>9.2f}{dasked:>9.2f}"
+        f"{dasked / loop - 1:>+9.0%}{loop_cpu:>9.2f}{cpu:>9.2f}{cpu / loop_cpu - 1:>+9.0%}"
+        f"{cpu / n_rows * 1e9:>9.1f}{peak:>10.0f}{added:>7.0f}",
         flush=True,
+    )
+
+
+def store(arguments, found):
+    """Store the last line."""
+    loop, dasked, loop_cpu, cpu, peak, _ = found
+    n_rows = int(arguments.rows[-1])
+    _results.store(
+        arguments.json,
+        job="sketch",
+        title=f"A table of {n_rows:,} rows",
+        about=f"{n_rows:,} x {COLUMNS} rows, made chunk by chunk, sketched through Dask on two "
+        f"{arguments.engines[-1]}, {peak:.0f} MiB in all; number of runs: {arguments.repeats}. The "
+        "bare loop of two threads makes the rows and adds the same exact sums of 200 Fourier "
+        "features, without Dask and without noise.",
+        columns=["run", "seconds", "CPU s"],
+        rows=[
+            ["sketch", round(dasked, 1), round(cpu, 1)],
+            ["bare loop", round(loop, 1), round(loop_cpu, 1)],
+        ],
     )
 
 
@@ -182,13 +211,15 @@ def main():
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
     parser.add_argument("--constants", action="store_true", help="of docs/scaling.md")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    _results.add_argument(parser)
     arguments = parser.parse_args()
     if arguments.constants:
         constants()
         return
     if arguments.one:
         (engine,), (n_rows,) = arguments.engines, arguments.rows
-        measure(engine, int(n_rows), arguments.chunk, arguments.repeats)
+        found = measure(engine, int(n_rows), arguments.chunk, arguments.repeats)
+        print(json.dumps(list(map(float, found))))
         return
     print(f"{COLUMNS} columns, 200 features, engine {_engine.engine_name()}")
     print(
@@ -200,7 +231,11 @@ def main():
     for n_rows in arguments.rows:
         for engine in arguments.engines:
             case = ["--rows", str(n_rows), "--engines", engine]
-            subprocess.run([sys.executable, __file__, *case, *options], check=True)
+            line = [sys.executable, __file__, *case, *options]
+            done = subprocess.run(line, stdout=subprocess.PIPE, check=True, text=True)
+            found = json.loads(done.stdout.splitlines()[-1])
+            show(engine, int(n_rows), arguments.chunk, found)
+    store(arguments, found)
 
 
 if __name__ == "__main__":
