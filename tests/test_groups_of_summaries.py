@@ -689,7 +689,11 @@ WRONG = {
         {"X_target": None, "groups": None, "target_groups": None},
         "groups",
     ),
-    "copy": ({"target_is_owners": True}, {"X_target": X.copy(), "target_groups": None}, "missing"),
+    "copy": (
+        {"target_is_owners": True},
+        {"X_target": X.copy(), "target_groups": None},
+        "pass target_groups",
+    ),
     "too few": ({}, {"groups": LABELS[:-1]}, "groups and X have different numbers of rows"),
     "too many": ({}, {"groups": np.append(LABELS, 1)}, "different numbers of rows"),
     "too few of the target": (

@@ -469,7 +469,7 @@ def test_messages_name_the_columns_and_no_row(columns, words, at_fault, library)
     (message,) = messages
     assert [name for name in names if repr(name) in message] == wanted
     assert "imputer transformer" not in message  # scikit-learn's advice, which voids the guarantee
-    assert ("public constant" in message) == (columns is NAN)
+    assert ("public constant" in message) == (columns is not TEXT)
     assert WORD not in message
 
 

@@ -280,7 +280,7 @@ def test_arrays_with_names():
     ("first", "message"),
     [
         (make_column_transformer((OneHotEncoder(), ["job"])), "lists the public values"),
-        (make_column_transformer((JOBS, ["job"])), "PublicVectorizer.schema. in its place"),
+        (make_column_transformer((JOBS, ["job"])), "PublicVectorizer.schema. in the place"),
         (make_column_transformer((PublicVectorizer([["a", "b"]]), ["job"])), "not among"),
         (make_column_transformer((PublicVectorizer([["a", "b"]]), ["height"])), "not among"),
         (
@@ -662,11 +662,15 @@ def takes_floats(rows):
     [
         ([StandardScaler()], TABLE[NUMERIC], "learns from rows.*PublicVectorizer"),
         ([KBinsDiscretizer(4)], TABLE[NUMERIC], "learns from rows"),
-        ([SimpleImputer()], TABLE[NUMERIC], "PublicVectorizer.schema. in its"),
-        ([SimpleImputer(strategy="constant"), BOX], TABLE[NUMERIC], "in its place.*missing=True"),
+        ([SimpleImputer()], TABLE[NUMERIC], "PublicVectorizer.schema. in the place"),
+        ([SimpleImputer(strategy="constant"), BOX], TABLE[NUMERIC], "in the place.*missing=True"),
         ([make_column_transformer((MinMaxScaler(), ["age"]))], TABLE, "learns from rows"),
         ([BOX, SelectKBest(k=2)], TABLE[NUMERIC], "learns from labels"),
-        ([TargetEncoder(categories=[[0, 1]])], TABLE[["sex"]], "PublicVectorizer.schema. in its"),
+        (
+            [TargetEncoder(categories=[[0, 1]])],
+            TABLE[["sex"]],
+            "PublicVectorizer.schema. in the place",
+        ),
         ([FunctionTransformer(lambda rows: rows.astype(int) // 2)], TABLE[["age"]], None),
         (
             [make_column_transformer((PublicVectorizer([["0", "1"]]), ["sex"]))],

@@ -349,8 +349,8 @@ def check_scale(scale: float) -> None:
     """Raise ValueError for noise that 64-bit integers cannot hold, when a release is planned."""
     if not scale <= _LARGEST_SCALE:
         raise ValueError(
-            "epsilon or delta is so small that the noise exceeds 64-bit integers: raise it, or the "
-            "smallest share of it that a part gets."
+            "epsilon and delta ask for more noise than 64-bit integers can hold: raise epsilon, or "
+            "the smallest share of it."
         )
 
 

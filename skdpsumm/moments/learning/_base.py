@@ -285,7 +285,8 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
             if not known.any():
                 raise ValueError(
                     f"Column {columns.name(target)!r} is missing in all synthetic rows, so no "
-                    "model can learn it: use a larger epsilon, more rows or fewer columns."
+                    "model can learn it. When you sketch again, use a larger epsilon, or fewer "
+                    "columns."
                 )
             points, weights = points[known], weights[known] / weights[known].sum()
         self._columns = _all_but(columns, target)
