@@ -75,8 +75,8 @@ class PartitionSchema:
             if rows.shape[1] == self.n_columns:
                 return validate_table(reader, rows, **options)
         raise ValueError(
-            "A partition has other columns than the collection says. Make them alike, such as by "
-            "map_partitions with the right `meta`."
+            "A partition has other columns than the collection says. Make them alike, with "
+            "map_partitions and the right `meta`."
         )
 
     def check_size(self, n_rows: int) -> None:

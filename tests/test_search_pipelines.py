@@ -377,7 +377,7 @@ def test_nothing_else_tells_of_trials(monkeypatch, capfd, tmp_path, recwarn):
     assert list(tmp_path.iterdir()) == []
     assert (model.best_estimator_.memory, model.best_estimator_.verbose) == (None, False)
     # What the search says of its choice follows from the release.
-    assert {str(w.message)[:10] for w in recwarn} <= {"Set noise_", "The choice"}
+    assert {str(w.message)[:10] for w in recwarn} <= {"Set noise_", "Fit the es"}
 
 
 class Charges(TransformerMixin, BaseEstimator):

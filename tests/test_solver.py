@@ -369,9 +369,9 @@ def test_a_smooth_step_never_overshoots():
 def test_tolerance_that_rounding_forbids():
     X = rows_in_ball(30, 3)
     y = np.ones((30, 1))
-    with pytest.raises(ValueError, match="float64 cannot certify"):
+    with pytest.raises(ValueError, match="float64 is not exact"):
         solve_dual(X @ X.T, y, Logistic(), 1.0, 1e-30)
-    with pytest.raises(ValueError, match="float64 cannot certify"):
+    with pytest.raises(ValueError, match="float64 is not exact"):
         solve_primal(FeatureRows(np.asarray, X, radius=1.5), y, Hinge(), 1.0, math.nan)
 
 

@@ -347,7 +347,7 @@ class _Price:
             name = type(last_step(self.candidate)).__name__
             raise ValueError(
                 f"{name} has a guarantee that does not compare with a run's {self.plan.base!r}: "
-                "take a mechanism with Gaussian noise, or delta=0 for one that is pure."
+                "take a mechanism with Gaussian noise, or set delta=0."
             )
         return self._less(excess, near)
 

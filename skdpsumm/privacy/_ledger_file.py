@@ -570,7 +570,7 @@ _ERRORS: dict[int, tuple[type[Exception], str]] = {
 }
 _MISSING = (
     FileNotFoundError,
-    "There is no privacy ledger {}, and none can be created there. Check the path.",
+    "There is no privacy ledger {}, and it cannot be created there. Check the path.",
 )
 
 
@@ -598,7 +598,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 def _damaged(path: Path, problem: str) -> LedgerDamagedError:
     return LedgerDamagedError(
-        f"{path} {problem}. Nothing was charged, and the file is left as it is. Put back a copy "
-        "that holds all charges, or give another path if this is no ledger of yours. If there is "
-        "no such copy, a new ledger needs a new budget, from whoever owns the data."
+        f"{path} {problem}. Nothing was charged. Put back a copy that holds all charges, or give "
+        "another path if this is not your ledger; without such a copy, ask whoever owns the data "
+        "for a new budget."
     )

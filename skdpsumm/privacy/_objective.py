@@ -248,7 +248,7 @@ def calibrate(
     if found is None:
         raise CurvatureError(
             f"regularization={regularization!r} is too small for epsilon={epsilon!r}: the "
-            f"curvature that one row adds costs {shift:.4g} by itself, whatever the noise. Raise "
+            f"curvature that one row adds costs epsilon={shift:.4g}, whatever the noise. Raise "
             f"regularization to about {_enough(shift, epsilon, rank) * regularization:.4g}, or "
             "raise epsilon."
         )

@@ -359,18 +359,17 @@ FAULTS = {
     ),
     "infinite": (
         "must hold finite numbers, and holds infinity or one too large for float64; replace such "
-        "values by a public constant."
+        "values with a public constant."
     ),
     "unlisted": (
         "holds a value that is not among its categories; add it to those of the schema, or map "
         "rare values to one of those listed, or to None where the schema says missing=True."
     ),
     "narrow": (
-        "has a float type that is too short for its categories; convert it, such as by "
-        "astype(float)."
+        "has a float type that is too short for its categories; convert it with astype(float)."
     ),
     "": (
-        "must hold finite numbers; if these are written as words, convert them, such as by "
+        "must hold finite numbers; if these are written as words, convert them with "
         "astype(float). If they are dates, make them numbers of a public unit, such as days: "
         "(pandas.to_datetime(t) - datetime(2020, 1, 1)) / timedelta(days=1). If they are names, "
         "list them in the schema as a Categorical, or leave the column out."
@@ -387,7 +386,7 @@ def read_cells(column: Column, cells: NDArray, name: str) -> NDArray:
     if isinstance(column, Categorical) and fault == "times":
         raise ValueError(
             f"Column {name!r} holds dates or times, and categories are words or numbers; convert "
-            "it to words, such as by astype(str)."
+            "it to words with astype(str)."
         )
     told = FAULTS.get(fault, FAULTS[""]).replace("{kind!r}", repr(kind))
     if fault == "unlisted":

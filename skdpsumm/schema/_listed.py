@@ -141,12 +141,12 @@ def _check_one(name: str, value: Any) -> None:
     if isinstance(value, TIME_TYPES) or not isinstance(value, bool | int | float):
         raise ValueError(
             f"{name} lists {value!r}, a {type(value).__name__}; list words, numbers or truth "
-            "values, and convert the column to the same, such as by astype(str)."
+            "values, and convert the column to the same, such as with astype(str)."
         )
     if not _is_exact(value):
         raise ValueError(
             f"{name} lists {value!r}, which float64 cannot hold exactly; list it as a word, and "
-            "convert the column by astype(str)."
+            "convert the column with astype(str)."
         )
 
 

@@ -401,7 +401,7 @@ _TOLD = {
     "missing": "Input {name} contains NaN{where}.\n" + FILL_MISSING,
     "infinite": (
         "Input {name} contains infinity or a value too large for dtype('float64'){where}. Replace "
-        "such values by a public constant."
+        "such values with a public constant."
     ),
 }
 _MOST_NAMED = 10

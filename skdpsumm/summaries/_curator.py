@@ -726,7 +726,7 @@ class ReceivedRows:
 
     def _bid_fault(self, reply: Any) -> str | None:
         if not isinstance(reply.score, Real) or math.isnan(reply.score):
-            return "made a bid that is no number"
+            return "made a bid that is not a number"
         return None if isinstance(reply.index, Integral) else "made a bid without an index"
 
     def _copy(self, owner: Any, message: Message, reply: Any) -> Rows:

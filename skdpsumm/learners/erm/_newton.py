@@ -408,8 +408,8 @@ def check_tolerance(tolerance: float, smallest: float) -> None:
     if not tolerance >= smallest:
         raise ValueError(
             "Raise regularization, take fewer features, or a loss that is less curved (not "
-            "'hinge'; a wider HuberizedHinge, or a larger threshold of Huber): else float64 cannot "
-            "certify the minimiser."
+            "'hinge'; a wider HuberizedHinge, or a larger threshold of Huber): float64 is not "
+            "exact enough for a privacy claim."
         )
 
 

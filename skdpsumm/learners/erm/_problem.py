@@ -149,9 +149,9 @@ class Terms:
             )
         if self.regularization < _SMALLEST * self.radius**2:
             raise ValueError(
-                f"float64 cannot certify the minimiser with regularization={self.regularization:g} "
-                f"and features of norm {self.radius:g}: raise regularization to at least "
-                f"{_SMALLEST * self.radius**2:.3g}."
+                f"float64 is not exact enough for regularization={self.regularization:g} with "
+                f"features of norm {self.radius:g}: raise regularization to "
+                f"{1.01 * _SMALLEST * self.radius**2:.3g} or more."
             )
         check_rounding(kernel_drift(self), self.step, "raise regularization, or lower degree")
 

@@ -229,7 +229,7 @@ class Regression:
             warn_caller(
                 "Leave columns out, merge rare categories, or give an estimator with a penalty. "
                 f"The release does not tell the coefficients of {first_of(names)}: it shows no "
-                "rows of theirs, or none of some class. Their intervals are infinite.",
+                "rows for them, or none of one class. Their intervals are infinite.",
                 AnswerWarning,
             )
         else:
