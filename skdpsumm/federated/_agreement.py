@@ -154,10 +154,10 @@ class Agreement:
         """Return the agreement that the tables of a TOML file describe."""
         unknown = set(table) - set(cls.__dataclass_fields__)
         lacking = {"owners", "schema", "keys"} - set(table)
-        if unknown or lacking:
-            raise ValueError(
-                f"The agreement has unknown entries {sorted(unknown)}, and lacks {sorted(lacking)}."
-            )
+        if unknown:
+            raise ValueError(f"The agreement has unknown entries {sorted(unknown)}.")
+        if lacking:
+            raise ValueError(f"The agreement lacks {sorted(lacking)}; add them.")
         return cls(**{**table, "schema": _schema_from(table["schema"])})
 
     def to_json(self) -> str:
@@ -195,8 +195,10 @@ class Agreement:
                 f'protocol = {{ kind = "propose", {name} = {given[name]} }}.'
             )
         unknown = set(given) - set(_CURATOR)
-        if unknown or "n_select" not in given:
-            raise ValueError(f"rows must have n_select; its unknown entries are {sorted(unknown)}.")
+        if unknown:
+            raise ValueError(f"rows has unknown entries {sorted(unknown)}.")
+        if "n_select" not in given:
+            raise ValueError("rows must have n_select, the number of rows to choose.")
         if not isinstance(given.get("random_state"), int):
             raise ValueError("rows.random_state must be an int, with which owners check the map.")
         # Told when the agreement is read, and not when owners have signed it.
@@ -252,10 +254,10 @@ class Agreement:
             for part in given.pop("sketchers", [])
         ]
         unknown = set(given) - set(_RELEASE)
-        if not parts or unknown:
-            raise ValueError(
-                f"sketch must have sketchers; its unknown entries are {sorted(unknown)}."
-            )
+        if unknown:
+            raise ValueError(f"sketch has unknown entries {sorted(unknown)}.")
+        if not parts:
+            raise ValueError("sketch must have at least one entry in sketchers.")
         if not isinstance(given.get("random_state"), int):
             raise ValueError("sketch.random_state must be an int, so that sketches can be added.")
         common = {"schema": self.schema, **given, **own}

@@ -358,6 +358,7 @@ _HARMLESS = re.compile(
     r"|The table (lacks|has) (two )?columns? |The schema describes \d+ columns"
 )
 TWO_NAMES = "The table has two columns of one name. Rename one of them."
+Y_LENGTH = "X and y have different numbers of rows; give one label for each row of X."
 _RESHAPE = (
     "Expected 2D array, got another number of dimensions. Reshape your data either using "
     "array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it is one sample."
@@ -365,7 +366,7 @@ _RESHAPE = (
 # Those that print values of the table, or the number of its rows.
 _REPLACED = {
     "Expected 2D": _RESHAPE,
-    "inconsistent numbers": "X and y have different numbers of rows.",
+    "inconsistent numbers": Y_LENGTH,
     "unique column names": TWO_NAMES,
     "1d array": "y should be a 1d array, with one value per row.",
     "Complex data": "Complex data not supported; give real numbers.",

@@ -17,7 +17,7 @@ from .._computing import one_blas_thread, progress
 from .._dask import compute, on_partitions, partitions, sound
 from ..privacy._noise import secret_key
 from ..schema._groups import Groups
-from ..schema._reading import NoEstimator, validate_table
+from ..schema._reading import Y_LENGTH, NoEstimator, validate_table
 from ._curator import CONSTRAINTS
 from ._mmd import Embedding, PartitionRows, draw_tilted, grid_scores, tilted_scores
 from ._parties import read_label_column
@@ -99,7 +99,7 @@ class DataOwner:
         self._X = validate_table(NoEstimator(), X, keep_float32=True, ensure_min_samples=0)
         self._y = None if y is None else read_label_column(y)
         if self._y is not None and len(self._y) != len(self._X):
-            raise ValueError("X and y have different numbers of rows.")
+            raise ValueError(Y_LENGTH)
         self._coins = np.random.default_rng(seed)
         self._bound = max_rows_per_group
         self._takes_part = self._kept(groups, seed)

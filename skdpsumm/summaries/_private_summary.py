@@ -280,7 +280,7 @@ def _release(rows: Any, shared: tuple[PartitionSchema, dict[int, ReleaseSketch]]
 def _check_partitions(summarizer: Any, y: Any, owners: Any, protocol: Sketches) -> None:
     """Raise ValueError for what partitions cannot do; nothing has been read."""
     if owners is not None:
-        raise ValueError("Leave `owners` out: of a Dask collection, the partitions are owners.")
+        raise ValueError("Leave `owners` out: the owners of a Dask collection are its partitions.")
     if summarizer.max_rows_per_group is not None:
         raise ValueError(GROUPS_IN_MEMORY)
     if isinstance(summarizer.ledger, dict):

@@ -24,7 +24,7 @@ from ..privacy._contract import check_groups, estimator
 from ..privacy._noise import derived_seed, forked, secret_key
 from ..schema._columns import Column, told
 from ..schema._groups import Groups
-from ..schema._reading import NoEstimator, Table, validate_table
+from ..schema._reading import Y_LENGTH, NoEstimator, Table, validate_table
 from ..schema._schema import TableSchema
 from ..sketches import HistogramSketcher, PrivateSketch
 from ..sketches._private_sketch import LARGEST_SUM, Counted, PendingRelease
@@ -491,7 +491,7 @@ def labelled_table(X: Any, y: Any, schema: TableSchema) -> Table:
     if y is not None:
         labels = np.asarray(y)
         if labels.shape != (len(X),):
-            raise ValueError("X and y have different numbers of rows; give one label for each.")
+            raise ValueError(Y_LENGTH)
         columns.append(labels)
     if len(columns) != schema.n_columns:
         raise ValueError("y is missing: the agreement counts a label. Give one for each row of X.")
