@@ -26,7 +26,7 @@ _BLOCK = 2**22
 _LARGEST = 1e15
 # What a nat of divergence from the owner's own rows costs, against half a squared standard
 # deviation of the noise. Below 10, noise draws rows where the target is common; above 40, a rare
-# target is missed (docs/summaries.md has the study).
+# target is missed (examples/benchmarks/summary_choices.py).
 _STRICTNESS = 20.0
 # Where the scores of the rows vary no more than noise makes them, it grows up to this.
 _MOST_STRICT = 1000.0

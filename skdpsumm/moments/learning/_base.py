@@ -53,7 +53,7 @@ from ._targeted import TargetedPrivacy
 # 0.73 that were 0.9 to 0.99 with other sketches of the same rows; at 25 and more that happened
 # once.
 _POINTS_A_PARAMETER = 10
-# Measured (docs/m2m.md): AUCs were 0.03 to 0.9 lower than those of the rows where less than this
+# Measured: AUCs were 0.03 to 0.9 lower than those of the rows where less than this
 # was explained of most inputs, else at most 0.05 lower, unless the weights had collapsed.
 _EXPLAINED = 0.5
 # Of few points for each feature any features explain much.
