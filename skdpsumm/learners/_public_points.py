@@ -79,8 +79,8 @@ def warn_of_isolation(space: Space, points: NDArray, kernel: object) -> None:
     share = seen_share(space, some, others)
     if share < _LEAST_SHARE:
         _warn(
-            "If you scale X in a Pipeline, scale X_public as well: give the learner a schema in "
-            "place of a scaler, which reads both. Else take "
+            "If you scale X in a Pipeline, scale X_public as well: give the learner a schema, "
+            "which reads both, in place of a scaler. Else take "
             f"{_longer_reach(kernel, some, others)}, or kernel='linear' or 'poly'. "
             f"kernel={kernel!r} is near 0 between rows of X_public ({share:.1g} of it is seen), so "
             "the model will be near chance."

@@ -102,8 +102,8 @@ class CloneWatch:
         most = f"over {_MANY:,}" if left > _MANY else left
         warnings.warn(
             "Search with PrivateSearchCV, which has one price, or on public data: any other search "
-            "or cross-validation charges every fit in full, candidates times folds of them and one "
-            f"to refit. So far, {count} fits by clones of one estimator "
+            "or cross-validation charges every fit in full, one for each candidate and fold and "
+            f"one to refit. So far, {count} fits by clones of one estimator "
             f"({label or 'without a label'}) cost epsilon={epsilon_of(paid):.4g} of data set "
             f"{dataset!r}. Of fits like the last, {', '.join(prices)}, and the cap holds {most} "
             "more.",

@@ -142,8 +142,8 @@ class Mechanism(ABC):
     def group(self, size: int) -> Mechanism:
         """Return the cost if neighbours differ in `size` rows, in one part or in several."""
         raise ValueError(
-            f"The cost of {self!r} for {size} rows at once is not known: take a cost with known "
-            "group privacy, such as PureDP or GaussianDP, or the ledger's adjacency."
+            f"The group privacy of {self!r} is not known: set the estimator's adjacency to the "
+            "ledger's, or take a cost such as PureDP or GaussianDP."
         )
 
     def compose_with(self, other: Mechanism) -> Mechanism | None:

@@ -339,7 +339,7 @@ class ExponentialMechanism(LearnerMechanism):
         if public is None and not space.is_whole_ball:
             raise ValueError(
                 "mechanism='exponential' needs public rows as candidates to choose from, unless "
-                "kernel='linear' and fit_intercept=False."
+                "kernel='linear', feature_map=None and fit_intercept=False."
             )
         if not is_printed(self, terms):
             return ExponentialPlan(space, terms, int(self.n_rounds), public)
