@@ -1176,7 +1176,8 @@ def test_messages_with_other_entries_are_refused(change):
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("n_select = 6", "n_selekt = 6", "n_select"),
+        ("n_select = 6", "n_selekt = 6", "n_selekt"),
+        ("n_select = 6", "", "rows must have n_select"),
         ('"propose"', '"auction"', "protocol"),
         ("random_state = 3", "", "random_state"),
         ("random_state = 5", "", "random_state"),

@@ -366,7 +366,7 @@ HOPELESS = {
     "threshold": (PINPClassifier(gamma=1.0, mechanism="threshold"), "from public rows"),
     "few rows, public": (
         TDILClassifier(mechanism="objective", adjacency="replace_one"),
-        "40 rows are few for epsilon=1",
+        "with 40 rows and epsilon=1 the model",
     ),
 }
 

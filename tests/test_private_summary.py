@@ -257,8 +257,8 @@ def test_a_ledger_that_is_too_full_stops_all_before_anything_is_charged():
         ({"protocol": {"label": [0, 2]}}, "holds a"),
         ({"y": "numbers"}, "label is missing"),
         ({"y": "one label"}, r"Sketches\(label="),
-        ({"n_select": 10**13}, "10,000,000 at most"),
-        ({"protocol": {"n_synthetic": 10**13}}, "10,000,000 at most"),
+        ({"n_select": 10**13}, "at most 10,000,000"),
+        ({"protocol": {"n_synthetic": 10**13}}, "at most 10,000,000"),
     ],
 )
 def test_bad_input_costs_nothing_and_names_no_value(change, match):

@@ -653,7 +653,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if n_known < _planning.FEW * needed:
             epsilon = _planning.epsilon_for(terms, needed / n_known)
             warn_caller(
-                f"Take about {needed:.2g} rows, or epsilon={epsilon:.2g}: with {n_known} rows and "
+                f"Take about {float(f'{needed:.2g}'):,.0f} rows, or epsilon={epsilon:.2g}: with "
+                f"{n_known} rows and "
                 f"epsilon={terms.epsilon:g} the model will be mostly noise.",
                 NoiseWarning,
             )
