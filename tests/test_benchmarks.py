@@ -69,12 +69,29 @@ def test_numbers_of_a_column_have_the_same_decimals(report):
 def test_a_result_is_stored_with_how_it_came_about(report, tmp_path, monkeypatch):
     path = tmp_path / "new.json"
     script = str(FOLDER / "sketch.py")
-    monkeypatch.setattr(sys, "argv", [script, "--rows", "10", "--json", str(path)])
+    arguments = ["--data", "/a/b/file.npz", "--rows", "10", "--json", str(path)]
+    monkeypatch.setattr(sys, "argv", [script, *arguments, "--json-other", "c"])
     about = {"job": "sketch", "title": "a", "about": "b", "columns": ["x"], "rows": [[1.0]]}
     report._results.store(path, **about)
     stored = report._results.load(path)
-    assert stored["command"] == "python examples/benchmarks/sketch.py --rows 10"
+    assert stored["command"] == "python examples/benchmarks/sketch.py --data file.npz --rows 10"
     assert stored["source"] == "measured"
     assert {"python", "numpy", "scikit-learn"} <= set(stored["versions"])
     assert "cores" in stored["machine"]
     report._results.store(None, **about)  # nothing was asked for
+
+
+def test_a_column_that_did_not_run_stays_as_it_was(report, tmp_path, monkeypatch):
+    path, results = tmp_path / "new.json", report._results
+    columns, rows = ["x", "ours", "rival"], [[0.1, 2.0, None], [1, 4.0, None]]
+    assert results.kept(path, columns, rows) == (rows, {})
+    monkeypatch.setattr(sys, "argv", [str(FOLDER / "sketch.py")])
+    about = {"job": "learn", "title": "a", "about": "b", "columns": columns}
+    results.store(path, rows=[[0.1, 1.0, 5.0], [1.0, 3.0, 6.0]], **about)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"date": "2020-01-01"}))
+    for _ in range(2):  # the second time from a result that has older cells itself
+        filled, kept = results.kept(path, columns, [[*row[:2], None] for row in rows])
+        assert filled == [[0.1, 2.0, 5.0], [1, 4.0, 6.0]]
+        assert kept == {"rival": "2020-01-01"}
+        results.store(path, rows=filled, kept=kept, **about)
+    assert report.section(results.load(path))[-1].endswith("; older cells, 2020-01-01: rival.")

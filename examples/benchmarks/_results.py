@@ -53,7 +53,7 @@ def store(path, **table):
     words = [Path(word).name if os.path.isabs(word) else word for word in sys.argv[1:]]
     table |= {
         "command": shlex.join(
-            ["python", script.relative_to(root).as_posix(), *_without_json(words)]
+            ["python", script.relative_to(root).as_posix(), *_without_files(words)]
         ),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": machine(),
@@ -64,9 +64,10 @@ def store(path, **table):
     load(path)
 
 
-def _without_json(words):
+def _without_files(words):
     """Return a command without ``--json FILE`` and the like, no part of what is measured."""
-    names = [k for k, word in enumerate(words) if word.startswith("--json")]
+    beside = "--json", "--out", "--save"
+    names = [k for k, word in enumerate(words) if word.startswith(beside)]
     return [word for k, word in enumerate(words) if k not in names and k - 1 not in names]
 
 
@@ -94,9 +95,9 @@ def kept(path, columns, rows):
     for k, column in enumerate(columns):
         if column in old["columns"] and all(row[k] is None for row in rows):
             since[column] = old.get("kept", {}).get(column, source)
-            cells = {str(row[0]): row[old["columns"].index(column)] for row in old["rows"]}
+            cells = {row[0]: row[old["columns"].index(column)] for row in old["rows"]}
             for row in rows:
-                row[k] = cells.get(str(row[0]))
+                row[k] = cells.get(row[0])
     return rows, since
 
 

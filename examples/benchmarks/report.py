@@ -27,7 +27,9 @@ differ a little. Below each table you find the command, the date, the machine an
 `python examples/benchmarks/report.py` makes this page from the files in
 `examples/benchmarks/results`. A script with `--json FILE` stores a new result there. A table
 "transcribed from the README" was measured before results were stored: its date is that of the
-commit which brought it, and its versions were not recorded.
+commit which brought it, and its versions were not recorded. "Older cells" are columns of a table
+that did not run again with the others. A load average above the number of cores means that others
+used the machine as well, which makes seconds longer.
 """
 
 

@@ -1,7 +1,7 @@
 """Choosing rows without privacy against peers: quality in MMD, and time.
 
     python examples/benchmarks/selection.py [--cases mixture covertype million] [--data FILE]
-        [--skip-slow]
+        [--skip-slow] [--json FILE]
 
 FILE is covtype_sub50k_float32.npz (key "X": rows of UCI Covertype as float32). All cases summarise
 X itself with a Gaussian kernel whose sigma is the median distance.
@@ -14,7 +14,8 @@ X itself with a Gaussian kernel whose sigma is the median distance.
 
 Seconds are CPU seconds with one BLAS thread, except in "million". MMD is computed in float64.
 Peers run where they are installed: goodpoints (kernel thinning, which wants n / p to be a power of
-two), mmd-critic, apricot-select (facility location, which has another objective).
+two), mmd-critic, apricot-select (facility location, which has another objective). ``--json`` stores
+"million" where that is the only case, and both others where both run.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import resource
 import time
 from pathlib import Path
 
+import _results
 import numpy as np
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import rbf_kernel
@@ -151,6 +153,7 @@ def mixture(arguments):
     mmd, seconds = np.median(found["skdpsumm"], axis=0)
     verdict = "reached" if mmd <= 0.0068 and seconds <= 1 else "MISSED"
     print(f"wanted MMD <= 0.0068 in <= 1 CPU second: {mmd:.5f} in {seconds:.2f}, {verdict}")
+    return {name: np.median(values, axis=0) for name, values in found.items()}
 
 
 def load(path, n_rows=None):
@@ -165,7 +168,7 @@ def covertype(arguments):
     """Print MMD^2 to the 10,000 rows, and to those 8,000 of them that kernel thinning takes."""
     if arguments.data is None:
         print("\ncovertype: needs --data")
-        return
+        return {}
     # The file's order is not random, and kernel thinning takes the first 8,000.
     X = np.random.default_rng(0).permutation(load(arguments.data, 10_000))
     part, p, gamma = X[:8000], 500, median_gamma(X)
@@ -183,6 +186,7 @@ def covertype(arguments):
     if not arguments.skip_slow:
         slow = {**goodpoints(part, p, gamma), **other_peers(part, p, gamma)}
         tasks |= {f"{name}, of 8,000 rows": (1, task) for name, task in slow.items()}
+    found = {}
     for name, (n_seeds, task) in tasks.items():
         values = []
         for seed in range(n_seeds):
@@ -191,6 +195,8 @@ def covertype(arguments):
             values.append([*(mmd2(rows, other, gamma=gamma) for other in (X, part)), seconds])
         whole, first, seconds = np.median(values, axis=0)
         print(f"{name:<42}{n_seeds:>6}{whole:>10.2e}{first:>10.2e}{seconds:>8.2f}", flush=True)
+        found[name.removesuffix(", of 8,000 rows")] = first, seconds  # the latter comes last
+    return found
 
 
 def peak_gib():
@@ -221,12 +227,14 @@ def million(arguments):
     threads = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
     print(f"\nmillion: {n:,} x {X.shape[1]} ({source}), choose {p:,}; BLAS threads {threads}")
     print(f"{'':<32}{'MMD^2':>10}{'wall s':>8}{'CPU s':>8}")
+    lines = {}
     for name, task in tasks.items():
         start = time.perf_counter()
         rows, cpu = timed(task, 0)
         seconds = time.perf_counter() - start
         found = mmd2(rows, sample, gamma=gamma)
         print(f"{name:<32}{found:>10.2e}{seconds:>8.1f}{cpu:>8.1f}", flush=True)
+        lines[name] = found, seconds, cpu
         if name != "uniform":
             verdict = "reached" if seconds < 90 else "MISSED"
             peak = peak_gib()
@@ -237,6 +245,54 @@ def million(arguments):
         f"peak memory {peak:.2f} GiB, of which {before:.2f} before choosing; "
         f"the rows are {X.nbytes / 2**30:.2f} GiB"
     )
+    return lines
+
+
+def store(path, found):
+    """Store "million" alone, or what the two other cases say of the same methods."""
+    if path is not None and "million" in found:
+        lines = {"ours": found["million"]["skdpsumm, 140 features"]}
+        lines["uniform"] = found["million"]["uniform"]
+        _results.store(
+            path,
+            job="choose",
+            title="1,000 of 1,000,000 rows",
+            about="54 columns, 140 random features, no privacy: MMD^2 to 5,000 random rows, "
+            "seconds, and CPU seconds of all threads.",
+            columns=["method", "MMD^2", "seconds", "CPU s"],
+            rows=[
+                [name, f"{mmd:.1e}", round(seconds, 1), round(cpu, 1)]
+                for name, (mmd, seconds, cpu) in lines.items()
+            ],
+        )
+    elif path is not None:
+        names = {
+            "ours": "skdpsumm",
+            "goodpoints": "goodpoints kt.thin",
+            "with matrix": "goodpoints kt.thin_K, n x n",
+            "uniform": "uniform",
+        }
+        cases = found["mixture"], found["covertype"]
+        names = {name: key for name, key in names.items() if all(key in case for case in cases)}
+        _results.store(
+            path,
+            job="choose",
+            title="Choosing rows without privacy",
+            about="64 of 4,096 rows in 10 dimensions, by MMD, and 500 of 8,000 rows of Covertype, "
+            "by MMD^2. Less is better; CPU seconds. goodpoints (kernel thinning) as it is, and "
+            "with the kernel matrix given.",
+            columns=["method", "MMD, 64", "s", "MMD^2, 500", "s"],
+            rows=[
+                [
+                    name,
+                    round(cases[0][key][0], 4),
+                    round(cases[0][key][1], 2),
+                    f"{cases[1][key][0]:.1e}",
+                    round(cases[1][key][1], 1),
+                ]
+                for name, key in names.items()
+            ],
+        )
 
 
 CASES = {
@@ -255,12 +311,12 @@ def main():
     parser.add_argument("--data", type=Path, help="covtype_sub50k_float32.npz")
     parser.add_argument("--seeds", type=int, default=10, help='data seeds of "mixture"')
     parser.add_argument("--skip-slow", action="store_true", help='no peers in "covertype"')
+    _results.add_argument(parser)
     arguments = parser.parse_args()
     for package in PEERS:
         print(f"{package}: {'not installed' if installed(package) is None else 'installed'}")
-    for name, case in CASES.items():
-        if name in arguments.cases:
-            case(arguments)
+    cases = {name: case for name, case in CASES.items() if name in arguments.cases}
+    store(arguments.json, {name: case(arguments) for name, case in cases.items()})
 
 
 if __name__ == "__main__":
