@@ -51,20 +51,34 @@ def test_pictures_are_small_and_have_their_numbers(picture):
 @pytest.mark.parametrize("script", FIGURES, ids=lambda path: path.stem)
 def test_quick_draws_its_figure(script, tmp_path):
     out = tmp_path / "figure.png"
+    kept = draw(script, out)
+    assert width(out) <= WIDEST
+    assert {"command", "seconds", "machine", "versions"} <= kept.keys()
+    assert medians(kept["numbers"])
+    assert all(isinstance(value, float | int | None) for value in medians(kept["numbers"]))
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize(("script", "only"), [("m2m_figure3", ["--sketches"]), ("m2m_figure4", [])])
+def test_a_figure_is_drawn_again_from_its_numbers(script, only, tmp_path):
+    out, path = tmp_path / "figure.png", FOLDER / f"{script}.py"
+    first, again = draw(path, out), draw(path, out, "--keep", *only)
+    assert medians(again["numbers"]) == pytest.approx(medians(first["numbers"]), rel=1e-5)
+    assert [kept["command"] for kept in again["earlier"]] == [first["command"]]
+
+
+def draw(script, out, *options):
+    """Run `script` with ``--quick``; return what it kept."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(script), "--quick", "--out", str(out)],
-        cwd=tmp_path,
+        [sys.executable, "-W", "ignore", str(script), "--quick", "--out", str(out), *options],
+        cwd=out.parent,
         env={**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert width(out) <= WIDEST
-    kept = json.loads(out.with_suffix(".json").read_text())
-    assert {"command", "seconds", "machine", "versions"} <= kept.keys()
-    assert medians(kept["numbers"])
-    assert all(isinstance(value, float | int | None) for value in medians(kept["numbers"]))
+    return json.loads(out.with_suffix(".json").read_text())
 
 
 def width(picture):

@@ -1,8 +1,9 @@
 """What the scripts of this folder share: their arguments, and how a figure is drawn and kept.
 
-A curve has the same colour and label in every figure. A point is the median over seeds, and the
-band around it goes from the lowest to the highest of them. Beside ``figure.png`` comes
-``figure.json`` with all values, the command, the machine, the versions and the seconds.
+A curve has the same look and label in all panels, and the first three in every figure. A point is
+the median over seeds, and the band around it goes from the lowest to the highest of them. Beside
+``figure.png`` comes ``figure.json`` with all values, the command, the machine, the versions and the
+seconds.
 """
 
 import argparse
@@ -21,8 +22,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 PRINTED, CORRECTED, DEFAULT = "as printed", "corrected", "skdpsumm's default"
-_COLOURS = {PRINTED: "C3", CORRECTED: "C1", DEFAULT: "C0"}
-_OTHERS = "C2", "C4", "C5", "C6", "C8", "C9"
+# Markers tell curves apart where there is no colour.
+_LOOKS = {PRINTED: ("C3", "s"), CORRECTED: ("C1", "^"), DEFAULT: ("C0", "o")}
+_OTHERS = ("C2", "v"), ("C4", "D"), ("C5", "P"), ("C6", "X"), ("C8", "<"), ("C9", ">")
 _DASHES = "--", ":", "-.", (0, (1, 4))
 _STARTED = time.perf_counter()
 
@@ -77,15 +79,17 @@ def panel(ax, x, values_by_curve, references=None, **labels):
     -------
     dict
     """
-    others = iter(_OTHERS)
+    drawn = {line.get_label(): line for axes in ax.figure.axes for line in axes.get_lines()}
+    looks = _LOOKS | {name: (v.get_color(), v.get_marker()) for name, v in drawn.items()}
+    others = iter(look for look in _OTHERS if look not in looks.values())
     numbers = {"x": _plain(x), "curves": {}, "references": {}}
     for name, values in values_by_curve.items():
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "All-NaN slice")
             found = np.asarray(values, dtype=float)
             low, middle, high = np.nanpercentile(found, [0, 50, 100], axis=1)
-        colour = _COLOURS[name] if name in _COLOURS else next(others)
-        ax.plot(x, middle, marker="o", markersize=3.5, color=colour, label=name)
+        colour, marker = looks[name] if name in looks else next(others)
+        ax.plot(x, middle, marker=marker, markersize=4, color=colour, label=name)
         ax.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
         numbers["curves"][name] = {"median": _plain(middle), "values": _plain(values)}
     for i, (name, values) in enumerate((references or {}).items()):
@@ -110,7 +114,17 @@ def legend(fig, columns=3):
     )
 
 
-def save(fig, args, numbers):
+def measured(args):
+    """Return the JSON beside ``args.out``, of an earlier run, with ``--keep``; else {}."""
+    return json.loads(args.out.with_suffix(".json").read_text()) if args.keep else {}
+
+
+def values_of(numbers):
+    """Return curves of what `panel` returned, as arrays of shape (n, n_seeds), NaN for None."""
+    return {name: np.array(c["values"], dtype=float) for name, c in numbers["curves"].items()}
+
+
+def save(fig, args, numbers, earlier=None):
     """Write ``args.out``, and the numbers beside it as JSON.
 
     Parameters
@@ -121,6 +135,8 @@ def save(fig, args, numbers):
     numbers : dict
         What `panel` returned, by panel, and what else a reader should know: the true guarantee of
         a curve, sizes, the settings.
+    earlier : dict, optional
+        Of `measured`: its command and seconds stay in the JSON.
     """
     args.out.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(args.out)
@@ -133,8 +149,12 @@ def save(fig, args, numbers):
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "versions": {"python": platform.python_version()}
         | {name: version(name) for name in ("skdpsumm", "numpy", "scipy", "scikit-learn")},
-        "numbers": _plain(numbers),
     }
+    if earlier:
+        last = {name: earlier[name] for name in kept}
+        last["cpu_seconds"] = earlier["numbers"].get("cpu_seconds")
+        kept["earlier"] = [*earlier.get("earlier", []), last]
+    kept["numbers"] = _plain(numbers)
     beside = args.out.with_suffix(".json")
     beside.write_text(json.dumps(kept, indent=1, allow_nan=False) + "\n")
     print(f"{args.out} and {beside.name}: {kept['seconds']:.0f} seconds on {kept['machine']}")

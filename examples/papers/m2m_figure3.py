@@ -17,6 +17,9 @@ intercept. HIST has 100 bins a column; RACE, 80 hashes of 80 buckets, runs at th
 printed. The default of `M2MEstimator` has delta = 1e-6; its counting queries are read from 30,000
 synthetic rows, whose own sampling error is 0.002. MST's numbers come from ``m2m_rivals.py``.
 
+figure.json is saved after each seed. ``--keep`` runs only what it lacks, and draws all: add a
+sketch, or MST (``--keep --sketches --rivals rivals.json`` runs nothing), or go on after a stop.
+
 Points are 20,000 (``--points``), not the paper's 100,000.
 """
 
@@ -35,8 +38,13 @@ from skdpsumm import M2MEstimator
 EPSILONS = 0.01, 0.1, 1.0, 10.0, 100.0
 RACE_EPSILONS = 0.1, 1.0, 10.0
 RACE, HIST, HIST_CORRECTED = "RACE, as printed", "HIST, as printed", "HIST, corrected"
-CORRECTED = {"rff": _figure.CORRECTED, "hist": HIST_CORRECTED}
-PRINTED = {"rff": _figure.PRINTED, "hist": HIST, "race": RACE}
+# The curves that come from one release, in the order of `found`.
+CURVES = {
+    "rff": [_figure.PRINTED, _figure.CORRECTED],
+    "default": [_figure.DEFAULT],
+    "hist": [HIST, HIST_CORRECTED],
+    "race": [RACE],
+}
 
 
 def errors_of_points(model, X, seed):
@@ -61,19 +69,25 @@ def errors_of_default(model, X, seed):
 
 
 def found(sketch, X, epsilon, points, seed):
-    """Yield the curves' names and errors that come from one release."""
+    """Yield the errors of each of `CURVES` of a sketch."""
     common = {"schema": (0, 1), "random_state": seed}
     if sketch == "default":
         model = M2MEstimator(epsilon=epsilon, **common).fit(X)
-        yield _figure.DEFAULT, errors_of_default(model, X, seed)
+        yield errors_of_default(model, X, seed)
         return
     parameters = {**M2MEstimator.paper_parameters(sketch), "n_synthetic": points}
     model = M2MEstimator(**parameters, epsilon=epsilon, **common).fit(X)
-    yield PRINTED[sketch], errors_of_points(model, X, seed)
-    if sketch in CORRECTED:
+    yield errors_of_points(model, X, seed)
+    if len(CURVES[sketch]) > 1:
         settings = {"inference": "points", "prior": "uniform", "n_synthetic": points}
         again = M2MEstimator.from_sketch(model.sketch_, random_state=seed, **settings)
-        yield CORRECTED[sketch], errors_of_points(again, X, seed)
+        yield errors_of_points(again, X, seed)
+
+
+def kept_curves(numbers):
+    """Return the curves of an earlier run, arrays of shape (epsilons, seeds, tasks)."""
+    tasks = [_figure.values_of(numbers[task]) for task in _m2m.TASKS]
+    return {name: np.stack([task[name] for task in tasks], axis=2) for name in tasks[0]}
 
 
 def with_rivals(curves, path, table, epsilons, seeds):
@@ -85,35 +99,8 @@ def with_rivals(curves, path, table, epsilons, seeds):
         curves["MST, delta = 1e-6"] = np.array([r + empty * (seeds - len(r)) for r in runs])
 
 
-def main():
-    """Run, draw and save."""
-    parser = _figure.parser(__doc__)
-    names = ["random10", "covertype", "occupancy", "adult"]
-    parser.add_argument("--table", choices=names, default="random10")
-    parser.add_argument("--rivals", type=Path, help="what m2m_rivals.py has written")
-    parser.add_argument("--points", type=int, default=20_000)
-    parser.add_argument("--sketches", nargs="+", default=["rff", "default", "hist", "race"])
-    args = parser.parse_args()
-    warnings.simplefilter("ignore")
-    epsilons, seeds, points, n_rows = EPSILONS, args.seeds, args.points, 27_000
-    if args.quick:
-        epsilons, seeds, points, n_rows = (0.1, 10.0), 2, 2_000, 3_000
-        args.table, args.sketches = "random10", ["rff", "default", "hist"]
-    folder = Path(args.data) if args.data else None
-    curves = {}
-    for seed in range(seeds):
-        X = _m2m.table_of(args.table, folder, seed, n_rows)
-        X = X[:, :4] if args.quick else X
-        for sketch in args.sketches:
-            for i, epsilon in enumerate(epsilons):
-                if sketch == "race" and epsilon not in RACE_EPSILONS:
-                    continue
-                for name, errors in found(sketch, X, epsilon, points, seed):
-                    shape = len(epsilons), seeds, len(_m2m.TASKS)
-                    curves.setdefault(name, np.full(shape, np.nan))[i, seed] = errors
-                    print(f"{name:<22}{epsilon:>6g}", *(f"{e:.2g}" for e in errors), flush=True)
-    if args.rivals:
-        with_rivals(curves, args.rivals, args.table, epsilons, seeds)
+def draw(args, epsilons, curves, told, earlier):
+    """Draw and save what there is so far."""
     fig, axes = _figure.figure(3, 2, height=2.7)
     numbers = {}
     for k, (ax, (task, unit)) in enumerate(zip(axes.flat, _m2m.TASKS.items(), strict=False)):
@@ -130,12 +117,52 @@ def main():
         )
     axes[2, 1].axis("off")
     axes[2, 1].legend(*axes[0, 0].get_legend_handles_labels(), loc="center", title=args.table)
-    shape = {"rows": X.shape[0], "columns": X.shape[1], "points": points}
-    told = {
+    told = told | {
         "guarantee": "epsilon, a row added or removed; the default and MST: delta = 1e-6",
         "cpu_seconds": round(time.process_time()),
     }
-    _figure.save(fig, args, {**numbers, **shape, **told})
+    _figure.save(fig, args, {**numbers, **told}, earlier)
+
+
+def main():
+    """Run, draw and save."""
+    parser = _figure.parser(__doc__)
+    names = ["random10", "covertype", "occupancy", "adult"]
+    parser.add_argument("--table", choices=names, default="random10")
+    parser.add_argument("--rivals", type=Path, help="what m2m_rivals.py has written")
+    parser.add_argument("--points", type=int, default=20_000)
+    parser.add_argument("--sketches", nargs="*", default=["rff", "default", "hist", "race"])
+    parser.add_argument("--keep", action="store_true", help="what figure.json has, and run the rest")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    epsilons, seeds, points, n_rows = EPSILONS, args.seeds, args.points, 27_000
+    if args.quick:
+        epsilons, seeds, points, n_rows = (0.1, 10.0), 2, 2_000, 3_000
+        args.table, args.sketches = "random10", [s for s in args.sketches if s != "race"]
+    folder = Path(args.data) if args.data else None
+    earlier = _figure.measured(args)
+    curves = kept_curves(earlier["numbers"]) if earlier else {}
+    if args.rivals:
+        with_rivals(curves, args.rivals, args.table, epsilons, seeds)
+    shape = len(epsilons), seeds, len(_m2m.TASKS)
+    for seed in range(seeds):
+        X = _m2m.table_of(args.table, folder, seed, n_rows)
+        X = X[:, :4] if args.quick else X
+        for sketch in args.sketches:
+            kept = [curves.setdefault(name, np.full(shape, np.nan)) for name in CURVES[sketch]]
+            for i, epsilon in enumerate(epsilons):
+                if sketch == "race" and epsilon not in RACE_EPSILONS:
+                    continue
+                if np.isfinite([curve[i, seed] for curve in kept]).all():
+                    continue
+                for name, curve, errors in zip(
+                    CURVES[sketch], kept, found(sketch, X, epsilon, points, seed), strict=True
+                ):
+                    curve[i, seed] = errors
+                    print(f"{name:<22}{epsilon:>6g}", *(f"{e:.2g}" for e in errors), flush=True)
+        told = {"rows": X.shape[0], "columns": X.shape[1], "points": points}
+        if args.sketches or seed == seeds - 1:
+            draw(args, epsilons, curves, told, earlier)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ where the data are. The default of `M2MClassifier` has delta = 1e-6. DP-ERM, whi
 too, spends all of epsilon on one model: ours is `TDILClassifier` with objective perturbation and
 delta = 0, for rows added or removed; diffprivlib's and MST's numbers come from ``m2m_rivals.py``.
 
+``--keep`` takes all curves that rivals.json does not have from figure.json.
+
 Points are 20,000 (``--points``), not the paper's 100,000. ``--quick`` takes scikit-learn's breast
 cancer table, two columns of it.
 """
@@ -84,17 +86,8 @@ def auc(fit, X, X_test, y, y_test):
     return roc_auc_score(y_test, fit(X, y).decision_function(X_test))
 
 
-def main():
-    """Run, draw and save."""
-    parser = _figure.parser(__doc__)
-    parser.add_argument("--rivals", type=Path, help="what m2m_rivals.py has written")
-    parser.add_argument("--points", type=int, default=20_000)
-    parser.add_argument("--slow-epsilons", nargs="*", type=float, default=[0.1, 0.3, 1.0, 3.0])
-    args = parser.parse_args()
-    warnings.simplefilter("ignore")
-    epsilons = (0.3, 3.0) if args.quick else EPSILONS
-    seeds, points = (2, 2_000) if args.quick else (args.seeds, args.points)
-    X, y = cancer() if args.quick else _m2m.occupancy(Path(args.data))
+def run(X, y, epsilons, seeds, points, slow_epsilons):
+    """Return AUCs by curve, arrays of shape (n, n_seeds), and those without privacy."""
     curves, plain = {}, []
     for seed in range(seeds):
         rows = _m2m.split(X, y, seed)
@@ -102,16 +95,44 @@ def main():
         for i, epsilon in enumerate(epsilons):
             for name, fit in methods(epsilon, points, seed).items():
                 # 6,400 features: it takes as long as all others together.
-                if name == RACE and (args.quick or epsilon not in args.slow_epsilons):
+                if name == RACE and epsilon not in slow_epsilons:
                     continue
                 kept = curves.setdefault(name, np.full((len(epsilons), seeds), np.nan))
                 kept[i, seed] = auc(fit, *rows)
                 print(f"{name:<22}{epsilon:>6g}{kept[i, seed]:>8.4f}", flush=True)
+    return curves, plain
+
+
+def kept_curves(numbers):
+    """Return the same from figure.json, and how many points there were."""
+    panels = [numbers[title] for title, _, _ in PANELS]
+    curves = {name: kept for panel in panels for name, kept in _figure.values_of(panel).items()}
+    plain = panels[0]["references"]["without privacy"]["values"]
+    return curves, plain, numbers["points"]
+
+
+def main():
+    """Run, draw and save."""
+    parser = _figure.parser(__doc__)
+    parser.add_argument("--rivals", type=Path, help="what m2m_rivals.py has written")
+    parser.add_argument("--keep", action="store_true", help="figure.json, and run nothing")
+    parser.add_argument("--points", type=int, default=20_000)
+    parser.add_argument("--slow-epsilons", nargs="*", type=float, default=[0.1, 0.3, 1.0, 3.0])
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    epsilons = (0.3, 3.0) if args.quick else EPSILONS
+    seeds, points = (2, 2_000) if args.quick else (args.seeds, args.points)
+    earlier = _figure.measured(args)
+    if earlier:
+        curves, plain, points = kept_curves(earlier["numbers"])
+    else:
+        X, y = cancer() if args.quick else _m2m.occupancy(Path(args.data))
+        curves, plain = run(X, y, epsilons, seeds, points, () if args.quick else args.slow_epsilons)
     if args.rivals and not args.quick:
         found = json.loads(args.rivals.read_text())
-        for key, name in RIVALS.items():
-            runs = [found.get(key, {}).get(f"{e:g}", [])[:seeds] for e in epsilons]
-            curves[name] = [run + [np.nan] * (seeds - len(run)) for run in runs]
+        for key in RIVALS.keys() & found:
+            aucs = [found[key].get(f"{e:g}", [])[:seeds] for e in epsilons]
+            curves[RIVALS[key]] = [row + [np.nan] * (seeds - len(row)) for row in aucs]
     runs = {name: kept for name, kept in curves.items() if np.isfinite(kept).any()}
     fig, axes = _figure.figure(2, height=3.0)
     numbers = {}
@@ -133,7 +154,7 @@ def main():
         "guarantee": "epsilon, a row added or removed; the default and MST: delta = 1e-6",
         "cpu_seconds": round(time.process_time()),
     }
-    _figure.save(fig, args, {**numbers, **told})
+    _figure.save(fig, args, {**numbers, **told}, earlier)
 
 
 if __name__ == "__main__":
