@@ -57,6 +57,7 @@ html_sidebars = {
 }
 html_theme_options = {
     "header_links_before_dropdown": 8,
+    "navbar_align": "left",
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
