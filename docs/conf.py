@@ -218,13 +218,24 @@ def show_groups(app, pagename, templatename, context, doctree):
     ]
 
 
+# Pages that show how to use a name; where none does, those that say what it is.
+HOW = ("how_to/*.md", "user_guide/*.md", "adult.md", "choosing.md", "pitfalls.md")
+WHAT = ("m2m.md", "summaries.md", "private_summary.md", "learners.md", "federated.md")
+WHAT += ("auditing.md", "privacy.md", "known_limits.md")
+
+
 def used_in():
-    """Return the pages that show how to use each public name."""
+    """Return the pages that name each public name."""
+    how, what = pages_that_name(HOW), pages_that_name(WHAT)
+    return {name: how[name] or what[name] for name in PUBLIC_NAMES}
+
+
+def pages_that_name(patterns):
+    """Return the pages, of those that match, that name each public name."""
     found = {name: [] for name in PUBLIC_NAMES}
-    for pattern in ("how_to/*.md", "user_guide/*.md", "adult.md", "choosing.md", "pitfalls.md"):
+    for pattern in patterns:
         for page in sorted(HERE.glob(pattern)):
-            text = page.read_text()
-            for name in set(re.findall(r"\w+", text)) & set(found):
+            for name in set(re.findall(r"\w+", page.read_text())) & set(found):
                 found[name].append(page.relative_to(HERE).with_suffix("").as_posix())
     return found
 
