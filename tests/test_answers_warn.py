@@ -26,6 +26,7 @@ CUT = {"age": [0, 30, 60, 90]}
 QUESTIONS = {
     "mean": lambda m2m: m2m.mean(),
     "mean by": lambda m2m: m2m.mean(by="sex"),
+    "mean of a column by": lambda m2m: m2m.mean("age", by="sex"),
     "moment": lambda m2m: m2m.moment(2),
     "variance": lambda m2m: m2m.variance(),
     "covariance": lambda m2m: m2m.covariance(),
@@ -44,6 +45,7 @@ QUESTIONS = {
     "count of groups": lambda m2m: m2m.count(by="sex"),
     "estimate": lambda m2m: m2m.estimate(lambda rows: rows["hours"]),
     "estimate of a condition": lambda m2m: m2m.estimate(lambda rows: rows["age"] > 40),
+    "estimate by": lambda m2m: m2m.estimate(lambda rows: rows["age"] > 40, by="sex"),
     "estimate of several": lambda m2m: m2m.estimate(
         lambda rows: np.column_stack([rows["age"] > 40, rows["sex"] == "f"])
     ),

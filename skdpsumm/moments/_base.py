@@ -31,6 +31,8 @@ from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
 from .inferring._points import check_answerable
 
+# What stands for a schema, and may be given in the place of a sketcher.
+_SCHEMAS = (TableSchema, Column, dict, list, tuple)
 # The sketches of the paper's experiments (section 4).
 PAPER_SKETCHES = ("rff", "race", "hist")
 # What says how a release protects: of the default sketcher. One of your own has its own.
@@ -162,6 +164,11 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     @property
     def _own_sketcher(self) -> Any:
         """The sketcher that you gave, None for the default and for one that goes by its name."""
+        if isinstance(self.sketcher, _SCHEMAS):
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} takes a sketcher first: give the schema by name, {name}(schema=...)."
+            )
         return None if isinstance(self.sketcher, str) else self.sketcher
 
     @property
@@ -185,21 +192,16 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise for whatever can be told without data, before any are looked at."""
-        if isinstance(self.sketcher, TableSchema | dict | list | tuple):
-            name = type(self).__name__
-            raise TypeError(
-                f"{name} takes a sketcher first: give the schema by name, {name}(schema=...)."
-            )
+        own = self._own_sketcher  # which says what to write where it is a schema
         self._validate_params()
-        self._check_said_once()
+        self._check_said_once(own)
         self._require_schema()
         self._check_inference()
         known = self._sketched_schema(as_schema(self.schema))
         self._made_sketcher(known).check_budget()
 
-    def _check_said_once(self) -> None:
+    def _check_said_once(self, own: Any) -> None:
         """Raise ValueError for a budget beside a sketcher, which has its own."""
-        own = self._own_sketcher
         if own is None:
             return
         usual = {one.name: one.default for one in fields(self)}
@@ -298,7 +300,8 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        own = self._own_sketcher
+        # Tags are asked of what is only shown, too, before anything is checked.
+        own = None if isinstance(self.sketcher, _SCHEMAS) else self._own_sketcher
         noisy = bool(self.epsilon != np.inf and self.noise_seed is None)
         tags.non_deterministic = noisy if own is None else get_tags(own).non_deterministic
         known = self.schema if self.schema is not None or own is None else own.schema

@@ -263,7 +263,7 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         estimator._read_by = columns
         return estimator._prepare(sketch, columns, check_random_state(random_state))
 
-    def estimate(self, f: Callable[[Any], ArrayLike]) -> Estimate:
+    def estimate(self, f: Callable[[Any], ArrayLike], *, by: int | str | None = None) -> Estimate:
         """Estimate the mean of f over the rows of the data.
 
         Parameters
@@ -274,13 +274,29 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             ``rows["age"]``, and all of them with ``np.asarray(rows)``. A missing number is NaN; a
             missing category is None (NaN among numbers). Where f is NaN because a value is
             missing, the row is left out, and the mean is that of the other rows.
+        by : int or str, default=None
+            A column to group by, for f of shape (n,). You get the mean over the rows of each of its
+            categories, or bins. Rows whose value is missing there are left out. None takes all rows
+            together.
 
         Returns
         -------
         Estimate
             A number, or an array of shape (k,), with its error.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsumm import HistogramSketcher, M2MEstimator
+        >>> X = np.random.default_rng(0).integers(0, 2, size=(9000, 2))
+        >>> sketcher = HistogramSketcher(schema=[[0, 1], [0, 1]], marginals=2)
+        >>> m2m = M2MEstimator(sketcher, random_state=0).fit(X)
+        >>> m2m.estimate(lambda rows: rows[:, 0] == 1, by=1).value.round(1)
+        array([0.5, 0.5])
         """
-        return self._answer(f, judged=f, of_user=True)
+        if by is None:
+            return self._answer(f, judged=f, of_user=True)
+        return self._mean_by(f, by)
 
     def score(self, X, y=None) -> float:
         """Return minus the root mean squared error of means and covariances, in units of range.

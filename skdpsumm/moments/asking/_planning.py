@@ -40,8 +40,8 @@ class Plan:
     """The regression's parts that do not depend on epsilon."""
 
     def __init__(self, estimator: Any, f: Callable, n_samples: int, n_features: int | None):
-        estimator._validate_params()
         estimator._require_schema()
+        estimator._validate_params()
         rng = check_random_state(estimator.random_state)
         self.estimator, self.n_samples = estimator, n_samples
         known = estimator._known

@@ -18,10 +18,11 @@ from ..inferring._points import absent
 from ..inferring._shift import Shift
 from ..inferring._table_model import TableModel
 from ._estimate import Estimate
+from ._filled_cells import some_values
 from ._graphical_answer import GraphicalAnswer
 from ._parts import ModelAnswers
 from ._points_answer import PointsAnswer
-from ._positions import Positions
+from ._positions import NamedRows, Positions, evaluate_rows, values_at
 from ._quantiles import InverseCDF, monotone
 from ._question import ColumnCondition, OfGroups, Question
 from ._second_moments import SecondMoments, correlations, floats, from_the_mean
@@ -30,6 +31,8 @@ from ._warnings import AnswerWarning, warn_of_the_wide
 
 # More thresholds or bins than that are a picture of a column, not questions.
 _MOST_QUESTIONS = 16
+# On which a user's function is tried.
+_FEW_ROWS = 256
 # Steps of a column's range on which quantiles are looked for; and within a group.
 _N_STEPS, _N_STEPS_BY = 512, 128
 # Of a table that is asked at weighted points.
@@ -106,17 +109,31 @@ class StatisticsMixin:
             return model_axis(model.model, j)
         return binned_axis(self._asked, j, self._edges(j, bins))
 
-    def mean(self, *, by: int | str | None = None) -> Estimate:
-        """Return the means of the numeric columns, shape (d,); ``mean()["age"]`` is one of them.
+    def _numeric(self, column: Any) -> list[int]:
+        """Return the columns that are meant: all numeric ones for None."""
+        if column is None:
+            return self._asked.numeric
+        several = column if isinstance(column, list | tuple) else [column]
+        which = [self._asked.index(one, "column") for one in several]
+        for j in which:
+            self._bound(j)  # which says that it is no number
+        return which
+
+    def mean(self, column: Any = None, *, by: int | str | None = None) -> Estimate:
+        """Return the mean of a numeric column, or the means of several, shape (d,).
 
         Like all statistics of columns, they describe the values that are present. `missing_share`
         tells how many are missing.
 
         Parameters
         ----------
+        column : int, str or list of these, default=None
+            The columns, by number or name. For one you get a number. None takes all numeric
+            columns, and ``mean()["age"]`` is one of them.
         by : int or str, default=None
-            A column to group by. You get a row of means for each of its categories, or bins, shape
-            (k, d). ``mean(by="sex")["f", "age"]`` is one of them. None takes all rows together.
+            A column to group by. You get the mean of each of its categories, or bins, shape (k,),
+            or (k, d) for several columns. ``mean("age", by="sex")["f"]`` is one of them. None takes
+            all rows together.
 
         Examples
         --------
@@ -133,10 +150,12 @@ class StatisticsMixin:
            hours
         f   30.0
         m   42.0
+        >>> round(float(m2m.mean("hours", by="sex")["m"]))
+        42
         """
         if by is None:
-            return self.moment(1)
-        axis, which = self._axis(by), self._asked.numeric
+            return self.moment(1, column)
+        axis, which = self._axis(by), self._numeric(column)
         names = self._names(which)
         shape = (len(which), len(axis))
 
@@ -162,18 +181,47 @@ class StatisticsMixin:
             ],
         )
         answer.units = tuple(self._asked.columns[j].unit for j in which) * len(axis)
-        return answer
+        return _as_asked(answer, column)
 
-    def missing_share(self) -> Estimate:
+    def _mean_by(self, f: Callable[[Any], ArrayLike], by: int | str) -> Estimate:
+        """Return the mean of a user's function over the rows of each group."""
+        axis, few = self._axis(by), self._few_rows()
+        if evaluate_rows(f, few)[0].shape[1] != 1:  # checked here: elsewhere it may be NaN
+            raise ValueError("With by, estimate takes one function: one number for each row.")
+        is_condition = np.asarray(f(few)).dtype == bool
+        whole = OfGroups(lambda rows: values_at(f, rows), axis.column, axis.holds)
+        return self._answer(
+            whole,
+            possible=(0.0, 1.0) if is_condition else None,
+            labels=[axis.labels],
+            judged=whole,
+            about=[f"the mean where {axis.name} = {label}" for label in axis.labels],
+        )
+
+    def _few_rows(self) -> NamedRows:
+        """Return rows to try a function on."""
+        known = self._model_answers
+        if known is None:
+            return NamedRows.of(self._regression.points[:_FEW_ROWS], self._asked)
+        model = known.model
+        return NamedRows(model.schema, _FEW_ROWS, lambda j: some_values(model, j, _FEW_ROWS))
+
+    def missing_share(self, column: Any = None) -> Estimate:
         """Return the share of rows without a value, for each column that may lack values.
 
-        ``missing_share()["age"]`` is one of them. To ask what several columns lack together, use
-        `estimate`: a missing number is NaN, a missing category is None, and ``pd.isna`` finds both.
+        To ask what several columns lack together, use `estimate`: a missing number is NaN, a
+        missing category is None, and ``pd.isna`` finds both.
+
+        Parameters
+        ----------
+        column : int, str or list of these, default=None
+            The columns, by number or name. For one you get a number. None takes all columns that
+            may lack values, and ``missing_share()["age"]`` is one of them.
 
         Raises
         ------
         ValueError
-            If the schema has no column with missing=True.
+            If the schema has no column with missing=True, or a column that you name is none.
 
         Examples
         --------
@@ -189,12 +237,18 @@ class StatisticsMixin:
         which = [j for j in range(self._asked.n_columns) if self._asked.missing(j)]
         if not which:
             raise ValueError("No value can be missing: the schema has no column with missing=True.")
+        if column is not None:
+            several = column if isinstance(column, list | tuple) else [column]
+            lacking, which = which, [self._asked.index(one, "column") for one in several]
+            whole = [name for name in self._names([j for j in which if j not in lacking])]
+            if whole:
+                raise ValueError(f"Column {whole[0]!r} lacks no values: it has no missing=True.")
 
         def missing(X: NDArray) -> NDArray:
             return np.column_stack([absent(self._asked, X[:, j], j) for j in which])
 
         names = self._names(which)
-        return self._answer(
+        answer = self._answer(
             missing,
             lambda t, n: np.clip(t, 0.0, 1.0),
             linear=lambda t, n: t,
@@ -203,14 +257,18 @@ class StatisticsMixin:
             judged=missing,
             about=[f"the missing values of {name!r}" for name in names],
         )
+        return _as_asked(answer, column)
 
-    def moment(self, order: int) -> Estimate:
+    def moment(self, order: int, column: Any = None) -> Estimate:
         """Return the raw moments E[x_j^order] of the numeric columns, shape (d,).
 
         Parameters
         ----------
         order : int
             At least 1; 1 gives the means.
+        column : int, str or list of these, default=None
+            The columns, by number or name. For one you get a number. None takes all numeric
+            columns.
 
         Examples
         --------
@@ -222,7 +280,7 @@ class StatisticsMixin:
         """
         if order != int(order) or order < 1:
             raise ValueError(f"order must be a positive integer, got {order!r}.")
-        which = self._asked.numeric
+        which = self._numeric(column)
         names = self._names(which)
 
         def powers(X: NDArray) -> NDArray:
@@ -239,11 +297,21 @@ class StatisticsMixin:
         )
         if order == 1:
             answer.units = tuple(self._asked.columns[j].unit for j in which)
-        return answer
+        return _as_asked(answer, column)
 
-    def variance(self) -> Estimate:
-        """Return the variances of the numeric columns, shape (d,), at least 0."""
-        which = self._asked.numeric
+    def variance(self, column: Any = None) -> Estimate:
+        """Return the variances of the numeric columns, shape (d,), at least 0.
+
+        Parameters
+        ----------
+        column : int, str or list of these, default=None
+            The columns, by number or name. For one you get a number. None takes all numeric
+            columns.
+        """
+        answer = self._variances(self._numeric(column))
+        return _as_asked(answer, column)
+
+    def _variances(self, which: list[int]) -> Estimate:
         names = self._names(which)
         d, ranges = len(which), self._ranges(which)
         named: dict[str, Any] = {
@@ -840,6 +908,15 @@ _COUNTS: dict[str, Any] = {
     "linear": lambda t, n: t * n[..., None],
     "counts_rows": True,
 }
+
+
+def _as_asked(answer: Estimate, column: Any) -> Estimate:
+    """Return an answer without its axis of columns, the last one, if one column was asked for."""
+    if column is None or isinstance(column, list | tuple):
+        return answer
+    one = answer[..., 0]
+    one.labels, one.frame = answer.labels[:-1], answer.frame
+    return one
 
 
 def _bin(values: NDArray, edges: NDArray) -> NDArray[np.int64]:
