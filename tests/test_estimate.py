@@ -1,9 +1,11 @@
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.stats import norm
 from sklearn import config_context
 
 from skdpsumm import Estimate, HistogramSketcher, M2MEstimator, Numeric, TableSchema
@@ -87,6 +89,65 @@ def test_a_population_that_is_not_known_is_refused_with_the_reason():
         for one in (answer, answer[0]):
             with pytest.raises(ValueError, match=told):
                 one.interval(covers="population")
+
+
+def test_no_error_is_larger_than_half_of_what_is_possible():
+    """Intervals are still made from the whole error, so that they miss no more than before."""
+    noise = np.array([3.0, 0.9, 0.1])
+    share = Estimate(
+        np.array([0.5, 1.0, 0.5]), lambda: noise, possible=(0, 1), labels=[list("abc")]
+    )
+    assert share.std_error.tolist() == share.noise_std_error.tolist() == [0.5, 0.5, 0.1]
+    assert share["b"].std_error == 0.5
+    for covers in ("table", "noise"):
+        ends = share.interval(0.5, covers=covers)
+        assert np.allclose(ends[1], [1 - norm.ppf(0.75) * 0.9, 1])
+        assert np.allclose(share["b"].interval(0.5, covers=covers), ends[1])
+        assert np.allclose(ends[0], [0, 1])
+    assert Estimate(0.5, lambda: 3.0).std_error == 3
+    assert "0.5 +- 0.5" in repr(share["a"])
+    assert share.to_frame()["std_error"].max() == 0.5
+
+
+KNOWN = {"sex": ["f", "m"], "age": Numeric(0, 90, step=1), "pay": Numeric(1, 5, missing=True)}
+SPANS = {
+    "mean": (lambda m: m.mean(), [0, 1], [90, 5]),
+    "mean by": (lambda m: m.mean(by="sex"), [0, 1], [90, 5]),
+    "variance": (lambda m: m.variance(), 0, [2025, 4]),
+    "correlation": (lambda m: m.correlation(), -1, 1),
+    "missing": (lambda m: m.missing_share("pay"), 0, 1),
+    "cdf": (lambda m: m.cdf("age", [20, 40]), 0, 1),
+    "quantile": (lambda m: m.quantile("age", [0.2, 0.5]), 0, 90),
+    "histogram": (lambda m: m.histogram("age", 9), 0, 1),
+    "shares": (lambda m: m.table(["sex", "pay"], bins={"pay": 4}, normalize=True), 0, 1),
+    "estimate": (lambda m: m.estimate(lambda rows: rows["age"] > 40), 0, 1),
+    "estimate by": (lambda m: m.estimate(lambda rows: rows["age"] > 40, by="sex"), 0, 1),
+    "of two columns": (lambda m: m.estimate(lambda r: (r["age"] > 40) & (r["sex"] == "f")), 0, 1),
+}
+
+
+@pytest.fixture(scope="module", params=["auto", "rff", "race", "hist"])
+def drowned(request):
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"sex": rng.choice(["f", "m"], 40), "age": rng.integers(0, 91, 40)})
+    people["pay"] = np.where(rng.random(40) < 0.3, np.nan, rng.uniform(1, 5, 40))
+    options = {"epsilon": 0.02, "n_synthetic": 2000, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return M2MEstimator(request.param, schema=KNOWN, **options).fit(people)
+
+
+@pytest.mark.parametrize("name", SPANS)
+def test_answers_of_a_drowned_release_stay_possible(drowned, name):
+    ask, low, high = SPANS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        answer = ask(drowned)
+    half = (np.asarray(high) - np.asarray(low)) / 2
+    assert np.all(answer.std_error <= half)
+    assert np.all(answer.noise_std_error <= half)
+    ends = answer.interval()
+    assert np.all((ends[..., 0] >= low) & (ends[..., 1] <= high))
 
 
 def test_std_error_is_computed_once_and_only_when_asked():

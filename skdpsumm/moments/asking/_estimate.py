@@ -158,8 +158,13 @@ class Estimate(NDArrayOperatorsMixin):
 
         It includes the noise, what the release does not tell about how columns go together, and
         where in their bins rows may lie. Where an interval reaches farther to one side than to the
-        other, it is half the width of the interval at one standard error.
+        other, it is half the width of the interval at one standard error. It is at most half of the
+        range in which the answer is known to lie, such as 0.5 for a share.
         """
+        return self._at_most_half(self._whole_error)
+
+    @property
+    def _whole_error(self) -> NDArray[np.float64]:
         if self._std_error is None:
             self._std_error = self._half_width
         if callable(self._std_error):
@@ -168,16 +173,30 @@ class Estimate(NDArrayOperatorsMixin):
 
     def _half_width(self) -> NDArray[np.float64]:
         if self._ends is None:
-            return self.noise_std_error
+            return self._noise_error
         low, high = self._ends(1.0)
-        return np.maximum((high - low) / 2, self.noise_std_error)
+        return np.maximum((high - low) / 2, self._noise_error)
+
+    def _at_most_half(self, error: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return an error, at most half of what is possible: no value there has a larger one.
+
+        That is of what is shown. Intervals are made from the whole error and then cut: made from
+        this one, they would miss too much.
+        """
+        least, largest = self._possible
+        return np.minimum(error, (largest - least) / 2)
 
     @property
     def noise_std_error(self) -> NDArray[np.float64]:
         """Standard deviation that the privacy noise gives to the answer.
 
-        On a grid it can be 0, where the noise moves the answer to no other value.
+        On a grid it can be 0, where the noise moves the answer to no other value. It is at most
+        half of the range in which the answer is known to lie.
         """
+        return self._at_most_half(self._noise_error)
+
+    @property
+    def _noise_error(self) -> NDArray[np.float64]:
         if callable(self._noise_std_error):
             self._noise_std_error = self._without_rounding(self._noise_std_error())
         return self._noise_std_error.reshape(self.shape)
@@ -210,10 +229,10 @@ class Estimate(NDArrayOperatorsMixin):
         Notes
         -----
         An interval is the value plus and minus a normal quantile times `std_error`
-        (`noise_std_error` for "noise"). On a grid, its ends move outwards to the next values. It is
-        wider where the release does not tell where the rows that decide lie, as for a threshold
-        inside a bin in which rows may be crowded. All are cut to what is possible: a share lies
-        between 0 and 1.
+        (`noise_std_error` for "noise"), before that is cut to half of what is possible. On a grid,
+        its ends move outwards to the next values. It is wider where the release does not tell where
+        the rows that decide lie, as for a threshold inside a bin in which rows may be crowded. All
+        are cut to what is possible: a share lies between 0 and 1.
 
         Raises
         ------
@@ -225,7 +244,7 @@ class Estimate(NDArrayOperatorsMixin):
         if covers not in ("table", "noise", "population"):
             raise ValueError(f"covers must be 'table', 'noise' or 'population', got {covers!r}.")
         z = float(norm.ppf(0.5 + level / 2))
-        below = above = z * self.noise_std_error
+        below = above = z * self._noise_error
         if covers != "noise":
             below, above = self._reach(z)
         if covers == "population":
@@ -241,9 +260,9 @@ class Estimate(NDArrayOperatorsMixin):
     def _reach(self, z: float) -> tuple[NDArray, NDArray]:
         """Return how far below and above the value the table's own may lie."""
         if self._ends is None:
-            return z * self.std_error, z * self.std_error
+            return z * self._whole_error, z * self._whole_error
         low, high = self._ends(z)
-        least = z * self.noise_std_error
+        least = z * self._noise_error
         return np.maximum(self._value - low, least), np.maximum(high - self._value, least)
 
     def _open_share(self) -> NDArray[np.float64]:
@@ -335,8 +354,8 @@ class Estimate(NDArrayOperatorsMixin):
         known = isinstance(self._sampling, str)
         return Estimate(
             self._value[key],
-            part(lambda: self.noise_std_error),
-            std_error=part(lambda: self.std_error),
+            part(lambda: self._noise_error),
+            std_error=part(lambda: self._whole_error),
             ends=None if self._ends is None else ends,
             sampling=self._sampling if known else part(self._sampling_error),
             possible=(least[key], largest[key]),
