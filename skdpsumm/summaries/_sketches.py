@@ -33,7 +33,7 @@ from ._protocol import Conversation, Plan, Protocol
 # Rows that an owner is taken to have where nobody says it: the default groups follow from it.
 _TYPICAL_ROWS = 1_000
 # The noise of a cell that is worth counting, as a part of the rows in it if all cells were alike.
-# Of 0.05 to 1, 0.15 to 0.4 served both synthetic shifts at epsilon 1 and 3 (docs/private_summary.md).
+# Of 0.05 to 1, 0.15 to 0.4 served both synthetic shifts of docs/private_summary.md.
 _WORTH = 0.2
 # Of a numeric column: what is tried, the finest first.
 _BINS = (12, 8, 6, 4)
