@@ -132,7 +132,7 @@ def main():
     parser.add_argument("--rivals", type=Path, help="what m2m_rivals.py has written")
     parser.add_argument("--points", type=int, default=20_000)
     parser.add_argument("--sketches", nargs="*", default=["rff", "default", "hist", "race"])
-    parser.add_argument("--keep", action="store_true", help="what figure.json has, and run the rest")
+    parser.add_argument("--keep", action="store_true", help="run what figure.json lacks")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     epsilons, seeds, points, n_rows = EPSILONS, args.seeds, args.points, 27_000
