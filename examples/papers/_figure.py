@@ -24,7 +24,7 @@ from PIL import Image
 PRINTED, CORRECTED, DEFAULT = "as printed", "corrected", "skdpsumm's default"
 # Markers tell curves apart where there is no colour.
 _LOOKS = {PRINTED: ("C3", "s"), CORRECTED: ("C1", "^"), DEFAULT: ("C0", "o")}
-_OTHERS = ("C2", "v"), ("C4", "D"), ("C5", "P"), ("C6", "X"), ("C8", "<"), ("C9", ">")
+_OTHERS = ("C2", "v"), ("C4", "D"), ("C5", "P"), ("C6", "X"), ("C8", "<"), ("k", ">")
 _DASHES = "--", ":", "-.", (0, (1, 4))
 _STARTED = time.perf_counter()
 
