@@ -167,7 +167,7 @@ def test_constructors_that_store_nothing_find_no_defaults():
 
 
 def test_a_name_has_one_class():
-    with pytest.raises(TypeError, match="'gdp' is the name of GaussianDP"):
+    with pytest.raises(TypeError, match="kind='gdp' belongs to GaussianDP"):
         type("Other", (Mechanism,), {"kind": "gdp"})
     with pytest.raises(TypeError, match="'functional' is the name of FunctionalMechanism"):
         type("Other", (LearnerMechanism,), {"name": "functional", "learners": ("TDIL",)})
