@@ -167,9 +167,9 @@ def test_constructors_that_store_nothing_find_no_defaults():
 
 
 def test_a_name_has_one_class():
-    with pytest.raises(TypeError, match="kind='gdp' belongs to GaussianDP"):
+    with pytest.raises(TypeError, match="'gdp' belongs to GaussianDP"):
         type("Other", (Mechanism,), {"kind": "gdp"})
-    with pytest.raises(TypeError, match="'functional' is the name of FunctionalMechanism"):
+    with pytest.raises(TypeError, match="'functional' belongs to FunctionalMechanism"):
         type("Other", (LearnerMechanism,), {"name": "functional", "learners": ("TDIL",)})
     assert isinstance(mechanism_from_dict(GaussianDP(1.0).to_dict()), GaussianDP)
 

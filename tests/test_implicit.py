@@ -270,9 +270,9 @@ def test_any_column_of_a_sketch_can_be_learnt():
 @pytest.mark.parametrize(
     ("kind", "target", "message"),
     [
-        (M2MClassifier, None, "Column 'dose' of the sketch would be learnt.* Name .* `target`"),
-        (M2MClassifier, "age", "Column 'age' of the sketch would be learnt"),
-        (M2MRegressor, "ill", "Column 'ill' of the sketch would be learnt.*M2MClassifier"),
+        (M2MClassifier, None, "column 'dose' of the sketch, is.* Set `target`"),
+        (M2MClassifier, "age", "column 'age' of the sketch, is"),
+        (M2MRegressor, "ill", "column 'ill' of the sketch, is.*M2MClassifier"),
         (M2MRegressor, "illness", "target names column 'illness', which"),
         (M2MRegressor, 3, "target names column 3"),
     ],

@@ -148,7 +148,7 @@ def test_an_unusable_density_costs_nothing(prior, said):
 
 def test_a_graphical_model_takes_no_density():
     for prior in ("kde", KDE(np.eye(2))):
-        with pytest.raises(ValueError, match="prior is for inference='points'"):
+        with pytest.raises(ValueError, match="prior has no effect with"):
             asked(sketcher=HistogramSketcher(), inference="graphical", prior=prior)
 
 

@@ -129,7 +129,7 @@ def test_one_owner():
 
 
 def test_fewer_rows_than_asked_for():
-    with pytest.warns(UserWarning, match="n_select=20 is more than"):
+    with pytest.warns(UserWarning, match="Lower n_select=20"):
         s = summarizer().fit(np.arange(14.0).reshape(7, 2))
     assert sorted(s.sample_indices_) == list(range(7))
 

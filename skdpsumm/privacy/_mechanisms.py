@@ -80,7 +80,7 @@ def register(known: dict[str, Any], name: str, cls: type) -> None:
     held = known.get(name, cls)
     if (held.__module__, held.__qualname__) != (cls.__module__, cls.__qualname__):
         raise TypeError(
-            f"kind={name!r} belongs to {held.__qualname__}; give {cls.__name__} another."
+            f"The name {name!r} belongs to {held.__qualname__}; give {cls.__name__} another."
         )
     known[name] = cls
 
