@@ -211,8 +211,8 @@ def test_a_search_in_workers_warns_there_and_at_the_refit(tmp_path, capfd):
     with parallel_config(backend="loky"):
         search = GridSearchCV(model, {"shift": [0, 1]}, cv=3, n_jobs=2)
         (message,) = warned(lambda: search.fit(X, Y))
-    assert "7 charges" in message
-    assert "cost epsilon=0.7 so far" in message
+    assert "7 fits" in message
+    assert "cost epsilon=0.7 of data set" in message
 
 
 def test_a_warning_that_is_an_error_takes_its_charge_back(tmp_path):
