@@ -544,3 +544,39 @@ def test_nothing_of_a_pair_is_overlooked_where_its_noise_is_small():
     square = model.phi[0] ** 2
     pairs = [p for p in combinations(range(6), 2) if not model.model.residuals.covers(p)]
     assert all(model.square_of(pair) == square for pair in pairs)
+
+
+def test_a_jump_of_another_column_inside_a_bin_is_as_far_off_as_densities_allow():
+    shares = (0.9, 0.4, 0.05)
+    X = np.array([(k + 0.5, i < 100 * one) for k, one in enumerate(shares) for i in range(100)])
+    sketcher = HistogramSketcher(
+        schema=[Numeric(0, 3), [0, 1]], n_bins=3, marginals=2, epsilon=np.inf
+    )
+    model = M2MEstimator(sketcher).fit(X)._model_answers.model
+    a, p, b = shares
+    u = (np.arange(100_000) + 0.5) / 100_000
+    density = np.where(u < (p - b) / (a - b), a / p, b / p)
+    line = 1 + model.slopes(0, 1)[1, 1] * (u - 0.5)
+    for even, expected in ((True, 1.0), (False, line)):
+        far = np.sqrt(np.mean((density - expected) ** 2))
+        assert model.jumps(0, 1, even=even)[1, 1] == pytest.approx(far, rel=1e-3)
+
+
+def test_intervals_hold_what_a_jump_inside_a_bin_has_hidden():
+    # Everybody retires at 67, wherever bins end.
+    schema = {"age": Numeric(18, 90, step=1), "job": ["clerk", "nurse", "retired"]}
+    edges = [18, 30, 50, 67, 90]
+    held = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        people = pd.DataFrame({"age": rng.normal(45, 15, 5000).clip(18, 90).round()})
+        jobs = rng.choice(["clerk", "nurse"], 5000)
+        people["job"] = np.where(people["age"] > 66, "retired", jobs)
+        old = people["age"] >= 67
+        m2m = M2MEstimator(schema=schema, epsilon=2.0, noise_seed=seed).fit(people)
+        ends = np.asarray(m2m.table(["age", "job"], bins=edges).interval())
+        clerks = m2m.count(lambda rows: (rows["age"] >= 67) & (rows["job"] == "clerk")).interval()
+        held.append([ends[3, 0, 0] <= 0, ends[3, 1, 0] <= 0, ends[2, 2, 0] <= 0, clerks[0] <= 0])
+        held[-1].append(ends[3, 2, 0] <= old.sum() <= ends[3, 2, 1])
+    # Without jumps 0.33 of the first three were held.
+    assert np.mean(held) >= 0.85

@@ -463,7 +463,7 @@ def test_a_name_is_taken_of_whole_rows_alone():
         model.estimate(lambda rows: rows["salary"])
     with pytest.raises(AttributeError, match=r"rows\['age'\]"):
         model.estimate(lambda rows: rows.age)
-    with pytest.raises(AttributeError, match=r"without 'salary'\.$"):
+    with pytest.raises(AttributeError, match=r"have no 'salary'\.$"):
         model.estimate(lambda rows: rows.salary)
     with pytest.raises(IndexError, match="one column at a time"):
         model.estimate(lambda rows: rows[["age", "pay"]])

@@ -25,22 +25,21 @@ from scipy.sparse import csr_array
 from ...sketches._file import most_rows_of_a_unit
 from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
-from ._filled_cells import FilledCells, Inside
+from ._filled_cells import APART, FilledCells, Inside, apart
 from ._positions import NamedRows, column_of, evaluate_rows, values_at
 
 Floats = NDArray[np.float64]
 Group = tuple[int, ...]
 
-# Of the standard deviation inside a cell of several columns: how far the mean there may be from
-# that of rows that are spread as each column tells. Chosen by measurement.
-APART, TOGETHER = 0.3, 0.05
+# As `APART`, in all cells of one side alike.
+TOGETHER = 0.05
 # The same of what was expected of cells of one column, in all of them alike.
 _ALIKE = 0.5
 # Of a step along an axis, its square by that of the closest line.
 _OF_STEPS = 4 / 3
 # Standard errors from the unbiased estimate, at most: farther off are answers that the model's
 # want of negative counts has biased.
-_NEAR = 0.7
+NEAR = 0.7
 # Tables of replicates that are kept.
 _MOST_KEPT = 8
 # Of the rows, what may hold a value at least.
@@ -186,7 +185,7 @@ class CellPart:
         return np.clip(mean, low, high), present
 
     def _near_the_unbiased(self, values: Floats, gone: NDArray | None) -> Floats:
-        """Return the mean, moved to within `_NEAR` standard errors of the unbiased estimate.
+        """Return the mean, moved to within `NEAR` standard errors of the unbiased estimate.
 
         A model has no negative counts. Of a single cell that lowers the error; over the many empty
         cells of a long tail it adds up to a bias of several standard errors.
@@ -199,7 +198,7 @@ class CellPart:
         counts = residuals.marginal(self.columns).ravel()
         flat = means.reshape(-1, means.shape[-1]) - self.mean
         unbiased = self.mean + counts @ flat / max(residuals.n_rows, 1.0)
-        reach = _NEAR * np.sqrt(variance)
+        reach = NEAR * np.sqrt(variance)
         found = np.clip(np.clip(self.mean, unbiased - reach, unbiased + reach), *self.extremes)
         self._biased = found - unbiased
         return found
@@ -342,7 +341,7 @@ class CellPart:
             known += along**2
             inside = self._filled.insides[k]
             total += inside.in_cells @ self._by_code(k, slope) ** 2
-            total += APART**2 * self._apart(k, along) + (TOGETHER * self._together(k, along)) ** 2
+            total += self._apart(k, along) + (TOGETHER * self._together(k, along)) ** 2
         rest = np.maximum(spread - known, 0.0)
         return (
             total
@@ -368,7 +367,8 @@ class CellPart:
 
     def _apart(self, k: int, along: Floats) -> Floats:
         """Return the variance where each unit has its own place, and the mean of all is known."""
-        squares: Any = self._shares[:, None] ** 2
+        far = apart(self._answers.model, self.columns, k).ravel()
+        squares: Any = (self._shares * far)[:, None] ** 2
         whole = np.maximum(self._summed(k, squares), _SMALLEST)
         found = self._summed(k, squares * along**2) - self._summed(k, squares * along) ** 2 / whole
         return np.maximum(found, 0.0).sum(axis=0)

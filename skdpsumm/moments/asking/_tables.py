@@ -20,7 +20,8 @@ from ...schema._schema import TableSchema
 from ...sketches._residuals import subsets
 from ..inferring._table_model import TableModel
 from ._estimate import Estimate
-from ._parts import APART, TOGETHER, ModelAnswers
+from ._filled_cells import APART, apart
+from ._parts import NEAR, TOGETHER, ModelAnswers
 from ._warnings import warn_of_the_wide
 
 Floats = NDArray[np.float64]
@@ -170,6 +171,8 @@ class TableAnswer:
         found = self._sum(self._table, self._parts)
         self.shares = np.minimum(found / self._whole, 1.0)
         self._scale = answers.n_rows if self._counts else 1.0
+        self._biased: Any = 0.0
+        self.shares, self._biased = self._near_the_unbiased()
 
     @property
     def _counts(self) -> bool:
@@ -213,6 +216,22 @@ class TableAnswer:
             frame=frame,
         )
 
+    def _near_the_unbiased(self) -> tuple[Floats, Floats]:
+        """Return shares within `NEAR` standard errors of unbiased ones, and how far above these.
+
+        As `CellPart` has it: a model has no negative counts, which over many cells is a bias.
+        """
+        noise = self._closed_noise()
+        if noise is None:
+            return self.shares, np.zeros(self.shares.shape)
+        residuals = self._answers.model.model.residuals
+        counts = residuals.marginal(self.columns).reshape(self._table.shape)
+        more = self._sum(counts, self._parts) - self.shares * self._sum(counts, self._wholes)
+        unbiased = self.shares + more / (max(residuals.n_rows, 1.0) * self._whole)
+        reach = NEAR * np.sqrt(noise) / self._scale
+        found = np.clip(np.clip(self.shares, unbiased - reach, unbiased + reach), 0.0, 1.0)
+        return found, found - unbiased
+
     @property
     def _possible(self) -> tuple[float, float]:
         largest = self._answers.n_rows + 3 * self._answers.model.sketch.n_noise_std
@@ -243,8 +262,9 @@ class TableAnswer:
     def _ends_of(self, z: float, variance: Floats) -> tuple[Floats, Floats]:
         below, above = self._reach
         beyond = z**2 * variance
-        value = self.shares * self._scale
-        return value - np.sqrt(beyond + below**2), value + np.sqrt(beyond + above**2)
+        value, biased = self.shares * self._scale, self._biased * self._scale
+        low, high = np.sqrt(beyond + below**2) + biased, np.sqrt(beyond + above**2) - biased
+        return value - np.maximum(low, 0.0), value + np.maximum(high, 0.0)
 
     # ---- parts of the error
 
@@ -389,20 +409,21 @@ class TableAnswer:
         p, squares = self._table, [m.share**2 for m in self._members]
         spread = np.maximum(self._sum(p**2, self._parts) - self._sum(p**2, squares), 0.0)
         loose = np.maximum(self._sum(p, self._parts) - self._sum(p, squares), 0.0)
-        total, apart, known = loose / self._answers.n_rows, np.zeros(1), np.zeros(1)
+        total, known = loose / self._answers.n_rows, np.zeros(1)
         for k, members in enumerate(self._members):
             told = self._answers.inside(self.columns[k])
             slope = self._by_code(p, k, members.slope)
             total = total + np.tensordot(told.in_cells, slope**2, axes=(0, 0))
             own = members.share * (1 - members.share)
-            steps = self._by_code(p**2, k, own, squares)
-            common = self._by_code(p**2, k, np.sqrt(own)) ** 2 / self._all_by_code(p**2, k)
-            apart = apart + np.maximum(steps - common, 0.0).sum(axis=0)
-            known = known + steps.sum(axis=0)
+            far = (p * apart(self._answers.model, self.columns, k, even=True)) ** 2
+            steps = self._by_code(far, k, own, squares)
+            common = self._by_code(far, k, np.sqrt(own)) ** 2 / self._all_by_code(far, k)
+            total = total + np.maximum(steps - common, 0.0).sum(axis=0)
+            known = known + self._by_code(p**2, k, own, squares).sum(axis=0)
             here = self._by_code(p, k, np.ones_like(own)) / self._all_by_code(p, k)
             together = self._by_code(p, k, np.sqrt(own)) * np.maximum(1 - here, 0.0)
             total = total + (TOGETHER * together.sum(axis=0)) ** 2
-        return total + APART**2 * (apart + np.maximum(spread - known, 0.0))
+        return total + APART**2 * np.maximum(spread - known, 0.0)
 
     def _all_by_code(self, table: Floats, k: int) -> Floats:
         """Return the sum of a table for each cell of an axis, to divide by."""

@@ -62,6 +62,8 @@ _TYPICAL_SQUARE = 0.04
 _MANY_CELLS = 4096
 # Of a share of a cell's rows, what it may change by from the middle of the cell to an end of it.
 _STEEPEST = 0.9
+# Of a cell's rows: fewer have no place in it.
+_LEAST_IN_A_CELL = 1e-9
 # Of pairs that were not counted, on Adult and tables like it, where the last found next to nothing.
 _UNSEEN_SQUARE = 0.025**2
 # Part of the rows that a choice of groups may overlook without a word: see `_overlooked`.
@@ -120,6 +122,7 @@ class TableModel:
         self._zeros = schema.possible_cells([column.contents() for column in self.cells])
         self.model = self._fitted(self.marginals)
         self._slopes: dict[Group, Floats] = {}
+        self._jumps: dict[tuple[int, int, bool], Floats] = {}
 
     def _generator(self, use: int) -> np.random.Generator:
         """Return a stream for each use, so that no answer depends on what was asked before."""
@@ -183,18 +186,71 @@ class TableModel:
         return self._slopes[j, other]
 
     def _sloped(self, j: int, other: int) -> Floats:
-        table = np.maximum(self.table((j, other)), 0.0)
-        n = self.sizes[j] - self.schema.missing(j)
-        mass = table[:n].sum(axis=1) + _SMALLEST
-        shares = table[:n] / mass[:, None]
+        mass, shares, before, after = self._beside(j, other)
         middle = np.cumsum(mass) - mass / 2
-        before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
         apart = np.maximum(middle[after] - middle[before], _SMALLEST)
         step = np.minimum(mass / apart, 1.0)[:, None] * (shares[after] - shares[before])
-        found = np.zeros(table.shape)
+        found = np.zeros((self.sizes[j], self.sizes[other]))
         most = 2 * _STEEPEST
-        found[:n] = np.clip(step / np.maximum(shares, _SMALLEST), -most, most)
+        found[: len(mass)] = np.clip(step / np.maximum(shares, _SMALLEST), -most, most)
         return found
+
+    def _beside(self, j: int, other: int) -> tuple[Floats, ...]:
+        """Return each cell's mass, the shares of another column in it, and the cells beside it."""
+        n = self.sizes[j] - self.schema.missing(j)
+        table = np.maximum(self.table((j, other)), 0.0)[:n]
+        mass = table.sum(axis=1) + _SMALLEST
+        before, after = np.maximum(np.arange(n) - 1, 0), np.minimum(np.arange(n) + 1, n - 1)
+        return mass, table / mass[:, None], before, after
+
+    def jumps(self, j: int, other: int, *, even: bool = False) -> Floats:
+        """Return how far from `slopes` rows lie inside the cells if another column's shares jump.
+
+        Or how far from evenly (`even`), for what is read without slopes.
+
+        A share p that is a in the cell before and b in the one after may change evenly, or be a up
+        to one place in the cell and b from there on (as of the retired, at 67). The place follows
+        from p, for a part s of the rows is before it: s a + (1 - s) b = p. By Cauchy and Schwarz a
+        function's mean in the cell is then off by at most its standard deviation times the norm of
+        the difference of the densities r (a / p, then b / p) and 1 + slope (u - 1/2), of which
+
+            |r - 1|^2 = (a - p) (p - b) / p^2,    <r - 1, u> = |r - 1|^2 p / (b - a) / 2.
+
+        a and b are known up to noise, and nothing is beyond the ends of a range: what widens the
+        jump is taken.
+
+        Returns
+        -------
+        ndarray of shape (n_cells of j, n_cells of the other)
+            That norm.
+        """
+        if (j, other, even) not in self._jumps:
+            self._jumps[j, other, even] = self._jumped(j, other, even)
+        return self._jumps[j, other, even]
+
+    def _jumped(self, j: int, other: int, even: bool) -> Floats:
+        mass, shares, before, after = self._beside(j, other)
+        slope = self.slopes(j, other)[: len(mass)] * (not even)
+        unsure = (2 * self._noise_of_cells(j, other) / mass)[:, None]
+        least, most = np.maximum(shares - unsure, 0.0), np.minimum(shares + unsure, 1.0)
+        p, rest = np.maximum(shares, _LEAST_IN_A_CELL), np.zeros_like(shares)
+        for left, right in ((most, least), (least, most)):  # a share falls, or rises
+            a, b = left[before], right[after]
+            a[0], b[-1] = left is most, right is most
+            square = np.where((a - p) * (p - b) > 0, (a - p) * (p - b), 0.0) / p**2
+            along = np.divide(slope * square * p, b - a, out=np.zeros_like(p), where=square > 0)
+            rest = np.maximum(rest, np.where(square > 0, square + slope**2 / 12 - along, 0.0))
+        found = np.zeros((self.sizes[j], self.sizes[other]))
+        found[: len(mass)] = np.sqrt(rest)
+        return found
+
+    def _noise_of_cells(self, j: int, other: int) -> float:
+        """Return the standard deviation of the noise in the share of a cell of two columns."""
+        sizes = (self.sizes[j], self.sizes[other])
+        one = np.zeros((*sizes, 1))
+        one[np.unravel_index(np.argmin(self.table((j, other))), sizes)] = 1.0
+        found = self.noise_variance((j, other), one)
+        return 0.0 if found is None else float(np.sqrt(found[0]))
 
     @cached_property
     def codes(self) -> NDArray[np.int64]:
