@@ -66,7 +66,7 @@ def store(path, **table):
 
 def _without_files(words):
     """Return a command without ``--json FILE`` and the like, no part of what is measured."""
-    beside = "--json", "--out", "--save"
+    beside = "--json", "--out", "--save", "--with"
     names = [k for k, word in enumerate(words) if word.startswith(beside)]
     return [word for k, word in enumerate(words) if k not in names and k - 1 not in names]
 

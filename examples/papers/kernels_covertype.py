@@ -47,15 +47,15 @@ SKETCH = {
 }
 FOURIER = {"feature_map": RBFSampler(gamma=1.0, n_components=300)}
 MODELS = {
-    "TDDL functional, exact cubic": TDDLClassifier(**CUBIC),
+    "TDDL default, exact cubic": TDDLClassifier(**CUBIC),
     "TDDL laplace (Algorithm 2), exact cubic": TDDLClassifier(mechanism="laplace", **CUBIC),
     "PINP functional, few rows": PINPClassifier(**CUBIC),
     "PINP svt, few rows": PINPClassifier(mechanism="svt", **CUBIC),
     "PINP threshold (Algorithm 1), few rows": PINPClassifier(mechanism="threshold", **CUBIC),
     "TDIL exponential (Algorithm 3), few rows": TDILClassifier(mechanism="exponential", **CUBIC),
-    "TDIL functional, cubic sketch": TDILClassifier(**SKETCH),
+    "TDIL default, cubic sketch": TDILClassifier(**SKETCH),
     "TDIL objective, cubic sketch": TDILClassifier(mechanism="objective", **SKETCH),
-    "TDIL functional, Fourier features": TDILClassifier(**FOURIER),
+    "TDIL default, Fourier features": TDILClassifier(**FOURIER),
     "TDIL objective, Fourier features": TDILClassifier(mechanism="objective", **FOURIER),
 }
 
@@ -100,7 +100,8 @@ class Comparison:
         shared["regularization"] = model.regularization_
         key = str(shared)
         if key not in self._exact:
-            kind = PINPClassifier if model.feature_map is None else TDILClassifier
+            has_map = not isinstance(model.feature_map, str | None)
+            kind = TDILClassifier if has_map else PINPClassifier
             exact = kind(epsilon=np.inf, **shared).fit(*self.train)
             self._exact[key] = exact.predict(self.test[0])
         return self._exact[key]
@@ -143,7 +144,7 @@ def accuracies(found, ours, printed, epsilons):
 def store(arguments, found):
     """Store what was asked for."""
     if arguments.json_kernel:
-        names = "TDDL functional, exact cubic", "TDDL laplace (Algorithm 2), exact cubic"
+        names = "TDDL default, exact cubic", "TDDL laplace (Algorithm 2), exact cubic"
         benchmarks.store(
             arguments.json_kernel,
             job="learn",

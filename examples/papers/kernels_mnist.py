@@ -18,7 +18,7 @@ from kernels_covertype import CUBIC, Comparison, accuracies, benchmarks, table
 from skdpsumm import PINPClassifier, TDDLClassifier
 
 TWO_CLASSES = {
-    "TDDL functional": TDDLClassifier(**CUBIC),
+    "TDDL default": TDDLClassifier(**CUBIC),
     "TDDL laplace (Algorithm 2)": TDDLClassifier(mechanism="laplace", **CUBIC),
     "PINP functional": PINPClassifier(**CUBIC),
     "PINP svt": PINPClassifier(mechanism="svt", **CUBIC),
@@ -72,11 +72,11 @@ def main():
         found = table(models, comparisons(y), arguments.epsilons, arguments.runs, arguments.delta)
         if n_classes == 2 and 1.0 in arguments.epsilons:
             print(
-                f"TDDL functional at epsilon=1: {found['TDDL functional', 1.0][0]:.3f}, "
+                f"TDDL default at epsilon=1: {found['TDDL default', 1.0][0]:.3f}, "
                 f"required {REQUIRED}"
             )
         if n_classes == 2 and arguments.json:
-            names = "TDDL functional", "TDDL laplace (Algorithm 2)"
+            names = "TDDL default", "TDDL laplace (Algorithm 2)"
             benchmarks.store(
                 arguments.json,
                 job="learn",

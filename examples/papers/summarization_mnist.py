@@ -195,9 +195,10 @@ def store(arguments, medians):
     names = {(t, e): f"{'' if t == '380' else t + ', '}{e:g}" for t, e in private}
     about = (
         "60,000 rows of 5 owners, 741 unlabelled rows of 3, 8 and 0 as the target, delta = "
-        f'{DELTA:g}; median, number of seeds: {arguments.seeds}. "Rare" is a target of 496 rows of '
-        "3 and 8, with 300 of each left among 48,618."
+        f"{DELTA:g}; median, number of seeds: {arguments.seeds}."
     )
+    if "rare" in arguments.targets:
+        about += ' "Rare" is a target of 496 rows of 3 and 8, with 300 of each left among 48,618.'
     if arguments.json:
         columns = [EXACT, GREEDY, "uniform"]
         rows = [
