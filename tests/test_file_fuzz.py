@@ -57,7 +57,7 @@ def test_the_pool_survives_what_mutants_do_and_names_them():
     }
 
 
-OLD = [name for name in file_fuzz.bases() if "version" in name]
+OLD = [f"{name}, version {k}" for k, names in file_fuzz.OLDER.items() for name in names]
 
 
 @pytest.mark.parametrize("name", OLD)
@@ -193,24 +193,24 @@ def guarantee(**changes):
     return {"privacy": header["privacy"] | {"mechanism": mechanism | own} | rest}
 
 
-FORGED = {
-    "a claim that such noise does not give": (guarantee(mu=0.1), "noise so small"),
-    "a claim of nothing": (guarantee(mu=0.0), "noise so small"),
-    "a claim that is no number": (guarantee(mu=True), "Costs must be"),
-    "a tail that is no probability": (guarantee(tail=1.5), "probability"),
+CLAIMS = {
+    "a claim that such noise does not give": ({"mu": 0.1}, "noise so small"),
+    "a claim of nothing": ({"mu": 0.0}, "noise so small"),
+    "a claim that is no number": ({"mu": True}, "Costs must be"),
+    "a tail that is no probability": ({"tail": 1.5}, "probability"),
     "a composition that takes for ever": (
-        guarantee(
-            mechanism={"kind": "composed", "parts": [{"kind": "pure", "epsilon0": 1e-9}] * 50}
-        ),
+        {"mechanism": {"kind": "composed", "parts": [{"kind": "pure", "epsilon0": 1e-9}] * 50}},
         "A sketch cannot have the cost",
     ),
     "a thousand costs": (
-        guarantee(mechanism={"kind": "worst", "parts": [{"kind": "pure", "epsilon0": 9.0}] * 1000}),
+        {"mechanism": {"kind": "worst", "parts": [{"kind": "pure", "epsilon0": 9.0}] * 1000}},
         "worst of 1000",
     ),
-    "words that rule a terminal": (guarantee(given="\x1b[2J"), "terminal"),
-    "an entry more": (guarantee(audited=True), "unknown entries"),
-    "a public number of rows with noise": (guarantee(adjacency="replace_one", mu=99.0), "public"),
+    "words that rule a terminal": ({"given": "\x1b[2J"}, "terminal"),
+    "an entry more": ({"audited": True}, "unknown entries"),
+    "a public number of rows with noise": ({"adjacency": "replace_one", "mu": 99.0}, "public"),
+}
+FORGED = {
     "noise in some places": ({"noise_std": np.r_[0.0, np.full(35, 9.0)]}, "throughout"),
     "noise of negative size": ({"noise_std": np.full(36, -9.0)}, "noise at least 0"),
     "sums that no table has": ({"sums": np.full(36, 1e6)}, "larger than the number of rows"),
@@ -279,6 +279,12 @@ def test_claims_about_groups_are_of_as_many_rows_as_the_noise_is_for(tmp_path):
     # Fewer rows cost less, and so does a group that counts once.
     for fewer in ("max_rows_per_group=1 (", "max_rows_per_group='average' ("):
         assert of_adaptive(tmp_path, "adaptive, groups", given=given.replace(two, fewer))
+
+
+@pytest.mark.parametrize(("changes", "reason"), CLAIMS.values(), ids=CLAIMS)
+def test_claims_that_cannot_be_are_refused_by_name(tmp_path, changes, reason):
+    with pytest.raises(ValueError, match=reason):
+        forged(tmp_path / "sketch", **guarantee(**changes))
 
 
 @pytest.mark.parametrize(("changes", "reason"), FORGED.values(), ids=FORGED)
