@@ -10,6 +10,7 @@ below 1e-6, or no test runs. What other processes draw is fresh: notebooks and t
 tests pass whatever it is, and audits in several processes, which are marked.
 """
 
+import gc
 import importlib
 import importlib.util
 import math
@@ -18,6 +19,10 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
+
+# Nothing dies while modules are imported and tests are listed, and to look for what did takes a third
+# of that time, in each process; `pytest_collection` has it looked for again.
+gc.disable()
 
 # Those of several test processes would fight for the cores.
 for library in ("OPENBLAS", "OMP", "MKL"):
@@ -45,6 +50,16 @@ _LARGEST_CHANCE = 1e-6  # that any test of a run fails, though nothing is wrong
 def pytest_addoption(parser):
     """Let all tests be tried with other noise."""
     parser.addoption("--noise-seed", type=int, default=0, help="seed of the noise in tests")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for garbage from here on, and not among what lives as long as the run."""
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
