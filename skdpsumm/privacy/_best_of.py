@@ -511,8 +511,10 @@ def _last_gain(law: Stopping, mu: float, epsilon: float, high: float, low: float
 def _others_of_largest_ratio(law: Stopping, mu: float, x: Floats) -> Floats:
     """Return which others are best ranked before x to have h differ most between neighbours."""
 
+    masses = _masses(mu, x)
+
     def slope(lowest: Floats) -> Floats:
-        ours, theirs = _masses(mu, x, lowest)
+        ours, theirs = masses(lowest)
         return mu * (mu / 2 - lowest) + law.log_fall(theirs) - law.log_fall(ours)
 
     return _root(slope, x)
@@ -521,8 +523,10 @@ def _others_of_largest_ratio(law: Stopping, mu: float, x: Floats) -> Floats:
 def _best_others(law: Stopping, mu: float, epsilon: float, x: Floats) -> Floats:
     """Return which others are best ranked before x: the n that maximises w, as a quantile."""
 
+    masses = _masses(mu, x)
+
     def slope(lowest: Floats) -> Floats:
-        ours, theirs = _masses(mu, x, lowest)
+        ours, theirs = masses(lowest)
         fall = law.log_fall(theirs) - law.log_fall(ours)
         ratio = law.log_density(theirs) - law.log_density(ours)
         return epsilon + mu * (mu - x - lowest) + fall + ratio
@@ -530,9 +534,10 @@ def _best_others(law: Stopping, mu: float, epsilon: float, x: Floats) -> Floats:
     return _root(slope, _others_of_largest_ratio(law, mu, x))
 
 
-def _masses(mu: float, x: Floats, lowest: Floats) -> tuple[Floats, Floats]:
-    """Return what is ranked before x under N(mu, 1) and N(0, 1)."""
-    return ndtr(mu - x) + ndtr(lowest - mu), ndtr(-x) + ndtr(lowest)
+def _masses(mu: float, x: Floats) -> Callable[[Floats], tuple[Floats, Floats]]:
+    """Return a function of `lowest`: what is ranked before x under N(mu, 1) and N(0, 1)."""
+    ours, theirs = ndtr(mu - x), ndtr(-x)  # once, for all that `_root` tries
+    return lambda lowest: (ours + ndtr(lowest - mu), theirs + ndtr(lowest))
 
 
 def _root(falling: Callable[[Floats], Floats], high: Floats) -> Floats:
