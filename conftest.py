@@ -20,8 +20,8 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import settings
 
-# Nothing dies while modules are imported and tests are listed, and to look for what did takes a third
-# of that time, in each process; `pytest_collection` has it looked for again.
+# Nothing dies while modules are imported and tests are listed, and to look for what did takes a
+# third of that time, in each process; `pytest_collection` has it looked for again.
 gc.disable()
 
 # Those of several test processes would fight for the cores.

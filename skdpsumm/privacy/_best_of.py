@@ -510,7 +510,6 @@ def _last_gain(law: Stopping, mu: float, epsilon: float, high: float, low: float
 
 def _others_of_largest_ratio(law: Stopping, mu: float, x: Floats) -> Floats:
     """Return which others are best ranked before x to have h differ most between neighbours."""
-
     masses = _masses(mu, x)
 
     def slope(lowest: Floats) -> Floats:
@@ -522,7 +521,6 @@ def _others_of_largest_ratio(law: Stopping, mu: float, x: Floats) -> Floats:
 
 def _best_others(law: Stopping, mu: float, epsilon: float, x: Floats) -> Floats:
     """Return which others are best ranked before x: the n that maximises w, as a quantile."""
-
     masses = _masses(mu, x)
 
     def slope(lowest: Floats) -> Floats:
