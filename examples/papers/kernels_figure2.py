@@ -51,7 +51,7 @@ RIVAL = "objective perturbation"
 LAMBDAS = 30.0, 300.0, 3000.0  # of the stand-ins
 FULL = {
     "epsilons": (0.1, 0.3, 1.0, 3.0),
-    "covertype": (20_000, 300, 5000, 200),  # rows to train, public, to test; features
+    "covertype": (40_000, 300, 9700, 200),  # rows to train, public, to test; features
     "few": (3000, 300, 1500),
     "regression": (100_000, 10),  # columns, fields
     "url": (3_200_000, 100),
