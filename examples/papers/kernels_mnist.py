@@ -84,7 +84,8 @@ def main():
                 about=f"Is the digit at least 5? {arguments.rows:,} private and 1,000 public rows, "
                 f"cubic kernel, delta = {arguments.delta:g}: accuracy of `TDDLClassifier`, median; "
                 f'number of runs: {arguments.runs}. "Exact" is the minimiser without noise at the '
-                "same Lambda, before which descent stops; the last column is the paper's Algorithm 2.",
+                "same Lambda, before which descent stops; the last column is the paper's "
+                "Algorithm 2.",
                 columns=["epsilon", "ours", "exact", "as printed"],
                 rows=accuracies(found, *names, arguments.epsilons),
             )
