@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
+import skdpsumm
 from skdpsumm import (
     AnswerWarning,
     Categorical,
@@ -18,12 +19,17 @@ from skdpsumm import (
     M2MEstimator,
     M2MRegressor,
     Numeric,
+    PrivateSearchCV,
+    PrivateSketch,
+    PublicVectorizer,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
     TableSchema,
+    TDILClassifier,
 )
 from skdpsumm.moments.inferring._points import absent, draw_points, maxent_points
+from skdpsumm.schema._reading import read_table
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsumm.PrivacyLeakWarning"),
@@ -310,6 +316,127 @@ def test_scores_leave_out_what_is_missing(library):
     scores = [asked(X, epsilon).score(library.DataFrame(rows)) for epsilon in (0.01, 100.0)]
     assert scores[0] < scores[1] < 0
     assert scores[1] > -0.05
+
+
+# ----------------------------------------------------------------------------- codes of the missing
+
+CODED = {
+    "age": Numeric(17, 90, step=1, missing_values=[-9, 99, "NA"]),
+    "pay": Numeric(0, 100, missing_values=-1),
+    "job": Categorical(JOBS, missing_values=["", -9]),
+    "height": (1, 2),
+}
+
+
+def coded(X):
+    """Return people with codes in the place of missing cells, several of each column."""
+    X, rng = X.copy(), np.random.default_rng(5)
+    for name, codes in {"age": [-9, 99.0, "NA", None], "pay": [-1.0], "job": ["", -9]}.items():
+        gone = X[name].isna().to_numpy()
+        cells = X[name].to_numpy(object)
+        cells[gone] = np.array(codes, object)[rng.integers(len(codes), size=gone.sum())]
+        X[name] = pd.Series(cells, dtype=None if name != "pay" else float)
+    return X
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int16", "Int64", "object", "O of words"])
+def test_codes_are_read_as_missing_in_every_container(dtype):
+    cells = np.array([-9, 20, 99, 120, -50], float)
+    read = Numeric(17, 90, step=1, missing_values=[-9, 99, "NA"])
+    series = pd.Series(cells).astype(dtype if dtype[:3] != "O o" else object)
+    if dtype == "O of words":
+        series[0] = "NA"
+    table = read_table(pd.DataFrame({"x": series}))
+    expected = Numeric(17, 90, step=1, missing=True).read(np.array([np.nan, 20, np.nan, 120, -50]))
+    assert np.array_equal(read.read(table[:, 0]), expected, equal_nan=True)
+    alone = [read.read(table[[i], 0])[0] for i in range(5)]
+    assert np.array_equal(alone, expected, equal_nan=True), "whatever stands beside it"
+    assert expected[3:].tolist() == [90, 17], "others are clipped as ever"
+
+
+def test_what_is_no_code_is_refused_as_ever():
+    ages = Numeric(17, 90, missing_values=["NA"])
+    with pytest.raises(ValueError, match="finite numbers"):
+        TableSchema([ages]).check(np.array([["NA"], ["none"]], object))
+    with pytest.raises(ValueError, match="finite numbers"):
+        TableSchema([ages]).check(np.array([["NA"], ["20"]]))
+    jobs = Categorical(JOBS, missing_values=-9)
+    with pytest.raises(ValueError, match="not among its categories"):
+        TableSchema([jobs]).check(np.array([["clerk"], [-8]], object))
+    cells = np.array(["smith", -9, None, np.nan, -9.0], object)
+    assert jobs.read(cells).tolist() == [2, 3, 3, 3, 3]
+    assert np.isnan(ages.read(np.array(["NA", "NA"]))).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Numeric(0, 120, missing_values=[99]), "lies in the range"),
+        (lambda: Numeric(0, 1, missing_values=[2**53]), "below 2"),
+        (lambda: Numeric(0, 1, missing_values=[[2]]), "missing_values lists"),
+        (lambda: Numeric(0, 1, missing_values=[-1, -1.0]), "twice"),
+        (lambda: Categorical(["a", "b"], missing_values="b"), "twice"),
+        (lambda: Categorical([1, 2], missing_values="3"), "beside numbers"),
+        (lambda: Numeric(0, 1, missing=[-9]), "missing_values"),
+    ],
+)
+def test_codes_that_could_be_values_are_refused(make, told):
+    with pytest.raises(ValueError, match=told):
+        make()
+
+
+def test_codes_are_written_down():
+    schema = TableSchema(CODED)
+    assert schema.columns[0].missing
+    assert Numeric(0, 1, missing_values=[np.nan, None]) == Numeric(0, 1)
+    assert TableSchema.from_dict(schema.to_dict()) == schema
+    assert eval(repr(schema), {"TableSchema": TableSchema, **vars(skdpsumm)}) == schema
+    assert TableSchema.from_toml(schema.to_toml()) == schema
+    assert "missing_values" not in TableSchema(SCHEMA).to_dict()["columns"][0]
+
+
+def test_releases_from_codes_are_those_from_missing_cells(tmp_path):
+    """Bit for bit, with the same sensitivities: a code says nothing of any other row."""
+    X, Y = people(), coded(people())
+    both = [asked(table, 1.0, schema=known) for table, known in ((X, SCHEMA), (Y, CODED))]
+    one, other = (m2m.sketch_ for m2m in both)
+    assert np.array_equal(one.sums, other.sums)
+    assert np.array_equal(one.noise_std, other.noise_std)
+    assert one.privacy == other.privacy
+    assert both[0].score(X) == both[1].score(Y)
+    other.save(tmp_path / "coded.sketch")
+    loaded = PrivateSketch.load(tmp_path / "coded.sketch")
+    analyst = quietly(lambda: M2MEstimator.from_sketch(loaded, **QUICK))
+    assert analyst.score(Y) == pytest.approx(both[0].score(X))
+    assert np.array_equal(
+        PublicVectorizer(SCHEMA).fit_transform(X), PublicVectorizer(CODED).fit_transform(Y)
+    )
+    y = X["height"] > 1.5
+    seeds = {"noise_seed": 0, "random_state": 0, "classes": [False, True]}
+    models = [
+        TDILClassifier(schema=known, **seeds).fit(table, y)
+        for table, known in ((X, SCHEMA), (Y, CODED))
+    ]
+    assert np.array_equal(models[0].decision_function(X), models[1].decision_function(Y))
+
+
+def test_models_and_searches_take_codes():
+    X, y = labelled(1500)
+    Y = coded(X)
+    models = [released_as(M2MClassifier).set_params(schema=s) for s in (SCHEMA, CODED)]
+    found = [
+        quietly(lambda m=m, t=t: m.fit(t, y)).predict(t)
+        for m, t in zip(models, (X, Y), strict=True)
+    ]
+    assert np.array_equal(*found)
+    grid = {"regularization": [0.01, 0.1]}
+    options = {"epsilon": 3.0, "noise_seed": 0, "random_state": 0}
+    scores = []
+    for table, known in ((X, SCHEMA), (Y, CODED)):
+        model = TDILClassifier(schema=known, classes=["ill", "well"])
+        search = PrivateSearchCV(model, grid, **options)
+        scores.append(search.fit(table, y).decision_function(table))
+    assert np.array_equal(*scores)
 
 
 # ------------------------------------------------------------------------------- synthetic points

@@ -7,6 +7,7 @@ where it is missing, or the position of a category in its list. Rows travel as c
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,8 @@ def _cells(column: pa.ChunkedArray) -> NDArray:
 def _cells_of_text(column: Column, texts: pa.ChunkedArray, name: str) -> NDArray:
     """Return what each text of a CSV file stands for in a column of the schema."""
     if isinstance(column, Numeric):
-        return _numbers(texts, pa.float64(), name).to_numpy()
+        words = [code for code in column.missing_values if isinstance(code, str)]
+        return _numbers(texts, pa.float64(), name, words).to_numpy()
     assert isinstance(column, Categorical)
     # By the text itself where it is a category, so that "NA" can be one.
     known: dict[str, Any] = {word: word for word in column.categories if isinstance(word, str)}
@@ -151,10 +153,15 @@ def _from_text(text: str) -> Any:
     return text
 
 
-def _numbers(texts: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
-    """Return texts as numbers or truth values, null where a cell is missing."""
+def _numbers(
+    texts: pa.ChunkedArray, kind: pa.DataType, name: str, words: Sequence[str] = ()
+) -> pa.ChunkedArray:
+    """Return texts as numbers or truth values, null for a missing cell and for these words."""
     plain = pc.utf8_trim_whitespace(texts)
-    absent = pc.is_in(pc.utf8_lower(plain), value_set=pa.array(_ABSENT))
+    absent = pc.or_(
+        pc.is_in(pc.utf8_lower(plain), value_set=pa.array(_ABSENT)),
+        pc.is_in(texts, value_set=pa.array(words, pa.string())),
+    )
     try:
         return pc.cast(pc.if_else(absent, None, plain), kind)
     except pa.ArrowInvalid:

@@ -159,6 +159,9 @@ class Column:
             return np.zeros(len(column))
         for schema in self.schemas:
             read_cells(schema, column, self.name)
+        if self._may_miss:  # what stands for a missing value is one from here on
+            for schema in self.schemas:
+                column = schema.without_codes(column)  # type: ignore[attr-defined]
         if self.is_plain or not self._holds_words:
             return self._numbers(column)
         known = {value: value for value in self._listed}

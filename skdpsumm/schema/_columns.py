@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ._listed import check_listed, positions
-from ._reading import FILL_MISSING, NO_TIMES, CellError, finite_numbers
+from ._listed import check_listed, check_missing_values, positions, without_words
+from ._reading import FILL_MISSING, NO_TIMES, CellError, exact_numbers, finite_numbers
 
 # Of synthetic cells, where nothing says how many are missing.
 _SHARE_MISSING = 0.1
@@ -33,6 +33,7 @@ class Column:
     unit: str | None
     description: str | None
     missing: bool
+    missing_values: tuple[Any, ...]
     _principal: ClassVar[tuple[str, ...]]
 
     def _check_words(self) -> None:
@@ -41,8 +42,14 @@ class Column:
             if text is not None and not isinstance(text, str):
                 raise ValueError(f"{name} must be text, got {text!r}.")
         if not isinstance(self.missing, bool | np.bool_):
-            raise ValueError(f"missing must be True or False, got {self.missing!r}.")
-        object.__setattr__(self, "missing", bool(self.missing))
+            raise ValueError(
+                f"missing must be True or False, got {self.missing!r}. Values that stand for a "
+                "missing one go to missing_values."
+            )
+        given = self.missing_values
+        codes = () if isinstance(given, tuple) and not given else check_missing_values(given)
+        object.__setattr__(self, "missing_values", codes)
+        object.__setattr__(self, "missing", bool(self.missing or codes))
 
     def __repr__(self) -> str:
         given = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
@@ -51,7 +58,7 @@ class Column:
         told += [
             f"{name}={_written(value)}"
             for name, value in given.items()
-            if value is not None and value is not False
+            if value is not None and value is not False and value != ()
         ]
         return f"{type(self).__name__}({', '.join(told)})"
 
@@ -84,17 +91,23 @@ class Numeric(Column):
     missing : bool, default=False
         Whether a cell may be missing (NaN, None, NA or null). The default, False, refuses such
         cells, so that none goes unnoticed.
+    missing_values : number, word or list of these, default=()
+        Public codes that stand for a missing value, such as ``[-9, "NA"]``. A cell that is one of
+        them is read as missing, so `missing` is then True. Numbers must lie outside the range. The
+        default, none, reads each number as a number: -9 is clipped to the range.
 
     Raises
     ------
     ValueError
-        If the range, the step and the edges do not fit together.
+        If the range, the step and the edges do not fit together, or a code lies in the range.
 
     Examples
     --------
     >>> from skdpsumm import Numeric
     >>> Numeric(17, 90, step=1, unit="years")
     Numeric(17, 90, step=1, unit='years')
+    >>> Numeric(17, 90, missing_values=[-9, 99])
+    Numeric(17, 90, missing=True, missing_values=[-9, 99])
     >>> Numeric(edges=[0, 1, 5000, 99_999]).high
     99999.0
     """
@@ -106,6 +119,7 @@ class Numeric(Column):
     unit: str | None = field(default=None, kw_only=True)
     description: str | None = field(default=None, kw_only=True)
     missing: bool = field(default=False, kw_only=True)
+    missing_values: Any = field(default=(), kw_only=True)
 
     _principal: ClassVar[tuple[str, ...]] = ("low", "high")
 
@@ -125,6 +139,17 @@ class Numeric(Column):
             )
         if self.step is not None:
             object.__setattr__(self, "step", self._check_step(self.step))
+        inside = [code for code in self._codes if bounds and bounds[0] <= code <= bounds[1]]
+        if inside:  # where a value that is clipped, or moved to the grid, would become it
+            raise ValueError(
+                f"missing_values lists {inside[0]!r}, which lies in the range {bounds}, where it "
+                "is a value. Give a range without it."
+            )
+
+    @property
+    def _codes(self) -> list[Any]:
+        """The numbers among `missing_values`."""
+        return [code for code in self.missing_values if not isinstance(code, str)]
 
     def _check_step(self, step: Any) -> float:
         if self.bounds is None:
@@ -186,8 +211,25 @@ class Numeric(Column):
         CellError
             If a cell is not a finite number, or is missing where none may be.
         """
-        values = finite_numbers(cells, missing=self.missing)
+        values = self.numbers(cells)
         return values if self.bounds is None else self.on_grid(np.clip(values, *self.bounds))
+
+    def numbers(self, cells: NDArray) -> NDArray[np.float64]:
+        """Return cells as floats where they are, outside the range, too; NaN where missing.
+
+        Raises
+        ------
+        CellError
+            As `read`.
+        """
+        if self.missing_values:
+            values = exact_numbers(without_words(cells, self.missing_values))
+            cells = np.where(np.isin(values, self._codes), np.nan, values)
+        return finite_numbers(cells, missing=self.missing)
+
+    def without_codes(self, cells: NDArray) -> NDArray:
+        """Return cells with NaN for codes of missing values."""
+        return self.numbers(cells) if self.missing_values else cells
 
     @property
     def n_encoded(self) -> int:
@@ -238,6 +280,10 @@ class Categorical(Column):
     missing : bool, default=False
         Whether a cell may be missing (NaN, None, NA or null). Missing cells are then a category of
         their own. The default, False, refuses them, so that none goes unnoticed.
+    missing_values : number, word or list of these, default=()
+        Public codes that stand for a missing value, such as ``[-9, "NA"]``. A cell that is one of
+        them is read as missing, so `missing` is then True. None of them is a category. The default,
+        none, refuses them as it does all that is not listed.
 
     Raises
     ------
@@ -255,12 +301,14 @@ class Categorical(Column):
     unit: str | None = field(default=None, kw_only=True)
     description: str | None = field(default=None, kw_only=True)
     missing: bool = field(default=False, kw_only=True)
+    missing_values: Any = field(default=(), kw_only=True)
 
     _principal: ClassVar[tuple[str, ...]] = ("categories",)
 
     def __post_init__(self) -> None:
         self._check_words()
         known = check_listed("categories", self.categories)
+        check_listed("categories and missing_values", [*known, *self.missing_values])
         if len(known) + self.missing < 2:
             raise ValueError(
                 f"categories lists {len(known)} value(s), and a column with fewer than two tells "
@@ -281,10 +329,19 @@ class Categorical(Column):
         CellError
             If a cell is not listed, or is missing where none may be.
         """
-        codes = positions(cells, self.categories, missing=self.missing)
+        gone = self.missing_values
+        codes = positions(cells, self.categories, missing=self.missing, missing_values=gone)
         if np.any(codes < 0):
             raise CellError("unlisted")
         return codes
+
+    def without_codes(self, cells: NDArray) -> NDArray:
+        """Return cells with None for codes of missing values."""
+        if not self.missing_values:
+            return cells
+        kept = cells.astype(object)
+        kept[self.read(cells) == len(self.categories)] = None
+        return kept
 
     @property
     def n_encoded(self) -> int:

@@ -24,18 +24,26 @@ _MOST_DECIMALS, _MOST_VALUES = 6, 1_000_000
 _GUESSED, _SOME_MISSING = "guessed from public rows", ", some missing"
 
 _FIELDS = ("bounds", "step", "edges", "categories", "unit", "description", "missing")
+_CODES = "missing_values"
 
 
 def state_of(column: Column) -> dict[str, Any]:
-    """Return a column as plain values, all fields of either kind: null where one has none."""
+    """Return a column as plain values, all fields of either kind: null where one has none.
+
+    Codes of missing values are there only if there are some: older files do not know them.
+    """
     found = {name: getattr(column, name, None) for name in _FIELDS}
+    found |= {_CODES: column.missing_values} if column.missing_values else {}
     return {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
 
 
 def from_state(entry: dict[str, Any]) -> Column:
     """Return the column of `state_of`, made by its constructor, or raise ValueError."""
+    codes = entry.get(_CODES, [])
     entry = {key: entry[key] for key in _FIELDS}
-    words = {key: entry[key] for key in ("unit", "description", "missing")}
+    words = {key: entry[key] for key in ("unit", "description", "missing")} | {_CODES: codes}
+    if not (isinstance(codes, list) and all(map(_is_plain, codes))):
+        raise ValueError("Codes of missing values must be a list of words or numbers.")
     if entry["categories"] is None:
         return Numeric(
             *(entry["bounds"] or (None, None)), step=entry["step"], edges=entry["edges"], **words
@@ -59,7 +67,7 @@ def _is_plain(value: Any) -> bool:
 def toml_lines(column: Column) -> list[str]:
     """Return the entries of a column that say something."""
     given = {f.name: getattr(column, f.name) for f in fields(column)}  # type: ignore[arg-type]
-    kept = {k: v for k, v in given.items() if v is not None and v is not False}
+    kept = {k: v for k, v in given.items() if v is not None and v is not False and v != ()}
     # Categories keep their type, for 1.0 and True are other words in a release than 1.
     short = {k: short_number(v) if isinstance(v, float) else v for k, v in kept.items()}
     if isinstance(column, Numeric) and column.edges is not None:

@@ -18,7 +18,11 @@ from ._reading import MISSING, NARROW, TIME_TYPES, TIMES, WORDS, CellError, cell
 
 
 def positions(
-    column: NDArray, listed: Sequence[Any], *, missing: bool = False
+    column: NDArray,
+    listed: Sequence[Any],
+    *,
+    missing: bool = False,
+    missing_values: Sequence[Any] = (),
 ) -> NDArray[np.int64]:
     """Return the position of each cell among the values that are listed, -1 where it is none.
 
@@ -29,6 +33,8 @@ def positions(
         As `check_listed` returns them.
     missing : bool, default=False
         Whether cells may be missing; their position is that after the last one.
+    missing_values : sequence, default=()
+        Values that stand for a missing cell.
 
     Raises
     ------
@@ -38,7 +44,9 @@ def positions(
     """
     if column.dtype.kind in "mM":
         raise CellError(TIMES)
-    if column.dtype in (np.float16, np.float32) and not _hold(column.dtype, listed):
+    if column.dtype in (np.float16, np.float32) and not _hold(
+        column.dtype, [*listed, *missing_values]
+    ):
         raise CellError(NARROW)
     cells = column.tolist()
     if column.dtype.kind == "O":
@@ -58,6 +66,7 @@ def positions(
     # A dict compares numbers exactly, of whatever types: 1, 1.0 and True are one key, and an
     # integer beyond 2**53 is not the float that is closest.
     lookup = {value: k for k, value in enumerate(listed)}
+    lookup |= dict.fromkeys(missing_values, len(listed))
     found = np.fromiter(map(lookup.get, cells, repeat(-1)), np.int64, len(cells))
     # Missing cells are told apart from those not listed, for the remedies differ.
     unknown = np.flatnonzero(found < 0)
@@ -75,6 +84,39 @@ def _hold(dtype: np.dtype, listed: Sequence[Any]) -> bool:
     numbers = np.array([value for value in listed if not isinstance(value, str)], np.float64)
     with np.errstate(over="ignore"):
         return bool(np.all(numbers.astype(dtype) == numbers))
+
+
+def without_words(column: NDArray, words: Sequence[Any]) -> NDArray:
+    """Return a column with None for cells that are one of these words.
+
+    Parameters
+    ----------
+    column : ndarray of shape (n,)
+    words : sequence
+        What is no word is ignored.
+    """
+    if column.dtype.kind not in "OU":
+        return column
+    cells, gone = column.astype(object), {word for word in words if isinstance(word, str)}
+    cells[[isinstance(cell, str) and cell in gone for cell in cells.tolist()]] = None
+    return cells
+
+
+def check_missing_values(values: Any) -> tuple[Any, ...]:
+    """Return codes of missing values as plain scalars, without NaN and None, which need none.
+
+    Raises
+    ------
+    ValueError
+        As `check_listed`, and for numbers that a container may have rounded another to.
+    """
+    alone = isinstance(values, str) or not np.iterable(values)
+    given = [value for value in ([values] if alone else values) if not is_missing(value)]
+    codes = check_listed("missing_values", given)
+    large = [code for code in codes if not isinstance(code, str) and abs(code) >= 2**53]
+    if large:
+        raise ValueError(f"missing_values lists {large[0]!r}; codes must be below 2**53.")
+    return codes
 
 
 def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:

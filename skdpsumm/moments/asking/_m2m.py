@@ -16,7 +16,7 @@ from ..._computing import progress
 from ..._dask import check_columns
 from ..._docs import inherited_docs
 from ...privacy._contract import columns_kept, estimator
-from ...schema._reading import exact_numbers, validate_table
+from ...schema._reading import validate_table
 from ...schema._schema import TableSchema, as_schema
 from ...sketches import PrivateSketch
 from .._base import BaseM2M, library_of
@@ -316,7 +316,8 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         self.schema_.check(X)
         numeric = self.schema_.numeric
         spans = np.array([np.ptp(self._bound(j)) for j in numeric])
-        means, covariance = _moments(np.column_stack([exact_numbers(X[:, j]) for j in numeric]))
+        columns = [self.schema_.columns[j].numbers(X[:, j]) for j in numeric]
+        means, covariance = _moments(np.column_stack(columns))
         first = (np.asarray(self.mean()) - means) / spans
         second = np.asarray(self.covariance()) - covariance
         second = second / spans[:, None] / spans

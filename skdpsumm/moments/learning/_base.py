@@ -25,7 +25,6 @@ from ...schema._reading import (
     ReadRows,
     Table,
     beside_X,
-    exact_numbers,
     unwrap,
     validate_table,
 )
@@ -517,7 +516,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         column = self._columns.columns[j]
         if isinstance(column, Categorical):
             return np.eye(column.n_codes)[self._columns.code(X, j)]
-        numbers = exact_numbers(X[:, j])
+        numbers = column.numbers(X[:, j])
         if not column.missing:
             return numbers
         gone = np.isnan(numbers)
