@@ -28,6 +28,7 @@ from skdpsumm import (
     TableSchema,
     TDILClassifier,
 )
+from skdpsumm.model_selection._public_rows import Column as PublicColumn
 from skdpsumm.moments.inferring._points import absent, draw_points, maxent_points
 from skdpsumm.schema._reading import read_table
 
@@ -368,6 +369,24 @@ def test_what_is_no_code_is_refused_as_ever():
     assert np.isnan(ages.read(np.array(["NA", "NA"]))).all()
 
 
+def test_a_float_that_is_too_short_for_a_code_is_refused():
+    """As for categories: 99.9 of float32 is another number, and would be clipped to the range."""
+    read = Numeric(0, 99, missing_values=[99.9, "NA"])
+    for dtype in (np.float32, np.float16):
+        with pytest.raises(ValueError, match="too short for its categories or missing_values"):
+            TableSchema([read]).check(np.array([[99.9], [20]], dtype))
+    assert np.isnan(read.read(np.array([99.9, "NA"], object))).all()
+    assert np.isnan(read.read(np.array(["NA"], np.dtypes.StringDType()))).all()
+
+
+def test_public_rows_miss_nothing_that_a_step_without_a_schema_reads():
+    u = (np.arange(100) + 0.5) / 100
+    for schemas, plain in (((1,), True), ((1, 0), False)):
+        known = tuple(Numeric(0, 9, missing_values=[-9] * k) for k in schemas)
+        assert np.isfinite(PublicColumn("x", known, plain).sample(u)).all()
+    assert np.isnan(PublicColumn("x", (Numeric(0, 9, missing_values=-9),), False).sample(u)).any()
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
@@ -378,6 +397,7 @@ def test_what_is_no_code_is_refused_as_ever():
         (lambda: Categorical(["a", "b"], missing_values="b"), "twice"),
         (lambda: Categorical([1, 2], missing_values="3"), "beside numbers"),
         (lambda: Numeric(0, 1, missing=[-9]), "missing_values"),
+        (lambda: Numeric(0, 1, missing_values=b"NA"), "a bytes"),
     ],
 )
 def test_codes_that_could_be_values_are_refused(make, told):

@@ -128,8 +128,9 @@ def _cells_of_text(column: Column, texts: pa.ChunkedArray, name: str) -> NDArray
         words = [code for code in column.missing_values if isinstance(code, str)]
         return _numbers(texts, pa.float64(), name, words).to_numpy()
     assert isinstance(column, Categorical)
-    # By the text itself where it is a category, so that "NA" can be one.
-    known: dict[str, Any] = {word: word for word in column.categories if isinstance(word, str)}
+    # By the text itself where it is listed, so that "NA" can be a category, and "9" a code.
+    listed = [*column.categories, *column.missing_values]
+    known: dict[str, Any] = {word: word for word in listed if isinstance(word, str)}
     found = []
     for text in texts.to_pylist():
         if text not in known:

@@ -221,7 +221,7 @@ class Column:
             return _objects(cells) if self._holds_words else np.array(cells, np.float64)
         ranges = [c for c in self.schemas if isinstance(c, Numeric) and c.bounds is not None]
         if ranges:
-            return replace(ranges[0], missing=self._may_miss).sample(u)
+            return replace(ranges[0], missing=self._may_miss, missing_values=()).sample(u)
         return np.floor(spread * u) + 0.21875 if spread > 1 else u
 
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ._listed import check_listed, check_missing_values, positions, without_words
-from ._reading import FILL_MISSING, NO_TIMES, CellError, exact_numbers, finite_numbers
+from ._listed import check_listed, check_missing_values, holds, positions, without_words
+from ._reading import FILL_MISSING, NARROW, NO_TIMES, CellError, exact_numbers, finite_numbers
 
 # Of synthetic cells, where nothing says how many are missing.
 _SHARE_MISSING = 0.1
@@ -223,6 +223,8 @@ class Numeric(Column):
             As `read`.
         """
         if self.missing_values:
+            if not holds(cells.dtype, self._codes):
+                raise CellError(NARROW)
             values = exact_numbers(without_words(cells, self.missing_values))
             cells = np.where(np.isin(values, self._codes), np.nan, values)
         return finite_numbers(cells, missing=self.missing)
@@ -423,7 +425,8 @@ FAULTS = {
         "rare values to one of those listed, or to None where the schema says missing=True."
     ),
     "narrow": (
-        "has a float type that is too short for its categories; convert it with astype(float)."
+        "has a float type that is too short for its categories or missing_values; convert it with "
+        "astype(float)."
     ),
     "": (
         "must hold finite numbers; if these are written as words, convert them with "

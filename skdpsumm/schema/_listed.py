@@ -44,9 +44,7 @@ def positions(
     """
     if column.dtype.kind in "mM":
         raise CellError(TIMES)
-    if column.dtype in (np.float16, np.float32) and not _hold(
-        column.dtype, [*listed, *missing_values]
-    ):
+    if not holds(column.dtype, [*listed, *missing_values]):
         raise CellError(NARROW)
     cells = column.tolist()
     if column.dtype.kind == "O":
@@ -79,8 +77,10 @@ def positions(
     return found
 
 
-def _hold(dtype: np.dtype, listed: Sequence[Any]) -> bool:
-    """Whether a short float holds all numbers that are listed: else it may have confused some."""
+def holds(dtype: np.dtype, listed: Sequence[Any]) -> bool:
+    """Whether a dtype holds all numbers that are listed: a short float may have confused some."""
+    if dtype not in (np.float16, np.float32):
+        return True
     numbers = np.array([value for value in listed if not isinstance(value, str)], np.float64)
     with np.errstate(over="ignore"):
         return bool(np.all(numbers.astype(dtype) == numbers))
@@ -95,7 +95,7 @@ def without_words(column: NDArray, words: Sequence[Any]) -> NDArray:
     words : sequence
         What is no word is ignored.
     """
-    if column.dtype.kind not in "OU":
+    if column.dtype.kind not in "OUT":
         return column
     cells, gone = column.astype(object), {word for word in words if isinstance(word, str)}
     cells[[isinstance(cell, str) and cell in gone for cell in cells.tolist()]] = None
@@ -110,7 +110,7 @@ def check_missing_values(values: Any) -> tuple[Any, ...]:
     ValueError
         As `check_listed`, and for numbers that a container may have rounded another to.
     """
-    alone = isinstance(values, str) or not np.iterable(values)
+    alone = isinstance(values, str | bytes) or not np.iterable(values)
     given = [value for value in ([values] if alone else values) if not is_missing(value)]
     codes = check_listed("missing_values", given)
     large = [code for code in codes if not isinstance(code, str) and abs(code) >= 2**53]
