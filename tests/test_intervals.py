@@ -580,3 +580,17 @@ def test_intervals_hold_what_a_jump_inside_a_bin_has_hidden():
         held[-1].append(ends[3, 2, 0] <= old.sum() <= ends[3, 2, 1])
     # Without jumps 0.33 of the first three were held.
     assert np.mean(held) >= 0.85
+
+
+@pytest.mark.parametrize("normalize", [True, False, "index", "columns"])
+def test_shares_of_no_rows_are_numbers(normalize):
+    X = pd.DataFrame({"x": np.full(1000, 10.0), "g": np.tile(["a", "b"], 500)})
+    schema = {"x": Numeric(0, 100), "g": ["a", "b", "c"]}
+    sketcher = HistogramSketcher(schema=schema, n_bins=5, marginals=2, epsilon=np.inf)
+    m2m = M2MEstimator(sketcher).fit(X)
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        found = m2m.table(["x", "g"], bins={"x": [0, 20, 50, 70, 100]}, normalize=normalize)
+        ends = found.interval()
+        assert np.isfinite(found.std_error).all()
+        assert np.all(ends[..., 0] <= np.asarray(found) + 1e-9)
+        assert np.all(np.asarray(found) <= ends[..., 1] + 1e-9)

@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 Group = tuple[int, ...]
 Codes = NDArray[np.int64]
 
-_SMALLEST = 1e-300
+_SMALLEST = 1e-100  # its square is a number, too
 _NOTHING = 1e-20
 # Cells of the model by entries of a table: with more, noise is taken to be alike in all cells.
 _MOST_WEIGHTS = 2**24
