@@ -206,9 +206,12 @@ CLAIMS = {
         {"mechanism": {"kind": "worst", "parts": [{"kind": "pure", "epsilon0": 9.0}] * 1000}},
         "worst of 1000",
     ),
-    "words that rule a terminal": ({"given": "\x1b[2J"}, "terminal"),
-    "an entry more": ({"audited": True}, "unknown entries"),
-    "a public number of rows with noise": ({"adjacency": "replace_one", "mu": 99.0}, "public"),
+    "words that rule a terminal": ({"given": "\x1b[2J"}, "control characters"),
+    "an entry more": ({"audited": True}, "and no others"),
+    "a public number of rows with noise": (
+        {"adjacency": "replace_one", "mu": 99.0},
+        "without noise",
+    ),
 }
 FORGED = {
     "noise in some places": ({"noise_std": np.r_[0.0, np.full(35, 9.0)]}, "throughout"),
@@ -310,7 +313,7 @@ def test_room_is_not_made_for_what_a_file_claims(tmp_path):
         with pytest.raises(ValueError, match="not a sketch file"):
             PrivateSketch.load(path)
     state = header["map"] | {"n_bins": [10**12, 10**12]}
-    with pytest.raises(ValueError, match="at most 67,108,864 features"):
+    with pytest.raises(ValueError, match="can have 67,108,864 features"):
         forged(path, map=state)
 
 

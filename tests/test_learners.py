@@ -333,7 +333,7 @@ def test_public_points_that_pass_by_a_scaler_are_warned_of(routed, recwarn):
         pipeline.fit(X * scale, DISC, X_public=Z * scale)
     told = [str(warning.message) for warning in recwarn if "X_public" in str(warning.message)]
     assert len(told) == (0 if routed else 1)
-    assert all("transform_input=['X_public']" in text for text in told)
+    assert all("scale X_public as well" in text for text in told)
 
 
 def test_public_points_that_pass_by_a_vectorizer_are_refused():
@@ -634,7 +634,7 @@ def test_a_ledger_that_refuses_objective_perturbation_says_why():
     """Its cost in a ledger of Gaussians is above the epsilon that was asked for."""
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-6)
     model = TDILClassifier(mechanism="objective", ledger=ledger)
-    with pytest.raises(BudgetExceededError, match=r"dominates.*mechanism='functional'"):
+    with pytest.raises(BudgetExceededError, match=r"set mechanism='functional'"):
         model.fit(X, DISC)
     assert not ledger.entries()
     model.set_params(mechanism="functional").fit(X, DISC)
@@ -698,9 +698,9 @@ def test_landmarks_that_see_nothing_are_warned_of_before_anything_is_charged(lea
 def test_the_warning_of_landmarks_depends_on_no_row(rows):
     marks = FunctionalMechanism(n_landmarks=16)
     model = TDILClassifier(kernel="rbf", gamma=20.0, schema=(0, 1), mechanism=marks, random_state=0)
-    with pytest.warns(UserWarning, match="landmarks") as caught:
+    with pytest.warns(UserWarning, match="kernel='rbf' is near 0") as caught:
         model.fit(rows, DISC[:200])
-    with pytest.warns(UserWarning, match="landmarks") as again:
+    with pytest.warns(UserWarning, match="kernel='rbf' is near 0") as again:
         clone(model).fit(HOT[::-1], DISC[:200])
     assert str(caught[0].message) == str(again[0].message)
 

@@ -398,6 +398,7 @@ def test_public_rows_miss_nothing_that_a_step_without_a_schema_reads():
         (lambda: Categorical([1, 2], missing_values="3"), "beside numbers"),
         (lambda: Numeric(0, 1, missing=[-9]), "missing_values"),
         (lambda: Numeric(0, 1, missing_values=b"NA"), "a bytes"),
+        (lambda: Numeric(0, 1, missing_values="-9"), "without quotes"),
     ],
 )
 def test_codes_that_could_be_values_are_refused(make, told):

@@ -63,6 +63,13 @@ class Column:
         return f"{type(self).__name__}({', '.join(told)})"
 
 
+def _reads_as_number(word: str) -> bool:
+    try:
+        return bool(np.isfinite(float(word)))
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, repr=False)
 class Numeric(Column):
     """A column of numbers, and what is public about them.
@@ -139,6 +146,12 @@ class Numeric(Column):
             )
         if self.step is not None:
             object.__setattr__(self, "step", self._check_step(self.step))
+        for word in self.missing_values:
+            if isinstance(word, str) and _reads_as_number(word):
+                raise ValueError(
+                    f"missing_values lists the word {word!r}, and a column of numbers holds the "
+                    "number: write it without quotes."
+                )
         inside = [code for code in self._codes if bounds and bounds[0] <= code <= bounds[1]]
         if inside:  # where a value that is clipped, or moved to the grid, would become it
             raise ValueError(

@@ -283,9 +283,11 @@ class PrivateSketch:
 
     def __repr__(self) -> str:
         spread = f" +- {self.n_noise_std:.3g}" if self.n_noise_std else ""
+        # Whoever holds a release, from a file or not, makes no further fits.
+        privacy = replace(self.privacy, counted=True)
         return (
             f"<PrivateSketch of about {self.n_samples:,.0f}{spread} rows, "
-            f"{self.schema.n_columns} columns:{self._told_parts()}\n  {self.privacy!r}>"
+            f"{self.schema.n_columns} columns:{self._told_parts()}\n  {privacy!r}>"
         )
 
     def _told_parts(self) -> str:
