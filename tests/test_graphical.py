@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from skdpsumm.sketches import _graphical
 from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, n_cells
-from skdpsumm.sketches._junction_tree import triangulate, within
+from skdpsumm.sketches._junction_tree import sum_out, triangulate, within
 from skdpsumm.sketches._raking import rake, solve_block, targets
 from skdpsumm.sketches._residuals import Marginal, Residuals, subsets
 
@@ -442,6 +442,29 @@ def test_a_row_is_never_drawn_where_nobody_can_be():
 
 
 # ---- warm starts
+
+
+def test_sums_by_products_are_sums():
+    table = np.random.default_rng(0).random((3, 1, 4, 2, 5))
+    for axes in subsets(range(5)):
+        np.testing.assert_allclose(sum_out(table, axes), table.sum(axis=axes), rtol=1e-13)
+
+
+def test_a_table_that_is_kept_is_that_of_the_last_fit():
+    rng = np.random.default_rng(0)
+    sizes, groups = (3, 4, 2), [(0, 1), (1, 2)]
+    truths = [a_truth(sizes, rng) for _ in range(2)]
+    first, second = (measured(truth, groups, rng) for truth in truths)
+    model = GraphicalModel(sizes).fit(first)
+    before, other = model.table((0, 2)), model.copy_with(second)
+    np.testing.assert_array_equal(model.table((2, 0)), before.T)
+    assert np.abs(other.table((0, 2)) - before).max() > 1e-6
+    np.testing.assert_array_equal(model.table((0, 2)), before)
+    np.testing.assert_array_equal(
+        model.fit(first).table((0, 2)), GraphicalModel(sizes).fit(first).fit(first).table((0, 2))
+    )
+    with pytest.raises(ValueError, match="read-only"):
+        before[0, 0] = 0.0
 
 
 def test_a_copy_starts_warm_and_leaves_the_first_alone():

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ._junction_tree import JunctionTree, n_cells, triangulate, within
+from ._junction_tree import JunctionTree, n_cells, sum_out, triangulate, within
 from ._raking import Anderson, Factor, Key, Target, overlaps, rake, targets, update
 from ._residuals import Floats, Group, Marginal, Residuals
 
@@ -51,6 +51,8 @@ _TOLERANCE = 0.05
 _TRUST, _LEAST_EXCESS = 10.0, 1 / 8
 # Of a clique's cells: those of a block are so few that they cost next to nothing.
 _OF_CLIQUE, _FEW_CELLS = 16, 4096
+# Cells of tables that are kept, of each model: questions come back to the same columns.
+_MOST_KEPT = 2**18
 # Of a cell, so that counts can say that there is somebody after all.
 _LEAST_PRIOR = 1e-12
 _SMALLEST = 1e-300
@@ -111,6 +113,7 @@ class GraphicalModel:
         fitting = set(within(self.sizes, [group for group, _ in zeros], most_cells // 2))
         self.most_cells, self.zeros = most_cells, tuple(z for z in zeros if z[0] in fitting)
         self._potentials: dict[Key, Floats] = {}
+        self._tables: dict[Group, Floats] = {}  # that were asked for
         self._held: tuple[Group, ...] | None = None
 
     def fit(self, marginals: Sequence[Marginal], *, sweeps: int = _SWEEPS) -> GraphicalModel:
@@ -148,7 +151,7 @@ class GraphicalModel:
         return other._fit(marginals, sweeps)
 
     def _fit(self, marginals: Sequence[Marginal], sweeps: int) -> GraphicalModel:
-        self.counted = list(marginals)
+        self.counted, self._tables = list(marginals), {}
         self.residuals = Residuals(self.sizes, self.counted)
         self.n_rows = max(self.residuals.n_rows, 1.0)
         self.targets = targets(self.sizes, self.counted, self.residuals, self.n_rows)
@@ -218,7 +221,7 @@ class GraphicalModel:
         axes = tuple(k for k, a in enumerate(block.columns) if a not in group)
         possible = None
         if self.zeros:
-            table = self.tree.probabilities[i].sum(axis=block.axes).sum(axis=axes)
+            table = sum_out(sum_out(self.tree.probabilities[i], block.axes), axes)
             possible = target.summed(table) > 0
         return _Hosted(target, self.alpha * target.noise**2, possible, shape, axes)
 
@@ -239,7 +242,7 @@ class GraphicalModel:
                 potentials[i] += told.reshape(block.shape)
         self.tree.calibrate(potentials)
         tables = self.tree.probabilities
-        self._shared = [tables[i].sum(axis=self.tree.up[i]) for i in range(len(tables))]
+        self._shared = [sum_out(tables[i], self.tree.up[i]) for i in range(len(tables))]
 
     def _sweep(self, blocks: list[list[_Block]], walk: list[tuple[int, int]]) -> float:
         """Update all potentials on a walk through the tree; return the largest miss, in noise."""
@@ -254,11 +257,11 @@ class GraphicalModel:
         """Solve for one group's potential after another; return the largest miss, in noise."""
         table, worst = self.tree.probabilities[i], 0.0
         for block in blocks:
-            part = table.sum(axis=block.axes)
+            part = sum_out(table, block.axes)
             moved = np.ones_like(part)
             for factor in block.factors:
                 key = factor.target.key
-                now = factor.target.summed((part * moved).sum(axis=factor.axes))
+                now = factor.target.summed(sum_out(part * moved, factor.axes))
                 step, self._potentials[key], missed = update(factor, now, self._potentials[key])
                 step = np.where(now > 0, step, 1.0)  # where nobody is, nothing moves
                 moved *= factor.target.spread(step, factor.shape)
@@ -272,7 +275,7 @@ class GraphicalModel:
         tree = self.tree
         lower = start if tree.parents[start] == end else end
         axes = tree.up[lower] if start == lower else tree.down[lower]
-        shared, before = tree.probabilities[start].sum(axis=axes), self._shared[lower]
+        shared, before = sum_out(tree.probabilities[start], axes), self._shared[lower]
         ratio = np.divide(shared, before, out=np.zeros_like(shared), where=before > 0)
         tree.probabilities[end] *= ratio.reshape(tree.shape_in(end, tree.separators[lower]))
         self._shared[lower] = shared
@@ -292,6 +295,16 @@ class GraphicalModel:
         are fitted with the tree's table as the prior: of a pair that was counted this has two
         thirds of the error of its own counts (mean total variation, projected to the simplex).
         """
+        ordered = tuple(sorted(group))
+        if ordered not in self._tables:
+            kept = sum(table.size for table in self._tables.values())
+            if kept + math.prod(self.sizes[a] for a in ordered) > _MOST_KEPT:
+                self._tables.clear()
+            self._tables[ordered] = self._table(ordered)
+            self._tables[ordered].flags.writeable = False
+        return np.transpose(self._tables[ordered], [ordered.index(a) for a in group])
+
+    def _table(self, group: Group) -> Floats:
         table = self.marginal(group)
         told = [target for target in self.targets if set(target.group) <= set(group)]
         outside = [target for target in told if target.group in self.left_out]

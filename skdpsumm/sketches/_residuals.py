@@ -171,6 +171,22 @@ class Residuals:
         group : sequence of int
         weights : ndarray of shape (*sizes of the columns, k)
         """
+        ordered, needed = self._needed(group, weights)
+        if needed is None:
+            return None
+        if not self._even:
+            return self._uneven_variances(ordered, needed, weights.shape[-1])
+        total = np.zeros(weights.shape[-1])
+        for part, own in needed.items():
+            total += np.sum(own**2, axis=tuple(range(len(part)))) / self._precision[part]
+        return total
+
+    def tell(self, group: Sequence[int], weights: Floats) -> bool:
+        """Whether all residuals that sums with these `weights` need were counted."""
+        return self._needed(group, weights)[1] is not None
+
+    def _needed(self, group: Sequence[int], weights: Floats) -> tuple[Group, dict | None]:
+        """Return the group in order, and the weights of the residuals of its parts."""
         ordered, last = tuple(sorted(group)), len(group)
         weights = np.transpose(weights, [*(tuple(group).index(a) for a in ordered), last])
         least = (1e-10 * np.max(np.abs(weights), initial=0.0)) ** 2
@@ -180,14 +196,9 @@ class Residuals:
             if np.sum(own**2, axis=tuple(range(len(part)))).max() <= least:
                 continue
             if part not in self._precision:
-                return None
+                return ordered, None
             needed[part] = own
-        if not self._even:
-            return self._uneven_variances(ordered, needed, weights.shape[-1])
-        total = np.zeros(weights.shape[-1])
-        for part, own in needed.items():
-            total += np.sum(own**2, axis=tuple(range(len(part)))) / self._precision[part]
-        return total
+        return ordered, needed
 
     def cell_variances(self, group: Sequence[int]) -> Floats:
         """Return the variance of the counts of each cell of a group that some marginal held."""
@@ -213,7 +224,7 @@ class Residuals:
         for k, load in loads.items():
             group, variance = self._variances[k]
             summed = variance.sum(axis=_axes_outside(group, columns))
-            total += np.sum(load**2 * summed[..., None], axis=tuple(range(load.ndim - 1)))
+            total += summed.ravel() @ np.square(load).reshape(-1, n)
         return total
 
 

@@ -150,6 +150,7 @@ class CellPart:
         self.extremes = self._extremes(values)
         self.mean, self._present = self._mean(values, gone)
         self._biased = np.zeros_like(self.mean)
+        self._errors: Errors | None = None  # none but the rough ones
         self.mean = self._near_the_unbiased(values, gone)
 
     def _values(self, ends: dict[int, int] | None = None) -> tuple[Floats, NDArray | None]:
@@ -222,13 +223,24 @@ class CellPart:
 
     def errors(self, *, rough: bool = False) -> Errors:
         """Return the parts of the error of the mean; `rough`: without simulated releases."""
+        if self._errors is None:
+            found, exact = self._all_errors(rough)
+            if not exact:
+                return found
+            self._errors = found
+        return self._errors
+
+    def _all_errors(self, rough: bool) -> tuple[Errors, bool]:
+        """Return the parts of the error, and whether those that are not `rough` are the same."""
         values, gone = self._values()
         values = self._over_all(values, gone)
         means = self._filled.means(values)
         spread = np.maximum(self._filled.means(values**2) - means**2, 0.0)
         below, above, moved = self._crowded(means, spread)
         # Where crowded rows decide, the noise is that of their number.
-        noise = np.max([self._noise_of(one, rough) for one in (means, *moved)], axis=0)
+        asked = (means, *moved)
+        exact = not rough or all(self._is_counted(self._centred(one)) for one in asked)
+        noise = np.max([self._noise_of(one, not exact) for one in asked], axis=0)
         if moved:
             plain = self._unbiased(means)
             below = below + np.maximum(plain - self._unbiased(moved[0]), 0.0)
@@ -239,17 +251,25 @@ class CellPart:
             self._shapes(means, spread) if self._filled.by_atom else self._places(values, spread)
         )
         inside = inside + self._shares @ spread / self._answers.n_rows  # by chance
-        return Errors(noise, approximation, inside, below, above, self._biased)
+        return Errors(noise, approximation, inside, below, above, self._biased), exact
+
+    def _centred(self, means: Floats) -> Floats:
+        """Return means in the cells, less the mean of all, shape (*sizes of the columns, k)."""
+        in_cells = self._filled.in_cells(means)
+        table = self._answers.model.table(self.columns)
+        return in_cells - table.ravel() @ in_cells.reshape(-1, means.shape[1])
+
+    def _is_counted(self, centred: Floats) -> bool:
+        """Whether the groups that were counted determine a mean."""
+        return self._answers.model.model.residuals.tell(self.columns, centred)
 
     def _unbiased(self, means: Floats) -> Floats:
         """Return how far the unbiased estimate of a mean is above the model's, shape (k,)."""
-        model = self._answers.model
-        in_cells = self._filled.in_cells(means)
-        if model.noise_variance(self.columns, in_cells) is None:
+        centred, residuals = self._centred(means), self._answers.model.model.residuals
+        if not self._is_counted(centred):
             return np.zeros(means.shape[1])
-        residuals, flat = model.model.residuals, in_cells.reshape(-1, means.shape[1])
-        flat = flat - model.table(self.columns).ravel() @ flat
-        return residuals.marginal(self.columns).ravel() @ flat / max(residuals.n_rows, 1.0)
+        counts = residuals.marginal(self.columns).ravel()
+        return counts @ centred.reshape(-1, means.shape[1]) / max(residuals.n_rows, 1.0)
 
     def _noise_of(self, means: Floats, rough: bool = False) -> Floats:
         """Return the variance of the noise in a mean, for the means in the units."""
