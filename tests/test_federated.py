@@ -1317,7 +1317,9 @@ def test_a_slow_machine_has_time_to_start_the_process_of_an_answer(tmp_path, mon
 
 def test_the_digest_of_an_agreement_is_printed(homes, capsys):
     assert main(["agreement", str(home_of(homes, "north") / "agreement.toml")]) == 0
-    assert agreed().digest in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert agreed().digest in told
+    assert f"north is asked for {agreed().rows_asked('north')} rows a run" in told
     assert main([]) == 2
 
 

@@ -193,6 +193,8 @@ def agreement(arguments: Sequence[str]) -> int:
     for other in others:
         print(printable(ours.difference(other) or "is equal"))
     if not others:
+        for owner in [] if ours.rows is None else ours.owners:  # who need so many max_rows
+            print(printable(f"{owner} is asked for {ours.rows_asked(owner)} rows a run"))
         print(ours.to_json())
     return int(any(ours.digest != other.digest for other in others))
 
