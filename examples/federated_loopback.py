@@ -38,7 +38,7 @@ from skdpsumm.summaries._owners import run_protocol
 OWNERS = ["north", "south", "east", "west", "centre"]
 CSV_OWNER = "centre"  # the others have Parquet
 TEMPLATE = Path(__file__).parent / "federated" / "agreement.toml"
-START_SECONDS = 60
+START_SECONDS = 180
 
 
 class Loopback:
@@ -76,9 +76,9 @@ class Loopback:
         for name in list(self.processes):
             self.kill(name)
 
-    def agree(self, text):
-        """Give each party a copy of an agreement, with the keys of all."""
-        parties = ["curator", *self.tables]
+    def agree(self, text, owners=None):
+        """Give each party a copy of an agreement, with the keys of all, or of some owners."""
+        parties = ["curator", *(owners or self.tables)]
         keys = [(self.folder / party / "public.toml").read_text() for party in parties]
         for party in parties:
             (self.folder / party / "agreement.toml").write_text("\n".join([text, *keys]))
@@ -92,6 +92,11 @@ class Loopback:
         files["target"] = "target.parquet"
         lines += [f'{name} = "{path}"' for name, path in files.items()]
         self.curator.write_text("\n".join(lines))
+
+    def set_table(self, owner, name):
+        """Have an owner read another file of their folder."""
+        path = self.folder / owner / "owner.toml"
+        path.write_text(re.sub('(?m)^table = "[^"]*"', f'table = "{name}"', path.read_text()))
 
     def start_superlink(self):
         """Start it, and wait until owners can call."""
@@ -109,7 +114,7 @@ class Loopback:
 
     def run(self, **settings):
         """Start a run and return its id."""
-        self.set_curator(**{"wait": 30, **settings})
+        self.set_curator(**{"wait": 120, **settings})
         name = f"run {time.monotonic()}"
         self.start(name, "run", self.curator)
         found = wait_until(

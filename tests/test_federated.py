@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 import tracemalloc
@@ -1224,6 +1225,21 @@ def test_the_template_is_sound(tmp_path, monkeypatch):
     assert main(["new", "north"]) == 2  # whose keys are there already
 
 
+def test_owners_sign_what_the_page_has_them_type(tmp_path, monkeypatch):
+    page = (Path(__file__).resolve().parent.parent / "docs/federated.md").read_text()
+    typed = page.split("## A first result")[1].split("```bash\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    for line in typed.splitlines():
+        if "skdpsumm.federated new " in line:
+            assert main(line.split()[3:]) == 0
+    exec(typed.split("<<'EOF'\n")[1].split("\nEOF\n")[0], {})
+    parts = ["agreement.toml", *sorted(Path().glob("*/public.toml"))]
+    text = "".join(Path(part).read_text() for part in parts)
+    for owner in ("north", "south"):
+        Path(owner, "agreement.toml").write_text(text)
+        assert OwnerSite.load(f"{owner}/owner.toml")._sign(1, {})["kind"] == "SignOff"
+
+
 def test_keys_that_others_can_read_are_not_used(homes):
     (home_of(homes, "north") / "keys.pem").chmod(0o640)
     with pytest.raises(ValueError, match=r"chmod 600 keys\.pem"):
@@ -1288,9 +1304,22 @@ def test_a_flower_that_starts_apps_otherwise_is_not_run(monkeypatch):
             start()
 
 
+def test_a_slow_machine_has_time_to_start_the_process_of_an_answer(tmp_path, monkeypatch):
+    script = tmp_path / "node.py"
+    script.write_text(
+        "from flwr.supercore.corestate.in_memory_corestate import HEARTBEAT_DEFAULT_INTERVAL as n\n"
+        "print(n)"
+    )
+    monkeypatch.setattr(_commands, "_command", lambda _: str(script))
+    command = _commands._child("flower-supernode")
+    assert int(subprocess.check_output(command, timeout=300)) == _commands._CALL_SECONDS > 30
+
+
 def test_the_digest_of_an_agreement_is_printed(homes, capsys):
     assert main(["agreement", str(home_of(homes, "north") / "agreement.toml")]) == 0
-    assert agreed().digest in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert agreed().digest in told
+    assert f"north is asked for {agreed().rows_asked('north')} rows a run" in told
     assert main([]) == 2
 
 

@@ -1,6 +1,7 @@
 """The private summary over Flower: what the agreement fixes, and what comes of the sum."""
 
 import importlib.util
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,9 @@ if importlib.util.find_spec("flwr") is None:
 
 from skdpsumm import Categorical, M2MClassifier, PrivacyLedger, TableSchema
 from skdpsumm.federated._agreement import Agreement
+from skdpsumm.federated._curator import merge_sketches
 from skdpsumm.federated._envelope import Keys
-from skdpsumm.summaries import Sketches
+from skdpsumm.summaries import SketchCurator, Sketches
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 SCHEMA = {"a": (0, 1), "b": (0, 1), "ill": [0, 1]}
@@ -50,7 +52,11 @@ def test_owners_release_once_each_and_the_consumer_weighs_at_home():
         sketches.append(ours.sketcher(ledger=ledger, noise_seed=k).fit(table(k)).sketch_)
         assert len(ledger.entries()) == 1
         assert ledger.spent.epsilon == pytest.approx(sketches[-1].privacy.epsilon(1e-5), rel=1e-4)
-    merged = sketches[0] + sketches[1]
+    merged = merge_sketches(dict(zip(ours.owners, sketches, strict=True)))
+    inputs = TableSchema({"a": (0, 1), "b": (0, 1)})
+    protocol = Sketches().agreement(inputs, Categorical([0, 1]), 2, epsilon=3.0)
+    claim = SketchCurator(ours.owners, protocol).claim()
+    assert replace(merged.privacy, simulated=False) == claim
     assert merged.privacy.epsilon(1e-6) == pytest.approx(3.0, rel=1e-4)
     held = table(8)
     held = held[held.a > 0.8]

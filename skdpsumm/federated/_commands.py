@@ -40,12 +40,16 @@ import sys
 from skdpsumm.federated._commands import {app}
 sys.exit({app}())
 """
-# Runs a command of Flower's, which ends when the process does that has started it.
+# Runs a command of Flower's, which ends when the process does that has started it. Flower starts
+# the process of an answer again if the first has not called within 30 s, and lets that one run on:
+# on a busy machine each makes all others slower, until none is in time.
 _CHILD = """
 import runpy, sys
 from flwr.supercore.app_utils import start_parent_process_monitor
+from flwr.supercore.corestate import in_memory_corestate
 start_parent_process_monitor(int(sys.argv[1]))
-del sys.argv[:2]
+in_memory_corestate.HEARTBEAT_DEFAULT_INTERVAL = int(sys.argv[2])
+del sys.argv[:3]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 # What Flower asks of a project. Its text goes to all nodes and tells nothing; no code is in it.
@@ -91,13 +95,15 @@ min_owners = 1                # with fewer, nothing is asked and nothing spent
 """
 _CLIENTAPP = "flwr.supernode.runtime.run_clientapp"
 _SERVERAPP = "flwr.superlink.runtime.run_serverapp"
-# What is replaced in Flower's modules, so that nothing that comes with a run is executed.
+# What is replaced in Flower's modules, so that nothing that comes with a run is executed, and that
+# slow machines have time.
 _REPLACED = {
     _CLIENTAPP: ("install_from_fab", "install_app_dependencies", "get_load_client_app_fn"),
     _SERVERAPP: (
         *("install_from_fab", "install_app_dependencies", "get_fab_metadata", "get_project_dir"),
         *("get_project_config", "get_fused_config_from_dir", "run_"),
     ),
+    "flwr.supercore.corestate.in_memory_corestate": ("HEARTBEAT_DEFAULT_INTERVAL",),
 }
 # Flower's nodes end with these when they cannot connect, and when the SuperLink does not know them
 # any more. After a kill, the SuperLink takes them for connected for a minute.
@@ -107,6 +113,8 @@ _PATIENCE_SECONDS = 300.0
 # A node that ran for longer than this had been taken.
 _TAKEN_SECONDS = 60.0
 _START_SECONDS = 180.0
+# In which the process of an answer, or of a run, has to call Flower for the first time.
+_CALL_SECONDS = 300
 
 
 # ---- making what a party needs
@@ -185,6 +193,8 @@ def agreement(arguments: Sequence[str]) -> int:
     for other in others:
         print(printable(ours.difference(other) or "is equal"))
     if not others:
+        for owner in [] if ours.rows is None else ours.owners:  # who need so many max_rows
+            print(printable(f"{owner} is asked for {ours.rows_asked(owner)} rows a run"))
         print(ours.to_json())
     return int(any(ours.digest != other.digest for other in others))
 
@@ -550,7 +560,8 @@ def free_port() -> int:
 
 
 def _child(name: str) -> list[str]:
-    return [sys.executable, "-c", _CHILD, str(os.getpid()), _command(name)]
+    own = [str(os.getpid()), str(_CALL_SECONDS)]
+    return [sys.executable, "-c", _CHILD, *own, _command(name)]
 
 
 def _command(name: str) -> str:

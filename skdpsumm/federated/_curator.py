@@ -26,6 +26,7 @@ from ..privacy import BudgetExceededError, PrivacyGuarantee, PrivacyLedger
 from ..sketches import PrivateSketch
 from ..summaries import Curator
 from ..summaries._protocol import COSTS_NOTHING, Rows
+from ..summaries._sketches import claim_of_sum
 from ._agreement import CURATOR, Agreement
 from ._envelope import Keys
 from ._files import close_files, load_settings, make_folder, write_file
@@ -394,7 +395,8 @@ def merge_sketches(sketches: Mapping[str, PrivateSketch]) -> PrivateSketch:
     -------
     PrivateSketch
     """
-    return reduce(add, sketches.values())
+    merged = reduce(add, sketches.values())
+    return replace(merged, privacy=claim_of_sum(merged.privacy))
 
 
 def sketch_of(content: Mapping[str, Any], agreement: Agreement) -> PrivateSketch:

@@ -618,16 +618,20 @@ class SketchCurator:
 
     def claim(self, privacy: PrivacyGuarantee | None = None) -> PrivacyGuarantee:
         """Return what is claimed of the releases, before or after they are made."""
-        own = self._expected.privacy if privacy is None else privacy
-        one = own.unit.removeprefix("one ")
-        facts = [
-            own.given.split("; ")[0],
-            "the names of the owners, and which of them answer and when",
-            f"no {one} is in two of the tables that were added",
-            *own.given.split("; ")[1:],
-        ]
-        given = "; ".join(dict.fromkeys(facts))
-        return replace(own, protects="the rows of each owner", given=given, counted=True)
+        return claim_of_sum(self._expected.privacy if privacy is None else privacy)
 
     def __repr__(self) -> str:
         return f"<SketchCurator of {len(self.shares)} owners>"
+
+
+def claim_of_sum(own: PrivacyGuarantee) -> PrivacyGuarantee:
+    """Return what is claimed of the rows of each owner, from what their releases claim, added."""
+    one = own.unit.removeprefix("one ")
+    facts = [
+        own.given.split("; ")[0],
+        "the names of the owners, and which of them answer and when",
+        f"no {one} is in two of the tables that were added",
+        *own.given.split("; ")[1:],
+    ]
+    given = "; ".join(dict.fromkeys(facts))
+    return replace(own, protects="the rows of each owner", given=given, counted=True)
