@@ -29,7 +29,9 @@ _bar: ContextVar[Any] = ContextVar("skdpsumm_progress", default=None)
 
 
 @contextmanager
-def progress(label: str, verbose: int | bool, total: int | None = None) -> Iterator[None]:
+def progress(
+    label: str, verbose: int | bool, total: int | None = None, *, late: bool = False
+) -> Iterator[None]:
     """Show the steps that `advance` reports inside, on the standard error stream.
 
     How many steps a fit takes can depend on private rows: progress is for the curator alone.
@@ -42,8 +44,11 @@ def progress(label: str, verbose: int | bool, total: int | None = None) -> Itera
         0 shows nothing.
     total : int, default=None
         Number of steps, where it is known.
+    late : bool, default=False
+        Show nothing in the first two seconds. This is for parts that most often take less.
     """
-    bar = _open(label, total) if verbose else None
+    opened: Any = _Late if late else _open
+    bar = opened(label, total) if verbose else None
     # None as well: what is silent must not count as steps of what it is a part of.
     token = _bar.set(bar)
     try:
@@ -94,12 +99,38 @@ def advance(n_steps: int = 1) -> None:
         bar.update(n_steps)
 
 
+def is_shown() -> bool:
+    """Whether steps that are reported here are shown."""
+    return _bar.get() is not None
+
+
 def _open(label: str, total: int | None) -> Any:
     try:
         from tqdm.auto import tqdm
     except ImportError:
         return _Lines(label, total)
     return tqdm(desc=label, total=total, unit="step")
+
+
+class _Late:
+    """A bar that opens after two seconds."""
+
+    def __init__(self, label: str, total: int | None):
+        self.label, self.total = label, total
+        self.n_steps, self.start = 0, time.monotonic()
+        self.bar: Any = None
+
+    def update(self, n_steps: int) -> None:
+        self.n_steps += n_steps  # those that the bar does not show yet
+        if self.bar is None and time.monotonic() - self.start >= _SECONDS_BETWEEN_LINES:
+            self.bar = _open(self.label, self.total)
+        if self.bar is not None:
+            self.bar.update(self.n_steps)
+            self.n_steps = 0
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
 
 
 class _Lines:

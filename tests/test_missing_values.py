@@ -409,7 +409,11 @@ def test_codes_that_could_be_values_are_refused(make, told):
 def test_codes_are_written_down():
     schema = TableSchema(CODED)
     assert schema.columns[0].missing
-    assert Numeric(0, 1, missing_values=[np.nan, None]) == Numeric(0, 1)
+    for codes in ([np.nan, None], [np.nan], np.nan, [None], [pd.NA]):
+        assert Numeric(0, 1, missing_values=codes) == Numeric(0, 1, missing=True)
+        assert Categorical(JOBS, missing_values=codes) == Categorical(JOBS, missing=True)
+    assert not Numeric(0, 1, missing_values=None).missing
+    assert not Numeric(0, 1, missing_values=[]).missing
     assert TableSchema.from_dict(schema.to_dict()) == schema
     assert eval(repr(schema), {"TableSchema": TableSchema, **vars(skdpsumm)}) == schema
     assert TableSchema.from_toml(schema.to_toml()) == schema

@@ -11,6 +11,7 @@ from catalogue import of
 from sklearn.kernel_approximation import RBFSampler
 
 from skdpsumm import (
+    HistogramSketcher,
     M2MClassifier,
     M2MEstimator,
     PINPClassifier,
@@ -24,6 +25,7 @@ from skdpsumm import (
 from skdpsumm._computing import advance, progress
 from skdpsumm._linear_systems import conjugate_gradients
 from skdpsumm.plotting import PrivacyUtilityDisplay
+from skdpsumm.privacy._noise import noisy_integers
 
 X = np.random.default_rng(0).random((120, 2))
 y = (X[:, 0] > 0.5).astype(int)
@@ -193,3 +195,28 @@ def test_answers_and_the_choice_of_rows_report(capfd):
     PrivateMMDSummarizer(40, verbose=1, gamma=1.0).fit(X, X_target=X[:300])
     shown = re.search(r"protocol: (\d+) steps", capfd.readouterr().err)
     assert int(shown.group(1)) >= 40
+
+
+def test_exact_noise_tells_how_many_numbers_are_drawn(capsys, monkeypatch):
+    values = np.zeros(9 * 4096 + 5, np.int64)
+    with progress("fit", 1):
+        noisy_integers(values[:5], 10.0, "gaussian")
+    assert "noise" not in capsys.readouterr().err  # that took less than two seconds
+    now = iter(np.arange(0, 1000, 0.75))
+    monkeypatch.setattr(_computing.time, "monotonic", lambda: next(now))
+    with progress("fit", 1):
+        noisy = noisy_integers(values.reshape(-1, 1), 10.0, "laplace")
+    assert noisy.shape == (len(values), 1)
+    shown = capsys.readouterr().err.splitlines()
+    assert any(re.match(r"exact noise.*: \d+ of 36869 steps, .* s$", line) for line in shown)
+    assert re.match(r"exact noise.*: 36869 of 36869 steps, .* s, done", shown[-2])
+    assert shown[-1].startswith("fit: 0 steps")
+    noisy_integers(values, 10.0, "laplace")  # by itself, or with verbose=0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_sketch_with_many_numbers_tells_of_its_noise(capsys, monkeypatch):
+    now = iter(np.arange(0, 1000, 0.75))
+    monkeypatch.setattr(_computing.time, "monotonic", lambda: next(now))
+    HistogramSketcher(n_bins=9000, schema=(0, 1), verbose=1).fit(X)
+    assert "exact noise, a step for each number: 18000 of 18000 steps" in capsys.readouterr().err

@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
@@ -547,6 +548,20 @@ def test_a_wide_table_is_learnt_where_its_signal_is_in_common_columns():
     X, y = one_hot(20_000, 10_000, 2)
     model = TDILClassifier(norm_bound=2**0.5, epsilon=2.0, noise_seed=0).fit(X, y)
     assert model.score(X, y) > 0.85 > 0.15 + max(y.mean(), 1 - y.mean())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_noise_is_told_for_rows_in_all_directions():
+    """Even points of a schema fill all columns, and its noise would seem small on sparse rows."""
+    X, y = table(n=2000, d=2000)[0], np.arange(2000) % 2  # which has nothing to do with X
+    model = TDILClassifier(schema=(-1, 1), feature_map=None, mechanism="gradient", epsilon=10.0)
+    told = [clone(model).fit(rows, y).noise_ for rows in (sparse.csr_array(X), X)]
+    over = [one.over for one in told]
+    assert over == ["rows of the largest norm in all directions", "public points"]
+    assert told[0].varies < 1.5 * told[0].noise_varies
+    assert f"; over {over[0]} predictions vary by" in str(told[0])
+    without = TDILClassifier(mechanism="functional").fit(X, y).noise_  # and no schema
+    assert without.over == over[0]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -19,6 +19,7 @@ from .._computing import progress, warn_caller
 from .._docs import inherited_docs
 from ..features._feature_maps import NO_GAMMA, auto_gamma
 from ..privacy import BudgetExceededError, BudgetWarning, NoiseWarning, PrivacyGuarantee
+from ..privacy._bisect import bisect
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivateFit, estimator, given_of_columns
 from ..privacy._mechanisms import Mechanism
@@ -65,6 +66,9 @@ _N_PROBES = 64
 _MOST_OF_DESCENTS, _SHARPEST = 30.0, 10.0
 # To this epsilon float64 has the curve of objective perturbation, and a Gaussian that dominates it.
 _MOST_OF_OBJECTIVES = 1e5
+# Steps down in search of an epsilon that a ledger has room for. They are short, for under a fixed
+# Lambda no noise brings a much smaller one.
+_STEP_DOWN, _LEAST_TRIED = 0.85, 1e-3
 # A ledger that counts this many times a fit's epsilon should not do so unnoticed.
 _MANY_TIMES = 2.0
 
@@ -205,8 +209,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         Use `PrivateSearchCV` to choose parameters at one price.
     verbose : int, default=0
         1 shows the solver's progress on the standard error stream, for the curator alone: an exact
-        kernel of tens of thousands of rows takes a minute or more. 0, as in scikit-learn, is
-        silent.
+        kernel of tens of thousands of rows takes a minute or more, and so does exact noise on a
+        million columns. 0, as in scikit-learn, is silent.
 
     Attributes
     ----------
@@ -217,7 +221,9 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
     noise_ : ReleasedNoise
         How large the noise on a prediction is, compared with what predictions can be. If the model
         is mostly noise (`is_drowned`), `fit` gives a `NoiseWarning`. All of it is computed from
-        the release and public numbers. `privacy_` and the repr show it, too.
+        the release and public numbers. `privacy_` and the repr show it, too. It says which rows it
+        is for. For sparse X these are rows of the largest norm, spread over all columns: nothing
+        public says which columns yours use. Shorter rows get less noise, and smaller predictions.
     regularization_ : float
         Lambda.
     sensitivity_ : float
@@ -592,7 +598,9 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         if public is not None:
             problem.space.check_points(public, problem.X)
         self._warn_of_public_noise(plan, problem)
-        places = self._places(getattr(problem.space, "points", public))
+        # Even points of a schema fill all columns: nothing public says how few a sparse row fills.
+        points = getattr(problem.space, "points", public)
+        places = points if isinstance(problem.X, SparseRows) else self._places(points)
         return _Draft(problem, plan, coding, self._guarantee(plan, given), places)
 
     @property
@@ -699,19 +707,53 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         """The map that was given in place of a kernel, or None."""
         return None if isinstance(self.feature_map, str) else self.feature_map
 
-    def _pay(self, privacy: PrivacyGuarantee) -> None:
+    def _pay_for(self, draft: _Draft) -> None:
         mechanism = self._chosen_mechanism()
         if self.ledger is None or not mechanism.pays_for_curvature or self.delta == 0:
-            super()._pay(privacy)
+            super()._pay_for(draft)
             return
         advice = mechanism.price_advice(self.epsilon)
         try:
-            self.ledger.check(privacy)
+            self.ledger.check(draft.privacy)
             # Before the charge, for a warning may be an error.
-            self._warn_of_price(privacy, advice)
-            super()._pay(privacy)
+            self._warn_of_price(draft.privacy, advice)
+            super()._pay_for(draft)
         except BudgetExceededError as error:
-            raise BudgetExceededError(f"{error} {advice}") from None
+            fits = self._fitting_epsilon(draft)
+            found = "" if fits is None else f" It fits with epsilon={fits:g} or less."
+            raise BudgetExceededError(f"{error} {advice}{found}") from None
+
+    def _fitting_epsilon(self, draft: _Draft) -> float | None:
+        """Return the largest epsilon that the ledger has room for, to two digits, or None.
+
+        All of it is public: the ledger, the parameters and what follows from them.
+        """
+
+        def fits(epsilon: float) -> bool:
+            try:
+                self.ledger.check(self._claim_at(epsilon, draft))
+            except BudgetExceededError:
+                return False
+            return True
+
+        epsilon = float(self.epsilon)
+        try:
+            while not fits(epsilon := epsilon * _STEP_DOWN):
+                if epsilon < _LEAST_TRIED * self.epsilon:
+                    return None
+        except ValueError:  # below this epsilon, a row's curvature alone costs more
+            return None
+        found = bisect(fits, epsilon, epsilon / _STEP_DOWN, tolerance=0.005)
+        digits = 1 - math.floor(math.log10(found))
+        rounded = math.floor(found * 10.0**digits) / 10.0**digits
+        return rounded
+
+    def _claim_at(self, epsilon: float, draft: _Draft) -> PrivacyGuarantee:
+        """Return what the same fit would claim at another epsilon."""
+        copy, posed = own_clone(self).set_params(epsilon=epsilon), draft.problem
+        terms = copy._make_terms(posed.space, posed.terms.loss, posed.terms.n_scores, None)
+        plan = copy._chosen_mechanism().plan(posed.space, terms, None)
+        return replace(draft.privacy, mechanism=plan.mechanism)
 
     def _warn_of_price(self, privacy: PrivacyGuarantee, advice: str) -> None:
         """Warn where the ledger counts much more than for Gaussian noise of the same epsilon."""
@@ -888,6 +930,8 @@ def _noise_of(draft: _Draft, released: Minimizer | None) -> _planning.ReleasedNo
         size=half,
         unit=draft.coding.unit,
     )
+    if draft.places is None and released is not None and released.points is None:
+        found = replace(found, over=_planning.ALL_DIRECTIONS)  # weights are judged
     n_counted = getattr(plan, "n_counted", None)
     if released is None or not terms.is_private:
         return found

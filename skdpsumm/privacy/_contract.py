@@ -429,7 +429,7 @@ class PrivateFit(PrivacyReprMixin):
         with columns_kept(self):
             self._begin(groups)
             draft = self._draft(*data, **({} if groups is None else {"groups": groups}))
-            self._pay(draft.privacy)
+            self._pay_for(draft)
             self._publish(draft)
         self._warn_last(draft)
         return self
@@ -540,6 +540,10 @@ class PrivateFit(PrivacyReprMixin):
     def _draft(self, *data: Any, **groups: Any) -> Any:
         """Validate, and return what is to be released; `privacy` of it is its guarantee."""
         raise NotImplementedError
+
+    def _pay_for(self, draft: Any) -> None:
+        """Charge what a fit costs that is drafted."""
+        self._pay(draft.privacy)
 
     def _pay(self, privacy: PrivacyGuarantee) -> None:
         """Charge what a fit costs."""

@@ -28,7 +28,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
+from .._computing import advance, is_shown, progress
 from ._mechanisms import GaussianDP, Mechanism, PureDP, Unprotected, gdp_mu
 
 # The part of epsilon and of delta that pays for the discreteness of Gaussian noise.
@@ -37,6 +39,8 @@ RESERVE = 1e-6
 _RESERVE_PER_RELEASE = 2.0**-20
 _LARGEST_SCALE = 2.0**56
 _LARGEST_VALUE = 2.0**60
+# Numbers that are drawn between two reports of progress: a tenth of a second.
+_AT_ONCE = 4096
 # Beyond this, hardly any sum would fit into 64 bits.
 _LARGEST_LIFT = 52
 # What float64 can calibrate, far beyond any use.
@@ -342,7 +346,17 @@ def noisy_integers(
         stream = np.random.SeedSequence(noise_seed, spawn_key=spawn_key)
         return values + _simulate(kind, scale, values.shape, stream)
     draw = _laplace_i64 if kind == "laplace" else _gaussian_i64
-    return draw(values.ravel(), scale).reshape(values.shape)
+    flat = values.ravel()
+    # How many numbers there are to draw is public: parameters and the number of columns say it.
+    with progress("exact noise, a step for each number", is_shown(), len(flat), late=True):
+        parts = [_drawn(draw, flat[batch], scale) for batch in gen_batches(len(flat), _AT_ONCE)]
+    return np.concatenate(parts).reshape(values.shape) if parts else values
+
+
+def _drawn(draw: Callable[..., NDArray], values: NDArray, scale: float) -> NDArray[np.int64]:
+    noisy = draw(values, scale)
+    advance(len(values))
+    return noisy
 
 
 def check_scale(scale: float) -> None:

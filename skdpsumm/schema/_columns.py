@@ -47,9 +47,9 @@ class Column:
                 "missing one go to missing_values."
             )
         given = self.missing_values
-        codes = () if isinstance(given, tuple) and not given else check_missing_values(given)
+        codes, says_missing = check_missing_values(given)
         object.__setattr__(self, "missing_values", codes)
-        object.__setattr__(self, "missing", bool(self.missing or codes))
+        object.__setattr__(self, "missing", bool(self.missing or says_missing))
 
     def __repr__(self) -> str:
         given = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
@@ -100,8 +100,9 @@ class Numeric(Column):
         cells, so that none goes unnoticed.
     missing_values : number, word or list of these, default=()
         Public codes that stand for a missing value, such as ``[-9, "NA"]``. A cell that is one of
-        them is read as missing, so `missing` is then True. Numbers must lie outside the range. The
-        default, none, reads each number as a number: -9 is clipped to the range.
+        them is read as missing, so `missing` is then True. NaN and None are missing anyway: they
+        set `missing` and are not kept here. Numbers must lie outside the range. The default, none,
+        reads each number as a number: -9 is clipped to the range.
 
     Raises
     ------
@@ -297,8 +298,9 @@ class Categorical(Column):
         their own. The default, False, refuses them, so that none goes unnoticed.
     missing_values : number, word or list of these, default=()
         Public codes that stand for a missing value, such as ``[-9, "NA"]``. A cell that is one of
-        them is read as missing, so `missing` is then True. None of them is a category. The default,
-        none, refuses them as it does all that is not listed.
+        them is read as missing, so `missing` is then True. NaN and None are missing anyway: they
+        set `missing` and are not kept here. No code is a category. The default, none, refuses them
+        as it does all that is not listed.
 
     Raises
     ------

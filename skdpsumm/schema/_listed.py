@@ -102,8 +102,10 @@ def without_words(column: NDArray, words: Sequence[Any]) -> NDArray:
     return cells
 
 
-def check_missing_values(values: Any) -> tuple[Any, ...]:
-    """Return codes of missing values as plain scalars, without NaN and None, which need none.
+def check_missing_values(values: Any) -> tuple[tuple[Any, ...], bool]:
+    """Return codes of missing values, and whether there is any: NaN and None say so without a code.
+
+    Codes are plain scalars. None by itself, not in a list, is no code at all.
 
     Raises
     ------
@@ -111,12 +113,12 @@ def check_missing_values(values: Any) -> tuple[Any, ...]:
         As `check_listed`, and for numbers that a container may have rounded another to.
     """
     alone = isinstance(values, str | bytes) or not np.iterable(values)
-    given = [value for value in ([values] if alone else values) if not is_missing(value)]
-    codes = check_listed("missing_values", given)
+    listed = [] if values is None else [values] if alone else list(values)
+    codes = check_listed("missing_values", [one for one in listed if not is_missing(one)])
     large = [code for code in codes if not isinstance(code, str) and abs(code) >= 2**53]
     if large:
         raise ValueError(f"missing_values lists {large[0]!r}; codes must be below 2**53.")
-    return codes
+    return codes, bool(listed)
 
 
 def check_listed(name: str, values: Iterable[Any]) -> tuple[Any, ...]:

@@ -403,7 +403,8 @@ class BaseSketcher(TableSketcher):
                 "There is nothing to release: call fit, or partial_fit and then release. A sketch "
                 "that was released stays in sketch_."
             )
-        sketch = pending.publish(postprocess=bool(self.postprocess))
+        with progress(f"{type(self).__name__}.release", self.verbose, late=True):
+            sketch = pending.publish(postprocess=bool(self.postprocess))
         self._set_release(sketch, pending.read_by)
         return self
 

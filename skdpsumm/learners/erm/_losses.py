@@ -499,7 +499,7 @@ class Huber(ResidualLoss):
     ----------
     threshold : float, default=0.25
         Residual from which the loss is linear, in halves of the interval. Smaller values need less
-        noise. The default was the best of 0.25 to 2 in docs/learners.md.
+        noise. The default was better than 0.5 and 1 (docs/learners.md).
 
     Raises
     ------

@@ -46,6 +46,8 @@ FEW = 0.4
 # is.
 HOPELESS = 2.0
 N_PLACES = 256
+# What weights are judged for, where there are no public points.
+ALL_DIRECTIONS = "rows of the largest norm in all directions"
 # Of R^2: public points that differ by less are one point, seen through rounding.
 _EVEN = 1e-9
 FEWEST_PLACES = 8
@@ -186,6 +188,10 @@ class ReleasedNoise:
         Whether the model is mostly noise.
     epsilon : float or None
         An epsilon that may do, where the model is mostly noise.
+    over : str
+        Which rows `varies` and `noise_varies` are for: public points (those of the schema, unless
+        you gave some), or rows of the largest norm in all directions. The second is for sparse
+        tables, and where there is no schema.
     """
 
     noise: float
@@ -196,6 +202,7 @@ class ReleasedNoise:
     noise_varies: float | None = None
     is_drowned: bool = False
     epsilon: float | None = None
+    over: str = "public points"
 
     def judged(
         self, varies: float, share: float, terms: Terms, *, may_drown: bool = True
@@ -220,7 +227,7 @@ class ReleasedNoise:
         words += self.unit
         if self.varies is not None:
             words += (
-                f"; over public points predictions vary by {self.varies:.2g}, noise alone by "
+                f"; over {self.over} predictions vary by {self.varies:.2g}, noise alone by "
                 f"{self.noise_varies:.2g}"
             )
         return f"mostly noise: {words}" if self.is_drowned else words
@@ -231,7 +238,7 @@ class ReleasedNoise:
         return (
             f"Use about epsilon={self.epsilon:.2g}, or more rows: `expected_noise(n_samples)` "
             "tells how many, before anything is charged. The model is mostly noise, and says "
-            f"little about new rows: over public points its predictions vary by {self.varies:.2g}, "
+            f"little about new rows: over {self.over} its predictions vary by {self.varies:.2g}, "
             f"and noise alone by {self.noise_varies:.2g}."
         )
 
