@@ -22,6 +22,15 @@ def two(frame=None):
     )
 
 
+def test_nothing_changes_an_answer():
+    answer = two()
+    for change in (lambda: answer.__iadd__(1), lambda: np.add.at(answer, 0, 1)):
+        with pytest.raises(TypeError, match="a = a \\+ b"):
+            change()
+    answer.value[0] = 100.0
+    np.testing.assert_array_equal(answer, [1, 2])
+
+
 def test_behaves_as_an_array():
     answer = two()
     assert np.allclose(answer * 2, [2, 4])

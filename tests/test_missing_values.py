@@ -372,7 +372,7 @@ def test_what_is_no_code_is_refused_as_ever():
 def test_a_float_that_is_too_short_for_a_code_is_refused():
     """As for categories: 99.9 of float32 is another number, and would be clipped to the range."""
     read = Numeric(0, 99, missing_values=[99.9, "NA"])
-    for dtype in (np.float32, np.float16):
+    for dtype in (np.float32, np.float16, ">f4", ">f2"):
         with pytest.raises(ValueError, match="too short for its categories or missing_values"):
             TableSchema([read]).check(np.array([[99.9], [20]], dtype))
     assert np.isnan(read.read(np.array([99.9, "NA"], object))).all()

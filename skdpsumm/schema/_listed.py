@@ -79,7 +79,7 @@ def positions(
 
 def holds(dtype: np.dtype, listed: Sequence[Any]) -> bool:
     """Whether a dtype holds all numbers that are listed: a short float may have confused some."""
-    if dtype not in (np.float16, np.float32):
+    if dtype.kind != "f" or dtype.itemsize >= 8:
         return True
     numbers = np.array([value for value in listed if not isinstance(value, str)], np.float64)
     with np.errstate(over="ignore"):
@@ -112,6 +112,8 @@ def check_missing_values(values: Any) -> tuple[tuple[Any, ...], bool]:
     ValueError
         As `check_listed`, and for numbers that a container may have rounded another to.
     """
+    if isinstance(values, Mapping):
+        raise ValueError(f"missing_values must be a code or a list of codes, got {values!r}.")
     alone = isinstance(values, str | bytes) or not np.iterable(values)
     listed = [] if values is None else [values] if alone else list(values)
     codes = check_listed("missing_values", [one for one in listed if not is_missing(one)])

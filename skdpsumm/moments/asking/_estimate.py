@@ -135,7 +135,7 @@ class Estimate(NDArrayOperatorsMixin):
         """
         library = self._library()
         if library is None or self._value.ndim not in (1, 2) or not self.labels:
-            return self._value
+            return self._value.copy()
         return _as_frame(self._value, self.labels, library)
 
     def _library(self) -> str | None:
@@ -334,6 +334,11 @@ class Estimate(NDArrayOperatorsMixin):
         return np.array(self._value, dtype=dtype)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if method == "at" or any(isinstance(out, Estimate) for out in kwargs.get("out", ())):
+            raise TypeError(
+                "Write a = a + b in place of a += b: an Estimate keeps its value, and arithmetic "
+                "gives an array, without errors."
+            )
         plain = [i._value if isinstance(i, Estimate) else i for i in inputs]
         return getattr(ufunc, method)(*plain, **kwargs)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from scipy.sparse import csr_array
 from ...sketches._file import most_rows_of_a_unit
 from ..inferring._shapes import PLACES
 from ..inferring._table_model import TableModel
-from ._filled_cells import APART, FilledCells, Inside, apart
+from ._filled_cells import APART, FilledCells, Inside, along, apart
 from ._positions import NamedRows, column_of, evaluate_rows, values_at
 
 Floats = NDArray[np.float64]
@@ -247,9 +248,11 @@ class CellPart:
             above = above + np.maximum(self._unbiased(moved[1]) - plain, 0.0)
         in_cells = self._filled.in_cells(means)
         approximation = self._answers.model.approximation_std(self.columns, in_cells) ** 2
-        inside = (
-            self._shapes(means, spread) if self._filled.by_atom else self._places(values, spread)
-        )
+        if self._filled.by_atom:
+            inside = self._shapes(means, spread)
+        else:
+            inside, together = self._places(values, spread)
+            below, above = below + together, above + together
         inside = inside + self._shares @ spread / self._answers.n_rows  # by chance
         return Errors(noise, approximation, inside, below, above, self._biased), exact
 
@@ -347,11 +350,12 @@ class CellPart:
         table = np.maximum(self._answers.model.table(self.columns), 0.0)
         return found + (_ALIKE * (table @ np.sqrt(shape.variance(means)))) ** 2
 
-    def _places(self, values: Floats, spread: Floats) -> Floats:
+    def _places(self, values: Floats, spread: Floats) -> tuple[Floats, Floats]:
         """Return the variance from where in the cells of several columns their rows are.
 
         Each column tells how all rows of its cells are spread. In cells with other columns they may
-        be spread otherwise, some here and some there, but not all in the same way.
+        be spread otherwise, some here and some there, but not all in the same way: unless columns
+        go together inside the cells. How far this may take the mean is returned beside it.
         """
         slopes = self._slopes(values)
         total = np.zeros(values.shape[1])
@@ -363,11 +367,22 @@ class CellPart:
             total += inside.in_cells @ self._by_code(k, slope) ** 2
             total += self._apart(k, along) + (TOGETHER * self._together(k, along)) ** 2
         rest = np.maximum(spread - known, 0.0)
-        return (
-            total
-            + APART**2 * (self._shares**2 @ rest)
-            + (TOGETHER * (self._shares @ np.sqrt(rest))) ** 2
-        )
+        total += APART**2 * (self._shares**2 @ rest)
+        total += (TOGETHER * (self._shares @ np.sqrt(rest))) ** 2
+        return total, (self._shares * self._along()) @ np.sqrt(rest)
+
+    def _along(self) -> Floats:
+        """Return how the closest two columns of each unit go together in it.
+
+        More than two that are one move the mean by more than their conditions' joint spread.
+        """
+        found = np.zeros(self._filled.shape)
+        axes = [
+            k for k, inside in enumerate(self._filled.insides) if inside.column.edges is not None
+        ]
+        for pair in combinations(axes, 2):
+            found = np.maximum(found, along(self._answers.model, self.columns, pair))
+        return found.ravel() * (len(axes) - 1)
 
     def _slopes(self, values: Floats) -> dict[int, Floats]:
         """Return how much the function changes in each unit with the place along an axis."""

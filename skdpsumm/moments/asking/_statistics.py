@@ -795,6 +795,7 @@ class StatisticsMixin:
         m       0.3       0.7
         """
         which = self._several(columns, normalize)
+        normalize = normalize if isinstance(normalize, str) else bool(normalize)
         axes = [self._axis(j, self._bins_of(bins, which, j)) for j in which]
         model = self._model_answers
         if model is not None and len(axes) > 1:
@@ -811,7 +812,8 @@ class StatisticsMixin:
         which = [self._asked.index(column, "columns") for column in columns]
         if len(set(which)) < len(which):
             raise ValueError(f"columns names a column twice: {list(columns)!r}.")
-        if normalize not in (False, True, "index", "columns"):
+        is_truth = isinstance(normalize, bool | np.bool_)
+        if not is_truth and normalize not in ("index", "columns"):
             raise ValueError(
                 f"normalize must be True, False, 'index' or 'columns', got {normalize!r}."
             )

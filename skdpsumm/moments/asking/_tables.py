@@ -20,7 +20,7 @@ from ...schema._schema import TableSchema
 from ...sketches._residuals import subsets
 from ..inferring._table_model import TableModel
 from ._estimate import Estimate
-from ._filled_cells import APART, apart
+from ._filled_cells import APART, along, apart
 from ._parts import NEAR, TOGETHER, ModelAnswers
 from ._warnings import warn_of_the_wide
 
@@ -30,6 +30,7 @@ Codes = NDArray[np.int64]
 
 _SMALLEST = 1e-100  # its square is a number, too
 _NOTHING = 1e-20
+_HALVINGS = 60
 # Cells of the model by entries of a table: with more, noise is taken to be alike in all cells.
 _MOST_WEIGHTS = 2**24
 
@@ -219,7 +220,8 @@ class TableAnswer:
     def _near_the_unbiased(self) -> tuple[Floats, Floats]:
         """Return shares within `NEAR` standard errors of unbiased ones, and how far above these.
 
-        As `CellPart` has it: a model has no negative counts, which over many cells is a bias.
+        As `CellPart` has it: a model has no negative counts, which over many cells is a bias. Sums
+        stay those of the model: of all entries, or of those that are shares of a row or column.
         """
         noise = self._closed_noise()
         if noise is None:
@@ -230,6 +232,8 @@ class TableAnswer:
         unbiased = self.shares + more / (max(residuals.n_rows, 1.0) * self._whole)
         reach = NEAR * np.sqrt(noise) / self._scale
         found = np.clip(np.clip(self.shares, unbiased - reach, unbiased + reach), 0.0, 1.0)
+        summed = {"index": (1,), "columns": (0,)}.get(self._normalize, tuple(range(found.ndim)))
+        found = _with_sums_of(self.shares, found, noise, summed)
         return found, found - unbiased
 
     @property
@@ -454,8 +458,55 @@ class TableAnswer:
             for side, own in enumerate((members.share, 1 - members.share)):
                 reach = self._by_code(self._table, k, np.where(cut, own, 0.0) * crowded[:, None])
                 total[side] += np.sum(reach**2, axis=0)
-        below, above = np.sqrt(total) * self._scale / self._whole
-        return below, above
+        below, above = np.sqrt(total)
+        together = self._along()
+        # What is taken to be there at once is all that can be away.
+        below = below + np.minimum(together, self.shares * self._whole)
+        unit = self._scale / self._whole
+        return below * unit, (above + together) * unit
+
+    def _along(self) -> Floats:
+        """Return how far entries may be off where columns go together in cells that all cut.
+
+        In shares of all rows. Where numbers nearly tell each other, all such cells are off in the
+        same direction: by as much as if rows were in one place of each column at once.
+        """
+        total = np.zeros(self.shares.shape)
+        filled = self._answers.filled(self.columns)
+        numeric = [k for k, axis in enumerate(self._axes) if axis.edges is not None]
+        spreads = {k: self._spread(k, filled.crowded(k)) for k in numeric}
+        for axes in subsets(numeric):
+            if len(axes) > 1:
+                table = self._table * along(self._answers.model, self.columns, axes)
+                power = 2 / len(axes)  # conditions that are one have the moments of one
+                parts = enumerate(self._parts)
+                total += self._sum(
+                    table, [spreads[k] ** power if k in axes else p for k, p in parts]
+                )
+        return total
+
+    def _spread(self, k: int, crowded: Floats) -> Floats:
+        """Return the standard deviation of a condition inside the cells, shape (n_cells, n_places).
+
+        Crowded rows may be on either side of where a cell is cut.
+        """
+        share = self._members[k].share
+        cut = (share > 0) & (share < 1)
+        return np.maximum(np.sqrt(share * (1 - share)), crowded[:, None] * cut)
+
+
+def _with_sums_of(model: Floats, found: Floats, variance: Floats, axes: Group) -> Floats:
+    """Return shares near those `found`, by variance, whose sums over the axes are the model's."""
+    variance = np.maximum(variance, _NOTHING + 1e-12 * np.max(variance))
+    total = model.sum(axis=axes, keepdims=True)
+    low = np.min((found - 1) / variance, axis=axes, keepdims=True)
+    high = np.max(found / variance, axis=axes, keepdims=True)
+    for _ in range(_HALVINGS):  # the sum falls with what is taken away
+        middle = (low + high) / 2
+        moved = np.clip(found - middle * variance, 0.0, 1.0)
+        above = moved.sum(axis=axes, keepdims=True) > total
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return moved
 
 
 def _product(left: Floats, right: Floats, weights: Floats | None, *, inside: bool) -> Floats:
