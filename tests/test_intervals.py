@@ -598,14 +598,14 @@ def test_two_numbers_that_nearly_tell_each_other_go_together_inside_cells():
         held.append(((table[..., 0] <= truth) & (truth <= table[..., 1]))[large].mean())
         middle = m2m.count(lambda rows: (rows["u"] // 10 == 5) & (rows["v"] // 10 == 5)).interval()
         assert middle[0] <= truth[5, 5] <= middle[1]
-    # Of the large cells 0.4 were held where nothing was allowed for.
-    assert np.mean(held) >= 0.7
+    # Of the large cells 0.3 were held where nothing was allowed for.
+    assert np.mean(held) >= 0.6
 
 
 def test_columns_that_do_not_tell_each_other_are_apart_inside_cells():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.random((20_000, 2)), columns=["u", "v"])
-    schema = {"u": (0, 1), "v": (0, 1), "g": ["a"]}
+    schema = {"u": (0, 1), "v": (0, 1), "g": ["a", "b"]}
     sketcher = HistogramSketcher(schema=schema, n_bins=5, marginals=2, epsilon=2.0, noise_seed=0)
     model = M2MEstimator(sketcher).fit(X.assign(g="a"))._model_answers.model
     assert model.along(0, 1).max() < 0.2
