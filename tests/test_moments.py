@@ -409,6 +409,41 @@ def test_a_schema_in_the_place_of_a_sketcher_can_be_shown():
     assert "age" in repr(clone(shown))
 
 
+@pytest.mark.parametrize("kind", [RFFSketcher, RACESketcher, PrivateMMDSummarizer])
+@pytest.mark.parametrize("schema", [{"age": (0, 9)}, TableSchema({"age": (0, 9)}), (0, 9)])
+def test_a_schema_by_position_is_told_its_name(kind, schema):
+    with pytest.raises(TypeError, match=rf"give the schema by name, {kind.__name__}\(schema="):
+        kind(schema).check_budget()
+
+
+@pytest.mark.parametrize("sketcher", ["auto", RFFSketcher(300)], ids=["graphical", "points"])
+def test_groups_of_numbers_take_bins(sketcher):
+    rng = np.random.default_rng(0)
+    hours = rng.integers(0, 61, 9000)
+    people = pd.DataFrame({"hours": hours, "age": 20 + hours // 2 + rng.integers(0, 9, 9000)})
+    schema = {"hours": Numeric(0, 60, step=1), "age": Numeric(18, 66, step=1)}
+    options = {"n_synthetic": 20_000, "random_state": 0, "epsilon": 5.0}
+    if sketcher != "auto":
+        del options["epsilon"]
+    m2m = M2MEstimator(sketcher, schema=schema, **options).fit(people)
+    edges, named = [0, 20, 40, 60], m2m.table("hours", bins=[0, 20, 40, 60])
+    groups = people.groupby(pd.cut(hours, [-1, 19, 39, 60], labels=False))["age"]
+    by = m2m.mean("age", by="hours", bins=edges)
+    assert list(by.value.index) == list(named.value.index)
+    assert np.allclose(by, groups.mean(), atol=3)
+    assert np.allclose(m2m.estimate(lambda rows: rows["age"], by="hours", bins=edges), by)
+    assert np.allclose(m2m.count(by="hours", bins=edges), named)
+    assert m2m.count(lambda rows: rows["age"] > 0, by="hours", bins=3).shape == (3,)
+    if sketcher == "auto":
+        middle = m2m.quantile("age", 0.5, by="hours", bins=edges)
+        assert np.allclose(np.ravel(middle), groups.median(), atol=3)
+    for ask in (m2m.mean, partial(m2m.count, np.ones_like), partial(m2m.quantile, "age", 0.5)):
+        with pytest.raises(ValueError, match="give by=, the column to group by"):
+            ask(bins=3)
+    with pytest.raises(ValueError, match="bins reach outside the range"):
+        m2m.mean("age", by="hours", bins=[0, 99])
+
+
 @pytest.mark.parametrize("sketcher", ["auto", RFFSketcher(300)], ids=["graphical", "points"])
 def test_a_column_and_groups_are_asked_by_name(sketcher):
     rng = np.random.default_rng(0)

@@ -18,7 +18,7 @@ from ..features._histogram import HistogramMap
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, PrivateFit, check_groups, estimator
 from ..schema._columns import Categorical, Column, Numeric
-from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema
+from ..schema._schema import NO_SCHEMA, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema
 from ..sketches import (
     AdaptiveSketcher,
     HistogramSketcher,
@@ -31,8 +31,6 @@ from ..sketches._steps import check_possible
 from ..sketches._union import with_schema
 from .inferring._points import check_answerable
 
-# What stands for a schema, and may be given in the place of a sketcher.
-_SCHEMAS = (TableSchema, Column, dict, list, tuple)
 # The sketches of the paper's experiments (section 4).
 PAPER_SKETCHES = ("rff", "race", "hist")
 # What says how a release protects: of the default sketcher. One of your own has its own.
@@ -164,7 +162,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     @property
     def _own_sketcher(self) -> Any:
         """The sketcher that you gave, None for the default and for one that goes by its name."""
-        if isinstance(self.sketcher, _SCHEMAS):
+        if isinstance(self.sketcher, STANDS_FOR_SCHEMA):
             name = type(self).__name__
             raise TypeError(
                 f"{name} takes a sketcher first: give the schema by name, {name}(schema=...)."
@@ -301,7 +299,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # Tags are asked of what is only shown, too, before anything is checked.
-        own = None if isinstance(self.sketcher, _SCHEMAS) else self._own_sketcher
+        own = None if isinstance(self.sketcher, STANDS_FOR_SCHEMA) else self._own_sketcher
         noisy = bool(self.epsilon != np.inf and self.noise_seed is None)
         tags.non_deterministic = noisy if own is None else get_tags(own).non_deterministic
         known = self.schema if self.schema is not None or own is None else own.schema

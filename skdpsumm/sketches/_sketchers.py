@@ -48,7 +48,15 @@ from ..privacy._noise import Block, IntegerNoise
 from ..schema._columns import Numeric
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
-from ..schema._schema import NO_SCHEMA, TableSchema, allowed, as_schema, public_points, schema_of
+from ..schema._schema import (
+    NO_SCHEMA,
+    TableSchema,
+    allowed,
+    as_schema,
+    check_principal,
+    public_points,
+    schema_of,
+)
 from ._partitions import sum_partitions
 from ._private_sketch import Counted, PendingRelease, PrivateSketch
 
@@ -576,6 +584,7 @@ class RFFSketcher(BaseSketcher):
     kernel: Any = "rbf"
 
     def _check_parameters(self):
+        check_principal(self, "n_components")
         super()._check_parameters()
         if self.gamma == "auto" and self.schema is None:
             raise ValueError(NO_GAMMA)
@@ -646,6 +655,7 @@ class RACESketcher(BaseSketcher):
     bandwidth: Any = "auto"
 
     def _check_parameters(self):
+        check_principal(self, "n_repetitions")
         super()._check_parameters()
         if self.bandwidth == "auto" and self.schema is None:
             raise ValueError(

@@ -263,7 +263,9 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         estimator._read_by = columns
         return estimator._prepare(sketch, columns, check_random_state(random_state))
 
-    def estimate(self, f: Callable[[Any], ArrayLike], *, by: int | str | None = None) -> Estimate:
+    def estimate(
+        self, f: Callable[[Any], ArrayLike], *, by: int | str | None = None, bins: Any = None
+    ) -> Estimate:
         """Estimate the mean of f over the rows of the data.
 
         Parameters
@@ -278,6 +280,9 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
             A column to group by, for f of shape (n,). You get the mean over the rows of each of its
             categories, or bins. Rows whose value is missing there are left out. None takes all rows
             together.
+        bins : int or array-like of edges, default=None
+            For `by` with numbers: increasing edges within the range, or a number of equal bins, as
+            in `table`. None takes the bins of the release, which may be uneven.
 
         Returns
         -------
@@ -294,9 +299,10 @@ class M2MEstimator(StatisticsMixin, BaseM2M):
         >>> m2m.estimate(lambda rows: rows[:, 0] == 1, by=1).value.round(1)
         array([0.5, 0.5])
         """
-        if by is None:
+        axis = self._axis_by(by, bins)
+        if axis is None:
             return self._answer(f, judged=f, of_user=True)
-        return self._mean_by(f, by)
+        return self._mean_by(f, axis)
 
     def score(self, X, y=None) -> float:
         """Return minus the root mean squared error of means and covariances, in units of range.

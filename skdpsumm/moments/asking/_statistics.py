@@ -109,6 +109,14 @@ class StatisticsMixin:
             return model_axis(model.model, j)
         return binned_axis(self._asked, j, self._edges(j, bins))
 
+    def _axis_by(self, by: int | str | None, bins: Any) -> Axis | None:
+        """Return the groups that `by` and `bins` stand for, None for all rows together."""
+        if by is not None:
+            return self._axis(by, bins)
+        if bins is not None:
+            raise ValueError("bins are those of by: give by=, the column to group by, too.")
+        return None
+
     def _numeric(self, column: Any) -> list[int]:
         """Return the columns that are meant: all numeric ones for None."""
         if column is None:
@@ -119,7 +127,9 @@ class StatisticsMixin:
             self._bound(j)  # which says that it is no number
         return which
 
-    def mean(self, column: Any = None, *, by: int | str | None = None) -> Estimate:
+    def mean(
+        self, column: Any = None, *, by: int | str | None = None, bins: Any = None
+    ) -> Estimate:
         """Return the mean of a numeric column, or the means of several, shape (d,).
 
         Like all statistics of columns, they describe the values that are present. `missing_share`
@@ -134,6 +144,9 @@ class StatisticsMixin:
             A column to group by. You get the mean of each of its categories, or bins, shape (k,),
             or (k, d) for several columns. ``mean("age", by="sex")["f"]`` is one of them. None takes
             all rows together.
+        bins : int or array-like of edges, default=None
+            For `by` with numbers: increasing edges within the range, or a number of equal bins, as
+            in `table`. None takes the bins of the release, which may be uneven.
 
         Examples
         --------
@@ -153,9 +166,10 @@ class StatisticsMixin:
         >>> round(float(m2m.mean("hours", by="sex")["m"]))
         42
         """
-        if by is None:
+        axis = self._axis_by(by, bins)
+        if axis is None:
             return self.moment(1, column)
-        axis, which = self._axis(by), self._numeric(column)
+        which = self._numeric(column)
         names = self._names(which)
         shape = (len(which), len(axis))
 
@@ -183,9 +197,9 @@ class StatisticsMixin:
         answer.units = tuple(self._asked.columns[j].unit for j in which) * len(axis)
         return _as_asked(answer, column)
 
-    def _mean_by(self, f: Callable[[Any], ArrayLike], by: int | str) -> Estimate:
+    def _mean_by(self, f: Callable[[Any], ArrayLike], axis: Axis) -> Estimate:
         """Return the mean of a user's function over the rows of each group."""
-        axis, few = self._axis(by), self._few_rows()
+        few = self._few_rows()
         if evaluate_rows(f, few)[0].shape[1] != 1:  # checked here: elsewhere it may be NaN
             raise ValueError("With by, estimate takes one function: one number for each row.")
         is_condition = np.asarray(f(few)).dtype == bool
@@ -449,7 +463,11 @@ class StatisticsMixin:
         return self._answer(*parts, **more, judged=together if about else None, about=about)
 
     def count(
-        self, query: Callable[[Any], ArrayLike] | None = None, *, by: int | str | None = None
+        self,
+        query: Callable[[Any], ArrayLike] | None = None,
+        *,
+        by: int | str | None = None,
+        bins: Any = None,
     ) -> Estimate:
         """Return the number of rows for which `query` holds.
 
@@ -462,14 +480,18 @@ class StatisticsMixin:
         by : int or str, default=None
             A column to group by. You get a number of rows for each of its categories, or bins. Rows
             whose value is missing there are left out. None counts all rows together.
+        bins : int or array-like of edges, default=None
+            For `by` with numbers: increasing edges within the range, or a number of equal bins, as
+            in `table`. None takes the bins of the release, which may be uneven.
 
         Raises
         ------
         ValueError
             If the query returns numbers that do not lie between 0 and 1.
         """
+        axis = self._axis_by(by, bins)
         if query is None and by is not None:
-            return self.table([by])
+            return self.table([by], bins=None if bins is None else {by: bins})
         if not callable(query):
             raise TypeError(
                 "count takes a function of rows, such as lambda rows: rows['age'] > 40; got "
@@ -485,9 +507,8 @@ class StatisticsMixin:
                 )
             return found
 
-        if by is None:
+        if axis is None:
             return self._answer(truths, **_COUNTS, of_user=True, judged=truths)
-        axis = self._axis(by)
 
         def of_groups(X: NDArray) -> NDArray:
             holds = np.asarray(truths(X), np.float64)
@@ -540,7 +561,9 @@ class StatisticsMixin:
             about=labels,
         )
 
-    def quantile(self, column: int | str, q: ArrayLike, *, by: int | str | None = None) -> Estimate:
+    def quantile(
+        self, column: int | str, q: ArrayLike, *, by: int | str | None = None, bins: Any = None
+    ) -> Estimate:
         """Return quantiles of a column, such as its median.
 
         The column's CDF is inverted on 512 steps of its range. If the column has a step, its
@@ -559,6 +582,9 @@ class StatisticsMixin:
             A column to group by. You get a row of quantiles for each of its categories, or bins.
             This needs a release that is answered from a graphical model. None takes all rows
             together, which every release can answer.
+        bins : int or array-like of edges, default=None
+            For `by` with numbers: increasing edges within the range, or a number of equal bins, as
+            in `table`. None takes the bins of the release, which may be uneven.
 
         Raises
         ------
@@ -584,11 +610,11 @@ class StatisticsMixin:
         model = self._model_answers
         if by is not None and model is None:
             raise ValueError(_NEEDS_MODEL.format("quantile with by"))
+        axis = self._axis_by(by, bins)
         inverse = self._inverse(j, levels, _N_STEPS if by is None else _N_STEPS_BY)
         names = [f"{self._asked.name(j)} {level:.12g}" for level in levels]
         about = [f"the quantile {name}" for name in names]
         if model is not None:
-            axis = None if by is None else self._axis(by)
             found = self._quantiles_of_model(inverse, axis, names, about)
         else:
             found = self._answer(
