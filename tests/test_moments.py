@@ -18,10 +18,12 @@ from skdpsumm import (
     M2MEstimator,
     Numeric,
     PrivacyLeakWarning,
+    PrivateMMDSummarizer,
     PrivateSketch,
     RACESketcher,
     RFFSketcher,
     SketchUnion,
+    TableSchema,
 )
 from skdpsumm.moments.asking._planning import Plan
 from skdpsumm.moments.inferring._points import private_marginal

@@ -18,7 +18,7 @@ from ..features._histogram import HistogramMap
 from ..privacy._clone_watch import own_clone
 from ..privacy._contract import PrivacyReprMixin, PrivateFit, check_groups, estimator
 from ..schema._columns import Categorical, Column, Numeric
-from ..schema._schema import NO_SCHEMA, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema
+from ..schema._schema import BY_NAME, NO_SCHEMA, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema
 from ..sketches import (
     AdaptiveSketcher,
     HistogramSketcher,
@@ -163,10 +163,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _own_sketcher(self) -> Any:
         """The sketcher that you gave, None for the default and for one that goes by its name."""
         if isinstance(self.sketcher, STANDS_FOR_SCHEMA):
-            name = type(self).__name__
-            raise TypeError(
-                f"{name} takes a sketcher first: give the schema by name, {name}(schema=...)."
-            )
+            raise TypeError(BY_NAME.format(type(self).__name__, "a sketcher"))
         return None if isinstance(self.sketcher, str) else self.sketcher
 
     @property

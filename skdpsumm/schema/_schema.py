@@ -750,13 +750,7 @@ def as_schema(given: Any) -> TableSchema | None:
 
 # What stands for a schema, and may be given by position in the place of another parameter.
 STANDS_FOR_SCHEMA = (TableSchema, Column, dict, list, tuple)
-
-
-def check_principal(model: Any, name: str) -> None:
-    """Raise TypeError where a schema came as the parameter that may be given by position."""
-    if isinstance(getattr(model, name), STANDS_FOR_SCHEMA):
-        kind = type(model).__name__
-        raise TypeError(f"{kind} takes {name} first: give the schema by name, {kind}(schema=...).")
+BY_NAME = "{0} takes {1} first: give the schema by name, {0}(schema=...)."
 
 
 def _encoded(column: Any, values: NDArray) -> NDArray[np.float64]:

@@ -49,11 +49,12 @@ from ..schema._columns import Numeric
 from ..schema._groups import Groups
 from ..schema._reading import Table, is_dask, is_float32, validate_table
 from ..schema._schema import (
+    BY_NAME,
     NO_SCHEMA,
+    STANDS_FOR_SCHEMA,
     TableSchema,
     allowed,
     as_schema,
-    check_principal,
     public_points,
     schema_of,
 )
@@ -584,7 +585,8 @@ class RFFSketcher(BaseSketcher):
     kernel: Any = "rbf"
 
     def _check_parameters(self):
-        check_principal(self, "n_components")
+        if isinstance(self.n_components, STANDS_FOR_SCHEMA):
+            raise TypeError(BY_NAME.format(type(self).__name__, "n_components"))
         super()._check_parameters()
         if self.gamma == "auto" and self.schema is None:
             raise ValueError(NO_GAMMA)
@@ -655,7 +657,8 @@ class RACESketcher(BaseSketcher):
     bandwidth: Any = "auto"
 
     def _check_parameters(self):
-        check_principal(self, "n_repetitions")
+        if isinstance(self.n_repetitions, STANDS_FOR_SCHEMA):
+            raise TypeError(BY_NAME.format(type(self).__name__, "n_repetitions"))
         super()._check_parameters()
         if self.bandwidth == "auto" and self.schema is None:
             raise ValueError(

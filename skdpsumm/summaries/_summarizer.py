@@ -21,7 +21,7 @@ from ..privacy._contract import PrivateFit, estimator, warn_of_seed
 from ..privacy._noise import derived_seed
 from ..schema._groups import Groups
 from ..schema._reading import beside_X, is_dask, unwrap
-from ..schema._schema import TableSchema, allowed, as_schema, check_principal, schema_of
+from ..schema._schema import BY_NAME, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema, schema_of
 from ..schema._vectorizer import n_vector
 from ._auction import Auction
 from ._curator import (
@@ -459,7 +459,8 @@ default="propose"
         return hasattr(self, "sample_indices_") or bool(of_target and of_target.epsilon() == np.inf)
 
     def _check_parameters(self) -> None:
-        check_principal(self, "n_select")
+        if isinstance(self.n_select, STANDS_FOR_SCHEMA):
+            raise TypeError(BY_NAME.format(type(self).__name__, "n_select"))
         super()._check_parameters()
         if isinstance(self._made_protocol(), Sketches):
             check_sketches(self)
