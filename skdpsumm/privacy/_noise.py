@@ -347,10 +347,12 @@ def noisy_integers(
         return values + _simulate(kind, scale, values.shape, stream)
     draw = _laplace_i64 if kind == "laplace" else _gaussian_i64
     flat = values.ravel()
+    if len(flat) <= _AT_ONCE:
+        return draw(flat, scale).reshape(values.shape)
     # How many numbers there are to draw is public: parameters and the number of columns say it.
     with progress("exact noise, a step for each number", is_shown(), len(flat), late=True):
         parts = [_drawn(draw, flat[batch], scale) for batch in gen_batches(len(flat), _AT_ONCE)]
-    return np.concatenate(parts).reshape(values.shape) if parts else values
+    return np.concatenate(parts).reshape(values.shape)
 
 
 def _drawn(draw: Callable[..., NDArray], values: NDArray, scale: float) -> NDArray[np.int64]:

@@ -46,8 +46,9 @@ class Column:
                 f"missing must be True or False, got {self.missing!r}. Values that stand for a "
                 "missing one go to missing_values."
             )
-        given = self.missing_values
-        codes, says_missing = check_missing_values(given)
+        given: Any = self.missing_values
+        is_none = isinstance(given, tuple) and not given
+        codes, says_missing = ((), False) if is_none else check_missing_values(given)
         object.__setattr__(self, "missing_values", codes)
         object.__setattr__(self, "missing", bool(self.missing or says_missing))
 
