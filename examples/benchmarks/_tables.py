@@ -237,6 +237,26 @@ def schema(public):
     return TableSchema(described)
 
 
+def census_schema():
+    """Return that of summaries of ACS income, whose columns keep the codes of the file."""
+    from skdpsumm import Categorical, Numeric, TableSchema
+
+    return TableSchema(
+        {
+            "AGEP": Numeric(16, 95, step=1),
+            "SCHL": Numeric(1, 24, step=1),
+            "WKHP": Numeric(1, 99, step=1),
+            "COW": Categorical(range(1, 9)),
+            "MAR": Categorical([1, 2]),
+            "RELP": Categorical(range(18)),
+            "SEX": Categorical([1, 2]),
+            "RAC1P": Categorical(range(1, 6)),
+            "OCCP": Categorical(range(20)),  # of 500 codes each
+        },
+        extra_columns="drop",
+    )
+
+
 # ---- questions and scores
 
 

@@ -26,10 +26,10 @@ import warnings
 
 import numpy as np
 import pandas as pd
+from _tables import census_schema
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from summary_gamma import ACS  # the census, as it is described there
 
 from skdpsumm import (
     PrivacyLeakWarning,
@@ -42,6 +42,7 @@ from skdpsumm.moments.inferring._target import TargetEmbedding
 from skdpsumm.summaries import Sketches
 
 N_SELECT = 500
+ACS = census_schema()
 PIXELS = TableSchema({f"px{k}": (0, 16) for k in range(16)})
 SYNTHETIC = TableSchema(
     {

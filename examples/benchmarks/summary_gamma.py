@@ -20,13 +20,12 @@ import warnings
 
 import numpy as np
 import pandas as pd
+from _tables import census_schema
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
-    Categorical,
-    Numeric,
     PrivacyLeakWarning,
     PrivateMMDSummarizer,
     PublicVectorizer,
@@ -35,20 +34,7 @@ from skdpsumm import (
 )
 
 DIGITS = TableSchema((0, 16))
-ACS = TableSchema(
-    {
-        "AGEP": Numeric(16, 95, step=1),
-        "SCHL": Numeric(1, 24, step=1),
-        "WKHP": Numeric(1, 99, step=1),
-        "COW": Categorical(range(1, 9)),
-        "MAR": Categorical([1, 2]),
-        "RELP": Categorical(range(18)),
-        "SEX": Categorical([1, 2]),
-        "RAC1P": Categorical(range(1, 6)),
-        "OCCP": Categorical(range(20)),  # of 500 codes each
-    },
-    extra_columns="drop",
-)
+ACS = census_schema()
 STATES = ["CT", "NJ", "NY", "MA"]
 
 

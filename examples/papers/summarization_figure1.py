@@ -14,8 +14,10 @@ Above, the increase of MMD^2 over greedy choice; below, the accuracy of a linear
 the two states are drawn at random from two Gaussian laws. See `_summarization.py` for the curves.
 """
 
+import sys
 import warnings
 from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,24 +25,14 @@ from _figure import figure, parser, save
 from _summarization import Problem, draw, finish
 from sklearn.svm import LinearSVC
 
-from skdpsumm import Categorical, Numeric, PublicVectorizer, TableSchema
+from skdpsumm import PublicVectorizer
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from _tables import census_schema
 
 N_OWNERS, N_SEED_ROWS = 4, 150
 SPREAD, WHOLE, SEED_ROWS = "FL", "CT", "IN"
-SCHEMA = TableSchema(
-    {
-        "AGEP": Numeric(16, 95, step=1),
-        "SCHL": Numeric(1, 24, step=1),
-        "WKHP": Numeric(1, 99, step=1),
-        "COW": Categorical(range(1, 9)),
-        "MAR": Categorical([1, 2]),
-        "RELP": Categorical(range(18)),
-        "SEX": Categorical([1, 2]),
-        "RAC1P": Categorical(range(1, 6)),
-        "OCCP": Categorical(range(20)),  # of 500 codes each
-    },
-    extra_columns="drop",
-)
+SCHEMA = census_schema()
 
 
 @cache
