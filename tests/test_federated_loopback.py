@@ -283,6 +283,9 @@ def the_same_as_in_one_process(merged, tables):
     assert np.abs((merged.sums - here.sketch_.sums) / apart).max() < 6
     assert merged.privacy == here.sketch_.privacy
     options = {"target": "target", "n_synthetic": 3000, "random_state": 0}
+    home = PrivateMMDSummarizer.from_sketch(merged, 60, X_target=target, **options)
+    assert home.privacy_ == here.privacy_
+    assert (home.X_.job == "clerk").mean() > 0.8
     model = M2MClassifier.from_sketch(merged, X_target=target, **options)
     assert replace(model.privacy_.sketch, against="consumer", given="") == replace(
         here.privacy_.consumer, given=""

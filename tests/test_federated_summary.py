@@ -10,7 +10,13 @@ import pytest
 if importlib.util.find_spec("flwr") is None:
     pytest.skip("needs the extra flower", allow_module_level=True)
 
-from skdpsumm import Categorical, M2MClassifier, PrivacyLedger, TableSchema
+from skdpsumm import (
+    Categorical,
+    M2MClassifier,
+    PrivacyLedger,
+    PrivateMMDSummarizer,
+    TableSchema,
+)
 from skdpsumm.federated._agreement import Agreement
 from skdpsumm.federated._curator import merge_sketches
 from skdpsumm.federated._envelope import Keys
@@ -68,6 +74,11 @@ def test_owners_release_once_each_and_the_consumer_weighs_at_home():
     )
     weighted, plain = (model.score(held[["a", "b"]], held.ill) for model in models)
     assert weighted > 0.85 > 0.7 > plain
+    rows = target[target.a > 0.8]
+    home = PrivateMMDSummarizer.from_sketch(merged, 60, X_target=rows, **options)
+    assert home.X_.a.mean() > 0.8
+    assert set(home.y_) <= {0, 1}
+    assert home.privacy_.consumer.epsilon(1e-6) == pytest.approx(3.0, rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
+    AdaptiveSketcher,
     BudgetExceededError,
     Categorical,
     HistogramSketcher,
@@ -19,6 +20,8 @@ from skdpsumm import (
     Numeric,
     PrivacyLedger,
     PrivateMMDSummarizer,
+    PrivateSketch,
+    RFFSketcher,
     SummarizedEstimator,
     TableSchema,
     audit_epsilon,
@@ -131,6 +134,66 @@ def test_a_summarised_estimator_is_trained_on_synthetic_rows():
     with pytest.raises(ValueError, match="Leave out"):
         model.fit(X, y, X_target=target, owners=owners, sample_weight=np.ones(len(X)))
     assert not ledger.entries()
+
+
+def test_a_sketch_at_home_gives_the_rows_that_fit_does(fitted, tmp_path):
+    """Whoever holds the merged sketch needs no owner: same seed, same rows, same claims."""
+    fitted.sketch_.save(tmp_path / "merged.sketch")
+    sketch = PrivateSketch.load(tmp_path / "merged.sketch")
+    target = rows_of()[3]
+    options = {"target": 2, "n_synthetic": 3000, "random_state": 0}
+    home = PrivateMMDSummarizer.from_sketch(sketch, 60, X_target=target, **options)
+    for name in ("X_", "y_", "weights_"):
+        np.testing.assert_array_equal(getattr(home, name), getattr(fitted, name))
+    assert home.effective_sample_size_ == fitted.effective_sample_size_
+    assert home.privacy_.consumer.epsilon(1e-6) == fitted.privacy_.consumer.epsilon(1e-6)
+    assert home.privacy_.target.epsilon() == np.inf
+    assert home.holds_private_data
+    np.testing.assert_array_equal(home.vectors(target), fitted.vectors(target))
+    own = PrivateMMDSummarizer.from_sketch(
+        sketch, 60, X_target=target, target_is_owners=True, **options
+    )
+    assert own.privacy_.owners.epsilon(1e-6) == np.inf
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_any_column_of_a_sketch_is_the_label(place):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.integers(17, 91, 3000), "job": "clerk"})
+    table.loc[rng.random(3000) < 0.3, "job"] = None
+    table.insert(place, "old", np.where(table.age > 50, "yes", "no"))
+    columns = dict(zip(PEOPLE.names, PEOPLE.columns, strict=True)) | {"old": ["no", "yes"]}
+    schema = TableSchema({name: columns[name] for name in table})
+    sketch = AdaptiveSketcher(schema, epsilon=5.0, random_state=0, noise_seed=0).fit(table).sketch_
+    mine = table[table.age > 70].drop(columns="old")
+    home = PrivateMMDSummarizer.from_sketch(
+        sketch, 200, X_target=mine[["job", "age"]], target="old", random_state=0, n_synthetic=5000
+    )
+    assert list(home.X_) == ["age", "job"]
+    assert home.X_.age.mean() > 70
+    assert np.mean(home.y_ == "yes") > 0.95
+    every = PrivateMMDSummarizer.from_sketch(sketch, 200, random_state=0)
+    assert every.y_ is None
+    assert list(every.X_) == list(table)
+    assert abs(every.X_.age.mean() - table.age.mean()) < 5
+    assert not every.holds_private_data
+
+
+def test_what_no_rows_can_be_drawn_of_is_refused(fitted):
+    from_sketch, sketch = PrivateMMDSummarizer.from_sketch, fitted.sketch_
+    with pytest.raises(TypeError, match=r"PrivateSketch\.load"):
+        from_sketch("merged.sketch")
+    features = RFFSketcher(20, schema=[(0, 1)] * 2, noise_seed=0).fit(rows_of()[0]).sketch_
+    with pytest.raises(ValueError, match="sketch of counts"):
+        from_sketch(features)
+    with pytest.raises(ValueError, match="target names column 5"):
+        from_sketch(sketch, target=5)
+    with pytest.raises(ValueError, match="features"):
+        from_sketch(sketch, X_target=rows_of()[3])  # the label is not named
+    with pytest.raises(ValueError, match="n_select"):
+        from_sketch(sketch, 0)
+    with pytest.warns(UserWarning, match="like X_target"):
+        from_sketch(sketch, target=2, X_target=np.full((300, 2), 0.999), n_synthetic=3000)
 
 
 @pytest.mark.parametrize("n_select", [1, 8001])

@@ -35,6 +35,10 @@ from .inferring._points import check_answerable
 PAPER_SKETCHES = ("rff", "race", "hist")
 # What says how a release protects: of the default sketcher. One of your own has its own.
 PROTECTION = ("epsilon", "delta", "adjacency", "max_rows_per_group", "noise_seed", "ledger")
+TAKES_A_SKETCH = (
+    "from_sketch takes a PrivateSketch, such as PrivateSketch.load(path), or the sketch_ of a "
+    "fitted sketcher; got {}."
+)
 
 
 @estimator
@@ -276,10 +280,7 @@ class BaseM2M(PrivacyReprMixin, BaseEstimator):
     def _described(self, sketch: PrivateSketch, schema: Any) -> TableSchema:
         """Check the parameters of an analyst, and return the sketch's table as they see it."""
         if not isinstance(sketch, PrivateSketch):
-            raise TypeError(
-                "from_sketch takes a PrivateSketch, such as PrivateSketch.load(path), or the "
-                f"sketch_ of a fitted sketcher; got {type(sketch).__name__}."
-            )
+            raise TypeError(TAKES_A_SKETCH.format(type(sketch).__name__))
         self._validate_params()
         table = table_of(sketch, schema)
         self._check_inference()

@@ -132,7 +132,7 @@ class DataOwner:
         Parameters
         ----------
         message : Message
-            One of the kinds in `skdpsumm.summaries`.
+            As `Curator.open` and `Curator.receive` return it.
 
         Returns
         -------

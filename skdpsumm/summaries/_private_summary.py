@@ -14,6 +14,8 @@ from sklearn.utils.multiclass import type_of_target
 
 from .._computing import silence, warn_caller
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
+from ..features._histogram import HistogramMap
+from ..moments._base import TAKES_A_SKETCH, table_of
 from ..moments.inferring._points import systematic
 from ..moments.inferring._table_model import TableModel
 from ..moments.inferring._target import TargetEmbedding, unprotected_target
@@ -27,6 +29,7 @@ from ..schema._listed import known_classes
 from ..schema._reading import Table, beside_X, is_dask, unwrap, validate_table
 from ..schema._schema import NO_SCHEMA, TableSchema, as_schema, schema_of
 from ..schema._vectorizer import vectorize
+from ..sketches import PrivateSketch
 from ._mmd import made_gamma
 from ._owners import run_protocol
 from ._parties import rows_by_owner
@@ -173,7 +176,7 @@ def draft_of(
     released = curator.claim(priced.privacy)
     if parties.label is not None and protocol.label is None:
         released = replace(released, given=f"{released.given}; the set of labels in y")
-    kind = "none" if rows is None else "owners'" if summarizer.target_is_owners else "apart"
+    kind = kind_of_target(summarizer, rows)
     charged = replace(priced.claim_for(summarizer.ledger), given=released.given)
     claims = state_claims(released, kind)
     return SketchDraft(curator, parties.by_name, charged, claims, parties.inputs, rows)
@@ -414,24 +417,23 @@ class Drawn:
 
 
 def drawn_and_weighted(
-    sketch: Any,
-    inputs: TableSchema,
-    target: NDArray | Table | None,
-    n_synthetic: int,
-    seed: int,
+    sketch: Any, inputs: TableSchema, label: int | None, target: Any, n_synthetic: int, seed: int
 ) -> Drawn:
     """Draw rows of the graphical model of a sketch, and weight them to match a target."""
-    table = sketch.schema
-    model = TableModel(sketch, table, n_points=n_synthetic, rng=seed)
+    model = TableModel(sketch, table_of(sketch), n_points=n_synthetic, rng=seed)
     rows = model.sample(n_synthetic, np.random.default_rng(seed))
     if target is None:
         return Drawn(rows, np.full(n_synthetic, 1 / n_synthetic), float(n_synthetic), False)
     embedding = TargetEmbedding.of(target, inputs)
-    own = rows[:, : inputs.n_columns]
+    own = _inputs_of(rows, label)
     weights = embedding.weights(own)
     return Drawn(
         rows, weights, 1 / float(weights @ weights), embedding.is_out_of_reach(own, weights)
     )
+
+
+def _inputs_of(rows: NDArray, label: int | None) -> NDArray:
+    return rows if label is None else np.delete(rows, label, axis=1)
 
 
 def chosen_rows(drawn: Drawn, table: TableSchema, n_select: int, seed: int) -> NDArray:
@@ -452,19 +454,67 @@ def publish(summarizer: Any, draft: SketchDraft) -> None:
     run_protocol(curator, draft.parties, n_jobs=summarizer.n_jobs, verbose=summarizer.verbose)
     # What is paid for is there, whatever comes now.
     summarizer.sketch_ = replace(curator.sketch, privacy=draft.claims.released)
-    summarizer.privacy_ = draft.claims
     summarizer.transcript_ = curator.transcript
     summarizer.dropped_owners_ = curator.dropped_owners
+    label = inputs.n_columns if summarizer.sketch_.schema.n_columns > inputs.n_columns else None
+    _summarize(summarizer, draft.claims, inputs, label, draft.target)
+
+
+def from_release(
+    kind: Any, sketch: Any, n_select: int, X_target: Any, target: Any, **parameters: Any
+) -> Any:
+    """Return a summarizer that is fitted to a release alone: nothing is asked or charged."""
+    if not isinstance(sketch, PrivateSketch):
+        raise TypeError(TAKES_A_SKETCH.format(type(sketch).__name__))
+    table = table_of(sketch)
+    if not all(isinstance(part, HistogramMap) for part, _ in sketch.blocks()):
+        raise ValueError(
+            "Give a sketch of counts, such as an AdaptiveSketcher's or a HistogramSketcher's: rows "
+            "are drawn from the table that it describes. For features, take M2MClassifier or "
+            "M2MRegressor.from_sketch."
+        )
+    label = None if target is None else table.index(target, "target")
+    inputs = table.take([j for j in range(table.n_columns) if j != label])
+    protocol = Sketches(n_synthetic=parameters.pop("n_synthetic"))
+    summarizer = kind(n_select, protocol=protocol, schema=inputs, **parameters)
+    summarizer._validate_params()
+    summarizer._check_parameters()
+    summarizer.n_features_in_ = inputs.n_columns
+    if inputs.names is not None:
+        summarizer.feature_names_in_ = np.array(inputs.names, dtype=object)
+    rows = None if X_target is None else _target_rows(summarizer, unwrap(X_target), inputs)
+    claims = state_claims(sketch.privacy, kind_of_target(summarizer, rows))
+    summarizer.sketch_ = sketch
+    _summarize(summarizer, claims, inputs, label, rows)
+    warn_of_reach(summarizer, inputs, rows)
+    return summarizer
+
+
+def kind_of_target(summarizer: Any, rows: Any) -> str:
+    """Return which target the claims of `state_claims` are about."""
+    if rows is None:
+        return "none"
+    return "owners'" if summarizer.target_is_owners else "apart"
+
+
+def _summarize(
+    summarizer: Any,
+    claims: PrivateSummaryPrivacy,
+    inputs: TableSchema,
+    label: int | None,
+    target: Any,
+) -> None:
+    """Draw rows of ``sketch_``, weigh and choose, and set what is fitted."""
+    sketch, summarizer.privacy_ = summarizer.sketch_, claims
     summarizer.schema_, summarizer.gamma_ = inputs, made_gamma(summarizer.gamma, inputs)
     rng = check_random_state(summarizer.random_state)
     seed = int(rng.randint(np.iinfo(np.int32).max))
     n_synthetic = max(int(summarizer._made_protocol().n_synthetic), int(summarizer.n_select))
-    drawn = drawn_and_weighted(summarizer.sketch_, inputs, draft.target, n_synthetic, seed)
-    table = summarizer.sketch_.schema
+    drawn = drawn_and_weighted(sketch, inputs, label, target, n_synthetic, seed)
+    table = table_of(sketch)
     rows = chosen_rows(drawn, table, int(summarizer.n_select), seed)
-    d = inputs.n_columns
-    summarizer.X_ = _frame(rows[:, :d], inputs)
-    summarizer.y_ = None if table.n_columns == d else _cells(rows, table, d)
+    summarizer.X_ = _frame(_inputs_of(rows, label), inputs)
+    summarizer.y_ = None if label is None else _cells(rows, table, label)
     summarizer.weights_ = np.full(len(rows), 1 / len(rows))
     summarizer.effective_sample_size_ = drawn.effective_sample_size
     summarizer._out_of_reach = drawn.out_of_reach
@@ -493,11 +543,11 @@ def _cells(rows: NDArray, table: TableSchema, j: int) -> NDArray:
     return np.array(known)[codes]
 
 
-def warn_last(summarizer: Any, draft: SketchDraft) -> None:
+def warn_of_reach(summarizer: Any, inputs: TableSchema, target: Any) -> None:
     """Warn where the merged sketch has few rows like the target's, or none."""
-    if draft.target is None:
+    if target is None:
         return
-    worth, n_inputs = summarizer.effective_sample_size_, draft.inputs.n_encoded
+    worth, n_inputs = summarizer.effective_sample_size_, inputs.n_encoded
     if not (summarizer._out_of_reach or worth < _ROWS_AN_INPUT * (n_inputs + 1)):
         return
     few = "no" if summarizer._out_of_reach else "few"

@@ -23,6 +23,7 @@ from ..schema._groups import Groups
 from ..schema._reading import beside_X, is_dask, unwrap
 from ..schema._schema import BY_NAME, STANDS_FOR_SCHEMA, TableSchema, allowed, as_schema, schema_of
 from ..schema._vectorizer import n_vector
+from ..sketches import PrivateSketch
 from ._auction import Auction
 from ._curator import (
     CONSTRAINTS,
@@ -41,8 +42,9 @@ from ._private_summary import (
     ask_ledgers,
     check_sketches,
     draft_of,
+    from_release,
     publish,
-    warn_last,
+    warn_of_reach,
 )
 from ._protocol import COSTS_NOTHING, Propose, Protocol
 from ._releases import RELEASES, OwnerValueRelease, OwnerValues
@@ -219,7 +221,8 @@ default="propose"
     weights_ : ndarray of shape (n_select,)
         Weights of the synthetic rows, which sum to one.
     sketch_ : PrivateSketch
-        The owners' sketches, merged. You may publish it. Its last column is the label, "target".
+        The owners' sketches, merged. You may publish it. Its last column is the label, "target";
+        with `from_sketch` it is what you gave.
     effective_sample_size_ : float
         How many rows of equal weight the `Sketches.n_synthetic` weighted rows were worth, among
         which `X_` was chosen.
@@ -314,6 +317,85 @@ default="propose"
             "delta": 1e-4,
             "max_share_per_owner": 1.0,
         }
+
+    @classmethod
+    def from_sketch(
+        cls,
+        sketch: PrivateSketch,
+        n_select: int = 100,
+        *,
+        X_target=None,
+        target=None,
+        gamma="auto",
+        n_synthetic=50_000,
+        target_is_owners=False,
+        random_state=None,
+    ):
+        """Return a summarizer of a release: synthetic rows that match a target, at home.
+
+        Owners who merged their sketches elsewhere (over Flower, for example) need no more: whoever
+        holds the sum and some rows of their own draws and weighs here. It costs no privacy of the
+        rows that were sketched, if none of them is a row of the target.
+
+        Parameters
+        ----------
+        sketch : PrivateSketch
+            The release, of one owner or merged, that counts cells: of `AdaptiveSketcher` or
+            `HistogramSketcher`. Its schema is that of the rows.
+        n_select : int, default=100
+            p, how many rows to choose. The default is that of the constructor.
+        X_target : array-like or frame of shape (m, n_features), default=None
+            Rows of the population that you care about, without labels. None, for when you have no
+            other, matches the population that was sketched.
+        target : int or str, default=None
+            Number or name of the column that is the label: it is `y_`, and `X_target` lacks it.
+            None is no label, as the choice needs none.
+        gamma, target_is_owners, random_state :
+            As in the constructor.
+        n_synthetic : int, default=50_000
+            As in `Sketches`.
+
+        Returns
+        -------
+        PrivateMMDSummarizer
+            With `X_`, `y_`, `weights_`, `effective_sample_size_`, `sketch_` and `privacy_`.
+
+        Raises
+        ------
+        ValueError
+            For a sketch of Fourier features or RACE, one without this column, and rows that do not
+            fit its schema.
+
+        Warns
+        -----
+        UserWarning
+            If the sketch has few or no rows like those of `X_target`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skdpsumm import AdaptiveSketcher, PrivateMMDSummarizer
+        >>> rng = np.random.default_rng(0)
+        >>> people = pd.DataFrame({"age": rng.uniform(18, 90, 5000)})
+        >>> people["retired"] = np.where(people.age > 65, "yes", "no")
+        >>> schema = {"age": (18, 90), "retired": ["no", "yes"]}
+        >>> sketch = AdaptiveSketcher(schema, random_state=0).fit(people).sketch_
+        >>> mine = pd.DataFrame({"age": rng.uniform(60, 90, 300)})
+        >>> summary = PrivateMMDSummarizer.from_sketch(
+        ...     sketch, 200, X_target=mine, target="retired", random_state=0)
+        >>> bool(summary.X_.age.mean() > 70), bool((summary.y_ == "yes").mean() > 0.7)
+        (True, True)
+        >>> summary.privacy_.target.epsilon()
+        inf
+        """
+        parameters = {
+            "gamma": gamma,
+            "n_synthetic": n_synthetic,
+            "target_is_owners": target_is_owners,
+            "random_state": random_state,
+        }
+        return from_release(cls, sketch, n_select, X_target, target, **parameters)
 
     def fit(self, X, y=None, *, X_target=None, owners=None, groups=None, target_groups=None):
         """Run the protocol. Charges the ledger once.
@@ -618,7 +700,7 @@ default="propose"
 
     def _warn_last(self, draft: Any) -> None:
         if isinstance(draft, SketchDraft):
-            warn_last(self, draft)
+            warn_of_reach(self, draft.inputs, draft.target)
             return
         draft.curator.warn_of_result()
         misfits = list(draft.curator.dropped_owners.values()).count(OTHER_LABELS)
