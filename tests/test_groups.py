@@ -653,9 +653,9 @@ class TestLedgers:
         assert [entry["dataset"] for entry in of_groups.entries()] == ["default", "d"]
         with pytest.raises(BudgetExceededError):
             of_groups.check(PureDP(9.0), unit="group")
-        with pytest.raises(ValueError, match="unit must be one of"):
+        with pytest.raises(ValueError, match='unit must be "row" or "group"'):
             PrivacyLedger(epsilon=1, unit="person")
-        with pytest.raises(ValueError, match="unit must be one of"):
+        with pytest.raises(ValueError, match='unit must be "row" or "group"'):
             of_rows.check(PureDP(0.1), unit="person")
 
     def test_the_file_keeps_the_unit(self, tmp_path):

@@ -1,6 +1,7 @@
 """The private summary: owners release sketches once, and the consumer draws and weighs at home."""
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skdpsumm import (
     AdaptiveSketcher,
+    AnswerWarning,
     BudgetExceededError,
     Categorical,
     HistogramSketcher,
@@ -141,7 +143,7 @@ def test_a_sketch_at_home_gives_the_rows_that_fit_does(fitted, tmp_path):
     fitted.sketch_.save(tmp_path / "merged.sketch")
     sketch = PrivateSketch.load(tmp_path / "merged.sketch")
     target = rows_of()[3]
-    options = {"target": 2, "n_synthetic": 3000, "random_state": 0}
+    options = {"n_synthetic": 3000, "random_state": 0}  # the target lacks the label
     home = PrivateMMDSummarizer.from_sketch(sketch, 60, X_target=target, **options)
     for name in ("X_", "y_", "weights_"):
         np.testing.assert_array_equal(getattr(home, name), getattr(fitted, name))
@@ -166,9 +168,12 @@ def test_any_column_of_a_sketch_is_the_label(place):
     schema = TableSchema({name: columns[name] for name in table})
     sketch = AdaptiveSketcher(schema, epsilon=5.0, random_state=0, noise_seed=0).fit(table).sketch_
     mine = table[table.age > 70].drop(columns="old")
-    home = PrivateMMDSummarizer.from_sketch(
-        sketch, 200, X_target=mine[["job", "age"]], target="old", random_state=0, n_synthetic=5000
-    )
+    options = {"random_state": 0, "n_synthetic": 5000}
+    mine = mine[["job", "age"]]
+    home = PrivateMMDSummarizer.from_sketch(sketch, 200, X_target=mine, **options)
+    told = PrivateMMDSummarizer.from_sketch(sketch, 200, X_target=mine, target="old", **options)
+    pd.testing.assert_frame_equal(home.X_, told.X_)
+    assert home.y_.tolist() == told.y_.tolist()
     assert list(home.X_) == ["age", "job"]
     assert home.X_.age.mean() > 70
     assert np.mean(home.y_ == "yes") > 0.95
@@ -189,11 +194,78 @@ def test_what_no_rows_can_be_drawn_of_is_refused(fitted):
     with pytest.raises(ValueError, match="target names column 5"):
         from_sketch(sketch, target=5)
     with pytest.raises(ValueError, match="features"):
-        from_sketch(sketch, X_target=rows_of()[3])  # the label is not named
+        from_sketch(sketch, X_target=rows_of()[3][:, :1])
+    with pytest.raises(ValueError, match="about X_target"):
+        from_sketch(sketch, X_target=[[0.5], [0.1, 0.2]])
     with pytest.raises(ValueError, match="n_select"):
         from_sketch(sketch, 0)
-    with pytest.warns(UserWarning, match="like X_target"):
-        from_sketch(sketch, target=2, X_target=np.full((300, 2), 0.999), n_synthetic=3000)
+    with pytest.warns(UserWarning, match="Raise n_synthetic=3000"):
+        from_sketch(sketch, X_target=np.full((300, 2), 0.999), n_synthetic=3000)
+
+
+def test_at_home_it_says_what_no_rows_can_mend():
+    """Labels that no column goes with, few rows of a target, few synthetic ones; nothing else."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(17, 91, 3000)
+    kind = np.where(age > 50, "old", "young").astype(object)
+    kind[::7] = None
+    table = pd.DataFrame({"age": age, "kind": kind})
+    schema = {"age": (17, 91), "kind": Categorical(["old", "young"], missing=True)}
+    options = {"schema": schema, "epsilon": 5.0, "noise_seed": 0}
+    target = table[table.age > 60].assign(town="here")  # the label and others stand beside it
+    given = {"target": "kind", "n_synthetic": 3000, "random_state": 0}
+    from_sketch = PrivateMMDSummarizer.from_sketch
+    pairs = HistogramSketcher(marginals=[["age", "kind"]], n_bins=10, **options).fit(table).sketch_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        home = from_sketch(pairs, 60, X_target=target, **given)
+    assert list(home.X_) == ["age"]
+    assert set(home.y_) == {"old"}  # rows without a label teach nothing
+    assert home.protocol.label == schema["kind"]  # of another fit, too
+    apart = HistogramSketcher(n_bins=10, **options).fit(table).sketch_
+    with pytest.warns(AnswerWarning, match="does not tell how 'kind' goes"):
+        from_sketch(apart, 60, X_target=target, **given)
+    with pytest.warns(UserWarning, match="fewer than 10"):
+        from_sketch(pairs, 60, X_target=target[:2], **given)
+    with pytest.warns(UserWarning, match="Raise n_synthetic=20"):
+        from_sketch(pairs, 6, X_target=target, **(given | {"n_synthetic": 20}))
+    with pytest.raises(ValueError, match="they have 'age', 'kind'"):
+        from_sketch(pairs, 60, X_target=target, target="Kind")
+    label = HistogramSketcher({"kind": ["old", "young"]}, noise_seed=0).fit(
+        target[["kind"]].dropna()
+    )
+    with pytest.raises(ValueError, match="no column but the label"):
+        from_sketch(label.sketch_, 10, target="kind")
+
+
+@pytest.mark.parametrize(
+    ("bound", "adjacency"),
+    [(None, "add_remove"), (None, "replace_one"), (2, "add_remove"), ("average", "replace_one")],
+)
+def test_claims_at_home_name_what_is_protected(bound, adjacency):
+    """With groups, one that has *other* rows in the target is unprotected: no group is shared."""
+    X, y, _, target = rows_of(n=600)
+    sketcher = HistogramSketcher(
+        schema=[(0, 1), (0, 1), [0, 1]],
+        marginals=[[0, 2], [1, 2]],
+        n_bins=4,
+        adjacency=adjacency,
+        max_rows_per_group=bound,
+        noise_seed=0,
+    )
+    groups = None if bound is None else np.arange(600) // 2
+    sketch = sketcher.fit(np.column_stack([X, y]), groups=groups).sketch_
+    one = "row" if bound is None else "group"
+    home = PrivateMMDSummarizer.from_sketch(sketch, 20, X_target=target, n_synthetic=2000)
+    model = M2MClassifier.from_sketch(sketch, X_target=target, n_synthetic=2000)
+    assert f"the target and the owners share no {one}" in home.privacy_.owners.given
+    assert f"rows that were sketched share no {one}" in model.privacy_.sketch.given
+    for target_claim in (home.privacy_.target, model.privacy_.target):
+        assert (target_claim.unit, target_claim.adjacency) == (f"one {one}", adjacency)
+    every = PrivateMMDSummarizer.from_sketch(sketch, 20, n_synthetic=2000).privacy_
+    assert every.target.adjacency == adjacency
+    assert "target" not in every.badge
+    assert every.owners == sketch.privacy
 
 
 @pytest.mark.parametrize("n_select", [1, 8001])
@@ -251,6 +323,8 @@ def test_a_person_at_several_owners_composes(fitted):
     assert two.mechanism.mu == pytest.approx(mu * np.sqrt(2))
     assert "at most 2 owners" in two.given
     assert "is in two of the tables" not in two.given
+    assert "the target and the owners share no person" in two.given
+    assert "share no row" not in two.given
     assert fitted.privacy_.across(1).epsilon(1e-6) == pytest.approx(3.0, rel=1e-4)
 
 
@@ -258,7 +332,9 @@ def test_weights_of_the_owners_own_rows_leave_them_unprotected():
     X, y, owners, _ = rows_of()
     s = make(target_is_owners=True).fit(X, y, X_target=X[:300], owners=owners)
     assert s.privacy_.owners.epsilon(1e-6) == np.inf
+    assert s.privacy_.across(2).epsilon(1e-6) == np.inf
     assert s.privacy_.consumer.epsilon(1e-6) == pytest.approx(3.0, rel=1e-4)  # who knows these rows
+    assert "the row is not in the target" in s.privacy_.consumer.given
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])

@@ -307,6 +307,22 @@ def test_whole_numbers_are_answered_exactly():
     assert model.quantile("gain", [0.1, 0.5])._value.tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("step", [None, 1])
+@pytest.mark.parametrize("high", [100_000, 2_000_000, 10_000_000])
+def test_quantiles_of_a_wide_range_are_where_the_rows_are(step, high):
+    """512 steps of 10,000,000 are 20,000 wide: most quantiles of these incomes lie in the first."""
+    rng = np.random.default_rng(1)
+    incomes = np.where(rng.random(12_000) < 0.2, 0, rng.lognormal(9, 1, 12_000)).clip(0, 99_999)
+    incomes, levels = incomes.round()[:, None], [0.25, 0.5, 0.75, 0.95]
+    m2m = M2MEstimator(schema=[Numeric(0, high, step=step)], random_state=0, noise_seed=0)
+    found = m2m.fit(incomes).quantile(0, levels)
+    truth = np.quantile(incomes, levels)
+    np.testing.assert_allclose(np.asarray(found), truth, rtol=0.08)
+    ends = found.interval(0.999)
+    assert np.all((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
+    assert np.all(np.diff(ends, axis=1).ravel() < 0.9 * truth)
+
+
 @pytest.mark.parametrize("prior", ["uniform", "marginals"])
 def test_synthetic_points_lie_on_the_grid(prior):
     union = SketchUnion([HistogramSketcher(n_bins=10), RFFSketcher(20)])

@@ -39,10 +39,11 @@ from skdpsumm.privacy._mechanisms import Unprotected
 from skdpsumm.schema._reading import unwrap
 from skdpsumm.summaries import AskAll, Auction, MWEMRelease, Posted, Propose
 from skdpsumm.summaries._mmd import Embedding
-from skdpsumm.summaries._releases import NO_SHARED_ROW, GaussianMean
+from skdpsumm.summaries._releases import NONE_SHARED, GaussianMean
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsumm.privacy.PrivacyLeakWarning")
 PROTOCOLS = ["propose", "pool", "posted", "ask_all", "auction"]
+SHARED = NONE_SHARED.format("row")
 SMALL = {"n_select": 20, "n_components": 64, "gamma": 0.5, "random_state": 0, "noise_seed": 0}
 
 
@@ -461,10 +462,10 @@ def test_x_itself_as_target_counts_against_the_owners():
         for target in (table, Public(table)):
             claim = summarizer().fit(table, X_target=target).privacy_.owners
             assert claim.epsilon(1e-6) > 0.9
-            assert NO_SHARED_ROW not in claim.given
+            assert SHARED not in claim.given
     overlap = summarizer(target_is_owners=True).fit(X[:400], X_target=X.copy())
     assert overlap.privacy_.owners.epsilon(1e-6) > 0.9
-    assert NO_SHARED_ROW not in overlap.privacy_.owners.given
+    assert SHARED not in overlap.privacy_.owners.given
     assert model().fit(X, X[:, 0] > 1, X_target=X).privacy_.owners.epsilon(1e-6) > 0.9
 
 
@@ -490,8 +491,8 @@ def test_claims_and_charge_do_not_depend_on_which_rows_are_in_the_target(protoco
         s = summarizer(protocol=protocol, ledger=ledger, n_components=16, n_target=100)
         privacy = s.fit(X, X_target=make(X)).privacy_
         found.add((repr(privacy), repr([entry["mechanism"] for entry in ledger.entries()])))
-        assert (NO_SHARED_ROW in privacy.owners.given) == (protocol != "pool")
-        assert (NO_SHARED_ROW in privacy.target.given) == (protocol in ("posted", "ask_all"))
+        assert (SHARED in privacy.owners.given) == (protocol != "pool")
+        assert (SHARED in privacy.target.given) == (protocol in ("posted", "ask_all"))
     assert len(found) == 1
 
 
@@ -506,7 +507,7 @@ def test_x_itself_behind_a_scaler_has_to_be_said(routing):
         ).fit(X, y, X_target=X)
         claim = pipeline[-1].privacy_.owners
         assert (claim.epsilon(1e-6) > 0.9) == said
-        assert (NO_SHARED_ROW in claim.given) != said
+        assert (SHARED in claim.given) != said
 
 
 @pytest.mark.parametrize(

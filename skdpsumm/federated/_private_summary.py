@@ -6,7 +6,7 @@ so all parties make the same ones. The consumer draws and weighs at home::
 
     sketch = PrivateSketch.load("merged.sketch")
     model = M2MClassifier.from_sketch(sketch, target="income", X_target=rows)
-    chosen = PrivateMMDSummarizer.from_sketch(sketch, 500, target="income", X_target=rows)
+    chosen = PrivateMMDSummarizer.from_sketch(sketch, 500, X_target=rows)
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             StrOptions({*ETAS, "poisson"}),
             Interval(Real, -1, None, closed="neither"),
         ],
-        "scoring": [None, StrOptions(set(SCORES)), callable],
+        "scoring": [None, str, callable],
         "score_bounds": "no_validation",
         "holdout": [Interval(Real, 0, 1, closed="neither")],
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
@@ -474,6 +474,12 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
             )
         default = "accuracy" if is_classifier(self.estimator) else "neg_absolute_error"
         scoring: Any = default if self.scoring is None else self.scoring
+        if isinstance(scoring, str) and scoring not in SCORES:
+            raise ValueError(
+                f"scoring must be one of {sorted(SCORES)} or a function that scores one row, got "
+                f"{scoring!r}. What is released is a sum over rows, which an AUC is not: take the "
+                "log likelihood of a row, with score_bounds, where classes are rare."
+            )
         bounds = (0.0, 1.0) if scoring == "accuracy" else None
         bounds = bounds if self.score_bounds is None else self.score_bounds
         if bounds is None:

@@ -551,7 +551,7 @@ def _claim(mechanism: Claim, adjacency: str, unit: str) -> PrivacyGuarantee:
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a Mechanism or PrivacyGuarantee, got {mechanism!r}.")
     if unit not in UNITS:
-        raise ValueError(f"unit must be one of {UNITS}, got {unit!r}.")
+        raise ValueError(f'unit must be "row" or "group" (for persons), got {unit!r}.')
     return PrivacyGuarantee(mechanism, adjacency, unit=f"one {unit}")
 
 

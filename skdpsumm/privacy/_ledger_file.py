@@ -104,7 +104,7 @@ def checked_settings(
             f'accountant={accountant!r} needs delta > 0; set accountant="pure" for delta=0.'
         )
     if unit not in UNITS:
-        raise ValueError(f"unit must be one of {UNITS}, got {unit!r}.")
+        raise ValueError(f'unit must be "row" or "group" (for persons), got {unit!r}.')
     values = (float(epsilon), float(delta) + 0.0, str(adjacency), str(accountant), str(unit))
     return dict(zip(_SETTINGS, values, strict=True))
 

@@ -63,7 +63,10 @@ def _taken(column: Column, given: Any) -> tuple[Any, ...]:
     assert isinstance(column, Categorical)
     codes = {value: code for code, value in enumerate(column.categories)}
     if not listed or not all(_is_key(value) and value in codes for value in listed):
-        raise ValueError(f"{told(given)} must be a list of categories that the schema has.")
+        raise ValueError(
+            f"{told(given)} must be a list of categories that the schema has, such as "
+            f"[{column.categories[0]!r}]."
+        )
     return tuple(sorted({codes[value] for value in listed}))
 
 

@@ -364,7 +364,9 @@ class TableSchema:
         """Return the position of a column given by name or index."""
         if isinstance(key, str):
             if self.names is None or key not in self.names:
-                raise ValueError(f"{parameter} names column {key!r}, which the data do not have.")
+                raise ValueError(
+                    f"{parameter} names column {key!r}, which the data do not have{self._named()}."
+                )
             return self.names.index(key)
         if not (isinstance(key, Integral) and 0 <= int(key) < self.n_columns):
             raise ValueError(
@@ -372,6 +374,13 @@ class TableSchema:
                 f"the data have columns 0 to {self.n_columns - 1}."
             )
         return int(key)
+
+    def _named(self) -> str:
+        """Return which columns there are, the first of many, for errors."""
+        if self.names is None:
+            return ""
+        listed = ", ".join(map(repr, self.names[:_NAMED]))
+        return f"; they have {listed}" + (", ..." if self.n_columns > _NAMED else "")
 
     def name(self, j: int) -> str:
         """Return the name of column `j`, or ``x<j>``."""
@@ -750,6 +759,7 @@ def as_schema(given: Any) -> TableSchema | None:
 
 # What stands for a schema, and may be given by position in the place of another parameter.
 STANDS_FOR_SCHEMA = (TableSchema, Column, dict, list, tuple)
+_NAMED = 12  # columns that an error lists
 BY_NAME = "{0} takes {1} first: give the schema by name, {0}(schema=...)."
 
 

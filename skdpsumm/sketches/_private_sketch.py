@@ -285,8 +285,9 @@ class PrivateSketch:
         spread = f" +- {self.n_noise_std:.3g}" if self.n_noise_std else ""
         # Whoever holds a release, from a file or not, makes no further fits.
         privacy = replace(self.privacy, counted=True)
+        counts = "groups" if "max_rows_per_group='average'" in self.privacy.given else "rows"
         return (
-            f"<PrivateSketch of about {self.n_samples:,.0f}{spread} rows, "
+            f"<PrivateSketch of about {self.n_samples:,.0f}{spread} {counts}, "
             f"{self.schema.n_columns} columns:{self._told_parts()}\n  {privacy!r}>"
         )
 

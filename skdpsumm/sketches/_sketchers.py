@@ -737,6 +737,7 @@ class HistogramSketcher(BaseSketcher):
         "marginals": [Interval(Integral, 1, None, closed="left"), list, tuple],
     }
 
+    schema: Any = field(default=None, kw_only=False)  # first, as in `AdaptiveSketcher`
     n_bins: int = 100
     marginals: Any = 1
 

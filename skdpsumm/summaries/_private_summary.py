@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -16,9 +17,10 @@ from .._computing import silence, warn_caller
 from .._dask import PartitionSchema, compute, on_partitions, partitions, sound
 from ..features._histogram import HistogramMap
 from ..moments._base import TAKES_A_SKETCH, table_of
-from ..moments.inferring._points import systematic
+from ..moments.inferring._points import absent, systematic
 from ..moments.inferring._table_model import TableModel
 from ..moments.inferring._target import TargetEmbedding, unprotected_target
+from ..moments.learning._base import warn_of_invisible_inputs
 from ..privacy import PrivacyGuarantee, PureDP
 from ..privacy._compositions import compose
 from ..privacy._mechanisms import Unprotected
@@ -33,14 +35,16 @@ from ..sketches import PrivateSketch
 from ._mmd import made_gamma
 from ._owners import run_protocol
 from ._parties import rows_by_owner
-from ._releases import NO_SHARED_ROW, SummaryPrivacy
+from ._releases import NONE_SHARED, SummaryPrivacy
 from ._selection import exact_search
 from ._sketches import ReleaseSketch, SketchCurator, Sketches, SketchOwner, labelled_table
 
 _OWNERS = 20  # key of the seeds of owners' noise
 # Candidates for each row of a summary, drawn from the weighted rows.
 _CANDIDATES_A_ROW, _MOST_CANDIDATES = 8, 8_000
-_MOST_DRAWN = 10_000_000
+_MOST_DRAWN, _ENOUGH_DRAWN, _FEWEST_DRAWN = 10_000_000, 50_000, 1000
+# Of fewer rows of a target no column tells more than that.
+_FEWEST_TARGET = 10
 # Fewer synthetic rows of equal weight for each input of a model train none (`M2MClassifier`).
 _ROWS_AN_INPUT = 10
 GROUPS_IN_MEMORY = (
@@ -77,13 +81,18 @@ class PrivateSummaryPrivacy(SummaryPrivacy):
     @property
     def consumer(self) -> PrivacyGuarantee:
         """The guarantee of the owners' rows against the consumer, who knows the target anyway."""
-        return replace(self.released, against="consumer")
+        given = self.released.given
+        if self.owners.mechanism != self.released.mechanism:  # the target is the owners' own
+            one = self.released.unit.removeprefix("one ")
+            given = f"{given}; the {one} is not in the target, which the consumer has"
+        return replace(self.released, against="consumer", given=given)
 
     def across(self, n_owners: int) -> PrivacyGuarantee:
         """Return what is claimed for a person who has rows with so many owners at most.
 
         Ask it where a person may be with several owners: each of their releases tells of the
-        person, so they compose.
+        person, so they compose. Where the target is the owners' own, epsilon is infinite, as in
+        `owners`.
 
         Raises
         ------
@@ -92,27 +101,29 @@ class PrivateSummaryPrivacy(SummaryPrivacy):
         """
         if not isinstance(n_owners, Integral) or n_owners < 1:
             raise ValueError(f"n_owners must be a whole number of at least 1, got {n_owners!r}.")
-        own = self.released
+        own = self.owners
         unit = "the rows of one person, one with each owner"
         unit = unit if own.unit == "one row" else "the groups of one person, one with each owner"
-        given = "; ".join(
-            part for part in own.given.split("; ") if "is in two of the tables" not in part
-        )
+        facts = [part for part in own.given.split("; ") if "is in two of the tables" not in part]
+        apart = NONE_SHARED.format(own.unit.removeprefix("one "))
+        facts = [NONE_SHARED.format("person") if part == apart else part for part in facts]
+        facts.append(f"a person has such rows with at most {int(n_owners)} owners")
         return replace(
             own,
             mechanism=compose([own.mechanism] * int(n_owners)),
             unit=unit,
-            given=f"{given}; a person has such rows with at most {int(n_owners)} owners",
+            given="; ".join(facts),
         )
 
     @property
     def badge(self) -> str:
         """One line, for headings: the price of each claim, worst first."""
         neighbours = f"{self.owners.unit}, {self.owners.adjacency.replace('_', '-')}"
-        line = (
-            f"target: {self.target.price} where weights or models are passed on; rows of each "
-            f"owner: {self.owners.price} ({neighbours}), against everybody"
-        )
+        line = f"{self.owners.protects.removeprefix('the ')}: {self.owners.price} ({neighbours})"
+        line += ", against everybody"
+        if self.target.mechanism != PureDP(0.0):  # else there is none
+            passed_on = "where weights or models are passed on"
+            line = f"target: {self.target.price} {passed_on}; {line}"
         return f"SIMULATED, protects nobody: {line}" if self.owners.simulated else line
 
 
@@ -128,13 +139,20 @@ def state_claims(released: PrivacyGuarantee, target: str) -> PrivateSummaryPriva
     """
     if target == "none":
         nothing = PrivacyGuarantee(
-            PureDP(0.0), protects="the target", unit=released.unit, given="that there is none"
+            PureDP(0.0),
+            released.adjacency,
+            protects="the target",
+            unit=released.unit,
+            given="that there is none",
         )
         return PrivateSummaryPrivacy(nothing, released, released=released)
-    owners = replace(released, given=f"{released.given}; {NO_SHARED_ROW}")
+    # A group with other rows in the target than with an owner is as unprotected as a shared row.
+    apart = NONE_SHARED.format(released.unit.removeprefix("one "))
+    owners = replace(released, given=f"{released.given}; {apart}")
     if target == "owners'":
         owners = replace(released, mechanism=Unprotected(_OWN_ROWS))
-    return PrivateSummaryPrivacy(unprotected_target(released.unit), owners, released=released)
+    unprotected = unprotected_target(released.unit, released.adjacency)
+    return PrivateSummaryPrivacy(unprotected, owners, released=released)
 
 
 @dataclass(frozen=True, repr=False)
@@ -422,8 +440,10 @@ def drawn_and_weighted(
     """Draw rows of the graphical model of a sketch, and weight them to match a target."""
     model = TableModel(sketch, table_of(sketch), n_points=n_synthetic, rng=seed)
     rows = model.sample(n_synthetic, np.random.default_rng(seed))
+    if label is not None and model.schema.missing(label):  # of which nothing is learnt
+        rows = rows[~absent(model.schema, rows[:, label], label)]
     if target is None:
-        return Drawn(rows, np.full(n_synthetic, 1 / n_synthetic), float(n_synthetic), False)
+        return Drawn(rows, np.full(len(rows), 1 / len(rows)), float(len(rows)), False)
     embedding = TargetEmbedding.of(target, inputs)
     own = _inputs_of(rows, label)
     weights = embedding.weights(own)
@@ -473,21 +493,43 @@ def from_release(
             "are drawn from the table that it describes. For features, take M2MClassifier or "
             "M2MRegressor.from_sketch."
         )
-    label = None if target is None else table.index(target, "target")
+    X_target = unwrap(X_target)
+    label = _label(table, X_target) if target is None else table.index(target, "target")
+    if label is not None and table.n_columns == 1:
+        raise ValueError("The sketch has no column but the label: leave target out.")
     inputs = table.take([j for j in range(table.n_columns) if j != label])
-    protocol = Sketches(n_synthetic=parameters.pop("n_synthetic"))
+    if inputs.names is not None:  # the label and others may stand beside them in the target
+        own = dict(zip(inputs.names, inputs.columns, strict=True))
+        inputs = TableSchema(own, extra_columns="drop").ruling_out(inputs.impossible)
+    known = None if label is None else table.columns[label]
+    protocol = Sketches(label=known, n_synthetic=parameters.pop("n_synthetic"))
     summarizer = kind(n_select, protocol=protocol, schema=inputs, **parameters)
     summarizer._validate_params()
     summarizer._check_parameters()
     summarizer.n_features_in_ = inputs.n_columns
     if inputs.names is not None:
         summarizer.feature_names_in_ = np.array(inputs.names, dtype=object)
-    rows = None if X_target is None else _target_rows(summarizer, unwrap(X_target), inputs)
+    rows = None if X_target is None else _target_rows(summarizer, X_target, inputs)
     claims = state_claims(sketch.privacy, kind_of_target(summarizer, rows))
     summarizer.sketch_ = sketch
     _summarize(summarizer, claims, inputs, label, rows)
     warn_of_reach(summarizer, inputs, rows)
+    if label is not None:
+        warn_of_invisible_inputs(sketch, table, label, "auto", graphical=True)
     return summarizer
+
+
+def _label(table: TableSchema, X_target: Any) -> int | None:
+    """Return the one column that a target lacks: by its name, or the last one; None for others."""
+    named = getattr(X_target, "columns", None)
+    if named is not None and table.names is not None:
+        known = set(named)
+        lacking = [j for j, name in enumerate(table.names) if name not in known]
+        return lacking[0] if len(lacking) == 1 else None
+    last = table.n_columns - 1
+    with suppress(ValueError):  # rows of unequal length, which are refused later
+        return last if X_target is not None and np.shape(X_target)[1:] == (last,) else None
+    return None
 
 
 def kind_of_target(summarizer: Any, rows: Any) -> str:
@@ -547,8 +589,24 @@ def warn_of_reach(summarizer: Any, inputs: TableSchema, target: Any) -> None:
     """Warn where the merged sketch has few rows like the target's, or none."""
     if target is None:
         return
+    if len(target) < _FEWEST_TARGET:
+        warn_caller(
+            f"Give more rows as X_target: of fewer than {_FEWEST_TARGET} the sampling error is so "
+            "large that the summary hardly follows them.",
+            UserWarning,
+        )
     worth, n_inputs = summarizer.effective_sample_size_, inputs.n_encoded
-    if not (summarizer._out_of_reach or worth < _ROWS_AN_INPUT * (n_inputs + 1)):
+    asked = summarizer._made_protocol().n_synthetic
+    least = _ROWS_AN_INPUT * (n_inputs + 1)
+    if not (summarizer._out_of_reach or worth < least):
+        return
+    too_few = not summarizer._out_of_reach and worth * _ENOUGH_DRAWN >= least * asked
+    if asked < _FEWEST_DRAWN or (asked < _ENOUGH_DRAWN and too_few):
+        warn_caller(
+            f"Raise n_synthetic={asked}: so few rows are worth {worth:.0f} of equal weight "
+            f"(effective_sample_size_), for {n_inputs} inputs of a model.",
+            UserWarning,
+        )
         return
     few = "no" if summarizer._out_of_reach else "few"
     warn_caller(

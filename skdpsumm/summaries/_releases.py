@@ -359,8 +359,7 @@ class OwnerValueRelease:
         return dict(zip(self._values, noisy.tolist(), strict=True))
 
 
-NO_SHARED_ROW = "the target and the owners share no row"
-_NO_SHARED_GROUP = "the target and the owners share no group"
+NONE_SHARED = "the target and the owners share no {}"
 _ONE_OWNER = ", and that no group has rows of two owners"
 
 
@@ -419,7 +418,7 @@ class SummaryPrivacy:
         if self.h2 is not None:
             parts["owners, h2 alone"] = self.h2
         lines = [f"{name}: {claim!r}" for name, claim in parts.items()]
-        return "<SummaryPrivacy\n" + "\n".join(lines) + ">"
+        return f"<{type(self).__name__}\n" + "\n".join(lines) + ">"
 
 
 def _given_of_groups(terms: Terms) -> str:
@@ -451,7 +450,7 @@ def state_privacy(
     protects = "the rows of other owners"
 
     def apart(mechanism: Mechanism) -> str:
-        shared = NO_SHARED_ROW if terms.unit == "one row" else _NO_SHARED_GROUP
+        shared = NONE_SHARED.format(terms.ledger_unit)
         return "" if mechanism == everything else f", and that {shared}"
 
     def whole(mechanism: Mechanism) -> str:

@@ -101,7 +101,8 @@ class PrivateMMDSummarizer(PrivateFit, BaseEstimator):
 
     You are a consumer with a few rows D_v of the population that you care about. K owners hold
     many rows of other populations. A curator whom all trust chooses p of their rows, so that the
-    maximum mean discrepancy (MMD) to D_v is small. Holds private data once fitted.
+    maximum mean discrepancy (MMD) to D_v is small. Holds private data once fitted, but for
+    synthetic rows ("sketches") without a target.
 
     Parameters
     ----------
@@ -333,27 +334,31 @@ default="propose"
     ):
         """Return a summarizer of a release: synthetic rows that match a target, at home.
 
-        Owners who merged their sketches elsewhere (over Flower, for example) need no more: whoever
-        holds the sum and some rows of their own draws and weighs here. It costs no privacy of the
-        rows that were sketched, if none of them is a row of the target.
+        Owners who merged their sketches elsewhere (over Flower, for example) are not asked again:
+        anyone with the merged sketch and some rows of their own draws and reweights rows here. It
+        costs no privacy of the rows that were sketched, if none of them is a row of the target.
 
         Parameters
         ----------
         sketch : PrivateSketch
-            The release, of one owner or merged, that counts cells: of `AdaptiveSketcher` or
-            `HistogramSketcher`. Its schema is that of the rows.
+            The release, of one owner or merged, that counts cells: of `AdaptiveSketcher`,
+            `HistogramSketcher` or ``protocol="sketches"``. Its schema is that of the rows.
         n_select : int, default=100
-            p, how many rows to choose. The default is that of the constructor.
+            p, how many rows to choose. The default is that of the constructor. They have equal
+            weights: train on them without `sample_weight`. From 8,000 on, rows may repeat.
         X_target : array-like or frame of shape (m, n_features), default=None
-            Rows of the population that you care about, without labels. None, for when you have no
-            other, matches the population that was sketched.
+            Rows of the population that you care about, without labels; columns that the sketch does
+            not have are left out. None, as you may have no such rows, follows the population that
+            was sketched.
         target : int or str, default=None
-            Number or name of the column that is the label: it is `y_`, and `X_target` lacks it.
-            None is no label, as the choice needs none.
+            Number or name of the column that is the label, and becomes `y_`. None is the one column
+            that `X_target` lacks (the last one, if columns have no names), as targets have no
+            labels. Where it lacks none, or there is no `X_target`, nothing is a label.
         gamma, target_is_owners, random_state :
             As in the constructor.
         n_synthetic : int, default=50_000
-            As in `Sketches`.
+            Rows that are drawn from the sketch and reweighted, to choose the summary among them; at
+            least `n_select`. The default is large, as they cost nothing but time.
 
         Returns
         -------
@@ -369,7 +374,9 @@ default="propose"
         Warns
         -----
         UserWarning
-            If the sketch has few or no rows like those of `X_target`.
+            If the sketch has few or no rows like those of `X_target`, or that has few rows.
+        AnswerWarning
+            If the sketch does not tell how the label goes with most columns.
 
         Examples
         --------
@@ -383,7 +390,7 @@ default="propose"
         >>> sketch = AdaptiveSketcher(schema, random_state=0).fit(people).sketch_
         >>> mine = pd.DataFrame({"age": rng.uniform(60, 90, 300)})
         >>> summary = PrivateMMDSummarizer.from_sketch(
-        ...     sketch, 200, X_target=mine, target="retired", random_state=0)
+        ...     sketch, 200, X_target=mine, random_state=0)
         >>> bool(summary.X_.age.mean() > 70), bool((summary.y_ == "yes").mean() > 0.7)
         (True, True)
         >>> summary.privacy_.target.epsilon()
@@ -404,7 +411,7 @@ default="propose"
         ----------
         X : array-like, frame, Dask array or Dask frame, of shape (n_samples, n_features)
             The rows of all owners. The partitions of a Dask collection are owners, named 0, 1, ...
-            ("propose" and "pool" only); they answer where they are.
+            ("propose", "pool" and "sketches" only); they answer where they are.
         y : array-like of shape (n_samples,), default=None
             Labels, one for each row of X. They play no part in the choice. With "sketches" they are
             sketched with X; of a Dask collection, give a Dask series or array. None is no labels,
@@ -536,7 +543,10 @@ default="propose"
 
     @property
     def holds_private_data(self) -> bool:
-        """True once fitted: which rows were chosen, and from whom, is private."""
+        """True once fitted, but for synthetic rows without a target.
+
+        Which rows were chosen, and from whom, is private; so are the rows of a target.
+        """
         of_target = getattr(self, "privacy_", None) is not None and self.privacy_.target
         return hasattr(self, "sample_indices_") or bool(of_target and of_target.epsilon() == np.inf)
 

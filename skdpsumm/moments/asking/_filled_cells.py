@@ -67,12 +67,15 @@ class Inside:
         place.
     piece_shares : ndarray of shape (n_pieces,)
         Of each piece in its cell.
+    masses : ndarray of shape (n_atoms,)
+        Share of the rows in each atom.
     in_cells : ndarray of shape (n_cells,)
         Variance of the mean place of a cell's rows, in units of that of a single row.
     """
 
     def __init__(self, model: TableModel, j: int):
         column = self.column = model.cells[j]
+        self.step = model.schema.step(j)
         shares = np.maximum(model.table((j,)), 0.0)
         noise = model.noise_variance((j,), np.eye(column.n_cells))
         spread = np.zeros(column.n_cells) if noise is None else np.sqrt(noise)
@@ -80,6 +83,7 @@ class Inside:
         self.cell_of_piece = np.zeros(piece.max() + 1, np.int64)
         self.cell_of_piece[piece] = cell
         self.piece_shares: Floats = np.bincount(piece, column.shares).astype(np.float64)
+        self.masses: Floats = shares[cell] * column.shares
         self.exact = self._exact(model, j)
         self.crowded = np.zeros(len(self.piece_shares))
         if column.edges is not None:
@@ -101,7 +105,7 @@ class Inside:
         return np.hypot(shares[cell] * of_shape, spread[cell] * self.piece_shares)
 
     def _exact(self, model: TableModel, j: int) -> NDArray[np.bool_]:
-        column, step = self.column, model.schema.step(j)
+        column, step = self.column, self.step
         exact = np.ones(column.n_atoms, np.bool_)
         if column.edges is not None:
             single = np.zeros(column.n_present, np.bool_)
@@ -121,18 +125,25 @@ class Inside:
         loose = np.where(self.exact, 0.0, column.shares**4 / PLACES)
         return np.minimum(12 * between + np.bincount(cell, loose, column.n_cells), 1.0)
 
-    def places(self, low: float, high: float) -> tuple[Floats, Floats]:
-        """Return the ends of all pieces, and those where many rows may be at one value.
+    def places(self, low: float, high: float, n_ends: int) -> tuple[Floats, Floats]:
+        """Return last values of atoms, and the pieces with many rows at one value, perhaps.
 
-        These are pieces that are crowded, and such as are cut out of a range for that.
+        These are pieces that are crowded, and such as are cut out of a range for that. Of more than
+        `n_ends` atoms those are taken that end another such part of the rows.
         """
-        column = self.column
+        column, half = self.column, (self.step or 0.0) / 2
         assert column.edges is not None
         first = np.flatnonzero(np.diff(column.piece_of_atom[: column.n_present], prepend=-1))
-        ends = np.clip(np.append(column.edges[first], column.edges[-1]), low, high)
-        spans = np.column_stack([ends[:-1], ends[1:]])
+        ends = np.append(column.edges[first], column.edges[-1])
+        # Edges of whole numbers lie between two of them.
+        spans = np.clip(np.column_stack([ends[:-1] + half, ends[1:] - half]), low, high)
         crowded = self.crowded[: len(spans)] > 0
-        return ends, spans[crowded | (np.diff(ends) < _NARROW * (high - low))]
+        narrow = np.diff(ends) < _NARROW * (high - low)
+        lasts = np.clip(column.edges[1:] - half, low, high)
+        if len(lasts) > n_ends:
+            part = np.floor(n_ends * np.cumsum(self.masses[: len(lasts)]) / self.masses.sum())
+            lasts = lasts[np.diff(part, prepend=0) > 0]
+        return lasts, spans[crowded | narrow]
 
     @property
     def is_exact(self) -> bool:

@@ -566,8 +566,9 @@ class StatisticsMixin:
     ) -> Estimate:
         """Return quantiles of a column, such as its median.
 
-        The column's CDF is inverted on 512 steps of its range. If the column has a step, its
-        quantiles are among its values, exactly so if it has at most 513. Then `std_error` may be 0,
+        The column's CDF is inverted on 512 steps of its range, and where bins of the release end.
+        If the column has a step, its quantiles are among its values, exactly so if it has at most
+        513. Then `std_error` may be 0,
         where no likely error moves the answer to another value, as for most medians of whole
         numbers. The ends of `interval` are values, too.
 
@@ -638,9 +639,10 @@ class StatisticsMixin:
         (low, high), schema = self._bound(j), self._asked
         grid = np.unique(schema.on_grid(np.linspace(low, high, n_steps + 1), j))
         places = np.zeros((0, 2))
-        if self._model_answers is not None and schema.step(j) is None:
-            ends, places = self._model_answers.inside(j).places(low, high)
-            grid = np.union1d(grid, ends)
+        if self._model_answers is not None and len(grid) != schema.n_values(j):
+            # Between the ends of atoms a CDF is straight, and most of a wide range may be empty.
+            ends, places = self._model_answers.inside(j).places(low, high, n_steps)
+            grid = np.unique(schema.on_grid(np.union1d(grid, ends), j))
         exact = len(grid) == schema.n_values(j)
         # Of a continuous column nothing lies at the lower bound.
         first = 0 if schema.step(j) is not None else 1

@@ -72,10 +72,11 @@ def _target_map(schema: TableSchema) -> HistogramMap:
     return HistogramMap.build(schema, _N_BINS, [(j,) for j in range(schema.n_columns)])
 
 
-def unprotected_target(unit: str = "one row") -> PrivacyGuarantee:
+def unprotected_target(unit: str = "one row", adjacency: str = "add_remove") -> PrivacyGuarantee:
     """Return what is claimed for the rows of a target that weights follow: nothing."""
     return PrivacyGuarantee(
         Unprotected(UNPROTECTED),
+        adjacency,
         protects="the target",
         against=(
             "whoever receives the weighted rows or a model trained on them; nobody else learns "

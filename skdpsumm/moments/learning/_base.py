@@ -226,7 +226,7 @@ class BaseImplicitM2M(MetaEstimatorMixin, BaseM2M):
         -----
         AnswerWarning
             If the release shows that the model is weak: for most inputs, the sketch does not tell
-            how the target depends on them (docs/m2m.md), or noise drowns it.
+            how the target depends on them (docs/m2m.md), or noise drowns even the number of rows.
         UserWarning
             If `effective_sample_size_` is small, or if the sketch has few or no rows like those of
             `X_target`.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from ...privacy import PrivacyGuarantee
 from ..inferring._target import unprotected_target
 
-# Weights follow the target's rows without noise, so one that was sketched, too, is unprotected.
-_APART = "the target and the rows that were sketched share no row"
+# Weights follow the target's rows without noise, so what was sketched, too, is unprotected.
+_APART = "the target and the rows that were sketched share no {}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -19,7 +19,7 @@ class TargetedPrivacy:
     ----------
     sketch : PrivacyGuarantee
         Of the rows that were sketched. Weighting costs them nothing more, given that none of them
-        is a row of the target.
+        is a row of the target; where groups are protected, that no group has a row in it.
     target : PrivacyGuarantee
         Of the target's rows: epsilon is infinite against whoever receives the model.
     """
@@ -30,7 +30,8 @@ class TargetedPrivacy:
     @classmethod
     def of(cls, sketch: PrivacyGuarantee) -> TargetedPrivacy:
         """Return the claims of a model that was trained from a release, for a target's rows."""
-        return cls(replace(sketch, given=f"{sketch.given}; {_APART}"))
+        given = f"{sketch.given}; {_APART.format(sketch.unit.removeprefix('one '))}"
+        return cls(replace(sketch, given=given), unprotected_target(sketch.unit, sketch.adjacency))
 
     @property
     def badge(self) -> str:
