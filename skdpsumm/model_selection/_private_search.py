@@ -96,7 +96,7 @@ class PrivateSearchCV(DelegatingMixin, PrivateFit, MetaEstimatorMixin, BaseEstim
     expected_trials : float, default=10
         E[K], how many candidates are tried on average. It must be above 1. With the default
         `distribution`, more trials cost little privacy and much time: the default of 10 takes about
-        as long as ten fits.
+        as long as ten fits, now and then several times that.
     distribution : {"logarithmic", "geometric", "poisson"} or float, default="logarithmic"
         The law of K. The default is the cheapest of the three at the default `expected_trials`.
         "poisson" varies least, and is cheap for few trials only. If its K is 0, the result is the
