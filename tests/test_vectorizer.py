@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import config_context
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -268,7 +268,9 @@ def fitted(model, X, **more):
 def test_a_schema_inside_is_a_vectorizer_before(name):
     learner = LEARNERS[name]
     has_hats = learner.kernel == "linear" and learner.feature_map == "auto"
-    vectorizer = PublicVectorizer(SCHEMA, n_knots=6 if has_hats else 0)
+    vectorizer = PublicVectorizer(
+        SCHEMA, n_knots=6 if has_hats else 0, interactions=has_hats and is_classifier(learner)
+    )
     behind = make_pipeline(vectorizer, clone(learner).set_params(**SETTINGS))
     inside = clone(LEARNERS[name]).set_params(schema=SCHEMA, **SETTINGS)
     one, other = (fitted(model, TABLE).predict(TABLE[:50]) for model in (behind, inside))
@@ -285,7 +287,8 @@ def test_public_rows_are_read_as_rows_are(kernel):
     public = pd.DataFrame(raw(60, seed=1))
     inside = clone(model).set_params(schema=SCHEMA).fit(TABLE, Y, X_public=Public(public))
     with config_context(enable_metadata_routing=True):
-        vectorizer = PublicVectorizer(SCHEMA, n_knots=6 if kernel == "linear" else 0)
+        linear = kernel == "linear"
+        vectorizer = PublicVectorizer(SCHEMA, n_knots=6 if linear else 0, interactions=linear)
         behind = make_pipeline(vectorizer, model)
         behind.transform_input = ["X_public"]
         behind.fit(TABLE, Y, X_public=public)
@@ -479,4 +482,119 @@ def test_wide_tables_of_numbers_have_no_hats():
     wide = TDILClassifier(schema=(0, 1)).fit(X, y)
     assert wide.predictor_.space.n_features == 65
     narrow = TDILClassifier(schema=(0, 1)).fit(X[:, :2], y)
-    assert narrow.predictor_.space.n_features == 2 * 7 + 1
+    assert narrow.predictor_.space.n_features == 2 * 7 + 1 + 3 * 4
+
+
+# ---- interactions
+
+
+NUMBERS_ALONE = [(0, 1)] * 3
+
+
+def waves(u, k):
+    """Return the point of order k of a number of [-1, 1], as the documentation has it."""
+    return np.array([np.cos(k * np.pi * u / 2), np.sin(k * np.pi * u / 2)])
+
+
+def test_interactions_are_products_of_points_of_the_circle():
+    X = np.random.default_rng(0).uniform(0, 1, (50, 3))
+    vectorizer = PublicVectorizer(NUMBERS_ALONE, interactions=True).fit(X)
+    found = vectorizer.transform(X)
+    u = 2 * X - 1
+    wanted = [
+        np.einsum("an,bn->nab", waves(u[:, a], j), waves(u[:, b], k)).reshape(len(X), 4)
+        for j, k in ((1, 1), (1, 2), (2, 1))
+        for a, b in ((0, 1), (0, 2), (1, 2))
+    ]
+    # Half of the squares of three of four entries, shared by nine points.
+    np.testing.assert_allclose(found[:, 4:], np.hstack(wanted) * np.sqrt(3 / 4 / 2 / 9), atol=1e-9)
+    np.testing.assert_allclose(found[:, :3], u / np.sqrt(8), atol=1e-9)
+    np.testing.assert_allclose(found[:, 3], 0.5, atol=1e-9)
+    names = list(vectorizer.get_feature_names_out())
+    assert len(names) == len(set(names)) == found.shape[1]
+    assert names[3:6] == ["constant", "x0_cos1_x1_cos1", "x0_cos1_x1_sin1"]
+    assert names[-1] == "x1_sin2_x2_sin1"
+
+
+@given(st.lists(KINDS, min_size=1, max_size=6), st.integers(0, 6), st.integers(0, 2**32 - 1))
+def test_vectors_with_interactions_are_no_longer_than_one_and_come_back(columns, n_knots, seed):
+    schema, rng = TableSchema(columns), np.random.default_rng(seed)
+    cells = np.empty((20, len(columns)), object)
+    for j, column in enumerate(columns):
+        if isinstance(column, Categorical):
+            known = [*column.categories]
+        else:
+            known = [column.low, column.high, 1e300, -1e300, rng.uniform(column.low, column.high)]
+        known += [None] * column.missing
+        cells[:, j] = [known[k] for k in rng.integers(len(known), size=20)]
+    plain = PublicVectorizer(schema, n_knots=n_knots).fit(cells)
+    beside = PublicVectorizer(schema, n_knots=n_knots, interactions=True).fit(cells)
+    vectors = beside.transform(cells)
+    assert np.sum(np.square(vectors.astype(np.longdouble)), axis=1).max() <= 1
+    assert vectors.shape[1] == len(beside.get_feature_names_out())
+    one, other = beside.inverse_transform(vectors), plain.inverse_transform(plain.transform(cells))
+    for j in range(len(columns)):
+        if isinstance(columns[j], Categorical):
+            assert (one[:, j] == other[:, j]).all()
+        else:
+            size = columns[j].high - columns[j].low
+            np.testing.assert_allclose(
+                one[:, j].astype(float), other[:, j].astype(float), atol=1e-9 * size
+            )
+
+
+@pytest.mark.parametrize("name", ADVERSARIES)
+def test_one_row_more_changes_no_interaction_of_another(name):
+    row = dict(zip(TABLE.columns, TABLE.iloc[0], strict=True)) | ADVERSARIES[name]
+    table = pd.concat([pd.DataFrame([row]), TABLE], ignore_index=True)
+    vectorizer = PublicVectorizer(SCHEMA, n_knots=6, interactions=True).fit(TABLE)
+    whole = vectorizer.transform(TABLE)
+    assert vectorizer.transform(table)[1:].tobytes() == whole.tobytes()
+    alone = np.vstack([vectorizer.transform(TABLE.iloc[[i]]) for i in range(70)])
+    assert alone.tobytes() == whole[:70].tobytes()
+    order = np.random.default_rng(1).permutation(N)
+    assert vectorizer.transform(TABLE.iloc[order]).tobytes() == whole[order].tobytes()
+
+
+@pytest.mark.parametrize(("n_columns", "n_orders"), [(2, 3), (10, 3), (11, 1), (17, 1), (18, 0)])
+def test_many_numbers_have_few_interactions_or_none(n_columns, n_orders):
+    X = np.random.default_rng(1).uniform(0, 1, (5, n_columns))
+    plain = PublicVectorizer((0, 1)).fit_transform(X)
+    beside = PublicVectorizer((0, 1), interactions=True).fit_transform(X)
+    n_products = n_orders * 4 * n_columns * (n_columns - 1) // 2
+    assert beside.shape[1] == plain.shape[1] + n_products
+    if not n_products:
+        assert np.array_equal(plain, beside)
+
+
+def test_interactions_are_of_classifiers_without_pure_dp():
+    X = np.random.default_rng(1).uniform(0, 1, (50, 2))
+    y = np.arange(50) % 2
+
+    def n_features(learner):
+        return learner.set_params(schema=(0, 1)).fit(X, y).predictor_.space.n_features
+
+    assert n_features(TDILClassifier()) == 15 + 12
+    assert n_features(TDILClassifier(epsilon=np.inf)) == 15 + 12
+    assert n_features(TDILClassifier(mechanism="objective")) == 15 + 12
+    assert n_features(TDILClassifier(delta=0.0)) == 15
+    assert n_features(TDILClassifier(feature_map=None)) == 3
+    assert n_features(TDILRegressor(y_bounds=(0, 1))) == 15
+
+
+def test_interactions_learn_what_no_sum_of_curves_can():
+    """Two numbers on the same side or not: either alone tells nothing."""
+    X = np.random.default_rng(2).uniform(0, 1, (6000, 4))
+    y = (X[:, 0] > 0.5) ^ (X[:, 1] > 0.5)
+    model = TDILClassifier(schema=(0, 1), noise_seed=0).fit(X[:5000], y[:5000])
+    assert model.score(X[5000:], y[5000:]) > 0.85
+    alone = make_pipeline(
+        PublicVectorizer((0, 1), n_knots=6), TDILClassifier(noise_seed=0, fit_intercept=True)
+    )
+    assert alone.fit(X[:5000], y[:5000]).score(X[5000:], y[5000:]) < 0.6
+
+
+def test_two_values_have_no_interactions():
+    schema = [Numeric(0, 1, step=1), (0, 1), (0, 1)]
+    names = PublicVectorizer(schema, interactions=True).fit([[0, 0, 0]]).get_feature_names_out()
+    assert all(name.startswith("x1_") for name in names[4:])

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, is_regressor
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -28,7 +28,13 @@ from ..schema._groups import Groups
 from ..schema._reading import ReadRows, beside_X, unwrap, validate_table
 from ..schema._schema import TableSchema, allowed, as_schema, public_points
 from ..schema._sparse import SparseRows
-from ..schema._vectorizer import keeps_zero, n_splines, vectorize, vectorize_sparse
+from ..schema._vectorizer import (
+    Interactions,
+    keeps_zero,
+    n_splines,
+    vectorize,
+    vectorize_sparse,
+)
 from ._public_points import MOST_COLUMNS, even_points, warn_of_blindness, warn_of_isolation
 from .erm._feature_space import FeatureSpace
 from .erm._kernel_space import KERNELS, WITH_WIDTH, KernelSpace, PolynomialKernel, PrecomputedSpace
@@ -102,16 +108,27 @@ class _Reading(NamedTuple):
         """Return cells that were read for a learner as its rows, each by itself."""
         if self.schema is None:
             return cells
-        table = self.of_table(model)
-        splines = self.wants_splines and n_splines(table, _N_KNOTS) <= _MOST_HATS
+        table, n_knots = self.of_table(model), self._n_knots(model)
         if isinstance(cells, SparseRows):
-            if splines and n_splines(table, _N_KNOTS):
+            if n_knots and n_splines(table, n_knots):
                 raise ValueError(
                     "With sparse X, zero must stay zero, and feature_map='auto' makes new numbers "
                     "of each: set feature_map=None, or leave the schema out."
                 )
             return vectorize_sparse(table, cells)
-        return vectorize(table, cells, lowest=self.lowest, n_knots=_N_KNOTS if splines else 0)
+        return vectorize(table, cells, lowest=self.lowest, n_knots=n_knots)
+
+    def interactions(self, model: BaseKernelLearner) -> Interactions | None:
+        """Return the products that go beside a learner's vectors, if there are any."""
+        n_knots = self._n_knots(model)
+        return Interactions.of(self.of_table(model), n_knots) if n_knots else None
+
+    def _n_knots(self, model: BaseKernelLearner) -> int:
+        """Return how many hats each number has."""
+        if self.schema is None or not self.wants_splines:
+            return 0
+        few = n_splines(self.of_table(model), _N_KNOTS) <= _MOST_HATS
+        return _N_KNOTS if few else 0
 
     @property
     def keeps_zero(self) -> bool:
@@ -173,8 +190,9 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
 
         The default matters for the linear kernel with a schema. It makes the function piecewise
         linear in each number, by six hats at even knots (or at the `edges` of the column), unless
-        that would be more than 256 hats in all. With 1,000 rows or more, shape is worth far more
-        than its noise (docs/learners.md). None uses the numbers alone.
+        that would be more than 256 hats in all. Classifiers get products of every two of up to 17
+        numbers as well, unless delta is 0. With 1,000 rows or more, shape is worth far more than
+        its noise (docs/learners.md). None uses the numbers alone.
     norm_bound : float, default=1.0
         Largest norm of a row. Longer rows are clipped ("linear", "poly"), and features are scaled
         down to it (`feature_map`, your own and precomputed kernels). The other kernels are bounded
@@ -581,6 +599,16 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
         is_pure = self.delta == 0 and self.epsilon != np.inf
         return self._chosen_mechanism().narrowed(space, public, is_pure=is_pure)
 
+    @property
+    def _has_interactions(self) -> bool:
+        """Whether products stand beside numbers, where there are hats.
+
+        Not under pure DP, where noise grows with the number of features. And not for numbers:
+        halving the part of the hats cost R^2 0.07 on Friedman's function at epsilon 1, and more
+        with fewer rows.
+        """
+        return is_classifier(self) and self.delta > 0
+
     def _bounded(self, problem: Problem, groups: Groups) -> Problem:
         """Return the problem of the rows of each group that stay, or of rows with shares."""
         if self._averages_groups:
@@ -776,6 +804,8 @@ class BaseKernelLearner(PrivateFit, BaseEstimator):
             return PrecomputedSpace.split(X, X_public, norm_bound, intercept)
         if self._is_explicit:
             own = self._transformer
+            if own is None and self._has_interactions:
+                own = self._reading.interactions(self)
             space: Space = FeatureSpace.of(
                 own, n_columns, norm_bound, intercept, seed, is_sparse=isinstance(X, SparseRows)
             )

@@ -29,6 +29,7 @@ from ..._linear_systems import (
 )
 from ...features._row_alone import dense, map_rows
 from ...schema._sparse import SparseRows
+from ...schema._vectorizer import Interactions
 from ._kernel_solver import solve_shifted
 from ._losses import Floats, Loss
 from ._newton import (
@@ -73,7 +74,7 @@ class FeatureSpace(Space):
 
     Parameters
     ----------
-    transformer : fitted transformer or None
+    transformer : fitted transformer, Interactions or None
         None takes the columns themselves.
     n_columns : int
         Number of columns of the table.
@@ -100,10 +101,13 @@ class FeatureSpace(Space):
     ):
         self.transformer, self.norm_bound, self.intercept = transformer, norm_bound, intercept
         self.radius = math.hypot(norm_bound, intercept)
+        ours = isinstance(transformer, Interactions)
         # A function of the user's, which may fail on a row.
-        self.is_users = transformer is not None
-        self.is_whole_ball = transformer is None and not intercept
-        self._n_mapped = self._try_out(n_columns) if self.is_users else n_columns
+        self.is_users = transformer is not None and not ours
+        self.is_whole_ball = not self.is_users and not intercept
+        self._n_mapped = n_columns if transformer is None else self._try_out(n_columns)
+        # Those that cost time: our products of two columns pay for theirs.
+        self.n_costly = n_columns if ours else self._n_mapped
         self.n_features = self._n_mapped + bool(intercept)
         self.entry_error = (self.n_features + 4) * UNIT
         self.is_wide = is_sparse and not self.is_users and self.n_features > MOST_SOLVED
@@ -130,7 +134,7 @@ class FeatureSpace(Space):
         is_sparse: bool = False,
     ) -> FeatureSpace:
         """Return the space of a transformer, which is fitted here, on a public row of zeros."""
-        if feature_map is not None:
+        if feature_map is not None and not isinstance(feature_map, Interactions):
             feature_map = clone(feature_map)
             for name, value in feature_map.get_params().items():
                 if value is None and (name == "random_state" or name.endswith("__random_state")):
@@ -148,7 +152,7 @@ class FeatureSpace(Space):
             X = X.with_values(np.clip(X.values, -LARGEST, LARGEST))
         else:
             X = np.clip(np.asarray(X, dtype=np.float64), -LARGEST, LARGEST) + 0.0  # -0.0 is 0.0
-        values = zero_where_undefined(self._mapped(X)) if self.is_users else X
+        values = self._mapped(X)
         values = clip_rows(values, self.norm_bound)
         if not self.intercept:
             return values
@@ -160,10 +164,12 @@ class FeatureSpace(Space):
         features = self.features(X)
         return features.toarray() if isinstance(features, SparseRows) else features
 
-    def _mapped(self, X: Any) -> Floats:
+    def _mapped(self, X: Any) -> Any:
+        if not self.is_users:
+            return X if self.transformer is None else self.transformer.transform(X)
         values, taken = map_rows([self.transformer], X, self._n_mapped)
         if taken.all():
-            return values
+            return zero_where_undefined(values)
         raise ValueError(
             "feature_map fails on a row of the table, and must take any row of finite numbers: "
             "give a schema, which clips them to public ranges, or let it ignore what it does not "

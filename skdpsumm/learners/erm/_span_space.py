@@ -54,7 +54,7 @@ class SpanSpace(FeatureSpace):
         self.transformer, self.is_users, self.is_whole_ball = None, False, False
         self.intercept = 0.0  # that of the kernel is in its values
         self.norm_bound = self.radius = space.radius
-        self.n_features = len(self._basis)
+        self.n_features = self.n_costly = len(self._basis)
         self.entry_error = (self.n_features + 4) * UNIT
 
     def features(self, X: NDArray) -> Floats:

@@ -161,7 +161,7 @@ def _public_steps(space: FeatureSpace, terms: Terms) -> int:
     """Return T, by the budget and the number of features alone."""
     if not terms.is_private:
         return _MOST
-    most = min(max(_PRODUCTS // space.n_features, _FEWEST), _MOST)
+    most = min(max(_PRODUCTS // space.n_costly, _FEWEST), _MOST)
     wanted = _STEPS_PER_ROOT * math.sqrt(gdp_mu(terms.epsilon, terms.delta))
     return int(min(max(wanted, _FEWEST), most))
 
