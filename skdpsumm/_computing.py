@@ -187,15 +187,17 @@ def _controller() -> ThreadpoolController:
 _HOME = os.path.join(os.path.dirname(__file__), "")
 
 
-def warn_caller(message: str, category: type[Warning]) -> None:
+def warn_caller(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside this package that led here.
 
     `warnings.warn` has `skip_file_prefixes` for this from Python 3.12 on.
 
     Parameters
     ----------
-    message : str
-    category : type of Warning
+    message : str or Warning
+        A warning that is made already, as one with attributes, is given as it is.
+    category : type of Warning, default=UserWarning
+        Of a message that is a string.
     """
     # Not one fixed level: the same warning comes from fits at different depths.
     level, frame = 2, sys._getframe(1)

@@ -1,5 +1,6 @@
 """Every kind of answer says when it tells next to nothing: once a call, and no other call does."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -175,3 +176,57 @@ def test_a_correlation_that_noise_drove_to_its_end_is_not_certain():
             assert high - low > 0.2
             assert float(entry.std_error) > 0.1
     assert at_the_end > 0
+
+
+def entries_of(ask):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        answer = ask()
+    assert all(issubclass(w.category, AnswerWarning) for w in caught)
+    return answer, [w.message.entries for w in caught]
+
+
+@pytest.mark.parametrize("kind", [*GRAPHICAL, "fourier"])
+def test_a_warning_is_about_the_wide_entries_and_no_others(kind):
+    m2m, n_partly = estimator(kind, 0.3), 0
+    for name, possible in SPANS.items():
+        answer, found = entries_of(lambda name=name: QUESTIONS[name](m2m))
+        share = np.diff(answer.interval(), axis=-1)[..., 0] / possible
+        about = [k for entries in found for k in entries]
+        assert about == sorted(set(about))
+        assert set(np.flatnonzero(share > 0.5)) <= set(about), name
+        n_partly += 0 < len(about) < share.size
+    assert n_partly > 0
+
+
+def test_a_matrix_from_points_names_both_places_of_a_pair():
+    rows = table()
+    sketch = HistogramSketcher(marginals=1, n_bins=10, schema=SCHEMA, epsilon=np.inf)
+    m2m = M2MEstimator(sketch, inference="points", n_synthetic=5000, random_state=0).fit(rows)
+    answer, (entries,) = entries_of(m2m.covariance)
+    assert answer.shape == (2, 2)
+    assert entries == [1, 2]
+
+
+def test_a_mean_by_groups_from_points_names_the_rows_of_its_groups():
+    rows = pd.concat([table()] * 10, ignore_index=True)
+    groups = [["sex", "age"], ["hours"]]
+    sketch = HistogramSketcher(marginals=groups, n_bins=10, schema=SCHEMA, epsilon=np.inf)
+    m2m = M2MEstimator(sketch, inference="points", n_synthetic=5000, random_state=0).fit(rows)
+    with pytest.warns(AnswerWarning, match="the mean of 'hours' where sex = f") as caught:
+        answer = m2m.mean(by="sex")
+    assert answer.labels == (("f", "m"), ("age", "hours"))
+    assert [w.message.entries for w in caught] == [[1, 3]]
+
+
+def test_thresholds_outside_the_range_are_told():
+    m2m = estimator("pairs", 100.0)
+    assert entries_of(lambda: m2m.cdf("age", [-5, 20, 95]))[1] == [[0, 2]]
+
+
+def test_a_warning_of_all_of_an_answer_has_no_entries():
+    m2m = estimator("race", 0.3)  # drowned, which is told where no interval is wide
+    assert [None] in [entries_of(lambda ask=ask: ask(m2m))[1] for ask in QUESTIONS.values()]
+    assert AnswerWarning("why").entries is None
+    assert str(AnswerWarning("why", [2])) == "why"
+    assert pickle.loads(pickle.dumps(AnswerWarning("why", [2]))).entries == [2]

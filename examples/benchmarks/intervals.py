@@ -23,7 +23,7 @@ Prints, for each table, epsilon and kind:
                 one measured group has, and of the others. The oracle of a quantile is at least one
                 step of its column
     n out       share of (release, question) that are of the latter sort
-    warned      share that gave an AnswerWarning
+    warned      share that an AnswerWarning is about
     wide        share whose interval is wider than half of what is possible (the range of a column,
                 all rows, ...), and how many of these warned
 
@@ -472,14 +472,17 @@ def answered(model, call, groups):
         answer = call.ask(model)
         ends = np.asarray(answer.interval(LEVEL))
         values = np.asarray(answer)
-    warned = any(issubclass(w.category, AnswerWarning) for w in caught)
-    found = []
+    told = [w.message for w in caught if issubclass(w.category, AnswerWarning)]
+    warned = np.zeros(values.size, bool)
+    for warning in told:
+        warned[slice(None) if warning.entries is None else warning.entries] = True
+    warned, found = warned.reshape(values.shape), []
     for asked in call.asked:
         index = asked.index if values.ndim else ()
         low, high = ends[index]
         inside = any(set(asked.columns) <= set(group) for group in groups)
         numbers = [float(f"{v:.9g}") for v in (values[index], low, high)]
-        found.append([*numbers, int(warned), int(inside)])
+        found.append([*numbers, int(warned[index]), int(inside)])
     return found
 
 

@@ -236,7 +236,9 @@ class PointsAnswer:
             hard = question.judged(self._positions.rows())  # type: ignore[operator]
             hard = np.where(np.isnan(hard), np.nanmean(hard, axis=0), hard)
             nowhere = np.zeros(hard.shape[1])
-            return warn_of_the_unexplained(self._model, hard, question.about, nowhere)
+            return warn_of_the_unexplained(
+                self._model, hard, question.about, nowhere, entries=question.entries
+            )
         # Of named statistics, a share of 0 or 1 is no misspelt category.
         hidden = self._asked.hidden(first)
         asked: Any = question.function
@@ -247,7 +249,7 @@ class PointsAnswer:
         few = first.values.shape[1] <= MOST_JUDGED
         known = self._asked.approximation(first) if few else None
         unexplained = warn_of_the_unexplained(
-            first.model, first.values, question.about, hidden, known
+            first.model, first.values, question.about, hidden, known, question.entries
         )
         return constant or unexplained
 

@@ -179,6 +179,9 @@ class StatisticsMixin:
         def table(t: NDArray, n: NDArray) -> NDArray:
             return np.swapaxes(t.reshape(*t.shape[:-1], *shape), -1, -2)
 
+        def said(name: str, label: str) -> str:
+            return f"the mean of {name!r} where {axis.name} = {label}"
+
         parts = [of(j) for j in which]
         low, high = self._ranges(which).T
         whole = OfGroups.side_by_side(parts)
@@ -190,9 +193,8 @@ class StatisticsMixin:
             possible=(low, high),
             labels=[axis.labels, names],
             judged=whole,
-            about=[
-                f"the mean of {n!r} where {axis.name} = {c}" for c in axis.labels for n in names
-            ],
+            about=[said(name, label) for name in names for label in axis.labels],
+            entries=[said(name, label) for label in axis.labels for name in names],
         )
         answer.units = tuple(self._asked.columns[j].unit for j in which) * len(axis)
         return _as_asked(answer, column)
@@ -543,12 +545,13 @@ class StatisticsMixin:
         if cuts.ndim != 1 or np.any(np.diff(cuts) <= 0):
             raise ValueError("thresholds must be an increasing one-dimensional array.")
         low, high = self._asked.bound(j) or (-np.inf, np.inf)
-        if np.any((cuts < low) | (cuts > high)):
-            warn_caller(
+        outside = np.flatnonzero((cuts < low) | (cuts > high))
+        if len(outside):
+            message = (
                 f"Ask thresholds of column {self._asked.name(j)!r} within its range "
-                f"({low:g}, {high:g}): values are clipped to it, and nothing is known outside.",
-                AnswerWarning,
+                f"({low:g}, {high:g}): values are clipped to it, and nothing is known outside."
             )
+            warn_caller(AnswerWarning(message, outside))
         labels = [f"{self._asked.name(j)} <= {c:.12g}" for c in cuts]
 
         below = self._at_most(j, cuts)

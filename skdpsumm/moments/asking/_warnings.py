@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..._computing import warn_caller
 from ...schema._schema import TableSchema
@@ -40,9 +40,51 @@ _VISIBLE_SHIFT = 1 / 256
 
 
 class AnswerWarning(UserWarning):
-    """An answer may be off by more than its error bar says; the message says why."""
+    """An answer may be off by more than its error bar says; the message says why.
+
+    Parameters
+    ----------
+    message : str, default=""
+        Why, and what to do.
+    entries : array-like of int, default=None
+        See the attribute.
+
+    Attributes
+    ----------
+    entries : list of int or None
+        Positions in the flattened answer that the warning is about, in increasing order. None is
+        for all of the answer, and for warnings about a whole release or model.
+
+    Examples
+    --------
+    Leave out what you should not rely on:
+
+    >>> import warnings
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpsumm import AnswerWarning, HistogramSketcher, M2MEstimator, Numeric
+    >>> rng = np.random.default_rng(0)
+    >>> people = pd.DataFrame({"age": rng.integers(18, 91, 5000), "job": ["clerk"] * 5000})
+    >>> people.loc[0, "job"] = "pilot"
+    >>> schema = {"age": Numeric(18, 90, step=1), "job": ["clerk", "pilot"]}
+    >>> sketcher = HistogramSketcher(schema=schema, marginals=2)
+    >>> m2m = M2MEstimator(sketcher, random_state=0).fit(people)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", AnswerWarning)
+    ...     answer = m2m.mean("age", by="job")
+    >>> caught[0].message.entries
+    [1]
+    >>> values = np.array(answer)
+    >>> values.ravel()[caught[0].message.entries] = np.nan
+    >>> values.round()
+    array([54., nan])
+    """
 
     __module__ = "skdpsumm.moments"  # from which users import it
+
+    def __init__(self, message: str = "", entries: ArrayLike | None = None):
+        super().__init__(message)
+        self.entries = None if entries is None else np.asarray(entries, np.int64).tolist()
 
 
 def warn_of_the_drowned(sketch: PrivateSketch, then: str) -> None:
@@ -80,11 +122,11 @@ def warn_of_constants(truths: NDArray, hidden: NDArray, *, certain: bool = False
             else "If they are right, the sketch shows no such rows, or no others, and `interval` "
             "reaches from none to all of them."
         )
-        warn_caller(
+        message = (
             f"Check the spelling of categories and the range of thresholds: the question holds "
-            f"{' or '.join(held)} on the synthetic points{which}. {then}",
-            AnswerWarning,
+            f"{' or '.join(held)} on the synthetic points{which}. {then}"
         )
+        warn_caller(AnswerWarning(message, constant))
     return bool(len(constant))
 
 
@@ -112,16 +154,15 @@ def warn_of_the_wide(
     share = rough._open_share()
     if np.any((share > _SURELY_NARROW) & (share <= _MOST_OPEN)):
         share = exact._open_share()
-    wide = np.ravel(share > _MOST_OPEN) & ~np.ravel(told)
-    if wide.any():
-        which = _named(np.flatnonzero(wide), about)
-        warn_caller(
-            f"Do not rely on {which}: an interval is wider than half of what is possible. When "
-            "you sketch again, use a larger epsilon or fewer columns, count columns together that "
-            "you ask together (`workload` or `marginals`), and give `step` or `edges` in the "
-            "schema.",
-            AnswerWarning,
+    wide = np.flatnonzero(np.ravel(share > _MOST_OPEN) & ~np.ravel(told))
+    if len(wide):
+        message = (
+            f"Do not rely on {_named(wide, about)}: an interval is wider than half of what is "
+            "possible. When you sketch again, use a larger epsilon or fewer columns, count columns "
+            "together that you ask together (`workload` or `marginals`), and give `step` or "
+            "`edges` in the schema."
         )
+        warn_caller(AnswerWarning(message, wide))
     elif not np.any(told):  # noise may drown what tells how wide an interval is, too
         warn_of_the_drowned(sketch, "this answer tells next to nothing")
 
@@ -181,6 +222,7 @@ def warn_of_the_unexplained(
     names: Sequence[str],
     hidden: NDArray,
     known: tuple[NDArray, NDArray] | None = None,
+    entries: Sequence[str] = (),
 ) -> bool:
     """Warn where noise is the smaller part of an answer's error; return whether it did.
 
@@ -194,30 +236,33 @@ def warn_of_the_unexplained(
         The share of the rows whose places in their bins decide a condition.
     known : pair of ndarray, default=None
         `MomentRegression.approximate` of the values, where it is known; of at most 64 outputs.
+    entries : sequence of str, default=()
+        What the entries of the answer are called, if they are not the outputs in their order.
     """
     judged = np.arange(0, values.shape[1], 1 + (values.shape[1] - 1) // MOST_JUDGED)
     values, hidden = values[:, judged], hidden[judged]
     slope, rest = known or model.approximate(values)
     spread = model.variance(values)
     missed, wide = unexplained(model, slope, rest, spread), hidden > _OPEN_SHARE
-    which = _named(judged[missed | wide], names)
+    found = judged[missed | wide]
+    which, places = _named(found, names), _places(found, names, entries)
     if missed.any():
         worst = float(np.min(1 - rest[missed] / spread[missed]))
-        warn_caller(
+        message = (
             "When you sketch again, give `step`, `edges` or `n_bins` for the values asked, count "
             "columns together that you ask together (marginals=[['a', 'b']]), or use fewer columns "
             f"or more n_components. The sketch explains only {max(worst, 0.0):.0%} of {which} over "
             "the synthetic points. It answers the rest as if columns were independent and rows "
-            "even within bins, and `noise_std_error` does not cover that.",
-            AnswerWarning,
+            "even within bins, and `noise_std_error` does not cover that."
         )
+        warn_caller(AnswerWarning(message, places))
     elif wide.any():
-        warn_caller(
+        message = (
             "When you sketch again, give `edges` in the schema at the values asked, or `step` if "
             f"values are on a grid: {hidden.max():.0%} of the rows decide {which} by where in "
-            "their bins they are, which the sketch does not tell. `interval` allows for all of it.",
-            AnswerWarning,
+            "their bins they are, which the sketch does not tell. `interval` allows for all of it."
         )
+        warn_caller(AnswerWarning(message, places))
     return bool(missed.any() or wide.any())
 
 
@@ -225,6 +270,13 @@ def _named(which: NDArray, names: Sequence[str]) -> str:
     if not names:
         return "the question" if which.max(initial=0) == 0 else f"outputs {which.tolist()}"
     return first_of(list(dict.fromkeys(names[k] for k in which)))  # a matrix has each pair twice
+
+
+def _places(which: NDArray, names: Sequence[str], entries: Sequence[str]) -> NDArray:
+    """Return where in an answer outputs are: a matrix has each pair of columns twice."""
+    if not entries:
+        return which
+    return np.flatnonzero(np.isin(entries, [names[k] for k in which]))
 
 
 def first_of(names: Sequence[str]) -> str:

@@ -226,12 +226,12 @@ class Regression:
         some = np.any(unknown, axis=0).tolist()
         names = [repr(name) for name, is_so in zip(self._design.names, some, strict=True) if is_so]
         if names:
-            warn_caller(
+            message = (
                 "Leave columns out, merge rare categories, or give an estimator with a penalty. "
                 f"The release does not tell the coefficients of {first_of(names)}: it shows no "
-                "rows for them, or none of one class. Their intervals are infinite.",
-                AnswerWarning,
+                "rows for them, or none of one class. Their intervals are infinite."
             )
+            warn_caller(AnswerWarning(message, np.flatnonzero(unknown)))
         else:
             warn_of_the_drowned(self._answers.model.sketch, "these coefficients say nothing")
 
