@@ -622,6 +622,19 @@ def test_bins_of_exact_counts():
     assert bins_at((0.0, 1.0, 2.0, 5.0), [0, 2]) == (0.0, 2.0, 5.0)
 
 
+@pytest.mark.parametrize("upside_down", [False, True])
+def test_the_end_of_a_long_tail_is_a_bin_by_itself(upside_down):
+    """Rows at a top code may hide in noise, and would be spread over the tail."""
+    widths = np.r_[1e-6, np.full(60, 1 / 60), 1e-6]
+    counts = np.r_[[5000.0] * 3, np.zeros(59)]
+    way = slice(None, None, -1 if upside_down else 1)
+    starts = find_bins(counts[way], widths[way], 30.0, least=1e9)
+    assert (1 if upside_down else 61) in starts
+    assert find_bins(np.r_[1.0, np.full(60, 100.0), 1.0][way], np.ones(62), 0.5, least=1e9)[1] == 1
+    even = find_bins(1e5 * widths[way], widths[way], 30.0)  # which has no long tail
+    assert not {1, 61} & set(even)
+
+
 def test_rare_categories_make_one_cell():
     counts = np.array([[500.0, 400], [3, 1], [80, 90], [-4, 2], [1, 1]])
     assert joined_categories(counts, 5.0) == (0, 2, 1, 2, 2)

@@ -35,6 +35,10 @@ _CHANGE = 1.5
 # also in place of a cut that moves no more than this part of its rows, if there are enough rows for
 # the noise: so many standard deviations of a count (Adult at epsilon 0.1 lost by it).
 _HEAVY, _HEAVIEST, _WORTH_HALVING, _SURE = 1.5, 2.0, 0.03, 60.0
+# An end of the range, narrower than this part of it, is a bin by itself where its bin would be a
+# long tail: wider than that part, with at most half of its share of the rows. Rows at a top code
+# that noise hides, spread over the tail, would move the mean by far.
+_END, _LONG_TAIL, _THIN = 2.0**-10, 0.2, 0.5
 # Standard deviations at which a category is no longer rare.
 _RARE = 3.0
 
@@ -108,7 +112,8 @@ def find_bins(counts: Floats, widths: Floats, std: float, *, least: float = 0.0)
 
     Stretches are cut, best place first, where the part on the left departs most from an even spread
     (by more than 1.5 standard deviations of the noise). Neighbours of like density are then joined
-    while there are too many, and the heaviest halved while there are too few.
+    while there are too many, and the heaviest halved while there are too few. The ends of a range
+    whose rows lie far from them get bins of their own.
 
     Parameters
     ----------
@@ -135,7 +140,7 @@ def find_bins(counts: Floats, widths: Floats, std: float, *, least: float = 0.0)
             break
         table.join(parts)
         table.halve(parts, heavy)
-    return [start for start, _ in parts]
+    return table.with_ends(parts)
 
 
 Part = tuple[int, int]
@@ -204,6 +209,23 @@ class _Stretches:
         cost, k = self.cheapest(parts)
         together = self.rows((parts[k][0], parts[k + 1][1]))
         return cost < _WORTH_HALVING * self.rows(part) and together < self.rows(part) / 2
+
+    def with_ends(self, parts: list[Part]) -> list[int]:
+        """Return where parts start, and ends of the range that lie in long tails."""
+        n, starts = len(self.width) - 1, {start for start, _ in parts}
+        for part, end, cut in ((parts[0], (0, 1), 1), (parts[-1], (n - 1, n), n - 1)):
+            if self.share(end) < _END and self.is_long_tail(part):
+                starts.add(cut)
+        return sorted(starts)
+
+    def is_long_tail(self, part: Part) -> bool:
+        """Whether a part is wide, and has few rows for that."""
+        wide = self.share(part)
+        return wide > _LONG_TAIL and self.rows(part) < _THIN * wide * self.mass[-1]
+
+    def share(self, part: Part) -> float:
+        """Return the part of the range that a part has."""
+        return float((self.width[part[1]] - self.width[part[0]]) / self.width[-1])
 
     def middle(self, part: Part) -> int:
         """Return the place that halves the rows of a part."""
