@@ -19,8 +19,8 @@ def joint_of(tree):
     """Return the distribution of all columns, by the product of its conditionals."""
     columns = range(len(tree.sizes))
     joint = np.ones(tree.sizes)
-    for clique, conditional in zip(tree.cliques, tree.conditionals, strict=True):
-        joint = joint * conditional.reshape([tree.sizes[a] if a in clique else 1 for a in columns])
+    for i, clique in enumerate(tree.cliques):
+        joint = joint * tree.conditional(i).reshape([tree.sizes[a] if a in clique else 1 for a in columns])
     return joint
 
 

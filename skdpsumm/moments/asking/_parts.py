@@ -41,8 +41,8 @@ _OF_STEPS = 4 / 3
 # Standard errors from the unbiased estimate, at most: farther off are answers that the model's
 # want of negative counts has biased.
 NEAR = 0.7
-# Tables of replicates that are kept.
-_MOST_KEPT = 8
+# Cells of tables of replicates that are kept: of the last one in any case.
+_MOST_KEPT = 2**22
 # Of the rows, what may hold a value at least.
 _LEAST_SHARE = 1e-9
 _HARDLY_CROWDED = 0.05
@@ -90,10 +90,11 @@ class ModelAnswers:
     def tables_of_replicates(self, columns: Group) -> Floats:
         """Return the tables of simulated releases, shape (B, n_cells)."""
         if columns not in self._tables:
-            if len(self._tables) >= _MOST_KEPT:
-                self._tables.pop(next(iter(self._tables)))
-            found = [one.table(columns).ravel() for one in self.model.replicates]
-            self._tables[columns] = np.array(found)
+            tables = self.model.tables_of_replicates(columns)
+            kept = sum(table.size for table in self._tables.values())
+            while self._tables and kept + tables.size > _MOST_KEPT:
+                kept -= self._tables.pop(next(iter(self._tables))).size
+            self._tables[columns] = tables.reshape(len(tables), -1)
         return self._tables[columns]
 
     @cached_property
