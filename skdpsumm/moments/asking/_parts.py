@@ -43,6 +43,8 @@ _OF_STEPS = 4 / 3
 NEAR = 0.7
 # Cells of tables of replicates that are kept: of the last one in any case.
 _MOST_KEPT = 2**22
+# Answers that are kept.
+_MOST_SAID = 16
 # Of the rows, what may hold a value at least.
 _LEAST_SHARE = 1e-9
 _HARDLY_CROWDED = 0.05
@@ -63,6 +65,11 @@ class ModelAnswers:
         self.model = model
         self._insides: dict[int, Inside] = {}
         self._tables: dict[Group, Floats] = {}
+        self._said: dict[Any, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is kept can be asked again, and answers hold functions, which pickle refuses.
+        return self.__dict__ | {"_tables": {}, "_said": {}}
 
     @property
     def n_rows(self) -> float:
@@ -86,6 +93,14 @@ class ModelAnswers:
     def filled(self, columns: Group, n_outputs: int = 1) -> FilledCells:
         """Return rows that fill the cells of some columns."""
         return FilledCells(self.model, columns, [self.inside(j) for j in columns], n_outputs)
+
+    def once(self, key: Any, ask: Callable[[], Any]) -> Any:
+        """Return the answer to a question that is put over and over; the last few are kept."""
+        if key not in self._said:
+            if len(self._said) >= _MOST_SAID:
+                self._said.pop(next(iter(self._said)))
+            self._said[key] = ask()
+        return self._said[key]
 
     def tables_of_replicates(self, columns: Group) -> Floats:
         """Return the tables of simulated releases, shape (B, n_cells)."""

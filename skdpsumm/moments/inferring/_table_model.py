@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,6 +129,11 @@ class TableModel:
         self._slopes: dict[Group, Floats] = {}
         self._jumps: dict[tuple[int, int, bool], Floats] = {}
         self._along: dict[Group, Floats] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Simulated releases take much room, and come out the same when they are asked again.
+        left = {"_refits", "replicates"}
+        return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def _generator(self, use: int) -> np.random.Generator:
         """Return a stream for each use, so that no answer depends on what was asked before."""
