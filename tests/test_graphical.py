@@ -20,7 +20,9 @@ def joint_of(tree):
     columns = range(len(tree.sizes))
     joint = np.ones(tree.sizes)
     for i, clique in enumerate(tree.cliques):
-        joint = joint * tree.conditional(i).reshape([tree.sizes[a] if a in clique else 1 for a in columns])
+        joint = joint * tree.conditional(i).reshape(
+            [tree.sizes[a] if a in clique else 1 for a in columns]
+        )
     return joint
 
 

@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from ._elimination import Stack, divided, sum_out
+from ._elimination import Stack, divided, max_out, sum_out
 from ._residuals import Floats, Group
 
 _SMALLEST = 1e-300
@@ -118,6 +118,8 @@ class JunctionTree:
         -1 for the first.
     probabilities : list of ndarray
         Of the cells of each clique; set by `calibrate`.
+    shared : list of ndarray
+        Of the cells that each clique shares with its parent, 1 for the first; set by `calibrate`.
     """
 
     def __init__(self, sizes: Sequence[int], groups: Iterable[Group]):
@@ -140,6 +142,7 @@ class JunctionTree:
             if parent >= 0:
                 self.children[parent].append(i)
         self.probabilities: list[Floats] = []
+        self.shared: list[Floats] = []
 
     def _n_cells(self, columns: Iterable[int]) -> int:
         return math.prod(self.sizes[a] for a in columns)
@@ -179,26 +182,27 @@ class JunctionTree:
 
     def calibrate(self, potentials: list[Floats]) -> None:
         """Set probabilities by log potentials of the cliques, which are overwritten by them."""
-        self.probabilities = potentials
+        totals = [np.empty(0)] * len(potentials)
         for i in range(len(potentials) - 1, -1, -1):
             table, axes = potentials[i], self.up[i]
-            top = np.max(table, axis=axes, keepdims=True)
+            top = np.expand_dims(max_out(table, axes), axes)
             top = np.where(np.isfinite(top), top, 0.0)  # where nothing is possible
             table -= top
             np.exp(table, out=table)
-            total = sum_out(table, axes).reshape(top.shape)
-            table /= np.where(total > 0, total, 1.0)
+            totals[i] = np.expand_dims(sum_out(table, axes), axes)
             parent = self.parents[i]
             if parent >= 0:
                 with np.errstate(divide="ignore"):
-                    message = np.log(total) + top
+                    message = np.log(totals[i]) + top
                 potentials[parent] += message.reshape(self.shape_in(parent, self.separators[i]))
         if not np.any(potentials[0]):
             raise ValueError("No row is possible: every combination of cells is excluded.")
+        self.probabilities, self.shared = potentials, []
         for i, parent in enumerate(self.parents):
-            if parent >= 0:
-                shared = sum_out(potentials[parent], self.down[i])
-                potentials[i] *= shared.reshape(self.shape_in(i, self.separators[i]))
+            whole = np.ones(()) if parent < 0 else sum_out(potentials[parent], self.down[i])
+            ratio = whole.reshape(totals[i].shape) / np.where(totals[i] > 0, totals[i], 1.0)
+            potentials[i] *= ratio
+            self.shared.append(whole)
 
     def conditional(self, i: int) -> Floats:
         """Return the probabilities of the cells of clique `i`, given what its parent shares."""

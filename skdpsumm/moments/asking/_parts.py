@@ -241,23 +241,24 @@ class CellPart:
     def errors(self, *, rough: bool = False) -> Errors:
         """Return the parts of the error of the mean; `rough`: without simulated releases."""
         if self._errors is None:
-            found, exact = self._all_errors(rough)
+            asked, others = self._others
+            exact = not rough or all(self._is_counted(self._centred(one)) for one in asked)
+            noise = np.max([self._noise_of(one, not exact) for one in asked], axis=0)
+            found = others._replace(noise=noise)
             if not exact:
                 return found
             self._errors = found
+            del self._others  # which are many means
         return self._errors
 
-    def _all_errors(self, rough: bool) -> tuple[Errors, bool]:
-        """Return the parts of the error, and whether those that are not `rough` are the same."""
+    @cached_property
+    def _others(self) -> tuple[list[Floats], Errors]:
+        """The means of which there is noise, and all other parts of the error."""
         values, gone = self._values()
         values = self._over_all(values, gone)
         means = self._filled.means(values)
         spread = np.maximum(self._filled.means(values**2) - means**2, 0.0)
         below, above, moved = self._crowded(means, spread)
-        # Where crowded rows decide, the noise is that of their number.
-        asked = (means, *moved)
-        exact = not rough or all(self._is_counted(self._centred(one)) for one in asked)
-        noise = np.max([self._noise_of(one, not exact) for one in asked], axis=0)
         if moved:
             plain = self._unbiased(means)
             below = below + np.maximum(plain - self._unbiased(moved[0]), 0.0)
@@ -270,7 +271,10 @@ class CellPart:
             inside, together = self._places(values, spread)
             below, above = below + together, above + together
         inside = inside + self._shares @ spread / self._answers.n_rows  # by chance
-        return Errors(noise, approximation, inside, below, above, self._biased), exact
+        unknown = np.zeros_like(approximation)
+        # Where crowded rows decide, the noise is that of their number.
+        asked = [means, *moved]
+        return asked, Errors(unknown, approximation, inside, below, above, self._biased)
 
     def _centred(self, means: Floats) -> Floats:
         """Return means in the cells, less the mean of all, shape (*sizes of the columns, k)."""

@@ -656,7 +656,13 @@ class StatisticsMixin:
         j, step, sketch = inverse.column, self._asked.step(inverse.column), self._model.sketch
         if axis is None:
             return inverse.estimate(
-                [self._curve(j, inverse.cuts)], [names], self._bound(j), self._frame, about, step, sketch
+                [self._curve(j, inverse.cuts)],
+                [names],
+                self._bound(j),
+                self._frame,
+                about,
+                step,
+                sketch,
             )
 
         def below(rows: NDArray, k: int) -> NDArray:
