@@ -141,8 +141,9 @@ class Stack:
         return self._kept[key]
 
     def _found(self, i: int, columns: Group, given: Group) -> Floats:
-        axes = [axis + 1 for axis in self._tree.axes_outside(i, columns)]
-        table = sum_out(self._probabilities[i], axes)
+        axes = self._tree.axes_outside(i, columns)
+        # One after another: what is between two sums stays small.
+        table = np.array([sum_out(one, axes) for one in self._probabilities[i]])
         if not given:
             return table
         return divided(table, [k for k, a in enumerate(columns, 1) if a not in given])
