@@ -9,8 +9,9 @@ from scipy.special import xlogy
 from scipy.stats import chi2
 
 from skdpsumm.sketches import _graphical
-from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, n_cells
-from skdpsumm.sketches._junction_tree import sum_out, triangulate, within
+from skdpsumm.sketches._elimination import Stack, max_out, sum_out
+from skdpsumm.sketches._graphical import GraphicalModel, JunctionTree, Refits, n_cells
+from skdpsumm.sketches._junction_tree import triangulate, within
 from skdpsumm.sketches._raking import rake, solve_block, targets
 from skdpsumm.sketches._residuals import Marginal, Residuals, subsets
 
@@ -19,8 +20,10 @@ def joint_of(tree):
     """Return the distribution of all columns, by the product of its conditionals."""
     columns = range(len(tree.sizes))
     joint = np.ones(tree.sizes)
-    for clique, conditional in zip(tree.cliques, tree.conditionals, strict=True):
-        joint = joint * conditional.reshape([tree.sizes[a] if a in clique else 1 for a in columns])
+    for i, clique in enumerate(tree.cliques):
+        joint = joint * tree.conditional(i).reshape(
+            [tree.sizes[a] if a in clique else 1 for a in columns]
+        )
     return joint
 
 
@@ -448,6 +451,7 @@ def test_sums_by_products_are_sums():
     table = np.random.default_rng(0).random((3, 1, 4, 2, 5))
     for axes in subsets(range(5)):
         np.testing.assert_allclose(sum_out(table, axes), table.sum(axis=axes), rtol=1e-13)
+        np.testing.assert_array_equal(max_out(table, axes), table.max(axis=axes))
 
 
 def test_a_table_that_is_kept_is_that_of_the_last_fit():
@@ -853,3 +857,34 @@ def test_marginals_are_those_of_private_pgm(seed, monkeypatch):
     for pair in pairs:
         other = np.asarray(theirs.project(tuple(letters[a] for a in pair)).datavector()) / n_rows
         assert 0.5 * np.abs(model.marginal(pair).ravel() - other).sum() < 0.01
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tables_of_many_distributions_on_one_tree(seed):
+    rng = np.random.default_rng(seed)
+    tree, _ = random_tree(7, 8, rng)
+    joints, stacked = [], [np.empty((3, *shape)) for shape in tree.shapes]
+    for k in range(3):
+        tree.calibrate([rng.normal(0, 1.5, shape) for shape in tree.shapes])
+        joints.append(joint_of(tree))
+        for tables, table in zip(stacked, tree.probabilities, strict=True):
+            tables[k] = table
+    stack = Stack(tree, stacked, most_kept=200)
+    for size in (1, 2, 3, 4):
+        for group in combinations(rng.permutation(7).tolist(), size):
+            expected = [summed(joint, group) for joint in joints]
+            np.testing.assert_allclose(stack.table(group), expected, atol=1e-12)
+    assert sum(table.size for table in stack._kept.values()) <= 200
+
+
+def test_models_of_other_counts_are_asked_together():
+    rng = np.random.default_rng(31)
+    sizes, groups = (4, 5, 3, 4), [(0, 1), (1, 2), (2, 3), (0, 3)]
+    model = GraphicalModel(sizes, most_cells=60)
+    model.fit(measured(a_truth(sizes, rng), groups, rng))
+    assert model.left_out
+    releases = [measured(a_truth(sizes, rng), groups, rng) for _ in range(3)]
+    refits = Refits((model.copy_with(release) for release in releases), len(releases))
+    for group in ((0, 1), (3, 0), (0, 2), (3, 1, 0)):
+        expected = [model.copy_with(release).table(group) for release in releases]
+        np.testing.assert_allclose(refits.table(group), expected, atol=1e-12)

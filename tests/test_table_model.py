@@ -1,5 +1,7 @@
 """The joint distribution that histograms of a sketch tell: cells, tables, rows, and errors."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -229,3 +231,14 @@ def test_without_noise_what_was_counted_together_is_exact():
     assert product == pytest.approx((X["a"] * X["b"]).mean(), rel=1e-12)
     both = model.count(lambda rows: (rows["a"] > 3) & (rows["c"] == "x"))
     assert float(both) == pytest.approx(((X["a"] > 3) & (X["c"] == "x")).sum(), rel=1e-12)
+
+
+def test_quantiles_asked_again_and_after_pickling_are_the_same():
+    rows = people()
+    model = M2MEstimator(
+        HistogramSketcher(schema=SCHEMA, marginals=1, n_bins=16, noise_seed=0), random_state=0
+    ).fit(rows)
+    alone = [np.asarray(model.quantile("age", q).interval()) for q in (0.2, 0.7)]
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(model.quantile("age", [0.7]).interval(), alone[1])
+    np.testing.assert_array_equal(again.quantile("age", [0.2]).interval(), alone[0])

@@ -31,7 +31,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ._junction_tree import JunctionTree, n_cells, sum_out, triangulate, within
+from ._elimination import Stack, sum_out
+from ._junction_tree import JunctionTree, n_cells, triangulate, within
 from ._raking import Anderson, Factor, Key, Target, overlaps, rake, targets, update
 from ._residuals import Floats, Group, Marginal, Residuals
 
@@ -53,6 +54,8 @@ _TRUST, _LEAST_EXCESS = 10.0, 1 / 8
 _OF_CLIQUE, _FEW_CELLS = 16, 4096
 # Cells of tables that are kept, of each model: questions come back to the same columns.
 _MOST_KEPT = 2**18
+# Cells of parts of cliques that are kept, of all models of a bootstrap together.
+_MOST_KEPT_PARTS = 2**22
 # Of a cell, so that counts can say that there is somebody after all.
 _LEAST_PRIOR = 1e-12
 _SMALLEST = 1e-300
@@ -115,6 +118,8 @@ class GraphicalModel:
         self._potentials: dict[Key, Floats] = {}
         self._tables: dict[Group, Floats] = {}  # that were asked for
         self._held: tuple[Group, ...] | None = None
+        # By whose potentials the tree is calibrated, None where they have moved.
+        self._told: frozenset[Key] | None = None
 
     def fit(self, marginals: Sequence[Marginal], *, sweeps: int = _SWEEPS) -> GraphicalModel:
         """Fit the model, from where it stands; earlier marginals have precedence in the tree.
@@ -132,7 +137,7 @@ class GraphicalModel:
         groups = list(dict.fromkeys(tuple(sorted(m.columns)) for m in marginals))
         held = tuple(within(self.sizes, groups, self.most_cells, held=[g for g, _ in self.zeros]))
         if held != self._held:
-            self.tree, self._held = JunctionTree(self.sizes, held), held
+            self.tree, self._held, self._told = JunctionTree(self.sizes, held), held, None
         return self._fit(marginals, sweeps)
 
     def check_possible(self) -> None:
@@ -148,11 +153,13 @@ class GraphicalModel:
         other = copy.copy(self)
         other._potentials = dict(self._potentials)
         other.tree = copy.copy(self.tree)
+        other.tree.probabilities = [table.copy() for table in self.tree.probabilities]
+        other.tree.shared = list(self.tree.shared)
         return other._fit(marginals, sweeps)
 
     def _fit(self, marginals: Sequence[Marginal], sweeps: int) -> GraphicalModel:
         self.counted, self._tables = list(marginals), {}
-        self.residuals = Residuals(self.sizes, self.counted)
+        self.residuals = Residuals(self.sizes, self.counted, getattr(self, "residuals", None))
         self.n_rows = max(self.residuals.n_rows, 1.0)
         self.targets = targets(self.sizes, self.counted, self.residuals, self.n_rows)
         noise = [float(np.mean(target.noise)) for target in self.targets if target.counted]
@@ -162,7 +169,7 @@ class GraphicalModel:
         missing = [t for t, host in zip(self.targets, hosts, strict=True) if host is None]
         self.left_out = list(dict.fromkeys(t.group for t in missing if t.counted))
         blocks = self._blocks(hosts)
-        self._start(blocks)
+        self._settle(blocks)
         flat = [factor for hosted in blocks for block in hosted for factor in block.factors]
         walk, shared, ahead = self.tree.walk(), overlaps(flat), Anderson(flat)
         for sweep in range(sweeps):
@@ -175,7 +182,7 @@ class GraphicalModel:
             # The first sweeps are unlike those that follow.
             if sweep > 1 and ahead.accelerate(before, self._potentials):
                 self._start(blocks)
-        self._start(blocks)  # which sweeps away what rounding has piled up
+        self._settle(blocks)  # which sweeps away what rounding has piled up
         return self
 
     def _blocks(self, hosts: Sequence[int | None]) -> list[list[_Block]]:
@@ -227,25 +234,34 @@ class GraphicalModel:
 
     def _start(self, blocks: list[list[_Block]]) -> None:
         """Calibrate the tree by the potentials of some factors, and public zeros."""
-        potentials = [np.zeros(shape) for shape in self.tree.shapes]
+        potentials = [self._potential(i, hosted) for i, hosted in enumerate(blocks)]
         for group, possible in self.zeros:
             host = self.tree.host(group)
             assert host is not None  # it was taken in first
             order = sorted(range(len(group)), key=group.__getitem__)
             forbidden = np.where(np.transpose(possible, order), 0.0, -np.inf)
             potentials[host] += forbidden.reshape(self.tree.shape_in(host, group))
-        for i, hosted in enumerate(blocks):
-            for block in hosted:
-                told = np.zeros([self.sizes[a] for a in block.columns])
-                for factor in block.factors:
-                    told += factor.target.spread(self._potentials[factor.target.key], factor.shape)
-                potentials[i] += told.reshape(block.shape)
         self.tree.calibrate(potentials)
-        tables = self.tree.probabilities
-        self._shared = [sum_out(tables[i], self.tree.up[i]) for i in range(len(tables))]
+        self._told = _keys(blocks)
+
+    def _potential(self, i: int, blocks: Sequence[_Block]) -> Floats:
+        """Return the log potential of clique `i` that its factors make."""
+        potential = np.zeros(self.tree.shapes[i])
+        for block in blocks:
+            told = np.zeros([self.sizes[a] for a in block.columns])
+            for factor in block.factors:
+                told += factor.target.spread(self._potentials[factor.target.key], factor.shape)
+            potential += told.reshape(block.shape)
+        return potential
+
+    def _settle(self, blocks: list[list[_Block]]) -> None:
+        """Calibrate the tree, unless it is."""
+        if self._told != _keys(blocks):
+            self._start(blocks)
 
     def _sweep(self, blocks: list[list[_Block]], walk: list[tuple[int, int]]) -> float:
         """Update all potentials on a walk through the tree; return the largest miss, in noise."""
+        self._told = None
         worst = self._update(0, blocks[0])
         for start, end in walk:
             self._push(start, end)
@@ -275,10 +291,10 @@ class GraphicalModel:
         tree = self.tree
         lower = start if tree.parents[start] == end else end
         axes = tree.up[lower] if start == lower else tree.down[lower]
-        shared, before = sum_out(tree.probabilities[start], axes), self._shared[lower]
+        shared, before = sum_out(tree.probabilities[start], axes), tree.shared[lower]
         ratio = np.divide(shared, before, out=np.zeros_like(shared), where=before > 0)
         tree.probabilities[end] *= ratio.reshape(tree.shape_in(end, tree.separators[lower]))
-        self._shared[lower] = shared
+        tree.shared[lower] = shared
 
     def marginal(self, group: Sequence[int]) -> Floats:
         """Return the probabilities of the cells of a group, from the tree."""
@@ -305,7 +321,10 @@ class GraphicalModel:
         return np.transpose(self._tables[ordered], [ordered.index(a) for a in group])
 
     def _table(self, group: Group) -> Floats:
-        table = self.marginal(group)
+        return self._completed(group, self.marginal(group))
+
+    def _completed(self, group: Group, table: Floats) -> Floats:
+        """Return the tree's table with what was counted of its columns and the tree cannot hold."""
         told = [target for target in self.targets if set(target.group) <= set(group)]
         outside = [target for target in told if target.group in self.left_out]
         if not outside:
@@ -366,3 +385,41 @@ class GraphicalModel:
     def draw(self, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return codes of rows, shape (n_rows, d), drawn from the tree."""
         return self.tree.draw(n_rows, rng)
+
+
+def _keys(blocks: Iterable[Iterable[_Block]]) -> frozenset[Key]:
+    return frozenset(f.target.key for hosted in blocks for block in hosted for f in block.factors)
+
+
+class Refits:
+    """Models of other counts on one tree, whose tables are asked together.
+
+    Parameters
+    ----------
+    models : iterable of GraphicalModel
+        Copies (`GraphicalModel.copy_with`) of one model.
+    n_models : int
+
+    Attributes
+    ----------
+    models : list of GraphicalModel
+    """
+
+    def __init__(self, models: Iterable[GraphicalModel], n_models: int):
+        self.models: list[GraphicalModel] = []
+        stacked: list[Floats] = []
+        for k, model in enumerate(models):
+            tree = model.tree
+            stacked = stacked or [np.empty((n_models, *shape)) for shape in tree.shapes]
+            for all_tables, table in zip(stacked, tree.probabilities, strict=True):
+                all_tables[k] = table
+            tree.probabilities = [all_tables[k] for all_tables in stacked]  # held once
+            self.models.append(model)
+        self._stack = Stack(self.models[0].tree, stacked, most_kept=_MOST_KEPT_PARTS)
+
+    def table(self, group: Sequence[int]) -> Floats:
+        """Return `GraphicalModel.table` of each model, shape (n_models, *sizes of the group)."""
+        ordered = tuple(sorted(group))
+        tables = zip(self.models, self._stack.table(ordered), strict=True)
+        found = np.array([model._completed(ordered, table) for model, table in tables])
+        return np.transpose(found, [0, *(ordered.index(a) + 1 for a in group)])

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._elimination import Stack, divided, max_out, sum_out
 from ._residuals import Floats, Group
 
 _SMALLEST = 1e-300
@@ -119,8 +118,8 @@ class JunctionTree:
         -1 for the first.
     probabilities : list of ndarray
         Of the cells of each clique; set by `calibrate`.
-    conditionals : list of ndarray
-        The same, given the columns that a clique shares with its parent.
+    shared : list of ndarray
+        Of the cells that each clique shares with its parent, 1 for the first; set by `calibrate`.
     """
 
     def __init__(self, sizes: Sequence[int], groups: Iterable[Group]):
@@ -142,8 +141,8 @@ class JunctionTree:
             self.down.append(tuple(k for k, a in enumerate(above) if a not in shared))
             if parent >= 0:
                 self.children[parent].append(i)
-        self.conditionals: list[Floats] = []
         self.probabilities: list[Floats] = []
+        self.shared: list[Floats] = []
 
     def _n_cells(self, columns: Iterable[int]) -> int:
         return math.prod(self.sizes[a] for a in columns)
@@ -182,66 +181,45 @@ class JunctionTree:
         return steps
 
     def calibrate(self, potentials: list[Floats]) -> None:
-        """Set conditionals and probabilities of log potentials of the cliques (overwritten)."""
-        n = len(self.cliques)
-        self.conditionals, self.probabilities = [np.empty(0)] * n, [np.empty(0)] * n
-        for i in range(n - 1, -1, -1):
+        """Set probabilities by log potentials of the cliques, which are overwritten by them."""
+        totals = [np.empty(0)] * len(potentials)
+        for i in range(len(potentials) - 1, -1, -1):
             table, axes = potentials[i], self.up[i]
-            top = np.max(table, axis=axes, keepdims=True)
+            top = np.expand_dims(max_out(table, axes), axes)
             top = np.where(np.isfinite(top), top, 0.0)  # where nothing is possible
             table -= top
             np.exp(table, out=table)
-            total = sum_out(table, axes).reshape(top.shape)
-            table /= np.where(total > 0, total, 1.0)
-            self.conditionals[i] = table
+            totals[i] = np.expand_dims(sum_out(table, axes), axes)
             parent = self.parents[i]
             if parent >= 0:
                 with np.errstate(divide="ignore"):
-                    message = np.log(total) + top
+                    message = np.log(totals[i]) + top
                 potentials[parent] += message.reshape(self.shape_in(parent, self.separators[i]))
-        if not np.any(self.conditionals[0]):
+        if not np.any(potentials[0]):
             raise ValueError("No row is possible: every combination of cells is excluded.")
+        self.probabilities, self.shared = potentials, []
         for i, parent in enumerate(self.parents):
-            if parent < 0:
-                self.probabilities[i] = self.conditionals[i]
-                continue
-            shared = sum_out(self.probabilities[parent], self.down[i])
-            self.probabilities[i] = self.conditionals[i] * shared.reshape(
-                self.shape_in(i, self.separators[i])
-            )
+            whole = np.ones(()) if parent < 0 else sum_out(potentials[parent], self.down[i])
+            ratio = whole.reshape(totals[i].shape) / np.where(totals[i] > 0, totals[i], 1.0)
+            potentials[i] *= ratio
+            self.shared.append(whole)
+
+    def conditional(self, i: int) -> Floats:
+        """Return the probabilities of the cells of clique `i`, given what its parent shares."""
+        return divided(self.probabilities[i], self.up[i])
 
     def marginal(self, group: Sequence[int]) -> Floats:
         """Return the probabilities of the cells of a group, axes in the order given.
 
         Columns of one clique are summed out of it; others by elimination along the tree.
         """
-        host = self.host(group)
-        if host is not None:
-            return self.table(host, group)
-        table, held = self._eliminated(frozenset(group))
-        return np.transpose(table, [held.index(a) for a in group])
+        return Stack(self, [table[None] for table in self.probabilities]).table(group)[0]
 
     def table(self, i: int, columns: Sequence[int]) -> Floats:
         """Return the probabilities of columns of clique `i`, axes in the order given."""
         held = [a for a in self.cliques[i] if a in set(columns)]
         table = sum_out(self.probabilities[i], self.axes_outside(i, columns))
         return np.transpose(table, [held.index(a) for a in columns]).copy()
-
-    def _eliminated(self, wanted: frozenset[int]) -> tuple[Floats, list[int]]:
-        """Return p(wanted columns) and the order of its axes."""
-        # Of each clique, what it tells its parent: p(wanted columns below | the separator).
-        told: dict[int, tuple[Floats, Group]] = {}
-        for i in range(len(self.cliques) - 1, -1, -1):
-            below = [told.pop(child) for child in self.children[i] if child in told]
-            own = (set(self.cliques[i]) - set(self.separators[i])) & wanted
-            if not below and not own and i > 0:
-                continue
-            factors = [(self.conditionals[i], self.cliques[i]), *below]
-            met = {a for _, columns in factors for a in columns}
-            keep = self.separators[i] + tuple(sorted((met & wanted) - set(self.separators[i])))
-            told[i] = _product(factors, keep), keep
-        table, columns = told[0]
-        return table, list(columns)
 
     def marginals(self, groups: Iterable[Sequence[int]]) -> dict[Group, Floats]:
         """Return `marginal` of many groups, much faster for pairs than one after another."""
@@ -268,7 +246,7 @@ class JunctionTree:
         for i, clique in enumerate(self.cliques):
             given = [k for k, a in enumerate(clique) if a in self.separators[i]]
             new = list(self.up[i])
-            table = np.transpose(self.conditionals[i], given + new)
+            table = np.transpose(self.conditional(i), given + new)
             n_given = math.prod(table.shape[: len(given)])
             table = table.reshape(n_given, -1)
             place = np.zeros(n_rows, np.int64)
@@ -352,7 +330,7 @@ class _FarPairs:
         for a in tree.cliques[i]:
             if a not in separator and self._partners.get(a):
                 joint = tree.table(i, (a, *separator)).reshape(tree.sizes[a], -1)
-                lifted[a] = _divided(joint, joint.sum(axis=0))
+                lifted[a] = divided(joint, [0])
         return lifted
 
     def _through(
@@ -371,7 +349,7 @@ class _FarPairs:
         n = [math.prod(tree.sizes[a] for a in part) for part in (common, gone, new)]
         table = tree.table(i, (*common, *gone, *new)).reshape(n)
         if not joint:
-            table = _divided(table, table.sum(axis=1, keepdims=True))
+            table = divided(table, [1])
         stack = np.concatenate(list(rows.values()))
         stack = stack.reshape(len(stack), *(tree.sizes[a] for a in start))
         order = [start.index(a) + 1 for a in (*common, *gone)]
@@ -383,11 +361,6 @@ class _FarPairs:
         ends = np.cumsum([tree.sizes[b] for b in rows])
         parts = np.split(stack.reshape(len(stack), -1), ends[:-1])
         return dict(zip(rows, parts, strict=True))
-
-
-def _divided(table: Floats, total: Floats) -> Floats:
-    total = np.broadcast_to(total, table.shape)
-    return np.divide(table, total, out=np.zeros_like(table), where=total > 0)
 
 
 def _stratified_codes(
@@ -409,29 +382,6 @@ def _stratified_codes(
     return np.searchsorted(ends.ravel(), sought, side="right") - place * table.shape[1]
 
 
-@lru_cache(maxsize=64)
-def _ones(n: int) -> Floats:
-    return np.ones(n)
-
-
-def sum_out(table: Floats, axes: Sequence[int]) -> Floats:
-    """Return ``table.sum(axis=axes)`` for increasing axes, by matrix products.
-
-    Where few of the last columns are kept, NumPy's sum takes up to 20 times as long.
-    """
-    left = list(axes)
-    while left:
-        first = last = left.pop()
-        while left and left[-1] == first - 1:
-            first = left.pop()
-        before, after = table.shape[:first], table.shape[last + 1 :]
-        n = math.prod(table.shape[first : last + 1])
-        flat = table.reshape(math.prod(before), n, math.prod(after))
-        summed = flat[:, :, 0] @ _ones(n) if flat.shape[2] == 1 else _ones(n) @ flat
-        table = summed.reshape(before + after)
-    return table
-
-
 def _spanning_tree(cliques: list[Group]) -> tuple[list[Group], list[int]]:
     """Return cliques, parents first, and the place of each one's parent: largest separators."""
     order, parent = [0], {0: -1}
@@ -447,21 +397,3 @@ def _spanning_tree(cliques: list[Group]) -> tuple[list[Group], list[int]]:
     at = {i: place for place, i in enumerate(order)}
     parents = [-1 if parent[i] < 0 else at[parent[i]] for i in order]
     return [cliques[i] for i in order], parents
-
-
-def _product(factors: Sequence[tuple[Floats, Sequence[int]]], keep: Sequence[int]) -> Floats:
-    """Return the product of factors, summed over the columns that nobody keeps."""
-    # einsum knows 52 names.
-    names = {a: k for k, a in enumerate(sorted({a for _, held in factors for a in held}))}
-
-    def named(columns: Sequence[int]) -> Any:
-        return [names[a] for a in columns]
-
-    table, columns = factors[0]
-    for j, (other, others) in enumerate(factors[1:], 1):
-        later = set(keep).union(*(c for _, c in factors[j + 1 :]))
-        kept = sorted((set(columns) | set(others)) & later)
-        operands: Any = (table, named(columns), other, named(others), named(kept))
-        table, columns = np.einsum(*operands, optimize=True), kept
-    last: Any = (table, named(columns), named(keep))
-    return table if list(columns) == list(keep) else np.einsum(*last)

@@ -85,6 +85,8 @@ class Residuals:
         Number of cells of each column.
     marginals : iterable of Marginal
         Of those in coarser cells only the total is used.
+    like : Residuals, default=None
+        Of other counts, perhaps with the same noise: what follows from noise alone is shared then.
 
     Attributes
     ----------
@@ -93,8 +95,14 @@ class Residuals:
     n_rows_std : float
     """
 
-    def __init__(self, sizes: Sequence[int], marginals: Iterable[Marginal]):
-        self.sizes = tuple(sizes)
+    def __init__(
+        self, sizes: Sequence[int], marginals: Iterable[Marginal], like: Residuals | None = None
+    ):
+        self.sizes, marginals = tuple(sizes), list(marginals)
+        self._counted = [(m.columns, m.coarse, m.std) for m in marginals]
+        self._of_cells: dict[Group, Floats] = {}
+        if like is not None and like._has_noise_of(self._counted):
+            self._of_cells = like._of_cells
         self._variances: list[tuple[Group, Floats]] = []
         # Of each set of columns: the groups that tell it, with their weights, and the sum of these.
         self._tellers: dict[Group, list[tuple[int, float]]] = {}
@@ -115,6 +123,14 @@ class Residuals:
         self._residuals = {part: sums[part] / self._precision[part] for part in sums}
         self.n_rows = float(self._residuals.get((), 0.0))
         self.n_rows_std = math.sqrt(1 / self._precision[()]) if sums else math.inf
+
+    def _has_noise_of(self, counted: list[tuple]) -> bool:
+        return len(counted) == len(self._counted) and all(
+            columns == others and coarse is other_coarse and std is other
+            for (columns, coarse, std), (others, other_coarse, other) in zip(
+                counted, self._counted, strict=True
+            )
+        )
 
     def covers(self, group: Iterable[int]) -> bool:
         """Whether some marginal held all columns of a group."""
@@ -202,11 +218,15 @@ class Residuals:
 
     def cell_variances(self, group: Sequence[int]) -> Floats:
         """Return the variance of the counts of each cell of a group that some marginal held."""
-        shape = [self.sizes[a] for a in group]
-        size = math.prod(shape)
-        # Where noise is even all cells are alike.
-        units = np.eye(size, 1 if self._even else size).reshape(*shape, -1)
-        return np.broadcast_to(np.asarray(self.variances(group, units)), size).reshape(shape)
+        group = tuple(group)
+        if group not in self._of_cells:
+            shape = [self.sizes[a] for a in group]
+            size = math.prod(shape)
+            # Where noise is even all cells are alike.
+            units = np.eye(size, 1 if self._even else size).reshape(*shape, -1)
+            variances = np.broadcast_to(np.asarray(self.variances(group, units)), size)
+            self._of_cells[group] = variances.reshape(shape)
+        return self._of_cells[group]
 
     def _uneven_variances(self, columns: Group, needed: Mapping[Group, Floats], n: int) -> Floats:
         """Return the variances of n sums of residuals by the weights that noisy counts have."""

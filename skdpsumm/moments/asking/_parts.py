@@ -41,8 +41,10 @@ _OF_STEPS = 4 / 3
 # Standard errors from the unbiased estimate, at most: farther off are answers that the model's
 # want of negative counts has biased.
 NEAR = 0.7
-# Tables of replicates that are kept.
-_MOST_KEPT = 8
+# Cells of tables of replicates that are kept: of the last one in any case.
+_MOST_KEPT = 2**22
+# Answers that are kept.
+_MOST_SAID = 16
 # Of the rows, what may hold a value at least.
 _LEAST_SHARE = 1e-9
 _HARDLY_CROWDED = 0.05
@@ -63,6 +65,11 @@ class ModelAnswers:
         self.model = model
         self._insides: dict[int, Inside] = {}
         self._tables: dict[Group, Floats] = {}
+        self._said: dict[Any, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is kept can be asked again, and answers hold functions, which pickle refuses.
+        return self.__dict__ | {"_tables": {}, "_said": {}}
 
     @property
     def n_rows(self) -> float:
@@ -87,13 +94,22 @@ class ModelAnswers:
         """Return rows that fill the cells of some columns."""
         return FilledCells(self.model, columns, [self.inside(j) for j in columns], n_outputs)
 
+    def once(self, key: Any, ask: Callable[[], Any]) -> Any:
+        """Return the answer to a question that is put over and over; the last few are kept."""
+        if key not in self._said:
+            if len(self._said) >= _MOST_SAID:
+                self._said.pop(next(iter(self._said)))
+            self._said[key] = ask()
+        return self._said[key]
+
     def tables_of_replicates(self, columns: Group) -> Floats:
         """Return the tables of simulated releases, shape (B, n_cells)."""
         if columns not in self._tables:
-            if len(self._tables) >= _MOST_KEPT:
-                self._tables.pop(next(iter(self._tables)))
-            found = [one.table(columns).ravel() for one in self.model.replicates]
-            self._tables[columns] = np.array(found)
+            tables = self.model.tables_of_replicates(columns)
+            kept = sum(table.size for table in self._tables.values())
+            while self._tables and kept + tables.size > _MOST_KEPT:
+                kept -= self._tables.pop(next(iter(self._tables))).size
+            self._tables[columns] = tables.reshape(len(tables), -1)
         return self._tables[columns]
 
     @cached_property
@@ -225,23 +241,24 @@ class CellPart:
     def errors(self, *, rough: bool = False) -> Errors:
         """Return the parts of the error of the mean; `rough`: without simulated releases."""
         if self._errors is None:
-            found, exact = self._all_errors(rough)
+            asked, others = self._others
+            exact = not rough or all(self._is_counted(self._centred(one)) for one in asked)
+            noise = np.max([self._noise_of(one, not exact) for one in asked], axis=0)
+            found = others._replace(noise=noise)
             if not exact:
                 return found
             self._errors = found
+            del self._others  # which are many means
         return self._errors
 
-    def _all_errors(self, rough: bool) -> tuple[Errors, bool]:
-        """Return the parts of the error, and whether those that are not `rough` are the same."""
+    @cached_property
+    def _others(self) -> tuple[list[Floats], Errors]:
+        """The means of which there is noise, and all other parts of the error."""
         values, gone = self._values()
         values = self._over_all(values, gone)
         means = self._filled.means(values)
         spread = np.maximum(self._filled.means(values**2) - means**2, 0.0)
         below, above, moved = self._crowded(means, spread)
-        # Where crowded rows decide, the noise is that of their number.
-        asked = (means, *moved)
-        exact = not rough or all(self._is_counted(self._centred(one)) for one in asked)
-        noise = np.max([self._noise_of(one, not exact) for one in asked], axis=0)
         if moved:
             plain = self._unbiased(means)
             below = below + np.maximum(plain - self._unbiased(moved[0]), 0.0)
@@ -254,7 +271,10 @@ class CellPart:
             inside, together = self._places(values, spread)
             below, above = below + together, above + together
         inside = inside + self._shares @ spread / self._answers.n_rows  # by chance
-        return Errors(noise, approximation, inside, below, above, self._biased), exact
+        unknown = np.zeros_like(approximation)
+        # Where crowded rows decide, the noise is that of their number.
+        asked = [means, *moved]
+        return asked, Errors(unknown, approximation, inside, below, above, self._biased)
 
     def _centred(self, means: Floats) -> Floats:
         """Return means in the cells, less the mean of all, shape (*sizes of the columns, k)."""

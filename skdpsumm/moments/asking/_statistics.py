@@ -658,9 +658,14 @@ class StatisticsMixin:
         assert self._model is not None
         j, step, sketch = inverse.column, self._asked.step(inverse.column), self._model.sketch
         if axis is None:
-            answer = self._ask(self._at_most(j, inverse.cuts))
             return inverse.estimate(
-                [answer], [names], self._bound(j), self._frame, about, step, sketch
+                [self._curve(j, inverse.cuts)],
+                [names],
+                self._bound(j),
+                self._frame,
+                about,
+                step,
+                sketch,
             )
 
         def below(rows: NDArray, k: int) -> NDArray:
@@ -676,6 +681,12 @@ class StatisticsMixin:
         about = [f"{one} where {axis.name} = {label}" for label in axis.labels for one in about]
         labels = [axis.labels, names]
         return inverse.estimate(answers, labels, self._bound(j), self._frame, about, step, sketch)
+
+    def _curve(self, j: int, cuts: NDArray) -> Any:
+        """Return the answer about the CDF of column j, which all of its quantiles are read from."""
+        answers = self._model_answers
+        assert answers is not None
+        return answers.once((j, cuts.tobytes()), lambda: self._ask(self._at_most(j, cuts)))
 
     def _quantile_ends(self, j: int, levels: NDArray) -> Callable[[float], tuple[NDArray, NDArray]]:
         """Return the ends of quantiles, read off those of the shares of rows in whole bins."""

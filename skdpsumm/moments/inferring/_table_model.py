@@ -21,12 +21,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...schema._schema import TableSchema, stack_columns
-from ...sketches._graphical import GraphicalModel
+from ...sketches._graphical import GraphicalModel, Refits
 from ...sketches._private_sketch import PrivateSketch
 from ...sketches._residuals import Marginal
 from ...sketches._steps import MEAN_NOISE
@@ -128,6 +129,11 @@ class TableModel:
         self._slopes: dict[Group, Floats] = {}
         self._jumps: dict[tuple[int, int, bool], Floats] = {}
         self._along: dict[Group, Floats] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Simulated releases take much room, and come out the same when they are asked again.
+        left = {"_refits", "replicates"}
+        return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def _generator(self, use: int) -> np.random.Generator:
         """Return a stream for each use, so that no answer depends on what was asked before."""
@@ -329,16 +335,24 @@ class TableModel:
     @cached_property
     def replicates(self) -> list[Replicate]:
         """Models of releases with other noise, where the rows are as this model says."""
+        return [Replicate(self, model) for model in self._refits.models]
+
+    def tables_of_replicates(self, columns: Sequence[int]) -> Floats:
+        """Return `table` of each of the `replicates`, shape (B, *sizes of the columns)."""
+        return self._refits.table(columns)
+
+    @cached_property
+    def _refits(self) -> Refits:
         rng = self._generator(2)
         expected = [self._expected(marginal) for marginal in self.marginals]
-        found = []
-        for _ in range(N_REPLICATES):
-            noisy = [
+
+        def noisy() -> list[Marginal]:
+            return [
                 replace(m, counts=counts + rng.standard_normal(m.shape) * m.std)
                 for m, counts in zip(self.marginals, expected, strict=True)
             ]
-            found.append(Replicate(self, self.model.copy_with(noisy)))
-        return found
+
+        return Refits((self.model.copy_with(noisy()) for _ in range(N_REPLICATES)), N_REPLICATES)
 
     def _expected(self, marginal: Marginal) -> Floats:
         """Return the counts that the model expects where `marginal` counted."""
@@ -638,10 +652,10 @@ class Replicate:
         log_ratio = np.zeros(len(origin.codes))
         for i, clique in enumerate(tree.cliques):
             cells = tuple(origin.codes[:, j] for j in clique)
-            ratio = np.maximum(other.conditionals[i], _SMALLEST)
-            log_ratio += np.log(ratio[cells]) - np.log(
-                np.maximum(tree.conditionals[i], _SMALLEST)[cells]
+            now, before = (
+                np.log(np.maximum(one.conditional(i)[cells], _SMALLEST)) for one in (other, tree)
             )
+            log_ratio += now - before
         ratio = np.exp(np.minimum(log_ratio - log_ratio.max(), 0.0))
         return self.model.rake(origin.codes, weights=ratio)
 
