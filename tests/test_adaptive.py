@@ -25,6 +25,7 @@ from skdpsumm.features._feature_maps import GRID
 from skdpsumm.schema import _reading
 from skdpsumm.sketches import _adaptive, _bins, _steps
 from skdpsumm.sketches._bins import (
+    MOST_BINS,
     N_BINS,
     N_FINE,
     begins_at,
@@ -100,7 +101,7 @@ def test_bins_come_first_then_columns_then_pairs():
         74,
         *(len(fine_edges(SCHEMA.columns[j])) - 1 + (j == 2) for j in (1, 2)),
     )
-    assert all(chosen.n_bins[j] <= N_BINS + 1 for j in range(3))
+    assert all(chosen.n_bins[j] <= MOST_BINS + 1 for j in range(3))
     assert len(np.unique(stds_of(sketch))) == 3
 
 

@@ -25,6 +25,8 @@ Edges = tuple[float, ...]
 N_FINE = 128
 # Bins that are looked for. More cost each pair of columns more noise than they tell.
 N_BINS = 14
+# With both ends of the range beside them.
+MOST_BINS = N_BINS + 2
 # Of a range: the cell around a single number, where values have no step. Float32 resolves it.
 _ATOM = 2.0**-20
 # Powers of ten that geometric cells span, of values without a step.

@@ -33,7 +33,7 @@ from ..features._histogram import HistogramMap
 from ..privacy._filter import StepBudget
 from ..privacy._noise import on_grid
 from ..schema._schema import TableSchema
-from ._bins import N_BINS, begins_at, bins_at, find_bins, fine_edges, joined_categories
+from ._bins import MOST_BINS, begins_at, bins_at, find_bins, fine_edges, joined_categories
 from ._graphical import GraphicalModel
 from ._private_sketch import rows_from_sums
 from ._residuals import Marginal
@@ -129,7 +129,7 @@ class Design:
         if known is not None:
             return len(known) + missing
         if j in self.searched:
-            return N_BINS + len(self.schema.thresholds(j)) + missing
+            return MOST_BINS + len(self.schema.thresholds(j)) + missing
         return len(self.fine.get(j) or self.schema.edges(j) or ()) - 1 + missing
 
     @property
